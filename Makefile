@@ -1,0 +1,45 @@
+# Every target sets up what it needs in .venv with plain pip, once.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/python -m
+
+.PHONY: demo test lint types check slow bench paper clean
+
+demo: $(VENV)/.installed
+	$(BIN)/hierlpr demo
+
+test: $(VENV)/.test
+	$(RUN) pytest -n auto
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+check: lint types test
+
+slow: $(VENV)/.test
+	$(RUN) pytest -n auto -m slow
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/ratios.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.installed
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[test]"
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.test
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[test,dev]"
+	touch $@

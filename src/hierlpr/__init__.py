@@ -1,0 +1,32 @@
+"""Rank and decide hierarchical multi-label calls with local precision rates."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hierlpr.exceptions import HierlprError, HierlprWarning
+    from hierlpr.hierarchy import Hierarchy
+
+__version__ = "0.1.0"
+
+# Public names and their homes. Loading them on first use keeps `import hierlpr` light: the
+# compiler, scikit-learn, Arrow and plotting are imported only by those who use them.
+_HOMES = {
+    "Hierarchy": "hierlpr.hierarchy",
+    "HierlprError": "hierlpr.exceptions",
+    "HierlprWarning": "hierlpr.exceptions",
+}
+
+__all__ = ["Hierarchy", "HierlprError", "HierlprWarning", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hierlpr' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

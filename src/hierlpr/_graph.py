@@ -1,0 +1,145 @@
+"""Checking and numbering a label graph: names to indices, cycles, topological order."""
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr.exceptions import HierarchyError
+
+__all__ = ["adjacency", "collect_edges", "collect_labels", "levels", "reach", "topological_order"]
+
+Index = NDArray[np.int32]
+
+
+def collect_labels(labels: Iterable[str] | None) -> tuple[list[str], dict[str, int]]:
+    """Names in the user's order and the index of each; duplicates are an error here."""
+    names: list[str] = []
+    index: dict[str, int] = {}
+    if isinstance(labels, str):
+        raise HierarchyError(f"labels must be a list of names, got the single string {labels!r}.")
+    for name in labels if labels is not None else ():
+        _check_name(name)
+        if name in index:
+            given = [*names, name]
+            raise HierarchyError(
+                f"Duplicate label {name!r}, at places {given.index(name)} and {len(names)}.\n"
+                "Hint: list each label once."
+            )
+        index[name] = len(names)
+        names.append(str(name))
+    return names, index
+
+
+def collect_edges(
+    edges: Iterable[tuple[str, str]], names: list[str], index: dict[str, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Index every edge, adding names to `names` and `index` as they first appear."""
+    ends: tuple[list[int], list[int]] = ([], [])
+    for place, edge in enumerate(edges):
+        if isinstance(edge, str) or len(edge) != 2:
+            raise HierarchyError(f"Edge {place} is {edge!r}; expected a pair (parent, child).")
+        for name, numbers in zip(edge, ends, strict=True):
+            number = index.get(name) if isinstance(name, str) else None
+            if number is None:
+                _check_name(name)
+                number = index[name] = len(names)
+                names.append(str(name))
+            numbers.append(number)
+        if ends[0][-1] == ends[1][-1]:
+            raise HierarchyError(
+                f"Label {edge[0]!r} is its own parent (edge {place}).\nHint: remove this edge."
+            )
+    return np.array(ends[0], dtype=np.int64), np.array(ends[1], dtype=np.int64)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise HierarchyError(
+            f"Label names must be strings, got {name!r} ({type(name).__name__}).\n"
+            "Hint: convert them with str()."
+        )
+    if not name.strip():
+        raise HierarchyError("A label has an empty name.\nHint: every label needs a visible name.")
+
+
+def topological_order(names: list[str], pairs: NDArray[np.int64]) -> Index:
+    """Depth-first order with parents first; on a tree, children follow in the user's order.
+
+    It is the reverse of the order in which a depth-first search leaves the labels. Visiting roots
+    and children backwards makes that the preorder of a tree. An edge into a label that is still
+    open closes a cycle.
+    """
+    n = len(names)
+    ptr, idx = adjacency(pairs[:, 0], pairs[:, 1], n)
+    child_ptr, child_idx = ptr.tolist(), idx.tolist()
+    is_root = np.ones(n, dtype=bool)
+    is_root[pairs[:, 1]] = False
+    roots = np.flatnonzero(is_root)
+    # Labels that no root reaches lie on or below a cycle; starting there finds it.
+    starts = [*roots[::-1].tolist(), *np.flatnonzero(~is_root).tolist()]
+    new, open_, left = 0, 1, 2
+    state = [new] * n
+    cursor = child_ptr[1:]  # walks backwards to child_ptr[node]
+    left_order: list[int] = []
+    for start in starts:
+        if state[start] != new:
+            continue
+        path = [start]
+        state[start] = open_
+        while path:
+            node = path[-1]
+            if cursor[node] == child_ptr[node]:
+                state[node] = left
+                left_order.append(node)
+                path.pop()
+                continue
+            cursor[node] -= 1
+            child = child_idx[cursor[node]]
+            if state[child] == new:
+                state[child] = open_
+                path.append(child)
+            elif state[child] == open_:
+                _refuse_cycle([names[i] for i in path[path.index(child) :]])
+    return np.array(left_order[::-1], dtype=np.int32)
+
+
+def _refuse_cycle(cycle: list[str]) -> NoReturn:
+    shown = [*cycle, cycle[0]]
+    if len(shown) > 12:
+        shown = [*shown[:6], f"... {len(shown) - 11} more ...", *shown[-5:]]
+    raise HierarchyError(
+        f"The hierarchy has a cycle: {' -> '.join(shown)}.\n"
+        "Hint: edges point from parent to child; remove one edge of this path."
+    )
+
+
+def adjacency(source: NDArray[Any], target: NDArray[Any], n: int) -> tuple[Index, Index]:
+    """CSR adjacency; targets ascend within each source."""
+    by_source = np.lexsort([target, source])
+    ptr = np.zeros(n + 1, dtype=np.int32)
+    np.cumsum(np.bincount(source, minlength=n), out=ptr[1:])
+    return ptr, target[by_source].astype(np.int32)
+
+
+def levels(parent_ptr: Index, parent_idx: Index) -> Index:
+    """Level by number: parents have smaller numbers, so one pass suffices."""
+    ptr, idx = parent_ptr.tolist(), parent_idx.tolist()
+    level: list[int] = []
+    for i in range(len(ptr) - 1):
+        level.append(1 + max((level[p] for p in idx[ptr[i] : ptr[i + 1]]), default=0))
+    return np.array(level, dtype=np.int32)
+
+
+def reach(start: int, ptr: Index, idx: Index) -> list[int]:
+    """Every number reached from `start` along the edges, ascending, without `start`."""
+    seen: set[int] = set()
+    stack = [start]
+    while stack:
+        node = stack.pop()
+        for near in idx[ptr[node] : ptr[node + 1]].tolist():
+            if near not in seen:
+                seen.add(near)
+                stack.append(near)
+    return sorted(seen)

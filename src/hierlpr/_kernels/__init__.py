@@ -1,0 +1,1 @@
+"""Compiled loops: arrays in, arrays out; nothing here knows about labels or files."""

@@ -1,0 +1,106 @@
+"""Walks along the edges of a hierarchy: closures and breaches, over all samples."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels._jit import kernel
+
+__all__ = ["close_dense", "close_rows", "close_values", "find_violations"]
+
+
+@kernel
+def close_dense(
+    truth: NDArray[np.bool_], parent_ptr: NDArray[np.int32], parent_idx: NDArray[np.int32]
+) -> None:
+    """Close each row upward in place; columns are in topological order. O(samples x edges)."""
+    n_samples, n_labels = truth.shape
+    for m in range(n_samples):
+        # Invariant: every label after k is closed already, as children have larger numbers.
+        for k in range(n_labels - 1, -1, -1):
+            if truth[m, k]:
+                for e in range(parent_ptr[k], parent_ptr[k + 1]):
+                    truth[m, parent_idx[e]] = True
+
+
+@kernel
+def close_rows(
+    row_ptr: NDArray[np.int64],
+    nodes: NDArray[np.int32],
+    parent_ptr: NDArray[np.int32],
+    parent_idx: NDArray[np.int32],
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Upward closure of sparse rows of topological numbers; numbers ascend within a row.
+
+    Time and memory O(closure x parents), plus O(labels) once.
+    """
+    n_samples = row_ptr.size - 1
+    seen = np.full(parent_ptr.size - 1, -1, np.int64)  # the last row that holds the label
+    closed_ptr = np.zeros(n_samples + 1, np.int64)
+    closed = np.empty(2 * nodes.size + 16, np.int32)
+    size = 0
+    for m in range(n_samples):
+        begin = size
+        for e in range(row_ptr[m], row_ptr[m + 1]):
+            if seen[nodes[e]] != m:
+                if size == closed.size:
+                    closed = np.concatenate((closed, np.empty(closed.size, np.int32)))
+                seen[nodes[e]] = m
+                closed[size] = nodes[e]
+                size += 1
+        # closed[begin:size] is also the queue of labels whose parents are not added yet.
+        at = begin
+        while at < size:
+            k = closed[at]
+            at += 1
+            for e in range(parent_ptr[k], parent_ptr[k + 1]):
+                p = parent_idx[e]
+                if seen[p] != m:
+                    if size == closed.size:
+                        closed = np.concatenate((closed, np.empty(closed.size, np.int32)))
+                    seen[p] = m
+                    closed[size] = p
+                    size += 1
+        closed[begin:size].sort()
+        closed_ptr[m + 1] = size
+    return closed_ptr, closed[:size].copy()
+
+
+@kernel
+def close_values(
+    row_ptr: NDArray[np.int64],
+    nodes: NDArray[np.int32],
+    values: NDArray[np.float64],
+    closed_ptr: NDArray[np.int64],
+    closed: NDArray[np.int32],
+    n_labels: int,
+) -> NDArray[np.float64]:
+    """Spread the stored values over the closed rows; labels that only the closure added get 0."""
+    out = np.zeros(closed.size)
+    place = np.empty(n_labels, np.int64)
+    for m in range(row_ptr.size - 1):
+        for at in range(closed_ptr[m], closed_ptr[m + 1]):
+            place[closed[at]] = at
+        for e in range(row_ptr[m], row_ptr[m + 1]):
+            out[place[nodes[e]]] += values[e]
+    return out
+
+
+@kernel
+def find_violations(
+    matrix: NDArray[np.float64], parent: NDArray[np.int32], child: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sample and edge of every ``matrix[m, child] > matrix[m, parent]``, by sample then edge."""
+    n_found = 0
+    for m in range(matrix.shape[0]):
+        for e in range(parent.size):
+            n_found += matrix[m, child[e]] > matrix[m, parent[e]]
+    sample = np.empty(n_found, np.int64)
+    edge = np.empty(n_found, np.int64)
+    at = 0
+    for m in range(matrix.shape[0]):
+        for e in range(parent.size):
+            if matrix[m, child[e]] > matrix[m, parent[e]]:
+                sample[at] = m
+                edge[at] = e
+                at += 1
+    return sample, edge

@@ -1,0 +1,121 @@
+"""Checks shared by public functions: each returns a clean value or says what is wrong, where."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr.exceptions import DataError
+
+__all__ = [
+    "Matrix",
+    "check_choice",
+    "check_finite",
+    "check_level",
+    "check_real_array",
+    "check_unit_interval",
+    "listed",
+    "refuse_entries",
+    "stored_values",
+]
+
+Matrix: TypeAlias = NDArray[np.float64] | sparse.csr_array
+
+
+def listed(names: Sequence[Any], *, most: int = 5) -> str:
+    """Quote the first names and count the rest: ``'a', 'b' and 7 more``."""
+    quoted = ", ".join(repr(str(name)) for name in names[:most])
+    return quoted if len(names) <= most else f"{quoted} and {len(names) - most:,} more"
+
+
+def check_level(value: float, *, name: str) -> float:
+    """Return a number strictly between 0 and 1."""
+    try:
+        level = float(value)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} must be a number between 0 and 1, got {value!r}.") from None
+    if not 0.0 < level < 1.0:
+        raise DataError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
+    return level
+
+
+def check_choice(value: Any, choices: Sequence[str], *, name: str) -> str:
+    """One of `choices`; the message lists them."""
+    if value not in choices:
+        raise DataError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+    return str(value)
+
+
+def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
+    """Return a C-contiguous float64 array; only booleans, integers and floats convert."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"{name} must hold numbers, but some of its entries are not.\n"
+                "Hint: look for text or missing values among them."
+            ) from None
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name} must hold real numbers, got dtype {array.dtype}.")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def refuse_entries(
+    bad: NDArray[np.bool_],
+    matrix: Matrix,
+    labels: Sequence[str],
+    *,
+    name: str,
+    what: str,
+    hint: str,
+) -> None:
+    """Raise for the first True of `bad`, a mask of the stored values, naming its place."""
+    count = int(np.count_nonzero(bad))
+    if count == 0:
+        return
+    first = int(np.argmax(bad))
+    if isinstance(matrix, np.ndarray):
+        row, column = divmod(first, matrix.shape[1])
+        value = matrix[row, column]
+    else:
+        row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
+        column, value = int(matrix.indices[first]), matrix.data[first]
+    raise DataError(
+        f"{name} has {what}: {value} at sample {row}, label {labels[column]!r}"
+        f" ({count:,} such {'entry' if count == 1 else 'entries'}).\nHint: {hint}"
+    )
+
+
+def stored_values(matrix: Matrix) -> NDArray[np.float64]:
+    """Return the values of a dense matrix, or the stored ones of a sparse matrix."""
+    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.data)
+
+
+def check_finite(matrix: Matrix, labels: Sequence[str], *, name: str) -> None:
+    """Refuse NaN and infinities, with the place of the first."""
+    values = stored_values(matrix)
+    # A finite sum clears the usual case in one pass without a temporary mask.
+    if values.size == 0 or np.isfinite(values.sum()):
+        return
+    refuse_entries(
+        ~np.isfinite(values), matrix, labels, name=name, what="a value that is not finite",
+        hint="fill in or drop missing values first.",
+    )  # fmt: skip
+
+
+def check_unit_interval(matrix: Matrix, labels: Sequence[str], *, name: str) -> None:
+    """Refuse NaN, infinities and values outside [0, 1], with the place of the first."""
+    values = stored_values(matrix)
+    # NaN fails both comparisons, so this clears the usual case.
+    if values.size == 0 or (values.min() >= 0.0 and values.max() <= 1.0):
+        return
+    check_finite(matrix, labels, name=name)
+    refuse_entries(
+        (values < 0.0) | (values > 1.0), matrix, labels, name=name,
+        what="a value outside [0, 1]",
+        hint="LPRs are probabilities; turn raw scores into LPRs first (HierLPR.transform).",
+    )  # fmt: skip

@@ -1,0 +1,23 @@
+"""What hierlpr raises: every message says what is wrong, where, and what to do."""
+
+__all__ = ["DataError", "FileError", "HierarchyError", "HierlprError", "HierlprWarning"]
+
+
+class HierlprError(ValueError):
+    """Bad input. The base of every error that hierlpr raises on purpose."""
+
+
+class HierarchyError(HierlprError):
+    """The label hierarchy is not a directed acyclic graph of named labels."""
+
+
+class DataError(HierlprError):
+    """Scores, truth or LPRs do not fit the hierarchy or hold values they cannot have."""
+
+
+class FileError(HierlprError):
+    """A file cannot be read as what it claims to be."""
+
+
+class HierlprWarning(UserWarning):
+    """The result stands, but the user should know something about it."""

@@ -1,0 +1,190 @@
+"""Score, truth and LPR matrices (samples x labels), aligned with a hierarchy's label order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr._validation import Matrix, check_finite, check_real_array, listed
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+
+__all__ = ["SAMPLE_COLUMN", "Table", "align", "align_truth"]
+
+SAMPLE_COLUMN = "sample"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A float64 matrix whose columns are `labels`, with what is known of where it came from.
+
+    `samples` names the rows, or is None if they have only numbers. `backend` is the data frame
+    library the user gave the data in (``"pandas"``, ``"polars"``, ...), or None for arrays.
+    """
+
+    values: Matrix
+    labels: tuple[str, ...]
+    samples: tuple[str, ...] | None = None
+    backend: str | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return int(self.values.shape[0])
+
+
+def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> Table:
+    """Bring any matrix or data frame to float64 with columns in the order of `labels`.
+
+    Arrays are taken by position, data frames by column name; a frame may also hold a column
+    ``sample`` with the samples' names. With ``labels=None`` the data set its own labels.
+
+    Raises
+    ------
+    DataError
+        For a wrong shape or dtype, and for missing, unknown or repeated label columns.
+    """
+    names = labels.labels if isinstance(labels, Hierarchy) else labels
+    if isinstance(data, Table):
+        return data if names is None or data.labels == tuple(names) else _reorder(data, names, name)
+    if sparse.issparse(data):
+        values: Matrix = _sparse_values(data, name)
+        given = None
+        samples = backend = None
+    elif _is_frame(data):
+        values, given, samples, backend = _frame_values(data, names, name)
+    else:
+        values, given, samples, backend = check_real_array(data, name=name), None, None, None
+    if values.ndim != 2:
+        raise DataError(
+            f"{name} must be a matrix of shape (n_samples, n_labels), got shape {values.shape}.\n"
+            "Hint: for a single sample use [[...]], one row."
+        )
+    if given is None:
+        given = tuple(names) if names is not None else _numbered(values.shape[1])
+        if values.shape[1] != len(given):
+            raise DataError(
+                f"{name} has {values.shape[1]:,} columns, but there are {len(given):,} labels: "
+                f"expected shape (n_samples, {len(given)}).\n"
+                "Hint: the columns of an array follow the order of hierarchy.labels."
+            )
+    return Table(values, given, samples, backend)
+
+
+def align_truth(
+    data: Any, hierarchy: Hierarchy, *, name: str = "truth", close: bool = False
+) -> NDArray[np.bool_]:
+    """Bring truth to a bool matrix in label order, checked against the hierarchy.
+
+    A label without its parent is refused, or closed upward if `close`.
+    """
+    values = align(data, hierarchy, name=name).values
+    check_finite(values, hierarchy.labels, name=name)
+    dense = values if isinstance(values, np.ndarray) else np.asarray(values.toarray())
+    truth: NDArray[np.bool_] = dense != 0.0
+    if not np.array_equal(truth, dense):
+        row, column = np.argwhere(truth != dense)[0]
+        raise DataError(
+            f"{name} must hold only 0 and 1, got {dense[row, column]} at sample {row}, "
+            f"label {hierarchy.labels[column]!r}."
+        )
+    if close:
+        closed: NDArray[np.bool_] = hierarchy.close_upward(truth)
+        return closed
+    breaches = hierarchy.violations(truth)
+    if breaches:
+        sample, parent, child = breaches[0]
+        raise DataError(
+            f"{name} has a label without its parent {len(breaches):,} time(s); the first: sample "
+            f"{sample} has {child!r} but not {parent!r}.\n"
+            "Hint: add the missing ancestors with hierarchy.close_upward(truth)."
+        )
+    return truth
+
+
+def _numbered(n_labels: int) -> tuple[str, ...]:
+    return tuple(str(i) for i in range(n_labels))
+
+
+def _is_frame(data: Any) -> bool:
+    if isinstance(data, np.ndarray | list | tuple):
+        return False
+    import narwhals.stable.v1 as nw
+
+    return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame | nw.LazyFrame)
+
+
+def _sparse_values(data: Any, name: str) -> sparse.csr_array:
+    if data.dtype.kind not in "biuf":
+        raise DataError(f"{name} must hold real numbers, got dtype {data.dtype}.")
+    csr = sparse.csr_array(data, dtype=np.float64)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def _frame_values(
+    data: Any, names: Sequence[str] | None, name: str
+) -> tuple[NDArray[np.float64], tuple[str, ...], tuple[str, ...] | None, str]:
+    import narwhals.stable.v1 as nw
+
+    frame = nw.from_native(data)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    columns = [str(column) for column in frame.columns]
+    if len(set(columns)) != len(columns):
+        repeated = sorted({c for c in columns if columns.count(c) > 1})
+        raise DataError(f"{name} has repeated columns: {listed(repeated)}.")
+    samples: tuple[str, ...] | None = None
+    if SAMPLE_COLUMN in columns and (names is None or SAMPLE_COLUMN not in names):
+        samples = tuple(str(s) for s in frame[SAMPLE_COLUMN].to_list())
+        columns.remove(SAMPLE_COLUMN)
+    else:
+        index = nw.maybe_get_index(frame)
+        if index is not None and not _is_default_index(index):
+            samples = tuple(str(s) for s in index)
+    wanted = tuple(columns) if names is None else tuple(names)
+    _check_columns(columns, wanted, name)
+    for column in wanted:
+        if not (frame[column].dtype.is_numeric() or frame[column].dtype == nw.Boolean):
+            raise DataError(
+                f"{name}: column {column!r} holds {frame[column].dtype}, not numbers.\n"
+                f"Hint: only a column named {SAMPLE_COLUMN!r} may hold text."
+            )
+    values = check_real_array(frame.select(wanted).to_numpy(), name=name)
+    return values, wanted, samples, frame.implementation.value
+
+
+def _is_default_index(index: Any) -> bool:
+    return type(index).__name__ == "RangeIndex"
+
+
+def _check_columns(columns: Sequence[str], wanted: Sequence[str], name: str) -> None:
+    known = set(wanted)
+    present = set(columns)
+    missing = [label for label in wanted if label not in present]
+    extra = [column for column in columns if column not in known]
+    problems = []
+    if missing:
+        problems.append(f"{len(missing):,} label(s) have no column: {listed(missing)}")
+    if extra:
+        problems.append(f"{len(extra):,} column(s) are not labels: {listed(extra)}")
+    if problems:
+        raise DataError(f"{name} does not fit the hierarchy: {'; '.join(problems)}.")
+
+
+def _reorder(table: Table, names: Sequence[str], name: str) -> Table:
+    _check_columns(table.labels, names, name)
+    place = {label: i for i, label in enumerate(table.labels)}
+    columns = [place[label] for label in names]
+    values = table.values[:, columns]
+    if not isinstance(values, np.ndarray):
+        values = sparse.csr_array(values)
+        values.sort_indices()
+    return Table(values, tuple(names), table.samples, table.backend)
