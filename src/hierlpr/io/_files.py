@@ -1,0 +1,148 @@
+"""Bytes and text in, whole files out: gzip, encodings, never half a file."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hierlpr.exceptions import FileError
+
+__all__ = ["ending", "read_bytes", "read_lines", "writing", "writing_text"]
+
+GZIP_MAGIC = b"\x1f\x8b"
+LONGEST_LINE = 1 << 24  # a header of 500,000 labels still fits; a file without newlines does not
+
+
+def ending(path: str | os.PathLike[str]) -> str:
+    """Lower-case ending of a file name, looking through ``.gz``: ``"scores.CSV.gz"`` -> ``".csv"``.
+
+    >>> ending("scores.CSV.gz")
+    '.csv'
+    """
+    name = Path(path).name.lower()
+    return Path(name.removesuffix(".gz")).suffix
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Whole content of a file; gzip is recognised by its first bytes and unpacked."""
+    try:
+        raw = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise FileError(f"{path}: there is no such file.") from None
+    except IsADirectoryError:
+        raise FileError(f"{path}: this is a folder, not a file.") from None
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    if raw.startswith(GZIP_MAGIC):
+        try:
+            raw = gzip.decompress(raw)
+        except (EOFError, OSError, zlib.error) as error:
+            raise FileError(
+                f"{path}: the gzip data is damaged or cut off ({error}).\n"
+                "Hint: copy or download the file again."
+            ) from None
+    elif str(path).lower().endswith(".gz"):
+        raise FileError(f"{path}: ends in .gz but is not gzip data.\nHint: rename it without .gz.")
+    if not raw.strip():
+        raise FileError(f"{path}: the file is empty.")
+    return raw
+
+
+def read_lines(path: str | os.PathLike[str], raw: bytes | None = None) -> list[str]:
+    """Lines of a UTF-8 text file without their ends; line ``i + 1`` of the file is item ``i``."""
+    if raw is None:
+        raw = read_bytes(path)
+    check_text(path, raw)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise FileError(
+            f"{path}, line {line}: byte 0x{raw[error.start]:02x} is not UTF-8 text.\n"
+            "Hint: save the file as UTF-8, for example with iconv -f latin1 -t utf-8."
+        ) from None
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if "\r" in text:
+        lines = [line.removesuffix("\r") for line in lines]
+    return lines
+
+
+def check_text(path: str | os.PathLike[str], raw: bytes) -> None:
+    """Refuse binary content and lines too long to be lines."""
+    zero = raw.find(b"\x00")
+    if zero >= 0:
+        line = raw.count(b"\n", 0, zero) + 1
+        raise FileError(
+            f"{path}, line {line}: this is binary data, not text.\n"
+            "Hint: the ending decides how a file is read; Parquet files end in .parquet."
+        )
+    start, line = 0, 1
+    while len(raw) - start > LONGEST_LINE:
+        end = raw.rfind(b"\n", start, start + LONGEST_LINE)
+        if end < 0:
+            raise FileError(
+                f"{path}, line {line}: the line is longer than {LONGEST_LINE >> 20} MB.\n"
+                "Hint: rows end with a newline; is this a text table?"
+            )
+        line += raw.count(b"\n", start, end + 1)
+        start = end + 1
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path in the same folder that replaces `path` when the block succeeds.
+
+    A reader sees the old file or the complete new one, never a part; on any error or
+    interruption the temporary file is removed and `path` stays as it was.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise FileError(f"{target}: this is a folder; give the name of a file to write.")
+    try:
+        handle, name = tempfile.mkstemp(
+            prefix=f".{target.name}.", suffix=".part", dir=target.parent
+        )
+    except OSError as error:
+        raise FileError(
+            f"{target}: cannot be written ({error.strerror or error}).\n"
+            f"Hint: does the folder {target.parent} exist, and may you write there?"
+        ) from None
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        _settle(part)
+        os.replace(part, target)
+    except OSError as error:
+        if error.errno is None or isinstance(error, FileError):
+            raise
+        raise FileError(f"{target}: cannot be written ({error.strerror}).") from error
+    finally:
+        with suppress(FileNotFoundError):
+            part.unlink()
+
+
+@contextmanager
+def writing_text(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """As `writing`, but the finished file is gzipped if `path` ends in ``.gz``."""
+    with writing(path) as part:
+        yield part
+        if str(path).lower().endswith(".gz"):
+            # mtime=0 keeps equal content equal as a file.
+            part.write_bytes(gzip.compress(part.read_bytes(), mtime=0))
+
+
+def _settle(part: Path) -> None:
+    """Push the bytes to disk and give the file the permissions a plain open() would have."""
+    with part.open("rb") as stream:
+        os.fsync(stream.fileno())
+    mask = os.umask(0)
+    os.umask(mask)
+    part.chmod(0o666 & ~mask)

@@ -1,0 +1,172 @@
+"""Clus ARFF: small files written here, and the real sets where they are at hand."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from hierlpr.exceptions import FileError
+from hierlpr.io import read_arff, read_clus_predictions
+from realdata import DATA, needs_data
+
+TREE = """% made by hand
+@RELATION 'small'
+@ATTRIBUTE 'the length' numeric
+@ATTRIBUTE colour {red, 'dark blue', green}
+@ATTRIBUTE name string
+@ATTRIBUTE class hierarchical 1,1/1,1/2,2/3
+
+@DATA
+0.5,red,first,1/1@2/3
+?,'dark blue',second,1/2
+% a comment between rows
+-1e3,green,third,?
+7,?,fourth,
+"""
+
+DAG = """@RELATION dag
+@ATTRIBUTE x REAL
+@ATTRIBUTE class hierarchical root/a,root/b,a/c,b/c,c/d
+@DATA
+1,d
+2,b@a
+"""
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_tree_features_and_labels(tmp_path):
+    data = read_arff(write(tmp_path / "t.arff", TREE))
+    assert data.feature_names == ("the length", "colour")
+    assert data.categories == {"colour": ("red", "dark blue", "green")}
+    np.testing.assert_array_equal(data.features, [[0.5, 0], [np.nan, 1], [-1000, 2], [7, np.nan]])
+    assert data.samples == ("first", "second", "third", "fourth")
+    assert data.hierarchy.labels == ("1", "1/1", "1/2", "2", "2/3")
+    assert data.truth.astype(int).tolist() == [
+        [1, 1, 0, 1, 1], [1, 0, 1, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0]
+    ]  # fmt: skip
+    assert data.labelled.tolist() == [True, True, False, True]
+    assert data.report.counts["comments"] == 2
+    assert data.report.counts["missing values"] == 2
+    assert data.report.counts["unlabelled samples"] == 1
+    assert data.report.counts["labels implied by longer paths"] == 1
+
+
+def test_dag_header_drops_the_artificial_top(tmp_path):
+    data = read_arff(write(tmp_path / "d.arff", DAG))
+    assert data.hierarchy.labels == ("a", "b", "c", "d")
+    assert data.hierarchy.parents("c") == ("a", "b")
+    assert data.truth.tolist() == [[True] * 4, [True, True, False, False]]
+    assert data.samples == ("1", "2")
+    assert "DAG" in data.report.format
+
+
+def test_tree_of_pairs_with_repeated_names_is_no_dag(tmp_path):
+    text = DAG.replace("root/a,root/b,a/c,b/c,c/d", "1/1,1/2,2/1").replace("1,d\n2,b@a", "1,2/1")
+    data = read_arff(write(tmp_path / "p.arff", text))
+    assert data.hierarchy.labels == ("1", "1/1", "1/2", "2", "2/1")
+
+
+def test_kind_can_be_forced(tmp_path):
+    path = write(tmp_path / "k.arff", DAG.replace("1,d\n2,b@a", "1,a/c"))
+    assert "a/c" in read_arff(path, kind="tree").hierarchy
+    with pytest.raises(FileError, match="no parent/child pair"):
+        read_arff(write(tmp_path / "t.arff", TREE), kind="dag")
+
+
+def test_gzip_sparse_rows_and_another_hierarchy(tmp_path):
+    path = tmp_path / "s.arff.gz"
+    text = DAG.replace("1,d\n2,b@a", "{0 5, 1 c}\n{}")
+    path.write_bytes(gzip.compress(text.encode()))
+    first = read_arff(path)
+    np.testing.assert_array_equal(first.features, [[5.0], [0.0]])
+    assert first.truth.sum() == 3
+    again = read_arff(path, hierarchy=first.hierarchy)
+    assert again.hierarchy is first.hierarchy
+
+
+BAD_ROWS = [
+    ("1,d,3\n", "line 5.*has 3 values, but there are 2 attributes"),
+    ("one,d\n", "line 5, column 'x': 'one' is not a number"),
+    ("1,nothing\n", "line 5: label 'nothing' is not in the hierarchy"),
+    ("{7 1}\n", "line 5.*no entry 'place value'"),
+]
+
+
+@pytest.mark.parametrize(("row", "message"), BAD_ROWS)
+def test_bad_rows_stop_or_are_counted(tmp_path, row, message):
+    path = write(tmp_path / "b.arff", DAG.replace("1,d\n", row))
+    with pytest.raises(FileError, match=message):
+        read_arff(path)
+    lenient = read_arff(path, lenient=True)
+    assert lenient.report.n_problems + len(lenient.report.unknown_labels) == 1
+    assert "passed over" in lenient.report.lines()[-1] or "left out" in lenient.report.lines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("@RELATION x\n@DATA\n", "declares no attributes"),
+        ("@RELATION x\n@ATTRIBUTE a numeric\n@DATA\n1\n", "0 attributes of type hierarchical"),
+        ("hello\n", "line 1: 'hello' is no ARFF declaration"),
+        ("@ATTRIBUTE a\n", "no attribute declaration"),
+        ("@ATTRIBUTE a matrix\n", "'matrix' is unknown"),
+        ("@ATTRIBUTE a hierarchical\n@DATA\n", "no attribute declaration|lists no labels"),
+        ("@ATTRIBUTE a hierarchical x//y\n@DATA\n", "empty segment"),
+        ("@ATTRIBUTE a hierarchical x,x/y\n", "no @DATA line"),
+    ],
+)
+def test_bad_headers(tmp_path, text, message):
+    with pytest.raises(FileError, match=message):
+        read_arff(write(tmp_path / "h.arff", text))
+
+
+PREDICTIONS = """@RELATION 'p-predictions'
+@ATTRIBUTE class-a string
+@ATTRIBUTE class-a-1 {1,0}
+@ATTRIBUTE class-a-1/1 {1,0}
+@ATTRIBUTE Original-p-1 numeric
+@ATTRIBUTE Original-p-1/1 numeric
+@ATTRIBUTE Pruned-p-1 numeric
+@ATTRIBUTE Pruned-p-1/1 numeric
+@DATA
+1/1,1,1,0.9,0.4,0.8,0.3
+1,1,0,0.7,0.1,0.6,0.2
+"""
+
+
+def test_clus_predictions(tmp_path):
+    path = write(tmp_path / "x.test.pred.arff", PREDICTIONS)
+    read = read_clus_predictions(path)
+    assert read.scores.labels == ("1", "1/1")
+    np.testing.assert_array_equal(read.scores.values, [[0.9, 0.4], [0.7, 0.1]])
+    np.testing.assert_array_equal(read.truth.values, [[1, 1], [1, 0]])
+    pruned = read_clus_predictions(path, model="Pruned")
+    np.testing.assert_array_equal(pruned.scores.values, [[0.8, 0.3], [0.6, 0.2]])
+    with pytest.raises(FileError, match="it has: Original, Pruned"):
+        read_clus_predictions(path, model="Forest")
+    with pytest.raises(FileError, match="no Clus prediction file"):
+        read_clus_predictions(write(tmp_path / "d.arff", DAG))
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "samples", "labels", "forest"),
+    [
+        ("funcat/cellcycle_FUN.train", 1628, 499, True),
+        ("funcat/eisen_FUN.test", 837, 461, True),
+        ("go_yeast/cellcycle_GO.valid", 848, 4125, False),
+        ("imclef07a/ImCLEF07A_Test", 1006, 96, True),
+        ("enron/Enron_corr_test", 660, 56, True),
+    ],
+)
+def test_real_sets(name, samples, labels, forest):
+    data = read_arff(DATA / f"{name}.arff.gz")
+    assert data.truth.shape == (samples, labels)
+    assert data.hierarchy.is_forest is forest
+    assert data.labelled.all()
+    assert data.truth.any(axis=1).all()
+    assert len(data.hierarchy.violations(data.truth)) == 0
