@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hierlpr import metrics, simulate
     from hierlpr.exceptions import HierlprError, HierlprWarning
     from hierlpr.hierarchy import Hierarchy
 
@@ -17,10 +18,14 @@ _HOMES = {
     "HierlprWarning": "hierlpr.exceptions",
 }
 
-__all__ = ["Hierarchy", "HierlprError", "HierlprWarning", "__version__"]
+_MODULES = ("metrics", "simulate")
+
+__all__ = ["Hierarchy", "HierlprError", "HierlprWarning", "__version__", "metrics", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"hierlpr.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'hierlpr' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

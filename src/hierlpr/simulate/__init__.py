@@ -1,0 +1,26 @@
+"""Random hierarchies, scores and truth from a seed, with the true LPRs and posteriors.
+
+Every function takes ``rng``, a seed or a ``numpy.random.Generator``: the same seed gives the same
+data.
+"""
+
+from hierlpr.simulate.disease import disease
+from hierlpr.simulate.hierarchies import random_dag, random_forest, random_tree
+from hierlpr.simulate.model import QUALITY, Model, Simulation, joint_posterior, random_model
+from hierlpr.simulate.settings import SETTINGS, setting, setting_model, train_test
+
+__all__ = [
+    "QUALITY",
+    "SETTINGS",
+    "Model",
+    "Simulation",
+    "disease",
+    "joint_posterior",
+    "random_dag",
+    "random_forest",
+    "random_model",
+    "random_tree",
+    "setting",
+    "setting_model",
+    "train_test",
+]
