@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
@@ -61,6 +61,7 @@ def test_counts_interpolation_by_hand():
     assert got == pytest.approx(1 - np.log(2))
 
 
+@settings(max_examples=60)
 @given(cases)
 def test_agrees_with_scikit_learn_exactly(case):
     truth, scores = split(case)

@@ -53,7 +53,7 @@ def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
     >>> hit_curve([1, 0, 1], scores=[0.9, 0.5, 0.5])
     (array([0., 1., 3.]), array([0., 1., 2.]))
     """
-    status = _check_status(truth)
+    status = check_status(truth)
     if scores is None:
         if status.ndim != 1:
             raise DataError(
@@ -239,7 +239,7 @@ def _counts_area(hits: Float, calls: Float) -> float:
     return float(np.sum(np.where(through_zero, gained / slope, curved)) / hits[-1])
 
 
-def _check_status(truth: Any) -> NDArray[np.bool_]:
+def check_status(truth: Any) -> NDArray[np.bool_]:
     values = np.asarray(truth)
     if values.dtype.kind == "b":
         return values

@@ -1,0 +1,344 @@
+"""Losses and scores of calls that know the hierarchy."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._validation import check_choice, check_real_array
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.metrics.curves import check_status
+from hierlpr.metrics.decisions import f_score, precision_score, recall_score
+from hierlpr.scores import align, align_truth
+
+__all__ = [
+    "h_error",
+    "hierarchical_f_score",
+    "hierarchical_hamming_error",
+    "hierarchical_precision_score",
+    "hierarchical_ranking_error",
+    "hierarchical_recall_score",
+    "label_costs",
+    "matching_error",
+    "order_violations_error",
+    "violations_error",
+]
+
+Float = NDArray[np.float64]
+CostName = Literal["uniform", "sibling", "subtree"]
+Cost: TypeAlias = CostName | Any
+
+
+def hierarchical_precision_score(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
+    r"""Pooled precision of label sets that are first closed upward.
+
+    :math:`hP = \sum_i |\hat P_i \cap \hat T_i| / \sum_i |\hat P_i|`, where :math:`\hat P_i` and
+    :math:`\hat T_i` are the called and the true labels of sample i with all their ancestors.
+
+    References
+    ----------
+    Kiritchenko, Matwin and Famili (2005), key ``kiritchenko2005``.
+
+    Examples
+    --------
+    The truth is A, B; the call C brings its ancestor A, which is right.
+
+    >>> h = Hierarchy([("A", "B"), ("A", "C")])
+    >>> hierarchical_precision_score([[1, 1, 0]], [[0, 0, 1]], h)
+    0.5
+    """
+    return precision_score(*_closed_pair(truth, calls, hierarchy))
+
+
+def hierarchical_recall_score(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
+    r"""Pooled recall of label sets that are first closed upward.
+
+    :math:`hR = \sum_i |\hat P_i \cap \hat T_i| / \sum_i |\hat T_i|`; see
+    `hierarchical_precision_score`.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B"), ("A", "C")])
+    >>> hierarchical_recall_score([[1, 1, 0]], [[0, 0, 1]], h)
+    0.5
+    """
+    return recall_score(*_closed_pair(truth, calls, hierarchy))
+
+
+def hierarchical_f_score(
+    truth: Any, calls: Any, hierarchy: Hierarchy, *, beta: float = 1.0
+) -> float:
+    r"""F of the hierarchical precision and recall.
+
+    :math:`hF_\beta = (1 + \beta^2)\, hP\, hR / (\beta^2 hP + hR)`.
+
+    References
+    ----------
+    Kiritchenko, Matwin and Famili (2005), key ``kiritchenko2005``.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B"), ("A", "C")])
+    >>> hierarchical_f_score([[1, 1, 0]], [[1, 0, 0]], h)  # hP = 1, hR = 1/2
+    0.6666666666666666
+    """
+    return f_score(*_closed_pair(truth, calls, hierarchy), beta=beta)
+
+
+def label_costs(hierarchy: Hierarchy, cost: Cost = "uniform") -> Float:
+    r"""Return what an error at each label costs.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    cost : {"uniform", "sibling", "subtree"} or array-like of shape (n_labels,)
+        ``"uniform"``: 1 everywhere. ``"sibling"``: roots share 1, and the children of a label
+        share its cost equally (a label with several parents gets a share of each).
+        ``"subtree"``: they share it by the size of their subtrees.
+
+    References
+    ----------
+    Cesa-Bianchi, Gentile and Zaniboni (2006), key ``cesabianchi2006``; Rousu et al. (2006), key
+    ``rousu2006``.
+
+    Examples
+    --------
+    >>> label_costs(Hierarchy([("A", "B"), ("A", "C"), ("C", "D")]), "sibling")
+    array([1. , 0.5, 0.5, 0.5])
+    """
+    h = hierarchy
+    if not isinstance(cost, str):
+        given = check_real_array(cost, name="cost")
+        if given.shape != (h.n_labels,) or not (np.isfinite(given).all() and (given >= 0).all()):
+            raise DataError(f"cost must hold {h.n_labels} finite numbers that are not negative.")
+        return given
+    check_choice(cost, get_args(CostName), name="cost")
+    if cost == "uniform":
+        return np.ones(h.n_labels)
+    size = np.ones(h.n_labels)
+    if cost == "subtree":
+        size = np.array([1.0 + len(h.descendants(h.labels[i])) for i in h.order])
+    n_children = np.diff(h.child_ptr)
+    parents = np.repeat(np.arange(h.n_labels), n_children)
+    among = np.bincount(parents, weights=size[h.child_idx], minlength=h.n_labels)
+    is_root = np.diff(h.parent_ptr) == 0
+    out = np.where(is_root, size / size[is_root].sum(), 0.0)
+    for k in np.flatnonzero(~is_root):  # parents have smaller numbers
+        above = h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]]
+        out[k] = np.sum(out[above] * size[k] / among[above])
+    return out[h.position]
+
+
+def h_error(truth: Any, calls: Any, hierarchy: Hierarchy, *, cost: Cost = "uniform") -> float:
+    r"""H-loss: only the first error on a path counts; mean over samples.
+
+    :math:`\ell_H = \sum_k c_k\, I\{\hat Q_k \neq Q_k,\ \hat Q_j = Q_j\ \forall j \in anc(k)\}`.
+
+    References
+    ----------
+    Cesa-Bianchi, Gentile and Zaniboni (2006), key ``cesabianchi2006``.
+
+    Examples
+    --------
+    B is missed, and so is C below it, which no longer counts.
+
+    >>> h_error([[1, 1, 1]], [[1, 0, 0]], Hierarchy([("A", "B"), ("B", "C")]))
+    1.0
+    """
+    status, called = _pair(truth, calls, hierarchy)
+    wrong = status != called
+    seen = _any_above(wrong, hierarchy)
+    return float(np.mean((wrong & ~seen) @ label_costs(hierarchy, cost)))
+
+
+def hierarchical_hamming_error(
+    truth: Any,
+    calls: Any,
+    hierarchy: Hierarchy,
+    *,
+    cost: Cost = "sibling",
+    missed: float = 1.0,
+    false: float = 1.0,
+) -> float:
+    r"""Hierarchical Hamming loss: every error counts, weighted by its place; mean over samples.
+
+    :math:`\ell = \alpha \sum_{k\ \mathrm{missed}} c_k + \beta \sum_{k\ \mathrm{false}} c_k`, with
+    :math:`\alpha` and :math:`\beta` the arguments `missed` and `false`.
+
+    References
+    ----------
+    Bi and Kwok (2015), key ``bi2015``.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B"), ("A", "C")])
+    >>> hierarchical_hamming_error([[1, 1, 0]], [[1, 0, 1]], h)  # 1/2 + 1/2
+    1.0
+    """
+    status, called = _pair(truth, calls, hierarchy)
+    costs = label_costs(hierarchy, cost)
+    total = missed * ((status & ~called) @ costs) + false * ((called & ~status) @ costs)
+    return float(np.mean(total))
+
+
+def matching_error(
+    truth: Any,
+    calls: Any,
+    hierarchy: Hierarchy,
+    *,
+    cost: Cost = "uniform",
+    missed: float = 1.0,
+    false: float = 1.0,
+) -> float:
+    r"""Sum how far each wrong label is from the nearest right one; mean over samples.
+
+    Known as the matching loss.
+
+    :math:`\ell = \alpha \sum_{k\ \mathrm{missed}} \phi(k, \hat Q) + \beta
+    \sum_{k\ \mathrm{false}} \phi(k, Q)`, where :math:`\phi(k, Y)` is the cost of the edges from
+    the nearest label of Y down to k. `cost` is that of the edge into each label. Both sets must
+    be closed upward, so the nearest label is an ancestor; above all roots stands one that always
+    holds.
+
+    References
+    ----------
+    Nowak et al. (2010), key ``nowak2010``.
+
+    Examples
+    --------
+    The truth A-B-C, called A only: B is one step away, C two.
+
+    >>> matching_error([[1, 1, 1]], [[1, 0, 0]], Hierarchy([("A", "B"), ("B", "C")]))
+    3.0
+    """
+    status = align_truth(truth, hierarchy)
+    called = align_truth(calls, hierarchy, name="calls")
+    costs = label_costs(hierarchy, cost)
+    to_called, to_true = (_steps_below(y, hierarchy, costs) for y in (called, status))
+    # Distances are 0 at labels that hold, so only errors contribute.
+    total = missed * np.sum(to_called * status, axis=1) + false * np.sum(to_true * called, axis=1)
+    return float(np.mean(total))
+
+
+def hierarchical_ranking_error(
+    truth: Any, scores: Any, hierarchy: Hierarchy, *, cost: Cost = "sibling"
+) -> float:
+    r"""Share of (positive, negative) pairs of a sample in the wrong order, weighted by place.
+
+    :math:`\sum_{i: Q_i = 1} \sum_{j: Q_j = 0} c_i c_j (I\{s_i < s_j\} + \tfrac12 I\{s_i = s_j\})
+    / \sum_{ij} c_i c_j`, the mean over samples; a sample without such pairs counts 0.
+
+    References
+    ----------
+    Bi and Kwok (2015), key ``bi2015``. Without ties and with uniform costs it is scikit-learn's
+    ``label_ranking_loss``.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B"), ("A", "C")])
+    >>> hierarchical_ranking_error([[1, 1, 0]], [[0.9, 0.2, 0.5]], h)  # c: 1, 1/2, 1/2
+    0.3333333333333333
+    """
+    status = align_truth(truth, hierarchy)
+    values = _dense_scores(scores, hierarchy)
+    costs = label_costs(hierarchy, cost)
+    order = np.argsort(values, axis=1, kind="stable")
+    total = 0.0
+    for row, place, positive in zip(values, order, status, strict=True):
+        ordered, weight, is_positive = row[place], costs[place], positive[place]
+        above = np.append(0.0, np.cumsum(np.where(is_positive, 0.0, weight)))
+        pairs = above[-1] * np.dot(weight, is_positive)
+        if pairs == 0.0:
+            continue
+        first = np.searchsorted(ordered, ordered, side="left")
+        last = np.searchsorted(ordered, ordered, side="right")
+        higher = above[-1] - 0.5 * (above[first] + above[last])
+        total += np.dot(weight * is_positive, higher) / pairs
+    return float(total / max(1, status.shape[0]))
+
+
+def violations_error(matrix: Any, hierarchy: Hierarchy) -> int:
+    """Count the (sample, parent, child) where the child's value exceeds its parent's.
+
+    For scores, LPRs or calls. For an order see `order_violations_error`.
+
+    Examples
+    --------
+    >>> violations_error([[0.2, 0.9], [0.9, 0.2]], Hierarchy([("A", "B")]))
+    1
+    """
+    return len(hierarchy.violations(align(matrix, hierarchy, name="matrix").values))
+
+
+def order_violations_error(
+    sample: Any, label: Any, hierarchy: Hierarchy, *, n_samples: int | None = None
+) -> int:
+    """Count the (sample, parent, child) where the child is called before its parent.
+
+    Parameters
+    ----------
+    sample, label : array-like of int
+        Row and column of the calls in order, as in `Ranking`. Instances that are not listed come
+        after all others.
+    hierarchy : Hierarchy
+    n_samples : int, optional
+
+    Examples
+    --------
+    >>> order_violations_error([0, 0], [1, 0], Hierarchy([("A", "B")]))
+    1
+    """
+    rows, columns = np.asarray(sample, dtype=np.intp), np.asarray(label, dtype=np.intp)
+    n_rows = int(rows.max(initial=-1)) + 1 if n_samples is None else n_samples
+    earliness = np.zeros((n_rows, hierarchy.n_labels))
+    earliness[rows, columns] = np.arange(rows.size, 0, -1)
+    return len(hierarchy.violations(earliness))
+
+
+def _any_above(flags: NDArray[np.bool_], h: Hierarchy) -> NDArray[np.bool_]:
+    """Whether any ancestor of a label is flagged."""
+    numbered = flags[:, h.order]
+    above = np.zeros_like(numbered)
+    for k in range(h.n_labels):
+        for p in h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]]:
+            above[:, k] |= above[:, p] | numbered[:, p]
+    return above[:, h.position]
+
+
+def _steps_below(holds: NDArray[np.bool_], h: Hierarchy, costs: Float) -> Float:
+    """Cost of the cheapest way down to each label from one that holds."""
+    numbered, edge = holds[:, h.order], costs[h.order]
+    steps = np.zeros(holds.shape)
+    for k in range(h.n_labels):
+        above = h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]]
+        from_above = steps[:, above].min(axis=1) if above.size else 0.0
+        steps[:, k] = np.where(numbered[:, k], 0.0, from_above + edge[k])
+    return steps[:, h.position]
+
+
+def _pair(
+    truth: Any, calls: Any, hierarchy: Hierarchy
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Both as bool matrices of one shape; neither needs to be closed."""
+    pair = []
+    for data, name in ((truth, "truth"), (calls, "calls")):
+        values = align(data, hierarchy, name=name).values
+        pair.append(check_status(values if isinstance(values, np.ndarray) else values.toarray()))
+    if pair[0].shape != pair[1].shape:
+        raise DataError(f"calls has {len(pair[1])} samples, truth {len(pair[0])}; they must agree.")
+    return pair[0], pair[1]
+
+
+def _closed_pair(
+    truth: Any, calls: Any, hierarchy: Hierarchy
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    status, called = _pair(truth, calls, hierarchy)
+    return hierarchy.close_upward(status), hierarchy.close_upward(called)
+
+
+def _dense_scores(scores: Any, hierarchy: Hierarchy) -> Float:
+    values = align(scores, hierarchy, name="scores").values
+    return values if isinstance(values, np.ndarray) else np.asarray(values.toarray())
