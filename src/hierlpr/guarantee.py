@@ -1,0 +1,195 @@
+"""A level whose pooled precision is certified: Learn-then-Test with a betting test on samples.
+
+The labels of one sample are dependent, so the unit of every statement here is the sample.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr.instances import Instances, calls_by_level, collect, limit_calls
+
+__all__ = ["Certified", "LevelProfile", "certified_level"]
+
+N_LEVELS = 200
+# A level with fewer calls than this among the samples of the profile is not worth a test.
+FEWEST_CALLS = 10
+# The stake stays below the largest that cannot lose everything on one sample, by this factor.
+LARGEST_STAKE = 0.95
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelProfile:
+    """What calling at each level would have done on *other* samples than the calibration ones.
+
+    It fixes the sequence of levels, where the testing starts, and how much to stake at each level,
+    all before the calibration truth is seen. A poor profile costs power, never validity.
+
+    Per level (strict to lenient): mean calls and right calls a sample (`calls`, `hits`), their mean
+    squares and product (`calls2`, `hits2`, `calls_hits`), and the most calls of any sample.
+    """
+
+    level: NDArray[np.float64]
+    calls: NDArray[np.float64]
+    hits: NDArray[np.float64]
+    calls2: NDArray[np.float64]
+    hits2: NDArray[np.float64]
+    calls_hits: NDArray[np.float64]
+    most_calls: NDArray[np.int64]
+    n_samples: int
+
+    @classmethod
+    def of(cls, score: Any, truth: Any = None) -> LevelProfile:
+        """Profile the block scores and truth of the samples used to fit.
+
+        >>> profile = LevelProfile.of([[0.9, 0.8]] * 20, [[1, 1]] * 19 + [[1, 0]])
+        >>> profile.level.tolist(), profile.calls.tolist(), profile.hits.tolist()
+        ([0.9, 0.8], [1.0, 2.0], [1.0, 1.95])
+        """
+        if not isinstance(score, Instances):
+            score = collect(np.asarray(score), np.asarray(truth))
+        level = _spaced_levels(score.score)
+        moments = [
+            (c.mean(), h.mean(), (c * c).mean(), (h * h).mean(), (c * h).mean(), c.max())
+            for c, h in calls_by_level(score, level)
+        ]
+        calls, hits, calls2, hits2, calls_hits, most = np.reshape(moments, (-1, 6)).T
+        return cls(
+            level=level,
+            calls=calls,
+            hits=hits,
+            calls2=calls2,
+            hits2=hits2,
+            calls_hits=calls_hits,
+            most_calls=most.astype(np.int64),
+            n_samples=score.n_samples,
+        )
+
+    def drift(self, alpha: float) -> NDArray[np.float64]:
+        """Mean of ``alpha * calls - false calls`` a sample: positive where precision suffices."""
+        return self.hits - (1.0 - alpha) * self.calls
+
+    def square(self, alpha: float) -> NDArray[np.float64]:
+        """Mean square of the same."""
+        a = 1.0 - alpha
+        return self.hits2 - 2.0 * a * self.calls_hits + a * a * self.calls2
+
+
+class Certified(NamedTuple):
+    """The most lenient certified level (None if the first test failed) and the limit of calls."""
+
+    level: float | None
+    max_calls: int | None
+    log_wealth: float
+
+
+def certified_level(
+    instances: Instances, profile: LevelProfile, *, alpha: float, confidence: float
+) -> Certified:
+    r"""Find the most lenient level with certified pooled precision of at least ``1 - alpha``.
+
+    Notes
+    -----
+    For one level let :math:`D = \text{false calls} - \alpha\,\text{calls}` of a sample. The pooled
+    precision is below :math:`1 - \alpha` exactly if :math:`E D > 0`. For a stake
+    :math:`\lambda` fixed beforehand with :math:`\lambda (1 - \alpha) C < 1`, where no sample has
+    more than :math:`C` calls,
+
+    .. math:: W = \prod_i (1 - \lambda D_i)
+
+    is non-negative with :math:`E W \le 1` under that hypothesis, so by Markov's inequality
+    :math:`P(W \ge 1/\delta) \le \delta`, for any number of samples and any dependence between the
+    labels of a sample. Levels are tested from the start that `profile` predicts to be the surest
+    toward lenient ones, until the first that is not rejected; as the sequence is fixed, the
+    chance that any certified level is wrong is at most :math:`\delta = 1 -` `confidence`.
+
+    :math:`C` is the number of labels, or a smaller limit that the decisions then keep
+    (`max_calls`): without one, no finite number of samples could exclude a rare sample with
+    thousands of false calls.
+
+    References
+    ----------
+    Keys ``angelopoulos2021learn`` and ``waudbysmith2024estimating`` in ``docs/references.bib``.
+    """
+    delta = 1.0 - confidence
+    plan = _plan(profile, instances.n_samples, instances.n_labels, alpha=alpha, delta=delta)
+    if plan is None:
+        return Certified(None, None, 0.0)
+    first, stakes, max_calls = plan
+    order, is_stop = _betting_order(instances)
+    if max_calls is not None:
+        instances = instances.take(limit_calls(instances.score, instances.sample, max_calls))
+    found: float | None = None
+    log_wealth = 0.0
+    tested = calls_by_level(instances, profile.level[first:])
+    for level, stake, (c, h) in zip(profile.level[first:], stakes, tested, strict=True):
+        gains = np.log1p(-stake * ((1.0 - alpha) * c - h))
+        wealth = float(np.cumsum(gains[order])[is_stop].max())
+        if wealth < math.log(1.0 / delta):
+            break
+        found, log_wealth = float(level), wealth
+    return Certified(found, max_calls if found is not None else None, log_wealth)
+
+
+def _plan(
+    profile: LevelProfile, n_samples: int, n_labels: int, *, alpha: float, delta: float
+) -> tuple[int, NDArray[np.float64], int | None] | None:
+    """Choose the first level, the stakes from there on, and the limit of calls a sample.
+
+    At stake s the log wealth is about ``s n drift - s^2 n square / 2`` with standard deviation
+    ``s sqrt(n spread)``; the stake ``sqrt(2 log(1/delta) / (n square))`` maximizes the chance that
+    it passes ``log(1/delta)``.
+    """
+    if profile.level.size == 0 or n_samples == 0:
+        return None
+    goal = math.log(1.0 / delta)
+    drift, square = profile.drift(alpha), np.maximum(profile.square(alpha), 1e-12)
+    stake = np.sqrt(2.0 * goal / (n_samples * square))
+    spread = np.sqrt(np.maximum(square - drift**2, 1e-3 * square) * n_samples)
+    margin = (n_samples * (drift - 0.5 * stake * square) - goal / stake) / spread
+    first = int(np.argmax(margin))
+    hopeful = np.flatnonzero(margin > 0.0)
+    last = int(hopeful[-1]) if hopeful.size else first
+    # Limit the calls no lower than fit samples went, nor than the stake would have any use for.
+    useful = LARGEST_STAKE / ((1.0 - alpha) * float(stake[last]))
+    limit = max(int(profile.most_calls[last]), int(min(useful, n_labels)))
+    bound = min(limit, n_labels)
+    stakes = np.minimum(stake, LARGEST_STAKE / ((1.0 - alpha) * bound))
+    return first, stakes[first:], (bound if bound < n_labels else None)
+
+
+def _betting_order(instances: Instances) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Order the samples as if at random, whatever order they came in, and say where one may stop.
+
+    The key is a hash of the sample's scores, so that the same samples give the same cutoff. Samples
+    with equal keys are bet on together: between them the order they came in would matter.
+    """
+    key = np.zeros(instances.n_samples, dtype=np.uint64)
+    np.add.at(key, instances.sample, _mix(instances.score.view(np.uint64)))
+    key = _mix(key)
+    order = np.argsort(key, kind="stable")
+    return order, np.append(key[order][1:] != key[order][:-1], True)
+
+
+def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit words (the finalizer of SplitMix64)."""
+    x = bits + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: NDArray[np.uint64] = x ^ (x >> np.uint64(31))
+    return mixed
+
+
+def _spaced_levels(score: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Levels at which the number of calls grows by about the same factor."""
+    if score.size == 0:
+        return np.empty(0)
+    fewest = min(FEWEST_CALLS, score.size)
+    counts = np.unique(np.rint(np.geomspace(fewest, score.size, N_LEVELS)).astype(np.int64))
+    falling = np.sort(score)[::-1]
+    return np.unique(falling[counts - 1])[::-1].copy()

@@ -1,0 +1,105 @@
+"""Scored instances with truth, as plain arrays: what cutoffs are chosen from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr._validation import check_real_array
+from hierlpr.exceptions import DataError
+
+__all__ = ["Instances", "calls_by_level", "collect", "limit_calls"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instances:
+    """Scored instances with truth. Not every instance need be listed: `n_positives` counts all."""
+
+    score: NDArray[np.float64]
+    truth: NDArray[np.bool_]
+    sample: NDArray[np.intp]
+    n_samples: int
+    n_positives: int
+    n_labels: int
+
+    def take(self, kept: NDArray[np.bool_]) -> Instances:
+        """Keep some of the listed instances; the positives still count."""
+        return replace(
+            self, score=self.score[kept], truth=self.truth[kept], sample=self.sample[kept]
+        )
+
+
+def collect(score: Any, truth: Any) -> Instances:
+    """List the instances of two matrices (samples x labels), dense or CSR.
+
+    In a CSR matrix an absent score means 0: such instances are not listed and never called.
+    """
+    n_samples, n_labels = score.shape
+    if tuple(truth.shape) != (n_samples, n_labels):
+        raise DataError(f"score has shape {score.shape}, but truth has {tuple(truth.shape)}.")
+    if sparse.issparse(score):
+        csr = sparse.csr_array(score)
+        sample = np.repeat(np.arange(n_samples, dtype=np.intp), np.diff(csr.indptr))
+        if sparse.issparse(truth):
+            held = np.asarray(sparse.csr_array(truth, dtype=bool)[sample, csr.indices]).ravel()
+            n_positives = int(sparse.csr_array(truth).astype(bool).sum())
+        else:
+            held = np.asarray(truth, dtype=bool)[sample, csr.indices]
+            n_positives = int(np.count_nonzero(truth))
+        kept = csr.data > 0.0
+        return Instances(csr.data[kept], held[kept], sample[kept], n_samples, n_positives, n_labels)
+    dense = truth.toarray() if sparse.issparse(truth) else np.asarray(truth)
+    held = dense.astype(bool).ravel()
+    sample = np.repeat(np.arange(n_samples, dtype=np.intp), n_labels)
+    flat = check_real_array(score, name="score").ravel()
+    return Instances(flat, held, sample, n_samples, int(held.sum()), n_labels)
+
+
+def limit_calls(
+    score: NDArray[np.float64], sample: NDArray[np.intp], max_calls: int
+) -> NDArray[np.bool_]:
+    """Mark the instances that may be called if no sample has more than `max_calls` calls.
+
+    A sample's instances are taken by falling score, ties together or not at all, so what remains
+    is closed upward.
+    """
+    if max_calls < 1:
+        raise DataError(f"max_calls must be at least 1, got {max_calls}.")
+    order = np.lexsort((-score, sample))
+    score, sample = score[order], sample[order]
+    if score.size == 0:
+        return np.zeros(0, dtype=bool)
+    is_start = np.append(True, sample[1:] != sample[:-1])
+    starts = np.flatnonzero(is_start)
+    group = np.cumsum(is_start) - 1
+    place = np.arange(score.size) - starts[group]
+    # The first instance past the limit: nothing tied with it or below it is called.
+    too_many = np.full(starts.size, -math.inf)
+    past = place == max_calls
+    too_many[group[past]] = score[past]
+    kept = np.empty(score.size, dtype=bool)
+    kept[order] = score > too_many[group]
+    return kept
+
+
+def calls_by_level(
+    instances: Instances, level: NDArray[np.float64]
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Yield the calls and the right calls of every sample at each level, strict to lenient."""
+    # Index of the strictest level that calls the instance; level.size if none does.
+    enters = np.searchsorted(-level, -instances.score, side="left")
+    order = np.argsort(enters, kind="stable")
+    bounds = np.searchsorted(enters[order], np.arange(level.size + 1))
+    sample, truth = instances.sample[order], instances.truth[order].astype(np.float64)
+    calls, hits = np.zeros(instances.n_samples), np.zeros(instances.n_samples)
+    for i in range(level.size):
+        new = slice(bounds[i], bounds[i + 1])
+        np.add.at(calls, sample[new], 1.0)
+        np.add.at(hits, sample[new], truth[new])
+        yield calls, hits
