@@ -100,13 +100,13 @@ def certified_level(
     :math:`\lambda` fixed beforehand with :math:`\lambda (1 - \alpha) C < 1`, where no sample has
     more than :math:`C` calls,
 
-    .. math:: W = \prod_i (1 - \lambda D_i)
+    .. math:: W_m = \prod_{i \le m} (1 - \lambda D_i)
 
-    is non-negative with :math:`E W \le 1` under that hypothesis, so by Markov's inequality
-    :math:`P(W \ge 1/\delta) \le \delta`, for any number of samples and any dependence between the
-    labels of a sample. Levels are tested from the start that `profile` predicts to be the surest
-    toward lenient ones, until the first that is not rejected; as the sequence is fixed, the
-    chance that any certified level is wrong is at most :math:`\delta = 1 -` `confidence`.
+    is a non-negative supermartingale under that hypothesis, so by Ville's inequality
+    :math:`P(\max_m W_m \ge 1/\delta) \le \delta`, for any number of samples and any dependence
+    between the labels of a sample. Levels are tested from the start that `profile` predicts to be
+    the surest toward lenient ones, until the first that is not rejected; as the sequence is fixed,
+    the chance that any certified level is wrong is at most :math:`\delta = 1 -` `confidence`.
 
     :math:`C` is the number of labels, or a smaller limit that the decisions then keep
     (`max_calls`): without one, no finite number of samples could exclude a rare sample with
