@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from hierlpr import metrics, simulate
     from hierlpr.exceptions import HierlprError, HierlprWarning
     from hierlpr.hierarchy import Hierarchy
+    from hierlpr.lpr import LPRModel, fit_lpr
 
 __version__ = "0.1.0"
 
@@ -16,11 +17,22 @@ _HOMES = {
     "Hierarchy": "hierlpr.hierarchy",
     "HierlprError": "hierlpr.exceptions",
     "HierlprWarning": "hierlpr.exceptions",
+    "LPRModel": "hierlpr.lpr",
+    "fit_lpr": "hierlpr.lpr",
 }
 
 _MODULES = ("metrics", "simulate")
 
-__all__ = ["Hierarchy", "HierlprError", "HierlprWarning", "__version__", "metrics", "simulate"]
+__all__ = [
+    "Hierarchy",
+    "HierlprError",
+    "HierlprWarning",
+    "LPRModel",
+    "__version__",
+    "fit_lpr",
+    "metrics",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,380 @@
+"""Penalized logistic splines on the normal scores of ranks: the whole path of penalties."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels._jit import kernel
+
+__all__ = [
+    "average_psplines",
+    "bin_normal_scores",
+    "crossvalidate_psplines",
+    "deal_folds",
+    "fit_pspline_path",
+    "spread_bins",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@kernel
+def bin_normal_scores(
+    positive: Floats, total: Floats, normal_table: Floats, n_bins: int
+) -> tuple[Floats, Ints, Floats, Floats, Floats]:
+    """Find the normal score of each group of one label, and bins of equal width in it.
+
+    The normal score is the normal quantile of the mid-rank, read off `normal_table`, which holds
+    the quantiles at ``i / (size - 1)``. Returns the groups' normal scores, their bins, and per
+    non-empty bin the mean normal score, positives and total. O(groups).
+    """
+    n_groups = total.size
+    z = np.empty(n_groups)
+    steps = (normal_table.size - 1) / total.sum()
+    below = 0.0
+    for g in range(n_groups):
+        at = (below + 0.5 * total[g]) * steps
+        below += total[g]
+        i = min(max(int(at), 1), normal_table.size - 3)
+        t = min(max(at - i, 0.0), 1.0)
+        z[g] = normal_table[i] + t * (normal_table[i + 1] - normal_table[i])
+    bin_of = np.empty(n_groups, np.int64)
+    if n_groups <= n_bins:
+        for g in range(n_groups):
+            bin_of[g] = g
+        return z, bin_of, z.copy(), positive.copy(), total.copy()
+    bin_z = np.zeros(n_bins)
+    bin_positive = np.zeros(n_bins)
+    bin_total = np.zeros(n_bins)
+    per_bin = n_bins / (z[-1] - z[0])
+    at_bin = -1
+    grid_bin = -1
+    for g in range(n_groups):
+        b = min(int((z[g] - z[0]) * per_bin), n_bins - 1)
+        if b != grid_bin:  # empty bins are left out
+            grid_bin = b
+            at_bin += 1
+        bin_of[g] = at_bin
+        bin_z[at_bin] += total[g] * z[g]
+        bin_positive[at_bin] += positive[g]
+        bin_total[at_bin] += total[g]
+    size = at_bin + 1
+    bin_z[:size] /= bin_total[:size]
+    return z, bin_of, bin_z[:size], bin_positive[:size], bin_total[:size]
+
+
+@kernel
+def deal_folds(
+    positive: Floats, total: Floats, bin_of: Ints, n_bins: int, n_folds: int
+) -> tuple[Floats, Floats]:
+    """Deal the groups' samples to folds; returns positives and total of each (fold, bin).
+
+    Weight goes out in units of one sample, along the score, each to a fold drawn from a fixed
+    pseudo-random sequence: it depends on counts in score order alone, never on the order in
+    which the samples came.
+    """
+    fold_positive = np.zeros((n_folds, n_bins))
+    fold_total = np.zeros((n_folds, n_bins))
+    state = np.uint64(88172645463325252)
+    for g in range(total.size):
+        for kind in range(2):
+            left = positive[g] if kind == 0 else total[g] - positive[g]
+            while left > 1e-12:
+                # Multiplicative congruential steps modulo 2**64; the high bits are good.
+                state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+                fold = np.int64((state >> np.uint64(33)) % np.uint64(n_folds))
+                unit = min(left, 1.0)
+                left -= unit
+                fold_total[fold, bin_of[g]] += unit
+                if kind == 0:
+                    fold_positive[fold, bin_of[g]] += unit
+    return fold_positive, fold_total
+
+
+@kernel
+def fit_pspline_path(
+    z: Floats,
+    positive: Floats,
+    total: Floats,
+    penalties: Floats,
+    n_segments: int,
+    slope_mean: float,
+    slope_sd: float,
+    fitted: Floats,
+    log_evidence: Floats,
+) -> None:
+    """Fit a cubic logistic P-spline of `positive` out of `total` on `z` for every penalty.
+
+    Minimizes ``-loglik + penalty/2 |D2 b|^2 + |D1 b - slope_mean h|^2 / (2 (m-1) h^2 slope_sd^2)``
+    over the m coefficients b, knots h apart, by Newton steps on the banded normal equations, from
+    the largest penalty down. Writes the linear predictor of each (penalty, z) to `fitted` and the
+    Laplace approximation of the log evidence to `log_evidence`.
+    O(penalties x iterations x (bins + m)) time, O(bins + m) memory.
+    """
+    n_bins = z.size
+    m = n_segments + 3
+    low = z[0]
+    width = max(z[-1] - z[0], 1e-6)
+    h = width / n_segments
+    first = np.empty(n_bins, np.int64)
+    basis = np.empty((n_bins, 4))
+    for b in range(n_bins):
+        x = (z[b] - low) / h
+        s = min(int(x), n_segments - 1)
+        t = x - s
+        first[b] = s
+        basis[b, 0] = (1.0 - t) ** 3 / 6.0
+        basis[b, 1] = (3.0 * t**3 - 6.0 * t**2 + 4.0) / 6.0
+        basis[b, 2] = (-3.0 * t**3 + 3.0 * t**2 + 3.0 * t + 1.0) / 6.0
+        basis[b, 3] = t**3 / 6.0
+    ridge = 1.0 / ((m - 1) * h * h * slope_sd * slope_sd)
+    rise = slope_mean * h
+    n_positive = positive.sum()
+    n_all = total.sum()
+    start = np.log((n_positive + 0.5) / (n_all - n_positive + 0.5))
+    coef = np.empty(m)
+    for i in range(m):
+        coef[i] = start + rise * (i - 0.5 * (m - 1))
+    penalty_band = np.empty((m, 3))
+    band = np.empty((m, 4))
+    step = np.empty(m)
+    for at in range(penalties.size - 1, -1, -1):
+        penalty = penalties[at]
+        # The penalty matrix, upper band: penalty * D2'D2 + ridge * D1'D1.
+        penalty_band[:, :] = 0.0
+        for i in range(m - 2):
+            penalty_band[i, 0] += penalty
+            penalty_band[i, 1] -= 2.0 * penalty
+            penalty_band[i, 2] += penalty
+            penalty_band[i + 1, 0] += 4.0 * penalty
+            penalty_band[i + 1, 1] -= 2.0 * penalty
+            penalty_band[i + 2, 0] += penalty
+        for i in range(m - 1):
+            penalty_band[i, 0] += ridge
+            penalty_band[i, 1] -= ridge
+            penalty_band[i + 1, 0] += ridge
+        # Its null space is the constants, so all its cofactors are equal: the product of its
+        # non-zero eigenvalues is m times the determinant without the first row and column.
+        log_det_penalty = np.log(float(m))
+        for i in range(1, m):
+            band[i, 0] = penalty_band[i, 0]
+            band[i, 1] = penalty_band[i, 1]
+            band[i, 2] = penalty_band[i, 2]
+        for i in range(1, m):
+            log_det_penalty += np.log(band[i, 0])
+            for d in range(1, min(3, m - i)):
+                ratio = band[i, d] / band[i, 0]
+                for e in range(d, min(3, m - i)):
+                    band[i + d, e - d] -= ratio * band[i, e]
+        log_det = 0.0
+        for _ in range(40):
+            for i in range(m):
+                band[i, 0] = penalty_band[i, 0]
+                band[i, 1] = penalty_band[i, 1]
+                band[i, 2] = penalty_band[i, 2]
+                band[i, 3] = 0.0
+                step[i] = 0.0
+            # Minus the gradient of the penalties.
+            for i in range(m - 1):
+                pull = ridge * (coef[i + 1] - coef[i] - rise)
+                step[i] += pull
+                step[i + 1] -= pull
+            for i in range(m - 2):
+                bend = penalty * (coef[i] - 2.0 * coef[i + 1] + coef[i + 2])
+                step[i] -= bend
+                step[i + 1] += 2.0 * bend
+                step[i + 2] -= bend
+            for b in range(n_bins):
+                s = first[b]
+                v0, v1, v2, v3 = basis[b, 0], basis[b, 1], basis[b, 2], basis[b, 3]
+                eta = v0 * coef[s] + v1 * coef[s + 1] + v2 * coef[s + 2] + v3 * coef[s + 3]
+                p = 1.0 / (1.0 + np.exp(-eta))
+                residual = positive[b] - total[b] * p
+                w = total[b] * p * (1.0 - p)
+                step[s] += residual * v0
+                step[s + 1] += residual * v1
+                step[s + 2] += residual * v2
+                step[s + 3] += residual * v3
+                band[s, 0] += w * v0 * v0
+                band[s, 1] += w * v0 * v1
+                band[s, 2] += w * v0 * v2
+                band[s, 3] += w * v0 * v3
+                band[s + 1, 0] += w * v1 * v1
+                band[s + 1, 1] += w * v1 * v2
+                band[s + 1, 2] += w * v1 * v3
+                band[s + 2, 0] += w * v2 * v2
+                band[s + 2, 1] += w * v2 * v3
+                band[s + 3, 0] += w * v3 * v3
+            # A saturated fit has no curvature left along the constants; keep the system definite.
+            tiny = 1e-12 * (penalty + ridge)
+            for i in range(m):
+                band[i, 0] += tiny
+            # Banded elimination with the right-hand side carried along, then back substitution.
+            log_det = 0.0
+            for i in range(m):
+                log_det += np.log(band[i, 0])
+                for d in range(1, min(4, m - i)):
+                    ratio = band[i, d] / band[i, 0]
+                    step[i + d] -= ratio * step[i]
+                    for e in range(d, min(4, m - i)):
+                        band[i + d, e - d] -= ratio * band[i, e]
+            largest = 0.0
+            for i in range(m - 1, -1, -1):
+                value = step[i]
+                for d in range(1, min(4, m - i)):
+                    value -= band[i, d] * step[i + d]
+                step[i] = value / band[i, 0]
+                largest = max(largest, abs(step[i]))
+            # Newton's step may overshoot where the likelihood is flat: bound its length.
+            scale = 1.0 if largest <= 3.0 else 3.0 / largest
+            for i in range(m):
+                coef[i] += scale * step[i]
+            if largest < 1e-4:  # convergence is quadratic: the next step would be about 1e-8
+                break
+        quadratic = 0.0
+        for i in range(m - 1):
+            quadratic += ridge * (coef[i + 1] - coef[i] - rise) ** 2
+        for i in range(m - 2):
+            quadratic += penalty * (coef[i] - 2.0 * coef[i + 1] + coef[i + 2]) ** 2
+        log_likelihood = 0.0
+        for b in range(n_bins):
+            s = first[b]
+            eta = 0.0
+            for d in range(4):
+                eta += basis[b, d] * coef[s + d]
+            fitted[at, b] = eta
+            # log(1 + exp(eta)) without overflow
+            log_likelihood += positive[b] * eta - total[b] * (
+                max(eta, 0.0) + np.log1p(np.exp(-abs(eta)))
+            )
+        log_evidence[at] = log_likelihood - 0.5 * (quadratic - log_det_penalty + log_det)
+
+
+@kernel
+def spread_bins(z: Floats, bin_z: Floats, bin_value: Floats) -> Floats:
+    """Interpolate values at the bins' normal scores to all groups of the label. O(groups)."""
+    out = np.empty(z.size)
+    last = bin_z.size - 1
+    b = 0
+    for g in range(z.size):
+        while b < last and z[g] > bin_z[b + 1]:
+            b += 1
+        if z[g] <= bin_z[b]:
+            out[g] = bin_value[b]
+        elif b == last:
+            out[g] = bin_value[last]
+        else:
+            t = (z[g] - bin_z[b]) / (bin_z[b + 1] - bin_z[b])
+            out[g] = bin_value[b] + t * (bin_value[b + 1] - bin_value[b])
+    return out
+
+
+@kernel
+def average_psplines(
+    ptr: Ints,
+    positive: Floats,
+    total: Floats,
+    normal_table: Floats,
+    penalties: Floats,
+    n_segments: int,
+    n_bins: int,
+    slope_mean: Floats,
+    slope_sd: Floats,
+    pseudo: Floats,
+    lpr: Floats,
+    report: Floats,
+) -> None:
+    """Fit every label's P-splines and average them over the penalties by their evidence.
+
+    `slope_mean`, `slope_sd` and `pseudo` hold, per label, the prior of the slope on the normal
+    score and how many pseudo-samples of each class are spread as that prior says. Writes LPRs
+    (not monotone yet) per group to `lpr`, and per label the mean penalty (geometric), the slope
+    under the largest penalty and the effective share of the best penalty to `report`.
+    """
+    for k in range(ptr.size - 1):
+        begin, end = ptr[k], ptr[k + 1]
+        z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
+            positive[begin:end], total[begin:end], normal_table, n_bins
+        )
+        size = bin_z.size
+        if pseudo[k] > 0.0:
+            # The rarer class is tilted along the prior slope, the commoner one follows the scores.
+            few_positive = bin_positive.sum() <= 0.5 * bin_total.sum()
+            tilt = slope_mean[k] if few_positive else -slope_mean[k]
+            rare = bin_total * np.exp(tilt * bin_z)
+            rare *= pseudo[k] / rare.sum()
+            common = bin_total * (pseudo[k] / bin_total.sum())
+            bin_positive += rare if few_positive else common
+            bin_total += rare + common
+        fitted = np.empty((penalties.size, size))
+        log_evidence = np.empty(penalties.size)
+        fit_pspline_path(
+            bin_z, bin_positive, bin_total, penalties, n_segments, slope_mean[k], slope_sd[k],
+            fitted, log_evidence,
+        )  # fmt: skip
+        share = np.exp(log_evidence - log_evidence.max())
+        share /= share.sum()
+        mean = np.zeros(size)
+        for at in range(penalties.size):
+            if share[at] > 1e-6:
+                for b in range(size):
+                    mean[b] += share[at] / (1.0 + np.exp(-fitted[at, b]))
+        lpr[begin:end] = spread_bins(z, bin_z, mean)
+        report[k, 0] = np.exp((share * np.log(penalties)).sum())
+        line = fitted[penalties.size - 1]
+        report[k, 1] = (line[size - 1] - line[0]) / max(bin_z[size - 1] - bin_z[0], 1e-6)
+        report[k, 2] = share.max()
+
+
+@kernel
+def crossvalidate_psplines(
+    ptr: Ints,
+    positive: Floats,
+    total: Floats,
+    normal_table: Floats,
+    penalties: Floats,
+    n_segments: int,
+    n_bins: int,
+    n_folds: int,
+    slope_sd: float,
+    lpr: Floats,
+    report: Floats,
+) -> None:
+    """Fit every label's P-spline with the penalty of least cross-validated log-loss.
+
+    Writes LPRs (not monotone yet) per group to `lpr`; penalty, slope under the largest penalty
+    and mean held-out log-loss per label to `report`.
+    """
+    for k in range(ptr.size - 1):
+        begin, end = ptr[k], ptr[k + 1]
+        z, bin_of, bin_z, bin_positive, bin_total = bin_normal_scores(
+            positive[begin:end], total[begin:end], normal_table, n_bins
+        )
+        size = bin_z.size
+        fold_positive, fold_total = deal_folds(
+            positive[begin:end], total[begin:end], bin_of, size, n_folds
+        )
+        fitted = np.empty((penalties.size, size))
+        unused = np.empty(penalties.size)
+        loss = np.zeros(penalties.size)
+        for fold in range(n_folds):
+            fit_pspline_path(
+                bin_z, bin_positive - fold_positive[fold], bin_total - fold_total[fold],
+                penalties, n_segments, 0.0, slope_sd, fitted, unused,
+            )  # fmt: skip
+            for at in range(penalties.size):
+                for b in range(size):
+                    eta = fitted[at, b]
+                    loss[at] -= fold_positive[fold, b] * eta - fold_total[fold, b] * (
+                        max(eta, 0.0) + np.log1p(np.exp(-abs(eta)))
+                    )
+        best = int(np.argmin(loss))
+        fit_pspline_path(
+            bin_z, bin_positive, bin_total, penalties, n_segments, 0.0, slope_sd, fitted, unused
+        )
+        mean = 1.0 / (1.0 + np.exp(-fitted[best]))
+        lpr[begin:end] = spread_bins(z, bin_z, mean)
+        report[k, 0] = penalties[best]
+        line = fitted[penalties.size - 1]
+        report[k, 1] = (line[size - 1] - line[0]) / max(bin_z[size - 1] - bin_z[0], 1e-6)
+        report[k, 2] = loss[best] / bin_total.sum()

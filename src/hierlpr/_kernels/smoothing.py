@@ -1,0 +1,354 @@
+"""Groups of tied scores, monotone regression on them, and the curves they compile to."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels._jit import kernel
+
+__all__ = [
+    "compress_curves",
+    "evaluate_curves",
+    "evaluate_stored",
+    "fit_isotonic",
+    "group_sorted",
+    "group_stored",
+    "make_monotone",
+    "summarize_groups",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@kernel
+def group_sorted(
+    scores: Floats, truth: NDArray[np.bool_], order: Ints, weight: Floats
+) -> tuple[Ints, Floats, Floats, Floats]:
+    """Merge equal scores of each row into one group with its weight and its positives' weight.
+
+    Rows are labels; ``order[k]`` sorts row k. Samples of weight 0 are passed over. O(size).
+    """
+    n_labels, n_samples = scores.shape
+    group_ptr = np.zeros(n_labels + 1, np.int64)
+    group_score = np.empty(scores.size)
+    positive = np.empty(scores.size)
+    total = np.empty(scores.size)
+    size = 0
+    for k in range(n_labels):
+        begin = size
+        for i in range(n_samples):
+            m = order[k, i]
+            w = weight[m]
+            if w == 0.0:
+                continue
+            score = scores[k, m]
+            if size == begin or score > group_score[size - 1]:
+                # Adding 0.0 turns -0.0 into 0.0, so that equal scores have equal bits.
+                group_score[size] = score + 0.0
+                positive[size] = 0.0
+                total[size] = 0.0
+                size += 1
+            total[size - 1] += w
+            if truth[k, m]:
+                positive[size - 1] += w
+        group_ptr[k + 1] = size
+    return group_ptr, group_score[:size].copy(), positive[:size].copy(), total[:size].copy()
+
+
+@kernel
+def group_stored(
+    col_ptr: Ints,
+    row: Ints,
+    score: Floats,
+    truth_ptr: Ints,
+    truth_row: Ints,
+    weight: Floats,
+) -> tuple[Ints, Floats, Floats, Floats]:
+    """Do as `group_sorted` for sparse columns: entries that are not stored form the group of 0.
+
+    Stored scores are at least 0. O(stored log stored), whatever the number of samples.
+    """
+    n_labels = col_ptr.size - 1
+    group_ptr = np.zeros(n_labels + 1, np.int64)
+    group_score = np.empty(score.size + n_labels)
+    positive = np.empty(score.size + n_labels)
+    total = np.empty(score.size + n_labels)
+    is_positive = np.zeros(weight.size, np.bool_)
+    all_weight = weight.sum()
+    size = 0
+    for k in range(n_labels):
+        begin = size
+        group_score[size] = 0.0
+        positive[size] = 0.0
+        total[size] = all_weight
+        for e in range(truth_ptr[k], truth_ptr[k + 1]):
+            is_positive[truth_row[e]] = True
+            positive[size] += weight[truth_row[e]]
+        size += 1
+        # Sorted by row first, so that a stable sort by score adds up in a fixed order.
+        order = np.argsort(score[col_ptr[k] : col_ptr[k + 1]], kind="mergesort")
+        for i in order:
+            e = col_ptr[k] + i
+            w = weight[row[e]]
+            if score[e] == 0.0 or w == 0.0:
+                continue
+            if score[e] > group_score[size - 1]:
+                group_score[size] = score[e]
+                positive[size] = 0.0
+                total[size] = 0.0
+                size += 1
+            total[size - 1] += w
+            total[begin] -= w
+            if is_positive[row[e]]:
+                positive[size - 1] += w
+                positive[begin] -= w
+        for e in range(truth_ptr[k], truth_ptr[k + 1]):
+            is_positive[truth_row[e]] = False
+        if total[begin] <= 1e-9 * all_weight and size > begin + 1:  # nothing is absent
+            size -= 1
+            for g in range(begin, size):
+                group_score[g] = group_score[g + 1]
+                positive[g] = positive[g + 1]
+                total[g] = total[g + 1]
+        else:
+            positive[begin] = min(max(positive[begin], 0.0), total[begin])
+        group_ptr[k + 1] = size
+    return group_ptr, group_score[:size].copy(), positive[:size].copy(), total[:size].copy()
+
+
+@kernel
+def make_monotone(ptr: Ints, value: Floats, weight: Floats) -> None:
+    """Replace each run of `value` by its weighted isotonic regression, in place.
+
+    Pooled adjacent violators: O(size). Runs are ``value[ptr[k]:ptr[k + 1]]``.
+    """
+    mean = np.empty(value.size)
+    mass = np.empty(value.size)
+    last = np.empty(value.size, np.int64)
+    for k in range(ptr.size - 1):
+        n_pools = 0
+        for i in range(ptr[k], ptr[k + 1]):
+            mean[n_pools] = value[i]
+            mass[n_pools] = weight[i]
+            last[n_pools] = i
+            n_pools += 1
+            # Invariant: the means of the pools before the last one rise strictly.
+            while n_pools > 1 and mean[n_pools - 2] >= mean[n_pools - 1]:
+                w = mass[n_pools - 2] + mass[n_pools - 1]
+                if mean[n_pools - 2] > mean[n_pools - 1]:
+                    mean[n_pools - 2] += (
+                        (mean[n_pools - 1] - mean[n_pools - 2]) * mass[n_pools - 1] / w
+                    )
+                mass[n_pools - 2] = w
+                last[n_pools - 2] = last[n_pools - 1]
+                n_pools -= 1
+        i = ptr[k]
+        for pool in range(n_pools):
+            while i <= last[pool]:
+                value[i] = mean[pool]
+                i += 1
+
+
+@kernel
+def fit_isotonic(ptr: Ints, positive: Floats, total: Floats, shrinkage: float) -> Floats:
+    """Isotonic share of positives, each pool shrunk to the prevalence by `shrinkage` samples."""
+    lpr = np.empty(total.size)
+    mass = np.empty(total.size)
+    start = np.empty(total.size + 1, np.int64)
+    pool_positive = np.empty(total.size)
+    for k in range(ptr.size - 1):
+        begin, end = ptr[k], ptr[k + 1]
+        prevalence = (positive[begin:end].sum() + 0.5) / (total[begin:end].sum() + 1.0)
+        n_pools = 0
+        for i in range(begin, end):
+            pool_positive[n_pools] = positive[i]
+            mass[n_pools] = total[i]
+            start[n_pools] = i
+            n_pools += 1
+            while n_pools > 1 and (
+                pool_positive[n_pools - 2] * mass[n_pools - 1]
+                >= pool_positive[n_pools - 1] * mass[n_pools - 2]
+            ):
+                pool_positive[n_pools - 2] += pool_positive[n_pools - 1]
+                mass[n_pools - 2] += mass[n_pools - 1]
+                n_pools -= 1
+        start[n_pools] = end
+        # Small pools shrink more than large ones, which may put neighbours out of order again:
+        # pooling the shrunk means keeps the curve monotone.
+        pools = 0
+        for pool in range(n_pools):
+            pool_positive[pools] = pool_positive[pool] + shrinkage * prevalence
+            mass[pools] = mass[pool] + shrinkage
+            start[pools] = start[pool]
+            pools += 1
+            while pools > 1 and (
+                pool_positive[pools - 2] * mass[pools - 1]
+                >= pool_positive[pools - 1] * mass[pools - 2]
+            ):
+                pool_positive[pools - 2] += pool_positive[pools - 1]
+                mass[pools - 2] += mass[pools - 1]
+                pools -= 1
+        start[pools] = end
+        for pool in range(pools):
+            for i in range(start[pool], start[pool + 1]):
+                lpr[i] = pool_positive[pool] / mass[pool]
+    return lpr
+
+
+@kernel
+def compress_curves(
+    ptr: Ints, score: Floats, lpr: Floats, total: Floats, most_exact: int
+) -> tuple[Ints, Floats, Floats]:
+    """Knots of each label's curve: the ends of its runs of (nearly) equal LPR.
+
+    Up to `most_exact` groups, a run holds equal LPRs only. Beyond, it holds LPRs that differ by
+    at most 1/256 and at most a 20th of p (1 - p) (or 1e-5, if that is more), and has their mean:
+    a few hundred runs at most, whatever the number of groups. A run of two or more groups has two
+    knots of one LPR.
+    """
+    knot_ptr = np.zeros(ptr.size, np.int64)
+    knot_score = np.empty(lpr.size)
+    knot_lpr = np.empty(lpr.size)
+    size = 0
+    for k in range(ptr.size - 1):
+        begin, end = ptr[k], ptr[k + 1]
+        exact = end - begin <= most_exact
+        first = begin
+        while first < end:
+            p = lpr[first]
+            step = max(1e-5, min(1.0 / 256.0, p * (1.0 - p) / 20.0))
+            limit = p if exact else p + step
+            mass = total[first]
+            excess = 0.0  # relative to p, so that a run of equal LPRs keeps its exact value
+            last = first
+            while last + 1 < end and lpr[last + 1] <= limit:
+                last += 1
+                mass += total[last]
+                excess += total[last] * (lpr[last] - p)
+            knot_score[size] = score[first]
+            knot_lpr[size] = p + excess / mass
+            size += 1
+            if last > first:
+                knot_score[size] = score[last]
+                knot_lpr[size] = knot_lpr[size - 1]
+                size += 1
+            first = last + 1
+        knot_ptr[k + 1] = size
+    return knot_ptr, knot_score[:size].copy(), knot_lpr[:size].copy()
+
+
+@kernel
+def evaluate_curves(
+    scores: Floats, knot_ptr: Ints, knot_score: Floats, knot_lpr: Floats, out: Floats
+) -> None:
+    """Interpolate every score on the curve of its column; constant beyond the last knots.
+
+    O(size x log knots). Columns go in blocks of 16, so that their knots stay in the cache.
+    """
+    n_samples, n_labels = scores.shape
+    for block in range(0, n_labels, 16):
+        for m in range(n_samples):
+            for k in range(block, min(block + 16, n_labels)):
+                score = scores[m, k]
+                low, high = knot_ptr[k], knot_ptr[k + 1] - 1
+                if score <= knot_score[low]:
+                    out[m, k] = knot_lpr[low]
+                    continue
+                if score >= knot_score[high]:
+                    out[m, k] = knot_lpr[high]
+                    continue
+                # Invariant: knot_score[low] <= score < knot_score[low + left]. The number of
+                # steps depends on the label alone, which processors predict well.
+                left = high - low
+                while left > 1:
+                    half = left >> 1
+                    low += half if knot_score[low + half] <= score else 0
+                    left -= half
+                high = low + 1
+                # Halves, because the difference of two huge scores may overflow.
+                t = (0.5 * score - 0.5 * knot_score[low]) / (
+                    0.5 * knot_score[high] - 0.5 * knot_score[low]
+                )
+                t = min(t, 1.0) if t > 0.0 else 0.0
+                out[m, k] = knot_lpr[low] + t * (knot_lpr[high] - knot_lpr[low])
+
+
+@kernel
+def evaluate_stored(
+    column: NDArray[np.int32],
+    scores: Floats,
+    knot_ptr: Ints,
+    knot_score: Floats,
+    knot_lpr: Floats,
+    out: Floats,
+) -> None:
+    """Do as `evaluate_curves` for the stored entries of a sparse matrix."""
+    for e in range(scores.size):
+        score = scores[e]
+        low, high = knot_ptr[column[e]], knot_ptr[column[e] + 1] - 1
+        if score <= knot_score[low]:
+            out[e] = knot_lpr[low]
+            continue
+        if score >= knot_score[high]:
+            out[e] = knot_lpr[high]
+            continue
+        left = high - low
+        while left > 1:
+            half = left >> 1
+            low += half if knot_score[low + half] <= score else 0
+            left -= half
+        high = low + 1
+        t = (0.5 * score - 0.5 * knot_score[low]) / (0.5 * knot_score[high] - 0.5 * knot_score[low])
+        t = min(t, 1.0) if t > 0.0 else 0.0
+        out[e] = knot_lpr[low] + t * (knot_lpr[high] - knot_lpr[low])
+
+
+@kernel
+def summarize_groups(ptr: Ints, positive: Floats, total: Floats, lpr: Floats) -> Floats:
+    """Per label: AUC, mean log-loss, Brier score, calibration error and its largest z. O(size).
+
+    Calibration is judged in at most ten runs of neighbouring scores with about equal expected
+    positives: the error is the mean over samples of ``|observed - expected share|``; z is the
+    largest ``|observed - expected| / sd`` of a run.
+    """
+    n_labels = ptr.size - 1
+    out = np.zeros((n_labels, 5))
+    for k in range(n_labels):
+        n_positive = positive[ptr[k] : ptr[k + 1]].sum()
+        n_all = total[ptr[k] : ptr[k + 1]].sum()
+        n_negative = n_all - n_positive
+        expected_all = 0.0
+        for g in range(ptr[k], ptr[k + 1]):
+            expected_all += total[g] * lpr[g]
+        below = 0.0
+        area = 0.0
+        loss = 0.0
+        brier = 0.0
+        observed = 0.0
+        expected = 0.0
+        variance = 0.0
+        filled = 0.0
+        run = 1
+        for g in range(ptr[k], ptr[k + 1]):
+            yes = positive[g]
+            no = total[g] - positive[g]
+            p = min(max(lpr[g], 1e-15), 1.0 - 1e-15)
+            area += yes * (below + 0.5 * no)
+            below += no
+            loss -= yes * np.log(p) + no * np.log1p(-p)
+            brier += yes * (1.0 - p) ** 2 + no * p * p
+            observed += yes
+            expected += total[g] * p
+            variance += total[g] * p * (1.0 - p)
+            filled += total[g] * p
+            if filled >= expected_all * run / 10.0 or g == ptr[k + 1] - 1:
+                out[k, 3] += abs(observed - expected) / n_all
+                if variance > 0.0:
+                    out[k, 4] = max(out[k, 4], abs(observed - expected) / np.sqrt(variance))
+                observed = expected = variance = 0.0
+                while filled >= expected_all * run / 10.0 and run <= 10:
+                    run += 1
+        out[k, 0] = area / (n_positive * n_negative) if n_positive * n_negative > 0.0 else np.nan
+        out[k, 1] = loss / n_all
+        out[k, 2] = brier / n_all
+    return out

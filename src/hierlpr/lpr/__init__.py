@@ -1,0 +1,17 @@
+"""Local precision rates: score to P(label | score), comparable across labels."""
+
+from hierlpr.lpr.base import Estimator, GroupFit, LPRCurves, ScoreGroups
+from hierlpr.lpr.diagnostics import LabelReport
+from hierlpr.lpr.fitting import ESTIMATORS, LPRModel, fit_lpr, make_estimator
+
+__all__ = [
+    "ESTIMATORS",
+    "Estimator",
+    "GroupFit",
+    "LPRCurves",
+    "LPRModel",
+    "LabelReport",
+    "ScoreGroups",
+    "fit_lpr",
+    "make_estimator",
+]

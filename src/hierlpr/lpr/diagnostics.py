@@ -1,0 +1,126 @@
+"""How each label's curve was made, and how far to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels.smoothing import summarize_groups
+from hierlpr.exceptions import DataError
+from hierlpr.lpr.base import GroupFit, ScoreGroups
+
+__all__ = ["LabelReport"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelReport:
+    """One entry per label in every field.
+
+    Attributes
+    ----------
+    positives, negatives : int
+        Samples of each class (of positive weight).
+    prevalence : float
+        (Weighted) share of positives.
+    distinct_scores : int
+        1 means that the classifier says nothing.
+    auc : float
+        Area under the ROC curve of the label's scores; NaN without both classes.
+    estimator : str
+        What made the curve.
+    smoothing : float
+        In the estimator's unit: the penalty of a P-spline (of an average, the geometric mean),
+        a bandwidth, pseudo-samples.
+    slope : float
+        Of the log-odds on the normal score of the rank, from a straight fit (P-splines only).
+    is_weak, fallback : bool, str
+        Whether the label lacked support, and what was done instead and why (else empty).
+    log_loss, brier : float
+        Mean over the training samples.
+    calibration_error, calibration_z : float
+        In ten runs of rising score with equal expected positives: mean absolute difference of
+        observed and expected share, and its largest value in standard deviations (training
+        samples).
+    """
+
+    positives: NDArray[np.int64]
+    negatives: NDArray[np.int64]
+    prevalence: NDArray[np.float64]
+    distinct_scores: NDArray[np.int64]
+    auc: NDArray[np.float64]
+    estimator: NDArray[np.str_]
+    smoothing: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    is_weak: NDArray[np.bool_]
+    fallback: NDArray[np.str_]
+    log_loss: NDArray[np.float64]
+    brier: NDArray[np.float64]
+    calibration_error: NDArray[np.float64]
+    calibration_z: NDArray[np.float64]
+
+    @classmethod
+    def from_fit(
+        cls,
+        groups: ScoreGroups,
+        fit: GroupFit,
+        lpr: NDArray[np.float64],
+        positives: NDArray[np.int64],
+        negatives: NDArray[np.int64],
+    ) -> LabelReport:
+        """Summarize the labels of one fit; `lpr` are the final, monotone LPRs of the groups."""
+        summary = summarize_groups(groups.ptr, groups.positive, groups.total, lpr)
+        return cls(
+            positives=positives,
+            negatives=negatives,
+            prevalence=groups.sum_by_label(groups.positive) / groups.sum_by_label(groups.total),
+            distinct_scores=groups.n_groups,
+            auc=summary[:, 0],
+            estimator=np.array(fit.estimator, dtype=np.str_),
+            smoothing=fit.smoothing,
+            slope=fit.slope,
+            is_weak=fit.weak,
+            fallback=np.array(fit.fallback, dtype=np.str_),
+            log_loss=summary[:, 1],
+            brier=summary[:, 2],
+            calibration_error=summary[:, 3],
+            calibration_z=summary[:, 4],
+        )
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def select(self, labels: Sequence[int] | NDArray[np.integer]) -> LabelReport:
+        """Return the entries of some labels, by number."""
+        index = np.asarray(labels, dtype=np.int64)
+        return LabelReport(**{name: column[index] for name, column in self.columns().items()})
+
+    @classmethod
+    def join(cls, parts: Sequence[LabelReport]) -> LabelReport:
+        """Return the entries of all parts, in order."""
+        columns = [part.columns() for part in parts]
+        return cls(**{name: np.concatenate([c[name] for c in columns]) for name in columns[0]})
+
+    def to_frame(self, labels: Sequence[str] | None = None, *, backend: str = "pandas") -> Any:
+        """Return a data frame with one row per label, `labels` first if given."""
+        import narwhals.stable.v1 as nw
+
+        columns: dict[str, Any] = dict(self.columns())
+        if labels is not None:
+            if len(labels) != self.positives.size:
+                raise DataError(
+                    f"{len(labels):,} names are given for {self.positives.size:,} labels."
+                )
+            columns = {"label": np.array(labels, dtype=np.str_), **columns}
+        try:
+            plain = {name: column.tolist() for name, column in columns.items()}
+            return nw.from_dict(plain, backend=cast("Any", backend)).to_native()
+        except ImportError as error:
+            raise DataError(
+                f"A frame of {backend!r} needs that library, which is not installed ({error}).\n"
+                'Hint: ask for backend="pyarrow", which hierlpr depends on.'
+            ) from error

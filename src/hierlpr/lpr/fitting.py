@@ -1,0 +1,220 @@
+"""Fit local precision rates on a matrix of scores: sort, estimate, compile, diagnose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels._threads import n_threads_or_default, run_chunks
+from hierlpr._kernels.smoothing import make_monotone
+from hierlpr._validation import Matrix, check_choice
+from hierlpr.exceptions import DataError
+from hierlpr.lpr.auto import Auto
+from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves, PoolingEstimator
+from hierlpr.lpr.diagnostics import LabelReport
+from hierlpr.lpr.groups import TrainingData, check_scores, read_training_data
+from hierlpr.lpr.isotonic import Isotonic
+from hierlpr.lpr.pspline import PSpline
+
+__all__ = ["ESTIMATORS", "LPRModel", "fit_lpr", "make_estimator"]
+
+ESTIMATORS: Mapping[str, Callable[..., Estimator]] = {
+    "auto": Auto,
+    "isotonic": Isotonic,
+    "p-spline": PSpline,
+}
+
+_CHUNK_VALUES = 2**18  # scores sorted and fitted together: small enough for the cache
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LPRModel:
+    """Fitted local precision rates: one curve and one line of diagnostics per label.
+
+    Attributes
+    ----------
+    curves : LPRCurves
+        The monotone curves; all that prediction needs.
+    report : LabelReport
+        How each label's curve was made and how far to trust it.
+    """
+
+    curves: LPRCurves
+    report: LabelReport
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return self.curves.n_labels
+
+    def predict(self, scores: Any, *, n_threads: int | None = None) -> Any:
+        """Return the LPRs of new scores.
+
+        Parameters
+        ----------
+        scores : array-like or sparse matrix of shape (n_samples, n_labels)
+            Finite scores; a vector if the model has one label.
+        n_threads : int, optional
+            Default: HIERLPR_NUM_THREADS or all cores.
+
+        Returns
+        -------
+        ndarray or csr_array
+            Of the shape of `scores`. Of sparse scores, only the stored entries get an LPR; absent
+            ones stay absent, which the ranking reads as LPR 0: they are listed last or not at all.
+        """
+        matrix: Matrix = check_scores(scores, None)
+        if matrix.shape[1] != self.n_labels:
+            raise DataError(
+                f"scores have {matrix.shape[1]:,} columns, but the model has "
+                f"{self.n_labels:,} labels."
+            )
+        lpr = self.curves.evaluate(matrix, n_threads=n_threads)
+        return lpr[:, 0] if isinstance(lpr, np.ndarray) and np.ndim(scores) == 1 else lpr
+
+    def diagnostics(self) -> dict[str, NDArray[Any]]:
+        """One array per column of the report, one entry per label."""
+        return self.report.columns()
+
+    def diagnostics_frame(
+        self, labels: Sequence[str] | None = None, *, backend: str = "pandas"
+    ) -> Any:
+        """Return the report as a data frame of the given library (pandas, polars, pyarrow)."""
+        return self.report.to_frame(labels, backend=backend)
+
+    def select(self, labels: Sequence[int] | NDArray[np.integer]) -> LPRModel:
+        """Return the model of some labels, by number; their curves stay bit-identical."""
+        return LPRModel(self.curves.select(labels), self.report.select(labels))
+
+    @classmethod
+    def join(cls, parts: Sequence[LPRModel]) -> LPRModel:
+        """Return the labels of all `parts` as one model; their curves stay bit-identical."""
+        return cls(
+            LPRCurves.join([part.curves for part in parts]),
+            LabelReport.join([part.report for part in parts]),
+        )
+
+
+def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
+    """Return the named estimator with its options set; an estimator is passed through."""
+    if not isinstance(method, str):
+        if options:
+            raise DataError("Options belong to an estimator given by name; set them on yours.")
+        return method
+    make = ESTIMATORS[check_choice(method, sorted(ESTIMATORS), name="method")]
+    known = [option.name for option in fields(make)]  # type: ignore[arg-type]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise DataError(
+            f"method {method!r} has no option {unknown[0]!r}.\n"
+            f"Hint: its options are {', '.join(known) if known else 'none'}."
+        )
+    return make(**options)
+
+
+def fit_lpr(
+    scores: Any,
+    truth: Any,
+    *,
+    method: str | Estimator | Sequence[str | Estimator] = "auto",
+    sample_weight: Any = None,
+    labels: Sequence[str] | None = None,
+    n_threads: int | None = None,
+    **options: Any,
+) -> LPRModel:
+    """Estimate the local precision rate P(label | score) of every label.
+
+    Parameters
+    ----------
+    scores : array-like or sparse matrix of shape (n_samples, n_labels)
+        Scores of any real range; larger means more likely positive. One label may be a vector.
+        In a sparse matrix absent means 0, the lowest score, and stored scores must not be
+        negative: the result is that of the same matrix made dense.
+    truth : array-like or sparse matrix of the same shape
+        True or 1 where the sample has the label.
+    method : str, estimator, or one of them per label
+        ``"auto"``, ``"p-spline"``, ``"isotonic"``, ``"density-ratio"``, ``"local-quadratic"``,
+        ``"spline"``; see ``docs/lpr.md``.
+    sample_weight : array-like of shape (n_samples,), optional
+        Relative weights; 0 leaves a sample out. Only their ratios matter: they are scaled to add
+        up to the effective number of samples, (sum w)^2 / sum w^2.
+    labels : sequence of str, optional
+        Names, for messages.
+    n_threads : int, optional
+        Default: HIERLPR_NUM_THREADS or all cores. The result does not depend on it.
+    **options
+        Options of the named estimator.
+
+    Returns
+    -------
+    LPRModel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.random((2000, 1)) < 0.2
+    >>> scores = rng.normal(size=(2000, 1)) + 2 * truth
+    >>> model = fit_lpr(scores, truth)
+    >>> model.predict([[-1.0], [1.0], [3.0]]).round(1).ravel().tolist()
+    [0.0, 0.2, 0.9]
+    """
+    data = read_training_data(scores, truth, sample_weight, labels)
+    threads = n_threads_or_default(n_threads)
+    if isinstance(method, str) or not isinstance(method, Sequence):
+        return _fit_labels(
+            data, np.arange(data.n_labels), make_estimator(method, **options), threads
+        )
+    if len(method) != data.n_labels:
+        raise DataError(f"{len(method):,} methods are given for {data.n_labels:,} labels.")
+    # Labels of one method are fitted together, so that they can lend each other strength.
+    parts = []
+    places = []
+    for name in dict.fromkeys(method):
+        place = np.flatnonzero([other == name for other in method])
+        parts.append(_fit_labels(data, place, make_estimator(name, **options), threads))
+        places.append(place)
+    return LPRModel.join(parts).select(np.argsort(np.concatenate(places)))
+
+
+def _fit_labels(
+    data: TrainingData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
+) -> LPRModel:
+    model = _fit_in_chunks(data, labels, estimator, n_threads)
+    weak = np.flatnonzero(model.report.is_weak)
+    if weak.size == 0 or not isinstance(estimator, PoolingEstimator):
+        return model
+    slopes = model.report.slope[~model.report.is_weak]
+    pooled = estimator.with_pool(slopes[np.isfinite(slopes)])
+    if pooled is None:
+        return model
+    again = _fit_in_chunks(data, labels[weak], pooled, n_threads)
+    place = np.arange(labels.size)
+    place[weak] = labels.size + np.arange(weak.size)
+    return LPRModel.join([model, again]).select(place)
+
+
+def _fit_in_chunks(
+    data: TrainingData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
+) -> LPRModel:
+    most = max(1, _CHUNK_VALUES // data.n_samples)
+    n_chunks = max(-(-labels.size // most), min(labels.size, n_threads))
+    bounds = [int(b) for b in np.linspace(0, labels.size, n_chunks + 1)]
+    fits = run_chunks(
+        lambda start, stop: _fit_chunk(data, labels[start:stop], estimator), bounds, n_threads
+    )
+    return LPRModel.join(fits)
+
+
+def _fit_chunk(data: TrainingData, labels: NDArray[np.int64], estimator: Estimator) -> LPRModel:
+    groups = data.groups(labels)
+    fit = estimator.fit_groups(groups)
+    lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
+    make_monotone(groups.ptr, lpr, groups.total)
+    positives, negatives = data.count_truth(labels)
+    report = LabelReport.from_fit(groups, fit, lpr, positives, negatives)
+    return LPRModel(LPRCurves.from_groups(groups, lpr), report)

@@ -1,0 +1,173 @@
+"""Score and truth matrices to groups of tied scores, a few labels at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr._kernels.smoothing import group_sorted, group_stored
+from hierlpr._validation import Matrix, check_finite, check_real_array, refuse_entries
+from hierlpr.exceptions import DataError
+from hierlpr.lpr.base import ScoreGroups
+
+__all__ = ["TrainingData", "check_scores", "read_training_data"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingData:
+    """Checked scores and truth (both dense, or both CSC) with one weight a sample."""
+
+    scores: Matrix | sparse.csc_array
+    truth: NDArray[np.bool_] | sparse.csc_array
+    weight: NDArray[np.float64]
+    is_weighted: bool
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples, those of weight 0 included."""
+        return int(self.scores.shape[0])
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return int(self.scores.shape[1])
+
+    def count_truth(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Positives and negatives of some labels among the samples of positive weight."""
+        used = self.weight > 0.0
+        truth: Any = self.truth[:, labels]
+        if isinstance(truth, np.ndarray):
+            positives = np.count_nonzero(truth[used] if self.is_weighted else truth, axis=0)
+        else:
+            stored = used[truth.indices].astype(np.int64)
+            running = np.concatenate([np.zeros(1, np.int64), stored.cumsum()])
+            positives = np.diff(running[truth.indptr])
+        positives = np.asarray(positives, dtype=np.int64)
+        return positives, int(np.count_nonzero(used)) - positives
+
+    def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
+        """Return the groups of some labels; their rows are sorted here, O(n log n) each."""
+        if not isinstance(self.scores, np.ndarray):
+            scores = self.scores[:, labels]
+            truth: Any = self.truth[:, labels]
+            return ScoreGroups(
+                *group_stored(
+                    scores.indptr.astype(np.int64), scores.indices.astype(np.int64), scores.data,
+                    truth.indptr.astype(np.int64), truth.indices.astype(np.int64), self.weight,
+                )
+            )  # fmt: skip
+        rows = np.ascontiguousarray(self.scores[:, labels].T)
+        truth_rows = np.ascontiguousarray(self.truth[:, labels].T)
+        if self.is_weighted:
+            # Ties are sorted too, so that weights add up in an order the input's has no part in.
+            order = np.stack(
+                [
+                    np.lexsort((self.weight, t, s))
+                    for s, t in zip(rows, truth_rows, strict=True)
+                ]
+            )  # fmt: skip
+        else:
+            order = np.argsort(rows, axis=1)
+        return ScoreGroups(*group_sorted(rows, truth_rows, order, self.weight))
+
+
+def check_scores(scores: Any, labels: Sequence[str] | None) -> Matrix:
+    """Finite float64 scores (n_samples, n_labels), dense or canonical CSR; one label may be 1-d.
+
+    In a sparse matrix an absent entry is a score of 0, below every stored one, which must
+    therefore not be negative.
+    """
+    if sparse.issparse(scores):
+        if scores.dtype.kind not in "biuf":
+            raise DataError(f"scores must hold real numbers, got dtype {scores.dtype}.")
+        matrix = sparse.csr_array(scores, dtype=np.float64)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        names = _names(labels, matrix.shape[1])
+        check_finite(matrix, names, name="scores")
+        refuse_entries(
+            matrix.data < 0.0, matrix, names, name="scores", what="a negative stored value",
+            hint="in sparse scores an absent entry means 0, the lowest score; shift the stored "
+            "scores above 0 or pass a dense matrix.",
+        )  # fmt: skip
+        return matrix
+    dense = check_real_array(scores, name="scores")
+    if dense.ndim == 1:
+        dense = dense[:, np.newaxis]
+    if dense.ndim != 2:
+        raise DataError(
+            f"scores must be a matrix (n_samples, n_labels) or one label's vector, got shape "
+            f"{dense.shape}."
+        )
+    check_finite(dense, _names(labels, dense.shape[1]), name="scores")
+    return dense
+
+
+def read_training_data(
+    scores: Any, truth: Any, sample_weight: Any, labels: Sequence[str] | None
+) -> TrainingData:
+    """Check scores, truth and weights against each other."""
+    checked = check_scores(scores, labels)
+    n_samples, n_labels = checked.shape
+    if n_samples == 0 or n_labels == 0:
+        raise DataError(f"There is nothing to fit: scores have shape {checked.shape}.")
+    if labels is not None and len(labels) != n_labels:
+        raise DataError(f"scores have {n_labels:,} columns but there are {len(labels):,} labels.")
+    bool_truth = _check_truth(truth, (n_samples, n_labels))
+    weight, is_weighted = _check_weight(sample_weight, n_samples)
+    if isinstance(checked, np.ndarray):
+        if not isinstance(bool_truth, np.ndarray):
+            bool_truth = bool_truth.toarray()
+        return TrainingData(checked, bool_truth, weight, is_weighted)
+    csc_truth = sparse.csc_array(bool_truth)
+    return TrainingData(sparse.csc_array(checked), csc_truth, weight, is_weighted)
+
+
+def _names(labels: Sequence[str] | None, n_labels: int) -> Sequence[str]:
+    return labels if labels is not None else [str(k) for k in range(n_labels)]
+
+
+def _check_truth(truth: Any, shape: tuple[int, int]) -> Any:
+    if sparse.issparse(truth):
+        stored = truth.data
+        matrix = sparse.csr_array(truth, dtype=np.bool_)
+        matrix.eliminate_zeros()
+    else:
+        matrix = np.asarray(truth)
+        matrix = matrix[:, np.newaxis] if matrix.ndim == 1 else matrix
+        stored = matrix
+    if matrix.shape != shape:
+        raise DataError(
+            f"truth has shape {matrix.shape} but scores have shape {shape}: they must agree."
+        )
+    if stored.dtype != np.bool_ and not np.all((stored == 0) | (stored == 1)):
+        bad = stored[~((stored == 0) | (stored == 1))]
+        raise DataError(f"truth must hold only 0 and 1 (or booleans), got {bad.flat[0]!r}.")
+    return matrix if sparse.issparse(truth) else np.ascontiguousarray(matrix, dtype=np.bool_)
+
+
+def _check_weight(sample_weight: Any, n_samples: int) -> tuple[NDArray[np.float64], bool]:
+    """Weights scaled so that they add up to the effective number of samples (Kish)."""
+    if sample_weight is None:
+        return np.ones(n_samples), False
+    weight = check_real_array(sample_weight, name="sample_weight")
+    if weight.shape != (n_samples,):
+        raise DataError(
+            f"sample_weight has shape {weight.shape}, expected ({n_samples},): one a sample."
+        )
+    if not (np.isfinite(weight).all() and weight.min() >= 0.0 and weight.max() > 0.0):
+        raise DataError(
+            "sample_weight must be finite, not negative, and positive for at least one sample."
+        )
+    weight = weight / weight.max()
+    if np.all(weight == 1.0):
+        return weight, False
+    # Sorted, so that the sums are the same for every order of the samples.
+    ordered = np.sort(weight)
+    return weight * (ordered.sum() / (ordered * ordered).sum()), True

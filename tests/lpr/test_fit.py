@@ -1,0 +1,245 @@
+"""fit_lpr on awkward labels, weights, sparse scores and bad input."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from hierlpr.exceptions import DataError
+from hierlpr.lpr import ESTIMATORS, LPRModel, fit_lpr, make_estimator
+
+METHODS = sorted(ESTIMATORS)
+
+
+def simulated(n=400, n_labels=6, seed=0, shift=2.0, prevalence=0.2):
+    rng = np.random.default_rng(seed)
+    truth = rng.random((n, n_labels)) < prevalence
+    return rng.normal(size=(n, n_labels)) + shift * truth, truth
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_estimator_gives_monotone_curves_inside_the_unit_interval(method):
+    scores, truth = simulated(n=1000)
+    model = fit_lpr(scores, truth, method=method)
+    lpr = model.predict(scores)
+    assert lpr.shape == scores.shape
+    assert lpr.min() > 0.0
+    assert lpr.max() < 1.0
+    for k in range(model.n_labels):
+        assert np.all(np.diff(lpr[np.argsort(scores[:, k]), k]) >= 0)
+        assert lpr[:, k].mean() == pytest.approx(truth[:, k].mean(), rel=0.25)
+    assert lpr[truth].mean() > 2 * lpr[~truth].mean()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_awkward_labels(method):
+    """No positive, one, two, all but one, all; constant and two-valued scores; huge values."""
+    n = 300
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(n, 9))
+    truth = np.zeros((n, 9), bool)
+    truth[:1, 1] = truth[:2, 2] = True
+    truth[1:, 3] = True
+    truth[:, 4] = True
+    truth[:, 5:] = rng.random((n, 4)) < 0.3
+    scores[:, 5] = 7.0
+    scores[:, 6] = truth[:, 6] ^ (rng.random(n) < 0.1)
+    scores[:, 7] = 1e300 * scores[:, 7]
+    scores[:, 8] = truth[:, 8] * 1e-300  # the classes separate
+    model = fit_lpr(scores, truth, method=method)
+    lpr = model.predict(scores)
+    assert np.all((lpr > 0) & (lpr < 1))
+    mean = lpr.mean(axis=0)
+    assert mean[0] < 0.05
+    assert mean[1] < 0.05
+    assert mean[2] < 0.05
+    assert mean[3] > 0.95
+    assert mean[4] > 0.95
+    assert np.ptp(lpr[:, 5]) == 0.0
+    assert mean[5] == pytest.approx(truth[:, 5].mean(), abs=0.005)
+    for value in (0, 1):
+        chosen = scores[:, 6] == value
+        assert np.ptp(lpr[chosen, 6]) == 0.0
+        assert lpr[chosen, 6][0] == pytest.approx(truth[chosen, 6].mean(), abs=0.06)
+    assert lpr[truth[:, 8], 8].min() > 0.8
+    report = model.diagnostics()
+    assert "equal" in report["fallback"][5] or method in ("isotonic",)
+    assert report["positives"].tolist() == truth.sum(axis=0).tolist()
+    assert report["negatives"].tolist() == (~truth).sum(axis=0).tolist()
+
+
+def test_auto_says_what_it_did_for_rare_labels():
+    scores, truth = simulated(n=600, n_labels=8)
+    for k, n_positive in enumerate([0, 1, 2, 9]):
+        truth[:, k] = False
+        truth[:n_positive, k] = True
+    report = fit_lpr(scores, truth).diagnostics()
+    for k, n_positive in enumerate([0, 1, 2, 9]):
+        assert report["fallback"][k].startswith(f"{n_positive} positives: shrunk toward the pooled")
+        assert "of 4 labels" in report["fallback"][k]
+    assert report["is_weak"].tolist() == [True] * 4 + [False] * 4
+    assert report["fallback"][4:].tolist() == [""] * 4
+    alone = fit_lpr(scores[:, 1], truth[:, 1]).diagnostics()
+    assert alone["fallback"][0] == "1 positives: shrunk toward the prevalence"
+
+
+def test_a_label_without_positives_borrows_the_slope_of_the_others():
+    scores, truth = simulated(n=2000, n_labels=6)
+    truth[:, 0] = False
+    model = fit_lpr(scores, truth)
+    lpr = model.predict(scores)
+    assert lpr[:, 0].mean() == pytest.approx(0.5 / 2001, rel=0.2)
+    assert lpr[:, 0].max() > 5 * lpr[:, 0].min()
+    alone = fit_lpr(scores[:, 0], truth[:, 0]).predict(scores[:, 0])
+    assert alone.max() < 1.01 * alone.min()
+
+
+def test_pooled_slope_can_be_given():
+    scores, truth = simulated(n=500, n_labels=1)
+    truth[:] = False
+    flat = fit_lpr(scores, truth).predict(scores)
+    steep = fit_lpr(scores, truth, pooled_slope=2.0, pooled_sd=0.5).predict(scores)
+    assert np.ptp(np.log(steep)) > 5 > np.ptp(np.log(flat))
+
+
+def test_a_well_supported_label_depends_on_itself_alone():
+    scores, truth = simulated(n=800, n_labels=5)
+    together = fit_lpr(scores, truth)
+    for k in range(5):
+        alone = fit_lpr(scores[:, [k]], truth[:, [k]])
+        for a, b in zip(together.curves.curve(k), alone.curves.curve(0), strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+def test_methods_can_be_mixed_per_label():
+    scores, truth = simulated(n=500, n_labels=3)
+    mixed = fit_lpr(scores, truth, method=["isotonic", "auto", "isotonic"])
+    for k, method in enumerate(["isotonic", "auto", "isotonic"]):
+        whole = fit_lpr(scores, truth, method=method)
+        assert mixed.curves.curve(k)[1].tobytes() == whole.curves.curve(k)[1].tobytes()
+    assert mixed.diagnostics()["estimator"].tolist() == ["isotonic", "p-spline", "isotonic"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_threads_change_nothing(method):
+    scores, truth = simulated(n=300, n_labels=7)
+    truth[:, 2] = False
+    one = fit_lpr(scores, truth, method=method, n_threads=1)
+    three = fit_lpr(scores, truth, method=method, n_threads=3)
+    assert one.curves.knot_lpr.tobytes() == three.curves.knot_lpr.tobytes()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sparse_scores_equal_dense_ones(method):
+    scores, truth = simulated(n=500, n_labels=5)
+    scores = np.where(np.random.default_rng(5).random(scores.shape) < 0.7, 0.0, scores + 10)
+    scores[:, 4] = 0.0
+    scores[:, 3] += 1.0  # nothing absent
+    stored = sparse.csr_array(scores)
+    dense = fit_lpr(scores, truth, method=method)
+    for truth_form in (truth, sparse.csr_array(truth), sparse.csc_array(truth.astype(float))):
+        model = fit_lpr(stored, truth_form, method=method)
+        assert model.curves.knot_ptr.tolist() == dense.curves.knot_ptr.tolist()
+        assert model.curves.knot_score.tobytes() == dense.curves.knot_score.tobytes()
+        assert model.curves.knot_lpr.tobytes() == dense.curves.knot_lpr.tobytes()
+        assert model.diagnostics()["positives"].tolist() == truth.sum(axis=0).tolist()
+    predicted = dense.predict(stored)
+    assert sparse.issparse(predicted)
+    assert np.array_equal(predicted.toarray()[scores > 0], dense.predict(scores)[scores > 0])
+    assert predicted.nnz == stored.nnz
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weight_zero_leaves_a_sample_out_and_scale_does_not_matter(method):
+    scores, truth = simulated(n=500, n_labels=2)
+    keep = np.random.default_rng(1).random(500) < 0.6
+    out = fit_lpr(scores[keep], truth[keep], method=method)
+    weighted = fit_lpr(scores, truth, method=method, sample_weight=keep * 3.7)
+    assert weighted.curves.knot_score == pytest.approx(out.curves.knot_score)
+    assert weighted.curves.knot_lpr == pytest.approx(out.curves.knot_lpr, rel=1e-6)
+    assert weighted.diagnostics()["positives"].tolist() == truth[keep].sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_move_the_prevalence(method):
+    scores, truth = simulated(n=3000, n_labels=1, prevalence=0.3)
+    weight = np.where(truth[:, 0], 1.0, 3.0)
+    lpr = fit_lpr(scores, truth, method=method, sample_weight=weight).predict(scores)
+    target = np.average(truth[:, 0], weights=weight)
+    assert np.average(lpr[:, 0], weights=weight) == pytest.approx(target, rel=0.1)
+    sparse_model = fit_lpr(sparse.csr_array(scores + 9), truth, method=method, sample_weight=weight)
+    assert sparse_model.predict(scores + 9) == pytest.approx(lpr, abs=1e-3)
+
+
+def test_one_label_may_be_a_vector():
+    scores, truth = simulated(n_labels=1)
+    model = fit_lpr(scores[:, 0], truth[:, 0].astype(int))
+    assert model.predict(scores[:, 0]).shape == (400,)
+    assert np.array_equal(model.predict(scores[:, 0]), model.predict(scores)[:, 0])
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_diagnostics_are_a_frame(backend):
+    scores, truth = simulated(n_labels=2)
+    model = fit_lpr(scores, truth)
+    frame = model.diagnostics_frame(["a", "b"], backend=backend)
+    columns = list(frame.column_names if backend == "pyarrow" else frame.columns)
+    assert columns == ["label", *model.diagnostics()]
+    assert list(frame["label"])[1] in ("b",) or frame["label"][1].as_py() == "b"
+    with pytest.raises(DataError, match="3 names are given for 2 labels"):
+        model.diagnostics_frame(["a", "b", "c"])
+
+
+def test_join_and_select_models():
+    scores, truth = simulated(n_labels=3)
+    model = fit_lpr(scores, truth)
+    parts = LPRModel.join([model.select([2]), model.select([0])])
+    assert np.array_equal(parts.predict(scores[:, [2, 0]]), model.predict(scores)[:, [2, 0]])
+    assert parts.diagnostics()["auc"].tolist() == model.diagnostics()["auc"][[2, 0]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": [[np.nan, 1.0], [0.0, 1.0]]}, "not finite.*sample 0, label 'a'"),
+        ({"scores": [[0.0, 1.0], [0.0, np.inf]]}, "not finite.*sample 1, label 'b'"),
+        ({"scores": sparse.csr_array([[0.0, -1.0], [0.0, 1.0]])}, "negative stored.*label 'b'"),
+        ({"scores": [[0.0, 1.0]]}, "must agree"),
+        ({"scores": np.zeros((0, 2)), "truth": np.zeros((0, 2))}, "nothing to fit"),
+        ({"scores": np.zeros((2, 2, 2))}, "matrix"),
+        ({"scores": [["x", "y"], ["z", "w"]]}, "real numbers"),
+        ({"truth": [[0, 2], [1, 0]]}, "only 0 and 1.*2"),
+        ({"truth": [[0, 1, 1], [1, 0, 0]]}, "must agree"),
+        ({"labels": ["a"]}, "2 columns but there are 1 labels"),
+        ({"sample_weight": [1.0]}, "one a sample"),
+        ({"sample_weight": [1.0, -1.0]}, "not negative"),
+        ({"sample_weight": [0.0, 0.0]}, "at least one"),
+        ({"method": "platt"}, "must be one of 'auto'"),
+        ({"method": ["auto"]}, "1 methods are given for 2 labels"),
+        ({"method": "isotonic", "folds": 3}, "no option 'folds'.*\n.*shrinkage"),
+        ({"method": "isotonic", "shrinkage": -1.0}, "shrinkage must be"),
+        ({"method": "p-spline", "n_folds": 1}, "n_folds must be"),
+        ({"pooled_slope": 1.0}, "together"),
+        ({"pooled_slope": 1.0, "pooled_sd": 0.0}, "pooled_sd must be"),
+        ({"min_support": -1}, "min_support must be"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    given = {"scores": [[0.0, 1.0], [1.0, 0.0]], "truth": [[0, 1], [1, 0]], "labels": ["a", "b"]}
+    given |= change
+    with pytest.raises(DataError, match=message):
+        fit_lpr(given.pop("scores"), given.pop("truth"), **given)
+
+
+def test_predict_refuses_other_labels():
+    scores, truth = simulated(n_labels=2)
+    with pytest.raises(DataError, match="3 columns, but the model has 2 labels"):
+        fit_lpr(scores, truth).predict(np.zeros((1, 3)))
+
+
+def test_an_estimator_may_be_passed_itself():
+    scores, truth = simulated(n_labels=2)
+    mine = make_estimator("isotonic", shrinkage=2.0)
+    model = fit_lpr(scores, truth, method=mine)
+    assert model.diagnostics()["smoothing"].tolist() == [2.0, 2.0]
+    with pytest.raises(DataError, match="Options belong"):
+        fit_lpr(scores, truth, method=mine, shrinkage=1.0)
