@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from hierlpr import metrics, simulate
     from hierlpr.exceptions import HierlprError, HierlprWarning
     from hierlpr.hierarchy import Hierarchy
+    from hierlpr.io import read_hierarchy
     from hierlpr.lpr import LPRModel, fit_lpr
 
 __version__ = "0.1.0"
@@ -19,6 +20,7 @@ _HOMES = {
     "HierlprWarning": "hierlpr.exceptions",
     "LPRModel": "hierlpr.lpr",
     "fit_lpr": "hierlpr.lpr",
+    "read_hierarchy": "hierlpr.io",
 }
 
 _MODULES = ("metrics", "simulate")
@@ -31,6 +33,7 @@ __all__ = [
     "__version__",
     "fit_lpr",
     "metrics",
+    "read_hierarchy",
     "simulate",
 ]
 

@@ -5,13 +5,35 @@ Every reader stops at the first problem with a `FileError` that names file and l
 """
 
 from hierlpr.io._watch import Problem, ReadReport
+from hierlpr.io._write_hierarchy import write_hierarchy
+from hierlpr.io._write_tables import write_arff, write_scores, write_truth
 from hierlpr.io.arff import ArffData, ClusPredictions, read_arff, read_clus_predictions
+from hierlpr.io.hierarchies import HierarchyFile, load_hierarchy, read_hierarchy
+from hierlpr.io.pairing import Pair, pair_samples
+from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
+from hierlpr.io.tables import ScoresFile, TruthFile, read_scores, read_truth
 
 __all__ = [
     "ArffData",
     "ClusPredictions",
+    "HierarchyFile",
+    "Pair",
     "Problem",
+    "RankingFile",
     "ReadReport",
+    "ScoresFile",
+    "TruthFile",
+    "load_hierarchy",
+    "pair_samples",
     "read_arff",
     "read_clus_predictions",
+    "read_hierarchy",
+    "read_ranking",
+    "read_scores",
+    "read_truth",
+    "write_arff",
+    "write_hierarchy",
+    "write_ranking",
+    "write_scores",
+    "write_truth",
 ]

@@ -22,10 +22,12 @@ class Problem:
     """One row-level problem that a lenient reading passed over."""
 
     text: str
-    line: int | None = None
+    line: int | str | None = None
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.text}" if self.line is not None else self.text
+        if self.line is None:
+            return self.text
+        return f"{f'line {self.line}' if isinstance(self.line, int) else self.line}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +101,31 @@ class Watch:
         self.notes: list[str] = []
 
     def fail(
-        self, text: str, *, line: int | None = None, column: str | None = None, hint: str = ""
+        self,
+        text: str,
+        *,
+        line: int | str | None = None,
+        column: str | None = None,
+        hint: str = "",
     ) -> FileError:
-        """Make the error that names the place; the caller raises it."""
+        """Make the error that names the place; the caller raises it.
+
+        `line` is a line number, or words for files without lines (``"row 7"``).
+        """
         place = self.path
         if line is not None:
-            place += f", line {line}"
+            place += f", line {line}" if isinstance(line, int) else f", {line}"
         if column is not None:
             place += f", column {column!r}"
         return FileError(f"{place}: {text}" + (f"\nHint: {hint}" if hint else ""))
 
     def problem(
-        self, text: str, *, line: int | None = None, column: str | None = None, hint: str = ""
+        self,
+        text: str,
+        *,
+        line: int | str | None = None,
+        column: str | None = None,
+        hint: str = "",
     ) -> None:
         """Stop at a row-level problem, or count it and go on."""
         if not self.lenient:
@@ -125,7 +140,9 @@ class Watch:
         """Remember a remark about the whole file."""
         self.notes.append(text)
 
-    def unknown_label(self, label: str, known: Iterable[str], *, line: int | None = None) -> None:
+    def unknown_label(
+        self, label: str, known: Iterable[str], *, line: int | str | None = None
+    ) -> None:
         """Stop at a label that the hierarchy lacks, or count it by name."""
         if not self.lenient:
             raise self.fail(

@@ -1,0 +1,180 @@
+"""Hierarchies to files, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from hierlpr._validation import check_choice
+from hierlpr.exceptions import FileError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io._files import ending, writing, writing_text
+from hierlpr.io.obo import escape
+
+__all__ = ["arff_entries", "write_hierarchy"]
+
+_BY_ENDING = {
+    ".obo": "obo", ".csv": "edges", ".tsv": "edges", ".tab": "edges", ".json": "json",
+    ".paths": "paths", ".txt": "paths", ".arff": "arff", ".parquet": "parquet",
+}  # fmt: skip
+
+
+def write_hierarchy(
+    path: str | os.PathLike[str],
+    hierarchy: Hierarchy,
+    *,
+    names: Mapping[str, str] | None = None,
+    aliases: Mapping[str, str] | None = None,
+    nested: bool = False,
+    sep: str = "/",
+) -> None:
+    """Write a hierarchy in the format of the ending; `read_hierarchy` gives the same labels back.
+
+    Parameters
+    ----------
+    path : path
+        ``.obo``, ``.csv``, ``.tsv``, ``.json``, ``.paths`` or ``.txt``, ``.arff`` (header only),
+        ``.parquet``; text is gzipped if ``.gz`` follows.
+    hierarchy : Hierarchy
+    names, aliases : mapping, optional
+        Readable names of labels and other identifiers of them, for OBO.
+    nested : bool
+        For JSON, nested objects (forests only) instead of a map of each label to its parents.
+    sep : str
+        For path lists.
+
+    Raises
+    ------
+    FileError
+        If the format cannot hold the hierarchy, such as a path list for labels that are no paths.
+    """
+    kind = _BY_ENDING.get(ending(path))
+    if kind is None:
+        check_choice(ending(path), tuple(_BY_ENDING), name="the ending of the file")
+    if kind == "parquet":
+        _write_parquet(path, hierarchy)
+        return
+    if kind == "obo":
+        text = _obo(hierarchy, names or {}, aliases or {})
+    elif kind == "json":
+        text = _nested(path, hierarchy) if nested else _parent_map(hierarchy)
+    elif kind == "paths":
+        text = _paths(path, hierarchy, sep)
+    elif kind == "arff":
+        text = _arff(path, hierarchy)
+    else:
+        text = _edges(hierarchy, "," if ending(path) == ".csv" else "\t")
+    with writing_text(path) as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _rows(hierarchy: Hierarchy) -> list[tuple[str, str]]:
+    """Edges such that labels first appear in their own order; ``(label, "")`` only declares one."""
+    rows: list[tuple[str, str]] = []
+    later: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for label in hierarchy.labels:
+        edges = [(parent, label) for parent in hierarchy.parents(label)]
+        if edges and all(parent in seen for parent, _ in edges):
+            rows += edges
+        else:
+            rows.append((label, ""))
+            later += edges
+        seen.add(label)
+    return rows + later
+
+
+def _edges(hierarchy: Hierarchy, delimiter: str) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(("parent", "child"))
+    writer.writerows(_rows(hierarchy))
+    return stream.getvalue()
+
+
+def _write_parquet(path: str | os.PathLike[str], hierarchy: Hierarchy) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    parents, children = zip(*_rows(hierarchy), strict=True)
+    with writing(path) as part:
+        pq.write_table(pa.table({"parent": list(parents), "child": list(children)}), part)
+
+
+def _obo(hierarchy: Hierarchy, names: Mapping[str, str], aliases: Mapping[str, str]) -> str:
+    alternatives: dict[str, list[str]] = {}
+    for alias, label in aliases.items():
+        alternatives.setdefault(label, []).append(alias)
+    out = ["format-version: 1.2"]
+    for label in hierarchy.labels:
+        out += ["", "[Term]", f"id: {escape(label, word=True)}"]
+        out.append(f"name: {escape(names.get(label, label))}")
+        out.append("namespace: hierlpr")
+        out += [f"alt_id: {escape(alt, word=True)}" for alt in alternatives.get(label, ())]
+        out += [f"is_a: {escape(p, word=True)}" for p in hierarchy.parents(label)]
+    return "\n".join(out) + "\n"
+
+
+def _parent_map(hierarchy: Hierarchy) -> str:
+    entries = []
+    for label in hierarchy.labels:
+        above = hierarchy.parents(label)
+        value = None if not above else above[0] if len(above) == 1 else list(above)
+        key = json.dumps(label, ensure_ascii=False)
+        entries.append(f"  {key}: {json.dumps(value, ensure_ascii=False)}")
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
+def _nested(path: str | os.PathLike[str], hierarchy: Hierarchy) -> str:
+    if not hierarchy.is_forest:
+        raise FileError(f"{path}: nested JSON holds forests only, and this is a DAG.")
+    nodes: dict[str, dict[str, Any]] = {x: {"name": x, "children": []} for x in hierarchy.labels}
+    for parent, child in _rows(hierarchy):
+        if child:
+            nodes[parent]["children"].append(nodes[child])
+    try:
+        return json.dumps([nodes[x] for x in hierarchy.roots], ensure_ascii=False, indent=1) + "\n"
+    except RecursionError:
+        raise FileError(
+            f"{path}: the hierarchy is too deep for nested JSON.\nHint: use nested=False."
+        ) from None
+
+
+def _paths(path: str | os.PathLike[str], hierarchy: Hierarchy, sep: str) -> str:
+    for parent, child in hierarchy.edges:
+        if child.rpartition(sep)[0] != parent:
+            raise FileError(
+                f"{path}: a path list names labels by their path, but {child!r} is not {parent!r} "
+                f"plus one segment after {sep!r}.\nHint: write an edge list (.csv) instead."
+            )
+    lone = next((x for x in hierarchy.roots if sep in x), None)
+    if lone is not None:
+        raise FileError(f"{path}: the root {lone!r} has {sep!r} in its name; choose another sep.")
+    return "\n".join(hierarchy.labels) + "\n"
+
+
+def arff_entries(path: str | os.PathLike[str], hierarchy: Hierarchy) -> list[str]:
+    """Class entries of a Clus header: whole paths if the names are paths, else parent/child."""
+    bad = next((x for x in hierarchy.labels if set(x) & set(",@% \t")), None)
+    if bad is not None:
+        raise FileError(f"{path}: Clus ARFF cannot hold the label name {bad!r}.")
+    try:
+        entries = _paths(path, hierarchy, "/").split() if hierarchy.is_forest else []
+    except FileError:
+        entries = []
+    if not entries:
+        slash = next((x for x in hierarchy.labels if "/" in x), None)
+        if slash is not None:
+            raise FileError(f"{path}: a Clus DAG cannot hold the label name {slash!r}.")
+        entries = [f"{parent}/{label}" for label in hierarchy.labels
+                   for parent in hierarchy.parents(label) or ("root",)]  # fmt: skip
+    return entries
+
+
+def _arff(path: str | os.PathLike[str], hierarchy: Hierarchy) -> str:
+    entries = ",".join(arff_entries(path, hierarchy))
+    return f"@RELATION hierarchy\n\n@ATTRIBUTE class hierarchical {entries}\n\n@DATA\n"

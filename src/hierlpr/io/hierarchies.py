@@ -1,0 +1,271 @@
+"""Hierarchies from and to files: the format is told by the ending, and by the content in doubt."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hierlpr._validation import check_choice
+from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io._files import ending, read_bytes, read_lines
+from hierlpr.io._watch import ReadReport, Watch
+from hierlpr.io.arff import Kind, arff_hierarchy
+from hierlpr.io.edgelists import parse_edge_list, parse_json, parse_paths
+from hierlpr.io.obo import Graph, parse_obo
+
+__all__ = ["HierarchyFile", "load_hierarchy", "read_hierarchy"]
+
+FORMATS = ("obo", "edges", "json", "paths", "arff", "parquet")
+_BY_ENDING = {
+    ".obo": "obo", ".json": "json", ".arff": "arff", ".csv": "edges", ".tsv": "edges",
+    ".tab": "edges", ".paths": "paths", ".parquet": "parquet",
+}  # fmt: skip
+_UNDIRECTED = ("edge list", "Parquet edge list", "JSON (parent map)", "JSON (edges)")
+
+Format = Literal["obo", "edges", "json", "paths", "arff", "parquet"]
+Direction = Literal["auto", "parent-child", "child-parent"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HierarchyFile:
+    """A hierarchy with what its file says besides.
+
+    Attributes
+    ----------
+    hierarchy : Hierarchy
+    report : ReadReport
+    aliases : mapping of str to str
+        Other identifiers of labels: alternative ones, and obsolete ones with one replacement.
+    names : mapping of str to str
+        Readable names of labels, where the file gives them.
+    """
+
+    hierarchy: Hierarchy
+    report: ReadReport
+    aliases: Mapping[str, str]
+    names: Mapping[str, str]
+
+
+def read_hierarchy(
+    path: str | os.PathLike[str],
+    *,
+    format: Format | None = None,
+    relationships: Collection[str] | None = None,
+    namespaces: Collection[str] | None = None,
+    direction: Direction = "auto",
+    sep: str | None = None,
+    kind: Kind = "auto",
+    lenient: bool = False,
+) -> Hierarchy:
+    r"""Read a hierarchy from an OBO, edge list, JSON, path list, Clus ARFF or Parquet file.
+
+    The ending tells the format (``.obo``, ``.csv``, ``.tsv``, ``.json``, ``.txt``, ``.paths``,
+    ``.arff``, ``.parquet``; gzip is unpacked), and the content where the ending does not.
+
+    Parameters
+    ----------
+    path : path
+    format : {"obo", "edges", "json", "paths", "arff", "parquet"}, optional
+        Overrides the ending.
+    relationships : collection of str, optional
+        Which OBO relationships are edges, ``("is_a",)`` if not given; for an edge list, which
+        values of its column `relation` (all if not given).
+    namespaces : collection of str, optional
+        Keep only terms of these OBO namespaces; for an edge list, rows by column `namespace`.
+    direction : {"auto", "parent-child", "child-parent"}
+        Which way edges are written. "auto" reads parent, child (or goes by the header) and
+        refuses a hierarchy that stands on its head; the other two are taken at their word.
+    sep : str, optional
+        Separator of a path list; found by itself if not given.
+    kind : {"auto", "tree", "dag"}
+        How to read a Clus ARFF header.
+    lenient : bool
+        Pass over row-level problems and count them, instead of stopping at the first.
+
+    Returns
+    -------
+    Hierarchy
+        What else the file says, and what was seen, comes from `hierlpr.io.load_hierarchy`.
+
+    Raises
+    ------
+    FileError
+        Naming file and line.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "tree.csv"
+    >>> _ = path.write_text("parent,child\nanimal,dog\nanimal,cat\n")
+    >>> read_hierarchy(path)
+    <Hierarchy: forest, 3 labels, 2 edges, 1 roots, depth 2>
+    """
+    loaded = load_hierarchy(
+        path, format=format, relationships=relationships, namespaces=namespaces,
+        direction=direction, sep=sep, kind=kind, lenient=lenient,
+    )  # fmt: skip
+    report = loaded.report
+    said = [note for note in report.notes if "reversed" in note]
+    if report.n_problems:
+        said.append(report.lines()[-1])
+    for text in said:
+        warnings.warn(text, HierlprWarning, stacklevel=2)
+    return loaded.hierarchy
+
+
+def load_hierarchy(
+    path: str | os.PathLike[str],
+    *,
+    format: Format | None = None,
+    relationships: Collection[str] | None = None,
+    namespaces: Collection[str] | None = None,
+    direction: Direction = "auto",
+    sep: str | None = None,
+    kind: Kind = "auto",
+    lenient: bool = False,
+) -> HierarchyFile:
+    """Read a hierarchy as `read_hierarchy` does, with aliases, names and a report."""
+    check_choice(direction, ("auto", "parent-child", "child-parent"), name="direction")
+    if format is not None:
+        check_choice(format, FORMATS, name="format")
+    watch = Watch(path, lenient=lenient)
+    raw = read_bytes(path)
+    if raw.startswith(b"PAR1"):
+        format = "parquet"
+    if format == "parquet" or (format is None and ending(path) == ".parquet"):
+        graph = _from_parquet(path, raw, watch)
+    else:
+        lines = read_lines(path, raw)
+        chosen = format or _BY_ENDING.get(ending(path)) or _guess(lines)
+        if chosen == "arff":
+            hierarchy = _checked(watch, lambda: arff_hierarchy(lines, kind, watch))
+            return _finish(hierarchy, Graph(), direction, watch)
+        if chosen == "obo":
+            watch.format = "OBO"
+            graph = parse_obo(
+                lines, watch, relationships=relationships or ("is_a",), namespaces=namespaces
+            )
+        elif chosen == "json":
+            graph = parse_json(lines, watch)
+        elif chosen == "paths":
+            watch.format = "path list"
+            graph = parse_paths(lines, watch, sep=sep)
+        else:
+            watch.format = "edge list"
+            graph = parse_edge_list(
+                lines, watch, delimiter=_delimiter(path, lines),
+                relationships=relationships, namespaces=namespaces,
+            )  # fmt: skip
+    if direction == "child-parent":
+        graph.edges = [(child, parent) for parent, child in graph.edges]
+    hierarchy = _checked(watch, lambda: Hierarchy(graph.edges, labels=graph.labels))
+    return _finish(hierarchy, graph, direction, watch)
+
+
+def _checked(watch: Watch, build: Callable[[], Hierarchy]) -> Hierarchy:
+    try:
+        return build()
+    except FileError:
+        raise
+    except HierarchyError as error:
+        raise FileError(f"{watch.path}: {error}") from None
+
+
+def _finish(
+    hierarchy: Hierarchy, graph: Graph, direction: Direction, watch: Watch
+) -> HierarchyFile:
+    if hierarchy.n_merged_edges:
+        watch.counts["repeated_edges_merged"] = hierarchy.n_merged_edges
+    # Only where the file itself does not say which end is the parent.
+    in_doubt = direction == "auto" and watch.format in _UNDIRECTED
+    doubt = reversal(hierarchy) if in_doubt else "no"
+    if doubt == "certain" and not watch.lenient:
+        parents = max(hierarchy.labels, key=lambda x: len(hierarchy.parents(x)))
+        raise watch.fail(
+            "the edges look reversed: no label has two children, while "
+            f"{parents!r} has {len(hierarchy.parents(parents)):,} parents.",
+            hint="name the columns parent and child, or say --direction child-parent to turn "
+            "them round, --direction parent-child to keep them.",
+        )
+    if doubt != "no":
+        watch.note(
+            f"{watch.path}: the edges may be reversed (more roots than leaves, and labels have "
+            "more parents than children); --direction child-parent turns them round"
+        )
+    report = watch.report(
+        labels=hierarchy.n_labels, edges=hierarchy.n_edges, roots=len(hierarchy.roots)
+    )
+    return HierarchyFile(hierarchy, report, dict(graph.aliases), dict(graph.names))
+
+
+def reversal(hierarchy: Hierarchy) -> Literal["no", "possible", "certain"]:
+    """Judge whether edges run from child to parent.
+
+    Hierarchies widen downward: read the right way, labels have many children and few parents.
+    Certain is only a forest standing on its head: nobody has two children, somebody has three
+    parents or more.
+    """
+    n_children, n_parents = np.diff(hierarchy.child_ptr), np.diff(hierarchy.parent_ptr)
+    if n_children.max() <= 1 and n_parents.max() >= 3:
+        return "certain"
+    roots, leaves = int((n_parents == 0).sum()), int((n_children == 0).sum())
+    wider_up = int((n_parents.astype(np.int64) ** 2).sum()) > int(
+        (n_children.astype(np.int64) ** 2).sum()
+    )
+    return "possible" if roots > leaves and wider_up and hierarchy.n_edges >= 3 else "no"
+
+
+def _guess(lines: list[str]) -> str:
+    """Format of a text file whose ending says nothing, from its first lines."""
+    first = [text for line in lines[:200] if (text := line.strip()) and text[0] not in "#%!"][:20]
+    if not first:
+        return "paths"
+    if first[0][0] in "{[" and not first[0].lower().startswith(("[term]", "[typedef]")):
+        return "json"
+    if any(text.lower().startswith("@attribute") for text in first):
+        return "arff"
+    if any(text in ("[Term]", "[Typedef]") for text in first) or first[0].startswith("format-v"):
+        return "obo"
+    if all(text.count("\t") == 1 for text in first) or all(text.count(",") == 1 for text in first):
+        return "edges"
+    return "paths"
+
+
+def _delimiter(path: str | os.PathLike[str], lines: list[str]) -> str:
+    known = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(ending(path))
+    if known is not None:
+        return known
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    return "\t" if "\t" in first else ","
+
+
+def _from_parquet(path: str | os.PathLike[str], raw: bytes, watch: Watch) -> Graph:
+    from hierlpr.io._arrow import parquet_table, text_column
+
+    watch.format = "Parquet edge list"
+    table = parquet_table(path, raw)
+    for name in ("parent", "child"):
+        if name not in table.column_names:
+            raise watch.fail(
+                f"there is no column {name!r}; the columns are {', '.join(table.column_names)}."
+            )
+    graph = Graph()
+    ends = zip(text_column(table, "parent"), text_column(table, "child"), strict=True)
+    for row, (parent, child) in enumerate(ends):
+        if not parent and not child:
+            watch.problem(f"both names are empty in row {row}.")
+        elif parent == child:
+            watch.problem(f"label {parent!r} is its own parent in row {row}.")
+        elif parent and child:
+            graph.labels.setdefault(parent)
+            graph.labels.setdefault(child)
+            graph.edges.append((parent, child))
+        else:
+            graph.labels.setdefault(str(parent or child))
+    return graph

@@ -1,0 +1,89 @@
+"""Bring scores and truth to the same samples, and say what that left out or took as negative."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+
+from hierlpr._validation import check_choice, listed
+from hierlpr.exceptions import DataError
+from hierlpr.io.tables import ScoresFile, TruthFile
+from hierlpr.scores import Table
+
+__all__ = ["Absent", "Pair", "pair_samples"]
+
+Absent = Literal["negative", "skip"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """Scores and truth with the same rows; `notes` say what happened to the other samples."""
+
+    scores: Table
+    truth: Table
+    notes: tuple[str, ...]
+
+
+def pair_samples(scores: ScoresFile, truth: TruthFile, *, absent: Absent | None = None) -> Pair:
+    """Match samples by name.
+
+    A scored sample that the truth file lacks has no positive label if the truth is a long table
+    (``absent="negative"``, the default there), and is left out if it is a CAFA file
+    (``absent="skip"``, the default there). In a wide table it is an error unless `absent` says
+    otherwise. Samples with truth but without scores are left out.
+    """
+    if absent is not None:
+        check_choice(absent, ("negative", "skip"), name="absent")
+    names = scores.table.samples or ()
+    known = truth.table.samples or ()
+    place = {name: i for i, name in enumerate(known)}
+    at = np.array([place.get(name, -1) for name in names], dtype=np.int64)
+    lost = [name for name, i in zip(names, at.tolist(), strict=True) if i < 0]
+    choice = absent or {"long": "negative", "cafa": "skip"}.get(truth.layout)
+    notes: list[str] = []
+    if len(lost) == len(names):
+        raise DataError(
+            f"{truth.report.path}: none of the {len(names):,} samples of {scores.report.path} "
+            f"has truth.\nHint: samples are matched by name; scores have {listed(names, most=3)}, "
+            f"truth has {listed(known, most=3)}."
+        )
+    if lost and choice is None:
+        raise DataError(
+            f"{truth.report.path}: {len(lost):,} scored sample(s) have no row: {listed(lost)}.\n"
+            "Hint: --absent skip leaves them out, --absent negative takes them as having no label."
+        )
+    if lost and choice == "skip":
+        notes.append(f"{len(lost):,} scored samples without truth are left out: {listed(lost)}")
+    elif lost:
+        notes.append(
+            f"{len(lost):,} scored samples that the truth file does not mention are taken to have "
+            f"no positive label: {listed(lost)}"
+        )
+    scored = set(names)
+    unscored = [name for name in known if name not in scored]
+    if unscored:
+        notes.append(f"{len(unscored):,} samples with truth but no scores are left out: "
+                     f"{listed(unscored)}")  # fmt: skip
+    rows = np.flatnonzero(at >= 0) if choice == "skip" else np.arange(at.size)
+    return Pair(_rows(scores.table, rows), _truth_rows(truth.table, at[rows], names, rows),
+                tuple(notes))  # fmt: skip
+
+
+def _rows(table: Table, rows: np.ndarray) -> Table:
+    if rows.size == table.n_samples:
+        return table
+    samples = table.samples or ()
+    return Table(table.values[rows], table.labels, tuple(samples[i] for i in rows))
+
+
+def _truth_rows(truth: Table, at: np.ndarray, names: tuple[str, ...], rows: np.ndarray) -> Table:
+    # Place -1 is the row of zeros put at the end: a sample without any label.
+    if isinstance(truth.values, np.ndarray):
+        values = np.vstack([truth.values, np.zeros((1, truth.values.shape[1]))])[at]
+    else:
+        empty = sparse.csr_array((1, truth.values.shape[1]))
+        values = sparse.csr_array(sparse.vstack([truth.values, empty], format="csr"))[at]
+    return Table(values, truth.labels, tuple(names[i] for i in rows))

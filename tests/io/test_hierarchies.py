@@ -1,0 +1,340 @@
+"""Hierarchies from and to every format, small files written here."""
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hierlpr
+from hierlpr import Hierarchy
+from hierlpr.exceptions import FileError, HierlprWarning
+from hierlpr.io import load_hierarchy, read_hierarchy, write_hierarchy
+from realdata import DATA, needs_data
+
+OBO = r"""format-version: 1.2
+default-namespace: things
+! a comment line
+
+[Term]
+id: X:1
+name: top\, first {really} ! not part of the name
+alt_id: X:10
+alt_id: X:11
+
+[Term]
+id: X:2
+name: left
+is_a: X:1 {source="somebody"} ! top
+
+[Term]
+id: X:3
+name: right
+is_a: X:10 ! by its alternative id
+relationship: part_of X:2 ! left
+relationship: has_part X:4
+
+[Term]
+id: X:4
+name: elsewhere
+namespace: other
+relationship: part_of X:1
+
+[Term]
+id: X:5
+name: gone
+is_obsolete: true
+is_a: X:1
+replaced_by: X:3
+
+[Term]
+id: X:6
+name: gone too
+is_obsolete: true
+replaced_by: X:2
+replaced_by: X:3
+
+[Typedef]
+id: part_of
+name: part of
+"""
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_obo_terms_aliases_and_report(tmp_path):
+    read = load_hierarchy(write(tmp_path / "x.obo", OBO))
+    assert read.hierarchy.labels == ("X:1", "X:2", "X:3", "X:4")
+    assert set(read.hierarchy.edges) == {("X:1", "X:2"), ("X:1", "X:3")}
+    assert read.aliases == {"X:10": "X:1", "X:11": "X:1", "X:5": "X:3"}
+    assert read.names["X:1"] == "top, first"
+    counts = read.report.counts
+    assert (counts["obsolete terms"], counts["replaced terms"], counts["comments"]) == (2, 1, 1)
+    assert "2 part_of relationships are not used as edges" in read.report.notes
+
+
+def test_obo_relationships_and_namespaces(tmp_path):
+    path = write(tmp_path / "x.obo", OBO)
+    both = load_hierarchy(path, relationships=["is_a", "part_of"])
+    assert both.hierarchy.parents("X:3") == ("X:1", "X:2")
+    things = load_hierarchy(path, namespaces=["things"])
+    assert things.hierarchy.labels == ("X:1", "X:2", "X:3")
+    assert things.report.counts["terms of other namespaces"] == 1
+    with pytest.raises(FileError, match=r"namespace 'thing'.*\n.*'things', 'other'"):
+        load_hierarchy(path, namespaces=["thing"])
+    with pytest.raises(FileError, match="no term has a relationship 'partof'"):
+        load_hierarchy(path, relationships=["is_a", "partof"])
+
+
+def test_obo_line_continuation_and_escapes(tmp_path):
+    text = "format-version: 1.2\n[Term]\nid: a\\Wb\nname: one \\\ntwo\n[Term]\nid: c\nis_a: a\\Wb\n"
+    read = load_hierarchy(write(tmp_path / "x.obo", text))
+    assert read.hierarchy.edges == (("a b", "c"),)
+    assert read.names["a b"] == "one two"
+
+
+@pytest.mark.parametrize(
+    ("stanza", "message"),
+    [
+        ("[Term]\nid: X:2\nis_a: X:9\n", "line 7: the parent 'X:9' of 'X:2' is not defined"),
+        ("[Term]\nid: X:2\nis_a: X:2\n", "line 7: term 'X:2' is its own parent"),
+        ("[Term]\nid: X:1\n", "line 5: term 'X:1' is defined again"),
+        ("[Term]\nname: nameless\n", "line 5: the .Term. stanza has no id"),
+        ("[Term]\nid: X:2\nrelationship: part_of\n", "line 7: relationship 'part_of' is not"),
+        ("[Term]\nid: X:2\nnonsense\n", "line 7: 'nonsense' is no 'tag: value' line"),
+        ("[Term]\nid: X:2\nis_a:\n", "line 7: the tag is_a has no value"),
+    ],
+)
+def test_obo_problems_stop_or_are_counted(tmp_path, stanza, message):
+    path = write(tmp_path / "x.obo", "format-version: 1.2\n[Term]\nid: X:1\n\n" + stanza)
+    with pytest.raises(FileError, match=message):
+        read_hierarchy(path)
+    with pytest.warns(HierlprWarning, match="passed over"):
+        read_hierarchy(path, lenient=True)
+
+
+def test_edge_lists(tmp_path):
+    plain = write(tmp_path / "a.csv", "A,B\nB,C\n,D\n")
+    assert read_hierarchy(plain).labels == ("A", "B", "C", "D")
+    named = write(tmp_path / "b.tsv", "# why\nchild\tparent\tnote\nB\tA\tx\nB\tA\ty\n")
+    read = load_hierarchy(named)
+    assert read.hierarchy.edges == (("A", "B"),)
+    assert read.report.counts["repeated edges merged"] == 1
+    assert read.report.counts["comments"] == 1
+    assert any("'note'" in note for note in read.report.notes)
+    quoted = write(tmp_path / "c.csv", 'parent,child\n"a, b","say ""x"""\n')
+    assert read_hierarchy(quoted).edges == (("a, b", 'say "x"'),)
+    zipped = tmp_path / "d.csv.gz"
+    zipped.write_bytes(gzip.compress(b"\xef\xbb\xbfparent,child\r\nA,B\r\n"))
+    assert read_hierarchy(zipped).edges == (("A", "B"),)
+
+
+def test_edge_rows_can_be_chosen(tmp_path):
+    path = write(
+        tmp_path / "e.csv",
+        "parent,child,relation,namespace\nA,B,is_a,x\nA,C,part_of,x\nD,E,is_a,y\n",
+    )
+    assert read_hierarchy(path, relationships=["is_a"]).n_edges == 2
+    assert read_hierarchy(path, namespaces=["y"]).labels == ("D", "E")
+    with pytest.raises(FileError, match="no column 'relation'"):
+        read_hierarchy(write(tmp_path / "f.csv", "parent,child\nA,B\n"), relationships=["is_a"])
+
+
+REVERSED = "parent,child\nB,A\nC,A\nD,A\nE,B\n"
+
+
+def test_reversed_edges_are_refused_or_turned_round(tmp_path):
+    path = write(tmp_path / "r.csv", REVERSED)
+    with pytest.raises(FileError, match=r"look reversed.*'A' has 3 parents"):
+        read_hierarchy(path)
+    assert read_hierarchy(path, direction="child-parent").roots == ("A",)
+    assert read_hierarchy(path, direction="parent-child").roots == ("C", "D", "E")
+    with pytest.warns(HierlprWarning, match="may be reversed"):
+        read_hierarchy(path, lenient=True)
+
+
+def test_reversal_of_a_dag_is_suspected_but_a_right_one_is_not(tmp_path):
+    right = [("R", x) for x in "abcdef"] + [("a", "g"), ("b", "g"), ("b", "h")]
+    text = "\n".join(f"{c},{p}" for p, c in right)
+    with pytest.warns(HierlprWarning, match="may be reversed"):
+        read_hierarchy(write(tmp_path / "r.csv", text))
+    assert read_hierarchy(write(tmp_path / "o.csv", "\n".join(map(",".join, right)))).n_edges == 9
+    chain = write(tmp_path / "c.csv", "a,b\nb,c\nc,d\n")
+    assert load_hierarchy(chain).report.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "edges", "labels"),
+    [
+        ('{"B": "A", "C": ["A", "D"], "E": null}', 3, ("B", "C", "E", "A", "D")),
+        ('{"name": "A", "children": [{"name": "B", "children": ["C"]}, "D"]}', 3,
+         ("A", "B", "C", "D")),
+        ('[{"id": "A", "children": []}, "B"]', 0, ("A", "B")),
+        ('{"A": {"B": {"C": {}}, "D": null}}', 3, ("A", "B", "D", "C")),
+        ('{"labels": ["Z"], "edges": [["A", "B"]]}', 1, ("Z", "A", "B")),
+    ],
+)  # fmt: skip
+def test_json(tmp_path, text, edges, labels):
+    hierarchy = read_hierarchy(write(tmp_path / "h.json", text))
+    assert (hierarchy.n_edges, hierarchy.labels) == (edges, labels)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": ', "line 1: this is not JSON"),
+        ('{"a": "b", "a": "c"}', "'a' occurs twice"),
+        ('{"a": 3}', "parents of 'a' are '3'|holds"),
+        ("[3]", "item 0 is '3', no label"),
+        ("3", "holds int at the top"),
+        ("{}", "holds dict at the top"),
+        ('{"edges": [["a"]]}', r"edges\[0\] is .* not a pair"),
+        ('{"edges": [["a", 1]]}', "label names are strings"),
+        ('{"a": "a"}', "its own parent"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_bad_json(tmp_path, text, message):
+    with pytest.raises(FileError, match=message):
+        read_hierarchy(write(tmp_path / "h.json", text))
+
+
+@pytest.mark.parametrize("sep", ["/", "|", ">", ";", "::", " / "])
+def test_path_lists(tmp_path, sep):
+    path = write(tmp_path / "p.txt", f"# paths\nA{sep}B{sep}C\nA{sep}D\nE\n")
+    read = load_hierarchy(path)
+    bare = sep.strip()
+    assert read.hierarchy.labels == ("A", f"A{bare}B", f"A{bare}B{bare}C", f"A{bare}D", "E")
+    assert read.report.counts["comments"] == 1
+    given = load_hierarchy(write(tmp_path / "q.paths", "a.b\na.c\n"), sep=".")
+    assert given.hierarchy.labels == ("a", "a.b", "a.c")
+
+
+def test_arff_header_and_unknown_endings(tmp_path):
+    text = "@RELATION x\n@ATTRIBUTE class hierarchical root/a,a/b\n@DATA\n"
+    assert read_hierarchy(write(tmp_path / "x.arff", text)).edges == (("a", "b"),)
+    assert read_hierarchy(write(tmp_path / "x.dat", text)).edges == (("a", "b"),)
+    assert read_hierarchy(write(tmp_path / "y.dat", OBO)).n_labels == 4
+    assert read_hierarchy(write(tmp_path / "z.dat", '{"B": "A"}')).n_labels == 2
+    assert read_hierarchy(write(tmp_path / "w.dat", "A\tB\nB\tC\n")).n_edges == 2
+    assert read_hierarchy(write(tmp_path / "v.dat", "A/B\n")).labels == ("A", "A/B")
+    assert read_hierarchy(write(tmp_path / "u.dat", "A/B\n"), format="paths").n_edges == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "", "the file is empty"),
+        ("a.csv", "# only\n", "only comments"),
+        ("a.csv", "parent;child\nA;B\n", "one column.*\nHint: .*semicolon"),
+        ("a.tsv", "parent,child\nA,B\n", "one column.*\nHint: .*comma"),
+        ("a.csv", "from,to\nA,B\n", "cannot tell which columns"),
+        ("a.csv", "parent,child\nA,B\nA,B,C\n", "line 3: the row has 3 columns"),
+        ("a.csv", "parent,child\nA,A\n", "line 2: label 'A' is its own parent"),
+        ("a.csv", "parent,child\n,\n", "line 2: both names are empty"),
+        ("a.csv", "parent,child\nA,B\nB,C\nC,A\n", "a.csv: The hierarchy has a cycle: A -> B -> C"),
+        ("a.csv", "parent,child\nA,\x00\n", "line 2: this is binary data"),
+        ("a.txt", "A//B\n", "line 1: the path 'A//B' has an empty segment"),
+        ("a.obo", "hello\n", "no 'tag: value' line"),
+        ("a.obo", "hello: x\n", "no .Term. stanza"),
+        ("a.parquet", "PAR1 but not really", "no readable Parquet file"),
+    ],
+)
+def test_bad_files(tmp_path, name, text, message):
+    with pytest.raises(FileError, match=message):
+        read_hierarchy(write(tmp_path / name, text))
+
+
+def test_unreadable_files(tmp_path):
+    with pytest.raises(FileError, match="no such file"):
+        read_hierarchy(tmp_path / "none.obo")
+    with pytest.raises(FileError, match="a folder"):
+        read_hierarchy(tmp_path)
+    (tmp_path / "l.csv").write_bytes("parent,child\nA,B\nA,\xe9\n".encode("latin1"))
+    with pytest.raises(FileError, match="line 3: byte 0xe9 is not UTF-8"):
+        read_hierarchy(tmp_path / "l.csv")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"A,B\n" * 5000)[:-20])
+    with pytest.raises(FileError, match="gzip data is damaged"):
+        read_hierarchy(tmp_path / "t.csv.gz")
+    (tmp_path / "n.csv.gz").write_bytes(b"A,B\n")
+    with pytest.raises(FileError, match="not gzip"):
+        read_hierarchy(tmp_path / "n.csv.gz")
+
+
+VISIBLE = st.characters(codec="utf-8", exclude_categories=["C", "Z"])
+NAMES = st.text(VISIBLE, min_size=1, max_size=8)
+
+
+@st.composite
+def hierarchies(draw, forest=False):
+    labels = draw(st.lists(NAMES, min_size=1, max_size=8, unique=True))
+    edges = []
+    for i in range(1, len(labels)):
+        most = 1 if forest else 3
+        above = draw(st.lists(st.integers(0, i - 1), max_size=most, unique=True))
+        edges += [(labels[p], labels[i]) for p in above]
+    return Hierarchy(edges, labels=draw(st.permutations(labels)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(hierarchies(), st.sampled_from([".obo", ".tsv", ".csv", ".json", ".parquet", ".csv.gz"]))
+def test_round_trips(tmp_path_factory, hierarchy, end):
+    if end.startswith((".csv", ".tsv")) and any(x.startswith("#") for x in hierarchy.labels):
+        return  # would be a comment at the start of a line
+    path = tmp_path_factory.mktemp("rt") / f"h{end}"
+    write_hierarchy(path, hierarchy)
+    assert load_hierarchy(path, direction="parent-child").hierarchy == hierarchy
+
+
+@settings(max_examples=30, deadline=None)
+@given(hierarchies(forest=True))
+def test_nested_json_round_trip(tmp_path_factory, hierarchy):
+    path = tmp_path_factory.mktemp("rt") / "h.json"
+    write_hierarchy(path, hierarchy, nested=True)
+    back = load_hierarchy(path, direction="parent-child").hierarchy
+    assert set(back.edges) == set(hierarchy.edges)
+    assert set(back.labels) == set(hierarchy.labels)
+
+
+def test_path_and_arff_round_trips_and_refusals(tmp_path):
+    paths = Hierarchy.from_paths(["A/B/C", "A/D", "E"])
+    for name in ("p.paths", "p.arff"):
+        write_hierarchy(tmp_path / name, paths)
+        assert read_hierarchy(tmp_path / name) == paths
+    dag = Hierarchy([("a", "c"), ("b", "c"), ("c", "d")])
+    write_hierarchy(tmp_path / "d.arff", dag)
+    assert set(read_hierarchy(tmp_path / "d.arff").edges) == set(dag.edges)
+    with pytest.raises(FileError, match="a path list names labels by their path"):
+        write_hierarchy(tmp_path / "d.paths", dag)
+    with pytest.raises(FileError, match="forests only"):
+        write_hierarchy(tmp_path / "d.json", dag, nested=True)
+    with pytest.raises(hierlpr.HierlprError, match="ending"):
+        write_hierarchy(tmp_path / "d.xyz", dag)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.arff", "p.arff", "p.paths"]
+
+
+def test_obo_keeps_names_and_aliases(tmp_path):
+    h = Hierarchy([("a b", "c!")])
+    write_hierarchy(tmp_path / "x.obo", h, names={"c!": "see {this} ! now"}, aliases={"z": "c!"})
+    back = load_hierarchy(tmp_path / "x.obo")
+    assert back.hierarchy == h
+    assert back.names == {"a b": "a b", "c!": "see {this} ! now"}
+    assert back.aliases == {"z": "c!"}
+
+
+def test_report_is_plain_data(tmp_path):
+    report = load_hierarchy(write(tmp_path / "x.obo", OBO)).report
+    assert json.loads(json.dumps(report.as_dict()))["counts"]["labels"] == 4
+
+
+@needs_data
+def test_real_hierarchies():
+    assert read_hierarchy(DATA / "go/edges.tsv.gz").n_labels == 43_558
+    slim = load_hierarchy(DATA / "obo/goslim_generic.obo", relationships=["is_a", "part_of"])
+    assert slim.hierarchy.n_labels == 149
+    assert len(slim.aliases) == 58
+    assert read_hierarchy(DATA / "cafa/IDPO_disorder_function.obo").n_labels == 20
