@@ -60,3 +60,21 @@ def pspline(z, positive, total, penalty, n_segments, slope_mean, slope_sd):
 def interpolate(scores, knot_score, knot_lpr):
     """np.interp: linear between knots, constant beyond."""
     return np.interp(scores, knot_score, knot_lpr)
+
+
+def local_quadratic(u, value, weight, bandwidth, at):
+    """Value and derivative at one place, by least squares on the points under the kernel."""
+    d = u - at
+    kernel = weight * np.maximum(0.0, 1.0 - (d / bandwidth) ** 2)
+    root = np.sqrt(kernel)
+    design = np.column_stack([np.ones_like(d), d, d**2])
+    coef = np.linalg.lstsq(design * root[:, None], value * root, rcond=None)[0]
+    return coef[0], coef[1]
+
+
+def density_ratio(z, positive, total, h_positive, h_negative):
+    """Gaussian kernel sums over all pairs of points."""
+    distance = z[:, None] - z[None, :]
+    yes = np.exp(-0.5 * (distance / h_positive) ** 2) @ positive / h_positive
+    no = np.exp(-0.5 * (distance / h_negative) ** 2) @ (total - positive) / h_negative
+    return yes / (yes + no)

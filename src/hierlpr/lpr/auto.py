@@ -48,11 +48,11 @@ class Auto:
 
     References
     ----------
-    Eilers and Marx (1996), key ``eilers1996flexible``; Wood (2011), key ``wood2011fast``, for
+    Eilers and Marx (1996), key ``eilers1996``; Wood (2011), key ``wood2011``, for
     the evidence of smoothing parameters.
     """
 
-    min_support: float = 10.0
+    min_support: float = 8.0
     pooled_slope: float | None = None
     pooled_sd: float | None = None
     n_pooled: int = 0

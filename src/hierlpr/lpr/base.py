@@ -23,6 +23,7 @@ __all__ = [
     "PoolingEstimator",
     "ScoreGroups",
     "fall_back_to_prevalence",
+    "fall_back_to_shares",
     "prevalence_fit",
 ]
 
@@ -148,6 +149,19 @@ def fall_back_to_prevalence(groups: ScoreGroups, fit: GroupFit, *, least: float)
             count = min(n_positive[k], n_negative[k])
             plural = "" if round(count, 6) == 1 else "s"
             fit.fallback[k] = f"{count:.3g} {kind}{plural}: the prevalence"
+
+
+def fall_back_to_shares(groups: ScoreGroups, fit: GroupFit, *, fewer_than: int) -> None:
+    """Give labels with too few distinct scores for a smooth curve each score's own share.
+
+    Changes `fit` in place and says why.
+    """
+    for k in np.flatnonzero(groups.n_groups < fewer_than):
+        at = slice(groups.ptr[k], groups.ptr[k + 1])
+        fit.lpr[at] = (groups.positive[at] + 0.5) / (groups.total[at] + 1.0)
+        fit.estimator[k] = "shares"
+        fit.smoothing[k] = np.nan
+        fit.fallback[k] = f"{groups.n_groups[k]} distinct scores: the share of positives of each"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

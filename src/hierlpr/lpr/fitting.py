@@ -15,17 +15,23 @@ from hierlpr._validation import Matrix, check_choice
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.auto import Auto
 from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves, PoolingEstimator
+from hierlpr.lpr.density_ratio import DensityRatio
 from hierlpr.lpr.diagnostics import LabelReport
 from hierlpr.lpr.groups import TrainingData, check_scores, read_training_data
 from hierlpr.lpr.isotonic import Isotonic
+from hierlpr.lpr.local_quadratic import LocalQuadratic
 from hierlpr.lpr.pspline import PSpline
+from hierlpr.lpr.spline import Spline
 
 __all__ = ["ESTIMATORS", "LPRModel", "fit_lpr", "make_estimator"]
 
 ESTIMATORS: Mapping[str, Callable[..., Estimator]] = {
     "auto": Auto,
+    "density-ratio": DensityRatio,
     "isotonic": Isotonic,
+    "local-quadratic": LocalQuadratic,
     "p-spline": PSpline,
+    "spline": Spline,
 }
 
 _CHUNK_VALUES = 2**18  # scores sorted and fitted together: small enough for the cache

@@ -32,8 +32,8 @@ class Isotonic:
 
     References
     ----------
-    Ayer et al. (1955), key ``ayer1955empirical``; Zadrozny and Elkan (2002), key
-    ``zadrozny2002transforming`` in ``docs/references.bib``.
+    Ayer et al. (1955), key ``ayer1955``; Zadrozny and Elkan (2002), key
+    ``zadrozny2002`` in ``docs/references.bib``.
     """
 
     shrinkage: float = 1.0

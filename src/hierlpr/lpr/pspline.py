@@ -83,7 +83,7 @@ class PSpline:
 
     References
     ----------
-    Eilers and Marx (1996), key ``eilers1996flexible`` in ``docs/references.bib``.
+    Eilers and Marx (1996), key ``eilers1996`` in ``docs/references.bib``.
     """
 
     n_folds: int = 5
