@@ -4,11 +4,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hierlpr import metrics, simulate
+    from hierlpr import metrics, paper, simulate
+    from hierlpr.blocks import consistent_scores
     from hierlpr.exceptions import HierlprError, HierlprWarning
     from hierlpr.hierarchy import Hierarchy
     from hierlpr.io import read_hierarchy
     from hierlpr.lpr import LPRModel, fit_lpr
+    from hierlpr.ranking import Ranking, rank
 
 __version__ = "0.1.0"
 
@@ -19,20 +21,27 @@ _HOMES = {
     "HierlprError": "hierlpr.exceptions",
     "HierlprWarning": "hierlpr.exceptions",
     "LPRModel": "hierlpr.lpr",
+    "Ranking": "hierlpr.ranking",
+    "consistent_scores": "hierlpr.blocks",
     "fit_lpr": "hierlpr.lpr",
+    "rank": "hierlpr.ranking",
     "read_hierarchy": "hierlpr.io",
 }
 
-_MODULES = ("metrics", "simulate")
+_MODULES = ("metrics", "paper", "simulate")
 
 __all__ = [
     "Hierarchy",
     "HierlprError",
     "HierlprWarning",
     "LPRModel",
+    "Ranking",
     "__version__",
+    "consistent_scores",
     "fit_lpr",
     "metrics",
+    "paper",
+    "rank",
     "read_hierarchy",
     "simulate",
 ]

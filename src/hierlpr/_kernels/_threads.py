@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["even_bounds", "n_threads_or_default", "run_chunks"]
+__all__ = ["even_bounds", "even_chunks", "n_threads_or_default", "run_chunks"]
 
 R = TypeVar("R")
 
@@ -32,6 +32,11 @@ def even_bounds(work: NDArray[np.int64], n_chunks: int) -> list[int]:
     targets = np.linspace(work[0], work[-1], n_chunks + 1)[1:-1]
     inner = np.searchsorted(work, targets).tolist()
     return [0, *(min(int(b), n_rows) for b in inner), n_rows]
+
+
+def even_chunks(n: int, n_chunks: int) -> list[int]:
+    """Bounds of `n_chunks` runs of about equal length."""
+    return [n * chunk // n_chunks for chunk in range(n_chunks + 1)]
 
 
 def run_chunks(task: Callable[[int, int], R], bounds: list[int], n_threads: int) -> list[R]:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import kernel
 
-__all__ = ["close_dense", "close_rows", "close_values", "find_violations"]
+__all__ = ["close_dense", "close_rows", "close_values", "find_violations", "local_parents"]
 
 
 @kernel
@@ -104,3 +104,18 @@ def find_violations(
                 edge[at] = e
                 at += 1
     return sample, edge
+
+
+@kernel
+def local_parents(
+    row_ptr: NDArray[np.int64], nodes: NDArray[np.int32], parent: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Place of each node's parent within its own closed row, -1 for roots; forests only."""
+    out = np.empty(nodes.size, np.int32)
+    place = np.empty(parent.size, np.int32)
+    for m in range(row_ptr.size - 1):
+        for at in range(row_ptr[m], row_ptr[m + 1]):
+            place[nodes[at]] = at - row_ptr[m]
+            p = parent[nodes[at]]
+            out[at] = place[p] if p >= 0 else -1
+    return out

@@ -1,0 +1,48 @@
+"""Random cases with many ties, for NumPy loops and for hypothesis."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from hierlpr import Hierarchy
+
+
+def random_forest(rng, n_labels, root_share=0.25):
+    """Parent of each label by number (parents first), -1 for roots."""
+    return [
+        -1 if i == 0 or rng.random() < root_share else int(rng.integers(0, i))
+        for i in range(n_labels)
+    ]
+
+
+def random_lpr(rng, n, ties):
+    """Uniform LPRs, or ones from a coarse grid if `ties`."""
+    return rng.integers(0, 5, size=n) / 4.0 if ties else rng.random(n)
+
+
+def hierarchy_of(parent, names=None):
+    """Hierarchy of labels L0, L1, ... whose parents are given by number."""
+    names = names or [f"L{i}" for i in range(len(parent))]
+    edges = [(names[p], names[i]) for i, p in enumerate(parent) if p >= 0]
+    return Hierarchy(edges, labels=names)
+
+
+def by_number(hierarchy, row):
+    """One sample's values in topological order, and the parents of each number."""
+    parents = [
+        hierarchy.parent_idx[hierarchy.parent_ptr[i] : hierarchy.parent_ptr[i + 1]].tolist()
+        for i in range(hierarchy.n_labels)
+    ]
+    return np.asarray(row)[hierarchy.order], parents
+
+
+@st.composite
+def scored_forests(draw, max_labels=7, max_samples=4):
+    """A forest and an LPR matrix on a coarse grid, which is where ranking code breaks."""
+    n_labels = draw(st.integers(1, max_labels))
+    parent = [draw(st.integers(-1, i - 1)) for i in range(n_labels)]
+    n_samples = draw(st.integers(1, max_samples))
+    levels = draw(st.sampled_from([1, 3, 10, 1000]))
+    cell = st.integers(0, levels).map(lambda v: v / levels)
+    rows = st.lists(cell, min_size=n_labels, max_size=n_labels)
+    lpr = draw(st.lists(rows, min_size=n_samples, max_size=n_samples))
+    return hierarchy_of(parent), np.array(lpr)
