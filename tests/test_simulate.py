@@ -6,6 +6,7 @@ from scipy import stats
 
 from hierlpr import Hierarchy, metrics, simulate
 from hierlpr.exceptions import DataError
+from hierlpr.joint import joint_posterior
 
 
 def enumerated_posterior(evidence, conditional, hierarchy):
@@ -62,7 +63,7 @@ def test_posterior_equals_enumeration(seed):
     h = simulate.random_forest(size, n_trees=min(size, 1 + seed % 3), rng=rng)
     conditional = rng.random(h.n_labels)
     evidence = np.exp(rng.normal(0, 3, (4, h.n_labels)))
-    got = simulate.joint_posterior(np.log(evidence), conditional, h)
+    got = joint_posterior(np.log(evidence), conditional, h)
     for row, expected in zip(got, evidence, strict=True):
         np.testing.assert_allclose(row, enumerated_posterior(expected, conditional, h), atol=1e-12)
     assert not h.violations(got)
@@ -71,7 +72,7 @@ def test_posterior_equals_enumeration(seed):
 def test_posterior_survives_a_long_chain():
     names = [str(i) for i in range(5000)]
     chain = Hierarchy(list(itertools.pairwise(names)), labels=names)
-    got = simulate.joint_posterior(np.full((1, 5000), 2.0), np.full(5000, 0.9), chain)
+    got = joint_posterior(np.full((1, 5000), 2.0), np.full(5000, 0.9), chain)
     assert np.isfinite(got).all()
     assert not chain.violations(got)
 
@@ -83,7 +84,7 @@ def test_posterior_of_a_dag_is_refused_and_not_simulated():
     assert drawn.posterior_true is None
     assert not h.violations(drawn.truth)
     with pytest.raises(DataError, match="forest"):
-        simulate.joint_posterior(np.zeros((1, 12)), np.full(12, 0.5), h)
+        joint_posterior(np.zeros((1, 12)), np.full(12, 0.5), h)
 
 
 @pytest.mark.parametrize("kind", ["forest", "dag"])

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hierlpr import metrics, paper, simulate
+    from hierlpr import baselines, metrics, paper, simulate
     from hierlpr.blocks import consistent_scores
     from hierlpr.exceptions import HierlprError, HierlprWarning
     from hierlpr.hierarchy import Hierarchy
@@ -28,7 +28,7 @@ _HOMES = {
     "read_hierarchy": "hierlpr.io",
 }
 
-_MODULES = ("metrics", "paper", "simulate")
+_MODULES = ("baselines", "metrics", "paper", "simulate")
 
 __all__ = [
     "Hierarchy",
@@ -37,6 +37,7 @@ __all__ = [
     "LPRModel",
     "Ranking",
     "__version__",
+    "baselines",
     "consistent_scores",
     "fit_lpr",
     "metrics",

@@ -6,7 +6,7 @@ data.
 
 from hierlpr.simulate.disease import disease
 from hierlpr.simulate.hierarchies import random_dag, random_forest, random_tree
-from hierlpr.simulate.model import QUALITY, Model, Simulation, joint_posterior, random_model
+from hierlpr.simulate.model import QUALITY, Model, Simulation, random_model
 from hierlpr.simulate.settings import SETTINGS, setting, setting_model, train_test
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Model",
     "Simulation",
     "disease",
-    "joint_posterior",
     "random_dag",
     "random_forest",
     "random_model",
