@@ -162,10 +162,18 @@ def _matrix(
         else:
             watch.problem(text, line=columns.place(second))
             watch.n_problems += n - 1
-        row, col, value = row[~again], col[~again], value[~again]
+        row, col, value, origin = row[~again], col[~again], value[~again], origin[~again]
     if content == "truth":
         positive = value != 0.0
         row, col, value = row[positive], col[positive], value[positive]
+    elif value.size < shape[0] * shape[1] and value.min(initial=0.0) < 0.0:
+        at = int(np.argmax(value < 0.0))
+        raise watch.fail(
+            f"the score is {value[at]:g}, but the table does not list every pair.",
+            line=columns.place(int(origin[at])),
+            hint="pairs that are not listed count as score 0, the lowest, so that no score may be "
+            "negative; list every pair, or transform the scores.",
+        )
     indptr = np.zeros(shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=shape[0]), out=indptr[1:])
     if content == "scores" and value.size == shape[0] * shape[1]:

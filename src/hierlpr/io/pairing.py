@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._validation import check_choice, listed
@@ -25,6 +26,10 @@ class Pair:
     scores: Table
     truth: Table
     notes: tuple[str, ...]
+
+    def rows(self, rows: NDArray[np.int64]) -> Pair:
+        """Return some of the samples."""
+        return Pair(_rows(self.scores, rows), _rows(self.truth, rows), self.notes)
 
 
 def pair_samples(scores: ScoresFile, truth: TruthFile, *, absent: Absent | None = None) -> Pair:
@@ -72,14 +77,16 @@ def pair_samples(scores: ScoresFile, truth: TruthFile, *, absent: Absent | None 
                 tuple(notes))  # fmt: skip
 
 
-def _rows(table: Table, rows: np.ndarray) -> Table:
-    if rows.size == table.n_samples:
+def _rows(table: Table, rows: NDArray[np.int64]) -> Table:
+    if np.array_equal(rows, np.arange(table.n_samples)):
         return table
     samples = table.samples or ()
     return Table(table.values[rows], table.labels, tuple(samples[i] for i in rows))
 
 
-def _truth_rows(truth: Table, at: np.ndarray, names: tuple[str, ...], rows: np.ndarray) -> Table:
+def _truth_rows(
+    truth: Table, at: NDArray[np.int64], names: tuple[str, ...], rows: NDArray[np.int64]
+) -> Table:
     # Place -1 is the row of zeros put at the end: a sample without any label.
     if isinstance(truth.values, np.ndarray):
         values = np.vstack([truth.values, np.zeros((1, truth.values.shape[1]))])[at]

@@ -56,6 +56,7 @@ def write_ranking(
     samples: Sequence[str] | None = None,
     labels: Sequence[str] | None = None,
     call: ArrayLike | None = None,
+    keep: ArrayLike | None = None,
 ) -> int:
     """Write a ranking whole or not at all; returns the number of rows.
 
@@ -70,9 +71,13 @@ def write_ranking(
         Names of rows and columns; by default those of the ranking, or numbers.
     call : array-like of bool, optional
         Whether each instance is called; all are if not given.
+    keep : array-like of bool, optional
+        Write only these instances; they keep their rank.
     """
     kind = check_choice(ending(path), _ENDINGS, name="the ending of the ranking file")
     table = ranking_table(ranking, samples=samples, labels=labels, call=call)
+    if keep is not None:
+        table = table.filter(np.asarray(keep, dtype=bool))
     if kind == ".parquet":
         import pyarrow.parquet as pq
 

@@ -1,0 +1,115 @@
+"""``hierlpr inspect``: what is in a hierarchy file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hierlpr.cli._shell import (
+    Shell,
+    hierarchy_options,
+    lenient_option,
+    put_json,
+    quiet_option,
+    reading_options,
+)
+
+if TYPE_CHECKING:
+    from hierlpr.io import HierarchyFile
+
+__all__ = ["inspect"]
+
+MOST_SHOWN = 10
+
+
+@click.command(epilog="Example: hierlpr inspect go.obo --relationship part_of")
+@click.argument("hierarchy", type=click.Path())
+@hierarchy_options
+@lenient_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@quiet_option
+def inspect(hierarchy: str, lenient: bool, as_json: bool, quiet: bool, **reading: Any) -> None:
+    """Print size, depth, roots, multi-parent labels and problems of HIERARCHY.
+
+    HIERARCHY is an OBO file (.obo), an edge list (.csv or .tsv, parent and child), JSON, a path
+    list (.txt or .paths), a Clus ARFF header (.arff) or a Parquet edge list; .gz is unpacked.
+    """
+    from hierlpr.io import load_hierarchy
+
+    shell = Shell(quiet=quiet)
+    loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
+    facts = _facts(loaded)
+    if as_json:
+        put_json("-", facts)
+    else:
+        click.echo("\n".join(_lines(loaded, facts)))
+    shell.close(f"read {facts['labels']:,} labels and {facts['edges']:,} edges")
+
+
+def _facts(loaded: HierarchyFile) -> dict[str, Any]:
+    import numpy as np
+
+    h = loaded.hierarchy
+    n_parents = np.diff(h.parent_ptr)[h.position]
+    n_children = np.diff(h.child_ptr)[h.position]
+    several = np.flatnonzero(n_parents > 1)
+    by_parents = several[np.argsort(-n_parents[several], kind="stable")]
+    return {
+        "path": loaded.report.path,
+        "format": loaded.report.format,
+        "kind": "forest" if h.is_forest else "DAG",
+        "labels": h.n_labels,
+        "edges": h.n_edges,
+        "depth": h.depth,
+        "labels_per_level": np.bincount(h.levels)[1:].tolist(),
+        "roots": len(h.roots),
+        "root_names": list(h.roots[:100]),
+        "leaves": len(h.leaves),
+        "standalone": int(((n_parents == 0) & (n_children == 0)).sum()),
+        "multi_parent": int(several.size),
+        "multi_parent_names": [h.labels[i] for i in by_parents[:100]],
+        "most_parents": int(n_parents.max()),
+        "most_children": int(n_children.max()),
+        "other_names": len(loaded.aliases),
+        "report": loaded.report.as_dict(),
+    }
+
+
+def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
+    def named(names: list[str], n: int) -> str:
+        shown = ", ".join(
+            f"{x} ({loaded.names[x]})" if loaded.names.get(x, x) != x else x
+            for x in names[:MOST_SHOWN]
+        )
+        return f"{shown}, ..." if n > MOST_SHOWN else shown
+
+    lines = [
+        f"file          {facts['path']}",
+        f"read as       {facts['format']}",
+        f"kind          {facts['kind']}",
+        f"labels        {facts['labels']:,}",
+        f"edges         {facts['edges']:,}",
+        f"depth         {facts['depth']} (labels per level: "
+        f"{', '.join(f'{n:,}' for n in facts['labels_per_level'])})",
+        f"roots         {facts['roots']:,}: {named(facts['root_names'], facts['roots'])}",
+        f"leaves        {facts['leaves']:,}",
+        f"standalone    {facts['standalone']:,}",
+        f"multi-parent  {facts['multi_parent']:,}",
+    ]
+    if facts["multi_parent"]:
+        shown = named(facts["multi_parent_names"], facts["multi_parent"])
+        lines[-1] += f": {shown} (at most {facts['most_parents']} parents)"
+    if facts["other_names"]:
+        lines.append(f"other names   {facts['other_names']:,} (alternative and replaced ids)")
+    report = loaded.report
+    ordinary = {"labels", "edges", "roots"}
+    lines += [
+        f"seen          {n:,} {what}" for what, n in report.counts.items() if what not in ordinary
+    ]
+    lines += [f"note          {note}" for note in report.notes]
+    problems = [str(problem) for problem in report.problems]
+    if report.n_problems > len(problems):
+        problems.append(f"... and {report.n_problems - len(problems):,} more")
+    lines += [f"problem       {text}" for text in problems] or ["problems      none"]
+    return lines

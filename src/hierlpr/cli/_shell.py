@@ -1,0 +1,191 @@
+"""What all commands share: messages, progress, closing lines, and errors without tracebacks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import click
+
+from hierlpr.exceptions import HierlprError, HierlprWarning
+
+if TYPE_CHECKING:
+    from hierlpr.io import ReadReport
+
+__all__ = ["BadInput", "Group", "Shell", "json_option", "lenient_option", "quiet_option"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class BadInput(click.ClickException):
+    """Bad input: one message and exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        """Print the message to stderr."""
+        click.echo(f"Error: {self.format_message()}", file=file, err=True)
+
+
+class Group(click.Group):
+    """Commands whose errors end in one message: 2 for bad input, 1 for anything else."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; warnings become lines on stderr."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", HierlprWarning)
+            warnings.showwarning = _show_warning
+            try:
+                return super().invoke(ctx)
+            except HierlprError as error:
+                raise BadInput(str(error)) from error
+            except (click.ClickException, click.exceptions.Exit, click.Abort, KeyboardInterrupt):
+                raise
+            except BrokenPipeError:
+                raise
+            except MemoryError as error:
+                raise click.ClickException("there is not enough memory for this.") from error
+            except OSError as error:
+                where = f"{error.filename}: " if error.filename else ""
+                raise click.ClickException(f"{where}{error.strerror or error}.") from error
+            except Exception as error:
+                if os.environ.get("HIERLPR_DEBUG"):
+                    raise
+                raise click.ClickException(
+                    f"unexpected {type(error).__name__}: {error}\n"
+                    "Hint: this is a fault of hierlpr; please report it with the traceback that "
+                    "HIERLPR_DEBUG=1 shows."
+                ) from error
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    if issubclass(category, HierlprWarning):
+        click.echo(f"Warning: {message}", err=True)
+    elif os.environ.get("HIERLPR_DEBUG"):
+        click.echo(f"{filename}:{lineno}: {category.__name__}: {message}", err=True)
+
+
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Say nothing but problems.")
+lenient_option = click.option(
+    "--lenient", is_flag=True,
+    help="Pass over rows with problems and unknown labels, and count them.",
+)  # fmt: skip
+json_option = click.option(
+    "--json", "json_out", type=click.Path(dir_okay=False, allow_dash=True), metavar="OUT",
+    help="Write the result as JSON to this file, or to stdout if it is -.",
+)  # fmt: skip
+
+
+class Shell:
+    """One run of a command: what it says, and how long it took."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet = quiet
+        self._start = time.perf_counter()
+
+    def say(self, text: str) -> None:
+        """Print a message to stderr, unless quiet."""
+        if not self.quiet:
+            click.echo(text, err=True)
+
+    def warn(self, text: str) -> None:
+        """Print something the user must know to stderr."""
+        click.echo(f"Warning: {text}", err=True)
+
+    def read(self, report: ReadReport) -> None:
+        """Say what a reader saw; losses are never quiet."""
+        lines = report.lines()
+        self.say(lines[0])
+        for line in lines[1:]:
+            lost = "passed over" in line or "left out" in line or "reversed" in line
+            (self.warn if lost else self.say)(line)
+
+    def notes(self, notes: Iterable[str]) -> None:
+        """Warn of every note."""
+        for note in notes:
+            self.warn(note)
+
+    def close(self, text: str) -> None:
+        """Print the closing line, with the time taken."""
+        self.say(f"{text} ({time.perf_counter() - self._start:.2f} s)")
+
+    @contextmanager
+    def progress(self, label: str) -> Iterator[Callable[[int, int], None]]:
+        """Give an ``on_progress(done, total)`` that draws a bar, only on a terminal."""
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda done, total: None
+            return
+        with click.progressbar(length=1000, label=label, file=sys.stderr) as bar:
+            reached = 0
+
+            def update(done: int, total: int) -> None:
+                nonlocal reached
+                place = 1000 * done // max(total, 1)
+                bar.update(place - reached)
+                reached = place
+
+            yield update
+
+
+def hierarchy_options(command: F) -> F:
+    """Add the options that say how to read a hierarchy file."""
+    for option in reversed(
+        [
+            click.option(
+                "--relationship", "relationships", multiple=True, metavar="NAME",
+                help="OBO relationship to use as edges, such as part_of; is_a alone if not given. "
+                "May be repeated.",
+            ),
+            click.option(
+                "--namespace", "namespaces", multiple=True, metavar="NAME",
+                help="Keep only OBO terms of this namespace. May be repeated.",
+            ),
+            click.option(
+                "--direction", type=click.Choice(["auto", "parent-child", "child-parent"]),
+                default="auto", show_default=True,
+                help="Order of the columns of an edge list without header.",
+            ),
+            click.option("--sep", metavar="TEXT", help="Separator of a path list."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def reading_options(
+    relationships: tuple[str, ...], namespaces: tuple[str, ...], direction: str, sep: str | None
+) -> dict[str, Any]:
+    """Turn command-line options into those of `load_hierarchy`."""
+    chosen = tuple(dict.fromkeys(("is_a", *relationships))) if relationships else None
+    return {
+        "relationships": chosen,
+        "namespaces": namespaces or None,
+        "direction": direction,
+        "sep": sep,
+    }
+
+
+def put_json(out: str, data: Any) -> None:
+    """Write JSON to a file, whole or not at all, or to stdout."""
+    import json
+
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    if out == "-":
+        click.echo(text, nl=False)
+        return
+    from hierlpr.io._files import writing
+
+    with writing(out) as part:
+        part.write_text(text, encoding="utf-8")
