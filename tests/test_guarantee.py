@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from hierlpr.cutoff import choose_cutoff
 from hierlpr.guarantee import LevelProfile, certified_level
-from hierlpr.instances import calls_by_level, collect, limit_calls
+from hierlpr.scored import calls_by_level, collect, limit_calls
 
 
 def draw(n_samples, rng, *, n_labels=3, shift=0.0):

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from hierlpr._validation import check_choice, check_level
 from hierlpr.exceptions import DataError
 from hierlpr.guarantee import LevelProfile, certified_level
-from hierlpr.instances import Instances, collect, limit_calls
+from hierlpr.scored import Scored, collect, limit_calls
 
 __all__ = ["DEFAULT_CUTOFF", "Cutoff", "Goal", "choose_cutoff", "cutoff_for", "goal_of"]
 
@@ -180,7 +180,7 @@ class _Curve:
         return values
 
 
-def _curve_of(instances: Instances) -> _Curve:
+def _curve_of(instances: Scored) -> _Curve:
     order = np.argsort(-instances.score, kind="stable")
     level, sample = instances.score[order], instances.sample[order]
     is_last = np.append(level[1:] != level[:-1], True)  # whole groups of ties
@@ -198,7 +198,7 @@ def _curve_of(instances: Instances) -> _Curve:
 
 
 def choose_cutoff(
-    score: ArrayLike | Instances,
+    score: ArrayLike | Scored,
     truth: ArrayLike | None = None,
     *,
     precision: float | None = None,
@@ -213,7 +213,7 @@ def choose_cutoff(
 
     Parameters
     ----------
-    score : array-like or CSR of shape (n_samples, n_labels), or Instances
+    score : array-like or CSR of shape (n_samples, n_labels), or Scored
         Block scores (consistent scores) of samples that were not used to fit.
     truth : array-like of the same shape
         Whether each label holds.
@@ -259,7 +259,7 @@ def choose_cutoff(
     goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
     check_choice(rule, ("cautious", "plain"), name="rule")
     check_choice(unreachable, ("max-f", "nothing", "error"), name="unreachable")
-    if not isinstance(score, Instances):
+    if not isinstance(score, Scored):
         from scipy import sparse
 
         held = score if sparse.issparse(score) else np.asarray(score)
@@ -269,7 +269,7 @@ def choose_cutoff(
 
 def cutoff_for(
     goal: Goal,
-    instances: Instances,
+    instances: Scored,
     *,
     profile: LevelProfile | None = None,
     rule: Rule = "cautious",
@@ -316,7 +316,7 @@ def _empirical_level(curve: _Curve, target: float, rule: Rule) -> float | None:
     return float(curve.level[meets[-1]]) if meets.size else None
 
 
-def _best(goal: Goal, instances: Instances, curve: _Curve, rule: Rule) -> Cutoff:
+def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
     """Fill in what is known whatever level is chosen."""
     # The highest target that could have been granted.
     precision = curve.precision(rule)
@@ -339,7 +339,7 @@ def _best(goal: Goal, instances: Instances, curve: _Curve, rule: Rule) -> Cutoff
     )
 
 
-def _with_calls(cutoff: Cutoff, instances: Instances) -> Cutoff:
+def _with_calls(cutoff: Cutoff, instances: Scored) -> Cutoff:
     """Count what the cutoff calls on the calibration samples."""
     if cutoff.max_calls is not None:
         kept = limit_calls(instances.score, instances.sample, cutoff.max_calls)
@@ -359,7 +359,7 @@ def _with_calls(cutoff: Cutoff, instances: Instances) -> Cutoff:
     )
 
 
-def _fall_back(goal: Goal, best: Cutoff, instances: Instances, unreachable: Unreachable) -> Cutoff:
+def _fall_back(goal: Goal, best: Cutoff, instances: Scored, unreachable: Unreachable) -> Cutoff:
     asked = _asked(goal.kind, goal.target, goal.beta, goal.confidence)
     surely = " that is large and sure enough" if goal.confidence is not None else ""
     reason = (

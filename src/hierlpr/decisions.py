@@ -13,13 +13,13 @@ from hierlpr.cutoff import Cutoff
 from hierlpr.exceptions import DataError
 from hierlpr.groups import group_columns, label_levels
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.instances import limit_calls
+from hierlpr.scored import limit_calls
 
-__all__ = ["Call", "call_lists", "decide"]
+__all__ = ["LabelCall", "call_lists", "decide"]
 
 
 def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
-    """Call every instance whose block score reaches the cutoff.
+    """LabelCall every instance whose block score reaches the cutoff.
 
     Nothing of one sample depends on another, so any split of the samples gives the same calls.
 
@@ -89,21 +89,21 @@ def _decide_sparse(
     return sparse.csr_array(data, shape=score.shape)
 
 
-class Call(NamedTuple):
+class LabelCall(NamedTuple):
     """One called label of a sample with its block score."""
 
     label: str
     score: float
 
 
-def call_lists(calls: Any, score: Any, hierarchy: Hierarchy) -> list[tuple[Call, ...]]:
+def call_lists(calls: Any, score: Any, hierarchy: Hierarchy) -> list[tuple[LabelCall, ...]]:
     """List the calls of each sample, best first; a label never comes before its parents.
 
     Examples
     --------
     >>> h = Hierarchy([("A", "B")], labels=["B", "A"])
     >>> call_lists(np.array([[True, True], [False, False]]), np.array([[0.9, 0.9], [0.1, 0.2]]), h)
-    [(Call(label='A', score=0.9), Call(label='B', score=0.9)), ()]
+    [(LabelCall(label='A', score=0.9), LabelCall(label='B', score=0.9)), ()]
     """
     called = sparse.csr_array(calls)
     row = np.repeat(np.arange(called.shape[0]), np.diff(called.indptr))
@@ -112,7 +112,7 @@ def call_lists(calls: Any, score: Any, hierarchy: Hierarchy) -> list[tuple[Call,
     # By sample, then falling score; equal scores in topological order.
     order = np.lexsort((hierarchy.position[column], -values, row))
     listed = [
-        Call(hierarchy.labels[j], v)
+        LabelCall(hierarchy.labels[j], v)
         for j, v in zip(column[order].tolist(), values[order].tolist(), strict=True)
     ]
     bounds = called.indptr.tolist()

@@ -15,7 +15,7 @@ from hierlpr.cutoff import Cutoff, Goal, Rule, Unreachable, cutoff_for
 from hierlpr.exceptions import DataError
 from hierlpr.guarantee import LevelProfile
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.instances import collect
+from hierlpr.scored import collect
 
 __all__ = ["Groups", "cutoff_by_group", "group_columns", "label_groups", "label_levels"]
 

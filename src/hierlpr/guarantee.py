@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr.instances import Instances, calls_by_level, collect, limit_calls
+from hierlpr.scored import Scored, calls_by_level, collect, limit_calls
 
 __all__ = ["Certified", "LevelProfile", "certified_level"]
 
@@ -51,7 +51,7 @@ class LevelProfile:
         >>> profile.level.tolist(), profile.calls.tolist(), profile.hits.tolist()
         ([0.9, 0.8], [1.0, 2.0], [1.0, 1.95])
         """
-        if not isinstance(score, Instances):
+        if not isinstance(score, Scored):
             score = collect(np.asarray(score), np.asarray(truth))
         level = _spaced_levels(score.score)
         moments = [
@@ -89,7 +89,7 @@ class Certified(NamedTuple):
 
 
 def certified_level(
-    instances: Instances, profile: LevelProfile, *, alpha: float, confidence: float
+    instances: Scored, profile: LevelProfile, *, alpha: float, confidence: float
 ) -> Certified:
     r"""Find the most lenient level with certified pooled precision of at least ``1 - alpha``.
 
@@ -163,7 +163,7 @@ def _plan(
     return first, stakes[first:], (bound if bound < n_labels else None)
 
 
-def _betting_order(instances: Instances) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def _betting_order(instances: Scored) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Order the samples as if at random, whatever order they came in, and say where one may stop.
 
     The key is a hash of the sample's scores, so that the same samples give the same cutoff. Samples

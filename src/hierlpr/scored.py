@@ -14,11 +14,11 @@ from scipy import sparse
 from hierlpr._validation import check_real_array
 from hierlpr.exceptions import DataError
 
-__all__ = ["Instances", "calls_by_level", "collect", "limit_calls"]
+__all__ = ["Scored", "calls_by_level", "collect", "limit_calls"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Instances:
+class Scored:
     """Scored instances with truth. Not every instance need be listed: `n_positives` counts all."""
 
     score: NDArray[np.float64]
@@ -28,14 +28,14 @@ class Instances:
     n_positives: int
     n_labels: int
 
-    def take(self, kept: NDArray[np.bool_]) -> Instances:
+    def take(self, kept: NDArray[np.bool_]) -> Scored:
         """Keep some of the listed instances; the positives still count."""
         return replace(
             self, score=self.score[kept], truth=self.truth[kept], sample=self.sample[kept]
         )
 
 
-def collect(score: Any, truth: Any) -> Instances:
+def collect(score: Any, truth: Any) -> Scored:
     """List the instances of two matrices (samples x labels), dense or CSR.
 
     In a CSR matrix an absent score means 0: such instances are not listed and never called.
@@ -53,12 +53,12 @@ def collect(score: Any, truth: Any) -> Instances:
             held = np.asarray(truth, dtype=bool)[sample, csr.indices]
             n_positives = int(np.count_nonzero(truth))
         kept = csr.data > 0.0
-        return Instances(csr.data[kept], held[kept], sample[kept], n_samples, n_positives, n_labels)
+        return Scored(csr.data[kept], held[kept], sample[kept], n_samples, n_positives, n_labels)
     dense = truth.toarray() if sparse.issparse(truth) else np.asarray(truth)
     held = dense.astype(bool).ravel()
     sample = np.repeat(np.arange(n_samples, dtype=np.intp), n_labels)
     flat = check_real_array(score, name="score").ravel()
-    return Instances(flat, held, sample, n_samples, int(held.sum()), n_labels)
+    return Scored(flat, held, sample, n_samples, int(held.sum()), n_labels)
 
 
 def limit_calls(
@@ -89,7 +89,7 @@ def limit_calls(
 
 
 def calls_by_level(
-    instances: Instances, level: NDArray[np.float64]
+    instances: Scored, level: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Yield the calls and the right calls of every sample at each level, strict to lenient."""
     # Index of the strictest level that calls the instance; level.size if none does.
