@@ -9,7 +9,7 @@ from hierlpr.cutoff import Cutoff, goal_of
 from hierlpr.decisions import call_lists, decide
 from hierlpr.exceptions import DataError
 from hierlpr.groups import cutoff_by_group, label_groups, label_levels
-from hierlpr.guarantee import LevelProfile
+from hierlpr.scored import split_by_hash
 
 DIAMOND = Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("C", "D")], labels=["D", "E", "A"])
 
@@ -114,11 +114,10 @@ def test_guarantees_for_groups_need_unconnected_groups():
     goal = goal_of(precision=0.7, confidence=0.9)
     with pytest.raises(DataError, match=r"must not be joined by edges.*'A' \(group '1'\) -> 'B'"):
         cutoff_by_group(goal, score, truth, h, "depth")
-    profiles = {
-        "C": LevelProfile.of(score[:, :1], truth[:, :1]),
-        "A": LevelProfile.of(score[:, 1:], truth[:, 1:]),
-    }
-    cutoff = cutoff_by_group(goal, score, truth, h, "tree", profiles=profiles)
+    planning, rest = split_by_hash(score, truth)
+    assert planning[0].shape[0] + rest[0].shape[0] == 2000
+    assert 550 < planning[0].shape[0] < 780
+    cutoff = cutoff_by_group(goal, *rest, h, "tree", planning=planning)
     assert cutoff.groups["A"].reachable
     assert cutoff.groups["A"].precision > 0.7
 

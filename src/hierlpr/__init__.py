@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
     from hierlpr.io import read_hierarchy
     from hierlpr.lpr import LPRModel, fit_lpr
+    from hierlpr.model import HierarchicalClassifier, HierLPR, load_model
     from hierlpr.ranking import Ranking, rank
 
 __version__ = "0.1.0"
@@ -17,6 +18,8 @@ __version__ = "0.1.0"
 # Public names and their homes. Loading them on first use keeps `import hierlpr` light: the
 # compiler, scikit-learn, Arrow and plotting are imported only by those who use them.
 _HOMES = {
+    "HierLPR": "hierlpr.model",
+    "HierarchicalClassifier": "hierlpr.model",
     "Hierarchy": "hierlpr.hierarchy",
     "HierlprError": "hierlpr.exceptions",
     "HierlprWarning": "hierlpr.exceptions",
@@ -24,6 +27,7 @@ _HOMES = {
     "Ranking": "hierlpr.ranking",
     "consistent_scores": "hierlpr.blocks",
     "fit_lpr": "hierlpr.lpr",
+    "load_model": "hierlpr.model",
     "rank": "hierlpr.ranking",
     "read_hierarchy": "hierlpr.io",
 }
@@ -31,6 +35,8 @@ _HOMES = {
 _MODULES = ("baselines", "metrics", "paper", "simulate")
 
 __all__ = [
+    "HierLPR",
+    "HierarchicalClassifier",
     "Hierarchy",
     "HierlprError",
     "HierlprWarning",
@@ -40,6 +46,7 @@ __all__ = [
     "baselines",
     "consistent_scores",
     "fit_lpr",
+    "load_model",
     "metrics",
     "paper",
     "rank",

@@ -102,7 +102,7 @@ def check_finite(matrix: Matrix, labels: Sequence[str], *, name: str) -> None:
     if values.size == 0 or np.isfinite(values.sum()):
         return
     refuse_entries(
-        ~np.isfinite(values), matrix, labels, name=name, what="a value that is not finite",
+        ~np.isfinite(values), matrix, labels, name=name, what="a value that is not finite (NaN or infinity)",
         hint="fill in or drop missing values first.",
     )  # fmt: skip
 

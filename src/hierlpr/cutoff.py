@@ -75,7 +75,12 @@ class Cutoff:
         if unknown or "level" not in data or "kind" not in data:
             raise DataError(f"Not the fields of a Cutoff: {unknown or sorted(data)}.")
         values = dict(data)
-        values["level"] = math.inf if data["level"] is None else float(data["level"])
+        values["level"] = math.inf if data["level"] is None else data["level"]
+        for field in fields(cls):
+            allowed = _JSON_TYPES.get(str(field.type))
+            value = values.get(field.name, field.default)
+            if allowed is not None and type(value) not in allowed:
+                raise DataError(f"Not a Cutoff: {field.name} is {value!r}.")
         if data.get("groups") is not None:
             values["groups"] = {k: cls.from_dict(v) for k, v in data["groups"].items()}
             values["label_groups"] = tuple(data["label_groups"])
@@ -100,6 +105,17 @@ class Cutoff:
             "positives."
         )
 
+
+# What a field of each declared type may hold when it comes from a file.
+_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "float": (float, int),
+    "float | None": (float, int, type(None)),
+    "int": (int,),
+    "int | None": (int, type(None)),
+    "bool": (bool,),
+    "str": (str,),
+    "str | None": (str, type(None)),
+}
 
 DEFAULT_CUTOFF = Cutoff(level=0.5, kind="default")
 """Before calibration: call what is more likely right than wrong, the fewest expected errors."""
@@ -240,7 +256,8 @@ def choose_cutoff(
     default, takes the most calls with :math:`H / (N + N/S) \ge p`: one more sample, with as many
     calls as the average one and all of them wrong, must not break the target. Otherwise the first
     call being right would "reach" any target. The difference vanishes like one over the number
-    of calling samples.
+    of calling samples. For the largest F, the middle of the levels within half a standard error
+    of it is taken: around its top F is flat, and its very maximum mostly noise.
 
     References
     ----------
@@ -284,8 +301,8 @@ def cutoff_for(
     curve = _curve_of(instances)
     best = _best(goal, instances, curve, rule)
     if goal.kind == "f":
-        level = curve.level[np.argmax(curve.f(goal.beta, instances.n_positives))]
-        return _with_calls(replace(best, level=float(level)), instances)
+        level = _level_of_largest_f(curve, goal.beta, instances.n_positives)
+        return _with_calls(replace(best, level=level), instances)
     target = _precision_target(goal)
     if goal.confidence is None:
         found = _empirical_level(curve, target, rule)
@@ -316,13 +333,23 @@ def _empirical_level(curve: _Curve, target: float, rule: Rule) -> float | None:
     return float(curve.level[meets[-1]]) if meets.size else None
 
 
+def _level_of_largest_f(curve: _Curve, beta: float, n_positives: int) -> float:
+    """Return the middle of the levels whose F is within half a standard error of the largest.
+
+    F is flat around its top, and which of the levels there is highest is mostly noise.
+    """
+    f = curve.f(beta, n_positives)
+    top = int(np.argmax(f))
+    tolerance = 0.5 * math.sqrt(float(f[top] * max(0.0, 1.0 - f[top])) / int(curve.calls[top]))
+    near = np.flatnonzero(f >= f[top] - tolerance)
+    return float(curve.level[near[near.size // 2]])
+
+
 def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
     """Fill in what is known whatever level is chosen."""
     # The highest target that could have been granted.
     precision = curve.precision(rule)
     most_precise = int(np.argmax(precision))
-    f1 = curve.f(1.0, instances.n_positives)
-    most_f = int(np.argmax(f1))
     return Cutoff(
         level=math.inf,
         kind=goal.kind,
@@ -334,8 +361,8 @@ def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
         n_instances=instances.n_samples * instances.n_labels,
         best_precision=float(precision[most_precise]),
         best_precision_calls=int(curve.calls[most_precise]),
-        max_f=float(f1[most_f]),
-        max_f_level=float(curve.level[most_f]),
+        max_f=float(curve.f(1.0, instances.n_positives).max()),
+        max_f_level=_level_of_largest_f(curve, 1.0, instances.n_positives),
     )
 
 

@@ -90,25 +90,29 @@ def cutoff_by_group(
     hierarchy: Hierarchy,
     groups: Groups,
     *,
-    profiles: Mapping[str, LevelProfile] | None = None,
+    planning: tuple[Any, Any] | None = None,
     rule: Rule = "cautious",
     unreachable: Unreachable = "max-f",
 ) -> Cutoff:
     """Choose one level for each group of labels, each for the goal on its own labels.
 
     The precision of a group pools its instances. With a confidence, it holds for each group on its
-    own, and no edge may lead from one group to another: a label that waits for a parent of another
-    group would change which calls its own level makes.
+    own; it needs `planning`, scores and truth of other samples to plan the tests, and no edge
+    may lead from one group to another: a label that waits for a parent of another group would
+    change which calls its own level makes.
     """
     named = label_groups(hierarchy, groups)
     if goal.confidence is not None:
         _refuse_crossing_edges(hierarchy, named)
     parts: dict[str, Cutoff] = {}
     for group, columns in group_columns(named).items():
+        profile = None
+        if planning is not None:
+            profile = LevelProfile.of(collect(planning[0][:, columns], planning[1][:, columns]))
         parts[group] = cutoff_for(
             goal,
             collect(score[:, columns], truth[:, columns]),
-            profile=None if profiles is None else profiles[group],
+            profile=profile,
             rule=rule,
             unreachable=unreachable,
         )

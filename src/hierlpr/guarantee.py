@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr.scored import Scored, calls_by_level, collect, limit_calls
+from hierlpr.scored import Scored, calls_by_level, collect, limit_calls, sample_keys
 
 __all__ = ["Certified", "LevelProfile", "certified_level"]
 
@@ -166,23 +166,11 @@ def _plan(
 def _betting_order(instances: Scored) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Order the samples as if at random, whatever order they came in, and say where one may stop.
 
-    The key is a hash of the sample's scores, so that the same samples give the same cutoff. Samples
-    with equal keys are bet on together: between them the order they came in would matter.
+    Samples with equal keys are bet on together: the order they came in would matter between them.
     """
-    key = np.zeros(instances.n_samples, dtype=np.uint64)
-    np.add.at(key, instances.sample, _mix(instances.score.view(np.uint64)))
-    key = _mix(key)
+    key = sample_keys(instances.score, instances.sample, instances.n_samples)
     order = np.argsort(key, kind="stable")
     return order, np.append(key[order][1:] != key[order][:-1], True)
-
-
-def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scramble 64-bit words (the finalizer of SplitMix64)."""
-    x = bits + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: NDArray[np.uint64] = x ^ (x >> np.uint64(31))
-    return mixed
 
 
 def _spaced_levels(score: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +15,15 @@ from scipy import sparse
 from hierlpr._validation import check_real_array
 from hierlpr.exceptions import DataError
 
-__all__ = ["Scored", "calls_by_level", "collect", "limit_calls"]
+__all__ = [
+    "Scored",
+    "calls_by_level",
+    "collect",
+    "fingerprint",
+    "limit_calls",
+    "sample_keys",
+    "split_by_hash",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +68,45 @@ def collect(score: Any, truth: Any) -> Scored:
     sample = np.repeat(np.arange(n_samples, dtype=np.intp), n_labels)
     flat = check_real_array(score, name="score").ravel()
     return Scored(flat, held, sample, n_samples, int(held.sum()), n_labels)
+
+
+def sample_keys(
+    score: NDArray[np.float64], sample: NDArray[np.intp], n_samples: int
+) -> NDArray[np.uint64]:
+    """Hash the scores of each sample: a key as good as random that moves with its sample."""
+    key = np.zeros(n_samples, dtype=np.uint64)
+    np.add.at(key, sample, _mix(np.ascontiguousarray(score).view(np.uint64)))
+    return _mix(key)
+
+
+def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit words (the finalizer of SplitMix64)."""
+    x = bits + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: NDArray[np.uint64] = x ^ (x >> np.uint64(31))
+    return mixed
+
+
+def split_by_hash(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Set a third of the samples apart by the hash of their scores, whatever order they come in.
+
+    Returns
+    -------
+    (score, truth) of that third, and (score, truth) of the others
+    """
+    listed = collect(score, truth)
+    apart = sample_keys(listed.score, listed.sample, listed.n_samples) % np.uint64(3) == 0
+    return (score[apart], truth[apart]), (score[~apart], truth[~apart])
+
+
+def fingerprint(matrix: Any) -> str:
+    """Digest a matrix, dense or CSR, to tell whether another is the same."""
+    digest = hashlib.blake2b(repr(tuple(matrix.shape)).encode(), digest_size=16)
+    parts = (matrix.data, matrix.indices, matrix.indptr) if sparse.issparse(matrix) else (matrix,)
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
 
 
 def limit_calls(

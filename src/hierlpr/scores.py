@@ -63,7 +63,7 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
     if values.ndim != 2:
         raise DataError(
             f"{name} must be a matrix of shape (n_samples, n_labels), got shape {values.shape}.\n"
-            "Hint: for a single sample use [[...]], one row."
+            "Hint: Reshape your data; a single sample is one row, [[...]]."
         )
     if given is None:
         given = tuple(names) if names is not None else _numbered(values.shape[1])

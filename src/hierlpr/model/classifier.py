@@ -1,0 +1,346 @@
+"""HierarchicalClassifier: features in, calls out, with any scikit-learn classifier per label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import KFold
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from hierlpr.cutoff import Cutoff, Unreachable, goal_of
+from hierlpr.decisions import LabelCall
+from hierlpr.exceptions import DataError, HierlprError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.model.estimator import HierLPR
+from hierlpr.ranking import Ranking
+from hierlpr.scores import align, align_truth
+
+__all__ = ["HierarchicalClassifier"]
+
+Progress = Callable[[int, int], None]
+
+
+class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
+    """Fit one classifier a label, make their scores comparable, rank, and call with a cutoff.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier or pipeline
+        With ``predict_proba`` or ``decision_function``. It is cloned for each label.
+    hierarchy : Hierarchy, optional
+        None: the columns of `truth` stand alone.
+    precision, fdr, maximize, confidence : optional
+        What the cutoff is for, as in :meth:`HierLPR.calibrate`. If none is given, ``predict`` cuts
+        at a block score of 0.5.
+    groups, unreachable
+        As in :meth:`HierLPR.calibrate`.
+    lpr, joint
+        As in :class:`HierLPR`.
+    cv : int
+        Folds for the out-of-fold scores.
+    holdout : float
+        Share of the samples set apart for the cutoff. Only used with a goal for it.
+    multi_output : bool
+        The estimator takes all labels at once (such as a forest or a neural network).
+    min_positives : int
+        A label with fewer positives, or fewer negatives, gets no classifier: all its scores are
+        equal, and its LPR is its prevalence.
+    n_jobs : int, optional
+        Processes over the labels, as in joblib.
+    rng : seed or Generator
+        Chooses the folds and the held-out samples.
+
+    Attributes
+    ----------
+    model_ : HierLPR
+        Fitted on out-of-fold scores, calibrated on the held-out samples.
+    cutoff_ : Cutoff
+    estimators_ : list
+        One fitted classifier a label, None for labels without; or the multi-output one alone.
+    oof_scores_ : ndarray
+        The out-of-fold scores, NaN for held-out samples.
+    held_out_ : ndarray of int
+        The samples that only chose the cutoff.
+
+    Notes
+    -----
+    The LPRs are learned from out-of-fold scores: scores on a classifier's own training samples are
+    too good to be true. The classifiers in use are then fitted once on all samples but the
+    held-out ones, and those choose the cutoff, so that it sees scores just like new ones.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 5))
+    >>> truth = np.stack([X[:, 0] > 0, (X[:, 0] > 0) & (X[:, 1] > 0)], axis=1)
+    >>> h = Hierarchy([("animal", "dog")])
+    >>> c = HierarchicalClassifier(LogisticRegression(), hierarchy=h, fdr=0.1).fit(X, truth)
+    >>> len(h.violations(c.predict(X)))
+    0
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        hierarchy: Hierarchy | None = None,
+        *,
+        precision: float | None = None,
+        fdr: float | None = None,
+        maximize: str | None = None,
+        confidence: float | None = None,
+        groups: Any = None,
+        unreachable: Unreachable = "max-f",
+        lpr: Any = "auto",
+        joint: bool | str = False,
+        cv: int = 5,
+        holdout: float = 1 / 3,
+        multi_output: bool = False,
+        min_positives: int = 3,
+        n_jobs: int | None = None,
+        rng: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.hierarchy = hierarchy
+        self.precision = precision
+        self.fdr = fdr
+        self.maximize = maximize
+        self.confidence = confidence
+        self.groups = groups
+        self.unreachable = unreachable
+        self.lpr = lpr
+        self.joint = joint
+        self.cv = cv
+        self.holdout = holdout
+        self.multi_output = multi_output
+        self.min_positives = min_positives
+        self.n_jobs = n_jobs
+        self.rng = rng
+
+    def fit(self, X: Any, truth: Any, *, on_progress: Progress | None = None) -> Any:  # noqa: N803
+        """Fit the classifiers, the local precision rates and the cutoff.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or list of shape (n_samples, ...)
+            Whatever the estimator takes.
+        truth : matrix or data frame of shape (n_samples, n_labels)
+        on_progress : callable, optional
+            Called as ``on_progress(done, total)``, counting fitted classifiers.
+        """
+        if not hasattr(self.estimator, "fit"):
+            raise HierlprError("estimator must be a scikit-learn classifier or pipeline.")
+        goal = self._goal()
+        table = align(truth, self.hierarchy, name="truth")
+        hierarchy = self.hierarchy or Hierarchy(labels=table.labels)
+        held = align_truth(table, hierarchy)
+        n_samples = _num_samples(X)
+        if held.shape[0] != n_samples:
+            raise DataError(f"X has {n_samples:,} samples, truth {held.shape[0]:,}.")
+        rng = np.random.default_rng(self.rng)
+        apart, kept = self._split(n_samples, rng, has_goal=bool(goal))
+        x_kept, y_kept = _safe_indexing(X, kept), held[kept]
+        folds = self._folds(kept.size, rng)
+        parts = self._fit_all(x_kept, y_kept, folds, on_progress)
+        scores = np.empty(y_kept.shape)
+        self.estimators_: list[Any] = []
+        for columns, out_of_fold, fitted in parts:
+            scores[:, columns] = out_of_fold
+            self.estimators_.extend(fitted)
+        self.oof_scores_ = np.full(held.shape, np.nan)
+        self.oof_scores_[kept] = scores
+        self.held_out_ = apart
+        self.hierarchy_ = hierarchy
+        self.model_ = HierLPR(self.hierarchy, lpr=self.lpr, joint=self.joint)
+        self.model_.fit(scores, y_kept)
+        if goal:
+            self.model_.calibrate(
+                self.scores(_safe_indexing(X, apart)), held[apart],
+                groups=self.groups, unreachable=self.unreachable, **goal,
+            )  # fmt: skip
+        return self
+
+    def scores(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """First-stage scores of new samples, one column a label."""
+        check_is_fitted(self)
+        n_labels = self.hierarchy_.n_labels
+        if self.multi_output:
+            return _multi_scores(self.estimators_[0], X, n_labels)
+        out = np.zeros((_num_samples(X), n_labels))
+        for column, fitted in enumerate(self.estimators_):
+            if fitted is not None:
+                out[:, column] = _scores_of(fitted, X)
+        return out
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Block scores; see :meth:`HierLPR.predict_proba`."""
+        proba: NDArray[np.float64] = self._fitted().predict_proba(self.scores(X))
+        return proba
+
+    def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:  # noqa: N803
+        """Order all (sample, label) instances; see :meth:`HierLPR.rank`."""
+        return self._fitted().rank(self.scores(X), top=top, weight=weight)
+
+    def predict(self, X: Any) -> NDArray[np.bool_]:  # noqa: N803
+        """Return the calls at the cutoff, closed upward."""
+        calls: NDArray[np.bool_] = self._fitted().predict(self.scores(X))
+        return calls
+
+    def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:  # noqa: N803
+        """List the calls of each sample, best first."""
+        return self._fitted().call_lists(self.scores(X))
+
+    def score(self, X: Any, truth: Any) -> float:  # noqa: N803
+        """AU(PRC) of the block scores."""
+        return self._fitted().score(self.scores(X), truth)
+
+    @property
+    def cutoff_(self) -> Cutoff:
+        """Where `predict` cuts, and what that achieved on the held-out samples."""
+        return self._fitted().cutoff_
+
+    # -- plumbing ---------------------------------------------------------------------------
+
+    def _fitted(self) -> HierLPR:
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    def _goal(self) -> dict[str, Any]:
+        options = {
+            "precision": self.precision, "fdr": self.fdr, "maximize": self.maximize,
+            "confidence": self.confidence,
+        }  # fmt: skip
+        given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
+        if given:
+            goal_of(**given)  # a goal that makes no sense should fail before hours of fitting
+        return given
+
+    def _split(
+        self, n_samples: int, rng: np.random.Generator, *, has_goal: bool
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Set samples apart for the cutoff; both parts keep their order."""
+        if not has_goal:
+            return np.empty(0, dtype=np.intp), np.arange(n_samples)
+        if not 0.0 < self.holdout < 1.0:
+            raise DataError(f"holdout must lie strictly between 0 and 1, got {self.holdout!r}.")
+        n_apart = round(self.holdout * n_samples)
+        if n_apart == 0 or n_samples - n_apart < self.cv:
+            raise DataError(
+                f"{n_samples:,} samples are too few for {self.cv} folds and a held-out part."
+            )
+        shuffled = rng.permutation(n_samples)
+        return np.sort(shuffled[:n_apart]), np.sort(shuffled[n_apart:])
+
+    def _folds(self, n_samples: int, rng: np.random.Generator) -> list[tuple[Any, Any]]:
+        if self.cv < 2 or n_samples < self.cv:
+            raise DataError(f"cv={self.cv} folds need cv >= 2 and at least cv samples.")
+        splitter = KFold(self.cv, shuffle=True, random_state=int(rng.integers(2**31)))
+        return list(splitter.split(np.empty(n_samples)))
+
+    def _fit_all(
+        self, x: Any, truth: NDArray[np.bool_], folds: list[Any], on_progress: Progress | None
+    ) -> list[tuple[NDArray[np.intp], NDArray[np.float64], list[Any]]]:
+        """Out-of-fold scores and the final classifiers, by groups of labels."""
+        from joblib import Parallel, delayed, effective_n_jobs
+
+        n_labels = truth.shape[1]
+        if self.multi_output:
+            jobs = [np.arange(n_labels)]
+            task = _fit_together
+        else:
+            n_chunks = min(n_labels, max(1, 8 * effective_n_jobs(self.n_jobs)))
+            jobs = np.array_split(np.arange(n_labels), n_chunks)
+            task = _fit_each
+        # Labels with the same truth everywhere, as standalone copies, are still fitted each.
+        results: Iterator[Any] = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+            delayed(task)(self.estimator, x, truth[:, columns], folds, self.min_positives)
+            for columns in jobs
+        )
+        done, total = 0, n_labels * (len(folds) + 1)
+        parts = []
+        for columns, (scores, fitted) in zip(jobs, results, strict=True):
+            parts.append((columns, scores, fitted))
+            done += columns.size * (len(folds) + 1)
+            if on_progress is not None:
+                on_progress(done, total)
+        return parts
+
+
+def _fit_each(
+    estimator: Any, x: Any, truth: NDArray[np.bool_], folds: list[Any], min_positives: int
+) -> tuple[NDArray[np.float64], list[Any]]:
+    """Fit one classifier a label on each fold and on everything."""
+    scores = np.zeros(truth.shape)
+    fitted: list[Any] = []
+    support = np.minimum(truth.sum(axis=0), (~truth).sum(axis=0))
+    for column in range(truth.shape[1]):
+        held = truth[:, column]
+        if support[column] < max(1, min_positives):
+            fitted.append(None)
+            continue
+        for train, test in folds:
+            # A fold whose training part lost a class: its samples score like a label without
+            # evidence, at the mean of the others.
+            y = held[train]
+            if y.all() or not y.any():
+                scores[test, column] = np.nan
+                continue
+            one = clone(estimator).fit(_safe_indexing(x, train), y)
+            scores[test, column] = _scores_of(one, _safe_indexing(x, test))
+        missing = np.isnan(scores[:, column])
+        if missing.any():
+            known = scores[~missing, column]
+            scores[missing, column] = known.mean() if known.size else 0.0
+        fitted.append(clone(estimator).fit(x, held))
+    return scores, fitted
+
+
+def _fit_together(
+    estimator: Any, x: Any, truth: NDArray[np.bool_], folds: list[Any], min_positives: int
+) -> tuple[NDArray[np.float64], list[Any]]:
+    """Fit one classifier for all labels on each fold and on everything."""
+    scores = np.zeros(truth.shape)
+    for train, test in folds:
+        one = clone(estimator).fit(_safe_indexing(x, train), truth[train].astype(np.int8))
+        scores[test] = _multi_scores(one, _safe_indexing(x, test), truth.shape[1])
+    support = np.minimum(truth.sum(axis=0), (~truth).sum(axis=0))
+    scores[:, support < max(1, min_positives)] = 0.0
+    return scores, [clone(estimator).fit(x, truth.astype(np.int8))]
+
+
+def _scores_of(fitted: Any, x: Any) -> NDArray[np.float64]:
+    """Score of the positive class, by probability if there is one."""
+    if hasattr(fitted, "predict_proba"):
+        proba = np.asarray(fitted.predict_proba(x), dtype=np.float64)
+        return proba[:, int(np.flatnonzero(np.asarray(fitted.classes_) == 1)[0])]
+    if hasattr(fitted, "decision_function"):
+        return np.asarray(fitted.decision_function(x), dtype=np.float64).reshape(-1)
+    raise HierlprError(f"{type(fitted).__name__} has neither predict_proba nor decision_function.")
+
+
+def _multi_scores(fitted: Any, x: Any, n_labels: int) -> NDArray[np.float64]:
+    """Scores of a classifier of all labels at once, whatever form its probabilities come in."""
+    if not hasattr(fitted, "predict_proba"):
+        out = np.asarray(fitted.decision_function(x), dtype=np.float64)
+    else:
+        proba = fitted.predict_proba(x)
+        if isinstance(proba, list):  # one (n_samples, n_classes) a label
+            classes = fitted.classes_
+            out = np.zeros((_num_samples(x), n_labels))
+            for column, (p, known) in enumerate(zip(proba, classes, strict=True)):
+                place = np.flatnonzero(np.asarray(known) == 1)
+                if place.size:
+                    out[:, column] = np.asarray(p)[:, place[0]]
+        else:
+            out = np.asarray(proba, dtype=np.float64)
+    if out.shape != (_num_samples(x), n_labels):
+        raise HierlprError(
+            f"multi_output=True: {type(fitted).__name__} gave scores of shape {out.shape}; "
+            f"expected {(_num_samples(x), n_labels)}."
+        )
+    return out

@@ -1,0 +1,347 @@
+"""HierLPR: scores in, comparable scores, a ranking and calls out. Only the order of the stages."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from hierlpr._validation import Matrix, check_finite
+from hierlpr.blocks import consistent_scores
+from hierlpr.cutoff import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
+from hierlpr.decisions import LabelCall, call_lists, decide
+from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
+from hierlpr.groups import Groups, cutoff_by_group
+from hierlpr.guarantee import LevelProfile
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr import LPRModel, fit_lpr
+from hierlpr.metrics import au_prc_score
+from hierlpr.model.edit import added, removed, replaced
+from hierlpr.ranking import Ranking, rank
+from hierlpr.scored import collect, fingerprint, split_by_hash
+from hierlpr.scores import Table, align, align_truth
+
+__all__ = ["HierLPR"]
+
+
+class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turn classifier scores into comparable scores, one ranking, and calls that fit a hierarchy.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy, optional
+        The labels and what implies what. None: the labels stand alone.
+    lpr : str or estimator
+        How local precision rates are estimated; see :func:`hierlpr.lpr.fit_lpr`.
+    joint : bool or "auto"
+        Whether a label's LPR uses the scores of all labels of the sample.
+    close_truth : bool
+        Add missing ancestors to the truth, counted in a warning, instead of refusing it.
+    n_threads : int, optional
+        Threads for fitting and ranking; no result depends on it.
+
+    Attributes
+    ----------
+    hierarchy_ : Hierarchy
+    lpr_ : LPRModel
+        One curve from score to LPR a label, with diagnostics.
+    cutoff_ : Cutoff
+        Where `predict` cuts; 0.5 until `calibrate` has been called.
+
+    Notes
+    -----
+    Matrices are (samples x labels). Arrays and CSR go by position in ``hierarchy.labels``, data
+    frames (pandas, Polars, Arrow) by column name in any order. In CSR scores absent means 0, the
+    lowest score.
+
+    Examples
+    --------
+    >>> from hierlpr import simulate
+    >>> fit, rest = simulate.train_test(1, rng=0)
+    >>> model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
+    >>> model.calibrate(rest.scores, rest.truth, precision=0.9).cutoff_.reachable
+    True
+    >>> calls = model.predict(rest.scores)
+    >>> len(fit.hierarchy.violations(calls))
+    0
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy | None = None,
+        *,
+        lpr: Any = "auto",
+        joint: bool | str = False,
+        close_truth: bool = False,
+        n_threads: int | None = None,
+    ) -> None:
+        self.hierarchy = hierarchy
+        self.lpr = lpr
+        self.joint = joint
+        self.close_truth = close_truth
+        self.n_threads = n_threads
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def fit(self, scores: Any, truth: Any) -> HierLPR:
+        """Fit one curve from score to local precision rate for each label.
+
+        Parameters
+        ----------
+        scores : matrix or data frame of shape (n_samples, n_labels)
+            Any real numbers, larger for more likely; from classifiers that did not train on these
+            samples (out-of-fold or held-out).
+        truth : matrix or data frame of the same shape
+            0 or 1; a label that holds implies its parents.
+        """
+        if self.joint is not False:
+            raise HierlprError(
+                f"joint={self.joint!r} is not available in this version.\nHint: joint=False."
+            )
+        if self.hierarchy is not None and not isinstance(self.hierarchy, Hierarchy):
+            raise HierlprError(
+                f"hierarchy must be a Hierarchy or None, got {type(self.hierarchy).__name__}."
+            )
+        table = self._scores(align(scores, self.hierarchy, name="scores"))
+        hierarchy = self.hierarchy or Hierarchy(labels=table.labels)
+        held = self._truth(truth, hierarchy, table)
+        self.lpr_: LPRModel = fit_lpr(
+            table.values, held, method=self.lpr, labels=hierarchy.labels, n_threads=self.n_threads
+        )
+        self._set_labels(hierarchy, has_names=table.backend is not None)
+        score = self._block_scores(table)
+        self.profile_: LevelProfile | None = LevelProfile.of(collect(score, held))
+        self.fitted_on_ = fingerprint(table.values)
+        self.cutoff_: Cutoff = DEFAULT_CUTOFF
+        return self
+
+    def calibrate(
+        self,
+        scores: Any,
+        truth: Any,
+        *,
+        precision: float | None = None,
+        fdr: float | None = None,
+        maximize: str | None = None,
+        confidence: float | None = None,
+        groups: Groups | None = None,
+        rule: Rule = "cautious",
+        unreachable: Unreachable = "max-f",
+    ) -> HierLPR:
+        """Learn where to cut, from samples that were not used to fit.
+
+        Parameters
+        ----------
+        scores, truth : matrices or data frames
+            As in `fit`, of other samples.
+        precision, fdr, maximize, confidence, rule, unreachable
+            See :func:`hierlpr.cutoff.choose_cutoff`.
+        groups : "tree", "depth", mapping or sequence, optional
+            Learn one level for each group of labels; see :func:`hierlpr.groups.label_groups`.
+        """
+        goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
+        table = self._input(scores)
+        held = self._truth(truth, self.hierarchy_, table)
+        if fingerprint(table.values) == self.fitted_on_:
+            warnings.warn(
+                "The cutoff is learned on the samples the model was fitted on, which makes its "
+                "precision look better than it is. Calibrate on other samples.",
+                HierlprWarning,
+                stacklevel=2,
+            )
+        score = self._block_scores(table)
+        options: dict[str, Any] = {"rule": rule, "unreachable": unreachable}
+        if groups is not None:
+            parts = (score, held)
+            if goal.confidence is not None:
+                # There is no fit-part profile of these groups: a third of the samples makes it.
+                planning, parts = split_by_hash(score, held)
+                options["planning"] = planning
+            cutoff = cutoff_by_group(goal, *parts, self.hierarchy_, groups, **options)
+        else:
+            profile, parts = self.profile_, (score, held)
+            if goal.confidence is not None and profile is None:
+                planning, parts = split_by_hash(score, held)
+                profile = LevelProfile.of(collect(*planning))
+            cutoff = cutoff_for(goal, collect(*parts), profile=profile, **options)
+        if not cutoff.reachable:
+            warnings.warn(cutoff.reason, HierlprWarning, stacklevel=2)
+        self.cutoff_ = cutoff
+        return self
+
+    # -- using it ---------------------------------------------------------------------------
+
+    def transform(self, scores: Any) -> Any:
+        """Return the local precision rate of every score (CSR in, CSR out)."""
+        return self._lpr(self._input(scores)).values
+
+    def predict_proba(self, scores: Any) -> Any:
+        """Return the block scores: comparable across labels, and no child above a parent."""
+        return self._block_scores(self._input(scores))
+
+    def rank(self, scores: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
+        """Order all (sample, label) instances, the best calls first, parents before children."""
+        return rank(
+            self._lpr(self._input(scores)), self.hierarchy_,
+            top=top, weight=weight, n_threads=self.n_threads,
+        )  # fmt: skip
+
+    def predict(self, scores: Any) -> Any:
+        """Return the calls at `cutoff_`: a bool matrix (CSR for CSR), closed upward."""
+        return decide(self.predict_proba(scores), self.cutoff_, self.hierarchy_)
+
+    def call_lists(self, scores: Any) -> list[tuple[LabelCall, ...]]:
+        """List the calls of each sample, best first, with their block scores."""
+        score = self.predict_proba(scores)
+        return call_lists(decide(score, self.cutoff_, self.hierarchy_), score, self.hierarchy_)
+
+    def score(self, scores: Any, truth: Any) -> float:
+        """Area under the pooled precision-recall curve of the block scores, AU(PRC)."""
+        table = self._input(scores)
+        held = self._truth(truth, self.hierarchy_, table)
+        score = self._block_scores(table)
+        dense = score if isinstance(score, np.ndarray) else score.toarray()
+        return float(au_prc_score(held, dense))
+
+    # -- changing it without refitting --------------------------------------------------------
+
+    def add_labels(
+        self,
+        edges: Iterable[tuple[str, str]],
+        scores: Any,
+        truth: Any,
+        *,
+        labels: Iterable[str] | None = None,
+    ) -> HierLPR:
+        """Add labels with their scores and truth; the other labels' curves stay as they are.
+
+        Parameters
+        ----------
+        edges : iterable of (parent, child)
+            How the new labels hang in the hierarchy; may be empty for standalone ones.
+        scores, truth : matrices or data frames of shape (n_samples, n_new_labels)
+            Of the new labels alone, of any samples.
+        labels : iterable of str, optional
+            The new labels in the order of the columns; by default as they appear in `edges`.
+        """
+        check_is_fitted(self)
+        hierarchy, lpr = added(
+            self.hierarchy_, self.lpr_, edges, scores, truth,
+            labels=labels, method=self.lpr, n_threads=self.n_threads,
+        )  # fmt: skip
+        return self._changed(hierarchy, lpr)
+
+    def remove_labels(self, labels: Iterable[str]) -> HierLPR:
+        """Remove labels; their children pass to their parents, other curves stay as they are."""
+        check_is_fitted(self)
+        return self._changed(*removed(self.hierarchy_, self.lpr_, labels))
+
+    def replace(self, labels: Iterable[str], scores: Any, truth: Any) -> HierLPR:
+        """Fit the curves of some labels anew, for example after their classifiers changed."""
+        check_is_fitted(self)
+        lpr = replaced(
+            self.hierarchy_, self.lpr_, labels, scores, truth,
+            method=self.lpr, n_threads=self.n_threads,
+        )  # fmt: skip
+        return self._changed(self.hierarchy_, lpr)
+
+    def _changed(self, hierarchy: Hierarchy, lpr: LPRModel) -> HierLPR:
+        """Take the new labels; a cutoff learned for the old ones promises nothing now."""
+        if self.cutoff_.kind != "default":
+            warnings.warn(
+                "The labels have changed, so the cutoff is back at 0.5. Calibrate again.",
+                HierlprWarning,
+                stacklevel=3,
+            )
+        self.lpr_ = lpr
+        self.hierarchy = hierarchy
+        self._set_labels(hierarchy, has_names=hasattr(self, "feature_names_in_"))
+        self.profile_ = None
+        self.fitted_on_ = ""
+        self.cutoff_ = DEFAULT_CUTOFF
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file; :func:`hierlpr.load_model` reads it."""
+        from hierlpr.model.persistence import save_model
+
+        check_is_fitted(self)
+        save_model(self, path)
+
+    # -- plumbing ---------------------------------------------------------------------------
+
+    def _set_labels(self, hierarchy: Hierarchy, *, has_names: bool) -> None:
+        self.hierarchy_ = hierarchy
+        self.n_features_in_ = hierarchy.n_labels
+        if has_names:
+            self.feature_names_in_ = np.array(hierarchy.labels, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _scores(self, table: Table) -> Table:
+        check_finite(table.values, table.labels, name="scores")
+        for count, what in zip(table.values.shape, ("sample", "feature"), strict=True):
+            if count == 0:
+                raise DataError(
+                    f"scores: 0 {what}(s) (shape={table.values.shape}) while a minimum of 1 is "
+                    "required."
+                )
+        return table
+
+    def _input(self, scores: Any) -> Table:
+        check_is_fitted(self)
+        width = np.shape(scores)[1] if len(np.shape(scores)) == 2 else None
+        if width not in (None, self.n_features_in_) and isinstance(scores, np.ndarray):
+            raise DataError(
+                f"X has {width} features, but HierLPR is expecting {self.n_features_in_} features "
+                "as input.\nHint: one column of scores a label, in the order of hierarchy_.labels."
+            )
+        table = align(scores, self.hierarchy_, name="scores")
+        check_finite(table.values, table.labels, name="scores")
+        return table
+
+    def _truth(self, truth: Any, hierarchy: Hierarchy, table: Table) -> NDArray[np.bool_]:
+        if truth is None:
+            raise DataError("HierLPR requires y to be passed, but the target y is None.\nHint: fit(scores, truth).")
+        held = align_truth(truth, hierarchy, close=self.close_truth)
+        if held.shape[0] != table.n_samples:
+            raise DataError(f"scores have {table.n_samples:,} samples, truth {held.shape[0]:,}.")
+        if self.close_truth:
+            given = np.asarray(_dense(align(truth, hierarchy, name="truth").values)) != 0.0
+            n_added = int(np.count_nonzero(held & ~given))
+            if n_added:
+                warnings.warn(
+                    f"{n_added:,} missing ancestors were added to the truth.",
+                    HierlprWarning,
+                    stacklevel=3,
+                )
+        return held
+
+    def _lpr(self, table: Table) -> Table:
+        """Scores to LPRs: the one place where the joint posterior joins the pipeline."""
+        lpr = self.lpr_.predict(table.values, n_threads=self.n_threads)
+        return Table(lpr, table.labels, table.samples, table.backend)
+
+    def _block_scores(self, table: Table) -> Matrix:
+        score: Matrix = consistent_scores(
+            self._lpr(table), self.hierarchy_, n_threads=self.n_threads
+        )
+        return score
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _dense(values: Matrix) -> NDArray[np.float64]:
+    return values if isinstance(values, np.ndarray) else np.asarray(values.toarray())
