@@ -3,7 +3,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hierlpr.blocks import consistent_scores
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold
@@ -12,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hierlpr import Hierarchy, HierlprError, HierlprWarning, simulate
+from hierlpr.blocks import consistent_scores
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import fit_lpr
 from hierlpr.model import HierLPR
@@ -54,6 +54,7 @@ class Checked(HierLPR):
 
 EXPECTED_FAILURES = {
     "check_fit_score_takes_y": "the second argument is called truth, not y",
+    "check_n_features_in_after_fitting": "the check passes y to score by that name",
     "check_dtype_object": "entries that are no numbers raise DataError, a ValueError, where the "
     "check wants TypeError",
     "check_estimator_sparse_array": "the check wants one column from predict; we give one a label",
@@ -69,6 +70,12 @@ EXPECTED_FAILURES = {
 )
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
+
+
+def test_the_width_of_arrays_is_checked_in_scikit_learns_words(model):
+    for method in (model.predict, model.transform, model.predict_proba, model.rank):
+        with pytest.raises(DataError, match="X has 3 features, but HierLPR is expecting 25 feat"):
+            method(np.zeros((2, 3)))
 
 
 def test_clone_and_parameters(parts):

@@ -59,6 +59,8 @@ def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
                 f"{name} must hold numbers, but some of its entries are not.\n"
                 "Hint: look for text or missing values among them."
             ) from None
+    if array.dtype.kind == "c":
+        raise DataError(f"{name}: Complex data not supported; give real numbers.")
     if array.dtype.kind not in "biuf":
         raise DataError(f"{name} must hold real numbers, got dtype {array.dtype}.")
     return np.ascontiguousarray(array, dtype=np.float64)
@@ -102,7 +104,8 @@ def check_finite(matrix: Matrix, labels: Sequence[str], *, name: str) -> None:
     if values.size == 0 or np.isfinite(values.sum()):
         return
     refuse_entries(
-        ~np.isfinite(values), matrix, labels, name=name, what="a value that is not finite (NaN or infinity)",
+        ~np.isfinite(values), matrix, labels, name=name,
+        what="a value that is not finite (NaN or infinity)",
         hint="fill in or drop missing values first.",
     )  # fmt: skip
 

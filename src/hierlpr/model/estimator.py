@@ -296,19 +296,24 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def _input(self, scores: Any) -> Table:
         check_is_fitted(self)
-        width = np.shape(scores)[1] if len(np.shape(scores)) == 2 else None
-        if width not in (None, self.n_features_in_) and isinstance(scores, np.ndarray):
-            raise DataError(
-                f"X has {width} features, but HierLPR is expecting {self.n_features_in_} features "
-                "as input.\nHint: one column of scores a label, in the order of hierarchy_.labels."
-            )
+        if isinstance(scores, np.ndarray) and scores.ndim == 2:
+            width = scores.shape[1]
+            if width != self.n_features_in_:
+                raise DataError(
+                    f"X has {width} features, but HierLPR is expecting {self.n_features_in_} "
+                    "features as input.\n"
+                    "Hint: one column of scores a label, in the order of hierarchy_.labels."
+                )
         table = align(scores, self.hierarchy_, name="scores")
         check_finite(table.values, table.labels, name="scores")
         return table
 
     def _truth(self, truth: Any, hierarchy: Hierarchy, table: Table) -> NDArray[np.bool_]:
         if truth is None:
-            raise DataError("HierLPR requires y to be passed, but the target y is None.\nHint: fit(scores, truth).")
+            raise DataError(
+                "HierLPR requires y to be passed, but the target y is None.\n"
+                "Hint: give scores and truth."
+            )
         held = align_truth(truth, hierarchy, close=self.close_truth)
         if held.shape[0] != table.n_samples:
             raise DataError(f"scores have {table.n_samples:,} samples, truth {held.shape[0]:,}.")
