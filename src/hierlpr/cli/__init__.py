@@ -5,6 +5,7 @@ import click
 from hierlpr import __version__
 from hierlpr.cli._evaluate import evaluate
 from hierlpr.cli._inspect import inspect
+from hierlpr.cli._reproduce import reproduce
 from hierlpr.cli._shell import Group
 from hierlpr.cli._simulate import simulate
 
@@ -29,5 +30,5 @@ def main() -> None:
     """
 
 
-for _command in (inspect, evaluate, simulate):
+for _command in (inspect, evaluate, simulate, reproduce):
     main.add_command(_command)
