@@ -63,7 +63,9 @@ def test_each_run_is_made_monotone_by_itself():
 
 def test_normal_scores_come_from_mid_ranks():
     total = np.array([3.0, 1.0, 6.0, 2.0])
-    z, bin_of, bin_z, _, bin_total = bin_normal_scores(total * 0, total, normal_table(12), 160)
+    z, bin_of, bin_z, _, bin_total = bin_normal_scores(
+        total * 0, total, normal_table(12), 160, False
+    )
     assert z == pytest.approx(reference.normal_scores(total))
     assert bin_of.tolist() == [0, 1, 2, 3]
     assert bin_z.tolist() == z.tolist()
@@ -75,7 +77,7 @@ def test_bins_keep_every_sample():
     positive = (rng.random(3000) < 0.1).astype(float)
     total = np.ones(3000)
     z, bin_of, bin_z, bin_positive, bin_total = bin_normal_scores(
-        positive, total, normal_table(3000), 50
+        positive, total, normal_table(3000), 50, False
     )
     assert np.all(np.diff(bin_z) > 0)
     assert np.all(np.diff(bin_of) >= 0)

@@ -20,24 +20,38 @@ Ints = NDArray[np.int64]
 
 @kernel
 def bin_normal_scores(
-    positive: Floats, total: Floats, normal_table: Floats, n_bins: int
+    positive: Floats, total: Floats, normal_table: Floats, n_bins: int, balance: bool
 ) -> tuple[Floats, Ints, Floats, Floats, Floats]:
     """Find the normal score of each group of one label, and bins of equal width in it.
 
     The normal score is the normal quantile of the mid-rank, read off `normal_table`, which holds
-    the quantiles at ``i / (size - 1)``. Returns the groups' normal scores, their bins, and per
-    non-empty bin the mean normal score, positives and total. O(groups).
+    the quantiles at ``i / (size - 1)``. With `balance` it is the mean of that and of the normal
+    score of the rank among the commoner class alone. Returns the groups' normal scores, their
+    bins, and per non-empty bin the mean normal score, positives and total. O(groups).
     """
     n_groups = total.size
     z = np.empty(n_groups)
-    steps = (normal_table.size - 1) / total.sum()
+    n_all = total.sum()
+    n_positive = positive.sum()
+    few_positive = n_positive <= 0.5 * n_all
+    n_common = n_all - n_positive if few_positive else n_positive
+    last = normal_table.size - 1
     below = 0.0
+    below_common = 0.0
     for g in range(n_groups):
-        at = (below + 0.5 * total[g]) * steps
+        at = (below + 0.5 * total[g]) / n_all * last
         below += total[g]
-        i = min(max(int(at), 1), normal_table.size - 3)
+        i = min(max(int(at), 1), last - 2)
         t = min(max(at - i, 0.0), 1.0)
         z[g] = normal_table[i] + t * (normal_table[i + 1] - normal_table[i])
+        if balance:
+            # Half a sample at each end keeps this share inside (0, 1) beyond the outer samples.
+            common = total[g] - positive[g] if few_positive else positive[g]
+            at = (below_common + 0.5 * common + 0.5) / (n_common + 1.0) * last
+            below_common += common
+            i = min(max(int(at), 1), last - 2)
+            t = min(max(at - i, 0.0), 1.0)
+            z[g] = 0.5 * (z[g] + normal_table[i] + t * (normal_table[i + 1] - normal_table[i]))
     bin_of = np.empty(n_groups, np.int64)
     if n_groups <= n_bins:
         for g in range(n_groups):
@@ -294,7 +308,7 @@ def average_psplines(
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]
         z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
-            positive[begin:end], total[begin:end], normal_table, n_bins
+            positive[begin:end], total[begin:end], normal_table, n_bins, True
         )
         size = bin_z.size
         if pseudo[k] > 0.0:
@@ -348,7 +362,7 @@ def crossvalidate_psplines(
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]
         z, bin_of, bin_z, bin_positive, bin_total = bin_normal_scores(
-            positive[begin:end], total[begin:end], normal_table, n_bins
+            positive[begin:end], total[begin:end], normal_table, n_bins, False
         )
         size = bin_z.size
         fold_positive, fold_total = deal_folds(

@@ -243,34 +243,64 @@ def evaluate_curves(
 ) -> None:
     """Interpolate every score on the curve of its column; constant beyond the last knots.
 
-    O(size x log knots). Columns go in blocks of 16, so that their knots stay in the cache.
+    O(size x log knots), and about O(size) where knots are spread evenly. Columns go in blocks of
+    8, a cache line of scores, so that their knots stay in the cache.
     """
     n_samples, n_labels = scores.shape
-    for block in range(0, n_labels, 16):
+    n_buckets = 128
+    # first[j, b] is the first knot of the block's label j in bucket b or later. Buckets have
+    # equal width in the score; their numbers rise with it even after rounding.
+    first = np.empty((8, n_buckets + 1), np.int64)
+    per_score = np.empty(8)
+    for block in range(0, n_labels, 8):
+        end = min(block + 8, n_labels)
+        for k in range(block, end):
+            begin, last = knot_ptr[k], knot_ptr[k + 1] - 1
+            width = knot_score[last] - knot_score[begin]
+            scale = n_buckets / width
+            # Few samples are not worth the table; a range that overflows has no buckets.
+            use = n_samples >= 256 and width > 0.0 and 0.0 < scale < np.inf
+            per_score[k - block] = scale if use else 0.0
+            if not use:
+                first[k - block, 0] = begin
+                first[k - block, 1] = last + 1
+                continue
+            bucket = 0
+            for i in range(begin, last + 1):
+                b = min(int((knot_score[i] - knot_score[begin]) * scale), n_buckets - 1)
+                while bucket <= b:
+                    first[k - block, bucket] = i
+                    bucket += 1
+            while bucket <= n_buckets:
+                first[k - block, bucket] = last + 1
+                bucket += 1
         for m in range(n_samples):
-            for k in range(block, min(block + 16, n_labels)):
+            for k in range(block, end):
                 score = scores[m, k]
-                low, high = knot_ptr[k], knot_ptr[k + 1] - 1
-                if score <= knot_score[low]:
-                    out[m, k] = knot_lpr[low]
+                begin, last = knot_ptr[k], knot_ptr[k + 1] - 1
+                if score <= knot_score[begin]:
+                    out[m, k] = knot_lpr[begin]
                     continue
-                if score >= knot_score[high]:
-                    out[m, k] = knot_lpr[high]
+                if score >= knot_score[last]:
+                    out[m, k] = knot_lpr[last]
                     continue
-                # Invariant: knot_score[low] <= score < knot_score[low + left]. The number of
-                # steps depends on the label alone, which processors predict well.
-                left = high - low
+                j = k - block
+                b = min(int((score - knot_score[begin]) * per_score[j]), n_buckets - 1)
+                if per_score[j] == 0.0:
+                    b = 0
+                low = max(first[j, b] - 1, begin)
+                # Invariant: knot_score[low] <= score < knot_score[low + left].
+                left = first[j, b + 1] - low
                 while left > 1:
                     half = left >> 1
                     low += half if knot_score[low + half] <= score else 0
                     left -= half
-                high = low + 1
                 # Halves, because the difference of two huge scores may overflow.
                 t = (0.5 * score - 0.5 * knot_score[low]) / (
-                    0.5 * knot_score[high] - 0.5 * knot_score[low]
+                    0.5 * knot_score[low + 1] - 0.5 * knot_score[low]
                 )
                 t = min(t, 1.0) if t > 0.0 else 0.0
-                out[m, k] = knot_lpr[low] + t * (knot_lpr[high] - knot_lpr[low])
+                out[m, k] = knot_lpr[low] + t * (knot_lpr[low + 1] - knot_lpr[low])
 
 
 @kernel
@@ -335,7 +365,11 @@ def summarize_groups(ptr: Ints, positive: Floats, total: Floats, lpr: Floats) ->
             p = min(max(lpr[g], 1e-15), 1.0 - 1e-15)
             area += yes * (below + 0.5 * no)
             below += no
-            loss -= yes * np.log(p) + no * np.log1p(-p)
+            # Most groups are single samples of one class: one logarithm each.
+            if yes > 0.0:
+                loss -= yes * np.log(p)
+            if no > 0.0:
+                loss -= no * np.log1p(-p)
             brier += yes * (1.0 - p) ** 2 + no * p * p
             observed += yes
             expected += total[g] * p

@@ -52,7 +52,7 @@ class Auto:
     the evidence of smoothing parameters.
     """
 
-    min_support: float = 8.0
+    min_support: float = 10.0
     pooled_slope: float | None = None
     pooled_sd: float | None = None
     n_pooled: int = 0

@@ -66,7 +66,7 @@ class DensityRatio:
         for k in range(groups.n_labels):
             at = slice(groups.ptr[k], groups.ptr[k + 1])
             positive, total = groups.positive[at], groups.total[at]
-            z = bin_normal_scores(positive, total, normal_table(total.sum()), total.size)[0]
+            z = bin_normal_scores(positive, total, normal_table(total.sum()), total.size, False)[0]
             h = np.array([_rule_of_thumb(z, positive), _rule_of_thumb(z, total - positive)])
             h *= self.adjust or self._choose(z, positive, total, h)
             fit.lpr[at] = density_ratio(z, positive, total, h[0], h[1])

@@ -21,16 +21,16 @@ PENALTIES: NDArray[np.float64] = np.exp2(
 )  # from nearly free to nearly a straight line
 N_SEGMENTS = 24
 N_BINS = 160
-SLOPE_SD = 3.0  # the prior of the slope; a slope of 3 means an AUC of about 0.98
-_LARGEST_TABLE = 2**18
+SLOPE_SD = 6.0  # the prior of the slope: weak, an excellent classifier has a slope of about 4
+_LARGEST_TABLE = 2**19
 
 _tables: dict[int, NDArray[np.float64]] = {}
 _tables_lock = threading.Lock()
 
 
 def normal_table(n_samples: float) -> NDArray[np.float64]:
-    """Return the normal quantiles at ``i / (2 n)``: mid-ranks of n samples fall on it exactly."""
-    size = min(2 * max(2, round(n_samples)), _LARGEST_TABLE)
+    """Return the normal quantiles at ``i / (4 n)``: mid-ranks of n samples fall on it exactly."""
+    size = min(4 * max(2, round(n_samples)), _LARGEST_TABLE)
     with _tables_lock:
         table = _tables.get(size)
         if table is None:

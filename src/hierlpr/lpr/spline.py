@@ -70,7 +70,7 @@ class Spline:
             at = slice(groups.ptr[k], groups.ptr[k + 1])
             positive, total = groups.positive[at], groups.total[at]
             z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
-                positive, total, normal_table(total.sum()), N_BINS
+                positive, total, normal_table(total.sum()), N_BINS, False
             )
             if bin_z.size < LEAST_DISTINCT:
                 continue
