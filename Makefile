@@ -27,6 +27,7 @@ slow: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/ratios.py
+	$(BIN)/python benchmarks/lpr_ratios.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

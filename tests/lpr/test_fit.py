@@ -230,6 +230,18 @@ def test_bad_input_is_named(change, message):
         fit_lpr(given.pop("scores"), given.pop("truth"), **given)
 
 
+def test_a_classifier_that_misleads_is_told_apart():
+    """Positives in the middle of the scores: no monotone curve can follow."""
+    rng = np.random.default_rng(0)
+    truth = rng.random((2000, 2)) < 0.2
+    scores = rng.normal(size=truth.shape)
+    scores[truth[:, 0], 0] *= 0.1
+    scores[truth[:, 1], 1] += 2.0
+    shift = fit_lpr(scores, truth).diagnostics()["monotone_shift"]
+    assert shift[0] > 0.05
+    assert shift[1] < 0.002
+
+
 def test_predict_refuses_other_labels():
     scores, truth = simulated(n_labels=2)
     with pytest.raises(DataError, match="3 columns, but the model has 2 labels"):

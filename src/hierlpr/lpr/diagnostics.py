@@ -45,6 +45,10 @@ class LabelReport:
         In ten runs of rising score with equal expected positives: mean absolute difference of
         observed and expected share, and its largest value in standard deviations (training
         samples).
+    monotone_shift : float
+        Mean absolute change of the LPRs when the estimate was made monotone. If it is not small
+        against the prevalence, higher scores do not always mean more positives: look at the
+        classifier.
     """
 
     positives: NDArray[np.int64]
@@ -61,6 +65,7 @@ class LabelReport:
     brier: NDArray[np.float64]
     calibration_error: NDArray[np.float64]
     calibration_z: NDArray[np.float64]
+    monotone_shift: NDArray[np.float64]
 
     @classmethod
     def from_fit(
@@ -73,10 +78,11 @@ class LabelReport:
     ) -> LabelReport:
         """Summarize the labels of one fit; `lpr` are the final, monotone LPRs of the groups."""
         summary = summarize_groups(groups.ptr, groups.positive, groups.total, lpr)
+        n_all = groups.sum_by_label(groups.total)
         return cls(
             positives=positives,
             negatives=negatives,
-            prevalence=groups.sum_by_label(groups.positive) / groups.sum_by_label(groups.total),
+            prevalence=groups.sum_by_label(groups.positive) / n_all,
             distinct_scores=groups.n_groups,
             auc=summary[:, 0],
             estimator=np.array(fit.estimator, dtype=np.str_),
@@ -88,6 +94,7 @@ class LabelReport:
             brier=summary[:, 2],
             calibration_error=summary[:, 3],
             calibration_z=summary[:, 4],
+            monotone_shift=groups.sum_by_label(groups.total * np.abs(lpr - fit.lpr)) / n_all,
         )
 
     def columns(self) -> dict[str, NDArray[Any]]:
