@@ -126,6 +126,18 @@ def test_one_lucky_call_does_not_reach_a_target_unless_the_plain_rule_is_asked_f
     assert choose_cutoff(score, truth, precision=0.9, rule="plain").n_calls == 1
 
 
+def test_an_unreachable_target_can_come_as_close_as_possible():
+    rng = np.random.default_rng(0)
+    score = rng.random((400, 2))
+    truth = rng.random((400, 2)) < 0.7 * score
+    close = choose_cutoff(score, truth, precision=0.9, unreachable="best-precision")
+    assert (close.reachable, close.fallback) == (False, "best-precision")
+    assert close.level == close.best_precision_level
+    assert close.n_calls == close.best_precision_calls
+    assert close.precision >= close.best_precision
+    assert "the level of the best precision" in close.reason
+
+
 def test_an_unreachable_target_can_call_nothing_or_raise():
     nothing = choose_cutoff(*unreachable_data(), precision=0.9, unreachable="nothing")
     assert nothing.level == math.inf

@@ -22,7 +22,8 @@ from hierlpr.scored import Scored, collect, limit_calls
 __all__ = ["DEFAULT_CUTOFF", "Cutoff", "Goal", "choose_cutoff", "cutoff_for", "goal_of"]
 
 Rule: TypeAlias = Literal["cautious", "plain"]
-Unreachable: TypeAlias = Literal["max-f", "nothing", "error"]
+Unreachable: TypeAlias = Literal["max-f", "best-precision", "nothing", "error"]
+_UNREACHABLE = ("max-f", "best-precision", "nothing", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Cutoff:
     n_instances: int = 0
     best_precision: float | None = None
     best_precision_calls: int = 0
+    best_precision_level: float | None = None
     max_f: float | None = None
     max_f_level: float | None = None
     max_calls: int | None = None
@@ -197,7 +199,7 @@ class _Curve:
 
 
 def _curve_of(instances: Scored) -> _Curve:
-    order = np.argsort(-instances.score, kind="stable")
+    order = np.argsort(instances.score)[::-1]  # the order of ties is of no account
     level, sample = instances.score[order], instances.sample[order]
     is_last = np.append(level[1:] != level[:-1], True)  # whole groups of ties
     # Writing backwards leaves the first place of each sample.
@@ -241,9 +243,10 @@ def choose_cutoff(
         needs `profile`, see :func:`hierlpr.guarantee.certified_level`.
     rule : {"cautious", "plain"}
         Without `confidence`: how precision is read off the calibration samples, see Notes.
-    unreachable : {"max-f", "nothing", "error"}
-        What to put in use if the target is out of reach: the level of the largest F1 (default), a
-        level that calls nothing, or an error. The result says so in every case.
+    unreachable : {"max-f", "best-precision", "nothing", "error"}
+        What to put in use if the target is out of reach: the level of the largest F1 (default),
+        that of the best precision in reach, one that calls nothing, or an error. The result says
+        so in every case.
 
     Returns
     -------
@@ -275,7 +278,7 @@ def choose_cutoff(
     """
     goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
     check_choice(rule, ("cautious", "plain"), name="rule")
-    check_choice(unreachable, ("max-f", "nothing", "error"), name="unreachable")
+    check_choice(unreachable, _UNREACHABLE, name="unreachable")
     if not isinstance(score, Scored):
         from scipy import sparse
 
@@ -349,7 +352,7 @@ def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
     """Fill in what is known whatever level is chosen."""
     # The highest target that could have been granted.
     precision = curve.precision(rule)
-    most_precise = int(np.argmax(precision))
+    most_precise = int(np.flatnonzero(precision == precision.max())[-1])
     return Cutoff(
         level=math.inf,
         kind=goal.kind,
@@ -361,6 +364,7 @@ def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
         n_instances=instances.n_samples * instances.n_labels,
         best_precision=float(precision[most_precise]),
         best_precision_calls=int(curve.calls[most_precise]),
+        best_precision_level=float(curve.level[most_precise]),
         max_f=float(curve.f(1.0, instances.n_positives).max()),
         max_f_level=_level_of_largest_f(curve, 1.0, instances.n_positives),
     )
@@ -395,12 +399,17 @@ def _fall_back(goal: Goal, best: Cutoff, instances: Scored, unreachable: Unreach
         f"{best.best_precision_calls:,} call{'' if best.best_precision_calls == 1 else 's'}."
     )
     assert best.max_f_level is not None
+    assert best.best_precision_level is not None
     if unreachable == "error":
         raise DataError(
             f"{reason}\nHint: ask for less, calibrate on more samples, or take the cutoff of the "
             f"largest F1 ({best.max_f:.3g}, at level {best.max_f_level:.4g})."
         )
-    level = best.max_f_level if unreachable == "max-f" else math.inf
+    level, which = {
+        "max-f": (best.max_f_level, "the largest F1"),
+        "best-precision": (best.best_precision_level, "the best precision"),
+        "nothing": (math.inf, ""),
+    }[unreachable]
     in_use = _with_calls(
         replace(best, level=level, reachable=False, fallback=unreachable, max_calls=None), instances
     )
@@ -408,7 +417,7 @@ def _fall_back(goal: Goal, best: Cutoff, instances: Scored, unreachable: Unreach
         tail = " Nothing is called."
     else:
         tail = (
-            f" In use instead: the level of the largest F1, {level:.4g}, with {in_use.n_calls:,} "
+            f" In use instead: the level of {which}, {level:.4g}, with {in_use.n_calls:,} "
             f"calls, {_percent(in_use.precision)} of them right."
         )
     return replace(in_use, reason=reason + tail)
