@@ -46,3 +46,39 @@ def scored_forests(draw, max_labels=7, max_samples=4):
     rows = st.lists(cell, min_size=n_labels, max_size=n_labels)
     lpr = draw(st.lists(rows, min_size=n_samples, max_size=n_samples))
     return hierarchy_of(parent), np.array(lpr)
+
+
+def random_dag(rng, n_labels, density=None, names=None):
+    """Hierarchy of labels L0, L1, ... in random user order; any earlier label may be a parent."""
+    density = rng.random() * 0.8 if density is None else density
+    names = names or [f"L{i}" for i in range(n_labels)]
+    pairs = [(a, b) for b in range(n_labels) for a in range(b) if rng.random() < density]
+    listed = [names[i] for i in rng.permutation(n_labels)]
+    return Hierarchy([(names[a], names[b]) for a, b in pairs], labels=listed)
+
+
+def random_dag_lpr(rng, hierarchy, kind, ties):
+    """One sample: uniform LPRs, ones that decay with depth, or sparse ones."""
+    lpr = rng.random(hierarchy.n_labels)
+    if kind == "decaying":
+        lpr *= 0.6 ** (hierarchy.levels - 1)
+    elif kind == "sparse":
+        lpr *= rng.random(hierarchy.n_labels) < 0.4
+    return np.rint(lpr * 4) / 4 if ties else lpr
+
+
+@st.composite
+def scored_dags(draw, max_labels=8, max_samples=4):
+    """A DAG and an LPR matrix on a coarse grid."""
+    n_labels = draw(st.integers(1, max_labels))
+    names = [f"L{i}" for i in range(n_labels)]
+    edges = [
+        (names[p], names[i])
+        for i in range(1, n_labels)
+        for p in draw(st.sets(st.integers(0, i - 1), max_size=3))
+    ]
+    h = Hierarchy(edges, labels=draw(st.permutations(names)))
+    levels = draw(st.sampled_from([1, 2, 4, 1000]))
+    cell = st.integers(0, levels).map(lambda v: v / levels)
+    rows = st.lists(cell, min_size=n_labels, max_size=n_labels)
+    return h, np.array(draw(st.lists(rows, min_size=1, max_size=max_samples)))

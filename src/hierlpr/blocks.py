@@ -12,6 +12,7 @@ from scipy import sparse
 
 from hierlpr._kernels import traversal
 from hierlpr._kernels._threads import even_bounds, n_threads_or_default, run_chunks
+from hierlpr._kernels.dag_blocks import dag_blocks
 from hierlpr._kernels.forest_blocks import forest_blocks
 from hierlpr._kernels.keys import SIZE_BITS, compact
 from hierlpr._validation import check_real_array, check_unit_interval, listed
@@ -30,8 +31,10 @@ __all__ = [
 
 GRID_BITS = 30  # LPRs are rounded to multiples of 2**-30, so that sums and ties are exact
 MOST_LABELS = 1 << (53 - GRID_BITS)
+STATE_CAP = 20_000  # closed sets of one block to look at before its order goes uncertified
 
 _NONE_INT = np.empty(0, dtype=np.int32)
+_NONE_LONG = np.empty(0, dtype=np.int64)
 _NONE_KEY = np.empty(0, dtype=np.uint64)
 _NONE_FLOAT = np.empty(0, dtype=np.float64)
 
@@ -41,12 +44,16 @@ class Instances:
     """The instances of all samples in one flat layout, dense or sparse.
 
     Sample ``m`` has the nodes ``i = 0, 1, ...`` in topological order; node ``i`` has its LPR at
-    ``lpr[row_ptr[m] + slot[i]]``. Dense samples all hold every label, so `parent` and `slot`
+    ``lpr[row_ptr[m] + slot[i]]``. Dense samples all hold every label, so `slot` and the parents
     are shared by all of them and `node_of` is empty. Sparse samples hold the labels stored and
-    their ancestors; there ``node_of[row_ptr[m] + i]`` is the label's number in the hierarchy and
-    ``parent[row_ptr[m] + i]`` its parent's place in the same row. `priority` is what is
-    maximized: the LPR times the label's weight, on the grid of steps ``1 / scale``; `weight` is
-    empty if all labels count the same.
+    their ancestors; there ``node_of[row_ptr[m] + i]`` is the label's number in the hierarchy.
+
+    With ``base`` 0 for dense samples, else ``row_ptr[m]``, the parents of node ``i`` are the nodes
+    ``parent_idx[parent_ptr[base + i]:parent_ptr[base + i + 1]]`` of the same sample. On a forest
+    that pair is empty, and the parent is ``parent[base + i]``, -1 for roots.
+
+    `priority` is what is maximized: the LPR times the label's weight, on the grid of steps
+    ``1 / scale``; `weight` is empty if all labels count the same.
     """
 
     lpr: NDArray[np.float64]
@@ -54,6 +61,8 @@ class Instances:
     row_ptr: NDArray[np.int64]
     slot: NDArray[np.int32]
     parent: NDArray[np.int32]
+    parent_ptr: NDArray[np.int64]
+    parent_idx: NDArray[np.int32]
     node_of: NDArray[np.int32]
     scale: float
     weight: NDArray[np.float64]
@@ -75,41 +84,37 @@ class Blocks:
     """The blocks of all samples: one key each, unsorted, and the calling order inside them.
 
     ``next_node[row_ptr[m] + i]`` is the node that follows node ``i`` of sample ``m`` inside its
-    block, -1 at the end. See `hierlpr._kernels.keys` for what a key holds.
+    block, -1 at the end. See `hierlpr._kernels.keys` for what a key holds. The blocks whose order
+    is not certified to be best begin at ``row_ptr[m] + i`` in `open_place` and lack at most
+    `open_lack` of eAUC; on forests there are none.
     """
 
     keys: NDArray[np.uint64]
     next_node: NDArray[np.int32]
     node_bits: int
     sample_bits: int
+    open_place: NDArray[np.int64]
+    open_lack: NDArray[np.float64]
 
 
 def list_instances(
     table: Table, hierarchy: Hierarchy, *, weight: Any = None, name: str = "lpr"
 ) -> Instances:
     """Lay out the LPRs of `table` for the kernels; refuse what is not an LPR."""
-    if not hierarchy.is_forest:
-        several = np.flatnonzero(np.diff(hierarchy.parent_ptr)[hierarchy.position] > 1)
-        raise HierarchyError(
-            f"{several.size:,} label(s) have several parents: "
-            f"{listed([hierarchy.labels[i] for i in several])}.\n"
-            "Hint: only trees and forests can be ranked so far."
-        )
     if hierarchy.n_labels > MOST_LABELS:
         raise HierarchyError(f"At most {MOST_LABELS:,} labels can be ranked exactly.")
     values = table.values
     check_unit_interval(values, hierarchy.labels, name=name)
     weights = _check_weight(weight, hierarchy)
     scale = grid_scale(weights)
-    parent = np.full(hierarchy.n_labels, -1, dtype=np.int32)
-    parent[np.diff(hierarchy.parent_ptr) == 1] = hierarchy.parent_idx
     if isinstance(values, np.ndarray):
         row_ptr = np.arange(values.shape[0] + 1, dtype=np.int64) * hierarchy.n_labels
         lpr = values.reshape(-1)
         priority = lpr if weights.size == 0 else (values * weights).reshape(-1)
         return Instances(
-            lpr, priority, row_ptr, hierarchy.order, parent, _NONE_INT, scale, weights, hierarchy
-        )
+            lpr, priority, row_ptr, hierarchy.order, *_parents(hierarchy), _NONE_INT, scale,
+            weights, hierarchy,
+        )  # fmt: skip
     stored_ptr = values.indptr.astype(np.int64)
     stored = hierarchy.position[values.indices]
     row_ptr, node_of = traversal.close_rows(
@@ -119,9 +124,29 @@ def list_instances(
         stored_ptr, stored, values.data, row_ptr, node_of, hierarchy.n_labels
     )
     priority = lpr if weights.size == 0 else lpr * weights[hierarchy.order[node_of]]
-    parent = traversal.local_parents(row_ptr, node_of, parent)
+    parent, parent_ptr, parent_idx = _NONE_INT, _NONE_LONG, _NONE_INT
+    if hierarchy.is_forest:
+        parent = traversal.local_parents(row_ptr, node_of, _parents(hierarchy)[0])
+    else:
+        parent_ptr, parent_idx = traversal.local_edges(
+            row_ptr, node_of, hierarchy.parent_ptr, hierarchy.parent_idx
+        )
     slot = np.arange(int(np.diff(row_ptr).max(initial=0)), dtype=np.int32)
-    return Instances(lpr, priority, row_ptr, slot, parent, node_of, scale, weights, hierarchy)
+    return Instances(
+        lpr, priority, row_ptr, slot, parent, parent_ptr, parent_idx, node_of, scale, weights,
+        hierarchy,
+    )  # fmt: skip
+
+
+def _parents(
+    hierarchy: Hierarchy,
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    """Return `parent`, `parent_ptr` and `parent_idx` of samples that hold every label."""
+    if not hierarchy.is_forest:
+        return _NONE_INT, hierarchy.parent_ptr.astype(np.int64), hierarchy.parent_idx
+    parent = np.full(hierarchy.n_labels, -1, dtype=np.int32)
+    parent[np.diff(hierarchy.parent_ptr) == 1] = hierarchy.parent_idx
+    return parent, _NONE_LONG, _NONE_INT
 
 
 def grid_scale(weight: NDArray[np.float64]) -> float:
@@ -133,8 +158,9 @@ def grid_scale(weight: NDArray[np.float64]) -> float:
 def merge_blocks(instances: Instances, *, n_threads: int | None = None) -> Blocks:
     """Partition each sample's labels into blocks of falling mean LPR, parents first.
 
-    On a forest the blocks are the level sets of the isotonic regression of the LPRs on the
-    hierarchy, and calling them by falling mean maximizes eAUC (Horn, 1972).
+    The blocks part the level sets of the isotonic regression of the LPRs on the hierarchy, and
+    calling them by falling mean, each in its best order, maximizes eAUC (Horn, 1972, on forests;
+    Sidney, 1975).
     """
     threads = n_threads_or_default(n_threads)
     node_bits = max(1, (instances.hierarchy.n_labels - 1).bit_length())
@@ -144,18 +170,44 @@ def merge_blocks(instances: Instances, *, n_threads: int | None = None) -> Block
     next_node = np.empty(instances.lpr.size, dtype=np.int32)
     keys = np.empty(instances.lpr.size, dtype=np.uint64)
 
-    def merge(start: int, stop: int) -> int:
-        return forest_blocks(
-            instances.priority, instances.row_ptr, instances.slot, instances.parent,
-            instances.is_dense, instances.scale, start, stop, instances.node_of, node_bits,
-            sample_bits, next_node, keys, _NONE_FLOAT,
-        )  # fmt: skip
+    def merge(start: int, stop: int) -> Merged:
+        return _merge(instances, start, stop, node_bits, sample_bits, next_node, keys, _NONE_FLOAT)
 
     bounds = even_bounds(instances.row_ptr, threads)
-    counts = run_chunks(merge, bounds, threads)
+    merged = run_chunks(merge, bounds, threads)
     source = instances.row_ptr[bounds[:-1]]
-    n_blocks = compact(keys, source, np.array(counts, dtype=np.int64))
-    return Blocks(keys[:n_blocks], next_node, node_bits, sample_bits)
+    n_blocks = compact(keys, source, np.array([count for count, _, _ in merged], dtype=np.int64))
+    place = np.concatenate([place for _, place, _ in merged])
+    lack = np.concatenate([lack for _, _, lack in merged]) / instances.scale
+    return Blocks(keys[:n_blocks], next_node, node_bits, sample_bits, place, lack)
+
+
+Merged = tuple[int, NDArray[np.int64], NDArray[np.float64]]
+
+
+def _merge(
+    instances: Instances,
+    start: int,
+    stop: int,
+    node_bits: int,
+    sample_bits: int,
+    next_node: NDArray[np.int32],
+    keys: NDArray[np.uint64],
+    score: NDArray[np.float64],
+) -> Merged:
+    """Run the kernel of the hierarchy's kind on samples `start` to `stop`."""
+    if instances.hierarchy.is_forest:
+        count = forest_blocks(
+            instances.priority, instances.row_ptr, instances.slot, instances.parent,
+            instances.is_dense, instances.scale, start, stop, instances.node_of, node_bits,
+            sample_bits, next_node, keys, score,
+        )  # fmt: skip
+        return count, _NONE_LONG, _NONE_FLOAT
+    return dag_blocks(
+        instances.priority, instances.row_ptr, instances.slot, instances.parent_ptr,
+        instances.parent_idx, instances.is_dense, instances.scale, start, stop, instances.node_of,
+        node_bits, sample_bits, STATE_CAP, next_node, keys, score,
+    )  # fmt: skip
 
 
 def consistent_scores(
@@ -182,7 +234,8 @@ def consistent_scores(
     Notes
     -----
     The scores :math:`s` are the isotonic regression of the LPRs :math:`\ell` on the hierarchy:
-    they minimize :math:`\sum_k (s_k - \ell_k)^2` subject to :math:`s_k \le s_{parent(k)}`.
+    they minimize :math:`\sum_k (s_k - \ell_k)^2` subject to :math:`s_k \le s_j` for every parent
+    :math:`j` of :math:`k`.
     Cutting them at any level gives a set of labels that is closed upward.
 
     Examples
@@ -196,12 +249,10 @@ def consistent_scores(
     score = np.empty(instances.lpr.size)
     threads = n_threads_or_default(n_threads)
 
-    def merge(start: int, stop: int) -> int:
-        return forest_blocks(
-            instances.priority, instances.row_ptr, instances.slot, instances.parent,
-            instances.is_dense, instances.scale, start, stop, instances.node_of, 0, 0,
-            _NONE_INT, _NONE_KEY, score,
-        )  # fmt: skip
+    node_bits = max(1, (hierarchy.n_labels - 1).bit_length())
+
+    def merge(start: int, stop: int) -> Merged:
+        return _merge(instances, start, stop, node_bits, 0, _NONE_INT, _NONE_KEY, score)
 
     if score.size:
         run_chunks(merge, even_bounds(instances.row_ptr, threads), threads)

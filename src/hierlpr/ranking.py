@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, overload
 
@@ -53,6 +53,9 @@ class Ranking:
         Names of the rows, if they have any.
     weight : ndarray or None
         Importance of each label, if it was given.
+    open_place, open_lack : ndarray
+        Where the blocks begin whose order is not certified to be best, and how much eAUC each
+        may lack.
     """
 
     sample: NDArray[Any]
@@ -64,6 +67,8 @@ class Ranking:
     samples: tuple[str, ...] | None = None
     weight: NDArray[np.float64] | None = None
     backend: str | None = None
+    open_place: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    open_lack: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     @cached_property
     def lpr(self) -> NDArray[np.float64]:
@@ -105,6 +110,25 @@ class Ranking:
         gain = self.lpr if self.weight is None else self.lpr * self.weight[self.label]
         return float(np.dot(self.n_instances - np.arange(len(self), dtype=np.float64), gain))
 
+    @property
+    def certified(self) -> NDArray[np.bool_]:
+        """Whether each block, in calling order, is certified to be in its best order.
+
+        The order of the blocks always is. On a forest every block is certified; on a DAG those
+        are that the exact search could finish, see `eauc_gap` for the others.
+        """
+        certified = np.ones(int(np.count_nonzero(self.first)), dtype=bool)
+        certified[np.searchsorted(np.flatnonzero(self.first), self.open_place)] = False
+        return certified
+
+    def eauc_gap(self) -> float:
+        """Return an upper bound on what `eauc` lacks to the largest possible; 0 if it is reached.
+
+        Blocks that are not certified add to it what the best order, with some of the parents
+        left out, would reach more. Always 0 on forests.
+        """
+        return float(self.open_lack.sum())
+
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] | None = None) -> Any:
         """Return a data frame with columns rank, sample, label (names), lpr and score.
 
@@ -140,9 +164,12 @@ class Ranking:
             return Call(*(column[key].item() for column in columns))
         if key.step not in (None, 1):
             raise DataError("A ranking can be cut, not thinned: use a slice without a step.")
+        start, stop, _ = key.indices(len(self))
+        inside = (self.open_place >= start) & (self.open_place < stop)
         part = replace(
             self, sample=self.sample[key], label=self.label[key], first=self.first[key],
-            source=self.lpr[key],
+            source=self.lpr[key], open_place=self.open_place[inside] - start,
+            open_lack=self.open_lack[inside],
         )  # fmt: skip
         # A slice may cut blocks, whose scores must stay those of the whole.
         part.__dict__["score"] = self.score[key]
@@ -184,14 +211,16 @@ def rank(
     -----
     Among all orders that never put a label before one of its parents, the ranking maximizes
     :math:`\mathrm{eAUC} = \sum_k (n - k + 1)\, w_{(k)} \ell_{(k)}`. That is scheduling of unit
-    jobs with out-tree precedence (Horn, 1972): labels merge into blocks with their parents where
-    the mean rises, and the blocks of all samples are sorted by mean. Ties go to the smaller
-    topological number of the block's first label, then to the earlier sample.
+    jobs with precedence: labels merge into blocks with their parents where the mean rises, and
+    the blocks of all samples are sorted by mean. On a forest this is exact (Horn, 1972). On a DAG
+    the blocks are (Sidney, 1975), and the order inside a block is found by an exact search as far
+    as that is small; `Ranking.certified` and `Ranking.eauc_gap` tell where it was not. Ties go to
+    the smaller topological number of the block's first label, then to the earlier sample.
 
     References
     ----------
-    Ho et al., HierLPR, key ``ho2018hierlpr``; Horn (1972), key ``horn1972single`` in
-    ``docs/references.bib``.
+    Ho et al., HierLPR, key ``ho2018hierlpr``; Horn (1972), key ``horn1972single``; Sidney (1975),
+    key ``sidney1975decomposition`` in ``docs/references.bib``.
 
     Examples
     --------
@@ -209,6 +238,7 @@ def rank(
     blocks = merge_blocks(instances, n_threads=threads)
     keys = _sort_keys(blocks.keys, n_top, threads)
     sample, label, first, lpr = _call_in_order(instances, blocks, keys, threads)
+    open_place, open_lack = _find_open(instances, blocks, sample, label, first)
     ranking = Ranking(
         sample,
         label,
@@ -219,6 +249,8 @@ def rank(
         samples=table.samples,
         weight=instances.weight if instances.weight.size else None,
         backend=table.backend,
+        open_place=open_place,
+        open_lack=open_lack,
     )
     return ranking if n_top is None else ranking[:n_top]
 
@@ -299,6 +331,29 @@ def _call_in_order(
 
     run_chunks(write, bounds, n_threads)
     return sample, label, first, lpr
+
+
+def _find_open(
+    instances: Instances,
+    blocks: Blocks,
+    sample: NDArray[Any],
+    label: NDArray[Any],
+    first: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Places in the ranking of the blocks that are not certified, and what they may lack."""
+    if blocks.open_place.size == 0:
+        return blocks.open_place, blocks.open_lack
+    hierarchy = instances.hierarchy
+    open_sample = np.searchsorted(instances.row_ptr, blocks.open_place, side="right") - 1
+    node = blocks.open_place - instances.row_ptr[open_sample]
+    if not instances.is_dense:
+        node = instances.node_of[blocks.open_place]
+    wanted = open_sample * hierarchy.n_labels + hierarchy.order[node]
+    starts = np.flatnonzero(first)
+    listed = sample[starts].astype(np.int64) * hierarchy.n_labels + label[starts]
+    _, at, which = np.intersect1d(listed, wanted, assume_unique=True, return_indices=True)
+    by_place = np.argsort(at)
+    return starts[at[by_place]].astype(np.int64), blocks.open_lack[which[by_place]]
 
 
 def _installed() -> str:

@@ -5,7 +5,14 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import kernel
 
-__all__ = ["close_dense", "close_rows", "close_values", "find_violations", "local_parents"]
+__all__ = [
+    "close_dense",
+    "close_rows",
+    "close_values",
+    "find_violations",
+    "local_edges",
+    "local_parents",
+]
 
 
 @kernel
@@ -119,3 +126,24 @@ def local_parents(
             p = parent[nodes[at]]
             out[at] = place[p] if p >= 0 else -1
     return out
+
+
+@kernel
+def local_edges(
+    row_ptr: NDArray[np.int64],
+    nodes: NDArray[np.int32],
+    parent_ptr: NDArray[np.int32],
+    parent_idx: NDArray[np.int32],
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Places of each node's parents within its own closed row, as one CSR pair over all rows."""
+    ptr = np.zeros(nodes.size + 1, np.int64)
+    for at in range(nodes.size):
+        ptr[at + 1] = ptr[at] + parent_ptr[nodes[at] + 1] - parent_ptr[nodes[at]]
+    idx = np.empty(ptr[nodes.size], np.int32)
+    place = np.empty(parent_ptr.size - 1, np.int32)
+    for m in range(row_ptr.size - 1):
+        for at in range(row_ptr[m], row_ptr[m + 1]):
+            place[nodes[at]] = at - row_ptr[m]
+            for k in range(ptr[at + 1] - ptr[at]):
+                idx[ptr[at] + k] = place[parent_idx[parent_ptr[nodes[at]] + k]]
+    return ptr, idx
