@@ -148,6 +148,24 @@ def test_sparse_scores_equal_dense_ones(method):
     assert predicted.nnz == stored.nnz
 
 
+def test_sparse_input_is_left_alone():
+    truth = sparse.csr_array(np.array([[True, False], [True, True]]))
+    truth.data[1] = False  # a stored zero
+    scores = sparse.csr_array(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    before = truth.data.copy(), truth.indices.copy(), scores.data.copy()
+    fit_lpr(scores, truth)
+    for old, new in zip(before, (truth.data, truth.indices, scores.data), strict=True):
+        assert np.array_equal(old, new)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("truth", [[0], [1], [0, 0], [1, 0], [0, 1], [1, 1], [0, 1, 0]])
+def test_a_handful_of_samples(method, truth):
+    for scores in (np.arange(len(truth)) * 1.0, np.zeros(len(truth))):
+        lpr = fit_lpr(scores, truth, method=method).predict(scores)
+        assert np.all((lpr > 0.0) & (lpr < 1.0))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_weight_zero_leaves_a_sample_out_and_scale_does_not_matter(method):
     scores, truth = simulated(n=500, n_labels=2)

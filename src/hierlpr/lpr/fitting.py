@@ -35,6 +35,7 @@ ESTIMATORS: Mapping[str, Callable[..., Estimator]] = {
 }
 
 _CHUNK_VALUES = 2**18  # scores sorted and fitted together: small enough for the cache
+_MOST_LABELS = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,7 +208,7 @@ def _fit_labels(
 def _fit_in_chunks(
     data: TrainingData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
 ) -> LPRModel:
-    most = max(1, _CHUNK_VALUES // data.n_samples)
+    most = min(max(1, _CHUNK_VALUES // data.values_per_label), _MOST_LABELS)
     n_chunks = max(-(-labels.size // most), min(labels.size, n_threads))
     bounds = [int(b) for b in np.linspace(0, labels.size, n_chunks + 1)]
     fits = run_chunks(

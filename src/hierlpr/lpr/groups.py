@@ -37,6 +37,13 @@ class TrainingData:
         """Number of labels."""
         return int(self.scores.shape[1])
 
+    @property
+    def values_per_label(self) -> int:
+        """How many scores a label has to be sorted by: all, or the stored ones on average."""
+        if isinstance(self.scores, np.ndarray):
+            return self.n_samples
+        return 1 + int(self.scores.nnz) // self.n_labels
+
     def count_truth(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positives and negatives of some labels among the samples of positive weight."""
         used = self.weight > 0.0
@@ -136,7 +143,7 @@ def _names(labels: Sequence[str] | None, n_labels: int) -> Sequence[str]:
 def _check_truth(truth: Any, shape: tuple[int, int]) -> Any:
     if sparse.issparse(truth):
         stored = truth.data
-        matrix = sparse.csr_array(truth, dtype=np.bool_)
+        matrix = sparse.csr_array(truth, dtype=np.bool_, copy=True)  # zeros are removed in place
         matrix.eliminate_zeros()
     else:
         matrix = np.asarray(truth)
