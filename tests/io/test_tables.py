@@ -258,7 +258,7 @@ def test_pairing(tmp_path):
 @pytest.mark.parametrize("long", [None, True])
 def test_scores_round_trip(tmp_path, end, long):
     rng = np.random.default_rng(0)
-    dense = Table(rng.normal(size=(4, 3)), H.labels, ("a", "b", "c", "d, e"))
+    dense = Table(rng.normal(size=(4, 3)), H.labels, ("a", "b", "c", 'd,"e"'))
     write_scores(tmp_path / f"s{end}", dense, long=long)
     back = read_scores(tmp_path / f"s{end}", H).table
     assert back.samples == dense.samples

@@ -30,12 +30,18 @@ __all__ = ["evaluate"]
 @click.command(
     epilog="Example: hierlpr evaluate --hierarchy tree.csv --ranking calls.csv --truth truth.csv"
 )
-@click.option("--hierarchy", required=True, type=click.Path(), metavar="H")
+@click.option(
+    "--hierarchy", required=True, type=click.Path(), metavar="H",
+    help="OBO, edge list, JSON, path list or Clus ARFF.",
+)  # fmt: skip
 @click.option(
     "--ranking", required=True, type=click.Path(), metavar="F",
     help="A ranking (.csv, .parquet) or CAFA predictions (.tsv).",
 )  # fmt: skip
-@click.option("--truth", required=True, type=click.Path(), metavar="T")
+@click.option(
+    "--truth", required=True, type=click.Path(), metavar="T",
+    help="Wide 0/1, long pairs (sample,label), CAFA or Clus.",
+)  # fmt: skip
 @click.option(
     "--absent", type=click.Choice(["negative", "skip"]),
     help="Ranked samples that the truth lacks: without any label (default for a long table), or "

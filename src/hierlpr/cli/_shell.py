@@ -155,7 +155,8 @@ def hierarchy_options(command: F) -> F:
             click.option(
                 "--direction", type=click.Choice(["auto", "parent-child", "child-parent"]),
                 default="auto", show_default=True,
-                help="Order of the columns of an edge list without header.",
+                help="Which way the edges of an edge list are written; auto refuses a forest that "
+                "stands on its head.",
             ),
             click.option("--sep", metavar="TEXT", help="Separator of a path list."),
         ]

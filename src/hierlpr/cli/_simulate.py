@@ -41,7 +41,13 @@ NAMES = (
     "--labels", type=click.IntRange(min=1), default=100, show_default=True,
     help="Number of labels of a random tree, forest or dag.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Same seed, same files.",
+)
 @click.option(
     "--format", "ending", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True,
     help="Format of scores and truth.",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hierlpr.exceptions import FileError
+from hierlpr._validation import listed
+from hierlpr.exceptions import DataError, FileError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["parquet_table", "text_column"]
+__all__ = ["parquet_table", "refuse_blanks", "text_column", "write_text_table"]
 
 
 def parquet_table(
@@ -38,3 +42,41 @@ def text_column(table: pa.Table, name: str) -> list[str | None]:
     import pyarrow as pa
 
     return list(table.column(name).cast(pa.string()).to_pylist())
+
+
+def write_text_table(table: pa.Table, part: Path, *, delimiter: str, header: bool) -> None:
+    """Write delimited text, with quotes only if some value needs them."""
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+
+    # Arrow quotes either all texts or none, and refuses none if one needs it.
+    for style in ("none", "needed"):
+        with part.open("wb") as stream:
+            if header:
+                line = io.StringIO()
+                csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(
+                    table.column_names
+                )
+                stream.write(line.getvalue().encode())
+            options = pacsv.WriteOptions(
+                include_header=False, delimiter=delimiter, quoting_style=style
+            )
+            try:
+                pacsv.write_csv(table, stream, options)
+            except pa.ArrowInvalid:
+                if style == "needed":
+                    raise
+                continue
+        return
+
+
+def refuse_blanks(path: str | os.PathLike[str], table: pa.Table) -> None:
+    """Refuse names that the CAFA layout, which is split at blanks, cannot hold."""
+    for column in ("sample", "label"):
+        names = table.column(column).unique().to_pylist()
+        bad = [name for name in names if name.split() != [name]]
+        if bad:
+            raise DataError(
+                f"{path}: the CAFA layout cannot hold {column} names with blanks: {listed(bad)}.\n"
+                "Hint: write .csv or .parquet instead."
+            )

@@ -13,6 +13,7 @@ from scipy import sparse
 from hierlpr._validation import check_choice
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.io._arrow import refuse_blanks, write_text_table
 from hierlpr.io._files import ending, writing, writing_text
 from hierlpr.io._write_hierarchy import arff_entries
 from hierlpr.scores import Table
@@ -114,14 +115,11 @@ def _write(path: str | os.PathLike[str], table: pa.Table, *, header: bool) -> No
         with writing(path) as part:
             pq.write_table(table, part)
         return
-    import pyarrow.csv as pacsv
-
-    tab = ending(path) == ".tsv"
-    options = pacsv.WriteOptions(
-        include_header=header, delimiter="\t" if tab else ",", quoting_style="needed"
-    )
+    is_cafa = ending(path) == ".tsv"
+    if is_cafa:
+        refuse_blanks(path, table)
     with writing_text(path) as part:
-        pacsv.write_csv(table, part, options)
+        write_text_table(table, part, delimiter="\t" if is_cafa else ",", header=header)
 
 
 def write_arff(

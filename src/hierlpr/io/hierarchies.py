@@ -195,8 +195,8 @@ def _finish(
         )
     if doubt != "no":
         watch.note(
-            f"{watch.path}: the edges may be reversed (more roots than leaves, and labels have "
-            "more parents than children); --direction child-parent turns them round"
+            f"{watch.path}: the edges may be reversed (more roots than leaves, and no label has as "
+            "many children as one has parents); --direction child-parent turns them round"
         )
     report = watch.report(
         labels=hierarchy.n_labels, edges=hierarchy.n_edges, roots=len(hierarchy.roots)
@@ -212,13 +212,12 @@ def reversal(hierarchy: Hierarchy) -> Literal["no", "possible", "certain"]:
     parents or more.
     """
     n_children, n_parents = np.diff(hierarchy.child_ptr), np.diff(hierarchy.parent_ptr)
-    if n_children.max() <= 1 and n_parents.max() >= 3:
+    if n_parents.max() < 3:
+        return "no"
+    if n_children.max() <= 1:
         return "certain"
     roots, leaves = int((n_parents == 0).sum()), int((n_children == 0).sum())
-    wider_up = int((n_parents.astype(np.int64) ** 2).sum()) > int(
-        (n_children.astype(np.int64) ** 2).sum()
-    )
-    return "possible" if roots > leaves and wider_up and hierarchy.n_edges >= 3 else "no"
+    return "possible" if roots > leaves and n_parents.max() > n_children.max() else "no"
 
 
 def _guess(lines: list[str]) -> str:

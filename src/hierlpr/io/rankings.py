@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hierlpr._validation import check_choice, listed
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._arrow import parquet_table
+from hierlpr.io._arrow import parquet_table, refuse_blanks, write_text_table
 from hierlpr.io._files import ending, read_bytes, writing, writing_text
 from hierlpr.io._long import text_codes
 from hierlpr.io._text import open_text, to_arrow
@@ -84,17 +84,14 @@ def write_ranking(
         with writing(path) as part:
             pq.write_table(table, part, row_group_size=1 << 20)
         return int(table.num_rows)
-    import pyarrow.csv as pacsv
-
-    options: dict[str, Any] = {}
     if kind == ".tsv":
-        _refuse_blanks(path, table)
-        table = _plain(table.select(["sample", "label", "score"]))
-        options = {"include_header": False, "delimiter": "\t", "quoting_style": "none"}
-    else:
-        table = _plain(table)
+        refuse_blanks(path, table)
+        table = table.select(["sample", "label", "score"])
+    table = _plain(table)
     with writing_text(path) as part:
-        pacsv.write_csv(table, part, pacsv.WriteOptions(**({"quoting_style": "needed"} | options)))
+        write_text_table(
+            table, part, delimiter="\t" if kind == ".tsv" else ",", header=kind != ".tsv"
+        )
     return int(table.num_rows)
 
 
@@ -146,17 +143,6 @@ def _plain(table: pa.Table) -> pa.Table:
         elif pa.types.is_boolean(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(pa.int8()))
     return table
-
-
-def _refuse_blanks(path: str | os.PathLike[str], table: pa.Table) -> None:
-    for column in ("sample", "label"):
-        names = table.column(column).unique().to_pylist()
-        bad = [name for name in names if name.split() != [name]]
-        if bad:
-            raise DataError(
-                f"{path}: the CAFA layout cannot hold {column} names with blanks: {listed(bad)}.\n"
-                "Hint: write .csv or .parquet instead."
-            )
 
 
 # -- reading ----------------------------------------------------------------------------------

@@ -1,0 +1,86 @@
+"""The command-line reference as Markdown, made from the commands themselves.
+
+``python -m hierlpr.cli._reference > docs/cli.md`` writes it anew; a test compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import click
+
+from hierlpr.cli import main
+
+__all__ = ["cli_reference"]
+
+INTRODUCTION = """# Command line
+
+Data go to stdout or files, progress and messages to stderr. The exit code is 0 if all is done, 2
+for bad input or usage (with one message that says what and where), and 1 for anything else. Files
+are written whole or not at all: an interrupted run leaves the old file as it was.
+
+Every reader stops at the first problem and names file and line. `--lenient` passes over rows with
+problems and labels that the hierarchy lacks, and counts them. [Files](files.md) shows every format.
+"""
+
+
+def cli_reference() -> str:
+    """Markdown of all commands, in the order of the work."""
+    parts = [INTRODUCTION]
+    for name, command in main.commands.items():
+        parts.append(_section(name, command))
+    return "\n".join(parts)
+
+
+def _section(name: str, command: click.Command) -> str:
+    arguments = [p.make_metavar(click.Context(command)) for p in command.params
+                 if isinstance(p, click.Argument)]  # fmt: skip
+    required = [p for p in command.params if isinstance(p, click.Option) and p.required]
+    usage = " ".join(
+        [
+            "hierlpr",
+            name,
+            *arguments,
+            *(f"{p.opts[0]} {_metavar(p)}" for p in required),
+            "[OPTIONS]",
+        ]
+    )
+    lines = [f"## hierlpr {name}", "", "```", usage, "```", ""]
+    lines += [inspect.cleandoc(command.help or ""), ""]
+    if command.epilog:
+        title, _, example = command.epilog.partition(": ")
+        lines += [f"{title}:", "", "```", example, "```", ""]
+    lines += ["| option | meaning |", "| --- | --- |"]
+    for option in command.params:
+        if isinstance(option, click.Option):
+            lines.append(f"| {_names(option)} | {_meaning(option)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _names(option: click.Option) -> str:
+    value = "" if option.is_flag else f" {_metavar(option)}"
+    names = ", ".join(option.opts + option.secondary_opts)
+    return f"`{names}{value}`"
+
+
+def _metavar(option: click.Option) -> str:
+    if option.metavar:
+        return option.metavar
+    if isinstance(option.type, click.Choice):
+        return "NAME"
+    return option.type.name.upper().split()[0]
+
+
+def _meaning(option: click.Option) -> str:
+    said = [option.help or ""]
+    if isinstance(option.type, click.Choice):
+        said.append("One of " + ", ".join(f"`{choice}`" for choice in option.type.choices) + ".")
+    if option.required:
+        said.append("Required.")
+    elif option.show_default and not option.is_flag:
+        said.append(f"Default: `{option.default}`.")
+    return " ".join(part for part in said if part).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    click.echo(cli_reference(), nl=False)

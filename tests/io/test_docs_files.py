@@ -1,0 +1,58 @@
+"""Every snippet of the page on files is read by the reader it is about."""
+
+import re
+
+import pytest
+
+from hierlpr.io import (
+    load_hierarchy,
+    read_arff,
+    read_hierarchy,
+    read_ranking,
+    read_scores,
+    read_truth,
+)
+from realdata import ROOT
+
+PAGE = (ROOT / "docs/files.md").read_text(encoding="utf-8")
+SNIPPETS = dict(re.findall(r'```\w+ title="([^"]+)"\n(.*?)```', PAGE, re.DOTALL))
+HIERARCHIES = [
+    "tree.csv", "terms.obo", "parents.json", "nested.json", "maps.json", "edges.json",
+    "labels.paths", "tree.arff", "dag.arff",
+]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, text in SNIPPETS.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_hierarchy_snippets(folder):
+    sizes = {name: read_hierarchy(folder / name).n_labels for name in HIERARCHIES}
+    assert sizes == dict(zip(HIERARCHIES, [5, 2, 5, 4, 4, 4, 5, 4, 3], strict=True))
+    assert load_hierarchy(folder / "terms.obo").aliases == {
+        "GO:0000004": "GO:0008150", "GO:0044763": "GO:0009987"
+    }  # fmt: skip
+
+
+def test_table_snippets(folder):
+    h = read_hierarchy(folder / "tree.csv")
+    for name in ("scores.csv", "scores_long.csv", "predictions.tsv"):
+        assert read_scores(folder / name, h).table.n_samples == 2
+    clus = read_hierarchy(folder / "tree.arff")
+    assert read_scores(folder / "x.test.pred.arff", clus).table.values.tolist() == [
+        [0.9, 0.1, 0.7, 0.6]
+    ]
+    assert read_arff(folder / "tree.arff").truth.sum() == 4
+    for name in ("truth.csv", "truth_long.csv", "truth.tsv"):
+        assert read_truth(folder / name, h).table.n_samples == 2
+    for name in ("ranking.csv", "ranking.tsv"):
+        assert len(read_ranking(folder / name, h)) == 4
+
+
+def test_no_snippet_is_left_out(folder):
+    known = {*HIERARCHIES, "scores.csv", "scores_long.csv", "predictions.tsv", "x.test.pred.arff",
+             "truth.csv", "truth_long.csv", "truth.tsv", "ranking.csv", "ranking.tsv"}  # fmt: skip
+    assert set(SNIPPETS) == known
