@@ -4,7 +4,9 @@ import click
 
 from hierlpr import __version__
 from hierlpr.cli._evaluate import evaluate
+from hierlpr.cli._fit import fit
 from hierlpr.cli._inspect import inspect
+from hierlpr.cli._rank import rank
 from hierlpr.cli._reproduce import reproduce
 from hierlpr.cli._shell import Group
 from hierlpr.cli._simulate import simulate
@@ -30,5 +32,5 @@ def main() -> None:
     """
 
 
-for _command in (inspect, evaluate, simulate, reproduce):
+for _command in (inspect, fit, rank, evaluate, simulate, reproduce):
     main.add_command(_command)

@@ -126,6 +126,11 @@ def _text(text: TextTable, content: Content, watch: Watch) -> Columns:
         watch.format = f"long {content}"
         _note_extra(names, long, watch)
         return _long_text(text, names, long, True, "long", watch)
+    if content == "scores" and [name.lower() for name in names[:2]] == ["sample", "label"]:
+        raise watch.fail(
+            f"a long table of scores needs a column 'score'; the columns are {listed(names)}.",
+            line=text.first_line,
+        )
     cafa = _cafa_columns(text, names, content)
     if cafa is not None:
         watch.format = f"CAFA {content}"

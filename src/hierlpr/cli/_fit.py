@@ -1,0 +1,237 @@
+"""``hierlpr fit``: from files to a model file with a cutoff."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hierlpr.cli._shell import (
+    Shell,
+    hierarchy_options,
+    json_option,
+    lenient_option,
+    put_json,
+    quiet_option,
+    reading_options,
+)
+
+if TYPE_CHECKING:
+    from hierlpr.io import HierarchyFile, Pair
+    from hierlpr.model import HierLPR
+
+__all__ = ["fit"]
+
+LPR_NAMES = ("auto", "p-spline", "isotonic", "density-ratio", "spline", "local-quadratic")
+
+
+@click.command(
+    epilog="Example: hierlpr fit --hierarchy tree.csv --scores scores.csv --truth truth.csv "
+    "--fdr 0.1 --out model.hlpr"
+)
+@click.option("--hierarchy", required=True, type=click.Path(), metavar="H",
+              help="OBO, edge list, JSON, path list or Clus ARFF.")  # fmt: skip
+@click.option("--scores", required=True, type=click.Path(), metavar="S",
+              help="Wide (sample,LABEL,...), long (sample,label,score), CAFA or Clus predictions; "
+              ".csv, .tsv, .parquet, .arff.")  # fmt: skip
+@click.option("--truth", required=True, type=click.Path(), metavar="T",
+              help="Wide 0/1, long pairs (sample,label), CAFA or Clus.")  # fmt: skip
+@click.option("--out", required=True, type=click.Path(dir_okay=False), metavar="MODEL",
+              help="Model file to write, such as model.hlpr.")  # fmt: skip
+@click.option("--fdr", type=float, metavar="A", help="Cut so that at most this share is wrong.")
+@click.option("--precision", type=float, metavar="P",
+              help="Cut so that at least this share is right.")  # fmt: skip
+@click.option("--max-f", is_flag=True, help="Cut at the highest F.")
+@click.option("--beta", type=float, default=1.0, show_default=True,
+              help="Weight of recall in --max-f.")  # fmt: skip
+@click.option("--confidence", type=float, metavar="C",
+              help="Guarantee the target with this probability over the samples.")  # fmt: skip
+@click.option("--lpr", type=click.Choice(LPR_NAMES), default="auto", show_default=True,
+              help="How local precision rates are estimated.")  # fmt: skip
+@click.option("--joint/--no-joint", default=None,
+              help="Use all scores of a sample for each of its labels.")  # fmt: skip
+@click.option("--calibration-scores", type=click.Path(), metavar="S",
+              help="Scores of other samples, for the cutoff.")  # fmt: skip
+@click.option("--calibration-truth", type=click.Path(), metavar="T",
+              help="Truth of those samples.")  # fmt: skip
+@click.option("--absent", type=click.Choice(["negative", "skip"]),
+              help="Scored samples that the truth lacks: without any label (default for a long "
+              "table), or left out (default for CAFA truth).")  # fmt: skip
+@click.option("--close-truth", is_flag=True, help="Add the missing ancestors of true labels.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Chooses the third of the samples that is kept for the cutoff.")  # fmt: skip
+@hierarchy_options
+@lenient_option
+@json_option
+@quiet_option
+def fit(
+    hierarchy: str,
+    scores: str,
+    truth: str,
+    out: str,
+    fdr: float | None,
+    precision: float | None,
+    max_f: bool,
+    beta: float,
+    confidence: float | None,
+    lpr: str,
+    joint: bool | None,
+    calibration_scores: str | None,
+    calibration_truth: str | None,
+    absent: str | None,
+    close_truth: bool,
+    seed: int,
+    lenient: bool,
+    json_out: str | None,
+    quiet: bool,
+    **reading: Any,
+) -> None:
+    """Learn how precise every score is, and where to cut, and write a model file.
+
+    With a target (--fdr, --precision or --max-f) a third of the samples is kept for the cutoff
+    and not fitted on; --calibration-scores and --calibration-truth give other samples instead.
+    """
+    shell = Shell(quiet=quiet)
+    goal = target(fdr, precision, max_f, beta, confidence)
+    if (calibration_scores is None) != (calibration_truth is None):
+        raise click.UsageError("give both --calibration-scores and --calibration-truth, or none.")
+    if calibration_scores is not None and goal is None:
+        raise click.UsageError("calibration files need --fdr, --precision or --max-f.")
+    from hierlpr.io import load_hierarchy
+
+    loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
+    shell.read(loaded.report)
+    options: dict[str, Any] = {"absent": absent, "close": close_truth, "lenient": lenient}
+    pair = read_pair(scores, truth, loaded, shell, **options)
+    held_out = None
+    if calibration_scores is not None and calibration_truth is not None:
+        held_out = read_pair(calibration_scores, calibration_truth, loaded, shell, **options)
+    elif goal is not None:
+        pair, held_out = split(pair, scores, seed)
+        kept, n = held_out.scores.n_samples, held_out.scores.n_samples + pair.scores.n_samples
+        shell.say(f"{kept:,} of {n:,} samples are kept for the cutoff (seed {seed})")
+    model = _fitted(pair, held_out, loaded, goal, lpr=lpr, joint=joint)
+    model.save(out)
+    _tell(model, out, pair, held_out, json_out, shell)
+
+
+def target(
+    fdr: float | None, precision: float | None, max_f: bool, beta: float, confidence: float | None
+) -> dict[str, Any] | None:
+    """Turn the options into those of ``HierLPR.calibrate``, or None without a target."""
+    given = [
+        name for name, value in (("--fdr", fdr), ("--precision", precision)) if value is not None
+    ]
+    given += ["--max-f"] if max_f else []
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other; give one.")
+    for name, value in (("--fdr", fdr), ("--precision", precision), ("--confidence", confidence)):
+        if value is not None and not 0.0 < value < 1.0:
+            raise click.UsageError(f"{name} must lie strictly between 0 and 1, got {value}.")
+    if confidence is not None and given not in (["--fdr"], ["--precision"]):
+        raise click.UsageError("--confidence needs --fdr or --precision.")
+    if not given:
+        return None
+    if max_f:
+        if not 0.0 < beta < float("inf"):
+            raise click.UsageError(f"--beta must be a positive number, got {beta}.")
+        return {"maximize": f"f{beta:g}"}
+    chosen: dict[str, Any] = {"fdr": fdr} if fdr is not None else {"precision": precision}
+    return chosen | ({"confidence": confidence} if confidence is not None else {})
+
+
+def read_pair(
+    scores: str,
+    truth: str,
+    loaded: HierarchyFile,
+    shell: Shell,
+    *,
+    absent: Any,
+    close: bool,
+    lenient: bool,
+) -> Pair:
+    """Read scores and truth and bring them to the same samples, saying what was seen."""
+    from hierlpr.io import pair_samples, read_scores, read_truth
+
+    h, aliases = loaded.hierarchy, loaded.aliases
+    scored = read_scores(scores, h, aliases=aliases, lenient=lenient)
+    shell.read(scored.report)
+    known = read_truth(truth, h, aliases=aliases, close=close, lenient=lenient)
+    shell.read(known.report)
+    pair = pair_samples(scored, known, absent=absent)
+    shell.notes(pair.notes)
+    return pair
+
+
+def split(pair: Pair, path: str, seed: int) -> tuple[Pair, Pair]:
+    """Keep a third of the samples, whole and seeded, for the cutoff."""
+    import numpy as np
+
+    from hierlpr.exceptions import DataError
+
+    n = pair.scores.n_samples
+    if n < 3:
+        raise DataError(
+            f"{path}: {n} sample(s) cannot be split into a part to fit and one for the cutoff.\n"
+            "Hint: give more samples, or --calibration-scores and --calibration-truth."
+        )
+    shuffled = np.random.default_rng(seed).permutation(n)
+    third = n // 3
+    return pair.rows(np.sort(shuffled[third:])), pair.rows(np.sort(shuffled[:third]))
+
+
+def _fitted(
+    pair: Pair,
+    held_out: Pair | None,
+    loaded: HierarchyFile,
+    goal: dict[str, Any] | None,
+    *,
+    lpr: str,
+    joint: bool | None,
+) -> HierLPR:
+    import warnings
+
+    from hierlpr.exceptions import HierlprWarning
+    from hierlpr.model import HierLPR
+
+    chosen = {} if joint is None else {"joint": joint}
+    model = HierLPR(hierarchy=loaded.hierarchy, lpr=lpr, **chosen)
+    model.fit(pair.scores, pair.truth)
+    if goal is not None and held_out is not None:
+        with warnings.catch_warnings():
+            # The cutoff says in its own words what could not be reached.
+            warnings.simplefilter("ignore", HierlprWarning)
+            model.calibrate(held_out.scores, held_out.truth, **goal)
+    return model
+
+
+def _tell(
+    model: HierLPR,
+    out: str,
+    pair: Pair,
+    held_out: Pair | None,
+    json_out: str | None,
+    shell: Shell,
+) -> None:
+    from pathlib import Path
+
+    cutoff = model.cutoff_
+    n_calibration = held_out.scores.n_samples if held_out is not None else 0
+    if not cutoff.reachable:
+        shell.warn(cutoff.reason)
+    if json_out is not None:
+        result = {
+            "model": out,
+            "labels": model.hierarchy_.n_labels,
+            "samples_fitted": pair.scores.n_samples,
+            "samples_for_cutoff": n_calibration,
+            "cutoff": cutoff.to_dict(),
+            "statement": str(cutoff),
+        }
+        put_json(json_out, result)
+    if json_out != "-" and cutoff.reachable:
+        click.echo(str(cutoff))
+    shell.close(
+        f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {model.hierarchy_.n_labels:,} "
+        f"labels, {pair.scores.n_samples:,} samples fitted, {n_calibration:,} for the cutoff"
+    )

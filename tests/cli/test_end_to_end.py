@@ -1,0 +1,247 @@
+"""The installed command, as a process of its own: from files to calls and a measure of them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from shellrun import refused, run
+
+from hierlpr.io import (
+    read_hierarchy,
+    read_ranking,
+    read_scores,
+    read_truth,
+    write_hierarchy,
+    write_scores,
+    write_truth,
+)
+
+
+def command(*args, **options):
+    """Run ``python -m hierlpr`` and return the finished process."""
+    return subprocess.run(
+        [sys.executable, "-m", "hierlpr", *map(str, args)],
+        capture_output=True, text=True, timeout=240, check=False, **options,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("example")
+    done = command(
+        "simulate", "--setting", "tree25", "--out", folder, "--samples", 600, "--seed", 5
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(example):
+    done = command(
+        "fit", "--hierarchy", example / "hierarchy.csv", "--scores", example / "scores.csv",
+        "--truth", example / "truth.csv", "--fdr", "0.1", "--out", example / "m.hlpr",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "200 of 600 samples are kept for the cutoff (seed 0)" in done.stderr
+    assert "25 labels, 400 samples fitted, 200 for the cutoff" in done.stderr
+    assert "FDR" in done.stdout
+    assert "\r" not in done.stderr  # no progress bar outside a terminal
+    return example
+
+
+def test_two_commands_from_files_to_calls(fitted):
+    done = command("rank", "--model", fitted / "m.hlpr", "--scores", fitted / "test_scores.csv",
+                   "--out", fitted / "r.csv")  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "wrote" in done.stderr
+    h = read_hierarchy(fitted / "hierarchy.csv")
+    ranked = read_ranking(fitted / "r.csv", h)
+    assert len(ranked) == 120 * 25
+    assert (np.diff(ranked.score) <= 0).all()
+    assert 0 < ranked.call.sum() < len(ranked)
+    done = command(
+        "evaluate", "--hierarchy", fitted / "hierarchy.csv", "--ranking", fitted / "r.csv",
+        "--truth", fitted / "test_truth.csv", "--json", "-",
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found["ranking"]["parents after a child"] == 0
+    assert found["decisions"]["calls without a parent"] == 0
+    assert found["decisions"]["FDR"] < 0.25
+
+
+def test_bad_input_of_a_process(example, tmp_path):
+    (tmp_path / "bad.csv").write_text("parent,child\nA,B\nB,A\n")
+    done = command("inspect", tmp_path / "bad.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cycle: A -> B -> A" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = command("rank", "--model", example / "hierarchy.csv", "--scores", "x", "--out", "y")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert command("nonsense").returncode == 2
+
+
+def test_help_is_fast_and_imports_little():
+    code = "import sys; from hierlpr.cli import main; print([m for m in sys.modules if m in " \
+           "('numpy', 'scipy', 'numba', 'sklearn', 'pyarrow', 'matplotlib')])"  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_interrupted_run_leaves_the_old_file(fitted, tmp_path):
+    out = tmp_path / "r.csv"
+    out.write_text("old")
+    # A large input, so that the interruption hits reading, ranking or writing.
+    text = (fitted / "scores.csv").read_text().splitlines()
+    rows = [line.split(",", 1)[1] for line in text[1:]]
+    big = tmp_path / "big.csv"
+    big.write_text(text[0] + "\n" + "".join(f"b{i},{rows[i % 600]}\n" for i in range(60_000)))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hierlpr", "rank", "--model", fitted / "m.hlpr", "--scores", big,
+         "--out", out], stderr=subprocess.PIPE, text=True)  # fmt: skip
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if any(p.name.endswith(".part") for p in tmp_path.iterdir()):
+            break
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    left = sorted(p.name for p in tmp_path.iterdir())
+    assert left == ["big.csv", "r.csv"]
+    assert "Traceback" not in err
+    if process.returncode != 0:
+        assert process.returncode == 1
+        assert out.read_text() == "old"
+    else:  # it was done before the signal came
+        assert len(out.read_text().splitlines()) == 60_000 * 25 + 1
+
+
+# -- in this process: every format and option -------------------------------------------------
+
+
+def fit_files(folder, hierarchy, scores, truth, *more):
+    return run("fit", "--hierarchy", hierarchy, "--scores", scores, "--truth", truth,
+               "--out", folder / "m.hlpr", *more)  # fmt: skip
+
+
+def test_every_format_gives_the_same_ranking(example, tmp_path):
+    h = read_hierarchy(example / "hierarchy.csv")
+    scores = read_scores(example / "scores.csv", h).table
+    truth = read_truth(example / "truth.csv", h).table
+    rankings = {}
+    for name, hierarchy, kind, options in [
+        ("wide csv", "h.csv", ".csv", {}),
+        ("long csv", "h.obo", ".csv.gz", {"long": True}),
+        ("wide parquet", "h.json", ".parquet", {}),
+        ("long parquet", "h.tsv", ".parquet", {"long": True}),
+        ("cafa", "h.arff", ".tsv", {}),
+    ]:
+        folder = tmp_path / name.replace(" ", "")
+        folder.mkdir()
+        write_hierarchy(folder / hierarchy, h)
+        write_scores(folder / f"s{kind}", scores, **options)
+        write_truth(folder / f"t{kind}", truth, **options)
+        code, _, err = fit_files(
+            folder, folder / hierarchy, folder / f"s{kind}", folder / f"t{kind}",
+            "--max-f", "--absent", "negative",
+        )  # fmt: skip
+        assert code == 0, err
+        code, _, err = run("rank", "--model", folder / "m.hlpr", "--scores", folder / f"s{kind}",
+                           "--out", folder / "r.parquet", "-q")  # fmt: skip
+        assert (code, err) == (0, ""), err
+        ranked = read_ranking(folder / "r.parquet", h)
+        names = np.array(ranked.samples)[ranked.sample]
+        rankings[name] = list(zip(names, ranked.label.tolist(), ranked.score, ranked.call,
+                                  strict=True))  # fmt: skip
+    first = rankings.pop("wide csv")
+    for name, other in rankings.items():
+        assert other == first, name
+
+
+def test_rank_options(fitted, tmp_path):
+    base = ("rank", "--model", fitted / "m.hlpr", "--scores", fitted / "test_scores.csv")
+    code, _, err = run(*base, "--out", tmp_path / "all.parquet", "--json", tmp_path / "r.json")
+    assert code == 0, err
+    told = json.loads((tmp_path / "r.json").read_text())
+    whole = read_ranking(tmp_path / "all.parquet")
+    assert (told["rows"], told["calls"]) == (len(whole), int(whole.call.sum()))
+    run(*base, "--out", tmp_path / "top.csv", "--top", 50)
+    top = read_ranking(tmp_path / "top.csv")
+    assert len(top) == 50
+    np.testing.assert_array_equal(top.score, whole.score[:50])
+    run(*base, "--out", tmp_path / "calls.csv", "--calls-only")
+    calls = read_ranking(tmp_path / "calls.csv")
+    assert len(calls) == told["calls"]
+    assert calls.call.all()
+    assert "ending" in refused(*base, "--out", tmp_path / "x.xlsx", "-q")
+
+
+def test_long_scores_without_some_pairs_and_truth_without_some_samples(example, tmp_path):
+    h = read_hierarchy(example / "hierarchy.csv")
+    lines = ["sample,label,score"]
+    scores = read_scores(example / "scores.csv", h).table
+    for sample, row in zip(scores.samples, scores.values, strict=True):
+        lines += [f"{sample},{x},{v}" for x, v in zip(h.labels, row, strict=True) if v > 0.5]
+    (tmp_path / "s.csv").write_text("\n".join(lines) + "\n")
+    truth = read_truth(example / "truth.csv", h).table
+    write_truth(tmp_path / "t.tsv", truth)
+    n_without = int((truth.values.sum(axis=1) == 0).sum())
+    code, _, err = fit_files(tmp_path, example / "hierarchy.csv", tmp_path / "s.csv",
+                             tmp_path / "t.tsv", "--precision", "0.8")  # fmt: skip
+    assert code == 0, err
+    if n_without:
+        assert "scored samples without truth are left out" in err
+    code, _, err = fit_files(tmp_path, example / "hierarchy.csv", tmp_path / "s.csv",
+                             tmp_path / "t.tsv", "--absent", "negative")  # fmt: skip
+    assert code == 0, err
+    code, _, err = run("rank", "--model", tmp_path / "m.hlpr", "--scores", tmp_path / "s.csv",
+                       "--out", tmp_path / "r.csv")  # fmt: skip
+    assert code == 0, err
+    assert "the model has no cutoff" in err
+    ranked = read_ranking(tmp_path / "r.csv", h)
+    assert len(lines) - 1 <= len(ranked) < 600 * 25
+
+
+def test_fit_says_what_cannot_be_reached(fitted, tmp_path):
+    code, out, err = fit_files(
+        tmp_path, fitted / "hierarchy.csv", fitted / "scores.csv", fitted / "truth.csv",
+        "--precision", "0.9999", "--confidence", "0.95", "--json", "-",
+    )  # fmt: skip
+    assert code == 0
+    told = json.loads(out)
+    assert told["cutoff"]["reachable"] is False
+    assert "out of reach" in err
+    assert told["samples_for_cutoff"] == 200
+
+
+def test_calibration_files_and_lenient(fitted, tmp_path):
+    extra = tmp_path / "s.csv"
+    extra.write_text((fitted / "scores.csv").read_text() + "broken,1\n")
+    base = (fitted / "hierarchy.csv", extra, fitted / "truth.csv", "--fdr", "0.2",
+            "--calibration-scores", fitted / "test_scores.csv",
+            "--calibration-truth", fitted / "test_truth.csv")  # fmt: skip
+    code, _, err = fit_files(tmp_path, *base)
+    assert code == 2
+    assert "s.csv, line 602" in err
+    code, _, err = fit_files(tmp_path, *base, "--lenient")
+    assert code == 0, err
+    assert "1 row(s) with problems were passed over; the first: line 602" in err
+    assert "600 samples fitted, 120 for the cutoff" in err
+
+
+def test_environment_shows_tracebacks_on_request(tmp_path, monkeypatch):
+    import hierlpr.io.hierarchies as module
+
+    def broken(*_, **__):
+        raise RuntimeError("inside")
+
+    (tmp_path / "a.csv").write_text("A,B\n")
+    monkeypatch.setattr(module, "parse_edge_list", broken)
+    monkeypatch.setitem(os.environ, "HIERLPR_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="inside"):
+        run("inspect", tmp_path / "a.csv")
