@@ -33,7 +33,7 @@ def cli_reference() -> str:
 
 
 def _section(name: str, command: click.Command) -> str:
-    arguments = [p.make_metavar(click.Context(command)) for p in command.params
+    arguments = [p.human_readable_name.upper() for p in command.params
                  if isinstance(p, click.Argument)]  # fmt: skip
     required = [p for p in command.params if isinstance(p, click.Option) and p.required]
     usage = " ".join(

@@ -23,7 +23,10 @@ __all__ = ["reproduce"]
     "--replications", type=click.IntRange(min=2), default=100, show_default=True,
     help="Data sets drawn in each setting. Five take about a minute.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True,
+    help="Same seed, same results.",
+)  # fmt: skip
 @click.option(
     "--trees", type=click.IntRange(min=1), default=100, show_default=True,
     help="Trees of ClusHMC, which takes most of the time.",
