@@ -78,3 +78,17 @@ def test_the_eighth_power_changes_no_rank_based_lpr(study):
     for method in ("auto", "published"):
         plain = study.estimate(method, scores[:, None], truth[:, None])
         assert np.array_equal(study.estimate(method, (scores**8)[:, None], truth[:, None]), plain)
+
+
+@pytest.mark.slow
+def test_the_whole_study_of_the_default_is_reproduced(study, config):
+    expected = accuracy_table()
+    for row in study.accuracy(config, config["accuracy"]["replications"], ("auto",)):
+        key = (row["family"], row["quality"], row["prevalence"], row["estimator"])
+        assert row["rmse"] == pytest.approx(float(expected[key]["rmse"]), rel=0.01, abs=0.01)
+    committed = rows("calibration")
+    again = list(study.calibration(config, config["calibration"]["labels"]))
+    assert len(again) == len(committed)
+    for new, old in zip(again, committed, strict=True):
+        assert new["predicted"] == pytest.approx(float(old["predicted"]), rel=0.02)
+        assert new["matches"]
