@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, overload
@@ -152,6 +153,10 @@ class Ranking:
 
     def __len__(self) -> int:
         return int(self.sample.size)
+
+    def __iter__(self) -> Iterator[Call]:
+        columns = (self.sample, self.label, self.lpr, self.score)
+        return map(Call, *(column.tolist() for column in columns))
 
     @overload
     def __getitem__(self, key: int) -> Call: ...

@@ -56,8 +56,8 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
         values: Matrix = _sparse_values(data, name)
         given = None
         samples = backend = None
-    elif _is_frame(data):
-        values, given, samples, backend = _frame_values(data, names, name)
+    elif (frame := _as_frame(data, name)) is not None:
+        values, given, samples, backend = _frame_values(frame, names, name)
     else:
         values, given, samples, backend = check_real_array(data, name=name), None, None, None
     if values.ndim != 2:
@@ -111,12 +111,19 @@ def _numbered(n_labels: int) -> tuple[str, ...]:
     return tuple(str(i) for i in range(n_labels))
 
 
-def _is_frame(data: Any) -> bool:
+def _as_frame(data: Any, name: str) -> Any:
+    """Return a narwhals data frame, or None if `data` is something else."""
     if isinstance(data, np.ndarray | list | tuple):
-        return False
+        return None
     import narwhals.stable.v1 as nw
 
-    return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame | nw.LazyFrame)
+    try:
+        frame = nw.from_native(data, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise DataError(f"{name} has repeated columns. {error}") from None
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def _sparse_values(data: Any, name: str) -> sparse.csr_array:
@@ -130,17 +137,11 @@ def _sparse_values(data: Any, name: str) -> sparse.csr_array:
 
 
 def _frame_values(
-    data: Any, names: Sequence[str] | None, name: str
+    frame: Any, names: Sequence[str] | None, name: str
 ) -> tuple[NDArray[np.float64], tuple[str, ...], tuple[str, ...] | None, str]:
     import narwhals.stable.v1 as nw
 
-    frame = nw.from_native(data)
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
     columns = [str(column) for column in frame.columns]
-    if len(set(columns)) != len(columns):
-        repeated = sorted({c for c in columns if columns.count(c) > 1})
-        raise DataError(f"{name} has repeated columns: {listed(repeated)}.")
     samples: tuple[str, ...] | None = None
     if SAMPLE_COLUMN in columns and (names is None or SAMPLE_COLUMN not in names):
         samples = tuple(str(s) for s in frame[SAMPLE_COLUMN].to_list())

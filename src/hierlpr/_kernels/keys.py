@@ -94,6 +94,7 @@ def run_bounds(keys: NDArray[np.uint64], bits: int, n_chunks: int) -> list[int]:
         if 0 < bounds[at] < keys.size:
             after = ((keys[bounds[at] - 1] >> low_bits) + np.uint64(1)) << low_bits
             bounds[at] = int(np.searchsorted(keys, after))
+        bounds[at] = max(bounds[at], bounds[at - 1])  # a long run of ties may swallow a chunk
     return bounds
 
 

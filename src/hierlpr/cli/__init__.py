@@ -3,6 +3,7 @@
 import click
 
 from hierlpr import __version__
+from hierlpr.cli._demo import demo
 from hierlpr.cli._evaluate import evaluate
 from hierlpr.cli._fit import fit
 from hierlpr.cli._inspect import inspect
@@ -32,5 +33,5 @@ def main() -> None:
     """
 
 
-for _command in (inspect, fit, rank, evaluate, simulate, reproduce):
+for _command in (demo, inspect, fit, rank, evaluate, simulate, reproduce):
     main.add_command(_command)

@@ -1,0 +1,34 @@
+"""What `import hierlpr` costs and offers."""
+
+import subprocess
+import sys
+
+import hierlpr
+
+HEAVY = ["sklearn", "pyarrow", "dask", "matplotlib", "duckdb", "numba", "jinja2", "pandas"]
+
+
+def test_import_is_light():
+    code = (
+        "import resource, sys, hierlpr\n"
+        "usage = resource.getrusage(resource.RUSAGE_SELF)\n"
+        f"print([m for m in {HEAVY} if m in sys.modules])\n"
+        "print(usage.ru_utime + usage.ru_stime < 0.5)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "True"]
+
+
+def test_using_a_hierarchy_needs_no_compiler():
+    code = (
+        "import sys; from hierlpr import Hierarchy\n"
+        "h = Hierarchy([('A', 'B')]); print(h.depth, 'numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "False"]
+
+
+def test_every_public_name_loads():
+    for name in hierlpr.__all__:
+        assert getattr(hierlpr, name) is not None
+    assert set(hierlpr.__all__) == set(dir(hierlpr))

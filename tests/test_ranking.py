@@ -1,0 +1,199 @@
+"""`rank`, `consistent_scores` and `Ranking` as a user meets them."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from cases import hierarchy_of
+from hierlpr import Hierarchy, HierlprError, consistent_scores, rank
+
+H = Hierarchy([("A", "B"), ("A", "C")])
+LPR = [[0.2, 0.8, 0.1], [0.9, 0.3, 0.4]]
+
+
+def test_the_ranking_reads_like_the_contract():
+    r = rank(LPR, H)
+    assert len(r) == 6
+    assert r.sample.tolist() == [1, 0, 0, 1, 1, 0]
+    assert r.label.tolist() == [0, 0, 1, 2, 1, 2]
+    assert r.lpr.tolist() == [0.9, 0.2, 0.8, 0.4, 0.3, 0.1]
+    assert r.score.tolist() == pytest.approx([0.9, 0.5, 0.5, 0.4, 0.3, 0.1])
+    assert r.eauc() == pytest.approx(6 * 0.9 + 5 * 0.2 + 4 * 0.8 + 3 * 0.4 + 2 * 0.3 + 0.1)
+    assert r[0] == (1, 0, 0.9, pytest.approx(0.9))
+    assert [call.sample for call in r] == r.sample.tolist()
+    assert "6 of 6 instances" in repr(r)
+
+
+def test_a_slice_keeps_the_scores_of_blocks_it_cuts():
+    r = rank(LPR, H)
+    for start in range(7):
+        for stop in range(start, 7):
+            part = r[start:stop]
+            assert part.score.tolist() == r.score[start:stop].tolist()
+            assert part.lpr.tolist() == r.lpr[start:stop].tolist()
+    with pytest.raises(HierlprError, match="without a step"):
+        r[::2]
+
+
+def test_frames_go_by_name_and_come_back_in_the_same_library():
+    pd = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
+    plain = rank(LPR, H)
+    data = {"C": [0.1, 0.4], "A": [0.2, 0.9], "B": [0.8, 0.3]}
+    by_pandas = rank(pd.DataFrame(data, index=["s0", "s1"]), H)
+    by_polars = rank(pl.DataFrame({"sample": ["s0", "s1"], **data}), H)
+    for r in (by_pandas, by_polars):
+        assert r.label.tolist() == plain.label.tolist()
+        assert r.samples == ("s0", "s1")
+    frame = by_pandas.to_frame()
+    assert list(frame.columns) == ["rank", "sample", "label", "lpr", "score"]
+    assert frame["sample"].tolist() == ["s1", "s0", "s0", "s1", "s1", "s0"]
+    assert frame["label"].tolist()[:3] == ["A", "A", "B"]
+    assert isinstance(by_polars.to_frame(), pl.DataFrame)
+    assert plain.to_frame(backend="pyarrow").column_names == list(frame.columns)
+
+
+@pytest.mark.parametrize("name", ["chain", "star", "random"])
+def test_a_hundred_thousand_labels(name):
+    n = 100_000
+    rng = np.random.default_rng(0)
+    parent = {
+        "chain": np.arange(-1, n - 1),
+        "star": np.r_[-1, np.zeros(n - 1, dtype=int)],
+        "random": np.r_[-1, rng.integers(0, np.arange(1, n))],
+    }[name]
+    h = hierarchy_of(parent.tolist())
+    lpr = rng.random((2, n))
+    r = rank(lpr, h)
+    place = np.empty((2, n), dtype=int)
+    place[r.sample, r.label] = np.arange(2 * n)
+    assert np.all(place[:, 1:] > place[:, parent[1:]])
+    scores = consistent_scores(lpr, h)
+    assert np.all(scores[:, 1:] <= scores[:, parent[1:]])
+    assert np.array_equal(scores[r.sample, r.label], r.score)
+
+
+def test_long_blocks_of_a_rising_chain_are_one_block():
+    n = 5000
+    h = hierarchy_of(list(range(-1, n - 1)))
+    r = rank(np.linspace(0, 1, n)[None, :], h)
+    assert r.label.tolist() == list(range(n))
+    assert int(r.first.sum()) == 1
+
+
+def test_one_label_one_instance_all_ties_all_zero_all_one():
+    alone = Hierarchy([], labels=["only"])
+    assert rank([[0.3]], alone).score.tolist() == pytest.approx([0.3])
+    for value in (0.0, 0.5, 1.0):
+        r = rank(np.full((4, 3), value), H)
+        assert r.label.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+        assert r.sample.tolist() == [0, 1, 2, 3] * 3
+        assert set(r.score.tolist()) == {value}
+
+
+def test_zero_samples_give_an_empty_ranking():
+    r = rank(np.empty((0, 3)), H)
+    assert len(r) == 0
+    assert r.eauc() == 0.0
+    assert r.score.size == 0
+    assert consistent_scores(np.empty((0, 3)), H).shape == (0, 3)
+    empty = rank(sparse.csr_array((2, 3)), H)
+    assert len(empty) == 0
+    assert empty.n_instances == 6
+
+
+def test_sparse_rows_list_stored_entries_and_their_ancestors():
+    lpr = sparse.csr_array(np.array([[0.0, 0.8, 0.0], [0.0, 0.0, 0.0], [0.5, 0.0, 0.0]]))
+    r = rank(lpr, H)
+    listed = list(zip(r.sample.tolist(), r.label.tolist(), r.score.tolist(), strict=True))
+    near = pytest.approx(0.4)
+    assert listed == [(2, 0, 0.5), (0, 0, near), (0, 1, near)]
+    assert r.lpr.tolist() == [0.5, 0.0, 0.8]
+    assert consistent_scores(lpr, H).toarray()[0].tolist() == [near, near, 0.0]
+
+
+def test_weights_by_name_and_by_position_agree_and_scale_does_not_matter():
+    rng = np.random.default_rng(2)
+    lpr = rng.random((5, 3))
+    r = rank(lpr, H, weight=[1.0, 3.0, 0.5])
+    named = rank(lpr, H, weight={"C": 0.5, "A": 1.0, "B": 3.0})
+    tiny = rank(lpr, H, weight=np.array([1.0, 3.0, 0.5]) * 2.0**-40)
+    for other in (named, tiny):
+        assert np.array_equal(r.sample, other.sample)
+        assert np.array_equal(r.label, other.label)
+    assert tiny.score == pytest.approx(r.score * 2.0**-40)
+    scores = consistent_scores(lpr, H, weight=[1.0, 3.0, 0.5])
+    assert np.array_equal(scores[r.sample, r.label], r.score)
+
+
+def test_means_that_differ_beyond_the_bits_of_a_key_are_still_ordered():
+    # 40,000 labels and 200,000 samples leave 25 bits for the mean, so most keys tie in it.
+    rng = np.random.default_rng(4)
+    h = Hierarchy([], labels=[f"n{i}" for i in range(40_000)])
+    n_samples, n_stored = 200_000, 20_000
+    flat = rng.choice(n_samples * h.n_labels, size=n_stored, replace=False)
+    sample, label = np.divmod(flat, h.n_labels)
+    value = 0.5 + rng.integers(0, 50, size=n_stored) / 2.0**30
+    lpr = sparse.csr_array((value, (sample, label)), shape=(n_samples, h.n_labels))
+    expected = np.lexsort([sample, h.position[label], -value])
+    for n_threads in (1, 2):
+        r = rank(lpr, h, n_threads=n_threads)
+        assert np.array_equal(r.sample, sample[expected])
+        assert np.array_equal(r.label, label[expected])
+        assert np.array_equal(r.score, value[expected])
+
+
+@pytest.mark.parametrize(
+    ("lpr", "message"),
+    [
+        ([[0.1, np.nan, 0.2]], "not finite: nan at sample 0, label 'B'"),
+        ([[0.1, 0.2, 0.2], [0.1, 0.1, np.inf]], "not finite: inf at sample 1, label 'C'"),
+        ([[0.1, 1.2, -0.1]], r"outside \[0, 1\]: 1.2 at sample 0, label 'B' \(2 such entries\)"),
+        ([[0.1, 0.2]], r"2 columns, but there are 3 labels: expected shape \(n_samples, 3\)"),
+        ([0.1, 0.2, 0.3], r"must be a matrix .* got shape \(3,\)"),
+        ([["a", "b", "c"]], "real numbers, got dtype"),
+        ([[1j, 0, 0]], "real numbers, got dtype complex"),
+        ([[None, 0.1, 0.2]], "not finite"),
+        ([["x", 0.1, None]], "must hold"),
+        (np.empty((0, 0)), "0 columns"),
+        ([], "must be a matrix"),
+    ],
+)
+def test_bad_lprs_say_what_and_where(lpr, message):
+    with pytest.raises(HierlprError, match=message):
+        rank(lpr, H)
+    with pytest.raises(HierlprError, match=message):
+        consistent_scores(lpr, H)
+
+
+def test_bad_sparse_lprs_say_where():
+    bad = sparse.csr_array(np.array([[0.0, 0.5, 0.0], [0.0, 0.0, 1.5]]))
+    with pytest.raises(HierlprError, match=r"1\.5 at sample 1, label 'C'"):
+        rank(bad, H)
+
+
+def test_frames_with_wrong_columns_name_them():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(HierlprError, match=r"no column: 'C'.*not labels: 'D'"):
+        rank(pd.DataFrame({"A": [0.1], "B": [0.2], "D": [0.3]}), H)
+    with pytest.raises(HierlprError, match="column 'B' holds String, not numbers"):
+        rank(pd.DataFrame({"A": [0.1], "B": ["x"], "C": [0.3]}), H)
+    with pytest.raises(HierlprError, match="repeated columns"):
+        rank(pd.DataFrame([[0.1, 0.2, 0.3, 0.4]], columns=["A", "A", "B", "C"]), H)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"top": -1}, "top must be a whole number"),
+        ({"top": 2.5}, "top must be a whole number"),
+        ({"top": True}, "top must be a whole number"),
+        ({"weight": [1.0, 2.0]}, "3 labels"),
+        ({"weight": [1.0, -2.0, 1.0]}, "weight of label 'B' is -2.0"),
+        ({"weight": [1.0, np.nan, 1.0]}, "weight of label 'B' is nan"),
+        ({"weight": {"A": 1.0, "Z": 2.0}}, r"2 missing \('B', 'C'\), 1 unknown \('Z'\)"),
+    ],
+)
+def test_bad_options_say_what_is_wrong(options, message):
+    with pytest.raises(HierlprError, match=message):
+        rank(LPR, H, **options)
