@@ -10,7 +10,7 @@ the sequence's first node; the shortest of equally good prefixes.
 References
 ----------
 Ho, Ye, Jiang, Lee and Huang, HierLPR, key ``ho2018hierlpr``; Baraniuk and Jones (1994), key
-``baraniuk1994signal``; Bi and Kwok (2011), key ``bi2011multilabel`` in ``docs/references.bib``.
+``baraniuk1994``; Bi and Kwok (2011), key ``bi2011`` in ``docs/references.bib``.
 """
 
 from __future__ import annotations
