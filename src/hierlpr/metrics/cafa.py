@@ -164,7 +164,7 @@ def cafa_curve(
     if status.shape != given.shape:
         raise DataError(f"scores has shape {given.shape}, truth {status.shape}; they must agree.")
     if propagate:
-        status, given = sparse.csr_array(h.close_upward(status)), _propagated(given, h)
+        status, given = sparse.csr_array(h.close_upward(status)), propagate_max_sparse(given, h)
     parts = [
         x.astype(t)
         for a in (given, status)
@@ -247,7 +247,8 @@ def _sparse(data: Any, hierarchy: Hierarchy, name: str) -> sparse.csr_array:
     return csr
 
 
-def _propagated(scores: sparse.csr_array, h: Hierarchy) -> sparse.csr_array:
+def propagate_max_sparse(scores: sparse.csr_array, h: Hierarchy) -> sparse.csr_array:
+    """Raise every stored label and its ancestors to their highest stored descendant."""
     from hierlpr._kernels import propagation, traversal
 
     by_number = scores[:, h.order]

@@ -1,0 +1,280 @@
+"""The answer first: how many calls, how many of them right, what was promised, what it costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hierlpr.cutoff import Cutoff
+from hierlpr.report.curves import MethodCurve
+from hierlpr.report.evidence import Evidence
+
+__all__ = [
+    "TARGETS",
+    "UNKNOWN",
+    "Answer",
+    "Group",
+    "Tradeoff",
+    "answer_of",
+    "percent",
+    "tradeoffs_of",
+]
+
+UNKNOWN = "\N{EN DASH}"
+TARGETS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Tradeoff:
+    """The most calls at which the precision on these samples still reaches `target`.
+
+    `n_calls` is 0 where no number of calls does.
+    """
+
+    target: float
+    n_calls: int
+    precision: float | None
+    recall: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group of labels with its own cutoff: calls on these samples, and what was promised."""
+
+    name: str
+    level: float
+    n_calls: int
+    n_true_calls: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Counts on the samples of the report, and the sentences that say them.
+
+    `claim` completes the headline: what is guaranteed, or else what was seen here. `promise` is
+    what the cutoff was chosen for and on which samples, `unreachable` what could not be had (empty
+    if nothing), and `warnings` what a reader must know before trusting the numbers.
+    """
+
+    n_samples: int
+    n_labels: int
+    n_instances: int
+    n_positives: int
+    n_calls: int
+    n_true_calls: int
+    n_violations: int
+    level: float
+    headline: str
+    claim: str
+    promise: str
+    cost: str
+    unreachable: str
+    warnings: tuple[str, ...]
+    tradeoffs: tuple[Tradeoff, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def precision(self) -> float | None:
+        """Share of the calls that is right."""
+        return self.n_true_calls / self.n_calls if self.n_calls else None
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the positives that is called."""
+        return self.n_true_calls / self.n_positives if self.n_positives else None
+
+    @property
+    def f1(self) -> float | None:
+        """Harmonic mean of the two."""
+        total = self.n_calls + self.n_positives
+        return 2.0 * self.n_true_calls / total if total else None
+
+
+def answer_of(evidence: Evidence, ours: MethodCurve) -> Answer:
+    """Count the calls and say what they mean."""
+    e = evidence
+    n_calls = int(e.called.sum())
+    n_true = _n_both(e.called, e.truth)
+    n_positives = e.n_positives
+    return Answer(
+        n_samples=e.n_samples,
+        n_labels=e.hierarchy.n_labels,
+        n_instances=e.n_instances,
+        n_positives=n_positives,
+        n_calls=n_calls,
+        n_true_calls=n_true,
+        n_violations=_n_violations(e),
+        level=e.cutoff.level,
+        headline=_headline(e.cutoff, n_calls, e.n_instances),
+        claim=_claim(e.cutoff, n_true, n_calls),
+        promise=_promise(e.cutoff),
+        cost=_cost(n_true, n_positives),
+        unreachable=_unreachable(e.cutoff),
+        warnings=_warnings(e),
+        tradeoffs=tradeoffs_of(ours),
+        groups=_groups(e),
+    )
+
+
+def tradeoffs_of(ours: MethodCurve) -> tuple[Tradeoff, ...]:
+    """For each target, the most calls that meet it here; ties are never split."""
+    found = []
+    for target in TARGETS:
+        meets = np.flatnonzero(ours.precision >= target - 1e-12)
+        if meets.size == 0:
+            found.append(Tradeoff(target, 0, None, None))
+            continue
+        at = int(meets[-1])
+        found.append(
+            Tradeoff(
+                target,
+                int(ours.calls[1:][at]),
+                float(ours.precision[at]),
+                float(ours.recall[at]),
+            )
+        )
+    return tuple(found)
+
+
+def percent(share: float | None) -> str:
+    """Write a share as a reader wants it: 91 %, 99.4 %, 0.21 %."""
+    if share is None or math.isnan(share):
+        return UNKNOWN
+    value = 100.0 * share
+    if 99.0 < value < 100.0 or 0.0 < value < 10.0:
+        text = f"{value:.2g}" if value < 10.0 else f"{value:.4g}"
+        # 99.996 % must not turn into 100 %.
+        return f"{'99.99' if text == '100' else text} %"
+    return f"{value:.0f} %"
+
+
+def _headline(cutoff: Cutoff, n_calls: int, n_instances: int) -> str:
+    if n_calls == 0:
+        return "Nothing is called"
+    if n_calls == n_instances:
+        return f"All {n_calls:,} instances are called"
+    one_list = cutoff.groups is None and cutoff.max_calls is None
+    first = "first " if one_list else ""
+    return f"The {first}{n_calls:,} calls" if n_calls > 1 else f"The {first}call"
+
+
+def _claim(cutoff: Cutoff, n_true: int, n_calls: int) -> str:
+    if n_calls == 0:
+        return ""
+    if cutoff.groups is None and cutoff.confidence is not None and cutoff.reachable:
+        sure = percent(cutoff.confidence)
+        return f"at least {percent(_target(cutoff))} right, with {sure} confidence"
+    return f"{percent(n_true / n_calls)} right"
+
+
+def _target(cutoff: Cutoff) -> float:
+    assert cutoff.target is not None
+    return cutoff.target if cutoff.kind == "precision" else 1.0 - cutoff.target
+
+
+def _promise(cutoff: Cutoff) -> str:
+    if cutoff.groups is not None:
+        return (
+            f"The labels are in {len(cutoff.groups):,} groups, each with a cutoff of its own, "
+            "listed below."
+        )
+    if cutoff.kind == "default":
+        return (
+            "The cutoff was not calibrated: calls are made where they are more likely right than "
+            "wrong (block score 0.5 or more). Nothing is promised about their precision."
+        )
+    source = (
+        f"The cutoff, a block score of {cutoff.level:.4g}, was chosen on {cutoff.n_samples:,} "
+        f"samples, where {percent(cutoff.precision)} of {cutoff.n_calls:,} calls were right."
+    )
+    if not cutoff.reachable:
+        return "" if math.isinf(cutoff.level) else source
+    limit = f" No sample gets more than {cutoff.max_calls:,} calls." if cutoff.max_calls else ""
+    return f"{_asked(cutoff)} {source}{limit}"
+
+
+def _asked(cutoff: Cutoff) -> str:
+    if cutoff.kind == "f":
+        return (
+            f"Chosen for the largest F{cutoff.beta:g}, the balance of precision and recall; "
+            "no precision is promised."
+        )
+    target = _target(cutoff)
+    if cutoff.confidence is None:
+        return (
+            f"Chosen so that at least {percent(target)} of the calls are right on the calibration "
+            "samples. Expect about that on new samples; it is no guarantee."
+        )
+    return (
+        f"Guaranteed: at least {percent(target)} of the calls are right for samples like those of "
+        f"the calibration, with {percent(cutoff.confidence)} confidence over their draw."
+    )
+
+
+def _cost(n_true: int, n_positives: int) -> str:
+    if n_positives == 0:
+        return "No label of these samples is true, so there is nothing to find."
+    missed = n_positives - n_true
+    if missed == 0:
+        return f"All {n_positives:,} true labels are found."
+    return (
+        f"The price: {missed:,} of the {n_positives:,} true labels "
+        f"({percent(missed / n_positives)}) are not called."
+    )
+
+
+def _unreachable(cutoff: Cutoff) -> str:
+    if cutoff.groups is None:
+        return "" if cutoff.reachable else cutoff.reason
+    lost = [name for name, part in cutoff.groups.items() if not part.reachable]
+    if not lost:
+        return ""
+    return f"{len(lost):,} of {len(cutoff.groups):,} groups cannot reach the target; see below."
+
+
+def _warnings(e: Evidence) -> tuple[str, ...]:
+    found = []
+    if e.seen_in_fit:
+        found.append(
+            "The model was fitted on these very samples, so every number here is flattering. "
+            "Report on other samples."
+        )
+    n_weak = int(np.count_nonzero(e.curves.report.is_weak))
+    if n_weak:
+        found.append(
+            f"{n_weak:,} of {e.hierarchy.n_labels:,} labels had too few examples for a curve of "
+            "their own and lean on the other labels or on their prevalence; the label table says "
+            "which and why."
+        )
+    if e.n_positives == 0:
+        found.append("No label of these samples is true: precision and recall say nothing.")
+    return tuple(found)
+
+
+def _groups(e: Evidence) -> tuple[Group, ...]:
+    if e.cutoff.groups is None or e.cutoff.label_groups is None:
+        return ()
+    member = np.array(e.cutoff.label_groups, dtype=object)
+    found = []
+    for name, part in e.cutoff.groups.items():
+        columns = np.flatnonzero(member == name)
+        called = e.called[:, columns]
+        n_true = _n_both(called, e.truth[:, columns])
+        found.append(Group(name, part.level, int(called.sum()), n_true, str(part)))
+    return tuple(found)
+
+
+def _n_both(a: Any, b: Any) -> int:
+    both = a & b if isinstance(a, np.ndarray) else a.multiply(b)
+    return int(both.sum())
+
+
+def _n_violations(e: Evidence) -> int:
+    called = e.called
+    if isinstance(called, np.ndarray):
+        return len(e.hierarchy.violations(called))
+    return int(e.hierarchy.close_upward(called).nnz - called.nnz)

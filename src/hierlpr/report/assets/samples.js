@@ -1,0 +1,216 @@
+/* One sample: its labels with LPRs, blocks, calls and truth, and why each was called or not. */
+(() => {
+  const { labels } = hl;
+  const LISTED = 200;
+
+  /* Rows of five numbers: label, LPR, block score (ten-thousandths), block, flags. */
+  function unpack(sample) {
+    const entries = new Map(), members = new Map();
+    for (let at = 0; at < sample.entries.length; at += 5) {
+      const [label, lpr, score, block, flags] = sample.entries.slice(at, at + 5);
+      const entry = { label, lpr: lpr / 1e4, score: score / 1e4, block,
+        called: Boolean(flags & 1), truth: Boolean(flags & 2), reaches: Boolean(flags & 4) };
+      entries.set(label, entry);
+      if (!members.has(block)) members.set(block, []);
+      members.get(block).push(entry);
+    }
+    return { sample, entries, members };
+  }
+
+  /* Two numbers with as many digits as it takes to tell them apart. */
+  function pair(a, b) {
+    for (const digits of [2, 3, 4]) {
+      if (a.toFixed(digits) !== b.toFixed(digits) || digits === 4) return [a.toFixed(digits), b.toFixed(digits)];
+    }
+    return [];
+  }
+
+  function named(list) {
+    const shown = list.slice(0, 3).map((entry) => `“${labels.name[entry.label]}” (${entry.lpr.toFixed(2)})`);
+    if (list.length > 3) shown.push(`${list.length - 3} more`);
+    return shown.length > 1 ? `${shown.slice(0, -1).join(", ")} and ${shown[shown.length - 1]}` : shown[0];
+  }
+
+  function why(view, entry) {
+    const level = hl.level(entry.label);
+    if (level === null) return "Not called: nothing is called at this cutoff.";
+    const block = view.members.get(entry.block);
+    const others = block.filter((other) => other !== entry);
+    const [own, ownLevel] = pair(entry.lpr, level);
+    const [mean, cut] = pair(entry.score, level);
+    if (entry.called) {
+      if (!others.length) return `Called: its LPR of ${own} reaches the cutoff of ${ownLevel}.`;
+      if (entry.reaches) {
+        return `Called in one block with ${named(others)}: the mean LPR of the block, ${mean}, reaches the cutoff of ${cut}. Its own LPR is ${own}.`;
+      }
+      return `Called although its own LPR of ${own} is below the cutoff of ${cut}: it is in one block with ${named(others)}, and the mean LPR of the block, ${mean}, reaches the cutoff.`;
+    }
+    if (hl.data.maxCalls !== null && entry.score >= level) {
+      return `Not called although its block score of ${mean} reaches the cutoff of ${cut}: a sample may have at most ${hl.plural(hl.data.maxCalls, "call")}.`;
+    }
+    if (!others.length) return `Not called: its LPR of ${own} is below the cutoff of ${ownLevel}.`;
+    if (entry.reaches) {
+      return `Not called although its own LPR of ${own} reaches the cutoff of ${ownLevel}: it can only be called together with ${named(others)}, and the mean LPR of that block, ${mean}, is below the cutoff.`;
+    }
+    return `Not called: it is in one block with ${named(others)}, and their mean LPR of ${mean} is below the cutoff of ${cut}.`;
+  }
+
+  const verdict = (entry) => entry.called ? (entry.truth ? "right" : "wrong") : entry.truth ? "missed" : "left";
+  const SIGN = { right: "✓ right", wrong: "✗ wrong", missed: "○ missed", left: "" };
+  const OUTCOME = {
+    right: "The label is true: a right call.", wrong: "The label is not true: a wrong call.",
+    missed: "The label is true: it is missed.", left: "The label is not true: rightly left out.",
+  };
+
+  function describe(view, i) {
+    const entry = view.entries.get(i);
+    return `${labels.name[i]}, LPR ${entry.lpr.toFixed(2)}, block score ${entry.score.toFixed(2)}, ${entry.called ? "called" : "not called"}, ${entry.truth ? "true" : "not true"}`;
+  }
+
+  function draw(view, group, i, width) {
+    const entry = view.entries.get(i), state = verdict(entry);
+    group.append(
+      hl.svg("circle", { class: `disc ${entry.called ? "called" : "open"}`, cx: 23, cy: 16, r: 13.5 }),
+      hl.svg("text", { class: `inside ${entry.called ? "called" : "open"}`, x: 23, y: 20, text: lprText(entry.lpr) }),
+      hl.svg("text", { class: "name", x: 46, y: 19, text: hl.fit(labels.name[i], width, "600 13px") }));
+    if (entry.truth) group.append(hl.svg("circle", { class: "ring", cx: 23, cy: 16, r: 16.5 }));
+    const line = hl.svg("text", { class: "tiny", x: 46, y: 35 });
+    if (SIGN[state]) line.append(hl.svg("tspan", { class: `sign ${state}`, text: SIGN[state] }));
+    line.append(blockText(view, entry));
+    group.append(line);
+  }
+
+  function blockText(view, entry) {
+    const size = view.members.get(entry.block).length;
+    return size > 1 ? `${SIGN[verdict(entry)] ? " · " : ""}block of ${size}: ${lprText(entry.score)}` : "";
+  }
+
+  const lprText = (p) => p >= 0.995 ? "1.0" : p < 0.005 ? "0" : p.toFixed(2).slice(1);
+
+  function panel(view, i) {
+    const entry = view.entries.get(i);
+    return [
+      hl.el("h3", { dir: "auto", text: labels.name[i] }),
+      hl.el("p", { id: "why", text: why(view, entry) }),
+      hl.el("p", { class: `outcome ${verdict(entry)}`, text: OUTCOME[verdict(entry)] }),
+      hl.el("dl", {},
+        hl.el("dt", { text: "Own LPR" }), hl.el("dd", { text: entry.lpr.toFixed(3) }),
+        hl.el("dt", { text: "Block score" }), hl.el("dd", { text: entry.score.toFixed(3) }),
+        hl.el("dt", { text: "Cutoff" }), hl.el("dd", { text: hl.level(i) === null ? "none" : hl.level(i).toFixed(3) })),
+      hl.button("About this label", () => hl.showLabel(i)),
+    ];
+  }
+
+  function list(view) {
+    const all = Array.from(view.entries.values());
+    const head = ["label", "LPR", "block score", "called", "true", "why"];
+    const rows = all.slice(0, LISTED).map((entry) => hl.el("tr", {},
+      hl.el("th", { scope: "row" }, hl.el("bdi", { text: labels.name[entry.label] })),
+      hl.el("td", { class: "n", text: entry.lpr.toFixed(3) }), hl.el("td", { class: "n", text: entry.score.toFixed(3) }),
+      hl.el("td", { text: entry.called ? "yes" : "no" }), hl.el("td", { text: entry.truth ? "yes" : "no" }),
+      hl.el("td", { class: "wide", text: why(view, entry) })));
+    return hl.el("table", {},
+      hl.el("thead", {}, hl.el("tr", {}, ...head.map((text, k) => hl.el("th", { scope: "col", class: k === 1 || k === 2 ? "n" : null, text })))),
+      hl.el("tbody", {}, ...rows));
+  }
+
+  function summary(view) {
+    const { sample } = view;
+    const wrong = sample.calls - sample.hits, missed = sample.true - sample.hits;
+    let text = `${hl.plural(sample.calls, "call")}: ${hl.count(sample.hits)} right, ${hl.count(wrong)} wrong; ${hl.count(missed)} of ${hl.plural(sample.true, "true label")} missed.`;
+    const [hidden, hiddenTrue, hiddenCalled] = sample.hidden;
+    if (hidden) {
+      text += ` ${hl.plural(hidden, "label")} with lower scores not shown`;
+      text += hiddenTrue || hiddenCalled ? `, ${hl.count(hiddenTrue)} of them true and ${hl.count(hiddenCalled)} called.` : ".";
+    }
+    return text;
+  }
+
+  hl.startSamples = () => {
+    const { samples } = hl.data;
+    if (!samples.length) {
+      hl.id("samples-tree").replaceChildren(hl.el("p", { class: "small", text: "No samples were put into this report." }));
+      return;
+    }
+    const wrong = (k) => samples[k].calls - samples[k].hits;
+    const missed = (k) => samples[k].true - samples[k].hits;
+    const orders = {
+      "as given": () => 0,
+      "most wrong calls first": (a, b) => wrong(b) - wrong(a),
+      "most missed labels first": (a, b) => missed(b) - missed(a),
+      "most calls first": (a, b) => samples[b].calls - samples[a].calls,
+    };
+    const pick = hl.el("select", { id: "sample-pick", "aria-label": "Sample" });
+    const order = hl.el("select", { id: "sample-order", "aria-label": "Order of the samples" },
+      ...Object.keys(orders).map((text) => hl.el("option", { value: text, text })));
+    const arrange = () => {
+      const kept = pick.value;
+      const places = samples.map((_, k) => k).sort((a, b) => orders[order.value](a, b) || a - b);
+      pick.replaceChildren(...places.map((k) => hl.el("option", { value: k,
+        text: `${samples[k].name} · ${samples[k].hits} right, ${wrong(k)} wrong, ${missed(k)} missed` })));
+      if (kept !== "") pick.value = kept;
+    };
+    let tree = null;
+    const tools = hl.el("span", { class: "pair" });
+    const show = (k) => {
+      pick.value = k;
+      const view = unpack(samples[k]);
+      const inside = (i) => view.entries.has(i);
+      const below = new Map();
+      const children = (i) => {
+        if (!below.has(i)) below.set(i, hl.children[i].filter(inside));
+        return below.get(i);
+      };
+      const zoom = tree ? tree.zoom : null;
+      const entry = (i) => view.entries.get(i);
+      const counts = (e) => e.called || e.truth;
+      /* Trees with something called or true come first. */
+      const roots = hl.roots.filter(inside).sort((a, b) => counts(entry(b)) - counts(entry(a)) || entry(b).score - entry(a).score);
+      tree = new hl.Tree(hl.id("samples-tree"), {
+        roots, children, parent: (i) => labels.parent[i], name: "Labels of the sample",
+        draw: (group, i, width) => draw(view, group, i, width), describe: (i) => describe(view, i),
+        under: (i) => SIGN[verdict(entry(i))] + blockText(view, entry(i)),
+        choose: (i) => hl.id("samples-panel").replaceChildren(...panel(view, i)),
+        block: (i) => view.entries.get(i).block,
+        isCalled: (i) => view.entries.get(i).called,
+        blockSize: (i) => view.members.get(view.entries.get(i).block).length,
+      });
+      if (zoom !== null) tree.zoom = zoom;
+      for (const e of view.entries.values()) {
+        if (!counts(e)) continue;
+        for (const above of hl.path(e.label)) tree.open.add(above);
+        if (children(e.label).length && children(e.label).length <= 8) tree.open.add(e.label);
+      }
+      const telling = Array.from(view.entries.values());
+      const first = telling.find((e) => e.called && !e.reaches) || telling.find((e) => verdict(e) === "missed") || telling.find(counts) || telling[0];
+      if (first) {
+        tree.chosen = tree.current = first.label;
+        tree.reveal(first.label);
+        hl.id("samples-panel").replaceChildren(...panel(view, first.label));
+      }
+      tree.render();
+      tools.replaceChildren(...tree.tools());
+      hl.id("samples-summary").textContent = summary(view);
+      hl.id("samples-list").querySelector("div").replaceChildren(list(view));
+    };
+    const step = (by) => {
+      const at = Math.min(Math.max(pick.selectedIndex + by, 0), pick.options.length - 1);
+      show(Number(pick.options[at].value));
+    };
+    pick.addEventListener("change", () => show(Number(pick.value)));
+    order.addEventListener("change", () => { arrange(); show(Number(pick.options[0].value)); });
+    hl.id("samples-tools").append(
+      hl.el("label", {}, "Sample ", pick), hl.button("Previous", () => step(-1)), hl.button("Next", () => step(1)),
+      hl.el("label", {}, "in order ", order), tools);
+    arrange();
+    /* Begin with a sample that has something of everything. */
+    const interest = (k) => Math.min(samples[k].hits, 6) + 2 * Math.min(wrong(k), 1) + 2 * Math.min(missed(k), 1) + 3 * hasHelp(samples[k]);
+    show(samples.map((_, k) => k).reduce((best, k) => (interest(k) > interest(best) ? k : best), 0));
+  };
+
+  /* Whether some label is called although its own LPR is too low. */
+  function hasHelp(sample) {
+    for (let at = 4; at < sample.entries.length; at += 5) if ((sample.entries[at] & 5) === 1) return 1;
+    return 0;
+  }
+})();

@@ -1,0 +1,76 @@
+/* The table of labels: sortable, searchable, a page at a time. */
+(() => {
+  const { labels } = hl;
+  const PAGE = 50;
+  const ratio = (a, b) => b ? a / b : null;
+  const columns = [
+    { title: "label", value: (i) => labels.name[i], cell: (i) => hl.labelButton(i, hl.showLabel), head: true },
+    { title: "positives in the fit", value: (i) => labels.support[i] },
+    { title: "AUC", value: hl.auc, text: (v) => v.toFixed(2), mark: (i) => hl.quality(hl.auc(i)) },
+    { title: "LPR by score", cell: (i) => hl.curve(i, 96, 28) },
+    { title: "true here", value: (i) => labels.positives[i] },
+    { title: "calls", value: (i) => labels.calls[i] },
+    { title: "precision", value: (i) => ratio(labels.hits[i], labels.calls[i]), text: hl.percent },
+    { title: "recall", value: (i) => ratio(labels.hits[i], labels.positives[i]), text: hl.percent },
+    { title: "how the curve was made", value: (i) => hl.data.notes[labels.note[i]], words: true },
+  ];
+
+  function cell(column, i) {
+    if (column.head) return hl.el("th", { scope: "row" }, column.cell(i));
+    if (column.cell) return hl.el("td", {}, column.cell(i));
+    const value = column.value(i);
+    if (column.words) return hl.el("td", { class: "wide small", text: value || "from its own samples" });
+    const text = value === null ? "–" : column.text ? column.text(value) : hl.count(value);
+    const mark = column.mark ? hl.el("span", { class: `dot ${column.mark(i)}`, "aria-hidden": "true" }) : null;
+    return hl.el("td", { class: "n" }, mark, text);
+  }
+
+  function compare(column, isUp) {
+    return (a, b) => {
+      const x = column.value(a), y = column.value(b);
+      if (x === null || y === null) return (x === null) - (y === null);
+      const way = typeof x === "string" ? x.localeCompare(y) : x - y;
+      return (isUp ? way : -way) || a - b;
+    };
+  }
+
+  hl.startTable = () => {
+    let sorted = columns[1], isUp = false, shown = PAGE;
+    const status = hl.el("span", { class: "small", role: "status" });
+    const search = hl.el("input", { type: "search", id: "labels-search", placeholder: "Find labels", "aria-label": "Find labels in the table", autocomplete: "off" });
+    const body = hl.el("tbody");
+    const heads = columns.map((column) => {
+      const sortable = Boolean(column.value);
+      const head = hl.el("th", { scope: "col", class: column.value && !column.head && !column.words ? "n" : null });
+      head.append(sortable ? hl.button(column.title, () => sort(column), { class: "sort" }) : column.title);
+      return head;
+    });
+    const more = hl.button("Show more", () => { shown += 4 * PAGE; draw(); });
+
+    function sort(column) {
+      isUp = sorted === column ? !isUp : Boolean(column.head || column.words);
+      sorted = column;
+      shown = PAGE;
+      draw();
+    }
+
+    function draw() {
+      const words = hl.words(search.value);
+      const found = labels.name.map((_, i) => i).filter((i) => hl.matches(labels.name[i], words)).sort(compare(sorted, isUp));
+      body.replaceChildren(...found.slice(0, shown).map((i) => hl.el("tr", {}, ...columns.map((column) => cell(column, i)))));
+      heads.forEach((head, k) => {
+        if (columns[k] === sorted) head.setAttribute("aria-sort", isUp ? "ascending" : "descending");
+        else head.removeAttribute("aria-sort");
+      });
+      const n = Math.min(shown, found.length);
+      status.textContent = n < found.length ? `${hl.count(n)} of ${hl.plural(found.length, "label")} shown` : `${hl.plural(found.length, "label")}`;
+      more.hidden = n === found.length;
+    }
+
+    search.addEventListener("input", () => { shown = PAGE; draw(); });
+    hl.id("labels-tools").append(search, status);
+    hl.id("labels-table").append(hl.el("table", { class: "labels" }, hl.el("thead", {}, hl.el("tr", {}, ...heads)), body));
+    hl.id("labels-more").append(more);
+    draw();
+  };
+})();

@@ -1,0 +1,212 @@
+"""Curves over pooled instances: hits, precision, calibration; ours beside simpler methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._validation import Matrix
+from hierlpr.baselines import propagate_max
+from hierlpr.metrics import hit_curve
+from hierlpr.metrics.cafa import propagate_max_sparse
+from hierlpr.report.evidence import Evidence, Pool, pool
+
+__all__ = [
+    "CalibrationBin",
+    "CalibrationCurve",
+    "MethodCurve",
+    "Promise",
+    "calibration_of",
+    "compare_methods",
+    "method_curve",
+    "promise_of",
+    "thin",
+]
+
+Float = NDArray[np.float64]
+
+MOST_POINTS = 400  # corners of a curve that are drawn; more cannot be seen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MethodCurve:
+    """The hit curve of one method and its areas.
+
+    `calls` and `hits` are the corners after each group of equal values, from (0, 0) to all
+    instances. `violations` counts the (sample, parent, child) triples that the method calls in
+    the wrong order, None where it was not counted.
+    """
+
+    key: str
+    name: str
+    calls: Float
+    hits: Float
+    au_prc: float
+    hit_area: float
+    precision_there: float | None
+    violations: int | None
+
+    @property
+    def precision(self) -> Float:
+        """Share of right calls after each group, without the empty start."""
+        shares: Float = self.hits[1:] / self.calls[1:]
+        return shares
+
+    @property
+    def recall(self) -> Float:
+        """Share of the positives found after each group."""
+        shares: Float = self.hits[1:] / max(self.hits[-1], 1.0)
+        return shares
+
+
+def compare_methods(evidence: Evidence, *, n_calls: int) -> tuple[MethodCurve, ...]:
+    """Ours, LPRs without the hierarchy, maxima passed up, and raw scores.
+
+    `precision_there` is the precision of each after `n_calls` calls: the same number of calls as
+    at our cutoff.
+    """
+    e = evidence
+    methods: list[tuple[str, str, Matrix]] = [
+        ("hierlpr", "HierLPR", e.block_score),
+        ("lpr", "LPR alone", e.lpr),
+        ("max", "Max-propagation", _max_propagated(e)),
+        ("raw", "Raw scores", e.scores),
+    ]
+    curves = []
+    for key, name, matrix in methods:
+        violations = len(e.hierarchy.violations(matrix)) if isinstance(matrix, np.ndarray) else None
+        curves.append(
+            method_curve(key, name, pool(matrix, e.truth), n_calls=n_calls, violations=violations)
+        )
+    return tuple(curves)
+
+
+def method_curve(
+    key: str, name: str, listed: Pool, *, n_calls: int = 0, violations: int | None = None
+) -> MethodCurve:
+    """Count hits along falling values; equal values are one group, unlisted ones the last."""
+    calls, hits = hit_curve(listed.truth, listed.value)
+    if listed.n_instances > calls[-1]:
+        calls, hits = np.append(calls, listed.n_instances), np.append(hits, listed.n_positives)
+    there = float(np.interp(n_calls, calls, hits)) / n_calls if n_calls else None
+    return MethodCurve(
+        key, name, calls, hits, *_areas(calls, hits), precision_there=there, violations=violations
+    )
+
+
+def _areas(calls: Float, hits: Float) -> tuple[float, float]:
+    """AU(PRC) by steps and the normalized hit area, as in `hierlpr.metrics`, from the corners."""
+    n, positives = calls[-1], hits[-1]
+    if not 0 < positives < n:
+        return float("nan"), float("nan")
+    au_prc = float(np.dot(np.diff(hits) / positives, hits[1:] / calls[1:]))
+    size, gained = np.diff(calls), np.diff(hits)
+    area = float(np.sum(size * hits[:-1] + gained * (size + 1.0) / 2.0))
+    random = positives * (n + 1.0) / 2.0
+    best = positives * (positives + 1.0) / 2.0 + positives * (n - positives)
+    return au_prc, float((area - random) / (best - random))
+
+
+def _max_propagated(evidence: Evidence) -> Matrix:
+    h, scores = evidence.hierarchy, evidence.scores
+    if isinstance(scores, np.ndarray):
+        return propagate_max(scores, h)
+    return propagate_max_sparse(scores, h)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Promise:
+    """Along the ranking: calls, the share of them that is right, and the share the model expects.
+
+    The expected share is the mean block score of the calls so far.
+    """
+
+    calls: Float
+    precision: Float
+    expected: Float
+
+
+def promise_of(evidence: Evidence) -> Promise:
+    """Compare expected with observed precision, group of equal block scores by group."""
+    listed = pool(evidence.block_score, evidence.truth)
+    order = np.argsort(-listed.value, kind="stable")
+    value = listed.value[order]
+    ends = np.flatnonzero(np.append(value[1:] != value[:-1], value.size > 0))
+    calls = (ends + 1).astype(np.float64)
+    hits: Float = np.cumsum(listed.truth[order], dtype=np.float64)[ends]
+    expected: Float = np.cumsum(value)[ends] / calls
+    return Promise(calls, hits / calls, expected)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationBin:
+    """Instances with predictions in one bin: how many, the mean prediction, the share that holds.
+
+    `low` and `high` bound the share with about 95 % confidence; see `calibration_of`.
+    """
+
+    n: int
+    predicted: float
+    observed: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationCurve:
+    """Bins of rising prediction, and the mean absolute gap over all instances (ECE)."""
+
+    bins: tuple[CalibrationBin, ...]
+    error: float
+
+
+def calibration_of(listed: Pool, *, n_bins: int = 10) -> CalibrationCurve:
+    r"""Compare predictions with what happened, in bins of equal width.
+
+    The labels of one sample are dependent, so the interval of a bin counts samples, not instances:
+    with :math:`n_m` instances and :math:`h_m` hits of sample :math:`m` in the bin, the variance of
+    the share :math:`p = \sum h_m / \sum n_m` is about :math:`\sum_m (h_m - p n_m)^2 / n^2`. Its
+    ratio to the binomial variance, if above 1, divides the number of instances in Wilson's score
+    interval (key ``wilson1927`` in ``docs/references.bib``).
+    """
+    place = np.minimum((listed.value * n_bins).astype(np.intp), n_bins - 1)
+    bins = []
+    gap = 0.0
+    for b in range(n_bins):
+        inside = np.flatnonzero(place == b)
+        if inside.size == 0:
+            continue
+        found = _bin(listed.value[inside], listed.truth[inside], listed.sample[inside])
+        gap += inside.size * abs(found.predicted - found.observed)
+        bins.append(found)
+    return CalibrationCurve(tuple(bins), gap / max(listed.value.size, 1))
+
+
+def _bin(value: Float, truth: NDArray[np.bool_], sample: NDArray[np.intp]) -> CalibrationBin:
+    n = value.size
+    share = float(truth.mean())
+    _, group = np.unique(sample, return_inverse=True)
+    surplus = np.bincount(group, weights=truth - share)
+    smoothed = (truth.sum() + 0.5) / (n + 1.0)
+    inflation = max(1.0, float(np.sum(surplus**2)) / (n * smoothed * (1.0 - smoothed)))
+    low, high = _wilson(share, n / inflation)
+    return CalibrationBin(n, float(value.mean()), share, low, high)
+
+
+def _wilson(share: float, n: float, z: float = 1.96) -> tuple[float, float]:
+    middle = (share + z * z / (2.0 * n)) / (1.0 + z * z / n)
+    half = z / (1.0 + z * z / n) * float(np.sqrt(share * (1.0 - share) / n + (z / (2.0 * n)) ** 2))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def thin(x: Float, *columns: Float, most: int = MOST_POINTS) -> tuple[Float, ...]:
+    """Keep at most `most` points of curves over a rising `x`: the early ones, then even steps."""
+    if x.size <= most:
+        return (x, *columns)
+    early = np.arange(most // 4)
+    # Even steps in x, not in points: ties make some steps long.
+    steps = np.searchsorted(x, np.linspace(x[0], x[-1], most - early.size))
+    keep = np.unique(np.concatenate([early, np.minimum(steps, x.size - 1)]))
+    return tuple(column[keep] for column in (x, *columns))

@@ -1,0 +1,160 @@
+"""What a report is made from: a model's scores, blocks and calls for some samples, and the truth.
+
+Everything is computed once here; the other modules of the report only count and draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr._validation import Matrix
+from hierlpr.cutoff import Cutoff
+from hierlpr.decisions import decide
+from hierlpr.exceptions import DataError
+from hierlpr.groups import label_levels
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr import LPRModel
+from hierlpr.scores import Table, align, align_truth
+
+if TYPE_CHECKING:
+    from hierlpr.model import HierLPR
+
+__all__ = ["Evidence", "Pool", "collect_evidence", "pool", "rows_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """One row per sample, one column per label in every matrix; CSR if the scores are.
+
+    `level` is the level of each label, `samples` the names of the rows (numbers if they have
+    none), and `seen_in_fit` tells whether the model was fitted on these very scores.
+    """
+
+    model: HierLPR
+    hierarchy: Hierarchy
+    samples: tuple[str, ...]
+    scores: Matrix
+    truth: Any
+    lpr: Matrix
+    block_score: Matrix
+    called: Any
+    level: NDArray[np.float64]
+    cutoff: Cutoff
+    curves: LPRModel
+    seen_in_fit: bool
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return int(self.scores.shape[0])
+
+    @property
+    def n_instances(self) -> int:
+        """Samples times labels."""
+        return self.n_samples * self.hierarchy.n_labels
+
+    @property
+    def n_positives(self) -> int:
+        """Number of true instances."""
+        return int(self.truth.sum())
+
+
+def collect_evidence(model: HierLPR, scores: Any, truth: Any) -> Evidence:
+    """Check and align the data, and let the model do its work on them."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model)
+    h = model.hierarchy_
+    table = align(scores, h, name="scores")
+    if table.n_samples == 0:
+        raise DataError("scores: there are no samples to report on.")
+    held = _truth(truth, h, table, close=model.close_truth)
+    block_score = model.predict_proba(table)
+    return Evidence(
+        model=model,
+        hierarchy=h,
+        samples=table.samples or tuple(str(i) for i in range(table.n_samples)),
+        scores=table.values,
+        truth=held,
+        lpr=model.transform(table),
+        block_score=block_score,
+        called=decide(block_score, model.cutoff_, h),
+        level=label_levels(model.cutoff_, h),
+        cutoff=model.cutoff_,
+        curves=model.lpr_,
+        seen_in_fit=_is_fitted_on(model, table),
+    )
+
+
+def _truth(truth: Any, h: Hierarchy, table: Table, *, close: bool) -> Any:
+    known = align(truth, h, name="truth")
+    if known.n_samples != table.n_samples:
+        raise DataError(
+            f"scores have {table.n_samples:,} samples, truth {known.n_samples:,}.\n"
+            "Hint: both must hold the same samples in the same order."
+        )
+    if table.samples is not None and known.samples is not None and table.samples != known.samples:
+        at = next(i for i, (a, b) in enumerate(zip(table.samples, known.samples, strict=True))
+                  if a != b)  # fmt: skip
+        raise DataError(
+            f"scores and truth hold different samples: row {at} is {table.samples[at]!r} in the "
+            f"scores and {known.samples[at]!r} in the truth.\n"
+            "Hint: both must hold the same samples in the same order."
+        )
+    if isinstance(known.values, np.ndarray) or isinstance(table.values, np.ndarray):
+        return align_truth(known, h, close=close)
+    held = sparse.csr_array(known.values, dtype=bool)
+    held.eliminate_zeros()
+    closed = h.close_upward(held)
+    if not close and closed.nnz != held.nnz:
+        raise DataError(
+            f"truth lacks {closed.nnz - held.nnz:,} ancestor(s) of labels it has.\n"
+            "Hint: add the missing ancestors with hierarchy.close_upward(truth)."
+        )
+    return closed
+
+
+def _is_fitted_on(model: HierLPR, table: Table) -> bool:
+    from hierlpr.scored import fingerprint
+
+    return bool(model.fitted_on_ == fingerprint(table.values))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """Listed instances of all samples in one line: value, truth, sample and label.
+
+    Of sparse matrices the stored ones; `n_instances` and `n_positives` count all. Instances that
+    are not listed come last in every order.
+    """
+
+    value: NDArray[np.float64]
+    truth: NDArray[np.bool_]
+    sample: NDArray[np.intp]
+    label: NDArray[np.intp]
+    n_instances: int
+    n_positives: int
+
+
+def pool(matrix: Matrix, truth: Any) -> Pool:
+    """List the instances of a matrix with their truth."""
+    n_samples, n_labels = matrix.shape
+    if isinstance(matrix, np.ndarray):
+        sample, label = np.divmod(np.arange(matrix.size), n_labels)
+        value, held = matrix.ravel(), np.asarray(truth).ravel()
+    else:
+        sample = np.repeat(np.arange(n_samples), np.diff(matrix.indptr))
+        label = matrix.indices.astype(np.intp)
+        value, held = matrix.data, np.asarray(truth[sample, label]).ravel().astype(bool)
+    return Pool(value, held, sample, label, n_samples * n_labels, int(truth.sum()))
+
+
+def rows_of(matrix: Any, rows: NDArray[np.intp]) -> NDArray[Any]:
+    """Return some rows, dense."""
+    part = matrix[rows]
+    return part if isinstance(part, np.ndarray) else np.asarray(part.toarray())

@@ -1,0 +1,272 @@
+"""Gather the numbers, draw the figures, and write them as one HTML file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hierlpr import __version__
+from hierlpr.exceptions import DataError
+from hierlpr.io._files import writing
+from hierlpr.report.answer import UNKNOWN, Answer, answer_of, percent
+from hierlpr.report.curves import (
+    CalibrationCurve,
+    MethodCurve,
+    Promise,
+    calibration_of,
+    compare_methods,
+    promise_of,
+)
+from hierlpr.report.evidence import Evidence, collect_evidence, pool
+from hierlpr.report.figures import (
+    FigureText,
+    calibration_figure,
+    hit_figure,
+    precision_figure,
+    recall_figure,
+)
+from hierlpr.report.labels import LabelFacts, label_facts
+from hierlpr.report.samples import SampleChoice, SampleView, choose_samples, view_samples
+
+if TYPE_CHECKING:
+    from hierlpr.model import HierLPR
+
+__all__ = ["Report", "gather", "render", "write_report"]
+
+SCRIPTS = ("dom.js", "tree.js", "labels.js", "samples.js", "table.js", "start.js")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """Every number of a report, before any drawing."""
+
+    title: str
+    answer: Answer
+    methods: tuple[MethodCurve, ...]
+    promise: Promise
+    calibration: CalibrationCurve
+    block_calibration: CalibrationCurve
+    labels: LabelFacts
+    choice: SampleChoice
+    samples: tuple[SampleView, ...]
+    evidence: Evidence
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    model: HierLPR,
+    scores: Any,
+    truth: Any,
+    *,
+    title: str | None = None,
+    max_samples: int = 200,
+    rng: Any = 0,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Write one self-contained HTML file: the answer, curves, hierarchy, samples and labels.
+
+    The page loads nothing from anywhere, and names in the data are only ever shown as text. Equal
+    inputs give equal files.
+
+    Parameters
+    ----------
+    path : path
+        The file, written whole or not at all.
+    model : HierLPR
+        Fitted, and calibrated if it is to promise anything.
+    scores, truth : matrices or data frames of shape (n_samples, n_labels)
+        Samples to judge the model on, best not those of the fit or of the calibration.
+    title : str, optional
+        Heading of the page.
+    max_samples : int
+        How many samples can be looked at one by one; the page says how they were chosen.
+    rng : seed or Generator
+        Draws the part of these samples that is random.
+    on_progress : callable, optional
+        Called as ``on_progress(done, total)``.
+
+    Returns
+    -------
+    Report
+        The numbers in the page.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from hierlpr import HierLPR, simulate
+    >>> fit, rest = simulate.train_test(1, rng=0)
+    >>> model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = pathlib.Path(folder, "report.html")
+    ...     report = write_report(page, model, rest.scores, rest.truth)
+    ...     page.read_text(encoding="utf-8").count("<!doctype html>")
+    1
+    >>> report.answer.n_samples, report.answer.n_violations
+    (1000, 0)
+    """
+    step = on_progress or (lambda done, total: None)
+    report = gather(model, scores, truth, title=title, max_samples=max_samples, rng=rng, step=step)
+    text = render(report)
+    step(4, 4)
+    with writing(path) as part:
+        # A title from a command line may hold bytes that are no text.
+        Path(part).write_bytes(text.encode("utf-8", errors="replace"))
+    return report
+
+
+def gather(
+    model: HierLPR,
+    scores: Any,
+    truth: Any,
+    *,
+    title: str | None = None,
+    max_samples: int = 200,
+    rng: Any = 0,
+    step: Callable[[int, int], None] = lambda done, total: None,
+) -> Report:
+    """Compute every number of the report."""
+    if isinstance(max_samples, bool) or not isinstance(max_samples, int) or max_samples < 0:
+        raise DataError(f"max_samples must be a whole number, 0 or more; got {max_samples!r}.")
+    evidence = collect_evidence(model, scores, truth)
+    step(1, 4)
+    methods = compare_methods(evidence, n_calls=int(evidence.called.sum()))
+    step(2, 4)
+    choice = choose_samples(evidence, max_samples, rng)
+    report = Report(
+        title=title or "Calls under a label hierarchy",
+        answer=answer_of(evidence, methods[0]),
+        methods=methods,
+        promise=promise_of(evidence),
+        calibration=calibration_of(pool(evidence.lpr, evidence.truth)),
+        block_calibration=calibration_of(pool(evidence.block_score, evidence.truth)),
+        labels=label_facts(evidence),
+        choice=choice,
+        samples=view_samples(evidence, choice.rows),
+        evidence=evidence,
+    )
+    step(3, 4)
+    return report
+
+
+def render(report: Report) -> str:
+    """Return the page as text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    env = Environment(
+        loader=PackageLoader("hierlpr.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters.update(percent=percent, count=lambda n: f"{n:,}", number=_number)
+    style, script = _asset("report.css"), "\n".join(_asset(name) for name in SCRIPTS)
+    return env.get_template("report.html.j2").render(
+        report=report,
+        answer=report.answer,
+        figures=_figures(report),
+        style=style,
+        script=script,
+        policy=_policy(style, script),
+        data=island(_data(report)),
+        version=__version__,
+    )
+
+
+def island(data: Any) -> str:
+    """JSON that may stand inside a script element: nothing in it can end the element."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)  # ASCII only
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _figures(report: Report) -> tuple[FigureText, ...]:
+    answer, methods = report.answer, report.methods
+    return (
+        precision_figure(report.promise, answer),
+        recall_figure(methods, answer),
+        hit_figure(methods, answer),
+        calibration_figure(report.calibration, report.block_calibration),
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("hierlpr.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    """Allow this very style sheet and this very script, and nothing else from anywhere."""
+
+    def allowed(text: str) -> str:
+        digest = hashlib.sha256(text.encode()).digest()
+        return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+    return (
+        f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return UNKNOWN if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _data(report: Report) -> dict[str, Any]:
+    """Everything the script draws from; shares as whole thousandths, LPRs as ten-thousandths."""
+    facts, level = report.labels, report.evidence.level
+    notes = list(dict.fromkeys(facts.note))
+    place = {note: i for i, note in enumerate(notes)}
+    one_level = bool(np.all(level == level[0]))
+    levels = [float(x) if math.isfinite(x) else None for x in level[: 1 if one_level else None]]
+    return {
+        "levels": levels,
+        "maxCalls": report.evidence.cutoff.max_calls,
+        "nFit": facts.n_fit,
+        "nSamples": report.answer.n_samples,
+        "labels": {
+            "name": facts.name,
+            "parent": facts.parent.tolist(),
+            "others": {str(i): also for i, also in enumerate(facts.other_parents) if also},
+            "support": facts.support.tolist(),
+            "auc": _thousandths(facts.auc),
+            "share": _thousandths(facts.share),
+            "positives": facts.positives.tolist(),
+            "calls": facts.calls.tolist(),
+            "hits": facts.hits.tolist(),
+            "curve": facts.curve,
+            "range": [[float(f"{a:.4g}"), float(f"{b:.4g}")] for a, b in facts.score_range],
+            "note": [place[note] for note in facts.note],
+        },
+        "notes": notes,
+        "samples": [_sample(view) for view in report.samples],
+    }
+
+
+def _thousandths(values: Any) -> list[int | None]:
+    return [None if math.isnan(v) else round(1000.0 * v) for v in values.tolist()]
+
+
+def _sample(view: SampleView) -> dict[str, Any]:
+    flags = view.called + 2 * view.truth + 4 * view.reaches
+    columns = (
+        view.label, np.rint(1e4 * view.lpr), np.rint(1e4 * view.score), view.block, flags,
+    )  # fmt: skip
+    return {
+        "name": view.name,
+        "true": view.n_true,
+        "calls": view.n_calls,
+        "hits": view.n_hits,
+        "hidden": [view.n_hidden, view.n_hidden_true, view.n_hidden_called],
+        "entries": np.stack(columns, axis=1).astype(int).ravel().tolist()
+        if view.label.size
+        else [],
+    }

@@ -1,0 +1,137 @@
+"""Which samples a report shows, and what it shows of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr.report.evidence import Evidence, rows_of
+from hierlpr.scores import Table
+
+__all__ = ["SampleChoice", "SampleView", "choose_samples", "view_samples"]
+
+MOST_ENTRIES = 40_000  # labels shown over all samples: keeps the file small
+FEWEST_LABELS = 60  # of one sample
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleChoice:
+    """The rows that are shown, in their own order, and how they were chosen, in words."""
+
+    rows: NDArray[np.intp]
+    words: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleView:
+    """One sample: its labels in calling order, with what was decided and what is true.
+
+    `block` numbers the sample's blocks in calling order. `n_hidden` labels come later in the
+    order and are not shown; `n_hidden_true` of them are true, `n_hidden_called` are called.
+    `reaches` tells whether the label's own LPR is at or above its level.
+    """
+
+    name: str
+    n_true: int
+    n_calls: int
+    n_hits: int
+    label: NDArray[np.intp]
+    lpr: NDArray[np.float64]
+    score: NDArray[np.float64]
+    block: NDArray[np.intp]
+    called: NDArray[np.bool_]
+    truth: NDArray[np.bool_]
+    reaches: NDArray[np.bool_]
+    n_hidden: int
+    n_hidden_true: int
+    n_hidden_called: int
+
+
+def choose_samples(evidence: Evidence, most: int, rng: Any = 0) -> SampleChoice:
+    """Take all samples, or those with most wrong calls, most misses, and some at random.
+
+    Examples that went wrong teach most, but alone they would give a false picture; so a third of
+    the places goes to each kind, and the words say so.
+    """
+    n = evidence.n_samples
+    if n <= most:
+        words = "The only sample is shown." if n == 1 else f"All {n:,} samples are shown."
+        return SampleChoice(np.arange(n), words)
+    if most == 0:
+        return SampleChoice(np.arange(0), f"None of the {n:,} samples is shown one by one.")
+    calls, true, hits = _counts(evidence)
+    third = most // 3
+    wrong = _worst(calls - hits, third)
+    missed = _worst(np.where(np.isin(np.arange(n), wrong), 0, true - hits), third)
+    taken = np.union1d(wrong, missed)
+    rest = np.setdiff1d(np.arange(n), taken)
+    n_random = min(most - taken.size, rest.size)
+    drawn = np.random.default_rng(rng).choice(rest, n_random, replace=False)
+    parts = [
+        (wrong.size, "with the most wrong calls"),
+        (missed.size, "with the most missed labels"),
+        (n_random, "drawn at random from the others"),
+    ]
+    listed = [f"{count:,} {words}" for count, words in parts if count]
+    joined = ", ".join(listed[:-1]) + (" and " if len(listed) > 1 else "") + listed[-1]
+    return SampleChoice(
+        np.sort(np.concatenate([taken, drawn])), f"{most:,} of {n:,} samples are shown: {joined}."
+    )
+
+
+def view_samples(evidence: Evidence, rows: NDArray[np.intp]) -> tuple[SampleView, ...]:
+    """Rank each of the rows by itself, and keep as many labels as there is room for."""
+    e, n_labels = evidence, evidence.hierarchy.n_labels
+    if rows.size == 0:
+        return ()
+    room = max(FEWEST_LABELS, MOST_ENTRIES // rows.size)
+    lpr, truth = rows_of(e.lpr, rows), rows_of(e.truth, rows)
+    called = rows_of(e.called, rows)
+    ranking = e.model.rank(Table(e.scores[rows], e.hierarchy.labels))
+    block = np.cumsum(ranking.first) - 1
+    by_sample = np.argsort(ranking.sample, kind="stable")
+    bounds = np.searchsorted(ranking.sample[by_sample], np.arange(rows.size + 1))
+    views = []
+    for i, row in enumerate(rows.tolist()):
+        places = by_sample[bounds[i] : bounds[i + 1]]
+        label = ranking.label[places].astype(np.intp)
+        # What was called or is true first; both sets are closed upward, and so is any beginning.
+        wanted = called[i, label] | truth[i, label]
+        kept = np.zeros(label.size, dtype=bool)
+        kept[np.argsort(~wanted, kind="stable")[:room]] = True
+        at = np.flatnonzero(kept)
+        shown = label[at]
+        views.append(
+            SampleView(
+                name=e.samples[row],
+                n_true=int(truth[i].sum()),
+                n_calls=int(called[i].sum()),
+                n_hits=int((truth[i] & called[i]).sum()),
+                label=shown,
+                lpr=lpr[i, shown],
+                score=ranking.score[places][at],
+                block=np.unique(block[places], return_inverse=True)[1][at],
+                called=called[i, shown],
+                truth=truth[i, shown],
+                reaches=lpr[i, shown] >= e.level[shown],
+                n_hidden=n_labels - shown.size,
+                n_hidden_true=int(truth[i].sum() - truth[i, shown].sum()),
+                n_hidden_called=int(called[i].sum() - called[i, shown].sum()),
+            )
+        )
+    return tuple(views)
+
+
+def _counts(e: Evidence) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    both = e.called & e.truth if isinstance(e.called, np.ndarray) else e.called.multiply(e.truth)
+    calls, true, hits = (np.asarray(m.sum(axis=1)).ravel() for m in (e.called, e.truth, both))
+    return calls.astype(int), true.astype(int), hits.astype(int)
+
+
+def _worst(count: NDArray[Any], most: int) -> NDArray[np.intp]:
+    """Rows with the largest counts, at most so many and none with 0; earlier rows first."""
+    order = np.argsort(-count, kind="stable")[:most]
+    return order[count[order] > 0]

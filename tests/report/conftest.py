@@ -1,0 +1,67 @@
+"""Models and pages shared by the tests of the report."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from hierlpr import Hierarchy, HierLPR, simulate
+from hierlpr.exceptions import HierlprWarning
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><script>document.title = 'taken'</script>",
+    '"><img src=x onerror="document.title = \'taken\'">',
+    "' onmouseover='alert(1)",
+    "<!-- <script>",
+    "{{ 7 * 7 }} ${alert(1)}",
+    "\u202eleft-to-right\u2066",
+    "日本語 العربية 🧬",
+    "line\u2028separator\u2029and\x00nul",
+    "__proto__",
+    "&lt;b&gt;&amp;",
+    "a" * 400,
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    model: HierLPR
+    scores: np.ndarray
+    truth: np.ndarray
+
+
+def fitted(data, *, n_fit, n_calibration, **goal):
+    """Fit, calibrate and report on three parts of the same samples."""
+    middle = n_fit + n_calibration
+    model = HierLPR(data.hierarchy).fit(data.scores[:n_fit], data.truth[:n_fit])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HierlprWarning)
+        model.calibrate(data.scores[n_fit:middle], data.truth[n_fit:middle], **goal)
+    return Case(model, data.scores[middle:], data.truth[middle:])
+
+
+@pytest.fixture(scope="session")
+def disease():
+    data = simulate.disease(n_samples=900, rng=1)
+    return fitted(data, n_fit=400, n_calibration=300, fdr=0.1)
+
+
+@pytest.fixture(scope="session")
+def hostile():
+    names = HOSTILE
+    edges = [(names[i // 3], names[i]) for i in range(1, len(names))]
+    model = simulate.random_model(
+        Hierarchy(edges), quality="high", conditional=0.7, root=0.8, rng=3
+    )
+    case = fitted(model.draw(300, rng=4), n_fit=150, n_calibration=100, precision=0.8)
+    labels = list(model.hierarchy.labels)
+    import pandas as pd
+
+    samples = [HOSTILE[i % len(HOSTILE)] + str(i) for i in range(len(case.scores))]
+    frames = [
+        pd.DataFrame(np.asarray(values), columns=labels, index=samples)
+        for values in (case.scores, case.truth)
+    ]
+    return Case(case.model, *frames)

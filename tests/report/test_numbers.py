@@ -1,0 +1,303 @@
+"""The numbers of a report, against counts anyone can believe."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from hierlpr import Hierarchy, HierLPR, metrics, simulate
+from hierlpr.baselines import propagate_max
+from hierlpr.cutoff import Cutoff
+from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.report.answer import percent, tradeoffs_of
+from hierlpr.report.curves import calibration_of, method_curve, thin
+from hierlpr.report.evidence import pool
+from hierlpr.report.page import gather
+from hierlpr.report.samples import choose_samples, view_samples
+
+
+@pytest.fixture(scope="module")
+def report(disease):
+    return gather(disease.model, disease.scores, disease.truth)
+
+
+def test_the_answer_counts_calls_and_hits(disease, report):
+    calls = disease.model.predict(disease.scores)
+    answer = report.answer
+    assert answer.n_calls == calls.sum()
+    assert answer.n_true_calls == (calls & disease.truth).sum()
+    assert answer.precision == pytest.approx(metrics.precision_score(disease.truth, calls))
+    assert answer.recall == pytest.approx(metrics.recall_score(disease.truth, calls))
+    assert answer.f1 == pytest.approx(metrics.f_score(disease.truth, calls))
+    assert (answer.n_violations, answer.n_positives) == (0, disease.truth.sum())
+    assert answer.headline == f"The first {answer.n_calls:,} calls"
+    assert answer.claim == f"{percent(answer.precision)} right"
+    assert "at least 90 %" in answer.promise
+    assert "300 samples" in answer.promise
+    assert f"{answer.n_positives - answer.n_true_calls:,}" in answer.cost
+
+
+def test_tradeoffs_are_the_longest_prefixes_that_meet_the_target(disease, report):
+    score = disease.model.predict_proba(disease.scores).ravel()
+    order = np.argsort(-score, kind="stable")
+    hits = np.cumsum(disease.truth.ravel()[order])
+    for row in report.answer.tradeoffs:
+        ends = [
+            k + 1
+            for k in range(score.size)
+            if k + 1 == score.size or score[order[k + 1]] < score[order[k]]
+        ]
+        good = [k for k in ends if hits[k - 1] / k >= row.target]
+        assert row.n_calls == max(good, default=0)
+
+
+def test_an_unreached_target_is_said():
+    curve = method_curve("x", "x", pool(np.array([[0.9, 0.1]]), np.array([[False, True]])))
+    assert [row.n_calls for row in tradeoffs_of(curve)] == [0, 0, 0, 0, 0, 2]
+
+
+def test_curves_have_the_areas_of_the_metrics(disease, report):
+    h = disease.model.hierarchy_
+    matrices = {
+        "hierlpr": disease.model.predict_proba(disease.scores),
+        "lpr": disease.model.transform(disease.scores),
+        "max": propagate_max(disease.scores, h),
+        "raw": disease.scores,
+    }
+    for curve in report.methods:
+        matrix = matrices.pop(curve.key)
+        assert curve.au_prc == pytest.approx(metrics.au_prc_score(disease.truth, matrix))
+        area = metrics.normalized_hit_area_score(disease.truth, matrix)
+        assert curve.hit_area == pytest.approx(area)
+        assert curve.violations == len(h.violations(matrix))
+    assert not matrices
+    ours, alone, highest, raw = report.methods
+    assert (ours.violations, highest.violations) == (0, 0)
+    assert alone.violations > 0
+    assert raw.violations > 0
+    assert ours.precision_there == pytest.approx(report.answer.precision)
+
+
+def test_expected_precision_is_the_mean_block_score(disease, report):
+    score = np.sort(disease.model.predict_proba(disease.scores).ravel())[::-1]
+    for calls, expected in zip(report.promise.calls, report.promise.expected, strict=True):
+        assert expected == pytest.approx(score[: int(calls)].mean())
+
+
+def test_calibration_bins_add_up(disease, report):
+    lpr = disease.model.transform(disease.scores)
+    bins = report.calibration.bins
+    assert sum(b.n for b in bins) == lpr.size
+    assert sum(b.n * b.predicted for b in bins) == pytest.approx(lpr.sum())
+    assert sum(b.n * b.observed for b in bins) == pytest.approx(disease.truth.sum())
+    assert all(0 <= b.low <= b.observed <= b.high <= 1 for b in bins)
+    assert report.calibration.error == pytest.approx(metrics.calibration_error(disease.truth, lpr))
+
+
+def test_dependent_labels_widen_the_interval():
+    rng = np.random.default_rng(0)
+    status = rng.random((200, 1)) < 0.5
+    alone = pool(np.full((200, 20), 0.5), rng.random((200, 20)) < 0.5)
+    together = pool(np.full((200, 20), 0.5), np.repeat(status, 20, axis=1))
+    width = [b.high - b.low for c in (alone, together) for b in calibration_of(c).bins]
+    assert width[1] == pytest.approx(width[0] * math.sqrt(20), rel=0.2)
+
+
+def test_label_facts(disease, report):
+    h, facts = disease.model.hierarchy_, report.labels
+    calls = disease.model.predict(disease.scores)
+    for name in ("Neoplasm", "Leukemia", "Malaria"):
+        i = h.index(name)
+        parents = h.parents(name)
+        assert facts.parent[i] == (h.index(parents[0]) if parents else -1)
+        assert facts.calls[i] == calls[:, i].sum()
+        assert facts.hits[i] == (calls & disease.truth)[:, i].sum()
+        assert facts.positives[i] == disease.truth[:, i].sum()
+        whole = facts.support[facts.parent[i]] if parents else facts.n_fit
+        assert facts.share[i] == pytest.approx(facts.support[i] / whole)
+        low, high = facts.score_range[i]
+        column = np.zeros((2, h.n_labels))
+        column[:, i] = low, high
+        ends = disease.model.transform(column)[:, i]
+        assert (facts.curve[i][0], facts.curve[i][-1]) == tuple(np.rint(100 * ends).astype(int))
+    assert facts.n_fit == 400
+
+
+def test_a_label_with_several_parents_lists_the_others():
+    from hierlpr.report.labels import parents_of
+
+    h = Hierarchy([("A", "C"), ("B", "C"), ("C", "D")])
+    first, others = parents_of(h)
+    assert first.tolist() == [-1, 0, -1, 1]  # A, C, B, D
+    assert others == ((), (2,), (), ())
+
+
+def test_all_samples_are_shown_if_they_fit(report):
+    assert report.choice.words == "All 200 samples are shown."
+    assert [view.name for view in report.samples] == [str(i) for i in range(200)]
+
+
+def test_samples_are_chosen_by_their_faults_and_at_random(disease, report):
+    choice = choose_samples(report.evidence, 30, rng=0)
+    assert choice.rows.size == 30
+    assert np.all(np.diff(choice.rows) > 0)
+    assert choice.words == (
+        "30 of 200 samples are shown: 10 with the most wrong calls, 10 with the most missed "
+        "labels and 10 drawn at random from the others."
+    )
+    calls = disease.model.predict(disease.scores)
+    wrong = (calls & ~disease.truth).sum(axis=1)
+    assert set(np.argsort(-wrong, kind="stable")[:10]) <= set(choice.rows.tolist())
+    again = choose_samples(report.evidence, 30, rng=0)
+    assert again.rows.tolist() == choice.rows.tolist()
+
+
+def test_a_sample_view_holds_its_labels_in_calling_order(disease, report):
+    h = disease.model.hierarchy_
+    view = report.samples[3]
+    assert sorted(view.label.tolist()) == list(range(h.n_labels))
+    assert view.n_hidden == view.n_hidden_true == 0
+    place = np.empty(h.n_labels, int)
+    place[view.label] = np.arange(h.n_labels)
+    assert all(place[h.index(parent)] < place[h.index(child)] for parent, child in h.edges)
+    lpr = disease.model.transform(disease.scores)[3]
+    assert view.lpr.tolist() == lpr[view.label].tolist()
+    assert view.called.tolist() == disease.model.predict(disease.scores)[3, view.label].tolist()
+    for block in np.unique(view.block):
+        members = view.block == block
+        assert view.score[members] == pytest.approx(view.lpr[members].mean(), abs=2**-30)
+    assert np.all(np.diff(view.block) >= 0)
+
+
+def test_what_does_not_fit_is_counted(disease, report, monkeypatch):
+    monkeypatch.setattr("hierlpr.report.samples.MOST_ENTRIES", 0)
+    monkeypatch.setattr("hierlpr.report.samples.FEWEST_LABELS", 8)
+    h = disease.model.hierarchy_
+    for view in view_samples(report.evidence, np.arange(40)):
+        assert view.label.size == 8
+        assert view.n_hidden == h.n_labels - 8
+        assert view.n_hidden_true == view.n_true - view.truth.sum()
+        assert view.n_hidden_called == view.n_calls - view.called.sum()
+        shown = {h.labels[i] for i in view.label}
+        assert all(set(h.parents(name)) <= shown for name in shown)
+
+
+def test_sparse_scores_give_the_numbers_of_dense_ones():
+    model = simulate.random_model(simulate.random_tree(30, rng=0), rng=1, root=0.9)
+    data = model.draw(400, rng=2)
+    scores = np.where(data.scores < 0.4, 0.0, data.scores)
+    fit = HierLPR(data.hierarchy).fit(sparse.csr_array(scores[:300]), data.truth[:300])
+    fit.calibrate(sparse.csr_array(scores[300:]), data.truth[300:], maximize="f1")
+    given = sparse.csr_array(scores[300:]), sparse.csr_array(data.truth[300:])
+    report = gather(fit, *given)
+    calls = fit.predict(given[0]).toarray()
+    assert report.answer.n_calls == calls.sum()
+    assert report.answer.n_true_calls == (calls & data.truth[300:]).sum()
+    assert report.answer.n_violations == 0
+    raw = report.methods[3]
+    assert raw.au_prc == pytest.approx(metrics.au_prc_score(data.truth[300:], scores[300:]))
+    highest = propagate_max(scores[300:], data.hierarchy)
+    assert report.methods[2].au_prc == pytest.approx(
+        metrics.au_prc_score(data.truth[300:], highest)
+    )
+    assert report.labels.calls.tolist() == calls.sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize(
+    ("cutoff", "words"),
+    [
+        (Cutoff(0.5, "default"), "not calibrated"),
+        (Cutoff(0.5, "f", n_samples=9, n_calls=3, precision=1.0), "largest F1"),
+        (Cutoff(0.5, "fdr", target=0.2, n_samples=9, n_calls=3, precision=1.0), "80 %"),
+        (
+            Cutoff(0.5, "fdr", target=0.2, confidence=0.95, n_samples=9, n_calls=3, precision=1.0),
+            "Guaranteed: at least 80 % of the calls are right for samples like those of the "
+            "calibration, with 95 % confidence",
+        ),
+    ],
+)
+def test_the_promise_in_words(disease, cutoff, words):
+    model = HierLPR(disease.model.hierarchy_)
+    model.__dict__.update({k: v for k, v in vars(disease.model).items() if k.endswith("_")})
+    model.cutoff_ = cutoff
+    answer = gather(model, disease.scores, disease.truth).answer
+    assert words in answer.promise
+    sure = cutoff.confidence is not None
+    assert answer.claim.startswith("at least 80 % right, with 95 %") is sure
+
+
+def test_what_could_not_be_reached_is_said_first():
+    data = simulate.setting_model(3, rng=0).draw(500, rng=1)
+    model = HierLPR(data.hierarchy).fit(data.scores[:300], data.truth[:300])
+    with pytest.warns(HierlprWarning, match="out of reach"):
+        model.calibrate(data.scores[300:400], data.truth[300:400], precision=0.9999)
+    answer = gather(model, data.scores[400:], data.truth[400:]).answer
+    assert answer.unreachable == model.cutoff_.reason
+    with pytest.warns(HierlprWarning, match="out of reach"):
+        model.calibrate(
+            data.scores[300:400], data.truth[300:400], precision=0.9999, unreachable="nothing"
+        )
+    answer = gather(model, data.scores[400:], data.truth[400:]).answer
+    assert (answer.headline, answer.claim, answer.precision) == ("Nothing is called", "", None)
+
+
+def test_groups_are_counted_one_by_one():
+    data = simulate.setting_model(4, rng=0).draw(900, rng=1)
+    model = HierLPR(data.hierarchy).fit(data.scores[:300], data.truth[:300])
+    with pytest.warns(HierlprWarning, match="out of reach"):
+        model.calibrate(data.scores[300:600], data.truth[300:600], precision=0.5, groups="tree")
+    report = gather(model, data.scores[600:], data.truth[600:])
+    calls = model.predict(data.scores[600:])
+    assert sorted(g.n_calls for g in report.answer.groups) == sorted(calls.sum(axis=0).tolist())
+    assert sum(g.n_true_calls for g in report.answer.groups) == report.answer.n_true_calls
+    assert report.answer.unreachable == "1 of 3 groups cannot reach the target; see below."
+
+
+def test_samples_of_the_fit_are_recognized(disease):
+    data = simulate.disease(n_samples=900, rng=1)
+    answer = gather(disease.model, data.scores[:400], data.truth[:400]).answer
+    assert "fitted on these very samples" in answer.warnings[0]
+    assert not any("very samples" in text for text in gather_warnings(disease))
+
+
+def gather_warnings(case):
+    return gather(case.model, case.scores, case.truth).answer.warnings
+
+
+def test_samples_without_any_positive_label(disease):
+    report = gather(disease.model, disease.scores[:5], np.zeros((5, 110)))
+    assert report.answer.recall is None
+    assert "nothing to find" in report.answer.cost
+    assert math.isnan(report.methods[0].au_prc)
+
+
+def test_truth_of_other_samples_is_refused(disease):
+    with pytest.raises(DataError, match="scores have 200 samples, truth 3"):
+        gather(disease.model, disease.scores, disease.truth[:3])
+    with pytest.raises(DataError, match="max_samples"):
+        gather(disease.model, disease.scores, disease.truth, max_samples=-1)
+    with pytest.raises(DataError, match="no samples"):
+        gather(disease.model, disease.scores[:0], disease.truth[:0])
+
+
+def test_names_must_agree(hostile):
+    with pytest.raises(DataError, match="different samples: row 0"):
+        gather(hostile.model, hostile.scores, hostile.truth.iloc[::-1])
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(None, "\u2013"), (0.0, "0 %"), (1.0, "100 %"), (0.999999, "99.99 %"), (0.9951, "99.51 %"),
+     (0.126, "13 %"), (0.0213, "2.1 %"), (0.00021, "0.021 %"), (0.99, "99 %")],
+)  # fmt: skip
+def test_percent(share, text):
+    assert percent(share) == text
+
+
+def test_thinning_keeps_both_ends_and_the_beginning():
+    x = np.arange(10_000.0)
+    kept, same = thin(x, x, most=100)
+    assert kept.size <= 100
+    assert kept[:25].tolist() == x[:25].tolist()
+    assert (kept[-1], same.tolist()) == (x[-1], kept.tolist())
