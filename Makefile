@@ -38,9 +38,9 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	$(BIN)/pip install -q --disable-pip-version-check -e ".[test]"
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[test,browser]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.test
-	$(BIN)/pip install -q --disable-pip-version-check -e ".[test,dev]"
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[test,browser,dev]"
 	touch $@

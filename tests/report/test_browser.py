@@ -1,0 +1,304 @@
+"""The page in a real browser: quiet, alone, usable by mouse and keyboard, and safe."""
+
+import os
+import shutil
+
+import pytest
+
+from hierlpr import HierLPR, simulate
+from hierlpr.report import write_report
+
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="the package playwright is not installed (extra: browser)"
+)
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = os.environ.get("HIERLPR_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip("no Chromium is installed")
+    with sync_api.sync_playwright() as playwright:
+        # A sandbox needs rights that containers lack; the page under test is our own.
+        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+class Watched:
+    """A page with everything it complained about or asked for."""
+
+    def __init__(self, browser, path, **context):
+        self.complaints = []
+        self.requests = []
+        self.context = browser.new_context(
+            **{"viewport": {"width": 1200, "height": 900}, **context}
+        )
+        self.page = self.context.new_page()
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.url = path.as_uri()
+        self.page.goto(self.url)
+
+    def close(self):
+        self.context.close()
+        assert self.complaints == []
+        assert self.requests == [self.url]
+
+
+@pytest.fixture(scope="module")
+def report_file(tmp_path_factory, disease):
+    path = tmp_path_factory.mktemp("report") / "disease.html"
+    write_report(path, disease.model, disease.scores, disease.truth)
+    return path
+
+
+@pytest.fixture
+def opened(browser, report_file):
+    watched = Watched(browser, report_file)
+    yield watched.page
+    watched.close()
+
+
+def names(page, tree="hierarchy-tree"):
+    """Full names of the labels drawn."""
+    return page.eval_on_selector_all(
+        f"#{tree} [data-label] > title", "all => all.map(e => e.textContent)"
+    )
+
+
+def test_it_opens_quietly_and_says_the_answer(opened):
+    assert "calls" in opened.inner_text("#answer h2")
+    assert opened.locator("figure svg").count() == 4
+    assert opened.locator("#labels-table tbody tr").count() == 50
+
+
+def test_search_in_the_hierarchy(opened):
+    opened.click("#hierarchy-tools >> text=Close all")
+    assert len(names(opened)) == 24
+    opened.fill("#hierarchy-search", "lupus neph")
+    opened.wait_for_selector("#hierarchy-tree .marked")
+    assert "Lupus nephritis" in names(opened)
+    assert opened.inner_text("#hierarchy-tools [role=status]") == "1 label found"
+    opened.press("#hierarchy-search", "Enter")
+    assert opened.inner_text("#hierarchy-panel h3") == "Lupus nephritis"
+    assert opened.get_attribute("#hierarchy-tree .chosen", "aria-selected") == "true"
+    focused = opened.evaluate("document.activeElement.querySelector('title').textContent")
+    assert focused == "Lupus nephritis"
+
+
+def test_collapse_and_expand(opened):
+    opened.click("#hierarchy-tools >> text=Open all")
+    assert len(names(opened)) == 110
+    root = opened.locator("#hierarchy-tree [data-label='0']")
+    assert root.get_attribute("aria-expanded") == "true"
+    opened.click("#hierarchy-tree [data-toggle='0']")
+    assert root.get_attribute("aria-expanded") == "false"
+    after = names(opened)
+    assert "Neoplasm" in after
+    assert "Carcinoma" not in after
+
+
+def test_zoom(opened):
+    def width():
+        return opened.locator("#hierarchy-tree svg").bounding_box()["width"]
+
+    before = width()
+    opened.click("#hierarchy-tools >> [aria-label=Larger]")
+    assert width() == pytest.approx(1.25 * before, rel=0.01)
+    opened.click("#hierarchy-tools >> [aria-label='Fit the width']")
+    assert width() <= opened.locator("#hierarchy-tree").bounding_box()["width"]
+
+
+def test_the_keyboard_alone_is_enough(opened):
+    opened.click("#hierarchy-tools >> text=Close all")
+    opened.focus("#hierarchy-tree [tabindex='0']")
+    press = opened.keyboard.press
+
+    def focused():
+        return opened.evaluate("document.activeElement.querySelector('title').textContent")
+
+    first = focused()
+    press("ArrowRight")
+    assert opened.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
+    press("ArrowRight")
+    inside = focused()
+    assert inside != first
+    press("Enter")
+    assert opened.inner_text("#hierarchy-panel h3") == inside
+    press("ArrowLeft")
+    assert focused() == first
+    press("ArrowLeft")
+    assert opened.evaluate("document.activeElement.getAttribute('aria-expanded')") == "false"
+    press("End")
+    assert focused() == names(opened)[-1]
+    press("Home")
+    assert focused() == first
+    assert opened.locator("#hierarchy-tree [tabindex='0']").count() == 1
+
+
+def test_choosing_a_sample(opened, disease):
+    calls = disease.model.predict(disease.scores)
+    opened.select_option("#sample-pick", "7")
+    right = int((calls[7] & disease.truth[7]).sum())
+    wrong = int(calls[7].sum()) - right
+    missed = int(disease.truth[7].sum()) - right
+    summary = opened.inner_text("#samples-summary")
+    assert f"{right} right, {wrong} wrong; {missed} of" in summary
+    assert opened.locator("#samples-tree .disc.called").count() == calls[7].sum()
+    opened.click("#samples-tools >> text=Next")
+    assert opened.input_value("#sample-pick") == "8"
+    opened.select_option("#sample-order", "most wrong calls first")
+    worst = (calls & ~disease.truth).sum(axis=1)
+    assert worst[int(opened.input_value("#sample-pick"))] == worst.max()
+
+
+def test_why_a_label_was_called_or_not(opened, disease):
+    h = disease.model.hierarchy_
+    lpr = disease.model.transform(disease.scores)
+    calls = disease.model.predict(disease.scores)
+    level = disease.model.cutoff_.level
+    helped = [(m, k) for m in range(len(lpr)) for k in calls[m].nonzero()[0] if lpr[m, k] < level]
+    sample, label = helped[0]
+    opened.select_option("#sample-pick", str(sample))
+    opened.click("#samples-tools >> text=Open all")
+    opened.click(f"#samples-tree [data-label='{label}'] .name", force=True)
+    assert opened.inner_text("#samples-panel h3") == h.labels[label]
+    assert opened.inner_text("#why").startswith("Called although its own LPR of")
+    outcome = "a right call" if disease.truth[sample, label] else "a wrong call"
+    assert outcome in opened.inner_text("#samples-panel .outcome")
+    opened.click("#samples-list summary")
+    rows = opened.locator("#samples-list tbody tr")
+    assert rows.count() == h.n_labels
+    assert opened.locator("#samples-list td:text-is('yes')").count() == int(
+        calls[sample].sum() + disease.truth[sample].sum()
+    )
+    opened.click("#samples-panel >> text=About this label")
+    assert opened.inner_text("#hierarchy-panel h3") == h.labels[label]
+
+
+def test_sorting_and_searching_the_table(opened):
+    def column(k):
+        return opened.eval_on_selector_all(
+            f"#labels-table tbody tr > :nth-child({k})", "all => all.map(e => e.textContent)"
+        )
+
+    support = [int(x.replace(",", "")) for x in column(2)]
+    assert support == sorted(support, reverse=True)
+    opened.click("#labels-table th >> text=label")
+    assert column(1)[:2] == ["Acute leukemia", "Acute myeloid leukemia"]
+    assert opened.get_attribute("#labels-table th:first-child", "aria-sort") == "ascending"
+    opened.click("#labels-table th >> text=label")
+    shown = column(1)
+    assert shown == sorted(shown, reverse=True)
+    opened.click("#labels-table th >> text=AUC")
+    auc = [float(x) for x in column(3) if x != "\u2013"]
+    assert auc == sorted(auc, reverse=True)
+    opened.click("#labels-more >> text=Show more")
+    assert opened.locator("#labels-table tbody tr").count() == 110
+    opened.fill("#labels-search", "LEUKEMIA")
+    assert all("leukemia" in name.lower() for name in column(1))
+    assert opened.locator("#labels-more button").is_hidden()
+    opened.click("#labels-table tbody tr >> nth=0 >> button")
+    assert "leukemia" in opened.inner_text("#hierarchy-panel h3").lower()
+
+
+def test_hostile_names_stay_text(browser, tmp_path, hostile):
+    path = tmp_path / "hostile.html"
+    write_report(path, hostile.model, hostile.scores, hostile.truth, title="<b>Title</b>")
+    watched = Watched(browser, path)
+    page = watched.page
+    assert page.title() == "<b>Title</b>"
+    page.click("#hierarchy-tools >> text=Open all")
+    labels = list(hostile.model.hierarchy_.labels)
+    assert sorted(names(page)) == sorted(labels)
+    assert page.locator("main script, main img, main b").count() == 0
+    for i, name in enumerate(labels):
+        page.click(f"#hierarchy-tree [data-label='{i}'] .disc", force=True)
+        assert page.text_content("#hierarchy-panel h3") == name
+    page.fill("#labels-search", "<script>")
+    assert page.locator("#labels-table tbody tr").count() == 3
+    page.select_option("#sample-pick", index=4)
+    page.click("#samples-list summary")
+    option = page.text_content("#sample-pick option >> nth=0")
+    assert option.startswith(hostile.scores.index[0])
+    watched.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_follow_the_system_until_chosen(browser, report_file, scheme):
+    watched = Watched(browser, report_file, color_scheme=scheme)
+    page = watched.page
+
+    def lightness():
+        color = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        text = page.evaluate("getComputedStyle(document.querySelector('figure text')).fill")
+        return [sum(map(int, value[4:-1].split(", "))) for value in (color, text)]
+
+    back, text = lightness()
+    assert (back > text) == (scheme == "light")
+    page.click("#theme")
+    assert (lightness()[0] > lightness()[1]) == (scheme == "dark")
+    watched.close()
+
+
+def test_a_phone_never_scrolls_sideways(browser, report_file):
+    watched = Watched(browser, report_file, viewport=PHONE, has_touch=True)
+    page = watched.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    page.tap("#hierarchy-tree [data-label='0'] .disc")
+    assert page.inner_text("#hierarchy-panel h3") == "Neoplasm"
+    watched.close()
+
+
+def test_print_shows_everything_in_light(browser, report_file):
+    watched = Watched(browser, report_file, color_scheme="dark")
+    watched.page.emulate_media(media="print", color_scheme="dark")
+    background = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == "rgb(255, 255, 255)"
+    assert not watched.page.is_visible("nav")
+    assert watched.page.is_visible("#hierarchy-tree svg")
+    watched.close()
+
+
+def test_a_label_with_several_parents_is_drawn_once(browser, tmp_path):
+    h = simulate.random_dag(60, rng=1)
+    data = simulate.random_model(h, rng=2, root=0.8).draw(400, rng=3)
+    model = HierLPR(h).fit(data.scores[:300], data.truth[:300])
+    path = tmp_path / "dag.html"
+    report = write_report(path, model, data.scores[300:], data.truth[300:])
+    assert report.answer.n_violations == 0
+    watched = Watched(browser, path)
+    page = watched.page
+    page.click("#hierarchy-tools >> text=Open all")
+    assert sorted(names(page)) == sorted(h.labels)
+    several = next(name for name in h.labels if len(h.parents(name)) > 1)
+    page.fill("#hierarchy-search", several)
+    page.press("#hierarchy-search", "Enter")
+    listed = page.locator("#hierarchy-panel dd >> nth=0").inner_text()
+    assert sorted(listed.split(", ")) == sorted(h.parents(several))
+    watched.close()
+
+
+def test_many_labels_stay_usable(browser, tmp_path):
+    h = simulate.random_tree(5000, max_depth=8, rng=5)
+    data = simulate.random_model(h, rng=6, root=0.9).draw(60, rng=7)
+    model = HierLPR(h).fit(data.scores[:40], data.truth[:40])
+    path = tmp_path / "many.html"
+    write_report(path, model, data.scores[40:], data.truth[40:])
+    watched = Watched(browser, path)
+    page = watched.page
+    assert 1 < len(names(page)) <= 60
+    deepest = h.labels[int(h.levels.argmax())]
+    page.fill("#hierarchy-search", deepest)
+    page.press("#hierarchy-search", "Enter")
+    assert page.inner_text("#hierarchy-panel h3") == deepest
+    page.click("#hierarchy-tools >> text=Open all")
+    assert 1000 < len(names(page)) <= 2000
+    assert "Not all labels fit" in page.inner_text("#hierarchy-tools [role=status]")
+    watched.close()
