@@ -67,26 +67,29 @@ def evaluate(
 
     All instances of the samples with truth count: those that the ranking does not list come last.
     """
+    shell = Shell(quiet=quiet)
     from hierlpr.evaluation import evaluate_ranking
     from hierlpr.io import load_hierarchy, read_ranking, read_truth
 
-    shell = Shell(quiet=quiet)
     loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
     shell.read(loaded.report)
     h = loaded.hierarchy
+    shell.step(1, 4, "reading the ranking")
     ranked = read_ranking(ranking, h, aliases=loaded.aliases, lenient=lenient)
     shell.read(ranked.report)
+    shell.step(2, 4, "reading the truth")
     known = read_truth(truth, h, aliases=loaded.aliases, close=close_truth, lenient=lenient)
     shell.read(known.report)
     keep, sample, matrix, notes = match(ranked, known, absent)
     shell.notes(notes)
+    shell.step(3, 4, f"measuring {len(ranked):,} instances")
     found = evaluate_ranking(
         sample, ranked.label[keep], ranked.score[keep], matrix, h,
         ordered=ranked.lpr is not None,
         call=None if ranked.call is None else ranked.call[keep],
     )  # fmt: skip
     if json_out != "-":
-        click.echo("\n".join(_lines(found)))
+        shell.result("\n".join(_lines(found)))
     if json_out is not None:
         put_json(json_out, found.as_dict())
     shell.close(

@@ -102,6 +102,7 @@ def fit(
     loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
     shell.read(loaded.report)
     options: dict[str, Any] = {"absent": absent, "close": close_truth, "lenient": lenient}
+    shell.step(1, 4, "reading scores and truth")
     pair = read_pair(scores, truth, loaded, shell, **options)
     held_out = None
     if calibration_scores is not None and calibration_truth is not None:
@@ -110,7 +111,9 @@ def fit(
         pair, held_out = split(pair, scores, seed)
         kept, n = held_out.scores.n_samples, held_out.scores.n_samples + pair.scores.n_samples
         shell.say(f"{kept:,} of {n:,} samples are kept for the cutoff (seed {seed})")
+    shell.step(2, 4, f"fitting {loaded.hierarchy.n_labels:,} labels")
     model = _fitted(pair, held_out, loaded, goal, lpr=lpr, joint=joint)
+    shell.step(3, 4, f"writing {out}")
     model.save(out)
     _tell(model, out, pair, held_out, json_out, shell)
 
@@ -230,7 +233,7 @@ def _tell(
         }
         put_json(json_out, result)
     if json_out != "-" and cutoff.reachable:
-        click.echo(str(cutoff))
+        shell.result(str(cutoff))
     shell.close(
         f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {model.hierarchy_.n_labels:,} "
         f"labels, {pair.scores.n_samples:,} samples fitted, {n_calibration:,} for the cutoff"

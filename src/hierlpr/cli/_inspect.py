@@ -35,15 +35,16 @@ def inspect(hierarchy: str, lenient: bool, as_json: bool, quiet: bool, **reading
     HIERARCHY is an OBO file (.obo), an edge list (.csv or .tsv, parent and child), JSON, a path
     list (.txt or .paths), a Clus ARFF header (.arff) or a Parquet edge list; .gz is unpacked.
     """
+    shell = Shell(quiet=quiet)
     from hierlpr.io import load_hierarchy
 
-    shell = Shell(quiet=quiet)
+    shell.step(0, 1, f"reading {hierarchy}")
     loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
     facts = _facts(loaded)
     if as_json:
         put_json("-", facts)
     else:
-        click.echo("\n".join(_lines(loaded, facts)))
+        shell.result("\n".join(_lines(loaded, facts)))
     shell.close(f"read {facts['labels']:,} labels and {facts['edges']:,} edges")
 
 

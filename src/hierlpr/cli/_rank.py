@@ -47,16 +47,19 @@ def rank(
     No label comes before its parents. The score is that of the block of labels called together;
     it never rises along the list. The cutoff of the model decides the calls.
     """
+    shell = Shell(quiet=quiet)
     from hierlpr.io import read_scores, write_ranking
     from hierlpr.model import load_model
 
-    shell = Shell(quiet=quiet)
     fitted = load_model(model)
+    shell.step(0, 3, "reading scores")
     read = read_scores(scores, fitted.hierarchy_, lenient=lenient)
     shell.read(read.report)
+    shell.step(1, 3, f"ranking {read.table.n_samples:,} samples")
     order = fitted.rank(read.table, top=top)
     call = calls_along(order, fitted, read.table)
     n_calls = int(call.sum())
+    shell.step(2, 3, f"writing {out}")
     if calls_only:
         n_rows = write_ranking(out, order, call=call, keep=call)
     else:

@@ -94,14 +94,35 @@ class Shell:
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
         self._start = time.perf_counter()
+        self._has_status = False
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether somebody watches: a terminal, and not quiet."""
+        return not self.quiet and sys.stderr.isatty()
+
+    def step(self, done: int, total: int, text: str) -> None:
+        """Show the step that now begins as a bar with words, only on a terminal."""
+        if self.shows_progress:
+            self._clear()
+            filled = 20 * done // max(total, 1)
+            click.echo(f"[{'#' * filled}{'-' * (20 - filled)}] {text} ...", nl=False, err=True)
+            self._has_status = True
+
+    def _clear(self) -> None:
+        if self._has_status:
+            click.echo("\r\x1b[K", nl=False, err=True)
+            self._has_status = False
 
     def say(self, text: str) -> None:
         """Print a message to stderr, unless quiet."""
         if not self.quiet:
+            self._clear()
             click.echo(text, err=True)
 
     def warn(self, text: str) -> None:
         """Print something the user must know to stderr."""
+        self._clear()
         click.echo(f"Warning: {text}", err=True)
 
     def read(self, report: ReadReport) -> None:
@@ -117,6 +138,11 @@ class Shell:
         for note in notes:
             self.warn(note)
 
+    def result(self, text: str) -> None:
+        """Print data to stdout."""
+        self._clear()
+        click.echo(text)
+
     def close(self, text: str) -> None:
         """Print the closing line, with the time taken."""
         self.say(f"{text} ({time.perf_counter() - self._start:.2f} s)")
@@ -124,7 +150,7 @@ class Shell:
     @contextmanager
     def progress(self, label: str) -> Iterator[Callable[[int, int], None]]:
         """Give an ``on_progress(done, total)`` that draws a bar, only on a terminal."""
-        if self.quiet or not sys.stderr.isatty():
+        if not self.shows_progress:
             yield lambda done, total: None
             return
         with click.progressbar(length=1000, label=label, file=sys.stderr) as bar:

@@ -1,0 +1,61 @@
+"""Progress is for terminals, on stderr, and never in the way of messages."""
+
+import io
+
+import pytest
+
+from hierlpr.cli._shell import Shell
+from hierlpr.io import ReadReport
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def watched(monkeypatch, stream):
+    """Put a stream in place of stderr; in the test itself, for pytest replaces it before."""
+    monkeypatch.setattr("sys.stderr", stream)
+    return stream
+
+
+def test_steps_are_drawn_and_cleared_on_a_terminal(monkeypatch, capsys):
+    terminal = watched(monkeypatch, Terminal())
+    shell = Shell(quiet=False)
+    shell.step(1, 2, "fitting")
+    shell.say("done with that")
+    shell.step(2, 2, "writing")
+    shell.result("data")
+    shell.close("finished")
+    drawn = terminal.getvalue()
+    assert "[##########----------] fitting ..." in drawn
+    assert "\r\x1b[Kdone with that\n" in drawn
+    assert drawn.endswith(" s)\n")
+    assert capsys.readouterr().out == "data\n"
+
+
+def test_a_bar_follows_progress(monkeypatch):
+    terminal = watched(monkeypatch, Terminal())
+    with Shell(quiet=False).progress("work") as update:
+        update(1, 4)
+        update(4, 4)
+    assert "work" in terminal.getvalue()
+    assert "100%" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_nothing_is_drawn_when_quiet_or_outside_a_terminal(quiet, monkeypatch):
+    stream = watched(monkeypatch, Terminal() if quiet else io.StringIO())
+    shell = Shell(quiet=quiet)
+    shell.step(0, 2, "fitting")
+    with shell.progress("work") as update:
+        update(1, 2)
+    assert stream.getvalue() == ""
+
+
+def test_losses_are_said_even_when_quiet(monkeypatch):
+    terminal = watched(monkeypatch, Terminal())
+    shell = Shell(quiet=True)
+    shell.read(ReadReport("x.csv", "wide scores", {"samples": 3}, {"Q": 2}))
+    shell.close("finished")
+    assert terminal.getvalue() == ("Warning: 2 entries for 1 unknown label(s) were left out: 'Q'\n")
