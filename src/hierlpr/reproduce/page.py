@@ -121,18 +121,22 @@ def areas_section(curves: Curves) -> Section:
 def table2_section(summary: Sequence[Row]) -> Section:
     """Set the paper's Table 2 beside ours."""
     header = ["setting", "target", "here, where reachable (s.d.)", "reachable",
-              "here, all (s.d.)", "paper (s.d.)"]  # fmt: skip
+              "here, all (s.d.)", "paper (s.d.)", "optimum known"]  # fmt: skip
     rows = [
         (r["setting"], r["target"], f"{r['mean_if_reachable']:.2f} ({r['sd_if_reachable']:.2f})",
          f"{r['reachable']:.0%}", f"{r['mean_all']:.2f} ({r['sd_all']:.2f})",
-         f"{r['paper_mean']:.2f} ({r['paper_sd']:.2f})")
+         f"{r['paper_mean']:.2f} ({r['paper_sd']:.2f})",
+         "" if np.isnan(r["known_optimum"]) else f"{r['known_optimum']:.2f}")
         for r in summary
     ]  # fmt: skip
     text = (
         "Percentage points that the test part falls short of the target: the precision asked for "
         "minus the precision achieved, and the best possible F minus the F achieved. Negative "
         "means better than asked. Where the calibration part cannot reach a target, the model "
-        "says so and offers the cutoff of largest F; 'all' counts these runs with that cutoff."
+        "says so and offers the cutoff of largest F; 'all' counts these runs with that cutoff. "
+        "'Optimum known' is the shortfall of F with the true LPRs and the best cutoff of the "
+        "whole population: what chance alone costs, since the best cutoff of a test part fits "
+        "its noise."
     )
     figures = (
         ("table2", "Shares above bars: runs in which the target was reachable, if not all."),

@@ -139,6 +139,8 @@ def summarize_table2(rows: Sequence[Row]) -> list[Row]:
                  "sd_if_reachable": float(within.std(ddof=1)) if within.size > 1 else np.nan,
                  "mean_all": float(everything.mean()),
                  "sd_all": float(everything.std(ddof=1)) if len(cell) > 1 else np.nan,
+                 "known_optimum": _mean_and_error(
+                     [r["known_optimum"] for r in cell if "known_optimum" in r])[0],
                  "paper_mean": paper_mean, "paper_sd": paper_sd}
             )  # fmt: skip
     return out

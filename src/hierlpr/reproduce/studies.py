@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 from hierlpr import metrics, simulate
 from hierlpr.baselines import BayesianCorrection, ClusHMC, FirstStageCalls, lpr_alone
 from hierlpr.blocks import consistent_scores
-from hierlpr.cutoff import choose_cutoff
+from hierlpr.exceptions import HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import fit_lpr
+from hierlpr.model import HierLPR
 from hierlpr.ranking import Ranking, rank
 from hierlpr.reproduce.paper import TARGETS
 from hierlpr.simulate import Simulation
@@ -29,6 +31,7 @@ __all__ = [
 Row = dict[str, Any]
 
 RECALL_GRID = np.linspace(0.005, 1.0, 200)
+_MANY = 50_000  # samples that stand for the whole population
 _START, _MIDDLE = 0.05, (0.2, 0.5)  # "the very start", and where the early part of a curve goes
 
 
@@ -81,33 +84,45 @@ def curves_replication(setting: str, replication: int, options: Options) -> list
 def table2_replication(setting: str, replication: int, options: Options) -> list[Row]:
     """Learn cutoffs on half of the training part and see what they achieve on the test part."""
     rng = _rng(options, setting, replication)
-    train, test = simulate.train_test(
-        setting, n_train=options.n_train, n_test=options.n_test, rng=rng
-    )
+    truth_model, train = simulate.draw_supported(setting, n_samples=options.n_train, rng=rng)
+    test = truth_model.draw(options.n_test, rng)
     half = options.n_train // 2
-    model = fit_lpr(train.scores[:half], train.truth[:half], method=options.lpr, n_threads=1)
-    held_out, tested = (
-        consistent_scores(model.predict(scores, n_threads=1), train.hierarchy, n_threads=1)
-        for scores in (train.scores[half:], test.scores)
-    )
-    best_f = metrics.f_max_score(test.truth, tested)
+    model = HierLPR(train.hierarchy, lpr=options.lpr, n_threads=1)
+    model.fit(train.scores[:half], train.truth[:half])
+    best_f = metrics.f_max_score(test.truth, model.predict_proba(test.scores))
     rows = []
     for target in TARGETS:
         goal: dict[str, Any] = {"maximize": "f1"} if target == "max F" else {
             "precision": float(target)
         }  # fmt: skip
-        cutoff = choose_cutoff(held_out, train.truth[half:], **goal)
-        calls = tested >= cutoff.level
+        with warnings.catch_warnings():  # a target out of reach is a result here
+            warnings.simplefilter("ignore", HierlprWarning)
+            model.calibrate(train.scores[half:], train.truth[half:], **goal)
+        calls = model.predict(test.scores)
         if target == "max F":
             difference = best_f - metrics.f_score(test.truth, calls)
         else:
             difference = float(target) - metrics.precision_score(test.truth, calls)
         rows.append(
             {"setting": setting, "replication": replication, "target": target,
-             "difference": 100.0 * difference, "reachable": cutoff.reachable,
+             "difference": 100.0 * difference, "reachable": model.cutoff_.reachable,
              "n_calls": int(calls.sum()), "recall": metrics.recall_score(test.truth, calls)}
         )  # fmt: skip
+    rows[0]["known_optimum"] = _known_optimum(truth_model.draw(_MANY, rng), test)
     return rows
+
+
+def _known_optimum(many: Simulation, test: Simulation) -> float:
+    """Shortfall of F, in percent, if the LPRs and the best cutoff were known.
+
+    It is not zero, because the best cutoff of a test part fits its noise too.
+    """
+    h = test.hierarchy
+    scores, tested = (consistent_scores(x.lpr_true, h, n_threads=1) for x in (many, test))
+    f, calls = metrics.f_curve(many.truth, scores)
+    level = np.sort(scores, axis=None)[::-1][int(calls[np.argmax(f)]) - 1]
+    achieved = metrics.f_score(test.truth, tested >= level)
+    return 100.0 * (metrics.f_max_score(test.truth, tested) - achieved)
 
 
 def disease_replication(setting: str, replication: int, options: Options) -> list[Row]:

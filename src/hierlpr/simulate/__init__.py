@@ -7,7 +7,7 @@ data.
 from hierlpr.simulate.disease import disease
 from hierlpr.simulate.hierarchies import random_dag, random_forest, random_tree
 from hierlpr.simulate.model import QUALITY, Model, Simulation, random_model
-from hierlpr.simulate.settings import SETTINGS, setting, setting_model, train_test
+from hierlpr.simulate.settings import SETTINGS, draw_supported, setting, setting_model, train_test
 
 __all__ = [
     "QUALITY",
@@ -15,6 +15,7 @@ __all__ = [
     "Model",
     "Simulation",
     "disease",
+    "draw_supported",
     "random_dag",
     "random_forest",
     "random_model",

@@ -11,7 +11,14 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.simulate.model import QUALITY, Model, Simulation, random_model
 
-__all__ = ["FIXED_CONDITIONAL", "SETTINGS", "setting", "setting_model", "train_test"]
+__all__ = [
+    "FIXED_CONDITIONAL",
+    "SETTINGS",
+    "draw_supported",
+    "setting",
+    "setting_model",
+    "train_test",
+]
 
 FIXED_CONDITIONAL = 0.95
 _MOST_ATTEMPTS = 1000
@@ -108,7 +115,7 @@ def setting(
     >>> setting(1, n_samples=1000, rng=0)
     <Simulation '1': 1,000 samples x 3 labels, 27.67% positive>
     """
-    return _supported(name, n_samples, min_positives, np.random.default_rng(rng))[1]
+    return draw_supported(name, n_samples=n_samples, min_positives=min_positives, rng=rng)[1]
 
 
 def train_test(
@@ -131,13 +138,26 @@ def train_test(
     (5000, 1000, True)
     """
     generator = np.random.default_rng(rng)
-    model, train = _supported(name, n_train, min_positives, generator)
+    model, train = draw_supported(
+        name, n_samples=n_train, min_positives=min_positives, rng=generator
+    )
     return train, model.draw(n_test, generator)
 
 
-def _supported(
-    name: str | int, n_samples: int, min_positives: int | None, generator: np.random.Generator
+def draw_supported(
+    name: str | int, *, n_samples: int = 5000, min_positives: int | None = None, rng: Any = None
 ) -> tuple[Model, Simulation]:
+    """Draw models of a setting until samples of one give every label enough positives.
+
+    Returns that model, from which more can be drawn, and the samples; arguments as in `setting`.
+
+    Examples
+    --------
+    >>> model, samples = draw_supported(4, n_samples=1000, rng=0)
+    >>> model.draw(10, rng=1).n_samples
+    10
+    """
+    generator = np.random.default_rng(rng)
     wanted = -(-15 * n_samples // 5000) if min_positives is None else min_positives
     for _ in range(_MOST_ATTEMPTS):
         model = setting_model(name, rng=generator)
