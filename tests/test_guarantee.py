@@ -145,3 +145,17 @@ def test_even_a_misleading_profile_keeps_the_promise(n_samples):
     runs = 150
     bad = violations(runs, n_samples, shift=0.1)
     assert bad <= runs * 0.2 + 3 * math.sqrt(runs * 0.2 * 0.8)
+
+
+def test_a_few_hundred_samples_with_many_labels_can_be_certified():
+    # 110 labels and up to dozens of calls a sample: strict levels, where samples get few calls,
+    # must not be held to the limit that lenient levels need.
+    from hierlpr import consistent_scores, simulate
+
+    fit, rest = (simulate.disease(n_samples=n, rng=seed) for n, seed in [(600, 1), (266, 2)])
+    scores = [consistent_scores(part.lpr_true, part.hierarchy) for part in (fit, rest)]
+    profile = LevelProfile.of(scores[0], fit.truth)
+    cutoff = choose_cutoff(scores[1], rest.truth, fdr=0.1, confidence=0.9, profile=profile)
+    assert cutoff.reachable
+    assert cutoff.precision > 0.9
+    assert cutoff.recall > 0.3

@@ -19,7 +19,7 @@ __all__ = ["LabelCall", "call_lists", "decide"]
 
 
 def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
-    """LabelCall every instance whose block score reaches the cutoff.
+    """Call every instance whose block score reaches the cutoff.
 
     Nothing of one sample depends on another, so any split of the samples gives the same calls.
 

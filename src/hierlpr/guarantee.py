@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,9 +109,9 @@ def certified_level(
     the surest toward lenient ones, until the first that is not rejected; as the sequence is fixed,
     the chance that any certified level is wrong is at most :math:`\delta = 1 -` `confidence`.
 
-    :math:`C` is the number of labels, or a smaller limit that the decisions then keep
-    (`max_calls`): without one, no finite number of samples could exclude a rare sample with
-    thousands of false calls.
+    :math:`C` is the number of labels, or a smaller limit that belongs to the level and that the
+    decisions then keep (`max_calls`): without one, no finite number of samples could exclude a
+    rare sample with thousands of false calls.
 
     References
     ----------
@@ -120,47 +121,67 @@ def certified_level(
     plan = _plan(profile, instances.n_samples, instances.n_labels, alpha=alpha, delta=delta)
     if plan is None:
         return Certified(None, None, 0.0)
-    first, stakes, max_calls = plan
     order, is_stop = _betting_order(instances)
-    if max_calls is not None:
-        instances = instances.take(limit_calls(instances.score, instances.sample, max_calls))
-    found: float | None = None
-    log_wealth = 0.0
-    tested = calls_by_level(instances, profile.level[first:])
-    for level, stake, (c, h) in zip(profile.level[first:], stakes, tested, strict=True):
-        gains = np.log1p(-stake * ((1.0 - alpha) * c - h))
-        wealth = float(np.cumsum(gains[order])[is_stop].max())
-        if wealth < math.log(1.0 / delta):
-            break
-        found, log_wealth = float(level), wealth
-    return Certified(found, max_calls if found is not None else None, log_wealth)
+    found = Certified(None, None, 0.0)
+    for part in plan:
+        limited = part.max_calls < instances.n_labels
+        kept = instances
+        if limited:
+            kept = instances.take(limit_calls(instances.score, instances.sample, part.max_calls))
+        tested = calls_by_level(kept, part.level)
+        for level, stake, (c, h) in zip(part.level, part.stake, tested, strict=True):
+            gains = np.log1p(-stake * ((1.0 - alpha) * c - h))
+            wealth = float(np.cumsum(gains[order])[is_stop].max())
+            if wealth < math.log(1.0 / delta):
+                return found
+            found = Certified(float(level), part.max_calls if limited else None, wealth)
+    return found
+
+
+class _Stretch(NamedTuple):
+    """Neighbouring levels that share a limit of calls a sample, and the stake at each."""
+
+    level: NDArray[np.float64]
+    stake: NDArray[np.float64]
+    max_calls: int
 
 
 def _plan(
     profile: LevelProfile, n_samples: int, n_labels: int, *, alpha: float, delta: float
-) -> tuple[int, NDArray[np.float64], int | None] | None:
-    """Choose the first level, the stakes from there on, and the limit of calls a sample.
+) -> list[_Stretch] | None:
+    """Choose the levels to test, and for each the stake and the limit of calls a sample.
 
     At stake s the log wealth is about ``s n drift - s^2 n square / 2`` with standard deviation
     ``s sqrt(n spread)``; the stake ``sqrt(2 log(1/delta) / (n square))`` maximizes the chance that
-    it passes ``log(1/delta)``.
+    it passes ``log(1/delta)``. A limit C keeps it below ``1 / ((1 - alpha) C)``, so C is as small
+    as it can be without touching what samples usually get: no lower than any sample of the
+    profile went at that level, nor than the stake would have any use for.
     """
     if profile.level.size == 0 or n_samples == 0:
         return None
     goal = math.log(1.0 / delta)
     drift, square = profile.drift(alpha), np.maximum(profile.square(alpha), 1e-12)
-    stake = np.sqrt(2.0 * goal / (n_samples * square))
+    wanted = np.sqrt(2.0 * goal / (n_samples * square))
+    useful = LARGEST_STAKE / ((1.0 - alpha) * wanted)
+    limit = _round_limits(np.maximum(profile.most_calls, useful), n_labels)
+    stake = np.minimum(wanted, LARGEST_STAKE / ((1.0 - alpha) * limit))
     spread = np.sqrt(np.maximum(square - drift**2, 1e-3 * square) * n_samples)
     margin = (n_samples * (drift - 0.5 * stake * square) - goal / stake) / spread
     first = int(np.argmax(margin))
-    hopeful = np.flatnonzero(margin > 0.0)
-    last = int(hopeful[-1]) if hopeful.size else first
-    # Limit the calls no lower than fit samples went, nor than the stake would have any use for.
-    useful = LARGEST_STAKE / ((1.0 - alpha) * float(stake[last]))
-    limit = max(int(profile.most_calls[last]), int(min(useful, n_labels)))
-    bound = min(limit, n_labels)
-    stakes = np.minimum(stake, LARGEST_STAKE / ((1.0 - alpha) * bound))
-    return first, stakes[first:], (bound if bound < n_labels else None)
+    changes = np.flatnonzero(np.diff(limit[first:])) + 1 + first
+    bounds = [first, *changes.tolist(), limit.size]
+    return [_Stretch(profile.level[i:k], stake[i:k], int(limit[i])) for i, k in pairwise(bounds)]
+
+
+def _round_limits(limit: NDArray[np.float64], n_labels: int) -> NDArray[np.int64]:
+    """Round up to 1, 2, 3, 4, 6, 8, 12, 16, ..., so that few stretches of levels differ."""
+    powers = 2.0 ** np.arange(0, 64)
+    grid = np.unique(np.concatenate([powers, 1.5 * powers[1:]]))
+    rising = np.maximum.accumulate(np.ceil(np.minimum(limit, n_labels)))
+    rounded: NDArray[np.int64] = np.minimum(grid[np.searchsorted(grid, rising)], n_labels).astype(
+        np.int64
+    )
+    return rounded
 
 
 def _betting_order(instances: Scored) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
