@@ -1,9 +1,29 @@
-from shellrun import run
+"""The demo goes the whole way through files, and the report command writes its page."""
+
+from shellrun import refused, run
 
 
-def test_the_demo_ranks_without_violations():
-    code, out, _ = run("demo", "--calls", "5")
-    assert code == 0
+def test_the_demo_runs_end_to_end(tmp_path):
+    folder = tmp_path / "demo"
+    code, out, err = run("demo", "--calls", "5", "--out", folder)
+    assert code == 0, err
     assert "196 samples x 110 labels" in out
     assert "hierlpr: 0 times" in out
     assert out.count(" yes ") + out.count("  no ") >= 5
+    for command in ("fit", "rank", "evaluate", "report"):
+        assert f"\n$ hierlpr {command} " in out
+    assert f"The report: {folder / 'report.html'}" in out
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.lstrip().lower().startswith("<!doctype html>")
+    assert "Neurological disorder" in page
+    again = tmp_path / "again.html"
+    base = ("report", "--model", folder / "model.hlpr", "--scores", folder / "test_scores.csv")
+    code, out, err = run(*base, "--truth", folder / "test_truth.csv", "--out", again,
+                         "--title", "A <b>title</b>")  # fmt: skip
+    assert (code, out) == (0, ""), err
+    assert "196 samples x 110 labels" in err
+    assert "A &lt;b&gt;title&lt;/b&gt;" in again.read_text(encoding="utf-8")
+    (tmp_path / "t.csv").write_text("sample,label\nt001,Nonsense\n")
+    said = refused(*base, "--truth", tmp_path / "t.csv", "--out", tmp_path / "no.html", "-q")
+    assert "t.csv, line 2: label 'Nonsense'" in said
+    assert not (tmp_path / "no.html").exists()

@@ -8,6 +8,7 @@ from hierlpr.cli._evaluate import evaluate
 from hierlpr.cli._fit import fit
 from hierlpr.cli._inspect import inspect
 from hierlpr.cli._rank import rank
+from hierlpr.cli._report import report
 from hierlpr.cli._reproduce import reproduce
 from hierlpr.cli._shell import Group
 from hierlpr.cli._simulate import simulate
@@ -18,7 +19,7 @@ __all__ = ["main"]
 @click.group(
     cls=Group,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with: hierlpr simulate --setting disease --out example",
+    epilog="Start with: hierlpr demo",
 )
 @click.version_option(__version__, prog_name="hierlpr")
 def main() -> None:
@@ -33,5 +34,5 @@ def main() -> None:
     """
 
 
-for _command in (demo, inspect, fit, rank, evaluate, simulate, reproduce):
+for _command in (demo, inspect, fit, rank, evaluate, report, simulate, reproduce):
     main.add_command(_command)
