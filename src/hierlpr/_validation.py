@@ -13,6 +13,7 @@ __all__ = [
     "Matrix",
     "check_choice",
     "check_finite",
+    "check_fraction",
     "check_level",
     "check_real_array",
     "check_unit_interval",
@@ -39,6 +40,15 @@ def check_level(value: float, *, name: str) -> float:
     if not 0.0 < level < 1.0:
         raise DataError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
     return level
+
+
+def check_fraction(value: float, *, name: str) -> float:
+    """Return a number from 0 to 1, both included."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise DataError(f"{name} must be a number from 0 to 1, got {value!r}.")
+    if not 0.0 <= value <= 1.0:
+        raise DataError(f"{name} must lie from 0 to 1, got {value!r}.")
+    return float(value)
 
 
 def check_choice(value: Any, choices: Sequence[str], *, name: str) -> str:

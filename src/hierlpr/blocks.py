@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,73 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._kernels import traversal
 from hierlpr._kernels._threads import even_bounds, n_threads_or_default, run_chunks
 from hierlpr._kernels.dag_blocks import dag_blocks
 from hierlpr._kernels.forest_blocks import forest_blocks
 from hierlpr._kernels.keys import SIZE_BITS, compact
-from hierlpr._validation import check_real_array, check_unit_interval, listed
-from hierlpr.exceptions import DataError, HierarchyError
+from hierlpr._validation import check_fraction
+from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.scores import Table, align
+from hierlpr.layout import Instances, list_instances
+from hierlpr.pruning import prune
+from hierlpr.scores import align
 
 __all__ = [
     "Blocks",
-    "Instances",
     "consistent_scores",
-    "grid_scale",
-    "list_instances",
     "merge_blocks",
 ]
 
-GRID_BITS = 30  # LPRs are rounded to multiples of 2**-30, so that sums and ties are exact
-MOST_LABELS = 1 << (53 - GRID_BITS)
 STATE_CAP = 20_000  # closed sets of one block to look at before its order goes uncertified
 
 _NONE_INT = np.empty(0, dtype=np.int32)
 _NONE_LONG = np.empty(0, dtype=np.int64)
 _NONE_KEY = np.empty(0, dtype=np.uint64)
 _NONE_FLOAT = np.empty(0, dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Instances:
-    """The instances of all samples in one flat layout, dense or sparse.
-
-    Sample ``m`` has the nodes ``i = 0, 1, ...`` in topological order; node ``i`` has its LPR at
-    ``lpr[row_ptr[m] + slot[i]]``. Dense samples all hold every label, so `slot` and the parents
-    are shared by all of them and `node_of` is empty. Sparse samples hold the labels stored and
-    their ancestors; there ``node_of[row_ptr[m] + i]`` is the label's number in the hierarchy.
-
-    With ``base`` 0 for dense samples, else ``row_ptr[m]``, the parents of node ``i`` are the nodes
-    ``parent_idx[parent_ptr[base + i]:parent_ptr[base + i + 1]]`` of the same sample. On a forest
-    that pair is empty, and the parent is ``parent[base + i]``, -1 for roots.
-
-    `priority` is what is maximized: the LPR times the label's weight, on the grid of steps
-    ``1 / scale``; `weight` is empty if all labels count the same.
-    """
-
-    lpr: NDArray[np.float64]
-    priority: NDArray[np.float64]
-    row_ptr: NDArray[np.int64]
-    slot: NDArray[np.int32]
-    parent: NDArray[np.int32]
-    parent_ptr: NDArray[np.int64]
-    parent_idx: NDArray[np.int32]
-    node_of: NDArray[np.int32]
-    scale: float
-    weight: NDArray[np.float64]
-    hierarchy: Hierarchy
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether every sample holds every label."""
-        return self.node_of.size == 0 and self.lpr.size > 0
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples."""
-        return self.row_ptr.size - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,64 +50,6 @@ class Blocks:
     sample_bits: int
     open_place: NDArray[np.int64]
     open_lack: NDArray[np.float64]
-
-
-def list_instances(
-    table: Table, hierarchy: Hierarchy, *, weight: Any = None, name: str = "lpr"
-) -> Instances:
-    """Lay out the LPRs of `table` for the kernels; refuse what is not an LPR."""
-    if hierarchy.n_labels > MOST_LABELS:
-        raise HierarchyError(f"At most {MOST_LABELS:,} labels can be ranked exactly.")
-    values = table.values
-    check_unit_interval(values, hierarchy.labels, name=name)
-    weights = _check_weight(weight, hierarchy)
-    scale = grid_scale(weights)
-    if isinstance(values, np.ndarray):
-        row_ptr = np.arange(values.shape[0] + 1, dtype=np.int64) * hierarchy.n_labels
-        lpr = values.reshape(-1)
-        priority = lpr if weights.size == 0 else (values * weights).reshape(-1)
-        return Instances(
-            lpr, priority, row_ptr, hierarchy.order, *_parents(hierarchy), _NONE_INT, scale,
-            weights, hierarchy,
-        )  # fmt: skip
-    stored_ptr = values.indptr.astype(np.int64)
-    stored = hierarchy.position[values.indices]
-    row_ptr, node_of = traversal.close_rows(
-        stored_ptr, stored, hierarchy.parent_ptr, hierarchy.parent_idx
-    )
-    lpr = traversal.close_values(
-        stored_ptr, stored, values.data, row_ptr, node_of, hierarchy.n_labels
-    )
-    priority = lpr if weights.size == 0 else lpr * weights[hierarchy.order[node_of]]
-    parent, parent_ptr, parent_idx = _NONE_INT, _NONE_LONG, _NONE_INT
-    if hierarchy.is_forest:
-        parent = traversal.local_parents(row_ptr, node_of, _parents(hierarchy)[0])
-    else:
-        parent_ptr, parent_idx = traversal.local_edges(
-            row_ptr, node_of, hierarchy.parent_ptr, hierarchy.parent_idx
-        )
-    slot = np.arange(int(np.diff(row_ptr).max(initial=0)), dtype=np.int32)
-    return Instances(
-        lpr, priority, row_ptr, slot, parent, parent_ptr, parent_idx, node_of, scale, weights,
-        hierarchy,
-    )  # fmt: skip
-
-
-def _parents(
-    hierarchy: Hierarchy,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """Return `parent`, `parent_ptr` and `parent_idx` of samples that hold every label."""
-    if not hierarchy.is_forest:
-        return _NONE_INT, hierarchy.parent_ptr.astype(np.int64), hierarchy.parent_idx
-    parent = np.full(hierarchy.n_labels, -1, dtype=np.int32)
-    parent[np.diff(hierarchy.parent_ptr) == 1] = hierarchy.parent_idx
-    return parent, _NONE_LONG, _NONE_INT
-
-
-def grid_scale(weight: NDArray[np.float64]) -> float:
-    """Grid steps per unit: the largest weight, if there are any, spans the same bits as 1 does."""
-    largest = float(weight.max(initial=0.0))
-    return float(2.0 ** (GRID_BITS - (np.ceil(np.log2(largest)) if largest > 0.0 else 0.0)))
 
 
 def merge_blocks(instances: Instances, *, n_threads: int | None = None) -> Blocks:
@@ -211,7 +108,12 @@ def _merge(
 
 
 def consistent_scores(
-    lpr: Any, hierarchy: Hierarchy, *, weight: Any = None, n_threads: int | None = None
+    lpr: Any,
+    hierarchy: Hierarchy,
+    *,
+    weight: Any = None,
+    min_lpr: float = 0.0,
+    n_threads: int | None = None,
 ) -> Any:
     r"""Return the block score of every instance: no child scores above any of its parents.
 
@@ -223,6 +125,8 @@ def consistent_scores(
         The label hierarchy; array columns follow ``hierarchy.labels``.
     weight : array-like of shape (n_labels,) or dict of label to number, optional
         Importance of each label; see `rank`.
+    min_lpr : float
+        Labels below it that are no ancestors of labels above it score 0; see `rank`.
     n_threads : int, optional
         Threads to use; the result does not depend on it.
 
@@ -245,6 +149,11 @@ def consistent_scores(
     array([[0.5, 0.5, 0.1]])
     """
     table = align(lpr, hierarchy, name="lpr")
+    dense = isinstance(table.values, np.ndarray)
+    if check_fraction(min_lpr, name="min_lpr") > 0.0:
+        table, _ = prune(table, hierarchy, min_lpr=min_lpr, weight=weight)
+        scores = consistent_scores(table, hierarchy, weight=weight, n_threads=n_threads)
+        return scores.toarray() if dense else scores
     instances = list_instances(table, hierarchy, weight=weight)
     score = np.empty(instances.lpr.size)
     threads = n_threads_or_default(n_threads)
@@ -256,36 +165,9 @@ def consistent_scores(
 
     if score.size:
         run_chunks(merge, even_bounds(instances.row_ptr, threads), threads)
-    if isinstance(table.values, np.ndarray):
+    if dense:
         return score.reshape(table.values.shape)
     columns = hierarchy.order[instances.node_of]
     scores = sparse.csr_array((score, columns, instances.row_ptr), shape=table.values.shape)
     scores.sort_indices()
     return scores
-
-
-def _check_weight(weight: Any, hierarchy: Hierarchy) -> NDArray[np.float64]:
-    if weight is None:
-        return _NONE_FLOAT
-    if isinstance(weight, Mapping):
-        unknown = [label for label in weight if label not in hierarchy]
-        missing = [label for label in hierarchy.labels if label not in weight]
-        if unknown or missing:
-            raise DataError(
-                "weight must name every label once: "
-                f"{len(missing):,} missing ({listed(missing)}), "
-                f"{len(unknown):,} unknown ({listed(unknown)})."
-            )
-        weight = [weight[label] for label in hierarchy.labels]
-    weights = check_real_array(weight, name="weight")
-    if weights.shape != (hierarchy.n_labels,):
-        raise DataError(
-            f"weight has shape {weights.shape}, but there are {hierarchy.n_labels:,} labels."
-        )
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
-    if bad.size:
-        raise DataError(
-            f"weight of label {hierarchy.labels[bad[0]]!r} is {weights[bad[0]]}; weights must be "
-            "finite and not negative."
-        )
-    return weights

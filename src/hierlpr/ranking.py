@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels import keys as kernels
 from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
-from hierlpr.blocks import Blocks, Instances, grid_scale, list_instances, merge_blocks
+from hierlpr._validation import check_fraction
+from hierlpr.blocks import Blocks, merge_blocks
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.layout import Instances, grid_scale, list_instances
+from hierlpr.pruning import Tail, cost_bound, prune
 from hierlpr.scores import align
 
 __all__ = ["Call", "Ranking", "rank"]
@@ -57,6 +60,10 @@ class Ranking:
     open_place, open_lack : ndarray
         Where the blocks begin whose order is not certified to be best, and how much eAUC each
         may lack.
+    n_pruned : int
+        How many of the last instances were pruned by `min_lpr`; their block score is 0.
+    pruning_cost : float
+        The most eAUC that pruning can have cost.
     """
 
     sample: NDArray[Any]
@@ -70,6 +77,8 @@ class Ranking:
     backend: str | None = None
     open_place: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     open_lack: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    n_pruned: int = 0
+    pruning_cost: float = 0.0
 
     @cached_property
     def lpr(self) -> NDArray[np.float64]:
@@ -92,6 +101,7 @@ class Ranking:
         score = np.empty(int(np.count_nonzero(self.first)))
         weight = np.empty(0) if self.weight is None else self.weight
         kernels.block_means(self.lpr, self.label, self.first, weight, grid_scale(weight), score)
+        score[score.size - self.n_pruned :] = 0.0
         return score
 
     @cached_property
@@ -126,9 +136,10 @@ class Ranking:
         """Return an upper bound on what `eauc` lacks to the largest possible; 0 if it is reached.
 
         Blocks that are not certified add to it what the best order, with some of the parents
-        left out, would reach more. Always 0 on forests.
+        left out, would reach more; labels pruned by `min_lpr` add what they would gain if they
+        had no parents. Without pruning, always 0 on forests.
         """
-        return float(self.open_lack.sum())
+        return float(self.open_lack.sum()) + self.pruning_cost
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] | None = None) -> Any:
         """Return a data frame with columns rank, sample, label (names), lpr and score.
@@ -175,6 +186,7 @@ class Ranking:
             self, sample=self.sample[key], label=self.label[key], first=self.first[key],
             source=self.lpr[key], open_place=self.open_place[inside] - start,
             open_lack=self.open_lack[inside],
+            n_pruned=max(0, stop - max(start, len(self) - self.n_pruned)),
         )  # fmt: skip
         # A slice may cut blocks, whose scores must stay those of the whole.
         part.__dict__["score"] = self.score[key]
@@ -190,6 +202,7 @@ def rank(
     *,
     top: int | None = None,
     weight: Any = None,
+    min_lpr: float = 0.0,
     n_threads: int | None = None,
 ) -> Ranking:
     r"""Order all (sample, label) instances, best calls first and parents before children.
@@ -205,6 +218,10 @@ def rank(
         List only the first `top` instances; the others are not sorted.
     weight : array-like of shape (n_labels,) or dict of label to number, optional
         Importance of each label, not negative. Scales do not matter.
+    min_lpr : float
+        Look for blocks only among labels of at least this LPR and their ancestors. The others
+        follow at the end with score 0, by the smallest LPR (times weight) among the label and its
+        ancestors there, falling. `Ranking.pruning_cost` bounds what that costs.
     n_threads : int, optional
         Threads to use. The result is the same, bit by bit, for any number.
 
@@ -238,6 +255,10 @@ def rank(
     """
     table = align(lpr, hierarchy, name="lpr")
     n_top = _check_top(top)
+    if check_fraction(min_lpr, name="min_lpr") > 0.0:
+        kept, tail = prune(table, hierarchy, min_lpr=min_lpr, weight=weight)
+        ranking = _append(rank(kept, hierarchy, weight=weight, n_threads=n_threads), tail)
+        return ranking if n_top is None else ranking[:n_top]
     instances = list_instances(table, hierarchy, weight=weight)
     threads = n_threads_or_default(n_threads)
     blocks = merge_blocks(instances, n_threads=threads)
@@ -258,6 +279,21 @@ def rank(
         open_lack=open_lack,
     )
     return ranking if n_top is None else ranking[:n_top]
+
+
+def _append(ranking: Ranking, tail: Tail) -> Ranking:
+    """Add pruned instances at the end, each a block of its own, with the bound on their cost."""
+    starts = np.flatnonzero(ranking.first)
+    sizes = np.diff(np.append(starts, len(ranking)))
+    return replace(
+        ranking,
+        sample=np.concatenate((ranking.sample, tail.sample.astype(ranking.sample.dtype))),
+        label=np.concatenate((ranking.label, tail.label.astype(ranking.label.dtype))),
+        first=np.concatenate((ranking.first, np.ones(tail.lpr.size, dtype=bool))),
+        source=np.concatenate((ranking.lpr, tail.lpr)),
+        n_pruned=int(tail.lpr.size),
+        pruning_cost=cost_bound(ranking.block_score, sizes, tail),
+    )
 
 
 def _check_top(top: int | None) -> int | None:

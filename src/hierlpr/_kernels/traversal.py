@@ -12,6 +12,7 @@ __all__ = [
     "find_violations",
     "local_edges",
     "local_parents",
+    "prune_rows",
 ]
 
 
@@ -147,3 +148,43 @@ def local_edges(
             for k in range(ptr[at + 1] - ptr[at]):
                 idx[ptr[at] + k] = place[parent_idx[parent_ptr[nodes[at]] + k]]
     return ptr, idx
+
+
+@kernel
+def prune_rows(
+    lpr: NDArray[np.float64],
+    priority: NDArray[np.float64],
+    row_ptr: NDArray[np.int64],
+    slot: NDArray[np.int32],
+    node_of: NDArray[np.int32],
+    parent_ptr: NDArray[np.int32],
+    parent_idx: NDArray[np.int32],
+    min_lpr: float,
+    kept: NDArray[np.bool_],
+    least: NDArray[np.float64],
+) -> None:
+    """Mark the labels of LPR at least `min_lpr` and their ancestors, in rows that are closed.
+
+    ``kept[row_ptr[m] + i]`` tells of node ``i``; of the others, ``least[row_ptr[m] + i]`` becomes
+    the smallest priority of the node and those of its ancestors that are not kept.
+    """
+    needed = np.zeros(parent_ptr.size - 1, np.bool_)
+    lowest = np.empty(parent_ptr.size - 1)
+    for m in range(row_ptr.size - 1):
+        row = row_ptr[m]
+        n = row_ptr[m + 1] - row
+        for i in range(n - 1, -1, -1):
+            k = node_of[row + i] if node_of.size > 0 else i
+            kept[row + i] = needed[k] or lpr[row + slot[i]] >= min_lpr
+            needed[k] = False
+            if kept[row + i]:
+                for e in range(parent_ptr[k], parent_ptr[k + 1]):
+                    needed[parent_idx[e]] = True
+        for i in range(n):
+            k = node_of[row + i] if node_of.size > 0 else i
+            lowest[k] = np.inf
+            if not kept[row + i]:
+                lowest[k] = priority[row + slot[i]]
+                for e in range(parent_ptr[k], parent_ptr[k + 1]):
+                    lowest[k] = min(lowest[k], lowest[parent_idx[e]])
+            least[row + i] = lowest[k]

@@ -17,6 +17,7 @@ from hierlpr.baselines.propagated import (
     propagate_min,
     top_down,
 )
+from hierlpr.baselines.single_parent import single_parent
 
 __all__ = [
     "BayesianCorrection",
@@ -30,5 +31,6 @@ __all__ = [
     "propagate_max",
     "propagate_min",
     "raw_scores",
+    "single_parent",
     "top_down",
 ]

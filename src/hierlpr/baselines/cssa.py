@@ -86,5 +86,7 @@ def cssa(
         label=ordered.label[kept],
         first=np.ones(kept.size, dtype=bool),
         source=ordered.lpr[kept],
+        open_place=ordered.open_place[:0],
+        open_lack=ordered.open_lack[:0],
     )
     return with_score(selected, fraction[block[kept]])
