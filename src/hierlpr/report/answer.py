@@ -157,9 +157,9 @@ def _headline(cutoff: Cutoff, n_calls: int, n_instances: int) -> str:
         return "Nothing is called"
     if n_calls == n_instances:
         return f"All {n_calls:,} instances are called"
+    calls = f"{n_calls:,} calls" if n_calls > 1 else "1 call"
     one_list = cutoff.groups is None and cutoff.max_calls is None
-    first = "first " if one_list else ""
-    return f"The {first}{n_calls:,} calls" if n_calls > 1 else f"The {first}call"
+    return f"The first {calls}" if one_list else calls
 
 
 def _claim(cutoff: Cutoff, n_true: int, n_calls: int) -> str:

@@ -169,7 +169,7 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.filters.update(percent=percent, count=lambda n: f"{n:,}", number=_number)
+    env.filters.update(percent=percent, count=lambda n: f"{n:,}", number=_number, nobreak=_nobreak)
     style, script = _asset("report.css"), "\n".join(_asset(name) for name in SCRIPTS)
     return env.get_template("report.html.j2").render(
         report=report,
@@ -218,6 +218,11 @@ def _policy(style: str, script: str) -> str:
 
 def _number(value: float | None, digits: int = 3) -> str:
     return UNKNOWN if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _nobreak(text: str) -> str:
+    """Keep a number and its percent sign on one line."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _data(report: Report) -> dict[str, Any]:

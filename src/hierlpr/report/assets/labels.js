@@ -65,6 +65,7 @@
     });
     const many = labels.name.length > 300;
     tree.openUpTo(many ? 60 : 130);
+    tree.chooseShape();
 
     hl.showLabel = (i) => {
       tree.reveal(i);

@@ -161,7 +161,7 @@
         if (!below.has(i)) below.set(i, hl.children[i].filter(inside));
         return below.get(i);
       };
-      const zoom = tree ? tree.zoom : null;
+      const before = tree;
       const entry = (i) => view.entries.get(i);
       const counts = (e) => e.called || e.truth;
       /* Trees with something called or true come first. */
@@ -175,7 +175,6 @@
         isCalled: (i) => view.entries.get(i).called,
         blockSize: (i) => view.members.get(view.entries.get(i).block).length,
       });
-      if (zoom !== null) tree.zoom = zoom;
       for (const e of view.entries.values()) {
         if (!counts(e)) continue;
         for (const above of hl.path(e.label)) tree.open.add(above);
@@ -188,6 +187,8 @@
         tree.reveal(first.label);
         hl.id("samples-panel").replaceChildren(...panel(view, first.label));
       }
+      tree.chooseShape();
+      if (before) [tree.zoom, tree.isOutline] = [before.zoom, before.isOutline];
       tree.render();
       tools.replaceChildren(...tree.tools());
       hl.id("samples-summary").textContent = summary(view);

@@ -1,6 +1,10 @@
-/* A collapsible drawing of a forest, left to right, that works by mouse, touch and keyboard. */
+/*
+ * A collapsible drawing of a forest that works by mouse, touch and keyboard: in columns, with a
+ * parent beside its first child, or as an outline, one label a row, which suits deep and narrow.
+ */
 (() => {
   const NARROW = 132, WIDE = 300, GAP = 34, ROW = 50, HEIGHT = 42, PAD = 10;
+  const INDENT = 30, FAR = 12;  /* rows between siblings beyond which columns lose the reader */
   const FIRST = 40;   /* children shown of one label before "more" */
   const MOST = 2000;  /* labels drawn at once */
 
@@ -20,6 +24,7 @@
       this.current = null;
       this.zoom = innerWidth < 600 ? 0.85 : 1;
       this.host = host;
+      this.isOutline = false;
       this.drawing = hl.svg("svg", { role: "tree", "aria-label": given.name });
       host.replaceChildren(this.drawing);
       this.drawing.addEventListener("click", (event) => this.clicked(event));
@@ -60,7 +65,7 @@
       }
     }
 
-    /* Rows and columns of all visible items; a parent stands beside its first child. */
+    /* Row and depth of all visible items. */
     layout() {
       const items = [];
       let row = 0;
@@ -70,7 +75,7 @@
         const list = this.below(top.of);
         const limit = Math.min(this.shown.get(top.of) || FIRST, list.length);
         if (top.at > limit || (top.at === limit && limit === list.length)) { stack.pop(); continue; }
-        if (top.at > 0) row += 1;
+        if (items.length && (top.at > 0 || this.isOutline)) row += 1;
         const isMore = top.at === limit;
         const i = isMore ? null : list[top.at];
         const item = { i, row, depth: top.depth, parent: top.parent, of: top.of, rest: list.length - limit,
@@ -82,6 +87,17 @@
         }
       }
       return items;
+    }
+
+    /* Columns, unless siblings would end up far apart or the screen is narrow. */
+    chooseShape() {
+      this.isOutline = false;
+      const last = new Map();
+      this.isOutline = innerWidth < 600 || this.layout().some((item) => {
+        const gap = item.row - (last.has(item.of) ? last.get(item.of) : item.row);
+        last.set(item.of, item.row);
+        return item.of >= 0 && gap > FAR;
+      });
     }
 
     render(focus) {
@@ -102,23 +118,30 @@
       if (focus !== undefined) this.focus(focus);
     }
 
-    /* A column is as wide as its longest name, within bounds; returns where the last one ends. */
+    /* Places and widths of all items; returns where the widest row ends. */
     columns(items) {
-      const widths = [];
+      const widths = [], starts = [PAD];
       for (const item of items) {
         const name = item.i === null ? 90 : Math.max(
           hl.width(hl.labels.name[item.i], "600 13px"), hl.width(this.given.under(item.i), "11px"));
         const needed = 58 + name + (item.i !== null && this.below(item.i).length ? 36 : 0);
-        widths[item.depth] = Math.min(WIDE, Math.max(NARROW, widths[item.depth] || 0, Math.ceil(needed)));
+        item.width = Math.min(WIDE, Math.max(NARROW, Math.ceil(needed)));
+        widths[item.depth] = Math.max(widths[item.depth] || 0, item.width);
       }
-      const starts = [PAD];
       widths.forEach((width, k) => starts.push(starts[k] + width + GAP));
       for (const item of items) {
-        item.x = starts[item.depth];
+        item.x = this.isOutline ? PAD + item.depth * INDENT : starts[item.depth];
         item.y = PAD + item.row * ROW;
-        item.width = widths[item.depth];
+        if (!this.isOutline) item.width = widths[item.depth];
       }
-      return starts[starts.length - 1] - GAP;
+      return items.reduce((most, item) => Math.max(most, item.x + item.width), 0);
+    }
+
+    /* From a parent to its child, as a path; the outline leaves the parent below its circle. */
+    link(item, inset) {
+      const { parent } = item, to = item.y + HEIGHT / 2;
+      if (this.isOutline) return [parent.x + 23, parent.y + HEIGHT - inset, to, item.x + inset];
+      return [parent.x + parent.width + GAP / 2, parent.y + HEIGHT / 2, to, item.x + inset];
     }
 
     node(item) {
@@ -158,10 +181,8 @@
       const path = [];
       for (const item of items) {
         if (!item.parent) continue;
-        const x = item.parent.x + item.parent.width, middle = HEIGHT / 2;
-        const from = item.parent.y + middle, to = item.y + middle;
-        path.push(from === to ? `M${x},${from}H${item.x}`
-          : `M${x + GAP / 2},${from}V${to - 7}q0,7 7,7H${item.x}`);
+        const [x, from, to, end] = this.link(item, 0);
+        path.push(from === to ? `M${item.parent.x + item.parent.width},${from}H${end}` : `M${x},${from}V${to - 7}q0,7 7,7H${end}`);
       }
       return hl.svg("path", { class: "edges", d: path.join("") });
     }
@@ -176,9 +197,9 @@
         const shapes = kinds[this.given.isCalled(item.i) ? "called" : "waiting"];
         shapes.push(["rect", { x: item.x, y: item.y, width: item.width, height: HEIGHT, rx: 10 }]);
         if (!item.parent || this.given.block(item.parent.i) !== this.given.block(item.i)) continue;
-        const x = item.parent.x + item.parent.width, from = item.parent.y + HEIGHT / 2, to = item.y + HEIGHT / 2;
-        shapes.push(["path", { class: "link", d: from === to ? `M${x - 4},${from}H${item.x + 4}`
-          : `M${x - 4},${from}H${x + GAP / 2}V${to}H${item.x + 4}` }]);
+        const [x, from, to, end] = this.link(item, 4), side = item.parent.x + item.parent.width - 4;
+        shapes.push(["path", { class: "link", d: from === to ? `M${side},${from}H${end}`
+          : this.isOutline ? `M${x},${from}V${to}H${end}` : `M${side},${from}H${x}V${to}H${end}` }]);
       }
       for (const [kind, shapes] of Object.entries(kinds)) {
         for (const layer of ["rim", "inside"]) {
@@ -296,11 +317,19 @@
       actions[event.key]();
     }
 
+    shapeButton() {
+      const button = hl.button("", () => { this.isOutline = !this.isOutline; this.render(); name(); });
+      const name = () => { button.textContent = this.isOutline ? "As columns" : "As outline"; };
+      name();
+      return button;
+    }
+
     /* Buttons that every drawing has. */
     tools() {
       return [
         hl.button("Open all", () => { if (!this.expandAll()) this.host.dispatchEvent(new CustomEvent("too-many")); }),
         hl.button("Close all", () => this.collapseAll()),
+        this.shapeButton(),
         hl.el("span", { class: "pair", role: "group", "aria-label": "Zoom" },
           hl.button("−", () => this.setZoom(this.zoom / 1.25), { "aria-label": "Smaller" }),
           hl.button("+", () => this.setZoom(this.zoom * 1.25), { "aria-label": "Larger" }),
