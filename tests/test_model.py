@@ -221,6 +221,28 @@ def test_truth_without_a_parent_is_refused_or_closed_and_counted():
         HierLPR(h, close_truth=True).fit(scores, truth)
 
 
+def test_rows_with_names_are_matched_by_name(parts):
+    fit, cal, _ = parts
+    labels = list(fit.hierarchy.labels)
+    names = [f"s{i}" for i in range(fit.n_samples)]
+    scores = pd.DataFrame(fit.scores, columns=labels, index=names)
+    truth = pd.DataFrame(fit.truth, columns=labels, index=names).iloc[::-1]
+    shuffled = HierLPR(fit.hierarchy).fit(scores, truth)
+    straight = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
+    np.testing.assert_array_equal(shuffled.transform(cal.scores), straight.transform(cal.scores))
+    with pytest.raises(DataError, match="the truth lacks samples 's0'"):
+        HierLPR(fit.hierarchy).fit(scores, truth.rename(index={"s0": "other"}))
+    with pytest.raises(DataError, match="sample names repeat"):
+        HierLPR(fit.hierarchy).fit(scores.rename(index={"s0": "s1"}), truth.rename({"s0": "s1"}))
+
+
+def test_no_samples_give_no_calls(model):
+    empty = np.empty((0, 25))
+    assert model.predict(empty).shape == (0, 25)
+    assert len(model.rank(empty)) == 0
+    assert model.call_lists(empty) == []
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hierlpr.scored import Scored, calls_by_level, collect, limit_calls, sample_keys
 
@@ -53,7 +54,8 @@ class LevelProfile:
         ([0.9, 0.8], [1.0, 2.0], [1.0, 1.95])
         """
         if not isinstance(score, Scored):
-            score = collect(np.asarray(score), np.asarray(truth))
+            dense = score if sparse.issparse(score) else np.asarray(score)
+            score = collect(dense, truth if sparse.issparse(truth) else np.asarray(truth))
         level = _spaced_levels(score.score)
         moments = [
             (c.mean(), h.mean(), (c * c).mean(), (h * h).mean(), (c * h).mean(), c.max())

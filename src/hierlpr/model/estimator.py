@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from hierlpr._validation import Matrix, check_finite
+from hierlpr._validation import Matrix, check_finite, listed
 from hierlpr.blocks import consistent_scores
 from hierlpr.cutoff import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
 from hierlpr.decisions import LabelCall, call_lists, decide
@@ -314,12 +314,10 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
                 "HierLPR requires y to be passed, but the target y is None.\n"
                 "Hint: give scores and truth."
             )
-        held = align_truth(truth, hierarchy, close=self.close_truth)
-        if held.shape[0] != table.n_samples:
-            raise DataError(f"scores have {table.n_samples:,} samples, truth {held.shape[0]:,}.")
+        given = _same_rows(align(truth, hierarchy, name="truth"), table)
+        held = align_truth(given, hierarchy, close=self.close_truth)
         if self.close_truth:
-            given = np.asarray(_dense(align(truth, hierarchy, name="truth").values)) != 0.0
-            n_added = int(np.count_nonzero(held & ~given))
+            n_added = int(np.count_nonzero(held)) - int(np.count_nonzero(_dense(given.values)))
             if n_added:
                 warnings.warn(
                     f"{n_added:,} missing ancestors were added to the truth.",
@@ -346,6 +344,24 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         tags.target_tags.single_output = False
         tags.input_tags.sparse = True
         return tags
+
+
+def _same_rows(truth: Table, scores: Table) -> Table:
+    """Bring the truth's rows in the order of the scores', by name where both have names."""
+    if truth.n_samples != scores.n_samples:
+        raise DataError(f"scores have {scores.n_samples:,} samples, truth {truth.n_samples:,}.")
+    if truth.samples is None or scores.samples is None or truth.samples == scores.samples:
+        return truth
+    place = {name: row for row, name in enumerate(truth.samples)}
+    missing = [name for name in scores.samples if name not in place]
+    if missing or len(place) != truth.n_samples:
+        what = f"the truth lacks samples {listed(missing)}" if missing else "sample names repeat"
+        raise DataError(
+            f"scores and truth do not name the same samples: {what}.\n"
+            "Hint: rows with names are matched by name; drop the names to match them by place."
+        )
+    rows = [place[name] for name in scores.samples]
+    return Table(truth.values[rows], truth.labels, scores.samples, truth.backend)
 
 
 def _dense(values: Matrix) -> NDArray[np.float64]:
