@@ -14,7 +14,7 @@ from hierlpr import Hierarchy, HierlprError, HierlprWarning, simulate
 from hierlpr.blocks import consistent_scores
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import fit_lpr
-from hierlpr.model import HierLPR
+from hierlpr.model import HierLPR, load_model
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +187,20 @@ def test_a_guaranteed_cutoff_and_groups(parts, model):
     assert len(test.hierarchy.violations(model.predict(test.scores))) == 0
     model.calibrate(cal.scores, cal.truth, precision=0.8, confidence=0.9, groups="tree")
     assert model.cutoff_.groups["A"].n_samples < cal.n_samples  # a third planned the tests
+
+
+def test_dags_take_the_same_way(tmp_path):
+    h = simulate.random_dag(30, rng=0)
+    assert not h.is_forest
+    drawn = simulate.random_model(h, conditional=0.7, rng=1)
+    fit, cal, test = drawn.draw(600, 2), drawn.draw(400, 3), drawn.draw(200, 4)
+    model = HierLPR(h).fit(fit.scores, fit.truth)
+    model.calibrate(cal.scores, cal.truth, precision=0.7, confidence=0.8)
+    calls = model.predict(test.scores)
+    assert calls.any()
+    assert len(h.violations(calls)) == 0
+    model.save(tmp_path / "dag.hlpr")
+    np.testing.assert_array_equal(load_model(tmp_path / "dag.hlpr").predict(test.scores), calls)
 
 
 # -- nothing silent ------------------------------------------------------------------------------
