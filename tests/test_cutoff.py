@@ -108,8 +108,8 @@ def unreachable_data():
     return score, truth
 
 
-def test_an_unreachable_target_says_so_and_uses_the_largest_f():
-    cutoff = choose_cutoff(*unreachable_data(), precision=0.9)
+def test_an_unreachable_target_says_so_and_can_use_the_largest_f():
+    cutoff = choose_cutoff(*unreachable_data(), precision=0.9, unreachable="max-f")
     assert not cutoff.reachable
     assert cutoff.fallback == "max-f"
     assert cutoff.level == cutoff.max_f_level
@@ -126,16 +126,17 @@ def test_one_lucky_call_does_not_reach_a_target_unless_the_plain_rule_is_asked_f
     assert choose_cutoff(score, truth, precision=0.9, rule="plain").n_calls == 1
 
 
-def test_an_unreachable_target_can_come_as_close_as_possible():
+def test_an_unreachable_target_comes_as_close_as_possible_and_offers_the_largest_f():
     rng = np.random.default_rng(0)
     score = rng.random((400, 2))
     truth = rng.random((400, 2)) < 0.7 * score
-    close = choose_cutoff(score, truth, precision=0.9, unreachable="best-precision")
+    close = choose_cutoff(score, truth, precision=0.9)
     assert (close.reachable, close.fallback) == (False, "best-precision")
     assert close.level == close.best_precision_level
     assert close.n_calls == close.best_precision_calls
     assert close.precision >= close.best_precision
-    assert "the level of the best precision" in close.reason
+    assert "In use instead: that level" in close.reason
+    assert f"The largest F1, {close.max_f:.3g}, lies at level" in close.reason
 
 
 def test_an_unreachable_target_can_call_nothing_or_raise():

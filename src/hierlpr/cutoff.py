@@ -22,8 +22,8 @@ from hierlpr.scored import Scored, collect, limit_calls
 __all__ = ["DEFAULT_CUTOFF", "Cutoff", "Goal", "choose_cutoff", "cutoff_for", "goal_of"]
 
 Rule: TypeAlias = Literal["cautious", "plain"]
-Unreachable: TypeAlias = Literal["max-f", "best-precision", "nothing", "error"]
-_UNREACHABLE = ("max-f", "best-precision", "nothing", "error")
+Unreachable: TypeAlias = Literal["best-precision", "max-f", "nothing", "error"]
+_UNREACHABLE = ("best-precision", "max-f", "nothing", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def choose_cutoff(
     confidence: float | None = None,
     profile: LevelProfile | None = None,
     rule: Rule = "cautious",
-    unreachable: Unreachable = "max-f",
+    unreachable: Unreachable = "best-precision",
 ) -> Cutoff:
     r"""Choose the level at which to call, from block scores and truth of calibration samples.
 
@@ -243,10 +243,10 @@ def choose_cutoff(
         needs `profile`, see :func:`hierlpr.guarantee.certified_level`.
     rule : {"cautious", "plain"}
         Without `confidence`: how precision is read off the calibration samples, see Notes.
-    unreachable : {"max-f", "best-precision", "nothing", "error"}
-        What to put in use if the target is out of reach: the level of the largest F1 (default),
-        that of the best precision in reach, one that calls nothing, or an error. The result says
-        so in every case.
+    unreachable : {"best-precision", "max-f", "nothing", "error"}
+        What to put in use if the target is out of reach: the level of the best precision in reach
+        (default), that of the largest F1, one that calls nothing, or an error. The result says so
+        in every case.
 
     Returns
     -------
@@ -293,7 +293,7 @@ def cutoff_for(
     *,
     profile: LevelProfile | None = None,
     rule: Rule = "cautious",
-    unreachable: Unreachable = "max-f",
+    unreachable: Unreachable = "best-precision",
 ) -> Cutoff:
     """Do the work of :func:`choose_cutoff` for a goal and listed instances."""
     if instances.score.size == 0:
@@ -406,8 +406,8 @@ def _fall_back(goal: Goal, best: Cutoff, instances: Scored, unreachable: Unreach
             f"largest F1 ({best.max_f:.3g}, at level {best.max_f_level:.4g})."
         )
     level, which = {
-        "max-f": (best.max_f_level, "the largest F1"),
-        "best-precision": (best.best_precision_level, "the best precision"),
+        "best-precision": (best.best_precision_level, "that level"),
+        "max-f": (best.max_f_level, "the level of the largest F1"),
         "nothing": (math.inf, ""),
     }[unreachable]
     in_use = _with_calls(
@@ -417,9 +417,11 @@ def _fall_back(goal: Goal, best: Cutoff, instances: Scored, unreachable: Unreach
         tail = " Nothing is called."
     else:
         tail = (
-            f" In use instead: the level of {which}, {level:.4g}, with {in_use.n_calls:,} "
-            f"calls, {_percent(in_use.precision)} of them right."
+            f" In use instead: {which}, {level:.4g}, with {in_use.n_calls:,} calls, "
+            f"{_percent(in_use.precision)} of them right."
         )
+    if unreachable != "max-f":
+        tail += f" The largest F1, {best.max_f:.3g}, lies at level {best.max_f_level:.4g}."
     return replace(in_use, reason=reason + tail)
 
 

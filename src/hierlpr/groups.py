@@ -92,7 +92,7 @@ def cutoff_by_group(
     *,
     planning: tuple[Any, Any] | None = None,
     rule: Rule = "cautious",
-    unreachable: Unreachable = "max-f",
+    unreachable: Unreachable = "best-precision",
 ) -> Cutoff:
     """Choose one level for each group of labels, each for the goal on its own labels.
 

@@ -95,7 +95,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         maximize: str | None = None,
         confidence: float | None = None,
         groups: Any = None,
-        unreachable: Unreachable = "max-f",
+        unreachable: Unreachable = "best-precision",
         lpr: Any = "auto",
         joint: bool | str = False,
         cv: int = 5,

@@ -132,7 +132,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         confidence: float | None = None,
         groups: Groups | None = None,
         rule: Rule = "cautious",
-        unreachable: Unreachable = "max-f",
+        unreachable: Unreachable = "best-precision",
     ) -> HierLPR:
         """Learn where to cut, from samples that were not used to fit.
 

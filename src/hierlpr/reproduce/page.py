@@ -133,7 +133,7 @@ def table2_section(summary: Sequence[Row]) -> Section:
         "Percentage points that the test part falls short of the target: the precision asked for "
         "minus the precision achieved, and the best possible F minus the F achieved. Negative "
         "means better than asked. Where the calibration part cannot reach a target, the model "
-        "says so and offers the cutoff of largest F; 'all' counts these runs with that cutoff. "
+        "says so and cuts where precision is best; 'all' counts these runs with that cutoff. "
         "'Optimum known' is the shortfall of F with the true LPRs and the best cutoff of the "
         "whole population: what chance alone costs, since the best cutoff of a test part fits "
         "its noise."
