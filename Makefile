@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 
-.PHONY: demo test lint types check slow bench paper clean
+.PHONY: demo test lint types check slow bench docs paper clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hierlpr demo
@@ -29,8 +29,14 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/ratios.py
 	$(BIN)/python benchmarks/lpr_ratios.py
 
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+
+paper: $(VENV)/.installed
+	$(BIN)/hierlpr reproduce all --out paper
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist site paper .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +45,10 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.test: $(VENV)/.installed
 	$(BIN)/pip install -q --disable-pip-version-check -e ".[test,browser]"
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[docs]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.test

@@ -178,6 +178,8 @@ def calibration_error(
     bins : {"width", "mass"}
         Bins of equal width on [0, 1], or with equally many instances (equal values stay together).
 
+    Notes
+    -----
     Known as the expected calibration error (ECE).
 
     References

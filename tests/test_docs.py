@@ -1,0 +1,40 @@
+"""The documentation names everything there is, and its links and references lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import hierlpr
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+def test_every_public_name_is_in_the_api_reference():
+    listed = set(re.findall(r"^::: hierlpr\.(\w+)$", (ROOT / "docs/api.md").read_text(), re.M))
+    assert listed == set(hierlpr.__all__) - {"__version__"}
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    assert [page.name for page in PAGES if page.name not in navigation] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+def test_links_lead_to_files(page):
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
+    assert missing == []
+
+
+def test_every_cited_key_is_in_the_bibliography():
+    known = set(re.findall(r"@\w+\{([^,]+),", (ROOT / "docs/references.bib").read_text()))
+    cited = {}
+    for path in [*PAGES, *(ROOT / "src").rglob("*.py")]:
+        text = path.read_text()
+        for key in re.findall(r"``?([a-z]+(?:19|20)\d\d[a-z]*)``?", text):
+            cited[key] = path.name
+        for key in re.findall(r"@([a-z]+(?:19|20)\d\d[a-z]*)", text):
+            cited[key] = path.name
+    assert {key: name for key, name in cited.items() if key not in known} == {}
