@@ -19,10 +19,13 @@ def test_the_demo_runs_end_to_end(tmp_path):
     again = tmp_path / "again.html"
     base = ("report", "--model", folder / "model.hlpr", "--scores", folder / "test_scores.csv")
     code, out, err = run(*base, "--truth", folder / "test_truth.csv", "--out", again,
-                         "--title", "A <b>title</b>")  # fmt: skip
+                         "--title", "A <b>title</b>", "--max-samples", "0")  # fmt: skip
     assert (code, out) == (0, ""), err
     assert "196 samples x 110 labels" in err
-    assert "A &lt;b&gt;title&lt;/b&gt;" in again.read_text(encoding="utf-8")
+    bare = again.read_text(encoding="utf-8")
+    assert "A &lt;b&gt;title&lt;/b&gt;" in bare
+    assert '"t001"' in page
+    assert '"t001"' not in bare
     (tmp_path / "t.csv").write_text("sample,label\nt001,Nonsense\n")
     said = refused(*base, "--truth", tmp_path / "t.csv", "--out", tmp_path / "no.html", "-q")
     assert "t.csv, line 2: label 'Nonsense'" in said

@@ -22,6 +22,10 @@ __all__ = ["report"]
 @click.option("--out", required=True, type=click.Path(dir_okay=False), metavar="HTML",
               help="Page to write, such as report.html.")  # fmt: skip
 @click.option("--title", help="Heading of the page.")
+@click.option("--max-samples", metavar="N", type=click.IntRange(min=0), default=200,
+              show_default=True,
+              help="How many samples can be looked at one by one; the page says how they were "
+              "chosen. 0 keeps the names and scores of samples out of the page.")  # fmt: skip
 @click.option("--absent", type=click.Choice(["negative", "skip"]),
               help="Scored samples that the truth lacks: without any label (default for a long "
               "table), or left out (default for CAFA truth).")  # fmt: skip
@@ -34,6 +38,7 @@ def report(
     truth: str,
     out: str,
     title: str | None,
+    max_samples: int,
     absent: str | None,
     close_truth: bool,
     lenient: bool,
@@ -53,7 +58,10 @@ def report(
         scores, truth, loaded, shell, absent=absent, close=close_truth, lenient=lenient
     )
     with shell.progress("report") as bar:
-        write_report(out, fitted, pair.scores, pair.truth, title=title, on_progress=bar)
+        write_report(
+            out, fitted, pair.scores, pair.truth,
+            title=title, max_samples=max_samples, on_progress=bar,
+        )  # fmt: skip
     shell.close(
         f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {pair.scores.n_samples:,} "
         f"samples x {fitted.hierarchy_.n_labels:,} labels"

@@ -158,14 +158,19 @@
       const inside = (i) => view.entries.has(i);
       const below = new Map();
       const children = (i) => {
-        if (!below.has(i)) below.set(i, hl.children[i].filter(inside));
+        if (!below.has(i)) below.set(i, hl.children[i].filter(inside).sort(byWeight));
         return below.get(i);
       };
       const before = tree;
       const entry = (i) => view.entries.get(i);
       const counts = (e) => e.called || e.truth;
-      /* Trees with something called or true come first. */
-      const roots = hl.roots.filter(inside).sort((a, b) => counts(entry(b)) - counts(entry(a)) || entry(b).score - entry(a).score);
+      /* The more labels in and below it are called or true, the earlier a label is drawn. */
+      const weight = new Map();
+      for (const e of view.entries.values()) {
+        if (counts(e)) for (const i of [...hl.path(e.label), e.label]) weight.set(i, (weight.get(i) || 0) + 1);
+      }
+      const byWeight = (a, b) => (weight.get(b) || 0) - (weight.get(a) || 0) || entry(b).score - entry(a).score || a - b;
+      const roots = hl.roots.filter(inside).sort(byWeight);
       tree = new hl.Tree(hl.id("samples-tree"), {
         roots, children, parent: (i) => labels.parent[i], name: "Labels of the sample",
         draw: (group, i, width) => draw(view, group, i, width), describe: (i) => describe(view, i),
@@ -190,6 +195,7 @@
       tree.chooseShape();
       if (before) [tree.zoom, tree.isOutline] = [before.zoom, before.isOutline];
       tree.render();
+      if (first) tree.scrollTo(first.label);
       tools.replaceChildren(...tree.tools());
       hl.id("samples-summary").textContent = summary(view);
       hl.id("samples-list").querySelector("div").replaceChildren(list(view));
