@@ -245,3 +245,19 @@ def test_environment_shows_tracebacks_on_request(tmp_path, monkeypatch):
     monkeypatch.setitem(os.environ, "HIERLPR_DEBUG", "1")
     with pytest.raises(RuntimeError, match="inside"):
         run("inspect", tmp_path / "a.csv")
+
+
+def test_other_names_of_labels_are_understood(example, tmp_path):
+    h = read_hierarchy(example / "hierarchy.csv")
+    write_hierarchy(tmp_path / "h.obo", h, aliases={"old:1": "A"})
+    for name in ("scores.csv", "truth.csv"):
+        text = (example / name).read_text()
+        (tmp_path / name).write_text(text.replace("sample,A,", "sample,old:1,", 1))
+    code, _, err = fit_files(tmp_path, tmp_path / "h.obo", tmp_path / "scores.csv",
+                             tmp_path / "truth.csv")  # fmt: skip
+    assert code == 0, err
+    base = ("rank", "--model", tmp_path / "m.hlpr", "--scores", tmp_path / "scores.csv",
+            "--out", tmp_path / "r.csv", "-q")  # fmt: skip
+    assert "label 'old:1' is not in the hierarchy" in refused(*base)
+    code, _, err = run(*base, "--hierarchy", tmp_path / "h.obo")
+    assert code == 0, err

@@ -99,42 +99,25 @@ def evaluate(
 
 
 def match(
-    ranked: RankingFile, known: TruthFile, absent: str | None
+    ranked: RankingFile, known: TruthFile, absent: Any
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], Matrix, list[str]]:
     """Rows of the ranking to keep, their rows in the truth, the truth, and what to say."""
     import numpy as np
     from scipy import sparse
 
-    from hierlpr._validation import listed
-    from hierlpr.exceptions import DataError
+    from hierlpr.io.pairing import match_samples
 
+    found = match_samples(
+        ranked.samples, known, absent=absent, source=ranked.report.path, word="ranked"
+    )
+    notes, at, matrix = list(found.notes), found.at.copy(), known.table.values
     names = known.table.samples or ()
-    place = {name: i for i, name in enumerate(names)}
-    at = np.array([place.get(name, -1) for name in ranked.samples], dtype=np.int64)
-    lost = [name for name in ranked.samples if name not in place]
-    choice = absent or {"long": "negative", "cafa": "skip"}.get(known.layout)
-    if len(lost) == len(ranked.samples):
-        raise DataError(
-            f"{known.report.path}: none of the ranked samples has truth.\nHint: samples are "
-            f"matched by name; the ranking has {listed(ranked.samples, most=3)}, the truth "
-            f"{listed(names, most=3)}."
-        )
-    if lost and choice is None:
-        raise DataError(
-            f"{known.report.path}: {len(lost):,} ranked sample(s) have no row: {listed(lost)}.\n"
-            "Hint: --absent skip leaves them out, --absent negative takes them as having no label."
-        )
-    notes = []
-    matrix = known.table.values
-    if lost and choice == "negative":
-        notes.append(f"{len(lost):,} ranked samples that the truth file does not mention are "
-                     f"taken to have no positive label: {listed(lost)}")  # fmt: skip
-        at[at < 0] = len(names) + np.arange(len(lost))
-        held = sparse.csr_array(matrix)
-        empty = sparse.csr_array((len(lost), held.shape[1]))
-        matrix = sparse.csr_array(sparse.vstack([held, empty], format="csr"))
-    elif lost:
-        notes.append(f"{len(lost):,} ranked samples without truth are left out: {listed(lost)}")
+    n_lost = int((at < 0).sum())
+    if n_lost and found.negative:
+        at[at < 0] = len(names) + np.arange(n_lost)
+        empty = sparse.csr_array((n_lost, matrix.shape[1]))
+        stacked = sparse.vstack([sparse.csr_array(matrix), empty], format="csr")
+        matrix = sparse.csr_array(stacked)
     unlisted = len(set(names) - set(ranked.samples))
     if unlisted:
         notes.append(f"{unlisted:,} samples with truth are not in the ranking; their labels count "

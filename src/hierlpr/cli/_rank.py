@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hierlpr.cli._shell import Shell, json_option, lenient_option, put_json, quiet_option
+from hierlpr.cli._shell import (
+    Shell,
+    json_option,
+    lenient_option,
+    names_option,
+    other_names,
+    put_json,
+    quiet_option,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +37,7 @@ __all__ = ["rank"]
               "layout.")  # fmt: skip
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="List only the first N.")
 @click.option("--calls-only", is_flag=True, help="List only what is called.")
+@names_option
 @lenient_option
 @json_option
 @quiet_option
@@ -38,6 +47,7 @@ def rank(
     out: str,
     top: int | None,
     calls_only: bool,
+    hierarchy: str | None,
     lenient: bool,
     json_out: str | None,
     quiet: bool,
@@ -53,7 +63,8 @@ def rank(
 
     fitted = load_model(model)
     shell.step(0, 3, "reading scores")
-    read = read_scores(scores, fitted.hierarchy_, lenient=lenient)
+    aliases = other_names(hierarchy)
+    read = read_scores(scores, fitted.hierarchy_, aliases=aliases, lenient=lenient)
     shell.read(read.report)
     shell.step(1, 3, f"ranking {read.table.n_samples:,} samples")
     order = fitted.rank(read.table, top=top)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hierlpr.cli._fit import read_pair
-from hierlpr.cli._shell import Shell, lenient_option, quiet_option
+from hierlpr.cli._shell import Shell, lenient_option, names_option, other_names, quiet_option
 
 __all__ = ["report"]
 
@@ -30,6 +30,7 @@ __all__ = ["report"]
               help="Scored samples that the truth lacks: without any label (default for a long "
               "table), or left out (default for CAFA truth).")  # fmt: skip
 @click.option("--close-truth", is_flag=True, help="Add the missing ancestors of true labels.")
+@names_option
 @lenient_option
 @quiet_option
 def report(
@@ -41,6 +42,7 @@ def report(
     max_samples: int,
     absent: str | None,
     close_truth: bool,
+    hierarchy: str | None,
     lenient: bool,
     quiet: bool,
 ) -> None:
@@ -53,7 +55,9 @@ def report(
     from hierlpr.report import write_report
 
     fitted = load_model(model)
-    loaded = HierarchyFile(fitted.hierarchy_, ReadReport(model, "model"), {}, {})
+    loaded = HierarchyFile(
+        fitted.hierarchy_, ReadReport(model, "model"), other_names(hierarchy), {}
+    )
     pair = read_pair(
         scores, truth, loaded, shell, absent=absent, close=close_truth, lenient=lenient
     )

@@ -17,7 +17,19 @@ from hierlpr.exceptions import HierlprError, HierlprWarning
 if TYPE_CHECKING:
     from hierlpr.io import ReadReport
 
-__all__ = ["BadInput", "Group", "Shell", "json_option", "lenient_option", "quiet_option"]
+__all__ = [
+    "BadInput",
+    "Group",
+    "Shell",
+    "hierarchy_options",
+    "json_option",
+    "lenient_option",
+    "names_option",
+    "other_names",
+    "put_json",
+    "quiet_option",
+    "reading_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,6 +93,11 @@ quiet_option = click.option("-q", "--quiet", is_flag=True, help="Say nothing but
 lenient_option = click.option(
     "--lenient", is_flag=True,
     help="Pass over rows with problems and unknown labels, and count them.",
+)  # fmt: skip
+names_option = click.option(
+    "--hierarchy", type=click.Path(), metavar="H",
+    help="The hierarchy file again, if scores use its other names of labels (OBO alt_id and "
+    "replaced_by).",
 )  # fmt: skip
 json_option = click.option(
     "--json", "json_out", type=click.Path(dir_okay=False, allow_dash=True), metavar="OUT",
@@ -202,6 +219,15 @@ def reading_options(
         "direction": direction,
         "sep": sep,
     }
+
+
+def other_names(hierarchy: str | None) -> dict[str, str]:
+    """Other names of labels that a hierarchy file gives."""
+    if hierarchy is None:
+        return {}
+    from hierlpr.io import load_hierarchy
+
+    return dict(load_hierarchy(hierarchy).aliases)
 
 
 def put_json(out: str, data: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +15,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.io.tables import ScoresFile, TruthFile
 from hierlpr.scores import Table
 
-__all__ = ["Absent", "Pair", "pair_samples"]
+__all__ = ["Absent", "Match", "Pair", "match_samples", "pair_samples"]
 
 Absent = Literal["negative", "skip"]
 
@@ -32,6 +33,51 @@ class Pair:
         return Pair(_rows(self.scores, rows), _rows(self.truth, rows), self.notes)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """Row of each sample in the truth, -1 if it has none; whether it then counts as negative."""
+
+    at: NDArray[np.int64]
+    negative: bool
+    notes: tuple[str, ...]
+
+
+def match_samples(
+    names: Sequence[str], truth: TruthFile, *, absent: Absent | None, source: str, word: str
+) -> Match:
+    """Find samples by name in the truth; `absent` and the defaults as in `pair_samples`.
+
+    `source` is the file the samples come from, `word` what they are there (scored, ranked).
+    """
+    if absent is not None:
+        check_choice(absent, ("negative", "skip"), name="absent")
+    known = truth.table.samples or ()
+    place = {name: i for i, name in enumerate(known)}
+    at = np.array([place.get(name, -1) for name in names], dtype=np.int64)
+    lost = [name for name in names if name not in place]
+    choice = absent or {"long": "negative", "cafa": "skip"}.get(truth.layout)
+    if len(lost) == len(names):
+        raise DataError(
+            f"{truth.report.path}: none of the {len(names):,} samples of {source} has truth.\n"
+            f"Hint: samples are matched by name; {source} has {listed(names, most=3)}, the truth "
+            f"has {listed(known, most=3)}."
+        )
+    if lost and choice is None:
+        raise DataError(
+            f"{truth.report.path}: {len(lost):,} {word} sample(s) have no row: {listed(lost)}.\n"
+            "Hint: --absent skip leaves them out, --absent negative takes them as having no label."
+        )
+    notes: tuple[str, ...] = ()
+    if lost and choice == "skip":
+        notes = (f"{len(lost):,} {word} samples without truth are left out: {listed(lost)}",)
+    elif lost:
+        notes = (
+            f"{len(lost):,} {word} samples that the truth file does not mention are taken to have "
+            f"no positive label: {listed(lost)}",
+        )
+    return Match(at, choice != "skip", notes)
+
+
 def pair_samples(scores: ScoresFile, truth: TruthFile, *, absent: Absent | None = None) -> Pair:
     """Match samples by name.
 
@@ -40,40 +86,16 @@ def pair_samples(scores: ScoresFile, truth: TruthFile, *, absent: Absent | None 
     (``absent="skip"``, the default there). In a wide table it is an error unless `absent` says
     otherwise. Samples with truth but without scores are left out.
     """
-    if absent is not None:
-        check_choice(absent, ("negative", "skip"), name="absent")
     names = scores.table.samples or ()
-    known = truth.table.samples or ()
-    place = {name: i for i, name in enumerate(known)}
-    at = np.array([place.get(name, -1) for name in names], dtype=np.int64)
-    lost = [name for name, i in zip(names, at.tolist(), strict=True) if i < 0]
-    choice = absent or {"long": "negative", "cafa": "skip"}.get(truth.layout)
-    notes: list[str] = []
-    if len(lost) == len(names):
-        raise DataError(
-            f"{truth.report.path}: none of the {len(names):,} samples of {scores.report.path} "
-            f"has truth.\nHint: samples are matched by name; scores have {listed(names, most=3)}, "
-            f"truth has {listed(known, most=3)}."
-        )
-    if lost and choice is None:
-        raise DataError(
-            f"{truth.report.path}: {len(lost):,} scored sample(s) have no row: {listed(lost)}.\n"
-            "Hint: --absent skip leaves them out, --absent negative takes them as having no label."
-        )
-    if lost and choice == "skip":
-        notes.append(f"{len(lost):,} scored samples without truth are left out: {listed(lost)}")
-    elif lost:
-        notes.append(
-            f"{len(lost):,} scored samples that the truth file does not mention are taken to have "
-            f"no positive label: {listed(lost)}"
-        )
+    match = match_samples(names, truth, absent=absent, source=scores.report.path, word="scored")
+    notes = list(match.notes)
     scored = set(names)
-    unscored = [name for name in known if name not in scored]
+    unscored = [name for name in truth.table.samples or () if name not in scored]
     if unscored:
         notes.append(f"{len(unscored):,} samples with truth but no scores are left out: "
                      f"{listed(unscored)}")  # fmt: skip
-    rows = np.flatnonzero(at >= 0) if choice == "skip" else np.arange(at.size)
-    return Pair(_rows(scores.table, rows), _truth_rows(truth.table, at[rows], names, rows),
+    rows = np.arange(match.at.size) if match.negative else np.flatnonzero(match.at >= 0)
+    return Pair(_rows(scores.table, rows), _truth_rows(truth.table, match.at[rows], names, rows),
                 tuple(notes))  # fmt: skip
 
 
