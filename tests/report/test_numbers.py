@@ -240,6 +240,7 @@ def test_what_could_not_be_reached_is_said_first():
         )
     answer = gather(model, data.scores[400:], data.truth[400:]).answer
     assert (answer.headline, answer.claim, answer.precision) == ("Nothing is called", "", None)
+    assert answer.cost.startswith("None of the ")
 
 
 def test_groups_are_counted_one_by_one():
@@ -293,6 +294,13 @@ def test_names_must_agree(hostile):
 )  # fmt: skip
 def test_percent(share, text):
     assert percent(share) == text
+
+
+def test_missing_scores_come_last():
+    listed = pool(np.array([[0.9, np.nan], [0.2, 0.8]]), np.array([[1, 1], [0, 1]], bool))
+    curve = method_curve("x", "x", listed)
+    assert curve.calls.tolist() == [0, 1, 2, 3, 4]
+    assert curve.hits.tolist() == [0, 1, 2, 2, 3]
 
 
 def test_thinning_keeps_both_ends_and_the_beginning():

@@ -219,6 +219,8 @@ def _cost(n_true: int, n_positives: int) -> str:
     if n_positives == 0:
         return "No label of these samples is true, so there is nothing to find."
     missed = n_positives - n_true
+    if n_true == 0:
+        return f"None of the {n_positives:,} true labels is found."
     if missed == 0:
         return f"All {n_positives:,} true labels are found."
     return (

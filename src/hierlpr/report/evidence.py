@@ -147,6 +147,9 @@ def pool(matrix: Matrix, truth: Any) -> Pool:
     if isinstance(matrix, np.ndarray):
         sample, label = np.divmod(np.arange(matrix.size), n_labels)
         value, held = matrix.ravel(), np.asarray(truth).ravel()
+        known = ~np.isnan(value)
+        if not known.all():  # a missing score tells nothing: its instance is not listed
+            value, held, sample, label = value[known], held[known], sample[known], label[known]
     else:
         sample = np.repeat(np.arange(n_samples), np.diff(matrix.indptr))
         label = matrix.indices.astype(np.intp)

@@ -29,7 +29,7 @@
   }
 
   function item(i, run) {
-    return hl.el("button", { type: "button", class: "link", on: { click: () => run(i) } }, hl.el("bdi", { text: labels.name[i] }));
+    return hl.el("button", { type: "button", class: "link", title: labels.name[i].length > 90 ? labels.name[i] : null, on: { click: () => run(i) } }, hl.el("bdi", { text: labels.name[i] }));
   }
 
   function row(name, ...values) {
@@ -50,9 +50,8 @@
         ...(parents.length ? row("Share of the parent", hl.percent(hl.share(i))) : []),
         ...row("AUC of its classifier", auc === null ? "not known" : auc.toFixed(3)),
         ...row("True here", hl.count(labels.positives[i])),
-        ...row("Called here", calls ? `${hl.count(calls)}, ${hl.count(labels.hits[i])} of them right` : "never"),
-        ...(note ? row("Its curve", note) : [])),
-      hl.el("p", { class: "small", text: "LPR by score" }),
+        ...row("Called here", calls ? `${hl.count(calls)}, ${hl.count(labels.hits[i])} of them right` : "never")),
+      hl.el("p", { class: "small", text: note ? `LPR by score (${note})` : "LPR by score" }),
       hl.curve(i, 220, 90),
     ];
   }
