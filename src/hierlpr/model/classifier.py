@@ -256,7 +256,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             n_chunks = min(n_labels, max(1, 8 * effective_n_jobs(self.n_jobs)))
             jobs = np.array_split(np.arange(n_labels), n_chunks)
             task = _fit_each
-        # Labels with the same truth everywhere, as standalone copies, are still fitted each.
         results: Iterator[Any] = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(task)(self.estimator, x, truth[:, columns], folds, self.min_positives)
             for columns in jobs
@@ -276,27 +275,25 @@ def _fit_each(
 ) -> tuple[NDArray[np.float64], list[Any]]:
     """Fit one classifier a label on each fold and on everything."""
     scores = np.zeros(truth.shape)
-    fitted: list[Any] = []
     support = np.minimum(truth.sum(axis=0), (~truth).sum(axis=0))
-    for column in range(truth.shape[1]):
-        held = truth[:, column]
-        if support[column] < max(1, min_positives):
-            fitted.append(None)
-            continue
-        for train, test in folds:
-            # A fold whose training part lost a class: its samples score like a label without
-            # evidence, at the mean of the others.
-            y = held[train]
+    usable = support >= max(1, min_positives)
+    for train, test in folds:
+        x_train, x_test = _safe_indexing(x, train), _safe_indexing(x, test)
+        for column in np.flatnonzero(usable):
+            y = truth[train, column]
             if y.all() or not y.any():
                 scores[test, column] = np.nan
-                continue
-            one = clone(estimator).fit(_safe_indexing(x, train), y)
-            scores[test, column] = _scores_of(one, _safe_indexing(x, test))
+            else:
+                one = clone(estimator).fit(x_train, y)
+                scores[test, column] = _scores_of(one, x_test)
+    # Where the training part of a fold lacked a class, its samples score like the mean of others.
+    for column in np.flatnonzero(np.isnan(scores).any(axis=0)):
         missing = np.isnan(scores[:, column])
-        if missing.any():
-            known = scores[~missing, column]
-            scores[missing, column] = known.mean() if known.size else 0.0
-        fitted.append(clone(estimator).fit(x, held))
+        scores[missing, column] = 0.0 if missing.all() else scores[~missing, column].mean()
+    fitted = [
+        clone(estimator).fit(x, truth[:, column]) if usable[column] else None
+        for column in range(truth.shape[1])
+    ]
     return scores, fitted
 
 
