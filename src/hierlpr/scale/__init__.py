@@ -1,0 +1,15 @@
+"""The same pipeline over partitions: larger than memory, many machines, nothing lost."""
+
+from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
+from hierlpr.scale.pipeline import Executor, Outcome, rank_file
+from hierlpr.scale.rows import calls_along
+
+__all__ = [
+    "DEFAULT_MEMORY",
+    "Budget",
+    "Executor",
+    "Outcome",
+    "calls_along",
+    "parse_memory",
+    "rank_file",
+]

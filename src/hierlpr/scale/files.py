@@ -1,0 +1,120 @@
+"""Where bytes come from: local files, folders of Parquet files, and object stores by fsspec."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from hierlpr.exceptions import FileError
+
+__all__ = ["fingerprint_file", "is_remote", "open_bytes", "open_parquet", "parquet_files", "upload"]
+
+SPOT = 1 << 16  # bytes at either end of a file that enter its fingerprint
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is the address of an object store, such as ``s3://bucket/scores.parquet``."""
+    return "://" in path
+
+
+def _filesystem(path: str) -> tuple[Any, str]:
+    try:
+        import fsspec
+    except ImportError:
+        raise FileError(
+            f"{path}: reading from an object store needs fsspec.\n"
+            "Hint: pip install fsspec and the package for the store, such as s3fs or gcsfs."
+        ) from None
+    try:
+        filesystem, inside = fsspec.core.url_to_fs(path)
+    except (ImportError, ValueError) as error:
+        raise FileError(f"{path}: the store cannot be reached ({error}).") from None
+    return filesystem, inside
+
+
+def open_bytes(path: str) -> Any:
+    """Open a file for reading bytes, wherever it is."""
+    try:
+        if is_remote(path):
+            filesystem, inside = _filesystem(path)
+            return filesystem.open(inside, "rb")
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise FileError(f"{path}: there is no such file.") from None
+    except IsADirectoryError:
+        raise FileError(f"{path}: this is a folder, not a file.") from None
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read ({error.strerror or error}).") from None
+
+
+def parquet_files(path: str) -> list[str]:
+    """Return the Parquet files of a dataset in name order, or the file itself."""
+    if is_remote(path):
+        filesystem, inside = _filesystem(path)
+        scheme = path.split("://", 1)[0]
+        if filesystem.isdir(inside):
+            found = [f"{scheme}://{name}" for name in filesystem.find(inside)]
+        else:
+            return [path]
+    elif os.path.isdir(path):
+        found = [os.path.join(path, name) for name in os.listdir(path)]
+    else:
+        return [path]
+    kept = sorted(name for name in found if name.lower().endswith(".parquet"))
+    if not kept:
+        raise FileError(f"{path}: the folder holds no .parquet file.")
+    return kept
+
+
+def open_parquet(path: str, *, buffer_size: int = 0) -> Any:
+    """Open a Parquet file for reading row groups; refuse what is none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    source = open_bytes(path) if is_remote(path) else path
+    try:
+        return pq.ParquetFile(source, buffer_size=buffer_size)
+    except FileNotFoundError:
+        raise FileError(f"{path}: there is no such file.") from None
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise FileError(
+            f"{path}: this is no readable Parquet file ({reason(error)}).\n"
+            "Hint: was it cut off while being copied or written?"
+        ) from None
+
+
+def reason(error: BaseException) -> str:
+    """First line of an error, short enough to show."""
+    text = str(error).strip()
+    return text.splitlines()[0][:200] if text else type(error).__name__
+
+
+def fingerprint_file(path: str) -> str:
+    """Digest of a file's size, date and both ends: a changed file is recognised without a pass.
+
+    The end of a Parquet file holds the places, sizes and statistics of all its columns.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    with open_bytes(path) as stream:
+        if not is_remote(path):
+            digest.update(str(os.fstat(stream.fileno()).st_mtime_ns).encode())
+        size = stream.seek(0, os.SEEK_END)
+        digest.update(str(size).encode())
+        for start in (0, max(0, size - SPOT)):
+            stream.seek(start)
+            digest.update(stream.read(SPOT))
+    return digest.hexdigest()
+
+
+def upload(part: Path, target: str) -> None:
+    """Copy a finished file or folder to an object store, where an object appears whole."""
+    filesystem, inside = _filesystem(target)
+    if part.is_dir():
+        if filesystem.exists(inside):
+            filesystem.rm(inside, recursive=True)
+        for file in sorted(part.iterdir()):
+            filesystem.put_file(str(file), f"{inside.rstrip('/')}/{file.name}")
+        return
+    filesystem.put_file(str(part), inside)

@@ -1,0 +1,105 @@
+"""Runs -> output: each bucket sorted on its own, its first rank known from the sizes before it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hierlpr.exceptions import FileError
+from hierlpr.scale.names import open_names
+from hierlpr.scale.output import RankingWriter
+from hierlpr.scale.runs import Job, finished_run, load_shared, sorted_bucket
+
+__all__ = ["Stretch", "bucket_stretches", "write_bucket", "write_file"]
+
+
+class Stretch(NamedTuple):
+    """A bucket, the rank of its first row, and how many of its rows are wanted."""
+
+    bucket: int
+    first_rank: int
+    size: int
+
+
+def bucket_stretches(sizes: list[int], top: int | None) -> Iterator[Stretch]:
+    """List the buckets to sort; those past the first `top` rows are not."""
+    rank = 1
+    for bucket, size in enumerate(sizes):
+        wanted = size if top is None else min(size, top + 1 - rank)
+        if wanted > 0 or bucket == 0:
+            yield Stretch(bucket, rank, wanted)
+        rank += size
+
+
+def write_file(
+    job: Job,
+    n_parts: int,
+    stretches: list[Stretch],
+    part: Path,
+    kind: str,
+    calls_only: bool,
+    *,
+    is_packed: bool,
+    on_rows: Callable[[int], None],
+) -> tuple[int, int]:
+    """Sort the buckets in turn into one file; returns its rows and calls."""
+    records = _records(job, n_parts)
+    writer = _writer(job, part, kind, is_packed)
+    done = 0
+    try:
+        for stretch in stretches:
+            writer.write(
+                _told(sorted_bucket(job, records, stretch.bucket), done, on_rows),
+                first_rank=stretch.first_rank, most=stretch.size, calls_only=calls_only,
+            )  # fmt: skip
+            done += stretch.size
+        writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+    return writer.n_rows, writer.n_calls
+
+
+def write_bucket(
+    job: Job, n_parts: int, stretch: Stretch, folder: str, calls_only: bool
+) -> tuple[int, int, int]:
+    """Sort one bucket into a Parquet file of its own; returns its size, rows and calls."""
+    records = _records(job, n_parts)
+    target = Path(folder) / f"part-{stretch.bucket:06d}.parquet"
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    writer = _writer(job, part, ".parquet", False)
+    try:
+        writer.write(
+            sorted_bucket(job, records, stretch.bucket),
+            first_rank=stretch.first_rank, most=stretch.size, calls_only=calls_only,
+        )  # fmt: skip
+        writer.close()
+        os.replace(part, target)
+    except BaseException:
+        writer.abandon()
+        raise
+    finally:
+        part.unlink(missing_ok=True)
+    return stretch.size, writer.n_rows, writer.n_calls
+
+
+def _records(job: Job, n_parts: int) -> list[dict[str, Any]]:
+    records = [finished_run(job.folder, number) for number in range(n_parts)]
+    if None in records:
+        raise FileError(f"{job.folder}: the rows of partition {records.index(None)} are not there.")
+    return [record for record in records if record is not None]
+
+
+def _writer(job: Job, part: Path, kind: str, is_packed: bool) -> RankingWriter:
+    labels = load_shared(job.model, job.model_digest, job.n_threads).hierarchy_.labels
+    names = open_names(Path(job.folder), job.source.n_samples)
+    return RankingWriter(part, kind, names, labels, job.packing, is_packed=is_packed)
+
+
+def _told(rows: Iterator[Any], done: int, on_rows: Callable[[int], None]) -> Iterator[Any]:
+    for batch in rows:
+        yield batch
+        done += batch.num_rows
+        on_rows(done)

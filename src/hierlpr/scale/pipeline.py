@@ -1,0 +1,303 @@
+"""Rank a file of any size: partitions in, sorted runs, buckets sorted, one ranking out.
+
+    scores -> partitions -> rows in calling order, cut at the buckets -> sort each bucket -> output
+
+Every stage is that of the path in memory; the executor says where the partitions are ranked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from hierlpr.exceptions import FileError
+from hierlpr.io._watch import ReadReport, Watch
+from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
+from hierlpr.scale.files import is_remote, parquet_files, upload
+from hierlpr.scale.finish import Stretch, bucket_stretches, write_bucket, write_file
+from hierlpr.scale.names import open_names
+from hierlpr.scale.output import output_kind, put_in_place, refuse_blanks
+from hierlpr.scale.rows import Packing, Splitters, ranked_rows
+from hierlpr.scale.runs import Job, add_record, finished_run, load_shared, rank_partition
+from hierlpr.scale.source import Partition, Source
+from hierlpr.scale.spool import open_source
+from hierlpr.scale.work import file_digest, inputs_of, read_plan, work_folder, write_plan
+
+__all__ = ["Executor", "Outcome", "rank_file"]
+
+SAMPLED_PIECES = 16
+SAMPLED_ROWS = 20_000
+OnProgress = Callable[[str, int, int], None]
+
+
+class Executor(Protocol):
+    """Where tasks run. Results come in any order."""
+
+    is_cluster: bool
+
+    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Call the function on the arguments of every task."""
+
+
+class Here:
+    """One task after the other, in this process; kernels use its threads."""
+
+    is_cluster = False
+
+    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Call the function on every task in turn."""
+        for task in tasks:
+            yield function(*task)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did."""
+
+    n_rows: int
+    n_calls: int
+    n_samples: int
+    n_instances: int
+    report: ReadReport
+
+
+def rank_file(
+    model: str | os.PathLike[str],
+    scores: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    memory: str | int = DEFAULT_MEMORY,
+    top: int | None = None,
+    calls_only: bool = False,
+    lenient: bool = False,
+    partitions: int | None = None,
+    resume: bool = False,
+    executor: Executor | None = None,
+    dataset: bool | None = None,
+    work: str | os.PathLike[str] | None = None,
+    n_threads: int | None = None,
+    on_progress: OnProgress = lambda stage, done, total: None,
+) -> Outcome:
+    """Rank scores that need not fit in memory; the result is that of ``HierLPR.rank``.
+
+    Parameters
+    ----------
+    model : path
+        A model file.
+    scores : path
+        Wide or long Parquet (a file or a folder), wide or long CSV, CAFA TSV; text may be
+        gzipped. Addresses such as ``s3://bucket/scores.parquet`` are read by fsspec.
+    out : path
+        ``.parquet``, ``.csv`` or ``.tsv``; without an ending, or on a cluster, a folder of
+        Parquet files. It appears whole at the end, or stays as it was.
+    memory : str or int
+        Working memory, beside the interpreter and its libraries.
+    top : int, optional
+        List only the first instances.
+    calls_only : bool
+        List only what is called; if one level cuts all labels, nothing else is sorted.
+    lenient : bool
+        Pass over rows with problems and count them.
+    partitions : int, optional
+        Number of partitions; by default one for each batch that fits the memory.
+    resume : bool
+        Continue from the finished partitions of an interrupted run, and keep them if this run
+        fails.
+    executor : Executor, optional
+        Where partitions are ranked and buckets sorted; here by default.
+    dataset : bool, optional
+        Write a folder of Parquet files.
+    work : path, optional
+        Folder for work files; beside the output by default. A cluster must share it.
+    n_threads : int, optional
+        Threads of each task; no result depends on it.
+    on_progress : callable
+        Called with stage, done and total.
+
+    Returns
+    -------
+    Outcome
+    """
+    target, model_path, scores_path = os.fspath(out), os.fspath(model), os.fspath(scores)
+    executor = executor or Here()
+    if dataset is None:
+        dataset = executor.is_cluster or not Path(target).suffix
+    kind = output_kind(target, dataset=dataset)
+    budget = Budget(parse_memory(memory))
+    fitted = load_shared(model_path, file_digest(model_path), n_threads)
+    folder = Path(work) if work is not None else _hidden(target, "work")
+    inputs = inputs_of(
+        parquet_files(scores_path), model_path,
+        {"top": top, "calls_only": calls_only, "lenient": lenient, "partitions": partitions},
+    )  # fmt: skip
+    with work_folder(folder, resume=resume):
+        plan = read_plan(folder, inputs) if resume else None
+        if plan is None:
+            source, watch = open_source(
+                scores_path, fitted.hierarchy_, folder, budget, lenient=lenient
+            )
+        else:
+            source, watch = Source.from_dict(plan["source"]), Watch(scores_path, lenient=lenient)
+            watch.format = plan["format"]
+        parts = source.partitions(partitions)
+        cutoff = fitted.cutoff_
+        job = Job(
+            model=model_path,
+            model_digest=inputs["model"],
+            folder=str(folder),
+            source=source,
+            packing=Packing.of(source.n_samples, fitted.hierarchy_.n_labels),
+            splitters=Splitters.none(),
+            top=top,
+            calls_first=calls_only and cutoff.groups is None and cutoff.max_calls is None,
+            engine_memory=budget.engine_memory,
+            n_threads=n_threads,
+        )
+        job = _with_splitters(job, parts, budget, plan)
+        if plan is None:
+            write_plan(folder, _plan_of(job, inputs, watch))
+        records = _rank_all(job, parts, executor, on_progress)
+        for record in records:
+            add_record(watch, record)
+        names = open_names(folder, source.n_samples)
+        if kind == ".tsv":
+            refuse_blanks(target, names, fitted.hierarchy_.labels)
+        sizes = np.sum([record["sizes"] for record in records], axis=0).tolist()
+        stretches = list(bucket_stretches(sizes, top))
+        if dataset:
+            counts = _write_dataset(job, len(parts), stretches, target, calls_only, executor,
+                                    on_progress)  # fmt: skip
+        else:
+            counts = _write_file(job, len(parts), stretches, target, kind, calls_only, on_progress)
+        n_rows, n_calls = counts
+    n_samples, n_labels = source.n_samples, fitted.hierarchy_.n_labels
+    return Outcome(
+        n_rows, n_calls, n_samples, n_samples * n_labels,
+        watch.report(samples=n_samples, labels=n_labels),
+    )  # fmt: skip
+
+
+def _hidden(target: str, what: str) -> Path:
+    """Return a name for work beside the output, so that renaming needs no copying."""
+    if is_remote(target):
+        import tempfile
+
+        return Path(tempfile.mkdtemp(prefix="hierlpr-"))
+    path = Path(target)
+    return path.with_name(f".{path.name}.{what}")
+
+
+def _plan_of(job: Job, inputs: dict[str, Any], watch: Watch) -> dict[str, Any]:
+    return {
+        "inputs": inputs,
+        "format": watch.format,
+        "source": job.source.to_dict(),
+        "splitters": [job.splitters.depth.tolist(), job.splitters.place.tolist()],
+    }
+
+
+def _with_splitters(
+    job: Job, parts: list[Partition], budget: Budget, plan: dict[str, Any] | None
+) -> Job:
+    """Choose the buckets from the rows of a few samples all over the file."""
+    if plan is not None:
+        depth, place = (np.array(words, dtype=np.uint64) for words in plan["splitters"])
+        return replace(job, splitters=Splitters(depth, place))
+    n_entries = sum(piece.n_entries for piece in job.source.pieces)
+    few = np.unique(np.linspace(0, len(job.source.pieces) - 1, SAMPLED_PIECES).astype(int))
+    model = load_shared(job.model, job.model_digest, job.n_threads)
+    rows, read = [], 0
+    for at in few.tolist():
+        piece = job.source.pieces[at]
+        most = max(1, SAMPLED_ROWS * piece.n_samples // max(1, piece.n_entries))
+        watch = Watch(job.source.path, lenient=True)  # problems are met again, and told, later
+        for batch in job.source.batches(Partition(0, (piece,)), model.hierarchy_, watch, most=most):
+            found = ranked_rows(model, batch.table, numbers=batch.numbers, packing=job.packing,
+                                calls_only=job.calls_first)  # fmt: skip
+            rows.append(found)
+            values: Any = batch.table.values
+            read += values.size if isinstance(values, np.ndarray) else values.nnz
+    n_rows = n_entries * sum(len(part) for part in rows) // max(1, read)
+    if job.top is not None:
+        n_rows = min(n_rows, job.top * len(parts))
+    n_buckets = -(-n_rows // budget.bucket_rows)
+    return replace(job, splitters=Splitters.from_sample(rows, n_buckets))
+
+
+def _rank_all(
+    job: Job, parts: list[Partition], executor: Executor, on_progress: OnProgress
+) -> list[dict[str, Any]]:
+    """Rank what is not finished yet; returns the records of all partitions, in order."""
+    total = sum(part.n_entries for part in parts)
+    waiting = [part for part in parts if finished_run(job.folder, part.number) is None]
+    done = total - sum(part.n_entries for part in waiting)
+    on_progress("ranking", done, total)
+    for record in executor.run(rank_partition, ((job, part) for part in waiting)):
+        done += record["entries"]
+        on_progress("ranking", done, total)
+    records = [finished_run(job.folder, part.number) for part in parts]
+    lost = [part.number for part, record in zip(parts, records, strict=True) if record is None]
+    if lost:
+        raise FileError(
+            f"{job.folder}: the rows of partition {lost[0]} are not there.\n"
+            "Hint: on a cluster, --work must name a folder that all machines share."
+        )
+    return [record for record in records if record is not None]
+
+
+def _write_file(
+    job: Job,
+    n_parts: int,
+    stretches: list[Stretch],
+    target: str,
+    kind: str,
+    calls_only: bool,
+    on_progress: OnProgress,
+) -> tuple[int, int]:
+    """Append the buckets to one file, which appears when it is complete."""
+    total = sum(stretch.size for stretch in stretches)
+    remote = is_remote(target)
+    part = Path(job.folder) / "out" if remote else _hidden(target, "part")
+    try:
+        counts = write_file(
+            job, n_parts, stretches, part, kind, calls_only,
+            is_packed=target.lower().endswith(".gz"),
+            on_rows=lambda done: on_progress("sorting", done, total),
+        )  # fmt: skip
+        if remote:
+            upload(part, target)
+        else:
+            put_in_place(part, Path(target))
+    finally:
+        part.unlink(missing_ok=True)
+    return counts
+
+
+def _write_dataset(
+    job: Job,
+    n_parts: int,
+    stretches: list[Stretch],
+    target: str,
+    calls_only: bool,
+    executor: Executor,
+    on_progress: OnProgress,
+) -> tuple[int, int]:
+    """Sort the buckets wherever the executor does, each into a file of the folder."""
+    total = sum(stretch.size for stretch in stretches)
+    done = n_rows = n_calls = 0
+    folder = Path(job.folder) / "out"
+    folder.mkdir(exist_ok=True)
+    tasks = ((job, n_parts, stretch, str(folder), calls_only) for stretch in stretches)
+    for size, rows, calls in executor.run(write_bucket, tasks):
+        done, n_rows, n_calls = done + size, n_rows + rows, n_calls + calls
+        on_progress("sorting", done, total)
+    if is_remote(target):
+        upload(folder, target)
+    else:
+        put_in_place(folder, Path(target))
+    return n_rows, n_calls

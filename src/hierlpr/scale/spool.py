@@ -1,0 +1,420 @@
+"""Any table of scores -> a source of row groups that hold whole samples.
+
+Wide Parquet stays where it is. Wide text becomes wide Parquet. Long tables, text or Parquet, become
+rows (sample number, label number, score) grouped by sample: as they come if they are grouped
+already, else by an external sort. Nothing that the file does not list is ever stored.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr.exceptions import FileError
+from hierlpr.io._files import ending
+from hierlpr.io._layout import _cast, _long_columns, _note_extra
+from hierlpr.io._long import value_problem
+from hierlpr.io._watch import Watch, closest
+from hierlpr.scale.budget import Budget
+from hierlpr.scale.engine import engine, stream
+from hierlpr.scale.files import is_remote, open_bytes, open_parquet, parquet_files, reason
+from hierlpr.scale.names import NamesWriter, open_names
+from hierlpr.scale.source import Piece, Source, wide_source
+from hierlpr.scale.text import TextStream, open_stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hierlpr.hierarchy import Hierarchy
+
+__all__ = ["open_source"]
+
+GROUP_ROWS = 1 << 19
+
+
+def open_source(
+    path: str, hierarchy: Hierarchy, folder: Path, budget: Budget, *, lenient: bool = False
+) -> tuple[Source, Watch]:
+    """Make scores ready to be read in partitions; names and spools go to `folder`."""
+    watch = Watch(path, lenient=lenient)
+    batch = budget.batch_instances
+    if _is_parquet(path):
+        files = parquet_files(path)
+        schema = open_parquet(files[0]).schema_arrow
+        long = _long_columns(list(schema.names), "scores")
+        if long is None:
+            watch.format = "wide Parquet scores"
+            source = wide_source(
+                path, files, hierarchy, watch, batch_instances=batch, lenient=lenient
+            )
+            _wide_names(files, folder, budget, watch)
+            return source, watch
+        watch.format = "long Parquet scores"
+        _note_extra(list(schema.names), long, watch)
+        rows = _parquet_rows(files, [name for name in long if name is not None], watch)
+        return _long_source(path, rows, hierarchy, folder, budget, watch), watch
+    text = open_stream(path, watch, lenient=lenient)
+    try:
+        if text.layout != "wide":
+            return _long_source(path, text.batches(watch), hierarchy, folder, budget, watch,
+                                merges=text.layout == "cafa"), watch  # fmt: skip
+        file = _wide_spool(text, folder, budget, watch)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise FileError(
+            f"{path}: the gzip data is damaged or cut off ({reason(error)}).\n"
+            "Hint: copy or download the file again."
+        ) from None
+    source = wide_source(
+        path, [str(file)], hierarchy, watch, batch_instances=batch, lenient=lenient
+    )
+    _wide_names([str(file)], folder, budget, watch)
+    return source, watch
+
+
+def _is_parquet(path: str) -> bool:
+    if ending(path) == ".parquet" or (not is_remote(path) and os.path.isdir(path)):
+        return True
+    with open_bytes(path) as stream:
+        return bool(stream.read(4) == b"PAR1")
+
+
+# -- wide -------------------------------------------------------------------------------------
+
+
+def _wide_spool(text: TextStream, folder: Path, budget: Budget, watch: Watch) -> Path:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    labels = text.columns[1:]
+    schema = pa.schema([("sample", pa.string()), *((label, pa.float64()) for label in labels)])
+    size = max(1, min(GROUP_ROWS, budget.batch_instances // len(labels)))
+    file = folder / "wide.parquet"
+    with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False) as writer:
+        for batch in text.batches(watch):
+            if batch.num_rows:
+                table = pa.Table.from_arrays(batch.columns, schema=schema)
+                writer.write_table(table, row_group_size=size)
+    return file
+
+
+def _wide_names(files: list[str], folder: Path, budget: Budget, watch: Watch) -> None:
+    import pyarrow as pa
+
+    writer = NamesWriter(folder)
+    for file in files:
+        opened = open_parquet(file)
+        first = opened.schema_arrow.names[0]
+        try:
+            for batch in opened.iter_batches(1 << 18, columns=[first]):
+                column = _cast(batch.column(0), pa.string(), first, watch)
+                _refuse_nameless(column, writer.count, watch)
+                writer.add(column)
+        except (pa.ArrowException, OSError, EOFError) as error:
+            if isinstance(error, FileError):
+                raise
+            raise FileError(f"{file}: the sample names cannot be read ({reason(error)}).") from None
+        finally:
+            opened.close()
+    writer.close()
+    repeated = _repeated(folder, writer.count, budget)
+    if repeated is not None:
+        name, first_row, second_row = repeated
+        raise watch.fail(
+            f"sample {name!r} occurs again (first in row {first_row + 1:,}).",
+            line=f"row {second_row + 1:,}",
+            hint="each sample has one row; remove the others.",
+        )
+
+
+def _refuse_nameless(column: Any, at: int, watch: Watch) -> None:
+    import pyarrow.compute as pc
+
+    blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
+    if pc.any(blank).as_py():
+        row = at + pc.index(blank, True).as_py()
+        raise watch.fail("the sample has no name.", line=f"row {row + 1:,}")
+
+
+def _names_table(folder: Path, count: int) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table({"name": open_names(folder, count), "run": np.arange(count)})
+
+
+def _repeated(folder: Path, count: int, budget: Budget) -> tuple[str, int, int] | None:
+    """Return a name that occurs twice with its two first places, or None."""
+    with engine(folder, budget.engine_memory) as connection:
+        connection.register("names", _names_table(folder, count))
+        distinct = connection.execute("SELECT count(DISTINCT name) FROM names").fetchone()[0]
+        if distinct == count:
+            return None
+        row = connection.execute(
+            "SELECT name, min(run), list_sort(list(run))[2] FROM names GROUP BY name "
+            "HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
+        ).fetchone()
+        return str(row[0]), int(row[1]), int(row[2])
+
+
+# -- long -------------------------------------------------------------------------------------
+
+
+class _Entries(NamedTuple):
+    """Stored scores, grouped by sample."""
+
+    sample: NDArray[np.int64]
+    label: NDArray[np.int32]
+    score: NDArray[np.float64]
+
+
+def _parquet_rows(files: list[str], columns: list[str], watch: Watch) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    types = (pa.string(), pa.string(), pa.float64())
+    for file in files:
+        opened = open_parquet(file)
+        at = 0
+        try:
+            for batch in opened.iter_batches(GROUP_ROWS, columns=columns):
+                arrays = [
+                    _cast(batch.column(batch.schema.get_field_index(name)), kind, name, watch)
+                    for name, kind in zip(columns, types, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, names=["sample", "label", "value"])
+                at += batch.num_rows
+        except (pa.ArrowException, OSError, EOFError) as error:
+            if isinstance(error, FileError):
+                raise
+            raise FileError(
+                f"{file}: cannot be read after row {at:,} ({reason(error)}).\n"
+                "Hint: the file is damaged; copy or write it again."
+            ) from None
+        finally:
+            opened.close()
+
+
+def _long_source(
+    path: str,
+    rows: Iterable[pa.RecordBatch],
+    hierarchy: Hierarchy,
+    folder: Path,
+    budget: Budget,
+    watch: Watch,
+    *,
+    merges: bool = False,
+) -> Source:
+    target = max(1, budget.batch_instances // _growth(hierarchy))
+    reader = _LongReader(hierarchy, folder, watch)
+    writer = _GroupWriter(folder / "long.parquet", target)
+    for entries in reader.entries(rows):
+        writer.add(entries)
+    writer.close()
+    reader.names.close()
+    if writer.n_entries == 0:
+        problem = str(watch.problems[0]) if watch.problems else ""
+        raise watch.fail("no row could be read.", hint=problem)
+    n_samples = reader.names.count
+    if _repeated(folder, n_samples, budget) is not None:
+        writer, n_samples = _regroup(folder, n_samples, target, budget)
+    is_complete = writer.n_entries == n_samples * hierarchy.n_labels
+    if reader.lowest < 0.0 and not is_complete:
+        raise watch.fail(
+            f"the lowest score is {reader.lowest:g}, but the table does not list every pair.",
+            hint="pairs that are not listed count as score 0, the lowest, so that no score may be "
+            "negative; list every pair, or transform the scores.",
+        )
+    watch.counts["rows"] = writer.n_entries
+    return Source(
+        path, "long", merges, watch.lenient, is_complete, (), tuple(writer.pieces), n_samples,
+        budget.batch_instances,
+    )  # fmt: skip
+
+
+def _growth(hierarchy: Hierarchy) -> int:
+    """How many instances one stored score may become with its ancestors, at most 8."""
+    return min(8, 1 + int(np.mean(hierarchy.levels)))
+
+
+class _LongReader:
+    """Turn names into numbers; the sample number is that of the run of rows with its name."""
+
+    def __init__(self, hierarchy: Hierarchy, folder: Path, watch: Watch) -> None:
+        self.names = NamesWriter(folder)
+        self.lowest = 0.0
+        self._known = {name: i for i, name in enumerate(hierarchy.labels)}
+        self._watch = watch
+        self._last: str | None = None
+        self._row = 0
+
+    def entries(self, rows: Iterable[pa.RecordBatch]) -> Iterator[_Entries]:
+        for batch in rows:
+            score = batch.column(2).to_numpy(zero_copy_only=False).astype(np.float64)
+            label = self._labels(batch.column(1))
+            good = self._good(batch.column(0), score, label)
+            kept = np.flatnonzero(good)
+            self._row += batch.num_rows
+            if kept.size == 0:
+                continue
+            sample = self._samples(batch.column(0).take(kept))
+            self.lowest = min(self.lowest, float(score[kept].min()))
+            yield _Entries(sample, label[kept].astype(np.int32), score[kept])
+
+    def _labels(self, column: Any) -> NDArray[np.int64]:
+        """Label numbers; -1 for unknown, -2 for nameless."""
+        encoded = column.dictionary_encode()
+        target = np.full(len(encoded.dictionary) + 1, -2, dtype=np.int64)
+        codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
+        for code, name in enumerate(encoded.dictionary.to_pylist()):
+            if name in self._known:
+                target[code] = self._known[name]
+            elif name.strip():
+                self._unknown(name, code, codes)
+                target[code] = -1
+        numbers: NDArray[np.int64] = target[codes]
+        return numbers
+
+    def _unknown(self, name: str, code: int, codes: NDArray[Any]) -> None:
+        rows = np.flatnonzero(codes == code)
+        if not self._watch.lenient:
+            raise self._watch.fail(
+                f"label {name!r} is not in the hierarchy.",
+                line=f"row {self._row + int(rows[0]) + 1:,}",
+                hint=f"{closest(name, self._known)}--lenient (lenient=True) leaves unknown labels "
+                "out and counts them.",
+            )
+        self._watch.unknown[name] += int(rows.size)
+
+    def _good(
+        self, names: Any, score: NDArray[np.float64], label: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        import pyarrow.compute as pc
+
+        blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(names), ""), True)
+        nameless = blank.to_numpy(zero_copy_only=False)
+        bad_score = ~np.isfinite(score)
+        for row in np.flatnonzero(nameless | bad_score | (label == -2)).tolist():
+            text = (
+                "the sample has no name." if nameless[row]
+                else value_problem(float(score[row]), "scores") if bad_score[row]
+                else "the label has no name."
+            )  # fmt: skip
+            self._watch.problem(text, line=f"row {self._row + row + 1:,}")
+        good: NDArray[np.bool_] = ~nameless & ~bad_score & (label >= 0)
+        return good
+
+    def _samples(self, column: Any) -> NDArray[np.int64]:
+        """Give numbers to the runs of equal names, one after the other."""
+        import pyarrow.compute as pc
+
+        starts = np.ones(len(column), dtype=bool)
+        starts[1:] = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1)).to_numpy(
+            zero_copy_only=False
+        )
+        starts[0] = column[0].as_py() != self._last
+        number = np.cumsum(starts) + (self.names.count - 1)
+        self.names.add(column.filter(starts))
+        self._last = column[len(column) - 1].as_py()
+        return number
+
+
+class _GroupWriter:
+    """Write entries in row groups that never part a sample."""
+
+    def __init__(self, file: Path, target: int) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._schema = pa.schema(
+            [("sample", pa.int64()), ("label", pa.int32()), ("score", pa.float64())]
+        )
+        self._writer = pq.ParquetWriter(file, self._schema, compression="lz4")
+        self._file = file
+        self._target = target
+        self._held: list[_Entries] = []
+        self._n_held = 0
+        self.pieces: list[Piece] = []
+        self.n_entries = 0
+
+    def add(self, entries: _Entries) -> None:
+        self._held.append(entries)
+        self._n_held += entries.sample.size
+        if self._n_held >= 2 * self._target:
+            self._flush(is_last=False)
+
+    def close(self) -> None:
+        if self._n_held:
+            self._flush(is_last=True)
+        self._writer.close()
+
+    def _flush(self, *, is_last: bool) -> None:
+        sample, label, score = (np.concatenate(part) for part in zip(*self._held, strict=True))
+        start = 0
+        while start < sample.size:
+            stop = min(start + self._target, sample.size)
+            # The sample at the cut goes whole into this group.
+            stop = int(np.searchsorted(sample, sample[stop - 1], side="right"))
+            if stop == sample.size and not is_last:
+                break  # its rows may go on in the next batch
+            self._write(_Entries(sample[start:stop], label[start:stop], score[start:stop]))
+            start = stop
+        self._held = [_Entries(sample[start:], label[start:], score[start:])]
+        self._n_held = sample.size - start
+
+    def _write(self, entries: _Entries) -> None:
+        import pyarrow as pa
+
+        table = pa.table(list(entries), schema=self._schema)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        first = int(entries.sample[0])
+        n_samples = int(entries.sample[-1]) + 1 - first
+        piece = Piece(str(self._file), len(self.pieces), first, n_samples, table.num_rows)
+        self.pieces.append(piece)
+        self.n_entries += table.num_rows
+
+
+def _regroup(folder: Path, n_runs: int, target: int, budget: Budget) -> tuple[_GroupWriter, int]:
+    """Bring the rows of each sample together, samples in order of first appearance."""
+    ungrouped = folder / "long.parquet"
+    ungrouped.rename(folder / "ungrouped.parquet")
+    writer = _GroupWriter(ungrouped, target)
+    with engine(folder, budget.engine_memory) as connection:
+        connection.register("names", _names_table(folder, n_runs))
+        connection.execute(
+            "CREATE TEMP TABLE number AS SELECT run, dense_rank() OVER (ORDER BY first) - 1 AS "
+            "sample, run = first AS is_first FROM (SELECT run, min(run) OVER (PARTITION BY name) "
+            "AS first FROM names)"
+        )
+        source = str(folder / "ungrouped.parquet").replace("'", "''")
+        query = (
+            f"SELECT n.sample, e.label, e.score FROM read_parquet('{source}') e "
+            "JOIN number n ON n.run = e.sample ORDER BY n.sample, e.label"
+        )
+        for batch in stream(connection, query, GROUP_ROWS):
+            columns = [batch.column(i).to_numpy(zero_copy_only=False) for i in range(3)]
+            writer.add(_Entries(*columns))
+        writer.close()
+        n_samples = _rewrite_names(connection, folder, n_runs)
+    (folder / "ungrouped.parquet").unlink()
+    return writer, n_samples
+
+
+def _rewrite_names(connection: Any, folder: Path, n_runs: int) -> int:
+    fresh = folder / "names.fresh"
+    fresh.mkdir()
+    names = NamesWriter(fresh)
+    query = (
+        "SELECT s.name FROM names s JOIN number n USING (run) WHERE n.is_first ORDER BY n.sample"
+    )
+    for batch in stream(connection, query, GROUP_ROWS):
+        names.add(batch.column(0))
+    names.close()
+    for file in fresh.iterdir():
+        file.replace(folder / file.name)
+    fresh.rmdir()
+    return names.count
