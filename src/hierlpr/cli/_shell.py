@@ -165,6 +165,18 @@ class Shell:
         self.say(f"{text} ({time.perf_counter() - self._start:.2f} s)")
 
     @contextmanager
+    def rates(self, unit: str) -> Iterator[Callable[[str, int, int], None]]:
+        """Give an ``on_progress(stage, done, total)`` that shows rate and time left."""
+        if self.quiet:
+            yield lambda stage, done, total: None
+            return
+        rates = Rates(unit, is_terminal=sys.stderr.isatty())
+        try:
+            yield rates.update
+        finally:
+            rates.clear()
+
+    @contextmanager
     def progress(self, label: str) -> Iterator[Callable[[int, int], None]]:
         """Give an ``on_progress(done, total)`` that draws a bar, only on a terminal."""
         if not self.shows_progress:
@@ -180,6 +192,52 @@ class Shell:
                 reached = place
 
             yield update
+
+
+class Rates:
+    """Progress with rate and time left: a line that rewrites itself, or now and then a new one."""
+
+    def __init__(self, unit: str, *, is_terminal: bool) -> None:
+        self._unit = unit
+        self._is_terminal = is_terminal
+        self._stage = ""
+        self._began = self._shown = time.perf_counter()
+        self._done_before = 0
+        self._width = 0
+
+    def update(self, stage: str, done: int, total: int) -> None:
+        """Show how far a stage has come, at most twice a second (every 10 s in a log)."""
+        now = time.perf_counter()
+        if stage != self._stage:
+            self._stage, self._began, self._done_before = stage, now, done
+            return
+        if done < total and now - self._shown < (0.5 if self._is_terminal else 10.0):
+            return
+        self._shown = now
+        if not self._is_terminal and done >= total and now - self._began < 10.0:
+            return
+        rate = (done - self._done_before) / max(now - self._began, 1e-9)
+        left = (total - done) / rate if rate > 0.0 else 0.0
+        text = (
+            f"{stage} {100 * done // max(total, 1):3d} %, {done:,} of {total:,} {self._unit}, "
+            f"{rate:,.0f} a second, {_clock(left)} left"
+        )
+        if self._is_terminal:
+            click.echo(f"\r{text:<{self._width}}", err=True, nl=False)
+            self._width = len(text)
+        else:
+            click.echo(text, err=True)
+
+    def clear(self) -> None:
+        """Leave a terminal's line empty."""
+        if self._width:
+            click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def hierarchy_options(command: F) -> F:

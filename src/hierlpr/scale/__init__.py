@@ -3,6 +3,7 @@
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.pipeline import Executor, Outcome, rank_file
 from hierlpr.scale.rows import calls_along
+from hierlpr.scale.spool import estimate_instances
 
 __all__ = [
     "DEFAULT_MEMORY",
@@ -10,6 +11,7 @@ __all__ = [
     "Executor",
     "Outcome",
     "calls_along",
+    "estimate_instances",
     "parse_memory",
     "rank_file",
 ]

@@ -8,7 +8,7 @@ Every stage is that of the path in memory; the executor says where the partition
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -74,6 +74,7 @@ def rank_file(
     memory: str | int = DEFAULT_MEMORY,
     top: int | None = None,
     calls_only: bool = False,
+    aliases: Mapping[str, str] | None = None,
     lenient: bool = False,
     partitions: int | None = None,
     resume: bool = False,
@@ -101,6 +102,8 @@ def rank_file(
         List only the first instances.
     calls_only : bool
         List only what is called; if one level cuts all labels, nothing else is sorted.
+    aliases : mapping, optional
+        Other names of labels, as `hierlpr.io.load_hierarchy` gives them.
     lenient : bool
         Pass over rows with problems and count them.
     partitions : int, optional
@@ -133,13 +136,14 @@ def rank_file(
     folder = Path(work) if work is not None else _hidden(target, "work")
     inputs = inputs_of(
         parquet_files(scores_path), model_path,
-        {"top": top, "calls_only": calls_only, "lenient": lenient, "partitions": partitions},
+        {"top": top, "calls_only": calls_only, "lenient": lenient, "partitions": partitions,
+         "aliases": dict(sorted((aliases or {}).items()))},
     )  # fmt: skip
     with work_folder(folder, resume=resume):
         plan = read_plan(folder, inputs) if resume else None
         if plan is None:
             source, watch = open_source(
-                scores_path, fitted.hierarchy_, folder, budget, lenient=lenient
+                scores_path, fitted.hierarchy_, folder, budget, aliases=aliases, lenient=lenient
             )
         else:
             source, watch = Source.from_dict(plan["source"]), Watch(scores_path, lenient=lenient)

@@ -7,7 +7,7 @@ fit the budget.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -241,6 +241,7 @@ def wide_source(
     *,
     batch_instances: int,
     lenient: bool,
+    aliases: Mapping[str, str] | None = None,
 ) -> Source:
     """Describe wide Parquet files; their labels must be those of the hierarchy."""
     pieces: list[Piece] = []
@@ -252,8 +253,12 @@ def wide_source(
         if not columns:
             # An empty table is enough to check the labels and to count what is not used.
             empty = np.empty((0, len(labels)))
-            _wide_table(empty, labels, (), hierarchy, None, watch)
-            columns = hierarchy.labels
+            _wide_table(empty, labels, (), hierarchy, aliases, watch)
+            called = {
+                name if name in hierarchy else (aliases or {}).get(name, name): name
+                for name in labels
+            }
+            columns = tuple(called[label] for label in hierarchy.labels)
         elif missing := sorted(set(columns) - set(labels)):
             raise FileError(
                 f"{file}: column {missing[0]!r} is missing, which the other files of the dataset "

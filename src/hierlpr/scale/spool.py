@@ -10,7 +10,8 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.exceptions import FileError
-from hierlpr.io._files import ending
+from hierlpr.io._files import GZIP_MAGIC, ending
 from hierlpr.io._layout import _cast, _long_columns, _note_extra
 from hierlpr.io._long import value_problem
 from hierlpr.io._watch import Watch, closest
@@ -34,13 +35,20 @@ if TYPE_CHECKING:
 
     from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["open_source"]
+__all__ = ["estimate_instances", "open_source"]
 
 GROUP_ROWS = 1 << 19
+TEXT_BYTES = 6  # of a text table for one instance, as a rule of thumb
 
 
 def open_source(
-    path: str, hierarchy: Hierarchy, folder: Path, budget: Budget, *, lenient: bool = False
+    path: str,
+    hierarchy: Hierarchy,
+    folder: Path,
+    budget: Budget,
+    *,
+    aliases: Mapping[str, str] | None = None,
+    lenient: bool = False,
 ) -> tuple[Source, Watch]:
     """Make scores ready to be read in partitions; names and spools go to `folder`."""
     watch = Watch(path, lenient=lenient)
@@ -52,18 +60,24 @@ def open_source(
         if long is None:
             watch.format = "wide Parquet scores"
             source = wide_source(
-                path, files, hierarchy, watch, batch_instances=batch, lenient=lenient
+                path,
+                files,
+                hierarchy,
+                watch,
+                batch_instances=batch,
+                lenient=lenient,
+                aliases=aliases,
             )
             _wide_names(files, folder, budget, watch)
             return source, watch
         watch.format = "long Parquet scores"
         _note_extra(list(schema.names), long, watch)
         rows = _parquet_rows(files, [name for name in long if name is not None], watch)
-        return _long_source(path, rows, hierarchy, folder, budget, watch), watch
+        return _long_source(path, rows, hierarchy, folder, budget, watch, aliases), watch
     text = open_stream(path, watch, lenient=lenient)
     try:
         if text.layout != "wide":
-            return _long_source(path, text.batches(watch), hierarchy, folder, budget, watch,
+            return _long_source(path, text.batches(watch), hierarchy, folder, budget, watch, aliases,
                                 merges=text.layout == "cafa"), watch  # fmt: skip
         file = _wide_spool(text, folder, budget, watch)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -72,10 +86,35 @@ def open_source(
             "Hint: copy or download the file again."
         ) from None
     source = wide_source(
-        path, [str(file)], hierarchy, watch, batch_instances=batch, lenient=lenient
+        path,
+        [str(file)],
+        hierarchy,
+        watch,
+        batch_instances=batch,
+        lenient=lenient,
+        aliases=aliases,
     )
     _wide_names([str(file)], folder, budget, watch)
     return source, watch
+
+
+def estimate_instances(path: str) -> int:
+    """Guess how many instances a file of scores holds, without reading it."""
+    if ending(path) == ".arff":
+        return 0  # read whole in any case
+    if _is_parquet(path):
+        total = 0
+        for file in parquet_files(path):
+            opened = open_parquet(file)
+            names = list(opened.schema_arrow.names)
+            is_long = _long_columns(names, "scores") is not None
+            total += opened.metadata.num_rows * (4 if is_long else len(names) - 1)
+            opened.close()
+        return total
+    with open_bytes(path) as stream:
+        is_packed = stream.read(2) == GZIP_MAGIC
+        size = int(stream.seek(0, os.SEEK_END))
+    return size * (4 if is_packed else 1) // TEXT_BYTES
 
 
 def _is_parquet(path: str) -> bool:
@@ -105,24 +144,9 @@ def _wide_spool(text: TextStream, folder: Path, budget: Budget, watch: Watch) ->
 
 
 def _wide_names(files: list[str], folder: Path, budget: Budget, watch: Watch) -> None:
-    import pyarrow as pa
-
-    writer = NamesWriter(folder)
-    for file in files:
-        opened = open_parquet(file)
-        first = opened.schema_arrow.names[0]
-        try:
-            for batch in opened.iter_batches(1 << 18, columns=[first]):
-                column = _cast(batch.column(0), pa.string(), first, watch)
-                _refuse_nameless(column, writer.count, watch)
-                writer.add(column)
-        except (pa.ArrowException, OSError, EOFError) as error:
-            if isinstance(error, FileError):
-                raise
-            raise FileError(f"{file}: the sample names cannot be read ({reason(error)}).") from None
-        finally:
-            opened.close()
-    writer.close()
+    with closing(NamesWriter(folder)) as writer:
+        for file in files:
+            _add_names(writer, file, watch)
     repeated = _repeated(folder, writer.count, budget)
     if repeated is not None:
         name, first_row, second_row = repeated
@@ -131,6 +155,24 @@ def _wide_names(files: list[str], folder: Path, budget: Budget, watch: Watch) ->
             line=f"row {second_row + 1:,}",
             hint="each sample has one row; remove the others.",
         )
+
+
+def _add_names(writer: NamesWriter, file: str, watch: Watch) -> None:
+    import pyarrow as pa
+
+    opened = open_parquet(file)
+    first = opened.schema_arrow.names[0]
+    try:
+        for batch in opened.iter_batches(1 << 18, columns=[first]):
+            column = _cast(batch.column(0), pa.string(), first, watch)
+            _refuse_nameless(column, writer.count, watch)
+            writer.add(column)
+    except (pa.ArrowException, OSError, EOFError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{file}: the sample names cannot be read ({reason(error)}).") from None
+    finally:
+        opened.close()
 
 
 def _refuse_nameless(column: Any, at: int, watch: Watch) -> None:
@@ -206,20 +248,22 @@ def _long_source(
     folder: Path,
     budget: Budget,
     watch: Watch,
+    aliases: Mapping[str, str] | None,
     *,
     merges: bool = False,
 ) -> Source:
     target = max(1, budget.batch_instances // _growth(hierarchy))
-    reader = _LongReader(hierarchy, folder, watch)
-    writer = _GroupWriter(folder / "long.parquet", target)
-    for entries in reader.entries(rows):
-        writer.add(entries)
-    writer.close()
-    reader.names.close()
+    with (
+        closing(NamesWriter(folder)) as names,
+        closing(_GroupWriter(folder / "long.parquet", target)) as writer,
+    ):
+        reader = _LongReader(hierarchy, names, watch, aliases)
+        for entries in reader.entries(rows):
+            writer.add(entries)
     if writer.n_entries == 0:
         problem = str(watch.problems[0]) if watch.problems else ""
         raise watch.fail("no row could be read.", hint=problem)
-    n_samples = reader.names.count
+    n_samples = names.count
     if _repeated(folder, n_samples, budget) is not None:
         writer, n_samples = _regroup(folder, n_samples, target, budget)
     is_complete = writer.n_entries == n_samples * hierarchy.n_labels
@@ -244,10 +288,17 @@ def _growth(hierarchy: Hierarchy) -> int:
 class _LongReader:
     """Turn names into numbers; the sample number is that of the run of rows with its name."""
 
-    def __init__(self, hierarchy: Hierarchy, folder: Path, watch: Watch) -> None:
-        self.names = NamesWriter(folder)
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        names: NamesWriter,
+        watch: Watch,
+        aliases: Mapping[str, str] | None,
+    ) -> None:
+        self._names = names
         self.lowest = 0.0
         self._known = {name: i for i, name in enumerate(hierarchy.labels)}
+        self._aliases = aliases or {}
         self._watch = watch
         self._last: str | None = None
         self._row = 0
@@ -271,8 +322,12 @@ class _LongReader:
         target = np.full(len(encoded.dictionary) + 1, -2, dtype=np.int64)
         codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
         for code, name in enumerate(encoded.dictionary.to_pylist()):
-            if name in self._known:
-                target[code] = self._known[name]
+            real = name if name in self._known else self._aliases.get(name, name)
+            if real in self._known:
+                target[code] = self._known[real]
+                if real != name:
+                    n = int(np.count_nonzero(codes == code))
+                    self._watch.counts["entries_by_another_name"] += n
             elif name.strip():
                 self._unknown(name, code, codes)
                 target[code] = -1
@@ -317,8 +372,8 @@ class _LongReader:
             zero_copy_only=False
         )
         starts[0] = column[0].as_py() != self._last
-        number = np.cumsum(starts) + (self.names.count - 1)
-        self.names.add(column.filter(starts))
+        number = np.cumsum(starts) + (self._names.count - 1)
+        self._names.add(column.filter(starts))
         self._last = column[len(column) - 1].as_py()
         return number
 
@@ -407,13 +462,12 @@ def _regroup(folder: Path, n_runs: int, target: int, budget: Budget) -> tuple[_G
 def _rewrite_names(connection: Any, folder: Path, n_runs: int) -> int:
     fresh = folder / "names.fresh"
     fresh.mkdir()
-    names = NamesWriter(fresh)
     query = (
         "SELECT s.name FROM names s JOIN number n USING (run) WHERE n.is_first ORDER BY n.sample"
     )
-    for batch in stream(connection, query, GROUP_ROWS):
-        names.add(batch.column(0))
-    names.close()
+    with closing(NamesWriter(fresh)) as names:
+        for batch in stream(connection, query, GROUP_ROWS):
+            names.add(batch.column(0))
     for file in fresh.iterdir():
         file.replace(folder / file.name)
     fresh.rmdir()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,9 +70,12 @@ class TextStream:
                 null_values=list(MISSING),
             ),
         }
+        not_data = _COMMENT_OR_CAFA if self.layout == "cafa" else _COMMENT
         try:
-            lines = _DataLines(self.path, _COMMENT_OR_CAFA if self.layout == "cafa" else _COMMENT)
-            with pacsv.open_csv(pa.PythonFile(lines, "r"), **options) as reader:
+            with (
+                closing(_DataLines(self.path, not_data)) as lines,
+                pacsv.open_csv(pa.PythonFile(lines, "r"), **options) as reader,
+            ):
                 for batch in reader:
                     yield _as_numbers(batch, n_text) if self.lenient else batch
         except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
@@ -83,7 +88,7 @@ class TextStream:
 
 def open_stream(path: str, watch: Watch, *, lenient: bool) -> TextStream:
     """Look at the first lines of a text table of scores and find its layout."""
-    with io.BufferedReader(_plain_bytes(path), BLOCK) as stream:
+    with _plain_bytes(path) as stream:
         head = stream.read(HEAD)
         while b"\n" not in head and len(head) < LONGEST_LINE:
             more = stream.read(HEAD)
@@ -111,13 +116,23 @@ def open_stream(path: str, watch: Watch, *, lenient: bool) -> TextStream:
     return TextStream(path, "wide", table.delimiter, columns, columns, 1, lenient)
 
 
-def _plain_bytes(path: str) -> Any:
-    import gzip
+class _Unpacked(gzip.GzipFile):
+    """A gzipped stream that closes the file below it too."""
 
+    def __init__(self, stream: Any) -> None:
+        super().__init__(fileobj=stream)
+        self._below = stream
+
+    def close(self) -> None:
+        super().close()
+        self._below.close()
+
+
+def _plain_bytes(path: str) -> Any:
     stream = open_bytes(path)
     packed = stream.read(2) == GZIP_MAGIC
     stream.seek(0)
-    return gzip.GzipFile(fileobj=stream) if packed else stream
+    return _Unpacked(stream) if packed else stream
 
 
 class _DataLines(io.RawIOBase):
