@@ -77,8 +77,11 @@ def open_source(
     text = open_stream(path, watch, lenient=lenient)
     try:
         if text.layout != "wide":
-            return _long_source(path, text.batches(watch), hierarchy, folder, budget, watch, aliases,
-                                merges=text.layout == "cafa"), watch  # fmt: skip
+            source = _long_source(
+                path, text.batches(watch), hierarchy, folder, budget, watch, aliases,
+                merges=text.layout == "cafa",
+            )  # fmt: skip
+            return source, watch
         file = _wide_spool(text, folder, budget, watch)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise FileError(
