@@ -196,3 +196,8 @@ def test_bad_data():
         choose_cutoff([[0.1]], [[1]], precision=0.9, confidence=0.9)
     with pytest.raises(DataError, match="rule must be one of"):
         choose_cutoff([[0.1]], [[1]], precision=0.9, rule="bold")
+
+
+def test_almost_all_is_not_said_to_be_all():
+    cutoff = choose_cutoff([[0.9], [0.8]], [[1], [0]], precision=0.9999)
+    assert "at least 99.99 %" in str(cutoff)

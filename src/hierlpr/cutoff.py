@@ -434,4 +434,9 @@ def _asked(kind: str, target: float | None, beta: float, confidence: float | Non
 
 
 def _percent(share: float | None) -> str:
-    return "none" if share is None else f"{100.0 * share:.3g} %"
+    if share is None:
+        return "none"
+    rounded = f"{100.0 * share:.3g}"
+    if rounded == "100" and share < 1.0:  # almost all is not all
+        rounded = f"{100.0 * share:.6g}"
+    return f"{rounded} %"
