@@ -82,7 +82,8 @@ def test_clone_and_parameters(parts):
     h = parts[0].hierarchy
     twin = clone(HierLPR(h, lpr="isotonic", close_truth=True))
     assert twin.get_params() == {
-        "hierarchy": h, "lpr": "isotonic", "joint": False, "close_truth": True, "n_threads": None,
+        "hierarchy": h, "lpr": "isotonic", "joint": False, "close_truth": True,
+        "missing": "error", "n_threads": None,
     }  # fmt: skip
 
 
@@ -282,7 +283,7 @@ def test_wrong_parameters(parts):
     with pytest.raises(HierlprError, match="method must be one of"):
         HierLPR(fit.hierarchy, lpr="magic").fit(fit.scores, fit.truth)
     with pytest.raises(HierlprError, match="joint"):
-        HierLPR(fit.hierarchy, joint=True).fit(fit.scores, fit.truth)
+        HierLPR(fit.hierarchy, joint="perhaps").fit(fit.scores, fit.truth)
 
 
 # -- change without refitting ----------------------------------------------------------------------

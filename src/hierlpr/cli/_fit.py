@@ -197,7 +197,7 @@ def _fitted(
     from hierlpr.exceptions import HierlprWarning
     from hierlpr.model import HierLPR
 
-    chosen = {} if joint is None else {"joint": joint}
+    chosen: dict[str, Any] = {} if joint is None else {"joint": joint}
     model = HierLPR(hierarchy=loaded.hierarchy, lpr=lpr, **chosen)
     model.fit(pair.scores, pair.truth)
     if goal is not None and held_out is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from hierlpr._validation import Matrix, check_finite, listed
+from hierlpr._validation import Matrix, check_choice, check_finite, listed
 from hierlpr.blocks import consistent_scores
 from hierlpr.cutoff import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
 from hierlpr.decisions import LabelCall, call_lists, decide
@@ -20,7 +20,8 @@ from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.groups import Groups, cutoff_by_group
 from hierlpr.guarantee import LevelProfile
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr import LPRModel, fit_lpr
+from hierlpr.joint import JointModel, fit_joint, fit_known, predict_known, smoothed_prevalence
+from hierlpr.lpr import LPRModel
 from hierlpr.metrics import au_prc_score
 from hierlpr.model.edit import added, removed, replaced
 from hierlpr.ranking import Ranking, rank
@@ -40,9 +41,14 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     lpr : str or estimator
         How local precision rates are estimated; see :func:`hierlpr.lpr.fit_lpr`.
     joint : bool or "auto"
-        Whether a label's LPR uses the scores of all labels of the sample.
+        Whether a label's probability uses the scores of all labels of its sample. True: the joint
+        posterior as it is, right if scores are independent given the labels. ``"auto"``: as far as
+        held-out samples support it; see ``joint_.describe()`` and ``docs/joint.md``.
     close_truth : bool
         Add missing ancestors to the truth, counted in a warning, instead of refusing it.
+    missing : {"error", "allow"}
+        Whether scores may be NaN. A missing score says nothing: its LPR is the prevalence, or with
+        `joint` what the sample's other scores make of it.
     n_threads : int, optional
         Threads for fitting and ranking; no result depends on it.
 
@@ -51,6 +57,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     hierarchy_ : Hierarchy
     lpr_ : LPRModel
         One curve from score to LPR a label, with diagnostics.
+    joint_ : JointModel or None
+        How the scores of a sample are used together; None with ``joint=False``.
     cutoff_ : Cutoff
         Where `predict` cuts; 0.5 until `calibrate` has been called.
 
@@ -79,12 +87,14 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         lpr: Any = "auto",
         joint: bool | str = False,
         close_truth: bool = False,
+        missing: str = "error",
         n_threads: int | None = None,
     ) -> None:
         self.hierarchy = hierarchy
         self.lpr = lpr
         self.joint = joint
         self.close_truth = close_truth
+        self.missing = missing
         self.n_threads = n_threads
 
     # -- learning ---------------------------------------------------------------------------
@@ -100,10 +110,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         truth : matrix or data frame of the same shape
             0 or 1; a label that holds implies its parents.
         """
-        if self.joint is not False:
-            raise HierlprError(
-                f"joint={self.joint!r} is not available in this version.\nHint: joint=False."
-            )
+        if self.joint is not False and self.joint is not True and self.joint != "auto":
+            raise DataError(f"joint must be False, True or 'auto'; got {self.joint!r}.")
+        check_choice(self.missing, ("error", "allow"), name="missing")
         if self.hierarchy is not None and not isinstance(self.hierarchy, Hierarchy):
             raise HierlprError(
                 f"hierarchy must be a Hierarchy or None, got {type(self.hierarchy).__name__}."
@@ -111,9 +120,15 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         table = self._scores(align(scores, self.hierarchy, name="scores"))
         hierarchy = self.hierarchy or Hierarchy(labels=table.labels)
         held = self._truth(truth, hierarchy, table)
-        self.lpr_: LPRModel = fit_lpr(
+        self.lpr_: LPRModel = fit_known(
             table.values, held, method=self.lpr, labels=hierarchy.labels, n_threads=self.n_threads
         )
+        self.joint_: JointModel | None = None
+        if self.joint is not False:
+            self.joint_ = fit_joint(
+                table, held, hierarchy, use="exact" if self.joint is True else "auto",
+                method=self.lpr, n_threads=self.n_threads,
+            )  # fmt: skip
         self._set_labels(hierarchy, has_names=table.backend is not None)
         score = self._block_scores(table)
         self.profile_: LevelProfile | None = LevelProfile.of(collect(score, held))
@@ -178,7 +193,10 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     # -- using it ---------------------------------------------------------------------------
 
     def transform(self, scores: Any) -> Any:
-        """Return the local precision rate of every score (CSR in, CSR out)."""
+        """Return the local precision rate of every score (CSR in, CSR out).
+
+        With `joint`, it is P(label | all scores of the sample).
+        """
         return self._lpr(self._input(scores)).values
 
     def predict_proba(self, scores: Any) -> Any:
@@ -235,23 +253,24 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             self.hierarchy_, self.lpr_, edges, scores, truth,
             labels=labels, method=self.lpr, n_threads=self.n_threads,
         )  # fmt: skip
-        return self._changed(hierarchy, lpr)
+        return self._changed(hierarchy, lpr, fresh=())
 
     def remove_labels(self, labels: Iterable[str]) -> HierLPR:
         """Remove labels; their children pass to their parents, other curves stay as they are."""
         check_is_fitted(self)
-        return self._changed(*removed(self.hierarchy_, self.lpr_, labels))
+        return self._changed(*removed(self.hierarchy_, self.lpr_, labels), fresh=())
 
     def replace(self, labels: Iterable[str], scores: Any, truth: Any) -> HierLPR:
         """Fit the curves of some labels anew, for example after their classifiers changed."""
         check_is_fitted(self)
+        labels = list(labels)
         lpr = replaced(
             self.hierarchy_, self.lpr_, labels, scores, truth,
             method=self.lpr, n_threads=self.n_threads,
         )  # fmt: skip
-        return self._changed(self.hierarchy_, lpr)
+        return self._changed(self.hierarchy_, lpr, fresh=labels)
 
-    def _changed(self, hierarchy: Hierarchy, lpr: LPRModel) -> HierLPR:
+    def _changed(self, hierarchy: Hierarchy, lpr: LPRModel, *, fresh: Collection[str]) -> HierLPR:
         """Take the new labels; a cutoff learned for the old ones promises nothing now."""
         if self.cutoff_.kind != "default":
             warnings.warn(
@@ -260,6 +279,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
                 stacklevel=3,
             )
         self.lpr_ = lpr
+        if self.joint_ is not None:
+            self.joint_ = self.joint_.changed(hierarchy, smoothed_prevalence(lpr), fresh)
         self.hierarchy = hierarchy
         self._set_labels(hierarchy, has_names=hasattr(self, "feature_names_in_"))
         self.profile_ = None
@@ -285,7 +306,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             del self.feature_names_in_
 
     def _scores(self, table: Table) -> Table:
-        check_finite(table.values, table.labels, name="scores")
+        self._check_scores(table)
         for count, what in zip(table.values.shape, ("sample", "feature"), strict=True):
             if count == 0:
                 raise DataError(
@@ -305,8 +326,14 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
                     "Hint: one column of scores a label, in the order of hierarchy_.labels."
                 )
         table = align(scores, self.hierarchy_, name="scores")
-        check_finite(table.values, table.labels, name="scores")
+        self._check_scores(table)
         return table
+
+    def _check_scores(self, table: Table) -> None:
+        values = table.values
+        if self.missing == "allow" and isinstance(values, np.ndarray):
+            values = np.where(np.isnan(values), 0.0, values)
+        check_finite(values, table.labels, name="scores")
 
     def _truth(self, truth: Any, hierarchy: Hierarchy, table: Table) -> NDArray[np.bool_]:
         if truth is None:
@@ -328,8 +355,18 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def _lpr(self, table: Table) -> Table:
         """Scores to LPRs: the one place where the joint posterior joins the pipeline."""
-        lpr = self.lpr_.predict(table.values, n_threads=self.n_threads)
+        lpr = predict_known(self.lpr_, table.values, n_threads=self.n_threads)
+        if self.joint_ is not None:
+            absent = None if isinstance(lpr, np.ndarray) else self._absent_lpr()
+            lpr = self.joint_.transform(lpr, absent=absent, n_threads=self.n_threads)
+        elif isinstance(lpr, np.ndarray) and self.missing == "allow":
+            lpr = np.where(np.isnan(lpr), smoothed_prevalence(self.lpr_), lpr)
         return Table(lpr, table.labels, table.samples, table.backend)
+
+    def _absent_lpr(self) -> NDArray[np.float64]:
+        """LPRs of the scores that a sparse matrix does not store: those of a score of 0."""
+        lpr: NDArray[np.float64] = self.lpr_.predict(np.zeros((1, self.n_features_in_)))[0]
+        return lpr
 
     def _block_scores(self, table: Table) -> Matrix:
         score: Matrix = consistent_scores(
@@ -343,6 +380,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = False
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "allow"
         return tags
 
 

@@ -24,6 +24,7 @@ from hierlpr.cutoff import Cutoff
 from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.guarantee import LevelProfile
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import LabelReport, LPRCurves, LPRModel, make_estimator
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ __all__ = ["FORMAT_VERSION", "load_model", "save_model"]
 FORMAT = "hierlpr model"
 FORMAT_VERSION = 1
 _META = "meta"
+_WEIGHTS = ("own", "others", "shift")
 _Arrays = dict[str, NDArray[Any]]
 
 
@@ -96,6 +98,12 @@ def _arrays_of(model: HierLPR) -> _Arrays:
     for key, column in model.lpr_.report.columns().items():
         if column.dtype.kind != "U":  # texts go to the metadata
             arrays[f"report_{key}"] = column
+    if model.joint_ is not None:
+        prior, tempering = model.joint_.prior, model.joint_.tempering
+        arrays["joint_prevalence"] = prior.prevalence
+        arrays["joint_conditional"] = prior.conditional
+        for key in _WEIGHTS:
+            arrays[f"joint_{key}"] = getattr(tempering, key)
     if model.profile_ is not None:
         for field in fields(LevelProfile):
             if field.name != "n_samples":
@@ -112,6 +120,7 @@ def _meta_of(model: HierLPR) -> dict[str, Any]:
         "has_names": hasattr(model, "feature_names_in_"),
         "has_hierarchy": model.hierarchy is not None,
         "report": {key: c.tolist() for key, c in columns.items() if c.dtype.kind == "U"},
+        "joint": None if model.joint_ is None else _choice_of(model.joint_),
         "profile_samples": None if model.profile_ is None else model.profile_.n_samples,
         "fitted_on": model.fitted_on_,
         "cutoff": model.cutoff_.to_dict(),
@@ -119,6 +128,7 @@ def _meta_of(model: HierLPR) -> dict[str, Any]:
             "lpr": _method_of(model.lpr),
             "joint": model.joint,
             "close_truth": bool(model.close_truth),
+            "missing": model.missing,
         },
     }
 
@@ -158,8 +168,10 @@ def _rebuild(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Hie
         lpr=_method_from(params["lpr"]),
         joint=params["joint"],
         close_truth=params["close_truth"],
+        missing=params["missing"],
     )
     model.lpr_ = LPRModel(curves, _report(arrays, meta, hierarchy.n_labels))
+    model.joint_ = _joint(arrays, meta, hierarchy)
     model._set_labels(hierarchy, has_names=bool(meta["has_names"]))
     model.profile_ = _profile(arrays, meta)
     model.fitted_on_ = str(meta["fitted_on"])
@@ -190,6 +202,35 @@ def _report(
         if columns[field.name].shape != (n_labels,):
             raise FileError(f"the column {field.name!r} of the label report has a wrong length.")
     return LabelReport(**columns)
+
+
+def _choice_of(joint: JointModel) -> dict[str, Any]:
+    tempering = joint.tempering
+    return {
+        "use": tempering.use, "loss": tempering.loss, "gain": tempering.gain,
+        "gain_error": tempering.gain_error,
+    }  # fmt: skip
+
+
+def _joint(
+    arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], hierarchy: Hierarchy
+) -> JointModel | None:
+    choice = meta["joint"]
+    if choice is None:
+        return None
+    weights = [arrays[f"joint_{key}"].astype(np.float64) for key in _WEIGHTS]
+    for weight in weights:
+        if weight.shape != (hierarchy.n_labels,) or not np.isfinite(weight).all():
+            raise FileError("the weights of the joint posterior are no numbers, one a label.")
+    if choice["use"] not in USES:
+        raise FileError(f"the joint posterior has an unknown use {choice['use']!r}.")
+    loss = {str(use): float(value) for use, value in choice["loss"].items()}
+    tempering = Tempering.of(
+        np.stack(weights, axis=1), choice["use"], loss, float(choice["gain"]),
+        float(choice["gain_error"]),
+    )  # fmt: skip
+    prior = LabelPrior(arrays["joint_prevalence"], arrays["joint_conditional"])
+    return JointModel(hierarchy, prior, tempering)
 
 
 def _profile(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> LevelProfile | None:

@@ -1,0 +1,124 @@
+"""How far to trust a label's own and the others' evidence: penalized logistic fits."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels._jit import kernel
+
+__all__ = ["fit_weights", "sample_losses"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MOST_STEPS = 30
+
+
+@kernel
+def fit_weights(
+    own: Floats,
+    others: Floats,
+    prior: Floats,
+    truth: NDArray[np.bool_],
+    fold: Ints,
+    group_ptr: Ints,
+    group_label: Ints,
+    target: Floats,
+    strength: float,
+    start: int,
+    stop: int,
+    weights: Floats,
+) -> None:
+    """Fit (own, others, shift) of the groups ``start`` to ``stop`` of labels; see `Tempering`.
+
+    `own`, `others` and `truth` are (n_labels, n_samples); ``prior[fold, label]`` are log-odds.
+    Maximizes the log-likelihood minus ``strength / 2 * |w - target|**2`` with both weights in
+    [0, 1], by Newton steps on the free coordinates. O(size) a step.
+    """
+    n_samples = own.shape[1]
+    for g in range(start, stop):
+        w0, w1, w2 = target[g, 0], target[g, 1], target[g, 2]
+        best = -np.inf
+        b0, b1, b2 = w0, w1, w2
+        s0 = s1 = s2 = 0.0
+        for _ in range(MOST_STEPS):
+            value = (
+                -0.5
+                * strength
+                * ((w0 - target[g, 0]) ** 2 + (w1 - target[g, 1]) ** 2 + (w2 - target[g, 2]) ** 2)
+            )
+            g0 = strength * (target[g, 0] - w0)
+            g1 = strength * (target[g, 1] - w1)
+            g2 = strength * (target[g, 2] - w2)
+            h00 = h11 = h22 = strength
+            h01 = h02 = h12 = 0.0
+            for at in range(group_ptr[g], group_ptr[g + 1]):
+                k = group_label[at]
+                for m in range(n_samples):
+                    a, e = own[k, m], others[k, m]
+                    z = prior[fold[m], k] + w0 * a + w1 * e + w2
+                    q = np.exp(-abs(z))
+                    p = 1.0 / (1.0 + q) if z > 0.0 else q / (1.0 + q)
+                    y = 1.0 if truth[k, m] else 0.0
+                    value += (y - 1.0) * z + min(z, 0.0) - np.log1p(q)
+                    d = y - p
+                    v = p * (1.0 - p)
+                    g0 += d * a
+                    g1 += d * e
+                    g2 += d
+                    h00 += v * a * a
+                    h01 += v * a * e
+                    h02 += v * a
+                    h11 += v * e * e
+                    h12 += v * e
+                    h22 += v
+            if value < best:
+                # The step went too far: go back half of it, from the best weights so far.
+                s0, s1, s2 = 0.5 * s0, 0.5 * s1, 0.5 * s2
+                if abs(s0) + abs(s1) + abs(s2) < 1e-6:
+                    break
+                w0 = min(max(b0 + s0, 0.0), 1.0)
+                w1 = min(max(b1 + s1, 0.0), 1.0)
+                w2 = b2 + s2
+                continue
+            gained = value - best
+            best, b0, b1, b2 = value, w0, w1, w2
+            if gained < 1e-6:
+                break
+            # Weights at a bound that the gradient pushes outward stay there.
+            if (w0 <= 0.0 and g0 < 0.0) or (w0 >= 1.0 and g0 > 0.0):
+                g0 = h01 = h02 = 0.0
+            if (w1 <= 0.0 and g1 < 0.0) or (w1 >= 1.0 and g1 > 0.0):
+                g1 = h01 = h12 = 0.0
+            # Solve the 3 x 3 system by elimination; the matrix is positive definite.
+            f1, f2 = h01 / h00, h02 / h00
+            k11, k12, k22 = h11 - f1 * h01, h12 - f1 * h02, h22 - f2 * h02
+            c1, c2 = g1 - f1 * g0, g2 - f2 * g0
+            f3 = k12 / k11
+            s2 = (c2 - f3 * c1) / (k22 - f3 * k12)
+            s1 = (c1 - k12 * s2) / k11
+            s0 = (g0 - h01 * s1 - h02 * s2) / h00
+            w0 = min(max(b0 + s0, 0.0), 1.0)
+            w1 = min(max(b1 + s1, 0.0), 1.0)
+            w2 = b2 + s2
+        weights[g, 0], weights[g, 1], weights[g, 2] = b0, b1, b2
+
+
+@kernel
+def sample_losses(
+    own: Floats,
+    others: Floats,
+    prior: Floats,
+    truth: NDArray[np.bool_],
+    fold: Ints,
+    weights: Floats,
+    loss: Floats,
+) -> None:
+    """Set ``loss[m]`` to the log-loss of sample ``m``, summed over the labels. O(size)."""
+    n_labels, n_samples = own.shape
+    loss[:] = 0.0
+    for k in range(n_labels):
+        for m in range(n_samples):
+            z = prior[fold[m], k] + weights[k, 0] * own[k, m] + weights[k, 1] * others[k, m]
+            z += weights[k, 2]
+            worst = -z if truth[k, m] else z
+            loss[m] += max(worst, 0.0) + np.log1p(np.exp(-abs(z)))

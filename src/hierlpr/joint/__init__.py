@@ -1,0 +1,23 @@
+"""The joint posterior: P(label | all scores of its sample)."""
+
+from hierlpr.joint.missing import fit_known, predict_known, smoothed_prevalence
+from hierlpr.joint.model import JointModel, fit_joint
+from hierlpr.joint.posterior import joint_posterior, posteriors
+from hierlpr.joint.prior import LabelPrior, fit_prior
+from hierlpr.joint.tempering import USES, Evidence, Tempering, choose_tempering
+
+__all__ = [
+    "USES",
+    "Evidence",
+    "JointModel",
+    "LabelPrior",
+    "Tempering",
+    "choose_tempering",
+    "fit_joint",
+    "fit_known",
+    "fit_prior",
+    "joint_posterior",
+    "posteriors",
+    "predict_known",
+    "smoothed_prevalence",
+]

@@ -1,0 +1,305 @@
+"""JointModel: LPRs in, probabilities that use all scores of the sample out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr._kernels import traversal
+from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels.joint_forest import weigh_evidence
+from hierlpr._validation import Matrix, check_unit_interval
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.joint.missing import fit_known, predict_known
+from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
+from hierlpr.joint.prior import LabelPrior, fit_prior
+from hierlpr.joint.tempering import Evidence, Tempering, choose_tempering, refit_tempering
+from hierlpr.lpr import Estimator
+from hierlpr.scores import align, align_truth
+
+__all__ = ["JointModel", "fit_joint"]
+
+Float = NDArray[np.float64]
+
+N_FOLDS = 5
+JUDGES = 1 / 3  # share of the samples that only choose among the candidates
+_CHUNK_VALUES = 2**22  # of sparse rows made dense at a time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointModel:
+    """Posterior of every label given all scores of its sample, tempered as data showed.
+
+    Attributes
+    ----------
+    hierarchy : Hierarchy
+    prior : LabelPrior
+        How often labels hold, alone and given their parents.
+    tempering : Tempering
+        How far the labels' own and the others' evidence are trusted.
+    """
+
+    hierarchy: Hierarchy
+    prior: LabelPrior
+    tempering: Tempering
+
+    def __post_init__(self) -> None:
+        sizes = {self.prior.prevalence.size, self.tempering.own.size, self.hierarchy.n_labels}
+        if len(sizes) != 1:
+            raise DataError("The joint model and the hierarchy have different numbers of labels.")
+
+    @property
+    def is_used(self) -> bool:
+        """Whether `transform` returns anything but the LPRs."""
+        return self.tempering.use != "none"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the pass is exact here, or drops edges of a DAG; see `posteriors`."""
+        return is_exact(self.hierarchy)
+
+    def describe(self) -> str:
+        """Say whether and how strongly the joint posterior is used, and why."""
+        if not self.is_used or self.is_exact:
+            return self.tempering.describe()
+        return (
+            f"{self.tempering.describe()} The hierarchy is too entangled for an exact pass: every "
+            "label is taken with its rarest parent only, and the ranking sees to the others."
+        )
+
+    def changed(
+        self, hierarchy: Hierarchy, prevalence: Float, fresh: Collection[str] = ()
+    ) -> JointModel:
+        """Return the model of a changed hierarchy, without any new truth.
+
+        Labels whose parents have changed get the share of their prevalence in that of their rarest
+        parent. New labels, and those named in `fresh`, start with what is safe: nothing of the
+        other labels' evidence, or all of it if the joint posterior is used as it is.
+
+        Parameters
+        ----------
+        hierarchy : Hierarchy
+        prevalence : ndarray of shape (n_labels,)
+            Of all labels of the new hierarchy; only that of new labels is looked at.
+        fresh : collection of str
+            Labels whose classifiers are new.
+        """
+        former = self.hierarchy
+        known = [label in former for label in hierarchy.labels]
+        place = np.array(
+            [former.index(x) if x in former else former.n_labels for x in hierarchy.labels]
+        )
+        tempering = self.tempering.select(np.arange(former.n_labels), n_new=1)
+        learned = np.where([x in fresh for x in hierarchy.labels], former.n_labels, place)
+        share = np.append(self.prior.conditional, 0.5)[place]
+        kept = np.append(self.prior.prevalence, 0.5)[place]
+        prior = LabelPrior(np.where(known, kept, prevalence), share).on(hierarchy, former)
+        return JointModel(hierarchy, prior, tempering.select(learned))
+
+    def transform(
+        self, lpr: Any, *, absent: Float | None = None, n_threads: int | None = None
+    ) -> Any:
+        """Return P(label | all scores of the sample) for LPRs P(label | its own score).
+
+        Parameters
+        ----------
+        lpr : array-like, sparse matrix or data frame of shape (n_samples, n_labels)
+            In [0, 1]; NaN for a score that is missing.
+        absent : ndarray of shape (n_labels,), optional
+            LPRs of the entries that a sparse matrix does not store. By default they say nothing.
+        n_threads : int, optional
+            The result does not depend on it.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), or csr_array for sparse input
+            Of a sparse matrix, the entries stored and their ancestors.
+
+        Examples
+        --------
+        >>> h = Hierarchy([("A", "B")])
+        >>> truth = np.array([[1, 1], [1, 0], [1, 0], [0, 0]], dtype=bool)
+        >>> model = fit_joint(None, truth, h, use="exact")
+        >>> model.transform([[0.7, 0.9], [0.7, 0.1], [0.7, np.nan]]).round(2)
+        array([[0.95, 0.88],
+               [0.63, 0.08],
+               [0.7 , 0.26]])
+        """
+        values = align(lpr, self.hierarchy, name="lpr").values
+        threads = n_threads_or_default(n_threads)
+        if isinstance(values, np.ndarray):
+            known = values if not np.isnan(values).any() else np.where(np.isnan(values), 0, values)
+            check_unit_interval(known, self.hierarchy.labels, name="lpr")
+            return self._dense(values, threads)
+        check_unit_interval(values, self.hierarchy.labels, name="lpr")
+        return self._sparse(values, absent, threads)
+
+    def _dense(self, lpr: Float, n_threads: int) -> Float:
+        use = self.tempering.use
+        if use == "none":
+            missing = np.isnan(lpr)
+            return np.where(missing, self.prior.prevalence, lpr) if missing.any() else lpr
+        if use == "exact":
+            return posteriors(lpr, self.prior, self.hierarchy, n_threads=n_threads)[0]
+        out, others = posteriors(
+            lpr, self.prior, self.hierarchy, with_others=True, n_threads=n_threads
+        )
+        weights = self.tempering
+        log_odds = self.prior.log_odds
+
+        def weigh(start: int, stop: int) -> None:
+            weigh_evidence(
+                lpr, others, start, stop, log_odds, weights.own, weights.others, weights.shift,
+                LPR_EDGE, out,
+            )  # fmt: skip
+
+        run_chunks(weigh, even_chunks(lpr.shape[0], n_threads), n_threads)
+        return out
+
+    def _sparse(self, lpr: sparse.csr_array, absent: Float | None, n_threads: int) -> Matrix:
+        """Rows made dense a few at a time; of the result, the stored entries' closure is kept."""
+        h = self.hierarchy
+        fill = np.full(h.n_labels, np.nan) if absent is None else np.asarray(absent, np.float64)
+        if fill.shape != (h.n_labels,):
+            raise DataError(f"absent must hold one LPR a label, got shape {fill.shape}.")
+        row_ptr, node_of = traversal.close_rows(
+            lpr.indptr.astype(np.int64), h.position[lpr.indices], h.parent_ptr, h.parent_idx
+        )
+        column = h.order[node_of]
+        data = np.empty(column.size)
+        row_of = np.repeat(np.arange(lpr.shape[0]), np.diff(row_ptr))
+        step = max(1, _CHUNK_VALUES // h.n_labels)
+        for start in range(0, lpr.shape[0], step):
+            part = lpr[start : start + step]
+            dense = np.tile(fill, (part.shape[0], 1))
+            dense[np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices] = (
+                part.data
+            )
+            at = slice(row_ptr[start], row_ptr[start + part.shape[0]])
+            data[at] = self._dense(dense, n_threads)[row_of[at] - start, column[at]]
+        out = sparse.csr_array((data, column, row_ptr), shape=lpr.shape)
+        out.sort_indices()
+        return out
+
+
+def fit_joint(
+    scores: Any,
+    truth: Any,
+    hierarchy: Hierarchy,
+    *,
+    use: Literal["auto", "exact", "none"] = "auto",
+    method: str | Estimator | Sequence[str | Estimator] = "auto",
+    n_folds: int = N_FOLDS,
+    rng: Any = 0,
+    n_threads: int | None = None,
+) -> JointModel:
+    """Learn the prior of the labels and how far to trust the joint posterior.
+
+    Parameters
+    ----------
+    scores : array-like or sparse matrix of shape (n_samples, n_labels)
+        Those the LPRs are fitted on; only ``use="auto"`` looks at them. NaN if missing.
+    truth : array-like of the same shape
+        Closed upward.
+    hierarchy : Hierarchy
+    use : {"auto", "exact", "none"}
+        ``"exact"``: the joint posterior as it is, which is right if the scores of a sample are
+        independent given its labels. ``"auto"``: as far as held-out samples support it.
+    method : str or estimator
+        How LPRs are estimated; ``"auto"`` fits them again on each part of the samples.
+    n_folds : int
+        Parts into which ``"auto"`` splits the samples to get evidence they were not fitted on.
+    rng : seed or Generator
+        Chooses the parts, and the third of the samples that judges.
+    n_threads : int, optional
+
+    Returns
+    -------
+    JointModel
+    """
+    held = align_truth(truth, hierarchy)
+    prior = fit_prior(held, hierarchy)
+    if use != "auto":
+        return JointModel(hierarchy, prior, Tempering.fixed(use, hierarchy.n_labels))
+    values = align(scores, hierarchy, name="scores").values
+    if values.shape[0] != held.shape[0]:
+        raise DataError(f"scores have {values.shape[0]:,} samples, truth {held.shape[0]:,}.")
+    if held.shape[0] < 2 * n_folds or hierarchy.n_edges == 0:
+        # Labels that stand alone tell nothing about each other.
+        return JointModel(hierarchy, prior, Tempering.fixed("none", hierarchy.n_labels))
+    generator = np.random.default_rng(rng)
+    options = {"method": method, "labels": hierarchy.labels, "n_threads": n_threads}
+    judges, rest = _split(held.shape[0], JUDGES, generator)
+    learning = _cross_fitted(values[rest], held[rest], hierarchy, n_folds, generator, options)
+    judging = _evidence(values, held, hierarchy, rest, judges, options)
+    tempering = choose_tempering(learning, judging, hierarchy, n_threads=n_threads)
+    if tempering.use not in ("none", "exact"):
+        everything = _cross_fitted(values, held, hierarchy, n_folds, generator, options)
+        tempering = refit_tempering(tempering, everything, hierarchy, n_threads=n_threads)
+    return JointModel(hierarchy, prior, tempering)
+
+
+def _split(
+    n_samples: int, share: float, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    shuffled = rng.permutation(n_samples)
+    n_first = round(share * n_samples)
+    return np.sort(shuffled[:n_first]), np.sort(shuffled[n_first:])
+
+
+def _evidence(
+    scores: Matrix,
+    truth: NDArray[np.bool_],
+    hierarchy: Hierarchy,
+    seen: NDArray[np.intp],
+    new: NDArray[np.intp],
+    options: Mapping[str, Any],
+) -> Evidence:
+    """Evidence of `new` samples from LPRs and priors fitted on the `seen` ones."""
+    n_threads = options["n_threads"]
+    prior = fit_prior(truth[seen], hierarchy)
+    model = fit_known(scores[seen], truth[seen], **options)
+    part = scores[new] if isinstance(scores, np.ndarray) else scores[new].toarray()
+    lpr = predict_known(model, part, n_threads=n_threads)
+    others = posteriors(lpr, prior, hierarchy, with_others=True, n_threads=n_threads)[1]
+    inside = np.clip(lpr, LPR_EDGE, 1.0 - LPR_EDGE)
+    says = np.log(inside / (1.0 - inside)) - prior.log_odds
+    own = np.where(np.isnan(says), 0.0, says)
+    return Evidence(
+        np.ascontiguousarray(own.T),
+        np.ascontiguousarray(others.T),
+        np.ascontiguousarray(truth[new].T),
+        prior.log_odds[np.newaxis],
+        np.zeros(new.size, dtype=np.int64),
+    )
+
+
+def _cross_fitted(
+    scores: Matrix,
+    truth: NDArray[np.bool_],
+    hierarchy: Hierarchy,
+    n_folds: int,
+    rng: np.random.Generator,
+    options: Mapping[str, Any],
+) -> Evidence:
+    """Evidence of every sample from LPRs and priors fitted on the other folds."""
+    fold = rng.permutation(truth.shape[0]) % n_folds
+    parts = [
+        _evidence(
+            scores, truth, hierarchy, np.flatnonzero(fold != f), np.flatnonzero(fold == f), options
+        )
+        for f in range(n_folds)
+    ]
+    return Evidence(
+        np.concatenate([part.own for part in parts], axis=1),
+        np.concatenate([part.others for part in parts], axis=1),
+        np.concatenate([part.truth for part in parts], axis=1),
+        np.concatenate([part.prior for part in parts]),
+        np.repeat(np.arange(n_folds), [part.fold.size for part in parts]),
+    )

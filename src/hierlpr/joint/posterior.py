@@ -1,0 +1,219 @@
+"""LPRs of a sample -> the posterior of each of its labels given all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels.joint_dag import joint_dag
+from hierlpr._kernels.joint_forest import joint_forest
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.joint.junction import JunctionTree, junction_tree
+from hierlpr.joint.prior import LabelPrior
+
+__all__ = [
+    "LPR_EDGE",
+    "MOST_EVIDENCE",
+    "forest_posteriors",
+    "is_exact",
+    "joint_posterior",
+    "main_forest",
+    "posteriors",
+]
+
+Float = NDArray[np.float64]
+
+LPR_EDGE = 1e-15  # LPRs are kept this far from 0 and 1, where one label would overrule all others
+MOST_EVIDENCE = 30.0  # log-odds; more than what others can ever say about a label
+
+_NONE = np.empty((0, 0))
+
+
+def posteriors(
+    lpr: Float,
+    prior: LabelPrior,
+    hierarchy: Hierarchy,
+    *,
+    with_others: bool = False,
+    n_threads: int | None = None,
+) -> tuple[Float, Float]:
+    r"""P(label | all scores of its sample), and what the other labels contributed to it.
+
+    Parameters
+    ----------
+    lpr : ndarray of shape (n_samples, n_labels)
+        In [0, 1]; NaN where there is no score.
+    prior : LabelPrior
+    hierarchy : Hierarchy
+    with_others : bool
+        Whether to return the log-odds that the other labels add.
+    n_threads : int, optional
+
+    Returns
+    -------
+    posterior, others : ndarray of shape (n_samples, n_labels)
+        `others` is empty unless asked for.
+
+    Notes
+    -----
+    With the likelihood ratio :math:`r_k = \frac{\ell_k}{1 - \ell_k} \frac{1 - \pi_k}{\pi_k}` of
+    the score of label :math:`k` and :math:`c_k` its probability given its parent, a pass up a
+    forest gives :math:`U_k = r_k \prod_{j\ \mathrm{child}} (c_j U_j + 1 - c_j)` and a pass down
+    :math:`P_k = P_{parent}\, c_k U_k / (c_k U_k + 1 - c_k)`: exact if the scores of a sample are
+    independent given its labels. This is belief propagation (Pearl, 1988).
+
+    On a DAG a label is possible only if all its parents hold, and then has probability
+    :math:`c_k`. The posterior is exact, by a junction tree (Lauritzen and Spiegelhalter, 1988),
+    where that has at most `MOST_CLIQUE` labels in a clique and `MOST_ENTRIES` table entries a
+    label. Otherwise every label keeps the rarest of its parents only, which is the nearest forest
+    (Chow and Liu, 1968), and the ranking sees to the other edges; see ``docs/joint.md`` for its
+    accuracy.
+
+    References
+    ----------
+    Keys ``pearl1988``, ``lauritzen1988``, ``chow1968`` in ``docs/references.bib``.
+    """
+    tree = None if hierarchy.is_forest else junction_tree(hierarchy)
+    if tree is None:
+        return forest_posteriors(
+            lpr, prior, hierarchy, with_others=with_others, n_threads=n_threads
+        )
+    threads = n_threads_or_default(n_threads)
+    values = np.ascontiguousarray(lpr)
+    posterior = np.empty_like(values)
+    others = np.empty_like(values) if with_others else _NONE
+    failed = np.flatnonzero(
+        _pass_cliques(values, prior, hierarchy, tree, threads, posterior, others)
+    )
+    if failed.size:
+        part, part_others = forest_posteriors(
+            values[failed], prior, hierarchy, with_others=with_others, n_threads=n_threads
+        )
+        posterior[failed] = part
+        if with_others:
+            others[failed] = part_others
+    return posterior, others
+
+
+def forest_posteriors(
+    lpr: Float,
+    prior: LabelPrior,
+    hierarchy: Hierarchy,
+    *,
+    with_others: bool = False,
+    n_threads: int | None = None,
+) -> tuple[Float, Float]:
+    """Return the posteriors on the forest in which every label keeps its rarest parent only."""
+    threads = n_threads_or_default(n_threads)
+    values = np.ascontiguousarray(lpr)
+    posterior = np.empty_like(values)
+    others = np.empty_like(values) if with_others else _NONE
+    parent, on = main_forest(prior, hierarchy)
+    prevalence = prior.prevalence[hierarchy.order]
+
+    def run(start: int, stop: int) -> None:
+        joint_forest(
+            values, start, stop, hierarchy.order, parent, on, 1.0 - on, prevalence, LPR_EDGE,
+            MOST_EVIDENCE, posterior, others,
+        )  # fmt: skip
+
+    run_chunks(run, even_chunks(values.shape[0], threads), threads)
+    return posterior, others
+
+
+def is_exact(hierarchy: Hierarchy) -> bool:
+    """Whether `posteriors` is exact on this hierarchy; else it drops edges, as said there."""
+    return hierarchy.is_forest or junction_tree(hierarchy) is not None
+
+
+def main_forest(prior: LabelPrior, hierarchy: Hierarchy) -> tuple[NDArray[np.int32], Float]:
+    """Parent of each number, the rarest if there are several, and P(label | that parent).
+
+    As a label implies its parents, the rarest one shares most information with it: among the
+    forests made of the hierarchy's edges this one is nearest to the truth (Chow and Liu, 1968).
+    """
+    h = hierarchy
+    prevalence = prior.prevalence[h.order]
+    parent = np.full(h.n_labels, -1, dtype=np.int32)
+    on = prior.conditional[h.order]
+    for number in np.flatnonzero(np.diff(h.parent_ptr)):
+        parents = h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]]
+        parent[number] = rarest = parents[np.argmin(prevalence[parents])]
+        if parents.size > 1:
+            # P(label | one parent) is at most P(label | all of them).
+            on[number] = min(on[number], prevalence[number] / prevalence[rarest])
+    return parent, on
+
+
+def _pass_cliques(
+    lpr: Float,
+    prior: LabelPrior,
+    hierarchy: Hierarchy,
+    tree: JunctionTree,
+    n_threads: int,
+    posterior: Float,
+    others: Float,
+) -> NDArray[np.bool_]:
+    """Exact posteriors; returns which samples are beyond the range of floats."""
+    tables = tree.tables(prior.conditional[hierarchy.order])
+    prevalence = prior.prevalence[hierarchy.order]
+    failed = np.zeros(lpr.shape[0], dtype=bool)
+
+    def run(start: int, stop: int) -> None:
+        joint_dag(
+            lpr, start, stop, hierarchy.order, tree.node, tree.table_ptr, tables, tree.parent,
+            tree.map_ptr, tree.share_of, prevalence, LPR_EDGE, MOST_EVIDENCE, posterior, others,
+            failed,
+        )  # fmt: skip
+
+    run_chunks(run, even_chunks(lpr.shape[0], n_threads), n_threads)
+    return failed
+
+
+def joint_posterior(log_evidence: Float, conditional: Float, hierarchy: Hierarchy) -> Float:
+    r"""P(label | all scores of its sample) on a forest, by one pass up and one down.
+
+    With evidence :math:`r_k = f_1(s_k) / f_0(s_k)` and :math:`c_k = P(Q_k | Q_{parent})`:
+    up, :math:`U_k = r_k \prod_{j\ \mathrm{child}} (c_j U_j + 1 - c_j)`; down,
+    :math:`P_k = P_{parent}\, c_k U_k / (c_k U_k + 1 - c_k)`. In logs, so that long chains neither
+    overflow nor vanish.
+
+    Parameters
+    ----------
+    log_evidence : ndarray of shape (n_samples, n_labels)
+        :math:`\log r_k`.
+    conditional : ndarray of shape (n_labels,)
+    hierarchy : Hierarchy
+        A forest.
+
+    Examples
+    --------
+    A label that is certain of itself makes its parent certain too.
+
+    >>> import numpy as np
+    >>> h = Hierarchy([("A", "B")])
+    >>> joint_posterior(np.array([[0.0, 50.0]]), np.array([0.1, 0.5]), h).round(6)
+    array([[1., 1.]])
+    """
+    if not hierarchy.is_forest:
+        raise DataError("The exact pass up and down needs a forest, but the hierarchy is a DAG.")
+    h = hierarchy
+    parent = np.full(h.n_labels, -1, dtype=np.intp)
+    has_parent = np.diff(h.parent_ptr) > 0
+    parent[has_parent] = h.parent_idx
+    with np.errstate(divide="ignore"):  # a conditional probability of 0 or 1 is welcome
+        log_on, log_off = np.log(conditional[h.order]), np.log1p(-conditional[h.order])
+    up = np.ascontiguousarray(log_evidence[:, h.order].T)
+    log_share = np.empty_like(up)  # log of c U / (c U + 1 - c)
+    for k in range(h.n_labels - 1, -1, -1):
+        message = np.logaddexp(log_on[k] + up[k], log_off[k])
+        log_share[k] = log_on[k] + up[k] - message
+        if parent[k] >= 0:
+            up[parent[k]] += message
+    for k in range(h.n_labels):
+        if parent[k] >= 0:
+            log_share[k] += log_share[parent[k]]
+    posterior: Float = np.exp(np.minimum(log_share, 0.0)).T[:, h.position]
+    return posterior

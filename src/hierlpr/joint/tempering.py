@@ -1,0 +1,213 @@
+"""How far to trust the joint posterior, learned on samples the LPRs were not fitted on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels.joint_temper import fit_weights, sample_losses
+from hierlpr.hierarchy import Hierarchy
+
+__all__ = ["USES", "Evidence", "Tempering", "choose_tempering", "refit_tempering"]
+
+Float = NDArray[np.float64]
+
+USES = ("none", "exact", "shared", "depth", "label")  # the simplest first
+
+PLAIN = np.array([1.0, 0.0, 0.0])  # own, others, shift: the LPR as it is
+EXACT = np.array([1.0, 1.0, 0.0])  # the joint posterior as it is
+
+# Pulls toward the next coarser fit, as a number of samples that agree with it.
+SHARED_PULL = 1.0
+DEPTH_PULL = 5.0
+LABEL_PULL = 50.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Held-out evidence in log-odds: what each label's own score says, and the others'.
+
+    `own`, `others` and `truth` are (n_labels, n_samples); ``prior[f, k]`` are the log-odds of
+    label ``k`` before any score in the fit that left out fold ``f``, and ``fold`` tells which fit
+    a sample's evidence comes from.
+    """
+
+    own: Float
+    others: Float
+    truth: NDArray[np.bool_]
+    prior: Float
+    fold: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tempering:
+    r"""Weights of the evidence, per label, and how they were chosen.
+
+    Attributes
+    ----------
+    own, others, shift : ndarray of shape (n_labels,)
+        The log-odds of a label are its prior's, plus `own` times what its score says, plus
+        `others` times what the other labels say, plus `shift`. (1, 0, 0) is the LPR, (1, 1, 0) the
+        joint posterior.
+    use : str
+        ``"none"``: LPRs as they are; ``"exact"``: the joint posterior as it is; ``"shared"``,
+        ``"depth"``, ``"label"``: weights for all labels together, for each depth, for each label.
+    loss : dict of str to float
+        Held-out log-loss a sample of each candidate; empty if there was no choice.
+    gain, gain_error : float
+        Held-out log-loss of the LPRs minus that of the choice, and its standard error.
+    """
+
+    own: Float
+    others: Float
+    shift: Float
+    use: str
+    loss: dict[str, float]
+    gain: float = 0.0
+    gain_error: float = 0.0
+
+    @classmethod
+    def fixed(cls, use: Literal["none", "exact"], n_labels: int) -> Tempering:
+        """Weights that need no data."""
+        return cls.of(np.tile(PLAIN if use == "none" else EXACT, (n_labels, 1)), use)
+
+    @classmethod
+    def of(
+        cls,
+        weights: Float,
+        use: str,
+        loss: dict[str, float] | None = None,
+        gain: float = 0.0,
+        gain_error: float = 0.0,
+    ) -> Tempering:
+        """From a matrix (n_labels, 3) of own, others, shift."""
+        own, others, shift = np.ascontiguousarray(weights.T)
+        return cls(own, others, shift, use, loss or {}, gain, gain_error)
+
+    def select(self, labels: NDArray[np.integer], n_new: int = 0) -> Tempering:
+        """Weights of some labels, then of `n_new` of which nothing was learned."""
+        new = EXACT if self.use == "exact" else PLAIN
+        own, others, shift = (
+            np.concatenate([column[labels], np.full(n_new, fill)])
+            for column, fill in zip((self.own, self.others, self.shift), new, strict=True)
+        )
+        return Tempering(
+            own, others, shift, self.use, dict(self.loss), self.gain, self.gain_error
+        )  # fmt: skip
+
+    def describe(self) -> str:
+        """One sentence for the user."""
+        if not self.loss:
+            what = {"none": "not used", "exact": "used as it is"}[self.use]
+            return f"The joint posterior is {what}."
+        if self.use == "none":
+            return (
+                "The joint posterior is not used: on held-out samples nothing had a log-loss "
+                "clearly below that of the LPRs."
+            )
+        scope = {"exact": "as it is", "shared": "with one weight for all labels",
+                 "depth": "with a weight for each depth",
+                 "label": "with a weight for each label"}[self.use]  # fmt: skip
+        return (
+            f"The joint posterior is used {scope} (mean weight of other labels' evidence "
+            f"{self.others.mean():.2f}): held-out log-loss {self.loss[self.use]:.4g} a sample "
+            f"instead of {self.loss['none']:.4g} (gain {self.gain:.3g} +- {self.gain_error:.2g})."
+        )
+
+
+def choose_tempering(
+    learning: Evidence, judging: Evidence, hierarchy: Hierarchy, *, n_threads: int | None = None
+) -> Tempering:
+    r"""Fit the weights of every candidate on one part and keep the best on another.
+
+    Parameters
+    ----------
+    learning : Evidence
+        What the weights are fitted on: from LPRs and priors that did not see the sample's fold.
+    judging : Evidence
+        Of other samples, which neither the LPRs nor the weights have seen.
+    hierarchy : Hierarchy
+        Gives the depths.
+    n_threads : int, optional
+
+    Notes
+    -----
+    For label :math:`k` with prior log-odds :math:`\lambda_k`, own evidence
+    :math:`a_k = \mathrm{logit}\,\ell_k - \lambda_k` and the others' evidence
+    :math:`e_k = \mathrm{logit}\,P_k - \mathrm{logit}\,\ell_k`, the tempered log-odds are
+    :math:`\lambda_k + w_k a_k + t_k e_k + b_k` with :math:`w_k, t_k \in [0, 1]`. They maximize
+    the likelihood of the truth (a proper score) with a pull of every label's weights to those of
+    its depth, of these to those of all labels, and of these to the plain LPR. The plain LPR stays
+    unless the best candidate beats its log-loss by more than one standard error of the difference.
+    """
+    candidates = _fit_all(learning, hierarchy, n_threads_or_default(n_threads))
+    losses = {use: _losses(judging, weights) for use, weights in candidates.items()}
+    mean = {use: float(loss.mean()) for use, loss in losses.items()}
+    use: str = min(mean, key=mean.__getitem__)
+    gain = losses["none"] - losses[use]
+    error = float(gain.std() / np.sqrt(gain.size))
+    if gain.mean() <= error:
+        use, gain = "none", np.zeros(1)
+    return Tempering.of(candidates[use], use, mean, float(gain.mean()), error)
+
+
+def refit_tempering(
+    chosen: Tempering, learning: Evidence, hierarchy: Hierarchy, *, n_threads: int | None = None
+) -> Tempering:
+    """Fit the weights of the chosen kind again, on all there is."""
+    weights = _fit_all(learning, hierarchy, n_threads_or_default(n_threads))[chosen.use]
+    return Tempering.of(weights, chosen.use, chosen.loss, chosen.gain, chosen.gain_error)
+
+
+def _losses(evidence: Evidence, weights: Float) -> Float:
+    loss = np.empty(evidence.fold.size)
+    sample_losses(
+        evidence.own, evidence.others, evidence.prior, evidence.truth, evidence.fold, weights, loss
+    )
+    return loss
+
+
+def _fit_all(evidence: Evidence, hierarchy: Hierarchy, n_threads: int) -> dict[str, Float]:
+    """Weights (n_labels, 3) of every candidate, the simplest first."""
+    n_labels = evidence.own.shape[0]
+    depth = np.unique(hierarchy.levels, return_inverse=True)[1].astype(np.int64)
+    everyone = np.zeros(n_labels, dtype=np.int64)
+    each = np.arange(n_labels)
+    shared = _fit_groups(evidence, everyone, PLAIN[np.newaxis], SHARED_PULL, n_threads)
+    target = np.repeat(shared, depth.max() + 1, axis=0)
+    by_depth = _fit_groups(evidence, depth, target, DEPTH_PULL, n_threads)
+    by_label = _fit_groups(evidence, each, by_depth[depth], LABEL_PULL, n_threads)
+    return {
+        "none": np.tile(PLAIN, (n_labels, 1)),
+        "exact": np.tile(EXACT, (n_labels, 1)),
+        "shared": shared[everyone],
+        "depth": by_depth[depth],
+        "label": by_label,
+    }
+
+
+def _fit_groups(
+    evidence: Evidence,
+    group: NDArray[np.int64],
+    target: Float,
+    strength: float,
+    n_threads: int,
+) -> Float:
+    """Weights (n_groups, 3), each pulled to its row of `target`."""
+    members = np.argsort(group, kind="stable")
+    ptr = np.concatenate([np.zeros(1, np.int64), np.bincount(group).cumsum()])
+    weights = np.empty((ptr.size - 1, 3))
+
+    def fit(start: int, stop: int) -> None:
+        fit_weights(
+            evidence.own, evidence.others, evidence.prior, evidence.truth, evidence.fold,
+            ptr, members, target, strength, start, stop, weights,
+        )  # fmt: skip
+
+    n_chunks = min(ptr.size - 1, 4 * n_threads)
+    run_chunks(fit, even_chunks(ptr.size - 1, n_chunks), n_threads)
+    return weights

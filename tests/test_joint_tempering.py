@@ -1,0 +1,119 @@
+"""Learning how far to trust the joint posterior."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from hierlpr import Hierarchy, fit_lpr, simulate
+from hierlpr._kernels.joint_temper import fit_weights, sample_losses
+from hierlpr.joint import Tempering, fit_joint
+from reference_joint import log_loss
+
+
+def random_evidence(rng, n_labels=4, n_samples=150):
+    own = rng.normal(size=(n_labels, n_samples))
+    others = rng.normal(size=(n_labels, n_samples)) * 2
+    prior = rng.normal(-1.0, 0.5, size=(2, n_labels))
+    fold = rng.integers(0, 2, n_samples)
+    log_odds = prior[fold].T + 0.8 * own + 0.3 * others
+    truth = rng.random((n_labels, n_samples)) < 1 / (1 + np.exp(-log_odds))
+    return own, others, prior, truth, fold
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weights_are_the_penalized_maximum(seed):
+    rng = np.random.default_rng(seed)
+    own, others, prior, truth, fold = random_evidence(rng)
+    ptr, members = np.array([0, 1, 4]), np.array([2, 0, 1, 3])
+    target = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.1]])
+    weights = np.empty((2, 3))
+    fit_weights(own, others, prior, truth, fold, ptr, members, target, 3.0, 0, 2, weights)
+    for g in range(2):
+        rows = members[ptr[g] : ptr[g + 1]]
+
+        def cost(w, g=g, rows=rows):
+            z = prior[fold].T[rows] + w[0] * own[rows] + w[1] * others[rows] + w[2]
+            fit = np.logaddexp(0, np.where(truth[rows], -z, z)).sum()
+            return fit + 1.5 * ((w - target[g]) ** 2).sum()
+
+        best = optimize.minimize(cost, target[g], bounds=[(0, 1), (0, 1), (None, None)])
+        assert cost(weights[g]) <= best.fun + 1e-4
+        assert weights[g, :2].min() >= 0.0
+        assert weights[g, :2].max() <= 1.0
+
+
+def test_losses_are_log_losses():
+    rng = np.random.default_rng(1)
+    own, others, prior, truth, fold = random_evidence(rng)
+    weights = rng.uniform(0, 1, (4, 3))
+    loss = np.empty(fold.size)
+    sample_losses(own, others, prior, truth, fold, weights, loss)
+    z = prior[fold].T + weights[:, :1] * own + weights[:, 1:2] * others + weights[:, 2:]
+    assert loss.mean() == pytest.approx(log_loss(1 / (1 + np.exp(-z.T)), truth.T))
+
+
+def test_independent_scores_are_trusted_and_gain():
+    train, test = simulate.train_test(3, rng=2)
+    model = fit_joint(train.scores, train.truth, train.hierarchy)
+    assert model.tempering.use != "none"
+    assert model.tempering.others.mean() > 0.8
+    lpr = fit_lpr(train.scores, train.truth).predict(test.scores)
+    plain, joint = log_loss(lpr, test.truth), log_loss(model.transform(lpr), test.truth)
+    exact = log_loss(test.posterior_true, test.truth)
+    assert joint < plain - 0.8 * (plain - exact)
+    assert "is used" in model.tempering.describe()
+
+
+def test_copied_scores_are_not_counted_twice():
+    rng = np.random.default_rng(3)
+    n = 4000
+    h = Hierarchy([("A", f"B{i}") for i in range(8)])
+    truth = np.zeros((n, 9), dtype=bool)
+    truth[:, 0] = rng.random(n) < 0.4
+    truth[:, 1:] = truth[:, :1] & (rng.random((n, 8)) < 0.9)
+    # Every score is the same noisy look at A: eight copies are no more evidence than one.
+    scores = np.repeat(truth[:, :1] + rng.normal(0, 0.8, (n, 1)), 9, axis=1)
+    scores += rng.normal(0, 1e-6, scores.shape)
+    fit, new = slice(0, 3000), slice(3000, n)
+    model = fit_joint(scores[fit], truth[fit], h)
+    lpr = fit_lpr(scores[fit], truth[fit]).predict(scores[new])
+    exact = fit_joint(None, truth[fit], h, use="exact").transform(lpr)
+    plain = log_loss(lpr, truth[new])
+    assert log_loss(exact, truth[new]) > plain + 0.5
+    assert log_loss(model.transform(lpr), truth[new]) < plain + 0.05
+    assert model.tempering.others.mean() < 0.2
+
+
+def test_labels_that_stand_alone_are_left_alone():
+    train, test = simulate.train_test(4, n_train=500, n_test=50, rng=1)
+    model = fit_joint(train.scores, train.truth, train.hierarchy)
+    assert not model.is_used
+    lpr = fit_lpr(train.scores, train.truth).predict(test.scores)
+    assert np.array_equal(model.transform(lpr), lpr)
+    exact = fit_joint(None, train.truth, train.hierarchy, use="exact")
+    np.testing.assert_allclose(exact.transform(lpr), lpr, rtol=1e-9)
+
+
+def test_too_few_samples_leave_the_lprs():
+    h = Hierarchy([("A", "B")])
+    truth = np.array([[1, 1], [1, 0], [0, 0], [0, 0]], dtype=bool)
+    model = fit_joint(np.random.default_rng(0).random((4, 2)), truth, h)
+    assert model.tempering.use == "none"
+    assert "not used" in model.tempering.describe()
+
+
+def test_fit_repeats_and_threads_do_not_matter():
+    train, _ = simulate.train_test("tree25", n_train=800, n_test=5, rng=5)
+    one = fit_joint(train.scores, train.truth, train.hierarchy, n_threads=1)
+    two = fit_joint(train.scores, train.truth, train.hierarchy, n_threads=2)
+    for name in ("own", "others", "shift"):
+        assert np.array_equal(getattr(one.tempering, name), getattr(two.tempering, name))
+    assert one.tempering.loss == two.tempering.loss
+
+
+def test_new_labels_start_with_what_is_safe():
+    learned = Tempering(np.full(3, 0.7), np.full(3, 0.2), np.full(3, 0.1), "label", {})
+    grown = learned.select(np.array([2, 0]), n_new=1)
+    assert grown.own.tolist() == [0.7, 0.7, 1.0]
+    assert grown.others.tolist() == [0.2, 0.2, 0.0]
+    assert Tempering.fixed("exact", 2).select(np.arange(2), 1).others.tolist() == [1.0] * 3
