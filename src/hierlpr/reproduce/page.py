@@ -40,6 +40,7 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #ddd; }
+td { white-space: nowrap; }
 th { border-bottom: 2px solid #888; } th:first-child, td:first-child { text-align: left; }
 .text th, .text td { text-align: left; }
 figure { margin: 1.5rem 0; } figure svg { width: 100%; height: auto; }
@@ -82,7 +83,9 @@ def claims_section(verdicts: Sequence[Verdict]) -> Section:
     text = (
         "Each claim is a difference between two methods, replication by replication: its mean and "
         "standard error. It holds, or fails, if it is more than three standard errors from zero. "
-        "'To recall 0.5' is the mean precision there; 'the beginning' is recall to 0.05."
+        "'To recall 0.5', and 'the initial portion', is the mean precision there; 'the beginning' "
+        "is recall to 0.05; 'overall' is AU(PRC); 'later' is the share of other positives called "
+        "before the middle standalone one."
     )
     header = ("the paper says", "setting", "difference (s.e.)", "holds here")
     return Section("The claims", text, header, rows)

@@ -67,4 +67,17 @@ CLAIMS = (
     Claim("HierLPR is more precise than ClusHMC to recall 0.5", "2", "early", "HierLPR", "ClusHMC"),
     Claim("ClusHMC is more precise than HierLPR to recall 0.5", "3", "early", "ClusHMC", "HierLPR"),
     Claim("HierLPR is more precise than ClusHMC to recall 0.5", "4", "early", "HierLPR", "ClusHMC"),
-)
+    Claim("HierLPR performs better overall than ClusHMC", "disease", "au_prc", "HierLPR",
+          "ClusHMC"),
+    Claim("HierLPR performs better overall than LPR", "disease", "au_prc", "HierLPR", "LPR"),
+    Claim("HierLPR performs better overall than corrected calls", "disease", "au_prc", "HierLPR",
+          "corrected calls"),
+    Claim("HierLPR is better in the initial portion than ClusHMC", "disease", "early", "HierLPR",
+          "ClusHMC"),
+    Claim("HierLPR is better in the initial portion than LPR", "disease", "early", "HierLPR",
+          "LPR"),
+    Claim("HierLPR is better in the initial portion than corrected calls", "disease", "early",
+          "HierLPR", "corrected calls"),
+    Claim("ClusHMC calls standalone positives later than HierLPR", "disease", "others_before_alone",
+          "ClusHMC", "HierLPR"),
+)  # fmt: skip
