@@ -35,6 +35,10 @@ docs: $(VENV)/.docs
 paper: $(VENV)/.installed
 	$(BIN)/hierlpr reproduce all --out paper
 
+SIZES ?= 1e6 1e7
+bench-scale: $(VENV)/.test
+	$(BIN)/python benchmarks/scale.py $(SIZES)
+
 clean:
 	rm -rf $(VENV) build dist site paper .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 

@@ -14,6 +14,7 @@ from hierlpr import metrics
 from hierlpr._validation import Matrix
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.metrics.curves import HitCurve
 
 __all__ = ["Evaluation", "evaluate_ranking"]
 
@@ -71,13 +72,13 @@ def evaluate_ranking(
     held = sparse.csr_array(truth).astype(bool)
     status = _lookup(held, sample, label)
     n = held.shape[0] * held.shape[1]
-    pooled_truth, pooled_scores = _pooled(status, score, n, int(held.sum()), ordered)
+    curve = _pooled(status, score, n, int(held.sum()), ordered)
     given = sparse.csr_array((score, (sample, label)), shape=held.shape)
     ranking: dict[str, float | int | None] = {
-        "normalized hit area": _try(metrics.normalized_hit_area_score, pooled_truth, pooled_scores),
-        "AU(PRC)": _try(metrics.au_prc_score, pooled_truth, pooled_scores),
-        "F-max, pooled": _try(metrics.f_max_score, pooled_truth, pooled_scores),
-        "precision to recall 0.5": _try(metrics.early_precision_score, pooled_truth, pooled_scores),
+        "normalized hit area": _try(metrics.normalized_hit_area_score, curve),
+        "AU(PRC)": _try(metrics.au_prc_score, curve),
+        "F-max, pooled": _try(metrics.f_max_score, curve),
+        "precision to recall 0.5": _try(metrics.early_precision_score, curve),
         "F-max, CAFA": _try(metrics.cafa_f_max_score, held, given, hierarchy),
         "S-min, CAFA": _try(metrics.s_min_error, held, given, hierarchy),
         "calibration error": _try(metrics.calibration_error, status, score),
@@ -111,16 +112,13 @@ def _lookup(held: sparse.csr_array, sample: Index, label: Index) -> NDArray[np.b
 
 def _pooled(
     status: NDArray[np.bool_], score: NDArray[np.float64], n: int, positives: int, ordered: bool
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """All instances as vectors; what is not listed is one group of ties at the end."""
-    rest = np.zeros(n - status.size, dtype=bool)
-    rest[: positives - int(status.sum())] = True
-    if ordered:
-        place = np.arange(status.size, 0, -1, dtype=np.float64)
-    else:
-        # Only the order of the scores counts, so their ranks from 1 leave 0 for the rest.
-        place = np.unique(score, return_inverse=True)[1].astype(np.float64) + 1.0
-    return np.concatenate([status, rest]), np.concatenate([place, np.zeros(rest.size)])
+) -> HitCurve:
+    """Hit curve of all instances; what is not listed is one group of ties at the end."""
+    # Scores may be of any sign, but whatever is listed comes before what is not.
+    calls, hits = metrics.hit_curve(status, None if ordered else score)
+    if n == status.size:
+        return HitCurve(calls, hits)
+    return HitCurve(np.append(calls, float(n)), np.append(hits, float(positives)))
 
 
 def _decisions(

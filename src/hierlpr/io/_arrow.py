@@ -6,7 +6,10 @@ import csv
 import io
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hierlpr._validation import listed
 from hierlpr.exceptions import DataError, FileError
@@ -14,7 +17,7 @@ from hierlpr.exceptions import DataError, FileError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["parquet_table", "refuse_blanks", "text_column", "write_text_table"]
+__all__ = ["as_numbers", "parquet_table", "refuse_blanks", "text_column", "write_text_table"]
 
 
 def parquet_table(
@@ -35,6 +38,20 @@ def parquet_table(
             f"{path}: this is no readable Parquet file ({reason[:200]}).\n"
             "Hint: was it cut off while being copied or written?"
         ) from None
+
+
+def as_numbers(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return a column of numbers as an array; missing ones become NaN.
+
+    Arrow's own conversion imports pandas where it is installed, which takes longer than reading
+    most files; without missing values the memory is shared instead.
+    """
+    array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    if getattr(array, "num_chunks", 1) != 1 or array.null_count:
+        return np.asarray(column.to_numpy())
+    if hasattr(array, "chunk"):
+        array = array.chunk(0)
+    return np.from_dlpack(array)
 
 
 def text_column(table: pa.Table, name: str) -> list[str | None]:

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from hierlpr._validation import Matrix
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.io._arrow import as_numbers
 from hierlpr.io._layout import Columns, Content
 from hierlpr.io._watch import Watch, closest
 from hierlpr.scores import Table
@@ -36,7 +37,10 @@ def text_codes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     if hasattr(encoded, "combine_chunks"):
         encoded = encoded.combine_chunks()
     names = ["" if name is None else name for name in encoded.dictionary.to_pylist()]
-    return encoded.indices.fill_null(len(names)).to_numpy().astype(np.int64), [*names, ""]
+    indices = encoded.indices
+    if indices.null_count:
+        indices = indices.fill_null(len(names))
+    return as_numbers(indices).astype(np.int64), [*names, ""]
 
 
 def read_long(
@@ -51,7 +55,7 @@ def read_long(
     label, names = text_codes(columns.table.column("label"))
     has_value = "value" in columns.table.column_names
     value = (
-        columns.table.column("value").to_numpy() if has_value else np.ones(sample.size)
+        as_numbers(columns.table.column("value")) if has_value else np.ones(sample.size)
     ).astype(np.float64)
     good = np.ones(sample.size, dtype=bool)
     _check_long_rows(sample, samples, value, good, content, columns, watch)

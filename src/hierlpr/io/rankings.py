@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hierlpr._validation import check_choice, listed
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._arrow import parquet_table, refuse_blanks, write_text_table
+from hierlpr.io._arrow import as_numbers, parquet_table, refuse_blanks, write_text_table
 from hierlpr.io._files import ending, read_bytes, writing, writing_text
 from hierlpr.io._long import text_codes
 from hierlpr.io._text import open_text, to_arrow
@@ -164,7 +164,7 @@ def read_ranking(
     table, place = _ranking_columns(path, watch)
     sample, samples = text_codes(table.column("sample"))
     label, names = text_codes(table.column("label"))
-    score = table.column("score").to_numpy().astype(np.float64)
+    score = as_numbers(table.column("score")).astype(np.float64)
     good = np.isfinite(score)
     for row in np.flatnonzero(~good).tolist():
         watch.problem("the score is missing or not finite.", line=place(row), column="score")
@@ -174,7 +174,7 @@ def read_ranking(
     order = _distinct(sample[order], label[order], order, samples, labels, place, watch)
 
     def column(name: str) -> NDArray[Any] | None:
-        return table.column(name).to_numpy()[order] if name in table.column_names else None
+        return as_numbers(table.column(name))[order] if name in table.column_names else None
 
     call = column("call")
     return RankingFile(
@@ -191,7 +191,7 @@ def read_ranking(
 
 def _order(table: pa.Table, score: NDArray[np.float64]) -> NDArray[np.int64]:
     if "rank" in table.column_names:
-        return np.argsort(table.column("rank").to_numpy(), kind="stable")
+        return np.argsort(as_numbers(table.column("rank")), kind="stable")
     return np.argsort(-score, kind="stable")
 
 

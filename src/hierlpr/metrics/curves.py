@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from hierlpr._validation import check_choice, check_level, check_real_array
 from hierlpr.exceptions import DataError
 
 __all__ = [
+    "HitCurve",
     "au_prc_score",
     "early_precision_score",
     "eauc_score",
@@ -22,6 +23,13 @@ __all__ = [
 
 Float = NDArray[np.float64]
 Interpolation = Literal["step", "linear", "counts"]
+
+
+class HitCurve(NamedTuple):
+    """Corners of a hit curve; measures of curves take it in place of truth and scores."""
+
+    calls: Float
+    hits: Float
 
 
 def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
@@ -53,6 +61,8 @@ def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
     >>> hit_curve([1, 0, 1], scores=[0.9, 0.5, 0.5])
     (array([0., 1., 3.]), array([0., 1., 2.]))
     """
+    if isinstance(truth, HitCurve):
+        return truth.calls, truth.hits
     status = check_status(truth)
     if scores is None:
         if status.ndim != 1:

@@ -292,10 +292,20 @@ def order_violations_error(
     1
     """
     rows, columns = np.asarray(sample, dtype=np.intp), np.asarray(label, dtype=np.intp)
-    n_rows = int(rows.max(initial=-1)) + 1 if n_samples is None else n_samples
-    earliness = np.zeros((n_rows, hierarchy.n_labels))
-    earliness[rows, columns] = np.arange(rows.size, 0, -1)
-    return len(hierarchy.violations(earliness))
+    h = hierarchy
+    # Look every parent of every listed label up in the sorted list: nothing dense is made.
+    keys = rows.astype(np.int64) * h.n_labels + columns
+    by_key = np.argsort(keys, kind="stable")
+    number = h.position[columns]
+    n_parents = np.diff(h.parent_ptr)[number]
+    place = np.repeat(np.arange(rows.size), n_parents)
+    within = np.arange(place.size) - np.repeat(np.cumsum(n_parents) - n_parents, n_parents)
+    parent = h.order[h.parent_idx[np.repeat(h.parent_ptr[:-1][number], n_parents) + within]]
+    wanted = rows[place].astype(np.int64) * h.n_labels + parent
+    at = np.minimum(np.searchsorted(keys[by_key], wanted), max(keys.size - 1, 0))
+    found = by_key[at] if keys.size else at
+    is_listed = keys[found] == wanted if keys.size else np.zeros(0, dtype=bool)
+    return int(np.count_nonzero(~is_listed | (found > place)))
 
 
 def _any_above(flags: NDArray[np.bool_], h: Hierarchy) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,8 +24,9 @@ class Cluster:
 
     is_cluster = True
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, *, workers: Sequence[str] | None = None) -> None:
         self._client = client
+        self._workers = workers
 
     def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         """Call the function on every task; results come as they are ready."""
@@ -37,7 +38,7 @@ class Cluster:
 
         def next_future() -> Any:
             task = next(waiting, None)
-            return None if task is None else self._client.submit(function, *task, pure=False)
+            return None if task is None else self._submit(function, task)
 
         running: Any = as_completed()  # type: ignore[no-untyped-call]
         for _ in range(most):
@@ -58,9 +59,14 @@ class Cluster:
                 "make each of them smaller."
             ) from None
 
+    def _submit(self, function: Callable[..., Any], task: tuple[Any, ...]) -> Any:
+        return self._client.submit(function, *task, pure=False, workers=self._workers)
+
 
 @contextmanager
-def cluster(address: str, *, n_workers: int | None = None) -> Iterator[Cluster]:
+def cluster(
+    address: str, *, n_workers: int | None = None, timeout: str = "20s"
+) -> Iterator[Cluster]:
     """Connect to a scheduler, or with the address ``local`` start one on this machine."""
     try:
         import dask
@@ -71,7 +77,7 @@ def cluster(address: str, *, n_workers: int | None = None) -> Iterator[Cluster]:
         ) from None
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
-        "distributed.comm.timeouts.connect": "20s",
+        "distributed.comm.timeouts.connect": timeout,
     }
     with dask.config.set(settings):
         if address == "local":
@@ -84,7 +90,7 @@ def cluster(address: str, *, n_workers: int | None = None) -> Iterator[Cluster]:
                 yield Cluster(client)
             return
         try:
-            client = Client(address, timeout="20s")  # type: ignore[no-untyped-call]
+            client = Client(address, timeout=timeout)  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TimeoutError) as error:
             raise HierlprError(
                 f"The scheduler {address} does not answer ({error}).\n"

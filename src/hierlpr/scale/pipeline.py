@@ -82,7 +82,7 @@ def rank_file(
     dataset: bool | None = None,
     work: str | os.PathLike[str] | None = None,
     n_threads: int | None = None,
-    on_progress: OnProgress = lambda stage, done, total: None,
+    on_progress: OnProgress | None = None,
 ) -> Outcome:
     """Rank scores that need not fit in memory; the result is that of ``HierLPR.rank``.
 
@@ -119,7 +119,7 @@ def rank_file(
         Folder for work files; beside the output by default. A cluster must share it.
     n_threads : int, optional
         Threads of each task; no result depends on it.
-    on_progress : callable
+    on_progress : callable, optional
         Called with stage, done and total.
 
     Returns
@@ -128,6 +128,7 @@ def rank_file(
     """
     target, model_path, scores_path = os.fspath(out), os.fspath(model), os.fspath(scores)
     executor = executor or Here()
+    on_progress = on_progress or _say_nothing
     if dataset is None:
         dataset = executor.is_cluster or not Path(target).suffix
     kind = output_kind(target, dataset=dataset)
@@ -184,6 +185,10 @@ def rank_file(
         n_rows, n_calls, n_samples, n_samples * n_labels,
         watch.report(samples=n_samples, labels=n_labels),
     )  # fmt: skip
+
+
+def _say_nothing(stage: str, done: int, total: int) -> None:
+    pass
 
 
 def _hidden(target: str, what: str) -> Path:

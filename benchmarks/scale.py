@@ -1,0 +1,246 @@
+"""Time and peak memory of ranking files, dense and sparse, beside DuckDB's own sort.
+
+    make bench-scale                          10^6 and 10^7 instances
+    make bench-scale SIZES="1e6 1e7 1e8"      the whole series; needs about 12 GB of disk
+
+Each measurement is a process of its own. For dense data the reference is DuckDB alone, in the same
+run, sorting the same rows (sample, label, lpr, score) from Parquet to Parquet with the same memory
+limit. `--evaluate` compares `hierlpr evaluate` with cafaeval on the same CAFA files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hierlpr import Hierarchy, HierLPR
+
+K = 100
+BATCH = 20_000
+
+SORT = """
+import sys, duckdb
+rows, out, memory, folder = sys.argv[1:]
+c = duckdb.connect(config={"memory_limit": memory, "temp_directory": folder})
+c.execute(f"COPY (SELECT * FROM read_parquet('{rows}') ORDER BY score DESC, label, sample) "
+          f"TO '{out}' (FORMAT parquet)")
+"""
+
+
+def measured(command: list[str], **options) -> dict[str, float]:
+    """Wall time, CPU time and peak memory of one process."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               **options)  # fmt: skip
+    text = process.stdout.read().decode()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{command[:6]} failed with {process.returncode}")
+    return {
+        "seconds": time.perf_counter() - began,
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "peak_mb": usage.ru_maxrss / 1000,
+        "text": text,
+    }
+
+
+def hierlpr(*args) -> list[str]:
+    return [sys.executable, "-m", "hierlpr", *map(str, args)]
+
+
+def random_tree(rng, n_labels: int) -> Hierarchy:
+    names = [f"L{i}" for i in range(n_labels)]
+    edges = [(names[int(rng.integers(0, i))], names[i]) for i in range(1, n_labels)]
+    return Hierarchy(edges, labels=names)
+
+
+def fitted(rng, hierarchy: Hierarchy, path: Path, n: int = 1500) -> HierLPR:
+    held = hierarchy.close_upward(rng.random((n, hierarchy.n_labels)) < 2 / hierarchy.n_labels)
+    scores = np.clip(rng.normal(0.3, 0.15, held.shape) + 0.3 * held, 0.0, 1.0)
+    half = n // 2
+    model = HierLPR(hierarchy, lpr="isotonic").fit(scores[:half], held[:half])
+    model.calibrate(scores[half:], held[half:], maximize="f1")
+    model.save(path)
+    return model
+
+
+def make_dense(folder: Path, n_samples: int) -> None:
+    """Wide scores, and the rows of their ranking in the order of the samples."""
+    rng = np.random.default_rng(0)
+    h = random_tree(rng, K)
+    model = fitted(rng, h, folder / "model.hlpr")
+    wide = pa.schema([("sample", pa.string()), *((label, pa.float64()) for label in h.labels)])
+    rows = pa.schema([("sample", pa.string()), ("label", pa.string()), ("lpr", pa.float64()),
+                      ("score", pa.float64())])  # fmt: skip
+    labels = pa.array(h.labels)
+    with (
+        pq.ParquetWriter(folder / "scores.parquet", wide, use_dictionary=False) as scores_file,
+        pq.ParquetWriter(folder / "rows.parquet", rows, use_dictionary=["label"]) as rows_file,
+    ):
+        for start in range(0, n_samples, BATCH):
+            n = min(BATCH, n_samples - start)
+            scores = rng.normal(0.35, 0.2, (n, K))
+            names = pa.array([f"P{i:09d}" for i in range(start, start + n)])
+            columns = np.ascontiguousarray(scores.T)
+            scores_file.write_table(pa.table([names, *columns], schema=wide))
+            lpr, score = model.transform(scores), model.predict_proba(scores)
+            table = [names.take(pa.array(np.repeat(np.arange(n), K))),
+                     labels.take(pa.array(np.tile(np.arange(K), n))),
+                     lpr.ravel(), score.ravel()]  # fmt: skip
+            rows_file.write_table(pa.table(table, schema=rows))
+
+
+def make_sparse(folder: Path, n_targets: int, n_labels: int, each: int = 100) -> None:
+    """Long scores of a few predictions a target, in a large hierarchy."""
+    rng = np.random.default_rng(0)
+    h = random_tree(rng, n_labels)
+    fitted(rng, h, folder / "model.hlpr", n=400)
+    schema = pa.schema([("sample", pa.string()), ("label", pa.string()), ("score", pa.float64())])
+    labels = pa.array(h.labels)
+    with pq.ParquetWriter(folder / "scores.parquet", schema) as writer:
+        for start in range(0, n_targets, 2000):
+            n = min(2000, n_targets - start)
+            chosen = np.stack([rng.choice(n_labels, each, replace=False) for _ in range(n)])
+            names = pa.array([f"T{i:07d}" for i in range(start, start + n)])
+            table = [names.take(pa.array(np.repeat(np.arange(n), each))),
+                     labels.take(pa.array(chosen.ravel())), rng.beta(2, 4, n * each)]  # fmt: skip
+            writer.write_table(pa.table(table, schema=schema))
+
+
+def bench_dense(sizes: list[float], memory: str) -> list[dict]:
+    found = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory(dir=".") as name:
+            folder = Path(name)
+            make_dense(folder, int(size) // K)
+            ours = measured(hierlpr(
+                "rank", "--model", folder / "model.hlpr", "--scores", folder / "scores.parquet",
+                "--out", folder / "out.parquet", "--memory", memory, "--partitions",
+                max(1, int(size) // 2_000_000), "-q"))  # fmt: skip
+            (folder / "out.parquet").unlink()
+            alone = measured([sys.executable, "-c", SORT, str(folder / "rows.parquet"),
+                              str(folder / "sorted.parquet"), memory,
+                              str(folder / "spill")])  # fmt: skip
+        row = {"kind": "dense", "instances": int(size), **_numbers(ours),
+               "duckdb_seconds": round(alone["seconds"], 2), "duckdb_cpu": round(alone["cpu"], 2),
+               "duckdb_peak_mb": round(alone["peak_mb"]),
+               "time_ratio": round(ours["seconds"] / alone["seconds"], 3),
+               "cpu_ratio": round(ours["cpu"] / alone["cpu"], 3)}  # fmt: skip
+        print(json.dumps(row), flush=True)
+        found.append(row)
+    return found
+
+
+def bench_sparse(sizes: list[float], memory: str, n_labels: int) -> list[dict]:
+    found = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory(dir=".") as name:
+            folder = Path(name)
+            make_sparse(folder, max(1, int(size) // 100), n_labels)
+            ours = measured(hierlpr(
+                "rank", "--model", folder / "model.hlpr", "--scores", folder / "scores.parquet",
+                "--out", folder / "out.parquet", "--memory", memory, "--calls-only",
+                "--partitions", max(1, int(size) // 500_000), "-q"))  # fmt: skip
+        row = {"kind": "sparse", "rows": int(size), "labels": n_labels, **_numbers(ours)}
+        print(json.dumps(row), flush=True)
+        found.append(row)
+    return found
+
+
+def _numbers(run: dict) -> dict:
+    return {"seconds": round(run["seconds"], 2), "cpu": round(run["cpu"], 2),
+            "peak_mb": round(run["peak_mb"])}  # fmt: skip
+
+
+def exponent(found: list[dict], what: str) -> float:
+    """Slope of log time against log size, by least squares."""
+    key = "instances" if "instances" in found[0] else "rows"
+    x = [math.log(row[key]) for row in found]
+    y = [math.log(row[what]) for row in found]
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def bench_evaluate(n_terms: int = 5000, n_targets: int = 2000, each: int = 100) -> dict:
+    """F-max of the same CAFA files by hierlpr and by cafaeval."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory(dir=".") as name:
+        folder = Path(name)
+        (folder / "predictions").mkdir()
+        make_cafa(rng, folder, n_terms, n_targets, each)
+        ours = measured(hierlpr(
+            "evaluate", "--hierarchy", folder / "terms.obo", "--ranking",
+            folder / "predictions/p.tsv", "--truth", folder / "truth.tsv", "--json", "-",
+            "-q"))  # fmt: skip
+        theirs = measured([str(Path(sys.executable).with_name("cafaeval")),
+                           str(folder / "terms.obo"), str(folder / "predictions"),
+                           str(folder / "truth.tsv"), "-out_dir",
+                           str(folder / "cafa")])  # fmt: skip
+        best = (folder / "cafa/evaluation_best_f.tsv").read_text().splitlines()
+    place = best[0].split("\t").index("f")
+    row = {"kind": "evaluate", **_numbers(ours),
+           "cafaeval_seconds": round(theirs["seconds"], 2), "cafaeval_cpu": round(theirs["cpu"], 2),
+           "cafaeval_peak_mb": round(theirs["peak_mb"]),
+           "f_max": round(json.loads(ours["text"])["ranking"]["F-max, CAFA"], 3),
+           "cafaeval_f_max": float(best[1].split("\t")[place])}  # fmt: skip
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def make_cafa(rng, folder: Path, n_terms: int, n_targets: int, each: int) -> None:
+    lines = ["format-version: 1.2", ""]
+    for i in range(n_terms):
+        lines += ["[Term]", f"id: GO:{i:07d}", f"name: t{i}", "namespace: biological_process"]
+        for parent in sorted({int(p) for p in rng.integers(0, i, 2)} if i else ()):
+            lines.append(f"is_a: GO:{parent:07d} ! t{parent}")
+        lines.append("")
+    (folder / "terms.obo").write_text("\n".join(lines))
+    truth, predictions = [], []
+    for m in range(n_targets):
+        held = rng.choice(n_terms, 5, replace=False).tolist()
+        truth += [f"T{m:05d}\tGO:{k:07d}" for k in held]
+        guessed = dict.fromkeys([*held[:3], *rng.choice(n_terms, each, replace=False).tolist()])
+        for k in list(guessed)[:each]:
+            score = min(1.0, max(0.001, rng.beta(2, 4) + 0.3 * (k in held)))
+            predictions.append(f"T{m:05d}\tGO:{k:07d}\t{score:.3f}")
+    (folder / "truth.tsv").write_text("\n".join(truth) + "\n")
+    (folder / "predictions/p.tsv").write_text("\n".join(predictions) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", nargs="*", type=float, default=[1e6, 1e7])
+    parser.add_argument("--memory", default="1GB")
+    parser.add_argument("--labels", type=int, default=45_000, help="labels of the sparse data")
+    parser.add_argument("--only", choices=["dense", "sparse", "evaluate"])
+    args = parser.parse_args()
+    for size in args.sizes:
+        if not re.fullmatch(r"10*", str(int(size))):
+            print(f"note: {size:g} is not a power of ten", file=sys.stderr)
+    for kind in ("dense", "sparse"):
+        if args.only not in (None, kind):
+            continue
+        if kind == "dense":
+            found = bench_dense(args.sizes, args.memory)
+        else:
+            found = bench_sparse([size / 10 for size in args.sizes], args.memory, args.labels)
+        if len(found) > 1:
+            print(json.dumps({"kind": kind, "growth_exponent": round(exponent(found, "cpu"), 3)}))
+    if args.only in (None, "evaluate"):
+        bench_evaluate()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""The same ranking from worker processes over TCP, also when one of them is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import scalecases as sc
+
+from hierlpr import HierlprError
+from hierlpr.scale import budget, rank_file
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of what Dask's own shutdown leaves open
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Three worker processes that talk TCP on the loopback device."""
+    with (
+        distributed.LocalCluster(
+            n_workers=3, threads_per_worker=1, processes=True, protocol="tcp",
+            host="127.0.0.1", dashboard_address=None,
+        ) as here,
+        distributed.Client(here) as client,
+    ):  # fmt: skip
+        yield client
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(budget.Budget, "bucket_rows", property(lambda self: 1000))
+    monkeypatch.setattr(budget.Budget, "batch_instances", property(lambda self: 700))
+
+
+def kill_one(client):
+    """Kill a worker process, as a machine that goes down would."""
+    pids = client.run(os.getpid)
+    assert all(address.startswith("tcp://127.0.0.1") for address in pids)
+    os.kill(min(pids.values()), signal.SIGKILL)
+
+
+def test_killed_workers_change_nothing(tmp_path, client, small_parts):
+    from hierlpr.scale.cluster import Cluster
+
+    case = sc.make_case()
+    model, scores = sc.write_inputs(tmp_path, case)
+    killed = set()
+
+    def kill_once_a_stage(stage, done, total):
+        if 0 < done < total and stage not in killed:
+            killed.add(stage)
+            kill_one(client)
+
+    out = tmp_path / "out.parquet"
+    done = rank_file(
+        model, scores, out, partitions=6, executor=Cluster(client), n_threads=1,
+        on_progress=kill_once_a_stage,
+    )  # fmt: skip
+    assert killed == {"ranking", "sorting"}
+    assert out.is_dir()
+    expected = case.expected()
+    sc.assert_same(out, expected)
+    assert (done.n_rows, done.n_calls) == (expected[0].size, expected[5].sum())
+
+
+def test_one_worker_gives_the_same_and_errors_come_back(tmp_path, client, small_parts):
+    from hierlpr.scale.cluster import Cluster
+
+    case = sc.make_case()
+    model, scores = sc.write_inputs(tmp_path, case)
+    client.wait_for_workers(3)
+    one = Cluster(client, workers=[min(client.nthreads())])
+    rank_file(model, scores, tmp_path / "out", partitions=4, executor=one, calls_only=True)
+    sc.assert_same(tmp_path / "out", case.expected(calls_only=True))
+    columns = sc.wide_table(case).to_pydict()
+    columns["L3"][400] = float("nan")
+    sc.pq.write_table(sc.pa.table(columns), scores, row_group_size=50)
+    with pytest.raises(HierlprError, match="sample number 401"):
+        rank_file(model, scores, tmp_path / "out", partitions=4, executor=one)
+    sc.assert_same(tmp_path / "out", case.expected(calls_only=True))
+
+
+def test_no_scheduler_is_said():
+    from hierlpr.scale.cluster import cluster
+
+    with (
+        pytest.raises(HierlprError, match="does not answer"),
+        cluster("tcp://127.0.0.1:1", timeout="2s"),
+    ):
+        pass
+
+
+def test_the_core_does_not_import_dask():
+    code = "import sys, hierlpr.scale, hierlpr.cli; print('dask' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
