@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._kernels._threads import even_bounds, n_threads_or_default, run_chunks
-from hierlpr._kernels.dag_blocks import dag_blocks
+from hierlpr._kernels.dag_blocks import Merged, dag_blocks
 from hierlpr._kernels.forest_blocks import forest_blocks
 from hierlpr._kernels.keys import SIZE_BITS, compact
 from hierlpr._validation import check_fraction
@@ -77,9 +77,6 @@ def merge_blocks(instances: Instances, *, n_threads: int | None = None) -> Block
     place = np.concatenate([place for _, place, _ in merged])
     lack = np.concatenate([lack for _, _, lack in merged]) / instances.scale
     return Blocks(keys[:n_blocks], next_node, node_bits, sample_bits, place, lack)
-
-
-Merged = tuple[int, NDArray[np.int64], NDArray[np.float64]]
 
 
 def _merge(

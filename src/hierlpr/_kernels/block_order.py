@@ -95,7 +95,8 @@ def _pull_parents(
                 result[k] = v
                 k += 1
                 depth -= 1
-    order[:] = result
+    for at in range(n):
+        order[at] = result[at]
 
 
 @kernel
@@ -110,7 +111,7 @@ def _cone_order(
     called = np.zeros(n, np.bool_)
     seen = np.full(n, -1, np.int32)
     cone = np.empty(n, np.int32)
-    best_cone = np.empty(n, np.int32)
+    in_best = np.zeros(n, np.bool_)
     stamp = 0
     k = 0
     while k < n:
@@ -138,12 +139,13 @@ def _cone_order(
             if best_size == 0 or total * best_size > best_total * size:
                 best_total = total
                 best_size = size
-                best_cone[:size] = cone[:size]
-        best_cone[:best_size].sort()
-        for at in range(best_size):
-            called[best_cone[at]] = True
-            order[k] = best_cone[at]
-            k += 1
+                for w in range(n):
+                    in_best[w] = seen[w] == stamp
+        for v in range(n):
+            if in_best[v] and not called[v]:
+                called[v] = True
+                order[k] = v
+                k += 1
 
 
 @kernel
@@ -175,8 +177,13 @@ def _improve(
             start += WINDOW // 2
             n_windows += 1
             # Numbers rise from parent to child, so the window's nodes go by number.
-            nodes[:] = order[begin : begin + width]
-            nodes.sort()
+            for k in range(width):
+                v = order[begin + k]
+                j = k
+                while j > 0 and nodes[j - 1] > v:
+                    nodes[j] = nodes[j - 1]
+                    j -= 1
+                nodes[j] = v
             for k in range(width):
                 number[place[nodes[k]] - begin] = k
             n_edges = 0
@@ -230,7 +237,8 @@ def order_block(
     parent = np.empty(n, np.int32)
     place = np.arange(n).astype(np.int32)
     trial = np.arange(n).astype(np.int32)
-    order[:] = trial
+    for i in range(n):
+        order[i] = i
     best = area_of(value, order)
     for _ in range(RELAXATIONS):
         for i in range(n):
@@ -242,14 +250,15 @@ def order_block(
         bound = min(bound, area_of(value, trial))
         _pull_parents(up_ptr, up_idx, trial)
         area = area_of(value, trial)
-        if area > best:
-            best = area
-            order[:] = trial
         for k in range(n):
             place[trial[k]] = k
+            if area > best:
+                order[k] = trial[k]
+        best = max(area, best)
     if n <= SMALL:
         _cone_order(value, up_ptr, up_idx, trial)
         if area_of(value, trial) > best:
-            order[:] = trial
+            for k in range(n):
+                order[k] = trial[k]
     _improve(value, up_ptr, up_idx, table, order)
     return max(0.0, bound - area_of(value, order))

@@ -31,7 +31,8 @@ def cut_at_mean(
 
     Maximum flow by preflow-push (Goldberg and Tarjan, 1988), with exact labels before each sweep
     over all nodes: edges have no capacity upward, so a sweep moves nearly all there is. Labels
-    never fall, and those of nodes with anything left rise; a handful of sweeps is the rule.
+    never fall, and those of nodes with anything left rise; a handful of sweeps is the rule, and
+    what they leave is followed node by node.
     """
     n = value.size
     n_edges = up_idx.size
@@ -82,6 +83,7 @@ def cut_at_mean(
 
     label = np.empty(n, np.int32)
     queue = np.empty(n, np.int32)
+    waiting = np.empty(n, np.bool_)
     while True:
         # Exact labels: the length of the shortest way to a node that still lacks something.
         n_queue = 0
@@ -136,6 +138,60 @@ def cut_at_mean(
                         break
         if not active:
             break
+        # Where little is left, follow it one by one, raising labels on the way, for about as long
+        # as a sweep takes: on long paths the next lack is often just one step further.
+        n_queue = 0
+        for i in range(n):
+            waiting[i] = balance[i] > 0 and label[i] < n
+            if waiting[i]:
+                queue[n_queue] = i
+                n_queue += 1
+        at = 0
+        work = 0
+        while n_queue > 0 and work < n + n_edges:
+            v = queue[at]
+            at = at + 1 if at + 1 < n else 0
+            n_queue -= 1
+            waiting[v] = False
+            while balance[v] > 0 and label[v] < n:
+                nearer = label[v] - 1
+                lowest = n
+                for e in range(up_ptr[v], up_ptr[v + 1]):
+                    w = up_idx[e]
+                    work += 1
+                    if label[w] != nearer:
+                        lowest = min(lowest, label[w])
+                        continue
+                    moved[e] += balance[v]
+                    balance[w] += balance[v]
+                    balance[v] = 0
+                    if balance[w] > 0 and not waiting[w]:
+                        waiting[w] = True
+                        queue[(at + n_queue) % n] = w
+                        n_queue += 1
+                    break
+                for k in range(down_ptr[v], down_ptr[v + 1]):
+                    if balance[v] == 0:
+                        break
+                    e = down[k]
+                    w = tail[e]
+                    work += 1
+                    if moved[e] == 0:
+                        continue
+                    if label[w] != nearer:
+                        lowest = min(lowest, label[w])
+                        continue
+                    step = min(balance[v], moved[e])
+                    moved[e] -= step
+                    balance[v] -= step
+                    balance[w] += step
+                    if balance[w] > 0 and not waiting[w]:
+                        waiting[w] = True
+                        queue[(at + n_queue) % n] = w
+                        n_queue += 1
+                if balance[v] > 0:
+                    label[v] = min(n, lowest + 1)
+                    work += 2
     # Labels are exact now: whoever reaches a lack is below the mean.
     n_queue = 0
     n_lacking = 0
@@ -149,7 +205,8 @@ def cut_at_mean(
     for e in range(n_edges):
         flow[e] = moved[e] / unit
     if n_lacking == 0:
-        side[:] = 0
+        for i in range(n):
+            side[i] = 0
         return moved, n_queue == 0
     at = 0
     while at < n_queue:

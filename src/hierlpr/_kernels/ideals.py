@@ -50,7 +50,15 @@ def reduce_modules(
         n_kept = 0
         for i in range(n):
             begin = n_kept
-            row = np.sort(up_idx[up_ptr[i] : up_ptr[i + 1]])
+            # Insertion sort, as elsewhere here: lists of parents are short.
+            row = up_idx[up_ptr[i] : up_ptr[i + 1]].copy()
+            for k in range(1, row.size):
+                p = row[k]
+                j = k
+                while j > 0 and row[j - 1] > p:
+                    row[j] = row[j - 1]
+                    j -= 1
+                row[j] = p
             for k in range(row.size - 1, -1, -1):
                 p = row[k]
                 if (above[i, p >> 6] >> np.uint64(p & 63)) & one:
@@ -61,7 +69,10 @@ def reduce_modules(
                 idx[n_kept] = p
                 n_kept += 1
             ptr[i] = begin
-            idx[begin:n_kept].sort()
+            for k in range((n_kept - begin) // 2):
+                p = idx[begin + k]
+                idx[begin + k] = idx[n_kept - 1 - k]
+                idx[n_kept - 1 - k] = p
         ptr[n] = n_kept
         idx = idx[:n_kept].copy()
     alive = np.arange(n).astype(np.int32)
@@ -98,15 +109,18 @@ def reduce_modules(
                 down[fill[idx[e]]] = k
                 fill[idx[e]] += 1
         merged = False
-        order = np.argsort(key[:m], kind="mergesort")
-        at = 0
-        while at < m:
-            stop = at + 1
-            while stop < m and key[order[stop]] == key[order[at]]:
-                stop += 1
-            a = order[at]
-            for j in range(at + 1, stop):
-                b = order[j]
+        # Twins have equal keys: look each one up among those that came before.
+        n_slots = 4
+        while n_slots < 2 * m:
+            n_slots *= 2
+        seen = np.full(n_slots, -1, np.int32)
+        for b in range(m):
+            h = np.int64(key[b] & np.uint64(n_slots - 1))
+            while seen[h] >= 0:
+                a = seen[h]
+                h = (h + 1) & (n_slots - 1)
+                if key[a] != key[b]:
+                    continue
                 same = n_parents[a] == n_parents[b] and n_children[a] == n_children[b]
                 if same:
                     for e in range(n_parents[a]):
@@ -141,7 +155,9 @@ def reduce_modules(
                 touched[a] = True
                 touched[b] = True
                 merged = True
-            at = stop
+                break
+            if chief[alive[b]] == alive[b]:
+                seen[h] = b
         for k in range(m):
             if touched[k] or n_children[k] != 1:
                 continue
@@ -201,9 +217,12 @@ def reduce_modules(
                 for f in range(begin, n_edges):
                     known |= new_idx[f] == p
                 if not known:
-                    new_idx[n_edges] = p
+                    f = n_edges
+                    while f > begin and new_idx[f - 1] > p:
+                        new_idx[f] = new_idx[f - 1]
+                        f -= 1
+                    new_idx[f] = p
                     n_edges += 1
-            new_idx[begin:n_edges].sort()
             n_left += 1
             new_ptr[n_left] = n_edges
         alive = new_alive
