@@ -169,6 +169,7 @@ def _improve(
     number = np.empty(width, np.int32)
     n_windows = 0
     better = True
+    states = np.int64(WINDOW_STATES)  # a plain constant would compile the search once more
     while better and n_windows < MOST_WINDOWS:
         better = False
         start = 0
@@ -201,7 +202,7 @@ def _improve(
                         local_idx[n_edges] = number[at]
                         n_edges += 1
             local_ptr[width] = n_edges
-            if not best_order(local_value, local_ptr, local_idx, WINDOW_STATES, table, local_order):
+            if not best_order(local_value, local_ptr, local_idx, states, table, local_order):
                 continue
             if area_of(local_value, local_order) > area_of(local_value, number):
                 better = True
