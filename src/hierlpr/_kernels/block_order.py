@@ -169,7 +169,7 @@ def _improve(
     number = np.empty(width, np.int32)
     n_windows = 0
     better = True
-    states = np.int64(WINDOW_STATES)  # a plain constant would compile the search once more
+    states: int = np.int64(WINDOW_STATES)  # a plain constant would compile the search once more
     while better and n_windows < MOST_WINDOWS:
         better = False
         start = 0
