@@ -1,5 +1,6 @@
 """The documentation names everything there is, and its links and references lead somewhere."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -38,3 +39,18 @@ def test_every_cited_key_is_in_the_bibliography():
         for key in re.findall(r"@([a-z]+(?:19|20)\d\d[a-z]*)", text):
             cited[key] = path.name
     assert {key: name for key, name in cited.items() if key not in known} == {}
+
+
+def test_the_readme_gives_the_figures_of_the_study():
+    with (ROOT / "experiments/real/results.csv").open() as file:
+        results = {
+            (row["set"], row["method"]): float(row["au_prc"])
+            for row in csv.DictReader(file)
+            if row["model"] == "logistic"
+        }
+    methods = ["raw_scores", "max_propagation", "top_down", "HierLPR"]
+    rows = re.findall(r"^\| .*\(`(\w+)`\) \| (.*) \|$", (ROOT / "README.md").read_text(), re.M)
+    assert len(rows) == 5
+    for name, cells in rows:
+        given = [float(cell.strip("* ")) for cell in cells.split("|")]
+        assert given == [round(results[name, method], 3) for method in methods]
