@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 
-.PHONY: demo test lint types check slow bench docs paper clean
+.PHONY: demo test lint types check slow bench bench-scale docs paper clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hierlpr demo
