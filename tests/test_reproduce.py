@@ -34,16 +34,18 @@ def test_the_claims_on_a_few_replications():
 @pytest.mark.slow
 def test_the_claims_at_full_size():
     curves = run.run_curves(["1", "2", "3", "4"], 40, Options(), n_jobs=2)
-    holds = {(v.words, v.setting): v.holds for v in run.check_claims(curves)}
-    # Two claims of the paper are not borne out: with scores as features, bagged trees are the
-    # more precise ones in settings 1 and 2 too, by well under a percentage point.
+    found = {(v.words, v.setting): v for v in run.check_claims(curves)}
     for claim in CLAIMS:
         if claim.setting == "disease":
             continue
-        expected = {"yes"}
-        if claim.measure == "early" and claim.setting in ("1", "2"):
-            expected = {"no", "undecided"}
-        assert holds[claim.words, claim.setting] in expected, claim
+        verdict = found[claim.words, claim.setting]
+        if claim.sign == 0:
+            assert verdict.difference == 0.0
+        elif claim.measure == "early" and claim.setting in ("1", "2"):
+            # Not borne out: with scores as features, bagged trees are level or a little ahead.
+            assert verdict.holds in ("no", "undecided")
+        else:
+            assert verdict.difference > 2 * verdict.error, claim
 
 
 def test_table2_differences_are_target_minus_achieved():
@@ -88,7 +90,7 @@ def test_reproduce_writes_everything(tmp_path):
         options=Options(n_train=600, n_test=200, n_trees=3, stopping=None, n_folds=2),
     )  # fmt: skip
     assert seen[-1] == (18, 18)
-    assert set(results) == {"curves", "verdicts", "disease", "table2"}
+    assert set(results) == {"curves", "verdicts", "disease", "n_disease", "table2"}
     stems = ("curves_half", "curves_full", "areas", "disease", "table2")
     for name in [f"{s}.{e}" for s in stems for e in ("svg", "png")]:
         assert (tmp_path / name).stat().st_size > 2000, name

@@ -77,4 +77,5 @@ def reproduce(
             f"({verdict.difference:+.4f}, s.e. {verdict.error:.4f})"
         )
     click.echo(out / "index.html")
-    shell.close(f"{replications:,} replications")
+    fewer = f", {results['n_disease']} of the disease-like data" if "disease" in results else ""
+    shell.close(f"{replications:,} replications{fewer}")

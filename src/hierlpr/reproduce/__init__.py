@@ -84,7 +84,7 @@ def reproduce(
         sections.append(page.areas_section(curves))
     if "disease" in asked:
         disease = run.run_disease(n_disease, chosen, n_jobs=n_jobs, on_progress=progress("disease"))
-        results["disease"] = disease
+        results["disease"], results["n_disease"] = disease, n_disease
         verdicts += run.check_claims(disease)
         run.write_csv(folder / "disease.csv", disease.rows)
         figures.draw_disease(disease, stem=folder / "disease")
@@ -102,7 +102,8 @@ def reproduce(
         results["verdicts"] = verdicts
         sections.insert(0, page.claims_section(verdicts))
     intro = (
-        f"{replications} replications from seed {chosen.seed}: {chosen.n_train:,} training and "
+        f"{replications} replications ({n_disease} of the disease-like data) from seed "
+        f"{chosen.seed}: {chosen.n_train:,} training and "
         f"{chosen.n_test:,} test samples, LPRs by the estimator '{chosen.lpr}', ClusHMC with "
         f"{chosen.n_trees} trees."
     )
