@@ -117,3 +117,18 @@ def test_new_labels_start_with_what_is_safe():
     assert grown.own.tolist() == [0.7, 0.7, 1.0]
     assert grown.others.tolist() == [0.2, 0.2, 0.0]
     assert Tempering.fixed("exact", 2).select(np.arange(2), 1).others.tolist() == [1.0] * 3
+
+
+def test_many_samples_are_thinned_out(monkeypatch):
+    from hierlpr.joint import model as module
+
+    train, _ = simulate.train_test(3, n_train=3000, n_test=5, rng=5)
+    monkeypatch.setattr(module, "MOST_VALUES", 3 * 1000)
+    seen = []
+    original = module.fit_known
+    monkeypatch.setattr(
+        module, "fit_known", lambda s, t, **o: seen.append(len(s)) or original(s, t, **o)
+    )
+    model = fit_joint(train.scores, train.truth, train.hierarchy)
+    assert max(seen) <= 1000
+    assert model.tempering.use != "none"

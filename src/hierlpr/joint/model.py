@@ -28,7 +28,9 @@ __all__ = ["JointModel", "fit_joint"]
 Float = NDArray[np.float64]
 
 N_FOLDS = 5
+MOST_VALUES = 2**24  # instances that the tempering is learned from; others are left out at random
 JUDGES = 1 / 3  # share of the samples that only choose among the candidates
+_CACHED_VALUES = 2**18  # a thread's rows at a time, so that the evidence in between stays in cache
 _CHUNK_VALUES = 2**22  # of sparse rows made dense at a time
 
 
@@ -134,8 +136,10 @@ class JointModel:
         values = align(lpr, self.hierarchy, name="lpr").values
         threads = n_threads_or_default(n_threads)
         if isinstance(values, np.ndarray):
-            known = values if not np.isnan(values).any() else np.where(np.isnan(values), 0, values)
-            check_unit_interval(known, self.hierarchy.labels, name="lpr")
+            # NaN fails both comparisons, so this clears matrices without it.
+            if values.size and not (values.min() >= 0.0 and values.max() <= 1.0):
+                known = np.where(np.isnan(values), 0.0, values)
+                check_unit_interval(known, self.hierarchy.labels, name="lpr")
             return self._dense(values, threads)
         check_unit_interval(values, self.hierarchy.labels, name="lpr")
         return self._sparse(values, absent, threads)
@@ -147,9 +151,17 @@ class JointModel:
             return np.where(missing, self.prior.prevalence, lpr) if missing.any() else lpr
         if use == "exact":
             return posteriors(lpr, self.prior, self.hierarchy, n_threads=n_threads)[0]
-        out, others = posteriors(
-            lpr, self.prior, self.hierarchy, with_others=True, n_threads=n_threads
-        )
+        out = np.empty_like(lpr)
+        # A few rows at a time: what is needed in between stays in the cache.
+        step = max(64, _CACHED_VALUES * n_threads // lpr.shape[1])
+        for start in range(0, lpr.shape[0], step):
+            self._temper(lpr[start : start + step], out[start : start + step], n_threads)
+        return out
+
+    def _temper(self, lpr: Float, out: Float, n_threads: int) -> None:
+        others = posteriors(lpr, self.prior, self.hierarchy, with_others=True, n_threads=n_threads)[
+            1
+        ]
         weights = self.tempering
         log_odds = self.prior.log_odds
 
@@ -160,7 +172,6 @@ class JointModel:
             )  # fmt: skip
 
         run_chunks(weigh, even_chunks(lpr.shape[0], n_threads), n_threads)
-        return out
 
     def _sparse(self, lpr: sparse.csr_array, absent: Float | None, n_threads: int) -> Matrix:
         """Rows made dense a few at a time; of the result, the stored entries' closure is kept."""
@@ -210,7 +221,8 @@ def fit_joint(
     hierarchy : Hierarchy
     use : {"auto", "exact", "none"}
         ``"exact"``: the joint posterior as it is, which is right if the scores of a sample are
-        independent given its labels. ``"auto"``: as far as held-out samples support it.
+        independent given its labels. ``"auto"``: as far as held-out samples support it, learned
+        from at most 2**24 instances (whole samples, drawn at random).
     method : str or estimator
         How LPRs are estimated; ``"auto"`` fits them again on each part of the samples.
     n_folds : int
@@ -234,6 +246,11 @@ def fit_joint(
         # Labels that stand alone tell nothing about each other.
         return JointModel(hierarchy, prior, Tempering.fixed("none", hierarchy.n_labels))
     generator = np.random.default_rng(rng)
+    n_used = max(2 * n_folds, MOST_VALUES // hierarchy.n_labels)
+    if held.shape[0] > n_used:
+        # A few weights a label need no more; the evidence of all would fill the memory.
+        used = np.sort(generator.choice(held.shape[0], n_used, replace=False))
+        values, held = values[used], held[used]
     options = {"method": method, "labels": hierarchy.labels, "n_threads": n_threads}
     judges, rest = _split(held.shape[0], JUDGES, generator)
     learning = _cross_fitted(values[rest], held[rest], hierarchy, n_folds, generator, options)

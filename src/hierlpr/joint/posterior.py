@@ -138,12 +138,14 @@ def main_forest(prior: LabelPrior, hierarchy: Hierarchy) -> tuple[NDArray[np.int
     prevalence = prior.prevalence[h.order]
     parent = np.full(h.n_labels, -1, dtype=np.int32)
     on = prior.conditional[h.order]
-    for number in np.flatnonzero(np.diff(h.parent_ptr)):
-        parents = h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]]
-        parent[number] = rarest = parents[np.argmin(prevalence[parents])]
-        if parents.size > 1:
-            # P(label | one parent) is at most P(label | all of them).
-            on[number] = min(on[number], prevalence[number] / prevalence[rarest])
+    n_parents = np.diff(h.parent_ptr)
+    child = np.repeat(np.arange(h.n_labels), n_parents)
+    by_rarity = h.parent_idx[np.lexsort((prevalence[h.parent_idx], child))]
+    parent[n_parents > 0] = by_rarity[h.parent_ptr[:-1][n_parents > 0]]
+    several = np.flatnonzero(n_parents > 1)
+    # P(label | one parent) is at most P(label | all of them).
+    share = prevalence[several] / prevalence[parent[several]]
+    on[several] = np.minimum(on[several], share)
     return parent, on
 
 

@@ -1,0 +1,99 @@
+"""The committed studies of the joint posterior: still reproduced, and saying what we claim."""
+
+import csv
+import importlib.util
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from realdata import needs_data
+
+ROOT = Path(__file__).parents[1]
+STUDY = ROOT / "experiments" / "joint"
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.parent.name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def study():
+    return load(STUDY / "run.py")
+
+
+@pytest.fixture(scope="module")
+def table():
+    found = rows(STUDY / "settings.csv")
+    return {(r["setting"], r["method"], r["measure"]): r for r in found}
+
+
+def test_a_replication_is_reproduced(study):
+    config = tomllib.loads((STUDY / "config.toml").read_text())
+    stored = study.read(STUDY / "runs.csv")
+    for setting in ("3", "tree25"):
+        train, test = study.simulate.train_test(
+            setting,
+            rng=np.random.default_rng([config["seed"], config["settings"].index(setting), 0]),
+        )
+        for method in ("LPR", "HierLPR", "joint", "joint auto", "oracle"):
+            got = study.measure(test.truth, study.rank_by(method, train, test, {}, 0))
+            assert got == pytest.approx(stored[setting, "0", method], abs=1e-3), method
+
+
+@pytest.mark.parametrize("setting", ["1", "2", "3", "4", "tree25"])
+def test_joint_is_within_two_thousandths_of_the_oracle(table, setting):
+    for method in ("joint", "joint auto"):
+        ours = float(table[setting, method, "hit_area"]["mean"])
+        assert ours > float(table[setting, "oracle", "hit_area"]["mean"]) - 0.002
+        assert table[setting, method, "hit_area"]["replications"] == "100"
+
+
+@pytest.mark.parametrize("setting", ["1", "2", "3"])
+@pytest.mark.parametrize("method", ["ClusHMC", "HierLPR"])
+def test_joint_is_ahead_by_more_than_three_standard_errors(table, setting, method):
+    row = table[setting, method, "hit_area"]
+    assert float(row["joint_ahead_by"]) > 3 * float(row["standard_error"])
+
+
+def test_the_study_of_dags_runs(study, tmp_path):
+    small = {"seed": 1, "dag": {"cases": 2, "labels": 6, "samples": 5}}
+    study.run_dag(small, tmp_path)
+    found = rows(tmp_path / "dag.csv")
+    assert len(found) == 24
+    for row in found:
+        if row["posterior"] == "exact":
+            assert float(row["largest_error"]) < 1e-9
+
+
+def test_auto_never_hurts_on_real_data():
+    found = rows(ROOT / "experiments" / "joint_real" / "results.csv")
+    area = {(r["set"], r["joint"]): float(r["au_prc"]) for r in found}
+    gains = [area[name, "auto"] - area[name, "False"] for name in {r["set"] for r in found}]
+    assert min(gains) >= -0.002
+    assert sum(gain > 0 for gain in gains) > len(gains) / 2
+    assert all(r["violations"] == "0" for r in found)
+
+
+@needs_data
+def test_one_real_set_is_reproduced():
+    real = load(ROOT / "experiments" / "joint_real" / "run.py")
+    found = real.compare("enron_scores", real.from_scores("enron/enron_confidences.npz"))
+    stored = rows(ROOT / "experiments" / "joint_real" / "results.csv")
+    expected = {r["joint"]: float(r["au_prc"]) for r in stored if r["set"] == "enron_scores"}
+    for row in found:
+        assert float(row["au_prc"]) == pytest.approx(expected[str(row["joint"])], abs=1e-3)
+
+
+def test_the_benchmark_runs(capsys):
+    load(ROOT / "benchmarks" / "joint_ratios.py").compare(scale=200)
+    assert capsys.readouterr().out.count("units") == 16
