@@ -142,7 +142,7 @@ class JointModel:
                 check_unit_interval(known, self.hierarchy.labels, name="lpr")
             return self._dense(values, threads)
         check_unit_interval(values, self.hierarchy.labels, name="lpr")
-        return self._sparse(values, absent, threads)
+        return self._sparse(values, absent, threads) if self.is_used else values
 
     def _dense(self, lpr: Float, n_threads: int) -> Float:
         use = self.tempering.use
@@ -222,7 +222,8 @@ def fit_joint(
     use : {"auto", "exact", "none"}
         ``"exact"``: the joint posterior as it is, which is right if the scores of a sample are
         independent given its labels. ``"auto"``: as far as held-out samples support it, learned
-        from at most 2**24 instances (whole samples, drawn at random).
+        from at most 2**24 instances (whole samples, drawn at random). It leaves the LPRs as they
+        are if the scores are sparse, because posteriors are not: every label would cost.
     method : str or estimator
         How LPRs are estimated; ``"auto"`` fits them again on each part of the samples.
     n_folds : int
@@ -242,8 +243,9 @@ def fit_joint(
     values = align(scores, hierarchy, name="scores").values
     if values.shape[0] != held.shape[0]:
         raise DataError(f"scores have {values.shape[0]:,} samples, truth {held.shape[0]:,}.")
-    if held.shape[0] < 2 * n_folds or hierarchy.n_edges == 0:
-        # Labels that stand alone tell nothing about each other.
+    is_sparse = not isinstance(values, np.ndarray)
+    if is_sparse or held.shape[0] < 2 * n_folds or hierarchy.n_edges == 0:
+        # Posteriors are not sparse, and labels that stand alone tell nothing about each other.
         return JointModel(hierarchy, prior, Tempering.fixed("none", hierarchy.n_labels))
     generator = np.random.default_rng(rng)
     n_used = max(2 * n_folds, MOST_VALUES // hierarchy.n_labels)
