@@ -71,7 +71,7 @@ def fitted(rng, hierarchy: Hierarchy, path: Path, n: int = 1500) -> HierLPR:
     held = hierarchy.close_upward(rng.random((n, hierarchy.n_labels)) < 2 / hierarchy.n_labels)
     scores = np.clip(rng.normal(0.3, 0.15, held.shape) + 0.3 * held, 0.0, 1.0)
     half = n // 2
-    model = HierLPR(hierarchy, lpr="isotonic").fit(scores[:half], held[:half])
+    model = HierLPR(hierarchy, lpr="isotonic", joint=False).fit(scores[:half], held[:half])
     model.calibrate(scores[half:], held[half:], maximize="f1")
     model.save(path)
     return model

@@ -82,7 +82,7 @@ def test_clone_and_parameters(parts):
     h = parts[0].hierarchy
     twin = clone(HierLPR(h, lpr="isotonic", close_truth=True))
     assert twin.get_params() == {
-        "hierarchy": h, "lpr": "isotonic", "joint": False, "close_truth": True,
+        "hierarchy": h, "lpr": "isotonic", "joint": "auto", "close_truth": True,
         "missing": "error", "n_threads": None,
     }  # fmt: skip
 
@@ -103,8 +103,9 @@ def test_grid_search_and_pipeline(parts):
 # -- the stages in order -------------------------------------------------------------------------
 
 
-def test_the_model_is_the_stages_one_after_another(parts, model):
+def test_the_model_is_the_stages_one_after_another(parts):
     fit, _, test = parts
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
     lpr = fit_lpr(fit.scores, fit.truth).predict(test.scores)
     np.testing.assert_array_equal(model.transform(test.scores), lpr)
     score = consistent_scores(lpr, fit.hierarchy)
@@ -173,7 +174,7 @@ def test_sparse_scores_stay_sparse(parts):
     model.calibrate(sparse.csr_array(cal.scores), sparse.csr_array(cal.truth), precision=0.8)
     calls = model.predict(sparse.csr_array(test.scores))
     assert sparse.issparse(calls)
-    dense = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
+    dense = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
     dense.calibrate(cal.scores, cal.truth, precision=0.8)
     np.testing.assert_array_equal(calls.toarray(), dense.predict(test.scores))
 

@@ -138,7 +138,9 @@ def cut(
 ) -> list[dict[str, Any]]:
     """Cutoffs chosen on the validation genes, and what they reach on the test genes."""
     train, valid, test = (parts[p].features for p in ("train", "valid", "test"))
-    model = HierLPR(h).fit(cross_scores(train, truths["train"], config), truths["train"])
+    model = HierLPR(h, joint=False).fit(
+        cross_scores(train, truths["train"], config), truths["train"]
+    )
     scores = fit_scores(train, truths["train"], np.vstack([valid, test]), config)
     on_valid, on_test = scores[: len(valid)], scores[len(valid) :]
     goals: list[dict[str, Any]] = [{"fdr": fdr} for fdr in config["fdr"]]
@@ -190,7 +192,7 @@ def main() -> None:
         truths = {part: truth[:, columns] for part, truth in truths.items()}
     features = np.vstack([parts["train"].features, parts["valid"].features])
     truth = np.vstack([truths["train"], truths["valid"]])
-    model = HierLPR(h).fit(cross_scores(features, truth, config), truth)
+    model = HierLPR(h, joint=False).fit(cross_scores(features, truth, config), truth)
     scores = fit_scores(features, truth, parts["test"].features, config)
     rows = compare(model, scores, truths["test"], h)
     published = [

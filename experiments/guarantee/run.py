@@ -42,7 +42,7 @@ def one_run(setting: str, run: int, config: dict) -> list[tuple]:
         rng=rng,
     )
     n_fit = config["fit_samples"]
-    model = HierLPR(train.hierarchy).fit(train.scores[:n_fit], train.truth[:n_fit])
+    model = HierLPR(train.hierarchy, joint=False).fit(train.scores[:n_fit], train.truth[:n_fit])
     test_score = model.predict_proba(test.scores)
     rows = []
     for n in config["calibration_samples"]:

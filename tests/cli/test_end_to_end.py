@@ -49,6 +49,7 @@ def fitted(example):
     assert done.returncode == 0, done.stderr
     assert "200 of 600 samples are kept for the cutoff (seed 0)" in done.stderr
     assert "25 labels, 400 samples fitted, 200 for the cutoff" in done.stderr
+    assert "The joint posterior is used" in done.stderr
     assert "FDR" in done.stdout
     assert "\r" not in done.stderr  # no progress bar outside a terminal
     return example

@@ -1,6 +1,7 @@
 """The numbers of a report, against counts anyone can believe."""
 
 import math
+from html import unescape
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.report.answer import percent, tradeoffs_of
 from hierlpr.report.curves import calibration_of, method_curve, thin
 from hierlpr.report.evidence import pool
-from hierlpr.report.page import gather
+from hierlpr.report.page import gather, render
 from hierlpr.report.samples import choose_samples, view_samples
 
 
@@ -61,7 +62,7 @@ def test_curves_have_the_areas_of_the_metrics(disease, report):
     h = disease.model.hierarchy_
     matrices = {
         "hierlpr": disease.model.predict_proba(disease.scores),
-        "lpr": disease.model.transform(disease.scores),
+        "lpr": disease.model.lpr_.predict(disease.scores),
         "max": propagate_max(disease.scores, h),
         "raw": disease.scores,
     }
@@ -77,6 +78,17 @@ def test_curves_have_the_areas_of_the_metrics(disease, report):
     assert alone.violations > 0
     assert raw.violations > 0
     assert ours.precision_there == pytest.approx(report.answer.precision)
+
+
+def test_the_words_follow_the_use_of_other_labels(disease, report):
+    model = HierLPR(disease.model.hierarchy_, joint=False).fit(disease.scores, disease.truth)
+    plain = gather(model, disease.scores, disease.truth)
+    assert plain.joint_words == ""
+    assert "holds given\n    its own score" in render(plain)
+    assert report.joint_words == disease.model.joint_.describe()
+    page = render(report)
+    assert "holds given\n    all scores of the sample" in page
+    assert report.joint_words in unescape(page)
 
 
 def test_expected_precision_is_the_mean_block_score(disease, report):
@@ -119,7 +131,7 @@ def test_label_facts(disease, report):
         low, high = facts.score_range[i]
         column = np.zeros((2, h.n_labels))
         column[:, i] = low, high
-        ends = disease.model.transform(column)[:, i]
+        ends = disease.model.lpr_.predict(column)[:, i]
         assert (facts.curve[i][0], facts.curve[i][-1]) == tuple(np.rint(100 * ends).astype(int))
     assert facts.n_fit == 400
 

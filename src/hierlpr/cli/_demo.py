@@ -95,9 +95,8 @@ def _show(path: str, test: Simulation, calls: int) -> None:
     click.echo("\nTrue calls among the first ones (hit curve):")
     click.echo(_plot(metrics.hit_curve(truth)[1], n_true=int(truth.sum())))
     folder = Path(path).parent
-    lpr = load_model(folder / "model.hlpr").transform(
-        read_scores(folder / "test_scores.csv", h).table
-    )
+    scores = read_scores(folder / "test_scores.csv", h).table.values
+    lpr = load_model(folder / "model.hlpr").lpr_.predict(scores)
     flat = np.argsort(-lpr, axis=None, kind="stable")
     before = metrics.order_violations_error(flat // h.n_labels, flat % h.n_labels, h)
     after = metrics.order_violations_error(row, ranked.label, h)

@@ -49,7 +49,8 @@ LPR_NAMES = ("auto", "p-spline", "isotonic", "density-ratio", "spline", "local-q
 @click.option("--lpr", type=click.Choice(LPR_NAMES), default="auto", show_default=True,
               help="How local precision rates are estimated.")  # fmt: skip
 @click.option("--joint/--no-joint", default=None,
-              help="Use all scores of a sample for each of its labels.")  # fmt: skip
+              help="Use all scores of a sample for each of its labels: always, or never; by "
+              "default as far as held-out samples support it.")  # fmt: skip
 @click.option("--calibration-scores", type=click.Path(), metavar="S",
               help="Scores of other samples, for the cutoff.")  # fmt: skip
 @click.option("--calibration-truth", type=click.Path(), metavar="T",
@@ -222,12 +223,15 @@ def _tell(
     n_calibration = held_out.scores.n_samples if held_out is not None else 0
     if not cutoff.reachable:
         shell.warn(cutoff.reason)
+    if model.joint_ is not None:
+        shell.say(model.joint_.describe())
     if json_out is not None:
         result = {
             "model": out,
             "labels": model.hierarchy_.n_labels,
             "samples_fitted": pair.scores.n_samples,
             "samples_for_cutoff": n_calibration,
+            "joint": None if model.joint_ is None else model.joint_.tempering.use,
             "cutoff": cutoff.to_dict(),
             "statement": str(cutoff),
         }

@@ -1,6 +1,6 @@
 """The joint posterior: P(label | all scores of its sample)."""
 
-from hierlpr.joint.missing import fit_known, predict_known, smoothed_prevalence
+from hierlpr.joint.missing import fit_known, own_lpr, predict_known, smoothed_prevalence
 from hierlpr.joint.model import JointModel, fit_joint
 from hierlpr.joint.posterior import joint_posterior, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
@@ -17,6 +17,7 @@ __all__ = [
     "fit_known",
     "fit_prior",
     "joint_posterior",
+    "own_lpr",
     "posteriors",
     "predict_known",
     "smoothed_prevalence",

@@ -12,7 +12,7 @@ from hierlpr._validation import Matrix, listed
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import LPRModel, fit_lpr
 
-__all__ = ["fit_known", "predict_known", "smoothed_prevalence"]
+__all__ = ["fit_known", "own_lpr", "predict_known", "smoothed_prevalence"]
 
 
 def fit_known(
@@ -62,6 +62,15 @@ def predict_known(model: LPRModel, scores: Matrix, *, n_threads: int | None = No
     filled: NDArray[np.float64] = model.predict(np.where(gaps, 0.0, scores), n_threads=n_threads)
     filled[gaps] = np.nan
     return filled
+
+
+def own_lpr(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
+    """Return the LPRs of scores, each by itself; of a missing one, the smoothed prevalence."""
+    lpr = predict_known(model, scores, n_threads=n_threads)
+    if not isinstance(lpr, np.ndarray):
+        return lpr
+    gaps = np.isnan(lpr)
+    return np.where(gaps, smoothed_prevalence(model), lpr) if gaps.any() else lpr
 
 
 def smoothed_prevalence(model: LPRModel) -> NDArray[np.float64]:

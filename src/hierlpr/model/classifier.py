@@ -97,7 +97,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         groups: Any = None,
         unreachable: Unreachable = "best-precision",
         lpr: Any = "auto",
-        joint: bool | str = False,
+        joint: bool | str = "auto",
         cv: int = 5,
         holdout: float = 1 / 3,
         multi_output: bool = False,

@@ -20,7 +20,14 @@ from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.groups import Groups, cutoff_by_group
 from hierlpr.guarantee import LevelProfile
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.joint import JointModel, fit_joint, fit_known, predict_known, smoothed_prevalence
+from hierlpr.joint import (
+    JointModel,
+    fit_joint,
+    fit_known,
+    own_lpr,
+    predict_known,
+    smoothed_prevalence,
+)
 from hierlpr.lpr import LPRModel
 from hierlpr.metrics import au_prc_score
 from hierlpr.model.edit import added, removed, replaced
@@ -85,7 +92,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         hierarchy: Hierarchy | None = None,
         *,
         lpr: Any = "auto",
-        joint: bool | str = False,
+        joint: bool | str = "auto",
         close_truth: bool = False,
         missing: str = "error",
         n_threads: int | None = None,
@@ -355,12 +362,12 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def _lpr(self, table: Table) -> Table:
         """Scores to LPRs: the one place where the joint posterior joins the pipeline."""
-        lpr = predict_known(self.lpr_, table.values, n_threads=self.n_threads)
-        if self.joint_ is not None:
+        if self.joint_ is None:
+            lpr = own_lpr(self.lpr_, table.values, n_threads=self.n_threads)
+        else:
+            lpr = predict_known(self.lpr_, table.values, n_threads=self.n_threads)
             absent = None if isinstance(lpr, np.ndarray) else self._absent_lpr()
             lpr = self.joint_.transform(lpr, absent=absent, n_threads=self.n_threads)
-        elif isinstance(lpr, np.ndarray) and self.missing == "allow":
-            lpr = np.where(np.isnan(lpr), smoothed_prevalence(self.lpr_), lpr)
         return Table(lpr, table.labels, table.samples, table.backend)
 
     def _absent_lpr(self) -> NDArray[np.float64]:

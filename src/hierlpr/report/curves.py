@@ -70,7 +70,7 @@ def compare_methods(evidence: Evidence, *, n_calls: int) -> tuple[MethodCurve, .
     e = evidence
     methods: list[tuple[str, str, Matrix]] = [
         ("hierlpr", "HierLPR", e.block_score),
-        ("lpr", "LPR alone", e.lpr),
+        ("lpr", "LPR alone", e.own_lpr),
         ("max", "Max-propagation", _max_propagated(e)),
         ("raw", "Raw scores", e.scores),
     ]

@@ -18,6 +18,7 @@ from hierlpr.decisions import decide
 from hierlpr.exceptions import DataError
 from hierlpr.groups import label_levels
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.joint import own_lpr
 from hierlpr.lpr import LPRModel
 from hierlpr.scores import Table, align, align_truth
 
@@ -31,8 +32,10 @@ __all__ = ["Evidence", "Pool", "collect_evidence", "pool", "rows_of"]
 class Evidence:
     """One row per sample, one column per label in every matrix; CSR if the scores are.
 
-    `level` is the level of each label, `samples` the names of the rows (numbers if they have
-    none), and `seen_in_fit` tells whether the model was fitted on these very scores.
+    `own_lpr` is P(label | its own score); `lpr` is what was ranked, which may use the scores of the
+    sample's other labels as well. `level` is the level of each label, `samples` the names of the
+    rows (numbers if they have none), and `seen_in_fit` tells whether the model was fitted on these
+    very scores.
     """
 
     model: HierLPR
@@ -40,6 +43,7 @@ class Evidence:
     samples: tuple[str, ...]
     scores: Matrix
     truth: Any
+    own_lpr: Matrix
     lpr: Matrix
     block_score: Matrix
     called: Any
@@ -81,6 +85,7 @@ def collect_evidence(model: HierLPR, scores: Any, truth: Any) -> Evidence:
         samples=table.samples or tuple(str(i) for i in range(table.n_samples)),
         scores=table.values,
         truth=held,
+        own_lpr=own_lpr(model.lpr_, table.values),
         lpr=model.transform(table),
         block_score=block_score,
         called=decide(block_score, model.cutoff_, h),

@@ -61,6 +61,12 @@ class Report:
     samples: tuple[SampleView, ...]
     evidence: Evidence
 
+    @property
+    def joint_words(self) -> str:
+        """How the scores of a sample's other labels are used; empty if they are not."""
+        joint = self.evidence.model.joint_
+        return joint.describe() if joint is not None and joint.is_used else ""
+
 
 def write_report(
     path: str | os.PathLike[str],

@@ -87,7 +87,7 @@ def table2_replication(setting: str, replication: int, options: Options) -> list
     truth_model, train = simulate.draw_supported(setting, n_samples=options.n_train, rng=rng)
     test = truth_model.draw(options.n_test, rng)
     half = options.n_train // 2
-    model = HierLPR(train.hierarchy, lpr=options.lpr, n_threads=1)
+    model = HierLPR(train.hierarchy, lpr=options.lpr, joint=False, n_threads=1)
     model.fit(train.scores[:half], train.truth[:half])
     best_f = metrics.f_max_score(test.truth, model.predict_proba(test.scores))
     rows = []
