@@ -20,10 +20,14 @@ __all__ = [
     "calls_by_level",
     "collect",
     "fingerprint",
+    "fingerprint_rows",
     "limit_calls",
+    "row_keys",
     "sample_keys",
     "split_by_hash",
 ]
+
+_KEY_VALUES = 2**15  # hashed at a time, so that what is in between stays in cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +60,7 @@ def collect(score: Any, truth: Any) -> Scored:
         csr = sparse.csr_array(score)
         sample = np.repeat(np.arange(n_samples, dtype=np.intp), np.diff(csr.indptr))
         if sparse.issparse(truth):
-            held = np.asarray(sparse.csr_array(truth, dtype=bool)[sample, csr.indices]).ravel()
-            n_positives = int(sparse.csr_array(truth).astype(bool).sum())
+            held, n_positives = _held(csr, sample, sparse.csr_array(truth, dtype=bool))
         else:
             held = np.asarray(truth, dtype=bool)[sample, csr.indices]
             n_positives = int(np.count_nonzero(truth))
@@ -68,6 +71,19 @@ def collect(score: Any, truth: Any) -> Scored:
     sample = np.repeat(np.arange(n_samples, dtype=np.intp), n_labels)
     flat = check_real_array(score, name="score").ravel()
     return Scored(flat, held, sample, n_samples, int(held.sum()), n_labels)
+
+
+def _held(
+    csr: sparse.csr_array, sample: NDArray[np.intp], truth: sparse.csr_array
+) -> tuple[NDArray[np.bool_], int]:
+    """Look up the entries of one sparse matrix in another; count those of the other."""
+    row = np.repeat(np.arange(truth.shape[0], dtype=np.int64), np.diff(truth.indptr))
+    keys = np.unique((row * truth.shape[1] + truth.indices)[truth.data])
+    if keys.size == 0:
+        return np.zeros(csr.nnz, dtype=bool), 0
+    wanted = sample * truth.shape[1] + csr.indices
+    at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    return keys[at] == wanted, int(keys.size)
 
 
 def sample_keys(
@@ -102,11 +118,32 @@ def split_by_hash(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any, A
 
 def fingerprint(matrix: Any) -> str:
     """Digest a matrix, dense or CSR, to tell whether another is the same."""
-    digest = hashlib.blake2b(repr(tuple(matrix.shape)).encode(), digest_size=16)
-    parts = (matrix.data, matrix.indices, matrix.indptr) if sparse.issparse(matrix) else (matrix,)
-    for part in parts:
-        digest.update(np.ascontiguousarray(part).tobytes())
+    return fingerprint_rows(row_keys(matrix), tuple(matrix.shape))
+
+
+def fingerprint_rows(keys: NDArray[np.uint64], shape: tuple[int, ...]) -> str:
+    """Digest the `row_keys` of a matrix, which may have come in parts."""
+    digest = hashlib.blake2b(repr((*map(int, shape),)).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(keys).tobytes())
     return digest.hexdigest()
+
+
+def row_keys(matrix: Any) -> NDArray[np.uint64]:
+    """Hash the entries of each row with their columns; stored zeros of a CSR matrix count."""
+    keys = np.zeros(matrix.shape[0], dtype=np.uint64)
+    salt = _mix(np.arange(matrix.shape[1], dtype=np.uint64))
+    if sparse.issparse(matrix):
+        csr = sparse.csr_array(matrix)
+        bits = np.ascontiguousarray(csr.data, dtype=np.float64).view(np.uint64)
+        running = np.zeros(csr.nnz + 1, dtype=np.uint64)
+        np.cumsum(_mix(bits ^ salt[csr.indices]), out=running[1:])  # wraps around, as do its parts
+        keys[:] = running[csr.indptr[1:]] - running[csr.indptr[:-1]]
+        return keys
+    step = max(1, _KEY_VALUES // max(1, matrix.shape[1]))
+    for start in range(0, matrix.shape[0], step):
+        part = np.ascontiguousarray(matrix[start : start + step], dtype=np.float64)
+        keys[start : start + step] = _mix(part.view(np.uint64) ^ salt).sum(axis=1, dtype=np.uint64)
+    return keys
 
 
 def limit_calls(

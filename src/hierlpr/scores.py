@@ -10,13 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._validation import Matrix, check_finite, check_real_array, listed
+from hierlpr._validation import Matrix, check_finite, check_real_array, listed, refuse_entries
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["SAMPLE_COLUMN", "Table", "align", "align_truth"]
+__all__ = [
+    "SAMPLE_COLUMN",
+    "Table",
+    "align",
+    "align_truth",
+    "align_truth_to",
+    "draw_samples",
+    "growth",
+    "sample_limit",
+]
 
 SAMPLE_COLUMN = "sample"
+# What needs no more to be known well enough (the tempering of the joint posterior, a profile of
+# levels, a cutoff) is learned from at most so many instances, so that memory stays bounded.
+MOST_INSTANCES = 2**23
+LEAST_SAMPLES = 10
+_BREACH_VALUES = 2**22  # of sparse truth made dense at a time, to name what is wrong in it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +50,18 @@ class Table:
     def n_samples(self) -> int:
         """Number of rows."""
         return int(self.values.shape[0])
+
+    @property
+    def n_stored(self) -> int | None:
+        """Number of stored entries of a sparse matrix, None of a dense one."""
+        return None if isinstance(self.values, np.ndarray) else int(self.values.nnz)
+
+    def rows(self, rows: NDArray[np.intp]) -> Table:
+        """Return some rows, by rising number."""
+        if rows.size == self.n_samples:
+            return self
+        names = None if self.samples is None else tuple(self.samples[i] for i in rows)
+        return Table(self.values[rows], self.labels, names, self.backend)
 
 
 def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> Table:
@@ -98,13 +124,68 @@ def align_truth(
         return closed
     breaches = hierarchy.violations(truth)
     if breaches:
-        sample, parent, child = breaches[0]
-        raise DataError(
-            f"{name} has a label without its parent {len(breaches):,} time(s); the first: sample "
-            f"{sample} has {child!r} but not {parent!r}.\n"
-            "Hint: add the missing ancestors with hierarchy.close_upward(truth)."
-        )
+        raise _breached(name, len(breaches), *breaches[0])
     return truth
+
+
+def align_truth_to(
+    scores: Matrix, data: Any, hierarchy: Hierarchy, *, name: str = "truth", close: bool = False
+) -> NDArray[np.bool_] | sparse.csr_array:
+    """Do as `align_truth`, but beside sparse scores the truth is, and stays, sparse."""
+    if isinstance(scores, np.ndarray):
+        return align_truth(data, hierarchy, name=name, close=close)
+    values = align(data, hierarchy, name=name).values
+    if isinstance(values, np.ndarray):
+        return sparse.csr_array(align_truth(values, hierarchy, name=name, close=close))
+    check_finite(values, hierarchy.labels, name=name)
+    refuse_entries(
+        (values.data != 0.0) & (values.data != 1.0), values, hierarchy.labels, name=name,
+        what="a value other than 0 and 1", hint="1 where the sample has the label.",
+    )  # fmt: skip
+    truth = sparse.csr_array(values, dtype=np.bool_, copy=True)
+    truth.eliminate_zeros()
+    closed: sparse.csr_array = hierarchy.close_upward(truth)
+    if close or closed.nnz == truth.nnz:
+        closed.sort_indices()
+        return closed
+    bad = np.flatnonzero(np.diff(closed.indptr) != np.diff(truth.indptr))
+    step = max(1, _BREACH_VALUES // hierarchy.n_labels)
+    parts = [hierarchy.violations(truth[bad[i : i + step]]) for i in range(0, bad.size, step)]
+    _, parent, child = parts[0][0]
+    raise _breached(name, sum(map(len, parts)), int(bad[0]), parent, child)
+
+
+def _breached(name: str, count: int, sample: int, parent: str, child: str) -> DataError:
+    return DataError(
+        f"{name} has a label without its parent {count:,} time(s); the first: sample "
+        f"{sample} has {child!r} but not {parent!r}.\n"
+        "Hint: add the missing ancestors with hierarchy.close_upward(truth)."
+    )
+
+
+def growth(hierarchy: Hierarchy) -> int:
+    """How many instances one stored score may become with its ancestors, at most 8."""
+    return min(8, 1 + int(np.mean(hierarchy.levels)))
+
+
+def sample_limit(n_samples: int, hierarchy: Hierarchy, n_stored: int | None = None) -> int:
+    """How many samples make up about `MOST_INSTANCES`; `n_stored` counts sparse scores."""
+    each = hierarchy.n_labels
+    if n_stored is not None:
+        each = min(each, 1 + n_stored * growth(hierarchy) // max(1, n_samples))
+    return max(LEAST_SAMPLES, MOST_INSTANCES // each)
+
+
+def draw_samples(n_samples: int, limit: int, rng: Any) -> NDArray[np.intp]:
+    """Return all samples, or `limit` of them drawn at random, in order.
+
+    >>> draw_samples(4, 10, rng=0), draw_samples(10, 4, rng=0)
+    (array([0, 1, 2, 3]), array([2, 4, 5, 7]))
+    """
+    if n_samples <= limit:
+        return np.arange(n_samples, dtype=np.intp)
+    drawn = np.random.default_rng(rng).choice(n_samples, limit, replace=False)
+    return np.sort(drawn).astype(np.intp)
 
 
 def _numbered(n_labels: int) -> tuple[str, ...]:

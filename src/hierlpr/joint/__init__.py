@@ -1,7 +1,7 @@
 """The joint posterior: P(label | all scores of its sample)."""
 
 from hierlpr.joint.missing import fit_known, own_lpr, predict_known, smoothed_prevalence
-from hierlpr.joint.model import JointModel, fit_joint
+from hierlpr.joint.model import JointModel, fit_joint, fit_joint_on
 from hierlpr.joint.posterior import joint_posterior, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import USES, Evidence, Tempering, choose_tempering
@@ -14,6 +14,7 @@ __all__ = [
     "Tempering",
     "choose_tempering",
     "fit_joint",
+    "fit_joint_on",
     "fit_known",
     "fit_prior",
     "joint_posterior",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hierlpr._validation import Matrix, listed
 from hierlpr.exceptions import DataError
@@ -17,7 +18,7 @@ __all__ = ["fit_known", "own_lpr", "predict_known", "smoothed_prevalence"]
 
 def fit_known(
     scores: Matrix,
-    truth: NDArray[np.bool_],
+    truth: NDArray[np.bool_] | sparse.csr_array,
     *,
     method: Any,
     labels: Sequence[str],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,14 +21,13 @@ from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import Evidence, Tempering, choose_tempering, refit_tempering
 from hierlpr.lpr import Estimator
-from hierlpr.scores import align, align_truth
+from hierlpr.scores import align, align_truth_to, draw_samples, sample_limit
 
-__all__ = ["JointModel", "fit_joint"]
+__all__ = ["JointModel", "fit_joint", "fit_joint_on"]
 
 Float = NDArray[np.float64]
 
 N_FOLDS = 5
-MOST_VALUES = 2**24  # instances that the tempering is learned from; others are left out at random
 JUDGES = 1 / 3  # share of the samples that only choose among the candidates
 _CACHED_VALUES = 2**18  # a thread's rows at a time, so that the evidence in between stays in cache
 _CHUNK_VALUES = 2**22  # of sparse rows made dense at a time
@@ -222,7 +221,7 @@ def fit_joint(
     use : {"auto", "exact", "none"}
         ``"exact"``: the joint posterior as it is, which is right if the scores of a sample are
         independent given its labels. ``"auto"``: as far as held-out samples support it, learned
-        from at most 2**24 instances (whole samples, drawn at random). It leaves the LPRs as they
+        from at most 2**23 instances (whole samples, drawn at random). It leaves the LPRs as they
         are if the scores are sparse, because posteriors are not: every label would cost.
     method : str or estimator
         How LPRs are estimated; ``"auto"`` fits them again on each part of the samples.
@@ -236,23 +235,48 @@ def fit_joint(
     -------
     JointModel
     """
-    held = align_truth(truth, hierarchy)
-    prior = fit_prior(held, hierarchy)
     if use != "auto":
-        return JointModel(hierarchy, prior, Tempering.fixed(use, hierarchy.n_labels))
+        held = align_truth_to(sparse.csr_array((0, 0)), truth, hierarchy)
+        return fit_joint_on(None, held, hierarchy, use=use)
     values = align(scores, hierarchy, name="scores").values
+    held = align_truth_to(values, truth, hierarchy)
     if values.shape[0] != held.shape[0]:
         raise DataError(f"scores have {values.shape[0]:,} samples, truth {held.shape[0]:,}.")
-    is_sparse = not isinstance(values, np.ndarray)
-    if is_sparse or held.shape[0] < 2 * n_folds or hierarchy.n_edges == 0:
+    take = values.__getitem__ if isinstance(values, np.ndarray) else None
+    return fit_joint_on(
+        take, held, hierarchy,
+        method=method, n_folds=n_folds, rng=rng, n_threads=n_threads,
+    )  # fmt: skip
+
+
+def fit_joint_on(
+    take: Callable[[NDArray[np.intp]], Float] | None,
+    truth: NDArray[np.bool_] | sparse.csr_array,
+    hierarchy: Hierarchy,
+    *,
+    use: Literal["auto", "exact", "none"] = "auto",
+    method: Any = "auto",
+    n_folds: int = N_FOLDS,
+    rng: Any = 0,
+    n_threads: int | None = None,
+) -> JointModel:
+    """Do the work of `fit_joint`; `take` fetches the scores of some samples.
+
+    `take` is None if the scores are sparse. The samples it is asked for are few enough to hold.
+    """
+    prior = fit_prior(truth, hierarchy)
+    n_samples = truth.shape[0]
+    if use != "auto":
+        return JointModel(hierarchy, prior, Tempering.fixed(use, hierarchy.n_labels))
+    if take is None or n_samples < 2 * n_folds or hierarchy.n_edges == 0:
         # Posteriors are not sparse, and labels that stand alone tell nothing about each other.
         return JointModel(hierarchy, prior, Tempering.fixed("none", hierarchy.n_labels))
     generator = np.random.default_rng(rng)
-    n_used = max(2 * n_folds, MOST_VALUES // hierarchy.n_labels)
-    if held.shape[0] > n_used:
-        # A few weights a label need no more; the evidence of all would fill the memory.
-        used = np.sort(generator.choice(held.shape[0], n_used, replace=False))
-        values, held = values[used], held[used]
+    # A few weights a label need no more samples; the evidence of all would fill the memory.
+    limit = max(2 * n_folds, sample_limit(n_samples, hierarchy))
+    used = draw_samples(n_samples, limit, generator)
+    values = take(used)
+    held = truth[used] if isinstance(truth, np.ndarray) else truth[used].toarray()
     options = {"method": method, "labels": hierarchy.labels, "n_threads": n_threads}
     judges, rest = _split(held.shape[0], JUDGES, generator)
     learning = _cross_fitted(values[rest], held[rest], hierarchy, n_folds, generator, options)

@@ -66,12 +66,12 @@ class LabelPrior:
         return LabelPrior(self.prevalence, conditional)
 
 
-def fit_prior(truth: NDArray[np.bool_], hierarchy: Hierarchy) -> LabelPrior:
+def fit_prior(truth: NDArray[np.bool_] | sparse.csr_array, hierarchy: Hierarchy) -> LabelPrior:
     r"""Estimate prevalences and conditional probabilities, smoothed for rare labels.
 
     Parameters
     ----------
-    truth : ndarray of bool of shape (n_samples, n_labels)
+    truth : ndarray or csr_array of bool of shape (n_samples, n_labels)
         Closed upward.
     hierarchy : Hierarchy
 
@@ -104,7 +104,7 @@ def fit_prior(truth: NDArray[np.bool_], hierarchy: Hierarchy) -> LabelPrior:
     return LabelPrior(prevalence, conditional)
 
 
-def _count(truth: NDArray[np.bool_], h: Hierarchy) -> tuple[Float, Float]:
+def _count(truth: NDArray[np.bool_] | sparse.csr_array, h: Hierarchy) -> tuple[Float, Float]:
     """Count the samples of each label, and samples in which all its parents hold."""
     positive = np.asarray(truth.sum(axis=0), dtype=np.float64)
     possible = np.full(h.n_labels, float(truth.shape[0]))
@@ -114,8 +114,11 @@ def _count(truth: NDArray[np.bool_], h: Hierarchy) -> tuple[Float, Float]:
         if parents.size == 1:
             possible[h.order[number]] = positive[h.order[parents[0]]]
         elif parents.size > 1 and columns is not None:
-            held = columns[:, parents].sum(axis=1)
-            possible[h.order[number]] = np.count_nonzero(held == parents.size)
+            ptr, rows = columns.indptr, columns.indices
+            held = np.sort(np.concatenate([rows[ptr[p] : ptr[p + 1]] for p in parents]))
+            # A sample that has all parents is there as often as there are parents, in a row.
+            more = parents.size - 1
+            possible[h.order[number]] = np.count_nonzero(held[more:] == held[:-more])
     wrong = np.flatnonzero(positive > possible)
     if wrong.size:
         raise DataError(

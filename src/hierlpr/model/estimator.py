@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +23,7 @@ from hierlpr.guarantee import LevelProfile
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import (
     JointModel,
-    fit_joint,
+    fit_joint_on,
     fit_known,
     own_lpr,
     predict_known,
@@ -33,7 +34,7 @@ from hierlpr.metrics import au_prc_score
 from hierlpr.model.edit import added, removed, replaced
 from hierlpr.ranking import Ranking, rank
 from hierlpr.scored import collect, fingerprint, split_by_hash
-from hierlpr.scores import Table, align, align_truth
+from hierlpr.scores import Table, align, align_truth_to, draw_samples, sample_limit
 
 __all__ = ["HierLPR"]
 
@@ -117,6 +118,21 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         truth : matrix or data frame of the same shape
             0 or 1; a label that holds implies its parents.
         """
+        self._check_params()
+        table = self._scores(align(scores, self.hierarchy, name="scores"))
+        hierarchy = self.hierarchy or Hierarchy(labels=table.labels)
+        held = self._truth(truth, hierarchy, table)
+        lpr = fit_known(
+            table.values, held, method=self.lpr, labels=hierarchy.labels, n_threads=self.n_threads
+        )
+        self._assemble(
+            hierarchy, lpr, held, table.rows,
+            n_stored=table.n_stored, fitted_on=fingerprint(table.values),
+        )  # fmt: skip
+        self._set_labels(hierarchy, has_names=table.backend is not None)
+        return self
+
+    def _check_params(self) -> None:
         if self.joint is not False and self.joint is not True and self.joint != "auto":
             raise DataError(f"joint must be False, True or 'auto'; got {self.joint!r}.")
         check_choice(self.missing, ("error", "allow"), name="missing")
@@ -124,24 +140,39 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             raise HierlprError(
                 f"hierarchy must be a Hierarchy or None, got {type(self.hierarchy).__name__}."
             )
-        table = self._scores(align(scores, self.hierarchy, name="scores"))
-        hierarchy = self.hierarchy or Hierarchy(labels=table.labels)
-        held = self._truth(truth, hierarchy, table)
-        self.lpr_: LPRModel = fit_known(
-            table.values, held, method=self.lpr, labels=hierarchy.labels, n_threads=self.n_threads
-        )
+
+    def _assemble(
+        self,
+        hierarchy: Hierarchy,
+        lpr: LPRModel,
+        truth: NDArray[np.bool_] | sparse.csr_array,
+        take: Callable[[NDArray[np.intp]], Table],
+        *,
+        n_stored: int | None,
+        fitted_on: str,
+    ) -> None:
+        """Learn all that follows the curves, from few enough samples to hold.
+
+        Both ways of fitting meet here: `take` fetches the scores of some samples, from memory or
+        from disk; `n_stored` is the number of scores if they are sparse.
+        """
+        self._set_labels(hierarchy, has_names=False)
+        self.lpr_: LPRModel = lpr
         self.joint_: JointModel | None = None
         if self.joint is not False:
-            self.joint_ = fit_joint(
-                table, held, hierarchy, use="exact" if self.joint is True else "auto",
+            self.joint_ = fit_joint_on(
+                (lambda rows: take(rows).values) if n_stored is None else None, truth, hierarchy,
+                use="exact" if self.joint is True else "auto",
                 method=self.lpr, n_threads=self.n_threads,
             )  # fmt: skip
-        self._set_labels(hierarchy, has_names=table.backend is not None)
-        score = self._block_scores(table)
+        n_samples = truth.shape[0]
+        # A profile from part of the samples costs power at worst, never validity.
+        drawn = draw_samples(n_samples, sample_limit(n_samples, hierarchy, n_stored), rng=0)
+        score = self._block_scores(take(drawn))
+        held = truth if drawn.size == n_samples else truth[drawn]
         self.profile_: LevelProfile | None = LevelProfile.of(collect(score, held))
-        self.fitted_on_ = fingerprint(table.values)
+        self.fitted_on_ = fitted_on
         self.cutoff_: Cutoff = DEFAULT_CUTOFF
-        return self
 
     def calibrate(
         self,
@@ -231,8 +262,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
         score = self._block_scores(table)
-        dense = score if isinstance(score, np.ndarray) else score.toarray()
-        return float(au_prc_score(held, dense))
+        return float(au_prc_score(_dense(held), _dense(score)))
 
     # -- changing it without refitting --------------------------------------------------------
 
@@ -342,16 +372,18 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             values = np.where(np.isnan(values), 0.0, values)
         check_finite(values, table.labels, name="scores")
 
-    def _truth(self, truth: Any, hierarchy: Hierarchy, table: Table) -> NDArray[np.bool_]:
+    def _truth(
+        self, truth: Any, hierarchy: Hierarchy, table: Table
+    ) -> NDArray[np.bool_] | sparse.csr_array:
         if truth is None:
             raise DataError(
                 "HierLPR requires y to be passed, but the target y is None.\n"
                 "Hint: give scores and truth."
             )
         given = _same_rows(align(truth, hierarchy, name="truth"), table)
-        held = align_truth(given, hierarchy, close=self.close_truth)
+        held = align_truth_to(table.values, given, hierarchy, close=self.close_truth)
         if self.close_truth:
-            n_added = int(np.count_nonzero(held)) - int(np.count_nonzero(_dense(given.values)))
+            n_added = _n_positives(held) - _n_positives(given.values)
             if n_added:
                 warnings.warn(
                     f"{n_added:,} missing ancestors were added to the truth.",
@@ -409,5 +441,9 @@ def _same_rows(truth: Table, scores: Table) -> Table:
     return Table(truth.values[rows], truth.labels, scores.samples, truth.backend)
 
 
-def _dense(values: Matrix) -> NDArray[np.float64]:
-    return values if isinstance(values, np.ndarray) else np.asarray(values.toarray())
+def _dense(matrix: Any) -> NDArray[Any]:
+    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())
+
+
+def _n_positives(truth: Any) -> int:
+    return int(np.count_nonzero(truth if isinstance(truth, np.ndarray) else truth.data))

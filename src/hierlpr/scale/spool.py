@@ -29,6 +29,7 @@ from hierlpr.scale.files import is_remote, open_bytes, open_parquet, parquet_fil
 from hierlpr.scale.names import NamesWriter, open_names
 from hierlpr.scale.source import Piece, Source, wide_source
 from hierlpr.scale.text import TextStream, open_stream
+from hierlpr.scores import growth
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -255,7 +256,7 @@ def _long_source(
     *,
     merges: bool = False,
 ) -> Source:
-    target = max(1, budget.batch_instances // _growth(hierarchy))
+    target = max(1, budget.batch_instances // growth(hierarchy))
     with (
         closing(NamesWriter(folder)) as names,
         closing(_GroupWriter(folder / "long.parquet", target)) as writer,
@@ -281,11 +282,6 @@ def _long_source(
         path, "long", merges, watch.lenient, is_complete, (), tuple(writer.pieces), n_samples,
         budget.batch_instances,
     )  # fmt: skip
-
-
-def _growth(hierarchy: Hierarchy) -> int:
-    """How many instances one stored score may become with its ancestors, at most 8."""
-    return min(8, 1 + int(np.mean(hierarchy.levels)))
 
 
 class _LongReader:
