@@ -32,3 +32,17 @@ def test_every_public_name_loads():
     for name in hierlpr.__all__:
         assert getattr(hierlpr, name) is not None
     assert set(hierlpr.__all__) == set(dir(hierlpr))
+
+
+def test_commands_on_models_need_no_scikit_learn(tmp_path):
+    code = (
+        "import sys; import numpy as np; from hierlpr import Hierarchy\n"
+        "from hierlpr.model import ScoreModel, load_score_model\n"
+        "truth = np.tile([[1, 1], [1, 0], [0, 0]], (20, 1)); scores = truth + 0.1\n"
+        "model = ScoreModel(Hierarchy([('A', 'B')])).fit(scores, truth)\n"
+        f"model.save({str(tmp_path / 'm.hlpr')!r})\n"
+        f"order = load_score_model({str(tmp_path / 'm.hlpr')!r}).rank(scores)\n"
+        "print(len(order), [m for m in ('sklearn', 'pandas', 'scipy.stats') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "120 []"

@@ -82,9 +82,9 @@ def test_files_with_damaged_weights_are_refused(tmp_path, models):
     meta = persistence._read_meta(arrays.pop("meta"))
     for name, value in (("joint_own", np.ones(3)), ("joint_shift", np.full(25, np.nan))):
         with pytest.raises(FileError, match="weights"):
-            persistence._rebuild({**arrays, name: value}, meta)
+            persistence._rebuild({**arrays, name: value}, meta, HierLPR)
     with pytest.raises(FileError, match="unknown use"):
-        persistence._rebuild(arrays, {**meta, "joint": {**meta["joint"], "use": "magic"}})
+        persistence._rebuild(arrays, {**meta, "joint": {**meta["joint"], "use": "magic"}}, HierLPR)
 
 
 def test_labels_come_and_go(parts, models):

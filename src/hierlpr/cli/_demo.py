@@ -83,8 +83,9 @@ def _show(path: str, test: Simulation, calls: int) -> None:
     """Print the first calls, the hit curve, and what a flat order would have violated."""
     import numpy as np
 
-    from hierlpr import load_model, metrics
+    from hierlpr import metrics
     from hierlpr.io import read_ranking, read_scores
+    from hierlpr.model import load_score_model
 
     h = test.hierarchy
     ranked = read_ranking(path, h)
@@ -96,7 +97,7 @@ def _show(path: str, test: Simulation, calls: int) -> None:
     click.echo(_plot(metrics.hit_curve(truth)[1], n_true=int(truth.sum())))
     folder = Path(path).parent
     scores = read_scores(folder / "test_scores.csv", h).table.values
-    lpr = load_model(folder / "model.hlpr").lpr_.predict(scores)
+    lpr = load_score_model(folder / "model.hlpr").lpr_.predict(scores)
     flat = np.argsort(-lpr, axis=None, kind="stable")
     before = metrics.order_violations_error(flat // h.n_labels, flat % h.n_labels, h)
     after = metrics.order_violations_error(row, ranked.label, h)

@@ -18,7 +18,7 @@ from hierlpr.cli._shell import (
 
 if TYPE_CHECKING:
     from hierlpr.io import HierarchyFile, Pair
-    from hierlpr.model import HierLPR
+    from hierlpr.model import ScoreModel
 
 __all__ = ["fit"]
 
@@ -192,14 +192,14 @@ def _fitted(
     *,
     lpr: str,
     joint: bool | None,
-) -> HierLPR:
+) -> ScoreModel:
     import warnings
 
     from hierlpr.exceptions import HierlprWarning
-    from hierlpr.model import HierLPR
+    from hierlpr.model import ScoreModel
 
     chosen: dict[str, Any] = {} if joint is None else {"joint": joint}
-    model = HierLPR(hierarchy=loaded.hierarchy, lpr=lpr, **chosen)
+    model = ScoreModel(hierarchy=loaded.hierarchy, lpr=lpr, **chosen)
     model.fit(pair.scores, pair.truth)
     if goal is not None and held_out is not None:
         with warnings.catch_warnings():
@@ -210,7 +210,7 @@ def _fitted(
 
 
 def _tell(
-    model: HierLPR,
+    model: ScoreModel,
     out: str,
     pair: Pair,
     held_out: Pair | None,

@@ -17,7 +17,7 @@ from hierlpr.cli._shell import (
 )
 
 if TYPE_CHECKING:
-    from hierlpr.model import HierLPR
+    from hierlpr.model import ScoreModel
     from hierlpr.scale import Outcome
 
 __all__ = ["rank"]
@@ -70,9 +70,9 @@ def rank(
     it never rises along the list. The cutoff of the model decides the calls.
     """
     shell = Shell(quiet=quiet)
-    from hierlpr.model import load_model
+    from hierlpr.model import load_score_model
 
-    fitted = load_model(model)
+    fitted = load_score_model(model)
     options: dict[str, Any] = {
         "top": top,
         "calls_only": calls_only,
@@ -119,7 +119,7 @@ def _fits(
 
 
 def _whole(
-    fitted: HierLPR,
+    fitted: ScoreModel,
     scores: str,
     out: str,
     shell: Shell,

@@ -51,10 +51,10 @@ def report(
     from pathlib import Path
 
     from hierlpr.io import HierarchyFile, ReadReport
-    from hierlpr.model import load_model
+    from hierlpr.model import load_score_model
     from hierlpr.report import write_report
 
-    fitted = load_model(model)
+    fitted = load_score_model(model)
     loaded = HierarchyFile(
         fitted.hierarchy_, ReadReport(model, "model"), other_names(hierarchy), {}
     )

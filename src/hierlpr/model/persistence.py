@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +26,22 @@ from hierlpr.guarantee import LevelProfile
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import LabelReport, LPRCurves, LPRModel, make_estimator
+from hierlpr.model.core import ScoreModel
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
 
-__all__ = ["FORMAT_VERSION", "load_model", "save_model"]
+__all__ = ["FORMAT_VERSION", "load_model", "load_score_model", "save_model"]
 
 FORMAT = "hierlpr model"
 FORMAT_VERSION = 1
 _META = "meta"
 _WEIGHTS = ("own", "others", "shift")
 _Arrays = dict[str, NDArray[Any]]
+AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
 
-def save_model(model: HierLPR, path: str | os.PathLike[str]) -> None:
+def save_model(model: ScoreModel, path: str | os.PathLike[str]) -> None:
     """Write `model` to `path`, whole or not at all. Equal models give equal files."""
     arrays = _arrays_of(model)
     meta = {**_meta_of(model), "checksum": _checksum(arrays, _meta_of(model))}
@@ -65,6 +67,17 @@ def load_model(path: str | os.PathLike[str]) -> HierLPR:
         If the file is not such a model, is damaged or changed, or is of a later version. Nothing
         in a file is ever executed.
     """
+    from hierlpr.model.estimator import HierLPR
+
+    return _load(path, HierLPR)
+
+
+def load_score_model(path: str | os.PathLike[str]) -> ScoreModel:
+    """Read the same as `load_model`, but without scikit-learn around it."""
+    return _load(path, ScoreModel)
+
+
+def _load(path: str | os.PathLike[str], kind: type[AnyModel]) -> AnyModel:
     name = Path(path).name
     try:
         arrays = _read_npz(Path(path))
@@ -74,7 +87,7 @@ def load_model(path: str | os.PathLike[str]) -> HierLPR:
             != meta["checksum"]
         ):
             raise FileError("its content does not match its checksum: it was changed or damaged.")
-        return _rebuild(arrays, meta)
+        return _rebuild(arrays, meta, kind)
     except FileError as error:
         raise FileError(f"{name}: {error}\nHint: save the model again.") from None
     except (HierlprError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -86,7 +99,7 @@ def load_model(path: str | os.PathLike[str]) -> HierLPR:
 # -- content -----------------------------------------------------------------------------------
 
 
-def _arrays_of(model: HierLPR) -> _Arrays:
+def _arrays_of(model: ScoreModel) -> _Arrays:
     h, curves = model.hierarchy_, model.lpr_.curves
     arrays: _Arrays = {
         "edge_parent": h.order[np.repeat(np.arange(h.n_labels), np.diff(h.child_ptr))],
@@ -111,7 +124,7 @@ def _arrays_of(model: HierLPR) -> _Arrays:
     return arrays
 
 
-def _meta_of(model: HierLPR) -> dict[str, Any]:
+def _meta_of(model: ScoreModel) -> dict[str, Any]:
     columns = model.lpr_.report.columns()
     return {
         "format": FORMAT,
@@ -142,9 +155,9 @@ def _method_of(lpr: Any) -> Any:
     return lpr
 
 
-def _rebuild(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> HierLPR:
-    from hierlpr.model.estimator import HierLPR
-
+def _rebuild(
+    arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], kind: type[AnyModel]
+) -> AnyModel:
     labels = [str(label) for label in meta["labels"]]
     edges = [
         (labels[p], labels[c])
@@ -163,7 +176,7 @@ def _rebuild(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Hie
     if curves.n_labels != hierarchy.n_labels:
         raise FileError(f"{curves.n_labels} curves for {hierarchy.n_labels} labels.")
     params = meta["params"]
-    model = HierLPR(
+    model = kind(
         hierarchy if meta["has_hierarchy"] else None,
         lpr=_method_from(params["lpr"]),
         joint=params["joint"],

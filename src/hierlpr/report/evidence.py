@@ -23,7 +23,7 @@ from hierlpr.lpr import LPRModel
 from hierlpr.scores import Table, align, align_truth
 
 if TYPE_CHECKING:
-    from hierlpr.model import HierLPR
+    from hierlpr.model import ScoreModel
 
 __all__ = ["Evidence", "Pool", "collect_evidence", "pool", "rows_of"]
 
@@ -38,7 +38,7 @@ class Evidence:
     very scores.
     """
 
-    model: HierLPR
+    model: ScoreModel
     hierarchy: Hierarchy
     samples: tuple[str, ...]
     scores: Matrix
@@ -68,11 +68,9 @@ class Evidence:
         return int(self.truth.sum())
 
 
-def collect_evidence(model: HierLPR, scores: Any, truth: Any) -> Evidence:
+def collect_evidence(model: ScoreModel, scores: Any, truth: Any) -> Evidence:
     """Check and align the data, and let the model do its work on them."""
-    from sklearn.utils.validation import check_is_fitted
-
-    check_is_fitted(model)
+    model.check_fitted()
     h = model.hierarchy_
     table = align(scores, h, name="scores")
     if table.n_samples == 0:
@@ -124,7 +122,7 @@ def _truth(truth: Any, h: Hierarchy, table: Table, *, close: bool) -> Any:
     return closed
 
 
-def _is_fitted_on(model: HierLPR, table: Table) -> bool:
+def _is_fitted_on(model: ScoreModel, table: Table) -> bool:
     from hierlpr.scored import fingerprint
 
     return bool(model.fitted_on_ == fingerprint(table.values))

@@ -39,7 +39,7 @@ from hierlpr.report.labels import LabelFacts, label_facts
 from hierlpr.report.samples import SampleChoice, SampleView, choose_samples, view_samples
 
 if TYPE_CHECKING:
-    from hierlpr.model import HierLPR
+    from hierlpr.model import ScoreModel
 
 __all__ = ["Report", "gather", "render", "write_report"]
 
@@ -70,7 +70,7 @@ class Report:
 
 def write_report(
     path: str | os.PathLike[str],
-    model: HierLPR,
+    model: ScoreModel,
     scores: Any,
     truth: Any,
     *,
@@ -131,7 +131,7 @@ def write_report(
 
 
 def gather(
-    model: HierLPR,
+    model: ScoreModel,
     scores: Any,
     truth: Any,
     *,

@@ -21,7 +21,7 @@ from hierlpr.scores import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hierlpr.model import HierLPR
+    from hierlpr.model import ScoreModel
     from hierlpr.ranking import Ranking
 
 __all__ = ["ROW_BYTES", "Packing", "Splitters", "calls_along", "ranked_rows", "row_schema"]
@@ -80,7 +80,7 @@ class Rows:
         return pa.RecordBatch.from_arrays(arrays, schema=row_schema())
 
 
-def calls_along(order: Ranking, model: HierLPR, table: Table) -> NDArray[np.bool_]:
+def calls_along(order: Ranking, model: ScoreModel, table: Table) -> NDArray[np.bool_]:
     """Whether each listed instance is called."""
     cutoff = model.cutoff_
     if cutoff.groups is None and cutoff.max_calls is None:
@@ -90,7 +90,7 @@ def calls_along(order: Ranking, model: HierLPR, table: Table) -> NDArray[np.bool
 
 
 def ranked_rows(
-    model: HierLPR,
+    model: ScoreModel,
     table: Table,
     *,
     numbers: NDArray[np.int64],

@@ -26,7 +26,7 @@ from hierlpr.scale.source import Partition, Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hierlpr.model import HierLPR
+    from hierlpr.model import ScoreModel
 
 __all__ = ["Job", "bucket_rows", "finished_run", "load_shared", "rank_partition", "sorted_bucket"]
 
@@ -50,11 +50,11 @@ class Job:
 
 
 @lru_cache(maxsize=2)
-def load_shared(path: str, digest: str, n_threads: int | None) -> HierLPR:
+def load_shared(path: str, digest: str, n_threads: int | None) -> ScoreModel:
     """Load a model once in each process; `digest` tells apart models that share a path."""
-    from hierlpr.model import load_model
+    from hierlpr.model import load_score_model
 
-    model = load_model(path)
+    model = load_score_model(path)
     model.n_threads = n_threads
     return model
 

@@ -1,0 +1,406 @@
+"""The model of scores: comparable scores, a ranking and calls out. Only the order of the stages.
+
+It knows nothing of scikit-learn, whose import would be most of the time of a short command;
+`hierlpr.model.estimator.HierLPR` is the same model as an estimator.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr._validation import Matrix, check_choice, check_finite, listed
+from hierlpr.blocks import consistent_scores
+from hierlpr.cutoff import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
+from hierlpr.decisions import LabelCall, call_lists, decide
+from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
+from hierlpr.groups import Groups, cutoff_by_group
+from hierlpr.guarantee import LevelProfile
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.joint import (
+    JointModel,
+    fit_joint_on,
+    fit_known,
+    own_lpr,
+    predict_known,
+    smoothed_prevalence,
+)
+from hierlpr.lpr import LPRModel
+from hierlpr.metrics import au_prc_score
+from hierlpr.model.edit import added, removed, replaced
+from hierlpr.ranking import Ranking, rank
+from hierlpr.scored import collect, fingerprint, split_by_hash
+from hierlpr.scores import Table, align, align_truth_to, draw_samples, sample_limit
+
+__all__ = ["ScoreModel"]
+
+
+class ScoreModel:
+    """All that :class:`hierlpr.HierLPR` does; its parameters and attributes are described there."""
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy | None = None,
+        *,
+        lpr: Any = "auto",
+        joint: bool | str = "auto",
+        close_truth: bool = False,
+        missing: str = "error",
+        n_threads: int | None = None,
+    ) -> None:
+        self.hierarchy = hierarchy
+        self.lpr = lpr
+        self.joint = joint
+        self.close_truth = close_truth
+        self.missing = missing
+        self.n_threads = n_threads
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def fit(self, scores: Any, truth: Any) -> Self:
+        """Fit one curve from score to local precision rate for each label.
+
+        Parameters
+        ----------
+        scores : matrix or data frame of shape (n_samples, n_labels)
+            Any real numbers, larger for more likely; from classifiers that did not train on these
+            samples (out-of-fold or held-out).
+        truth : matrix or data frame of the same shape
+            0 or 1; a label that holds implies its parents.
+        """
+        self._check_params()
+        table = self._scores(align(scores, self.hierarchy, name="scores"))
+        hierarchy = self.hierarchy or Hierarchy(labels=table.labels)
+        held = self._truth(truth, hierarchy, table)
+        lpr = fit_known(
+            table.values, held, method=self.lpr, labels=hierarchy.labels, n_threads=self.n_threads
+        )
+        self._assemble(
+            hierarchy, lpr, held, table.rows,
+            n_stored=table.n_stored, fitted_on=fingerprint(table.values),
+        )  # fmt: skip
+        self._set_labels(hierarchy, has_names=table.backend is not None)
+        return self
+
+    def _check_params(self) -> None:
+        if self.joint is not False and self.joint is not True and self.joint != "auto":
+            raise DataError(f"joint must be False, True or 'auto'; got {self.joint!r}.")
+        check_choice(self.missing, ("error", "allow"), name="missing")
+        if self.hierarchy is not None and not isinstance(self.hierarchy, Hierarchy):
+            raise HierlprError(
+                f"hierarchy must be a Hierarchy or None, got {type(self.hierarchy).__name__}."
+            )
+
+    def _assemble(
+        self,
+        hierarchy: Hierarchy,
+        lpr: LPRModel,
+        truth: NDArray[np.bool_] | sparse.csr_array,
+        take: Callable[[NDArray[np.intp]], Table],
+        *,
+        n_stored: int | None,
+        fitted_on: str,
+    ) -> None:
+        """Learn all that follows the curves, from few enough samples to hold.
+
+        Both ways of fitting meet here: `take` fetches the scores of some samples, from memory or
+        from disk; `n_stored` is the number of scores if they are sparse.
+        """
+        self._set_labels(hierarchy, has_names=False)
+        self.lpr_: LPRModel = lpr
+        self.joint_: JointModel | None = None
+        if self.joint is not False:
+            self.joint_ = fit_joint_on(
+                (lambda rows: take(rows).values) if n_stored is None else None, truth, hierarchy,
+                use="exact" if self.joint is True else "auto",
+                method=self.lpr, n_threads=self.n_threads,
+            )  # fmt: skip
+        n_samples = truth.shape[0]
+        # A profile from part of the samples costs power at worst, never validity.
+        drawn = draw_samples(n_samples, sample_limit(n_samples, hierarchy, n_stored), rng=0)
+        score = self._block_scores(take(drawn))
+        held = truth if drawn.size == n_samples else truth[drawn]
+        self.profile_: LevelProfile | None = LevelProfile.of(collect(score, held))
+        self.fitted_on_ = fitted_on
+        self.cutoff_: Cutoff = DEFAULT_CUTOFF
+
+    def calibrate(
+        self,
+        scores: Any,
+        truth: Any,
+        *,
+        precision: float | None = None,
+        fdr: float | None = None,
+        maximize: str | None = None,
+        confidence: float | None = None,
+        groups: Groups | None = None,
+        rule: Rule = "cautious",
+        unreachable: Unreachable = "best-precision",
+    ) -> Self:
+        """Learn where to cut, from samples that were not used to fit.
+
+        Parameters
+        ----------
+        scores, truth : matrices or data frames
+            As in `fit`, of other samples.
+        precision, fdr, maximize, confidence, rule, unreachable
+            See :func:`hierlpr.cutoff.choose_cutoff`.
+        groups : "tree", "depth", mapping or sequence, optional
+            Learn one level for each group of labels; see :func:`hierlpr.groups.label_groups`.
+        """
+        goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
+        table = self._input(scores)
+        held = self._truth(truth, self.hierarchy_, table)
+        if fingerprint(table.values) == self.fitted_on_:
+            warnings.warn(
+                "The cutoff is learned on the samples the model was fitted on, which makes its "
+                "precision look better than it is. Calibrate on other samples.",
+                HierlprWarning,
+                stacklevel=2,
+            )
+        score = self._block_scores(table)
+        options: dict[str, Any] = {"rule": rule, "unreachable": unreachable}
+        if groups is not None:
+            parts = (score, held)
+            if goal.confidence is not None:
+                # There is no fit-part profile of these groups: a third of the samples makes it.
+                planning, parts = split_by_hash(score, held)
+                options["planning"] = planning
+            cutoff = cutoff_by_group(goal, *parts, self.hierarchy_, groups, **options)
+        else:
+            profile, parts = self.profile_, (score, held)
+            if goal.confidence is not None and profile is None:
+                planning, parts = split_by_hash(score, held)
+                profile = LevelProfile.of(collect(*planning))
+            cutoff = cutoff_for(goal, collect(*parts), profile=profile, **options)
+        if not cutoff.reachable:
+            warnings.warn(cutoff.reason, HierlprWarning, stacklevel=2)
+        self.cutoff_ = cutoff
+        return self
+
+    # -- using it ---------------------------------------------------------------------------
+
+    def transform(self, scores: Any) -> Any:
+        """Return the local precision rate of every score (CSR in, CSR out).
+
+        With `joint`, it is P(label | all scores of the sample).
+        """
+        return self._lpr(self._input(scores)).values
+
+    def predict_proba(self, scores: Any) -> Any:
+        """Return the block scores: comparable across labels, and no child above a parent."""
+        return self._block_scores(self._input(scores))
+
+    def rank(self, scores: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
+        """Order all (sample, label) instances, the best calls first, parents before children."""
+        return rank(
+            self._lpr(self._input(scores)), self.hierarchy_,
+            top=top, weight=weight, n_threads=self.n_threads,
+        )  # fmt: skip
+
+    def predict(self, scores: Any) -> Any:
+        """Return the calls at `cutoff_`: a bool matrix (CSR for CSR), closed upward."""
+        return decide(self.predict_proba(scores), self.cutoff_, self.hierarchy_)
+
+    def call_lists(self, scores: Any) -> list[tuple[LabelCall, ...]]:
+        """List the calls of each sample, best first, with their block scores."""
+        score = self.predict_proba(scores)
+        return call_lists(decide(score, self.cutoff_, self.hierarchy_), score, self.hierarchy_)
+
+    def score(self, scores: Any, truth: Any) -> float:
+        """Area under the pooled precision-recall curve of the block scores, AU(PRC)."""
+        table = self._input(scores)
+        held = self._truth(truth, self.hierarchy_, table)
+        score = self._block_scores(table)
+        return float(au_prc_score(_dense(held), _dense(score)))
+
+    # -- changing it without refitting --------------------------------------------------------
+
+    def add_labels(
+        self,
+        edges: Iterable[tuple[str, str]],
+        scores: Any,
+        truth: Any,
+        *,
+        labels: Iterable[str] | None = None,
+    ) -> Self:
+        """Add labels with their scores and truth; the other labels' curves stay as they are.
+
+        Parameters
+        ----------
+        edges : iterable of (parent, child)
+            How the new labels hang in the hierarchy; may be empty for standalone ones.
+        scores, truth : matrices or data frames of shape (n_samples, n_new_labels)
+            Of the new labels alone, of any samples.
+        labels : iterable of str, optional
+            The new labels in the order of the columns; by default as they appear in `edges`.
+        """
+        self.check_fitted()
+        hierarchy, lpr = added(
+            self.hierarchy_, self.lpr_, edges, scores, truth,
+            labels=labels, method=self.lpr, n_threads=self.n_threads,
+        )  # fmt: skip
+        return self._changed(hierarchy, lpr, fresh=())
+
+    def remove_labels(self, labels: Iterable[str]) -> Self:
+        """Remove labels; their children pass to their parents, other curves stay as they are."""
+        self.check_fitted()
+        return self._changed(*removed(self.hierarchy_, self.lpr_, labels), fresh=())
+
+    def replace(self, labels: Iterable[str], scores: Any, truth: Any) -> Self:
+        """Fit the curves of some labels anew, for example after their classifiers changed."""
+        self.check_fitted()
+        labels = list(labels)
+        lpr = replaced(
+            self.hierarchy_, self.lpr_, labels, scores, truth,
+            method=self.lpr, n_threads=self.n_threads,
+        )  # fmt: skip
+        return self._changed(self.hierarchy_, lpr, fresh=labels)
+
+    def _changed(self, hierarchy: Hierarchy, lpr: LPRModel, *, fresh: Collection[str]) -> Self:
+        """Take the new labels; a cutoff learned for the old ones promises nothing now."""
+        if self.cutoff_.kind != "default":
+            warnings.warn(
+                "The labels have changed, so the cutoff is back at 0.5. Calibrate again.",
+                HierlprWarning,
+                stacklevel=3,
+            )
+        self.lpr_ = lpr
+        if self.joint_ is not None:
+            self.joint_ = self.joint_.changed(hierarchy, smoothed_prevalence(lpr), fresh)
+        self.hierarchy = hierarchy
+        self._set_labels(hierarchy, has_names=hasattr(self, "feature_names_in_"))
+        self.profile_ = None
+        self.fitted_on_ = ""
+        self.cutoff_ = DEFAULT_CUTOFF
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file; :func:`hierlpr.load_model` reads it."""
+        from hierlpr.model.persistence import save_model
+
+        self.check_fitted()
+        save_model(self, path)
+
+    def check_fitted(self) -> None:
+        """Refuse a model that was not fitted."""
+        if not hasattr(self, "cutoff_"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(
+                f"This {type(self).__name__} is not fitted yet.\n"
+                "Hint: call fit(scores, truth) first."
+            )
+
+    # -- plumbing ---------------------------------------------------------------------------
+
+    def _set_labels(self, hierarchy: Hierarchy, *, has_names: bool) -> None:
+        self.hierarchy_ = hierarchy
+        self.n_features_in_ = hierarchy.n_labels
+        if has_names:
+            self.feature_names_in_ = np.array(hierarchy.labels, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _scores(self, table: Table) -> Table:
+        self._check_scores(table)
+        for count, what in zip(table.values.shape, ("sample", "feature"), strict=True):
+            if count == 0:
+                raise DataError(
+                    f"scores: 0 {what}(s) (shape={table.values.shape}) while a minimum of 1 is "
+                    "required."
+                )
+        return table
+
+    def _input(self, scores: Any) -> Table:
+        self.check_fitted()
+        if isinstance(scores, np.ndarray) and scores.ndim == 2:
+            width = scores.shape[1]
+            if width != self.n_features_in_:
+                raise DataError(
+                    f"X has {width} features, but HierLPR is expecting {self.n_features_in_} "
+                    "features as input.\n"
+                    "Hint: one column of scores a label, in the order of hierarchy_.labels."
+                )
+        table = align(scores, self.hierarchy_, name="scores")
+        self._check_scores(table)
+        return table
+
+    def _check_scores(self, table: Table) -> None:
+        values = table.values
+        if self.missing == "allow" and isinstance(values, np.ndarray):
+            values = np.where(np.isnan(values), 0.0, values)
+        check_finite(values, table.labels, name="scores")
+
+    def _truth(
+        self, truth: Any, hierarchy: Hierarchy, table: Table
+    ) -> NDArray[np.bool_] | sparse.csr_array:
+        if truth is None:
+            raise DataError(
+                "HierLPR requires y to be passed, but the target y is None.\n"
+                "Hint: give scores and truth."
+            )
+        given = _same_rows(align(truth, hierarchy, name="truth"), table)
+        held = align_truth_to(table.values, given, hierarchy, close=self.close_truth)
+        if self.close_truth:
+            n_added = _n_positives(held) - _n_positives(given.values)
+            if n_added:
+                warnings.warn(
+                    f"{n_added:,} missing ancestors were added to the truth.",
+                    HierlprWarning,
+                    stacklevel=3,
+                )
+        return held
+
+    def _lpr(self, table: Table) -> Table:
+        """Scores to LPRs: the one place where the joint posterior joins the pipeline."""
+        if self.joint_ is None:
+            lpr = own_lpr(self.lpr_, table.values, n_threads=self.n_threads)
+        else:
+            lpr = predict_known(self.lpr_, table.values, n_threads=self.n_threads)
+            absent = None if isinstance(lpr, np.ndarray) else self._absent_lpr()
+            lpr = self.joint_.transform(lpr, absent=absent, n_threads=self.n_threads)
+        return Table(lpr, table.labels, table.samples, table.backend)
+
+    def _absent_lpr(self) -> NDArray[np.float64]:
+        """LPRs of the scores that a sparse matrix does not store: those of a score of 0."""
+        lpr: NDArray[np.float64] = self.lpr_.predict(np.zeros((1, self.n_features_in_)))[0]
+        return lpr
+
+    def _block_scores(self, table: Table) -> Matrix:
+        score: Matrix = consistent_scores(
+            self._lpr(table), self.hierarchy_, n_threads=self.n_threads
+        )
+        return score
+
+
+def _same_rows(truth: Table, scores: Table) -> Table:
+    """Bring the truth's rows in the order of the scores', by name where both have names."""
+    if truth.n_samples != scores.n_samples:
+        raise DataError(f"scores have {scores.n_samples:,} samples, truth {truth.n_samples:,}.")
+    if truth.samples is None or scores.samples is None or truth.samples == scores.samples:
+        return truth
+    place = {name: row for row, name in enumerate(truth.samples)}
+    missing = [name for name in scores.samples if name not in place]
+    if missing or len(place) != truth.n_samples:
+        what = f"the truth lacks samples {listed(missing)}" if missing else "sample names repeat"
+        raise DataError(
+            f"scores and truth do not name the same samples: {what}.\n"
+            "Hint: rows with names are matched by name; drop the names to match them by place."
+        )
+    rows = [place[name] for name in scores.samples]
+    return Table(truth.values[rows], truth.labels, scores.samples, truth.backend)
+
+
+def _dense(matrix: Any) -> NDArray[Any]:
+    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())
+
+
+def _n_positives(truth: Any) -> int:
+    return int(np.count_nonzero(truth if isinstance(truth, np.ndarray) else truth.data))
