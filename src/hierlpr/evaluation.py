@@ -1,24 +1,38 @@
-"""A ranking against the truth: every measure that applies, in one place."""
+"""A ranking against the truth: every measure that applies, in one place.
+
+Measures are sums, either over samples (`SampleSums`) or along the list (`PooledSums`), so that a
+list may be evaluated in parts: runs of samples, and stretches of the list.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from hierlpr import metrics
-from hierlpr._validation import Matrix
+from hierlpr._waves import Upper, sample_ranges
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.metrics.curves import HitCurve
+from hierlpr.metrics.cafa import THRESHOLDS, CafaSums, information_accretion, smallest_s
+from hierlpr.metrics.curves import HitSums, hit_curve
+from hierlpr.metrics.decisions import calibration_gaps
+from hierlpr.metrics.hierarchical import first_errors, label_costs, order_violations_error
 
-__all__ = ["Evaluation", "evaluate_ranking"]
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from hierlpr._validation import Matrix
+
+__all__ = ["Evaluation", "PooledSums", "Rows", "SampleSums", "evaluate_ranking"]
 
 Index = NDArray[np.integer[Any]]
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+Measures = dict[str, float | int | None]
+STRETCH = 1 << 20  # listed instances whose place along the list is measured at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,23 +40,36 @@ class Evaluation:
     """Sizes and measures by name; a measure that the data do not define is None."""
 
     sizes: dict[str, int]
-    ranking: dict[str, float | int | None]
-    decisions: dict[str, float | int | None]
+    ranking: Measures
+    decisions: Measures
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {"sizes": self.sizes, "ranking": self.ranking, "decisions": self.decisions}
 
 
+class Rows(NamedTuple):
+    """Listed instances, best first: row and column in the truth, score, and whether called."""
+
+    sample: Index
+    label: Index
+    score: Float
+    call: Bool | None
+
+    def take(self, at: Any) -> Rows:
+        """Return some of the rows."""
+        return Rows(*(None if x is None else x[at] for x in self))  # type: ignore[arg-type]
+
+
 def evaluate_ranking(
     sample: Index,
     label: Index,
-    score: NDArray[np.float64],
-    truth: Matrix | NDArray[np.bool_],
+    score: Float,
+    truth: Matrix | Bool,
     hierarchy: Hierarchy,
     *,
     ordered: bool = True,
-    call: NDArray[np.bool_] | None = None,
+    call: Bool | None = None,
 ) -> Evaluation:
     """Measure a list of instances, best first, against the truth of all samples.
 
@@ -69,88 +96,182 @@ def evaluate_ranking(
     >>> found.ranking["normalized hit area"], found.ranking["parents after a child"]
     (1.0, 0)
     """
-    held = sparse.csr_array(truth).astype(bool)
-    status = _lookup(held, sample, label)
-    n = held.shape[0] * held.shape[1]
-    curve = _pooled(status, score, n, int(held.sum()), ordered)
-    given = sparse.csr_array((score, (sample, label)), shape=held.shape)
-    ranking: dict[str, float | int | None] = {
-        "normalized hit area": _try(metrics.normalized_hit_area_score, curve),
-        "AU(PRC)": _try(metrics.au_prc_score, curve),
-        "F-max, pooled": _try(metrics.f_max_score, curve),
-        "precision to recall 0.5": _try(metrics.early_precision_score, curve),
-        "F-max, CAFA": _try(metrics.cafa_f_max_score, held, given, hierarchy),
-        "S-min, CAFA": _try(metrics.s_min_error, held, given, hierarchy),
-        "calibration error": _try(metrics.calibration_error, status, score),
-        "parents after a child": metrics.order_violations_error(
-            sample, label, hierarchy, n_samples=held.shape[0]
-        ),
-    }
-    sizes = {
-        "samples": held.shape[0],
-        "labels": held.shape[1],
-        "instances": n,
-        "positives": int(held.sum()),
-        "listed": int(sample.size),
-    }
-    if call is None:
-        return Evaluation(sizes, ranking, {})
-    sizes["called"] = int(np.count_nonzero(call))
-    return Evaluation(sizes, ranking, _decisions(sample[call], label[call], held, hierarchy))
+    from scipy import sparse
+
+    held = sparse.csr_array(truth)
+    if held.nnz and not held.data.all():
+        held = held.copy()
+        held.eliminate_zeros()
+    rows = Rows(sample, label, score, call)
+    by_sample = SampleSums(held, hierarchy, has_calls=call is not None)
+    status = by_sample.add(rows, 0, held.shape[0])
+    pooled = PooledSums(held.nnz)
+    if ordered:
+        for start in range(0, status.size, STRETCH):
+            pooled.add(*hit_curve(status[start : start + STRETCH]))
+    else:
+        pooled.add(*hit_curve(status, score))
+    return by_sample.evaluation(pooled)
 
 
-def _lookup(held: sparse.csr_array, sample: Index, label: Index) -> NDArray[np.bool_]:
-    """Truth of each listed instance, by binary search in the sorted keys of the positives."""
-    rows = np.repeat(np.arange(held.shape[0], dtype=np.int64), np.diff(held.indptr))
-    keys = np.sort(rows * held.shape[1] + held.indices)
-    wanted = sample.astype(np.int64) * held.shape[1] + label
-    if keys.size == 0:
-        return np.zeros(wanted.size, dtype=bool)
-    at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    return np.asarray(keys[at] == wanted)
+class PooledSums:
+    """Measures along the list of all instances."""
+
+    def __init__(self, positives: int) -> None:
+        self.hits = HitSums(positives)
+
+    def add(self, calls: Float, hits: Float) -> None:
+        """Add the corners of the next stretch of the hit curve, which begins at 0."""
+        self.hits.add(calls, hits)
+
+    def measures(self, n_instances: int) -> Measures:
+        """Return the measures; what is not listed is one group of ties at the end."""
+        rest = n_instances - self.hits.calls
+        if rest:
+            lost = self.hits.positives - self.hits.hits
+            self.hits.add(np.array([0.0, rest]), np.array([0.0, lost]))
+        return {
+            "normalized hit area": _try(self.hits.normalized_area),
+            "AU(PRC)": _try(self.hits.au_prc),
+            "F-max, pooled": _try(self.hits.f_max),
+            "precision to recall 0.5": _try(self.hits.early_precision),
+        }
 
 
-def _pooled(
-    status: NDArray[np.bool_], score: NDArray[np.float64], n: int, positives: int, ordered: bool
-) -> HitCurve:
-    """Hit curve of all instances; what is not listed is one group of ties at the end."""
-    # Scores may be of any sign, but whatever is listed comes before what is not.
-    calls, hits = metrics.hit_curve(status, None if ordered else score)
-    if n == status.size:
-        return HitCurve(calls, hits)
-    return HitCurve(np.append(calls, float(n)), np.append(hits, float(positives)))
+class SampleSums:
+    """Measures that are sums over samples, added a run of samples at a time.
+
+    Parameters
+    ----------
+    truth : csr_array of shape (n_samples, n_labels)
+        What is stored holds; closed upward.
+    hierarchy : Hierarchy
+    has_calls : bool
+        Whether rows tell what is called.
+    """
+
+    def __init__(
+        self, truth: sparse.csr_array, hierarchy: Hierarchy, *, has_calls: bool
+    ) -> None:  # fmt: skip
+        self._truth, self._h = truth, hierarchy
+        weights = [np.ones(hierarchy.n_labels), information_accretion(truth, hierarchy)]
+        self._cafa = CafaSums(THRESHOLDS, weights)
+        self._gaps = np.zeros(10)
+        self._bounds = (0.0, 0.0)
+        self._n_disordered = self._n_listed = 0
+        self._calls = _CallCounts(hierarchy) if has_calls else None
+
+    def add(self, rows: Rows, first: int, stop: int) -> Bool:
+        """Add all rows of the samples from `first` to `stop`; return the truth of each row."""
+        h = self._h
+        order = np.argsort(_small(rows.sample - first), kind="stable")
+        grouped = rows.take(order)
+        status = np.empty(order.size, dtype=bool)
+        for start, end in sample_ranges(stop - first, h.n_labels):
+            bounds = np.searchsorted(grouped.sample, [first + start, first + end])
+            part = slice(*bounds.tolist())
+            status[order[part]] = self._add_few(grouped.take(part), first + start, first + end)
+        self._n_listed += order.size
+        if order.size:
+            self._bounds = (min(self._bounds[0], float(rows.score.min())),
+                            max(self._bounds[1], float(rows.score.max())))  # fmt: skip
+        return status
+
+    def _add_few(self, rows: Rows, first: int, stop: int) -> Bool:
+        h, ptr = self._h, self._truth.indptr
+        true = h.position[self._truth.indices[ptr[first] : ptr[stop]]]
+        true_row = np.repeat(np.arange(stop - first), np.diff(ptr[first : stop + 1]))
+        number, row = h.position[rows.label], rows.sample - first
+        upper = h.waves.above(np.concatenate([true, number]))
+        held = upper.spread(true, true_row, stop - first)
+        status: Bool = held[upper.place[number], row]
+        # CAFA knows no scores below 0; a score of 0 or less passes no threshold.
+        passed = self._cafa.passed(upper, number, row, rows.score, stop - first)
+        upper.raise_up(passed)
+        self._cafa.add(passed, held, h.order[upper.numbers])
+        if self._bounds[0] >= 0.0 and self._bounds[1] <= 1.0:
+            self._gaps += calibration_gaps(status, np.clip(rows.score, 0.0, 1.0))
+        self._n_disordered += order_violations_error(rows.sample, rows.label, h)
+        if self._calls is not None and rows.call is not None:
+            called = upper.spread(number[rows.call], row[rows.call], stop - first)
+            self._calls.add(called, held, upper)
+        return status
+
+    def evaluation(self, pooled: PooledSums) -> Evaluation:
+        """Return all measures, when all samples are added."""
+        n_samples, n_labels = self._truth.shape
+        sizes = {"samples": n_samples, "labels": n_labels, "instances": n_samples * n_labels,
+                 "positives": int(self._truth.nnz), "listed": self._n_listed}  # fmt: skip
+        are_scores = self._bounds[0] >= 0.0
+        are_shares = are_scores and self._bounds[1] <= 1.0 and self._n_listed > 0
+        ranking: Measures = {
+            **pooled.measures(sizes["instances"]),
+            "F-max, CAFA": float(self._cafa.curve().f.max()) if are_scores else None,
+            "S-min, CAFA": _try(lambda: smallest_s(self._cafa.curve(1))) if are_scores else None,
+            "calibration error": (
+                float(np.abs(self._gaps).sum() / self._n_listed) if are_shares else None
+            ),
+            "parents after a child": self._n_disordered,
+        }
+        if self._calls is None:
+            return Evaluation(sizes, ranking, {})
+        sizes["called"] = self._calls.n_calls
+        return Evaluation(sizes, ranking, self._calls.measures(n_samples, sizes["positives"]))
 
 
-def _decisions(
-    sample: Index, label: Index, held: sparse.csr_array, hierarchy: Hierarchy
-) -> dict[str, float | int | None]:
-    truth = held.toarray()
-    calls = np.zeros(truth.shape, dtype=bool)
-    calls[sample, label] = True
-    hits = int((calls & truth).sum())
-    n_calls = int(calls.sum())
-    return {
-        "precision": hits / n_calls if n_calls else None,
-        "FDR": 1.0 - hits / n_calls if n_calls else None,
-        "recall": hits / int(truth.sum()) if truth.any() else None,
-        "F1": _try(metrics.f_score, truth, calls),
-        "hierarchical precision": _try(
-            metrics.hierarchical_precision_score, truth, calls, hierarchy
-        ),
-        "hierarchical recall": _try(metrics.hierarchical_recall_score, truth, calls, hierarchy),
-        "hierarchical F1": _try(metrics.hierarchical_f_score, truth, calls, hierarchy),
-        "H-loss": _try(metrics.h_error, truth, calls, hierarchy),
-        "hierarchical Hamming loss": _try(
-            metrics.hierarchical_hamming_error, truth, calls, hierarchy
-        ),
-        "calls without a parent": metrics.violations_error(calls, hierarchy),
-    }
+class _CallCounts:
+    """Counts that the measures of decisions are made of; integers, so parts add up exactly."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self._h = hierarchy
+        self.n_calls = self._n_hits = self._n_closed = self._n_closed_hits = self._n_orphans = 0
+        self._n_wrong = np.zeros((2, hierarchy.n_labels), dtype=np.int64)  # all, first on a path
+
+    def add(self, called: Bool, held: Bool, upper: Upper) -> None:
+        """Add the calls and the truth of some samples, arrays (labels x samples)."""
+        closed, wrong = upper.close(called), called != held
+        self.n_calls += int(np.count_nonzero(called))
+        self._n_hits += int(np.count_nonzero(called & held))
+        self._n_closed += int(np.count_nonzero(closed))
+        self._n_closed_hits += int(np.count_nonzero(closed & held))
+        self._n_orphans += upper.count_orphans(called)
+        first = first_errors(wrong, upper)
+        self._n_wrong[:, self._h.order[upper.numbers]] += wrong.sum(axis=1), first.sum(axis=1)
+
+    def measures(self, n_samples: int, positives: int) -> Measures:
+        """Return the measures of `n_samples` with that many positive instances."""
+        precision = self._n_hits / self.n_calls if self.n_calls else None
+        wrong, first = self._n_wrong
+        siblings = label_costs(self._h, "sibling")
+        return {
+            "precision": precision,
+            "FDR": None if precision is None else 1.0 - precision,
+            "recall": self._n_hits / positives if positives else None,
+            "F1": _share(2 * self._n_hits, self.n_calls + positives),
+            "hierarchical precision": _share(self._n_closed_hits, self._n_closed),
+            "hierarchical recall": _share(self._n_closed_hits, positives),
+            "hierarchical F1": _share(2 * self._n_closed_hits, self._n_closed + positives),
+            "H-loss": float(first.sum()) / n_samples if n_samples else None,
+            "hierarchical Hamming loss": (
+                float(np.dot(wrong, siblings)) / n_samples if n_samples else None
+            ),
+            "calls without a parent": self._n_orphans,
+        }
 
 
-def _try(measure: Callable[..., float], *data: Any) -> float | None:
+def _small(values: Index) -> Index:
+    """Integers in as few bytes as hold them: NumPy sorts up to two bytes in linear time."""
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _try(measure: Callable[[], float]) -> float | None:
     """Evaluate a measure; None where the data do not define it (no positives, no probabilities)."""
     try:
-        value = float(measure(*data))
+        value = float(measure())
     except DataError:
         return None
     return value if np.isfinite(value) else None

@@ -19,6 +19,7 @@ from hierlpr._graph import (
     topological_order,
 )
 from hierlpr._validation import listed
+from hierlpr._waves import Waves
 from hierlpr.exceptions import DataError, HierarchyError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Hierarchy:
     __slots__ = (
         "_index",
         "_level",
+        "_waves",
         "child_idx",
         "child_ptr",
         "is_forest",
@@ -79,6 +81,7 @@ class Hierarchy:
     parent_idx: Index
     _index: dict[str, int]
     _level: Index
+    _waves: Waves
 
     def __init__(
         self, edges: Iterable[tuple[str, str]] = (), labels: Iterable[str] | None = None
@@ -286,21 +289,17 @@ class Hierarchy:
         """
         from scipy import sparse
 
-        from hierlpr._kernels import traversal
-
         if sparse.issparse(truth):
             csr = sparse.csr_array(truth)
             self._check_width(csr.shape, name="truth")
-            csr = csr[:, self.order]
-            csr.eliminate_zeros()
-            row_ptr, nodes = traversal.close_rows(
-                csr.indptr.astype(np.int64),
-                csr.indices.astype(np.int32),
-                self.parent_ptr,
-                self.parent_idx,
-            )
+            if csr.nnz and not csr.data.all():
+                csr = csr.copy()
+                csr.eliminate_zeros()
+            row_ptr, nodes = self.waves.close_rows(csr.indptr, self.position[csr.indices])
             closed = (np.ones(nodes.size, dtype=bool), self.order[nodes], row_ptr)
             return sparse.csr_array(closed, shape=csr.shape)
+        from hierlpr._kernels import traversal
+
         array = np.asarray(truth)
         self._check_width(array.shape, name="truth")
         numbered = np.ascontiguousarray(array[:, self.order] != 0)
@@ -331,6 +330,15 @@ class Hierarchy:
             np.ascontiguousarray(array, dtype=np.float64), parent, child
         )
         return Violations(sample, parent[edge], child[edge], self.labels)
+
+    @property
+    def waves(self) -> Waves:
+        """The edges in waves, for sweeps over arrays (labels x samples)."""
+        try:
+            return self._waves
+        except AttributeError:
+            _freeze(self, _waves=Waves(self.parent_ptr, self.parent_idx, self._level))
+            return self._waves
 
     # -- plumbing ---------------------------------------------------------------------------
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._validation import Matrix, check_choice, check_finite, check_real_array
+from hierlpr._waves import Upper, sample_ranges
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.scores import align
 
+if TYPE_CHECKING:
+    from scipy import sparse
+
 __all__ = [
     "CafaCurve",
+    "CafaSums",
     "cafa_curve",
     "cafa_f_max_score",
     "information_accretion",
@@ -24,6 +29,7 @@ __all__ = [
 
 Float = NDArray[np.float64]
 Normalization = Literal["cafa", "pred", "gt"]
+THRESHOLDS = np.arange(0.01, 1, 0.01)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,22 +95,16 @@ def information_accretion(truth: Any, hierarchy: Hierarchy) -> Float:
     array([0., 1., 1.])
     """
     h = hierarchy
-    status = _sparse(truth, h, "truth").tocsc()
-    counts = np.diff(status.indptr).astype(np.float64)
-    n_with_parents = np.full(h.n_labels, float(status.shape[0]))
-    for number in np.flatnonzero(np.diff(h.parent_ptr)):
-        above = h.order[h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]]]
-        if above.size == 1:
-            n_with_parents[h.order[number]] = counts[above[0]]
-            continue
-        rows = np.concatenate(
-            [status.indices[status.indptr[p] : status.indptr[p + 1]] for p in above]
-        )
-        holding = np.bincount(rows, minlength=1)
-        n_with_parents[h.order[number]] = np.count_nonzero(holding == above.size)
-    known = counts > 0
+    status = _sparse(truth, h, "truth")
+    # Labels that nobody has get 0, so only the others and what is above them need be looked at.
+    upper = h.waves.above(h.position[status.indices])
+    counts = np.zeros((2, upper.size), dtype=np.int64)
+    for part in _parts(status, h.n_labels):
+        held = upper.spread(h.position[part.label], part.row, part.n_samples)
+        counts += held.sum(axis=1), upper.count_with_parents(held)
+    known = counts[0] > 0
     out = np.zeros(h.n_labels)
-    out[known] = np.log2(n_with_parents[known] / counts[known])
+    out[h.order[upper.numbers[known]]] = np.log2(counts[1, known] / counts[0, known])
     return out
 
 
@@ -148,44 +148,127 @@ def cafa_curve(
     >>> curve.precision, curve.recall, curve.coverage
     (array([0.75, 1.  ]), array([1. , 0.5]), array([1. , 0.5]))
     """
-    from hierlpr._kernels.curves import threshold_sums
-
     check_choice(normalization, get_args(Normalization), name="normalization")
     h = hierarchy
     weights = np.ones(h.n_labels) if weight is None else check_real_array(weight, name="weight")
     if weights.shape != (h.n_labels,) or not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise DataError(f"weight must hold {h.n_labels} finite numbers that are not negative.")
-    levels = np.arange(0.01, 1, 0.01) if thresholds is None else check_real_array(
-        thresholds, name="thresholds"
-    )  # fmt: skip
+    levels = THRESHOLDS if thresholds is None else check_real_array(thresholds, name="thresholds")
     if levels.ndim != 1 or levels.size == 0 or levels[0] <= 0 or (np.diff(levels) <= 0).any():
         raise DataError("thresholds must be positive and ascend.")
     status, given = _sparse(truth, h, "truth"), _sparse(scores, h, "scores")
     if status.shape != given.shape:
         raise DataError(f"scores has shape {given.shape}, truth {status.shape}; they must agree.")
-    if propagate:
-        status, given = sparse.csr_array(h.close_upward(status)), propagate_max_sparse(given, h)
-    parts = [
-        x.astype(t)
-        for a in (given, status)
-        for x, t in ((a.indptr, np.int64), (a.indices, np.int32))
-    ]
-    n_called, called, hits, precision, recall = threshold_sums(
-        parts[0], parts[1], given.data, parts[2], parts[3], weights, levels
+    sums = CafaSums(levels, [weights])
+    for own, scored in zip(_parts(status, h.n_labels), _parts(given, h.n_labels), strict=True):
+        number, scored_number = h.position[own.label], h.position[scored.label]
+        upper = h.waves.above(np.concatenate([number, scored_number]))
+        held = upper.spread(number, own.row, own.n_samples)
+        passed = sums.passed(upper, scored_number, scored.row, scored.value, own.n_samples)
+        if propagate:
+            held = upper.close(held)
+            upper.raise_up(passed)
+        sums.add(passed, held, h.order[upper.numbers])
+    return sums.curve(normalization=normalization)
+
+
+class CafaSums:
+    """Sums over samples that CAFA curves are made of: add samples part by part, then ask.
+
+    Parameters
+    ----------
+    levels : ndarray
+        Ascending thresholds.
+    weights : list of ndarray of shape (n_labels,)
+        A curve for each.
+    """
+
+    def __init__(self, levels: Float, weights: list[Float]) -> None:
+        self.levels = levels
+        self.weights = weights
+        # By threshold: samples with calls, weight of calls, of hits, precisions, recalls.
+        self._sums = np.zeros((len(weights), 5, levels.size))
+        self._positive = np.zeros(len(weights))
+        self._n_samples = 0
+
+    def passed(
+        self, upper: Upper, number: Any, sample: Any, score: Float, n_samples: int
+    ) -> NDArray[np.unsignedinteger[Any]]:
+        """How many thresholds each score passes, as an array (labels x samples)."""
+        out = np.zeros((upper.size, n_samples), dtype=np.min_scalar_type(self.levels.size))
+        out[upper.place[number], sample] = np.searchsorted(self.levels, score, side="right")
+        return out
+
+    def add(
+        self,
+        passed: NDArray[np.unsignedinteger[Any]],
+        held: NDArray[np.bool_],
+        columns: NDArray[np.integer[Any]],
+    ) -> None:
+        """Add samples: thresholds passed and truth, (labels x samples); `columns` are the labels.
+
+        The number of thresholds that a score passes says all about it, and the highest number
+        below a label is that of the highest score: so scores are propagated as small integers.
+        """
+        n_samples, width = held.shape[1], self.levels.size + 1
+        self._n_samples += n_samples
+        called, n_called, sample = _entries(passed != 0)
+        _, n_true, true_sample = _entries(held)
+        cell = sample * width + passed.ravel()[called]
+        is_hit = held.ravel()[called]
+        hit_cell = cell[is_hit]
+        n_hit = np.count_nonzero(held & (passed != 0), axis=1)
+        size = n_samples * width
+        for i, weight in enumerate(self.weights):
+            own = weight[columns]
+            calls = np.bincount(cell, np.repeat(own, n_called), minlength=size)
+            hits = np.bincount(hit_cell, np.repeat(own, n_hit), minlength=size)
+            positive = np.bincount(true_sample, np.repeat(own, n_true), minlength=n_samples)
+            self._positive[i] += positive.sum()
+            self._sums[i] += _by_threshold(
+                calls.reshape(n_samples, width), hits.reshape(n_samples, width), positive
+            )
+
+    def curve(self, which: int = 0, *, normalization: Normalization = "cafa") -> CafaCurve:
+        """Return the curve for one of the weights."""
+        n_called, called, hits, precision, recall = self._sums[which]
+        n_samples = np.full(self.levels.size, float(self._n_samples))
+        over_all = n_called if normalization == "pred" else n_samples
+        over_called = n_samples if normalization == "gt" else n_called
+        positive = float(self._positive[which])
+        return CafaCurve(
+            threshold=self.levels,
+            precision=_ratio(precision, over_called),
+            recall=_ratio(recall, over_all),
+            pooled_precision=_ratio(hits, called),
+            pooled_recall=_ratio(hits, np.full_like(hits, positive)),
+            coverage=_ratio(n_called, n_samples),
+            remaining_uncertainty=_ratio(positive - hits, over_all),
+            misinformation=_ratio(called - hits, over_all),
+        )
+
+
+def _entries(
+    mask: NDArray[np.bool_],
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Flat places of what is True, how many there are in each row, and their columns."""
+    flat, in_row = np.flatnonzero(mask), np.count_nonzero(mask, axis=1)
+    # They come row by row, so that repeating spares a division for each of them.
+    return flat, in_row, flat - np.repeat(np.arange(in_row.size) * mask.shape[1], in_row)
+
+
+def _by_threshold(calls: Float, hits: Float, positive: Float) -> tuple[Float, ...]:
+    """Sums over samples, given the weight of the labels that pass exactly so many thresholds."""
+    # Summing from the right gives the weight of the labels that pass so many or more.
+    called, hit = (
+        np.cumsum(x[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1] for x in (calls, hits)
     )
-    positive = float(weights[status.indices].sum())
-    n_samples = np.full(levels.size, float(given.shape[0]))
-    over_all = n_called if normalization == "pred" else n_samples
-    over_called = n_samples if normalization == "gt" else n_called
-    return CafaCurve(
-        threshold=levels,
-        precision=_ratio(precision, over_called),
-        recall=_ratio(recall, over_all),
-        pooled_precision=_ratio(hits, called),
-        pooled_recall=_ratio(hits, np.full_like(hits, positive)),
-        coverage=_ratio(n_called, n_samples),
-        remaining_uncertainty=_ratio(positive - hits, over_all),
-        misinformation=_ratio(called - hits, over_all),
+    return (
+        np.count_nonzero(called > 0, axis=0).astype(np.float64),
+        called.sum(axis=0),
+        hit.sum(axis=0),
+        _ratio(hit, called).sum(axis=0),
+        _ratio(hit, np.broadcast_to(positive[:, None], hit.shape)).sum(axis=0),
     )
 
 
@@ -230,7 +313,11 @@ def s_min_error(
     """
     if weight is None:
         weight = information_accretion(hierarchy.close_upward(truth), hierarchy)
-    curve = cafa_curve(truth, scores, hierarchy, weight=weight, **options)
+    return smallest_s(cafa_curve(truth, scores, hierarchy, weight=weight, **options))
+
+
+def smallest_s(curve: CafaCurve) -> float:
+    """S-min of a curve."""
     reached = curve.s[curve.coverage > 0]
     if reached.size == 0:
         raise DataError("S-min is not defined: nothing is called at any threshold.")
@@ -238,6 +325,8 @@ def s_min_error(
 
 
 def _sparse(data: Any, hierarchy: Hierarchy, name: str) -> sparse.csr_array:
+    from scipy import sparse
+
     values: Matrix = align(data, hierarchy, name=name).values
     check_finite(values, hierarchy.labels, name=name)
     csr = sparse.csr_array(values)
@@ -247,17 +336,43 @@ def _sparse(data: Any, hierarchy: Hierarchy, name: str) -> sparse.csr_array:
     return csr
 
 
+class _Part(NamedTuple):
+    """Stored entries of a run of samples."""
+
+    row: NDArray[np.intp]
+    label: NDArray[np.integer[Any]]
+    value: Float
+    n_samples: int
+
+
+def _parts(matrix: sparse.csr_array, n_labels: int) -> Iterator[_Part]:
+    for start, stop in sample_ranges(matrix.shape[0], n_labels):
+        stored = slice(matrix.indptr[start], matrix.indptr[stop])
+        row = np.repeat(np.arange(stop - start), np.diff(matrix.indptr[start : stop + 1]))
+        yield _Part(row, matrix.indices[stored], matrix.data[stored], stop - start)
+
+
 def propagate_max_sparse(scores: sparse.csr_array, h: Hierarchy) -> sparse.csr_array:
     """Raise every stored label and its ancestors to their highest stored descendant."""
-    from hierlpr._kernels import propagation, traversal
+    from scipy import sparse
 
-    by_number = scores[:, h.order]
-    by_number.sort_indices()
-    row_ptr, nodes = by_number.indptr.astype(np.int64), by_number.indices.astype(np.int32)
-    closed_ptr, closed = traversal.close_rows(row_ptr, nodes, h.parent_ptr, h.parent_idx)
-    values = traversal.close_values(row_ptr, nodes, by_number.data, closed_ptr, closed, h.n_labels)
-    propagation.max_up_rows(closed_ptr, closed, values, h.parent_ptr, h.parent_idx)
-    return sparse.csr_array((values, h.order[closed], closed_ptr), shape=scores.shape)
+    sizes, columns, values = [np.zeros(1, dtype=np.int64)], [], []
+    for part in _parts(scores, h.n_labels):
+        number = h.position[part.label]
+        upper = h.waves.above(number)
+        raised = np.full((upper.size, part.n_samples), -np.inf)
+        raised[upper.place[number], part.row] = part.value
+        upper.raise_up(raised)
+        by_sample = np.ascontiguousarray(raised.T)
+        stored = by_sample > -np.inf
+        sizes.append(stored.sum(axis=1))
+        columns.append(np.broadcast_to(h.order[upper.numbers], stored.shape)[stored])
+        values.append(by_sample[stored])
+    row_ptr = np.cumsum(np.concatenate(sizes))
+    return sparse.csr_array(
+        (np.concatenate([*values, np.empty(0)]),
+         np.concatenate([*columns, np.empty(0, dtype=np.int32)]), row_ptr), shape=scores.shape,
+    )  # fmt: skip
 
 
 def _ratio(top: Float, bottom: Float) -> Float:

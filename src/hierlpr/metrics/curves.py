@@ -12,6 +12,7 @@ from hierlpr.exceptions import DataError
 
 __all__ = [
     "HitCurve",
+    "HitSums",
     "au_prc_score",
     "early_precision_score",
     "eauc_score",
@@ -30,6 +31,94 @@ class HitCurve(NamedTuple):
 
     calls: Float
     hits: Float
+
+
+class HitSums:
+    """Measures of a hit curve that is added stretch by stretch, never held as a whole.
+
+    Parameters
+    ----------
+    positives : float
+        Number of positives of the whole curve.
+    max_recall, beta : float
+        As in `early_precision_score` and `hierlpr.metrics.f_max_score`.
+
+    Examples
+    --------
+    >>> sums = HitSums(2)
+    >>> sums.add(*hit_curve([1, 0]))
+    >>> sums.add(*hit_curve([1]))
+    >>> sums.area, round(sums.au_prc(), 4), sums.best_f
+    (4.0, 0.8333, 0.8)
+    """
+
+    def __init__(self, positives: float, *, max_recall: float = 0.5, beta: float = 1.0) -> None:
+        self.positives = float(positives)
+        self._most_early = check_level(max_recall, name="max_recall") * self.positives
+        self._square = beta**2
+        self.calls = self.hits = self.area = self.best_f = 0.0
+        self._precision = self._early_precision = 0.0
+
+    def add(self, calls: Float, hits: Float) -> None:
+        """Add the corners of the next stretch; both count from 0 at its beginning."""
+        calls, hits = calls + self.calls, hits + self.hits
+        size, gained = np.diff(calls), np.diff(hits)
+        # A group of g calls with h hits adds sum_i (H + h i / g) = g H + h (g + 1) / 2.
+        self.area += float(np.sum(size * hits[:-1] + gained * (size + 1.0) / 2.0))
+        self.calls, self.hits = float(calls[-1]), float(hits[-1])
+        if self.positives == 0 or calls.size == 1:
+            return
+        precision, recall = hits[1:] / calls[1:], hits[1:] / self.positives
+        self._precision += float(np.dot(gained, precision))
+        if hits[0] < self._most_early:
+            early = np.diff(np.minimum(hits, self._most_early))
+            self._early_precision += float(np.dot(early, precision))
+        self.best_f = max(self.best_f, float(f_of(precision, recall, self._square).max()))
+
+    def au_prc(self) -> float:
+        """AU(PRC) by steps."""
+        return self._precision / self._known()
+
+    def early_precision(self) -> float:
+        """Mean precision up to the recall given."""
+        self._known()
+        return self._early_precision / self._most_early
+
+    def f_max(self) -> float:
+        """Largest F."""
+        self._known()
+        return self.best_f
+
+    def normalized_area(self) -> float:
+        """Hit area between -1 and 1."""
+        n, positives = self.calls, self.positives
+        if not 0 < positives < n:
+            raise DataError(
+                f"The normalized hit area needs positives and negatives; {positives:.0f} of "
+                f"{n:.0f} instances are positive."
+            )
+        random = positives * (n + 1.0) / 2.0
+        best = positives * (positives + 1.0) / 2.0 + positives * (n - positives)
+        return (self.area - random) / (best - random)
+
+    def _known(self) -> float:
+        if self.positives == 0:
+            raise DataError("Recall is not defined: no instance is positive.")
+        return self.positives
+
+
+def hit_sums(truth: Any, scores: Any, **options: float) -> HitSums:
+    """Sums of a whole hit curve."""
+    calls, hits = hit_curve(truth, scores)
+    sums = HitSums(hits[-1], **options)
+    sums.add(calls, hits)
+    return sums
+
+
+def f_of(precision: Float, recall: Float, square: float) -> Float:
+    """F with beta squared; 0 where both are 0."""
+    top, bottom = (1.0 + square) * precision * recall, square * precision + recall
+    return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
 
 
 def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
@@ -101,10 +190,7 @@ def hit_area_score(truth: Any, scores: Any = None) -> float:
     >>> hit_area_score([1, 0, 1])
     4.0
     """
-    calls, hits = hit_curve(truth, scores)
-    size, gained = np.diff(calls), np.diff(hits)
-    # A group of g calls with h hits adds sum_i (H + h i / g) = g H + h (g + 1) / 2.
-    return float(np.sum(size * hits[:-1] + gained * (size + 1.0) / 2.0))
+    return hit_sums(truth, scores).area
 
 
 def normalized_hit_area_score(truth: Any, scores: Any = None) -> float:
@@ -122,16 +208,7 @@ def normalized_hit_area_score(truth: Any, scores: Any = None) -> float:
     >>> normalized_hit_area_score([1, 0, 1, 0], scores=[0.5, 0.5, 0.5, 0.5])
     0.0
     """
-    calls, hits = hit_curve(truth, scores)
-    n, positives = calls[-1], hits[-1]
-    if not 0 < positives < n:
-        raise DataError(
-            f"The normalized hit area needs positives and negatives; {positives:.0f} of {n:.0f} "
-            "instances are positive."
-        )
-    random = positives * (n + 1.0) / 2.0
-    best = positives * (positives + 1.0) / 2.0 + positives * (n - positives)
-    return float((hit_area_score(truth, scores) - random) / (best - random))
+    return hit_sums(truth, scores).normalized_area()
 
 
 def eauc_score(lpr: Any) -> float:
@@ -207,9 +284,9 @@ def au_prc_score(truth: Any, scores: Any = None, *, interpolation: Interpolation
     1.0
     """
     check_choice(interpolation, get_args(Interpolation), name="interpolation")
-    precision, recall, calls = precision_recall_curve(truth, scores)
     if interpolation == "step":
-        return float(np.dot(np.diff(recall, prepend=0.0), precision))
+        return hit_sums(truth, scores).au_prc()
+    precision, recall, calls = precision_recall_curve(truth, scores)
     if interpolation == "linear":
         before = np.append(1.0, precision[:-1])
         return float(np.dot(np.diff(recall, prepend=0.0), (precision + before) / 2.0))
@@ -227,10 +304,7 @@ def early_precision_score(truth: Any, scores: Any = None, *, max_recall: float =
     >>> early_precision_score([1, 0, 1], max_recall=0.5)
     1.0
     """
-    limit = check_level(max_recall, name="max_recall")
-    precision, recall, _ = precision_recall_curve(truth, scores)
-    reached = np.minimum(recall, limit)
-    return float(np.dot(np.diff(reached, prepend=0.0), precision) / limit)
+    return hit_sums(truth, scores, max_recall=max_recall).early_precision()
 
 
 def _counts_area(hits: Float, calls: Float) -> float:

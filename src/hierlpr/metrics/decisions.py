@@ -12,6 +12,8 @@ from hierlpr.exceptions import DataError
 from hierlpr.metrics.curves import (
     au_prc_score,
     check_status,
+    f_of,
+    hit_sums,
     precision_recall_curve,
 )
 
@@ -91,8 +93,7 @@ def f_curve(truth: Any, scores: Any = None, *, beta: float = 1.0) -> tuple[Float
     (array([0.66666667, 0.5       , 0.8       ]), array([1., 2., 3.]))
     """
     precision, recall, calls = precision_recall_curve(truth, scores)
-    square = _check_beta(beta) ** 2
-    return _ratio((1.0 + square) * precision * recall, square * precision + recall), calls
+    return f_of(precision, recall, _check_beta(beta) ** 2), calls
 
 
 def f_max_score(truth: Any, scores: Any = None, *, beta: float = 1.0) -> float:
@@ -103,7 +104,7 @@ def f_max_score(truth: Any, scores: Any = None, *, beta: float = 1.0) -> float:
     >>> f_max_score([1, 0, 1])  # all three called: 2 x 2 / (2 + 3)
     0.8
     """
-    return float(f_curve(truth, scores, beta=beta)[0].max())
+    return hit_sums(truth, scores, beta=_check_beta(beta)).f_max()
 
 
 def label_au_prc_scores(truth: Any, scores: Any) -> Float:
@@ -194,12 +195,18 @@ def calibration_error(
     status, p = _paired(truth, probabilities, "probabilities")
     check_choice(bins, ("width", "mass"), name="bins")
     if bins == "width":
-        place = np.minimum((p * n_bins).astype(np.intp), n_bins - 1)
+        gap = calibration_gaps(status, p, n_bins)
     else:
         edges = np.quantile(p, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
         place = np.searchsorted(edges, p, side="right")
-    gap = np.bincount(place, weights=p - status, minlength=n_bins)
+        gap = np.bincount(place, weights=p - status, minlength=n_bins)
     return float(np.abs(gap).sum() / p.size)
+
+
+def calibration_gaps(status: NDArray[Any], p: Float, n_bins: int = 10) -> Float:
+    """Expected minus observed positives in bins of equal width; they add up over parts."""
+    place = np.minimum((p * n_bins).astype(np.intp), n_bins - 1)
+    return np.bincount(place, weights=p - status, minlength=n_bins)
 
 
 def brier_error(truth: Any, probabilities: Any) -> float:

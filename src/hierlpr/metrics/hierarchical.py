@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._validation import check_choice, check_real_array
+from hierlpr._waves import Upper
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics.curves import check_status
@@ -149,9 +150,15 @@ def h_error(truth: Any, calls: Any, hierarchy: Hierarchy, *, cost: Cost = "unifo
     1.0
     """
     status, called = _pair(truth, calls, hierarchy)
-    wrong = status != called
-    seen = _any_above(wrong, hierarchy)
-    return float(np.mean((wrong & ~seen) @ label_costs(hierarchy, cost)))
+    upper = hierarchy.waves.above(hierarchy.order)
+    first = first_errors((status != called).T[hierarchy.order], upper)
+    costs = label_costs(hierarchy, cost)[hierarchy.order]
+    return float(np.dot(first.sum(axis=1), costs) / status.shape[0])
+
+
+def first_errors(wrong: NDArray[np.bool_], upper: Upper) -> NDArray[np.bool_]:
+    """Errors without an error above them; arrays (labels x samples)."""
+    return wrong & ~upper.any_above(wrong)
 
 
 def hierarchical_hamming_error(
@@ -306,16 +313,6 @@ def order_violations_error(
     found = by_key[at] if keys.size else at
     is_listed = keys[found] == wanted if keys.size else np.zeros(0, dtype=bool)
     return int(np.count_nonzero(~is_listed | (found > place)))
-
-
-def _any_above(flags: NDArray[np.bool_], h: Hierarchy) -> NDArray[np.bool_]:
-    """Whether any ancestor of a label is flagged."""
-    numbered = flags[:, h.order]
-    above = np.zeros_like(numbered)
-    for k in range(h.n_labels):
-        for p in h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]]:
-            above[:, k] |= above[:, p] | numbered[:, p]
-    return above[:, h.position]
 
 
 def _steps_below(holds: NDArray[np.bool_], h: Hierarchy, costs: Float) -> Float:

@@ -1,0 +1,174 @@
+"""Sweeps along the edges in NumPy alone, over arrays (labels x samples).
+
+The edges are parted into waves. All edges of a wave are followed at once, so no label may be written
+to twice in one: among the edges from the children of one level, the first edge of every parent is a
+wave, then the second of every parent, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Upper", "Waves", "sample_ranges"]
+
+CELLS = 1 << 21  # of an array (labels x samples) that is held at once
+Index = NDArray[np.int32]
+Bool = NDArray[np.bool_]
+_N_BITS = np.array([i.bit_count() for i in range(256)], dtype=np.uint8)
+
+
+class Edges(NamedTuple):
+    """Edges by topological numbers, in waves."""
+
+    parent: Index
+    child: Index
+    wave: NDArray[np.int64]
+
+
+class Waves:
+    """The edges of a hierarchy in the order of an upward and of a downward sweep.
+
+    Numbers are topological, ``parent < child``; `level` is 1 for roots.
+    """
+
+    __slots__ = ("_by_level", "_down", "_up", "n_labels")
+
+    def __init__(self, parent_ptr: Index, parent_idx: Index, level: Index) -> None:
+        self.n_labels = level.size
+        child = np.repeat(np.arange(level.size, dtype=np.int32), np.diff(parent_ptr))
+        # A child passes its value on when all below it have done so, hence deep levels first.
+        self._up = _in_waves(parent_idx, child, -level[child], writes_to=parent_idx)
+        self._down = _in_waves(parent_idx, child, level[child], writes_to=child)
+        depth = level[self._up.child]
+        self._by_level = np.append(np.flatnonzero(np.diff(depth, prepend=0)), depth.size)
+
+    def above(self, numbers: Any) -> Upper:
+        """Prepare sweeps over these labels and all above them."""
+        is_kept = np.zeros(self.n_labels, dtype=bool)
+        is_kept[numbers] = True
+        parent, child, _ = self._up
+        for start, stop in zip(self._by_level[:-1], self._by_level[1:], strict=True):
+            is_kept[parent[start:stop][is_kept[child[start:stop]]]] = True
+        kept = np.flatnonzero(is_kept)
+        place = np.full(self.n_labels, -1, dtype=np.int32)
+        place[kept] = np.arange(kept.size, dtype=np.int32)
+        return Upper(kept, place, _among(self._up, place), _among(self._down, place))
+
+    def close_rows(
+        self, row_ptr: NDArray[Any], numbers: NDArray[Any]
+    ) -> tuple[NDArray[np.int64], Index]:
+        """Upward closure of sparse rows, a few samples at a time; numbers ascend within a row."""
+        sizes, found = [np.zeros(1, dtype=np.int64)], [np.empty(0, dtype=np.int32)]
+        for start, stop in sample_ranges(row_ptr.size - 1, self.n_labels):
+            given = numbers[row_ptr[start] : row_ptr[stop]]
+            row = np.repeat(np.arange(stop - start), np.diff(row_ptr[start : stop + 1]))
+            upper = self.above(given)
+            closed = np.ascontiguousarray(upper.close(upper.spread(given, row, stop - start)).T)
+            sizes.append(closed.sum(axis=1, dtype=np.int64))
+            numbered = np.broadcast_to(upper.numbers.astype(np.int32), closed.shape)
+            found.append(numbered[closed])
+        return np.cumsum(np.concatenate(sizes)), np.concatenate(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Upper:
+    """A set of labels that is closed upward; arrays over it have one row for each.
+
+    Attributes
+    ----------
+    numbers : ndarray
+        Topological numbers, ascending.
+    place : ndarray of shape (n_labels,)
+        Row of each number, -1 for labels outside.
+    up, down : list of (parents, children)
+        Rows at the ends of the edges, a pair for each wave.
+    """
+
+    numbers: NDArray[np.intp]
+    place: Index
+    up: list[tuple[Index, Index]]
+    down: list[tuple[Index, Index]]
+
+    @property
+    def size(self) -> int:
+        """Number of labels."""
+        return self.numbers.size
+
+    def spread(self, numbers: Any, sample: Any, n_samples: int) -> Bool:
+        """Mark (label, sample) pairs in an array (labels x samples)."""
+        held = np.zeros((self.size, n_samples), dtype=bool)
+        held[self.place[numbers], sample] = True
+        return held
+
+    def raise_up(self, values: NDArray[Any]) -> None:
+        """Raise every label to its highest descendant, in place."""
+        for parents, children in self.up:
+            values[parents] = np.maximum(values[parents], values[children])
+
+    def close(self, held: Bool) -> Bool:
+        """Add to every sample the ancestors of its labels; eight samples at a time."""
+        bits = np.packbits(held, axis=1)
+        for parents, children in self.up:
+            bits[parents] |= bits[children]
+        return np.unpackbits(bits, axis=1, count=held.shape[1]).view(bool)
+
+    def any_above(self, flags: Bool) -> Bool:
+        """Whether any ancestor of a label is flagged."""
+        bits = np.packbits(flags, axis=1)
+        above = np.zeros_like(bits)
+        for parents, children in self.down:
+            above[children] |= above[parents] | bits[parents]
+        return np.unpackbits(above, axis=1, count=flags.shape[1]).view(bool)
+
+    def count_with_parents(self, held: Bool) -> NDArray[np.int64]:
+        """Count for every label the samples that have all its parents."""
+        bits = np.packbits(held, axis=1)
+        with_all = np.packbits(np.ones((1, held.shape[1]), dtype=bool), axis=1)
+        with_all = np.repeat(with_all, self.size, axis=0)
+        for parents, children in self.down:
+            with_all[children] &= bits[parents]
+        return np.asarray(_N_BITS[with_all].sum(axis=1, dtype=np.int64))
+
+    def count_orphans(self, held: Bool) -> int:
+        """Count the (sample, parent, child) where the child is held without that parent."""
+        bits = np.packbits(held, axis=1)
+        return sum(
+            int(_N_BITS[bits[children] & ~bits[parents]].sum(dtype=np.int64))
+            for parents, children in self.up
+        )
+
+
+def sample_ranges(n_samples: int, n_labels: int) -> Iterator[tuple[int, int]]:
+    """Part samples into runs whose arrays (labels x samples) are small."""
+    step = max(8, CELLS // max(n_labels, 1))
+    for start in range(0, n_samples, step):
+        yield start, min(start + step, n_samples)
+
+
+def _in_waves(parent: Index, child: Index, stage: Index, *, writes_to: Index) -> Edges:
+    """Sort edges by stage; within a stage no two edges of a wave write to the same label."""
+    by_target = np.lexsort([writes_to, stage])
+    starts = np.ones(by_target.size, dtype=bool)
+    stage, target = stage[by_target], writes_to[by_target]
+    starts[1:] = (stage[1:] != stage[:-1]) | (target[1:] != target[:-1])
+    first = np.flatnonzero(starts)
+    turn = np.arange(by_target.size) - np.repeat(first, np.diff(first, append=by_target.size))
+    order = np.lexsort([turn, stage])
+    stage, turn, chosen = stage[order], turn[order], by_target[order]
+    wave = np.cumsum(np.append(False, (stage[1:] != stage[:-1]) | (turn[1:] != turn[:-1])))
+    return Edges(parent[chosen], child[chosen], wave[: chosen.size])
+
+
+def _among(edges: Edges, place: Index) -> list[tuple[Index, Index]]:
+    """Waves of the edges into labels that have a place; their parents have one too."""
+    kept = place[edges.child] >= 0
+    parents, children = place[edges.parent[kept]], place[edges.child[kept]]
+    bounds = np.append(np.flatnonzero(np.diff(edges.wave[kept], prepend=-1)), parents.size).tolist()
+    return [
+        (parents[a:b], children[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+    ]  # fmt: skip
