@@ -28,6 +28,22 @@ def test_using_a_hierarchy_needs_no_compiler():
     assert done.stdout.split() == ["2", "False"]
 
 
+def test_evaluating_needs_neither_compiler_nor_matrix_library(tmp_path):
+    (tmp_path / "h.csv").write_text("parent,child\nA,B\n")
+    (tmp_path / "t.tsv").write_text("s\tB\n")
+    (tmp_path / "p.tsv").write_text("s\tB\t0.5\n")
+    code = (
+        "import sys; from hierlpr.cli import main\n"
+        "sys.argv[1:] = 'evaluate --hierarchy h.csv --truth t.tsv --ranking p.tsv'.split()\n"
+        "try: main()\n"
+        f"finally: print([m for m in {[*HEAVY, 'scipy']} if m in sys.modules and m != 'pyarrow'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_every_public_name_loads():
     for name in hierlpr.__all__:
         assert getattr(hierlpr, name) is not None

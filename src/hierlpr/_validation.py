@@ -1,13 +1,17 @@
 """Checks shared by public functions: each returns a clean value or says what is wrong, where."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr.exceptions import DataError
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 __all__ = [
     "Matrix",
@@ -22,7 +26,8 @@ __all__ = [
     "stored_values",
 ]
 
-Matrix: TypeAlias = NDArray[np.float64] | sparse.csr_array
+# Importing scipy.sparse takes longer than many a command, so that its users do it when they must.
+Matrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
 
 
 def listed(names: Sequence[Any], *, most: int = 5) -> str:

@@ -1,14 +1,15 @@
 """Sweeps along the edges in NumPy alone, over arrays (labels x samples).
 
-The edges are parted into waves. All edges of a wave are followed at once, so no label may be written
-to twice in one: among the edges from the children of one level, the first edge of every parent is a
-wave, then the second of every parent, and so on.
+The edges are parted into waves. All edges of a wave are followed at once, so no label may be
+written to twice in one: among the edges from the children of one level, the first edge of every
+parent is a wave, then the second of every parent, and so on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ class Waves:
         is_kept = np.zeros(self.n_labels, dtype=bool)
         is_kept[numbers] = True
         parent, child, _ = self._up
-        for start, stop in zip(self._by_level[:-1], self._by_level[1:], strict=True):
+        for start, stop in pairwise(self._by_level.tolist()):
             is_kept[parent[start:stop][is_kept[child[start:stop]]]] = True
         kept = np.flatnonzero(is_kept)
         place = np.full(self.n_labels, -1, dtype=np.int32)
@@ -152,13 +153,13 @@ def sample_ranges(n_samples: int, n_labels: int) -> Iterator[tuple[int, int]]:
 
 def _in_waves(parent: Index, child: Index, stage: Index, *, writes_to: Index) -> Edges:
     """Sort edges by stage; within a stage no two edges of a wave write to the same label."""
-    by_target = np.lexsort([writes_to, stage])
+    by_target = np.lexsort((writes_to, stage))
     starts = np.ones(by_target.size, dtype=bool)
     stage, target = stage[by_target], writes_to[by_target]
     starts[1:] = (stage[1:] != stage[:-1]) | (target[1:] != target[:-1])
     first = np.flatnonzero(starts)
     turn = np.arange(by_target.size) - np.repeat(first, np.diff(first, append=by_target.size))
-    order = np.lexsort([turn, stage])
+    order = np.lexsort((turn, stage))
     stage, turn, chosen = stage[order], turn[order], by_target[order]
     wave = np.cumsum(np.append(False, (stage[1:] != stage[:-1]) | (turn[1:] != turn[:-1])))
     return Edges(parent[chosen], child[chosen], wave[: chosen.size])
@@ -169,6 +170,4 @@ def _among(edges: Edges, place: Index) -> list[tuple[Index, Index]]:
     kept = place[edges.child] >= 0
     parents, children = place[edges.parent[kept]], place[edges.child[kept]]
     bounds = np.append(np.flatnonzero(np.diff(edges.wave[kept], prepend=-1)), parents.size).tolist()
-    return [
-        (parents[a:b], children[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)
-    ]  # fmt: skip
+    return [(parents[a:b], children[a:b]) for a, b in pairwise(bounds)]

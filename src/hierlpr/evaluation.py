@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from hierlpr._waves import Upper, sample_ranges
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.metrics.cafa import THRESHOLDS, CafaSums, information_accretion, smallest_s
+from hierlpr.label_sets import LabelSets
+from hierlpr.metrics.cafa import THRESHOLDS, CafaSums, accretion_of, smallest_s
 from hierlpr.metrics.curves import HitSums, hit_curve
 from hierlpr.metrics.decisions import calibration_gaps
 from hierlpr.metrics.hierarchical import first_errors, label_costs, order_violations_error
 
 if TYPE_CHECKING:
-    from scipy import sparse
-
     from hierlpr._validation import Matrix
 
 __all__ = ["Evaluation", "PooledSums", "Rows", "SampleSums", "evaluate_ranking"]
@@ -65,7 +64,7 @@ def evaluate_ranking(
     sample: Index,
     label: Index,
     score: Float,
-    truth: Matrix | Bool,
+    truth: LabelSets | Matrix | Bool,
     hierarchy: Hierarchy,
     *,
     ordered: bool = True,
@@ -78,7 +77,7 @@ def evaluate_ranking(
     sample, label : ndarray of int
         Row and column in `truth` of every listed instance.
     score : ndarray of float
-    truth : ndarray or CSR of shape (n_samples, n_labels)
+    truth : LabelSets, ndarray or CSR of shape (n_samples, n_labels)
         Closed upward. Instances that are not listed come last, all tied.
     hierarchy : Hierarchy
     ordered : bool
@@ -96,16 +95,11 @@ def evaluate_ranking(
     >>> found.ranking["normalized hit area"], found.ranking["parents after a child"]
     (1.0, 0)
     """
-    from scipy import sparse
-
-    held = sparse.csr_array(truth)
-    if held.nnz and not held.data.all():
-        held = held.copy()
-        held.eliminate_zeros()
+    held = truth if isinstance(truth, LabelSets) else LabelSets.of(truth)
     rows = Rows(sample, label, score, call)
     by_sample = SampleSums(held, hierarchy, has_calls=call is not None)
     status = by_sample.add(rows, 0, held.shape[0])
-    pooled = PooledSums(held.nnz)
+    pooled = PooledSums(held.label.size)
     if ordered:
         for start in range(0, status.size, STRETCH):
             pooled.add(*hit_curve(status[start : start + STRETCH]))
@@ -143,18 +137,16 @@ class SampleSums:
 
     Parameters
     ----------
-    truth : csr_array of shape (n_samples, n_labels)
-        What is stored holds; closed upward.
+    truth : LabelSets
+        Closed upward.
     hierarchy : Hierarchy
     has_calls : bool
         Whether rows tell what is called.
     """
 
-    def __init__(
-        self, truth: sparse.csr_array, hierarchy: Hierarchy, *, has_calls: bool
-    ) -> None:  # fmt: skip
+    def __init__(self, truth: LabelSets, hierarchy: Hierarchy, *, has_calls: bool) -> None:
         self._truth, self._h = truth, hierarchy
-        weights = [np.ones(hierarchy.n_labels), information_accretion(truth, hierarchy)]
+        weights = [np.ones(hierarchy.n_labels), accretion_of(truth, hierarchy)]
         self._cafa = CafaSums(THRESHOLDS, weights)
         self._gaps = np.zeros(10)
         self._bounds = (0.0, 0.0)
@@ -178,9 +170,9 @@ class SampleSums:
         return status
 
     def _add_few(self, rows: Rows, first: int, stop: int) -> Bool:
-        h, ptr = self._h, self._truth.indptr
-        true = h.position[self._truth.indices[ptr[first] : ptr[stop]]]
-        true_row = np.repeat(np.arange(stop - first), np.diff(ptr[first : stop + 1]))
+        h = self._h
+        true, true_row = self._truth.run(first, stop)
+        true = h.position[true]
         number, row = h.position[rows.label], rows.sample - first
         upper = h.waves.above(np.concatenate([true, number]))
         held = upper.spread(true, true_row, stop - first)
@@ -189,8 +181,7 @@ class SampleSums:
         passed = self._cafa.passed(upper, number, row, rows.score, stop - first)
         upper.raise_up(passed)
         self._cafa.add(passed, held, h.order[upper.numbers])
-        if self._bounds[0] >= 0.0 and self._bounds[1] <= 1.0:
-            self._gaps += calibration_gaps(status, np.clip(rows.score, 0.0, 1.0))
+        self._gaps += calibration_gaps(status, np.clip(rows.score, 0.0, 1.0))
         self._n_disordered += order_violations_error(rows.sample, rows.label, h)
         if self._calls is not None and rows.call is not None:
             called = upper.spread(number[rows.call], row[rows.call], stop - first)
@@ -201,7 +192,7 @@ class SampleSums:
         """Return all measures, when all samples are added."""
         n_samples, n_labels = self._truth.shape
         sizes = {"samples": n_samples, "labels": n_labels, "instances": n_samples * n_labels,
-                 "positives": int(self._truth.nnz), "listed": self._n_listed}  # fmt: skip
+                 "positives": self._truth.label.size, "listed": self._n_listed}  # fmt: skip
         are_scores = self._bounds[0] >= 0.0
         are_shares = are_scores and self._bounds[1] <= 1.0 and self._n_listed > 0
         ranking: Measures = {

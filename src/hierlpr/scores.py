@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._validation import Matrix, check_finite, check_real_array, listed, refuse_entries
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 __all__ = [
     "SAMPLE_COLUMN",
@@ -75,6 +77,8 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
     DataError
         For a wrong shape or dtype, and for missing, unknown or repeated label columns.
     """
+    from scipy import sparse
+
     names = labels.labels if isinstance(labels, Hierarchy) else labels
     if isinstance(data, Table):
         return data if names is None or data.labels == tuple(names) else _reorder(data, names, name)
@@ -132,6 +136,8 @@ def align_truth_to(
     scores: Matrix, data: Any, hierarchy: Hierarchy, *, name: str = "truth", close: bool = False
 ) -> NDArray[np.bool_] | sparse.csr_array:
     """Do as `align_truth`, but beside sparse scores the truth is, and stays, sparse."""
+    from scipy import sparse
+
     if isinstance(scores, np.ndarray):
         return align_truth(data, hierarchy, name=name, close=close)
     values = align(data, hierarchy, name=name).values
@@ -210,6 +216,8 @@ def _as_frame(data: Any, name: str) -> Any:
 def _sparse_values(data: Any, name: str) -> sparse.csr_array:
     if data.dtype.kind not in "biuf":
         raise DataError(f"{name} must hold real numbers, got dtype {data.dtype}.")
+    from scipy import sparse
+
     csr = sparse.csr_array(data, dtype=np.float64)
     if not csr.has_canonical_format:
         csr = csr.copy()
@@ -267,6 +275,8 @@ def _reorder(table: Table, names: Sequence[str], name: str) -> Table:
     columns = [place[label] for label in names]
     values = table.values[:, columns]
     if not isinstance(values, np.ndarray):
+        from scipy import sparse
+
         values = sparse.csr_array(values)
         values.sort_indices()
     return Table(values, tuple(names), table.samples, table.backend)

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import kernel
 
-__all__ = ["max_up", "max_up_rows", "min_down"]
+__all__ = ["max_up", "min_down"]
 
 
 @kernel
@@ -34,24 +34,3 @@ def min_down(
             for e in range(parent_ptr[k], parent_ptr[k + 1]):
                 if values[m, parent_idx[e]] < values[m, k]:
                     values[m, k] = values[m, parent_idx[e]]
-
-
-@kernel
-def max_up_rows(
-    row_ptr: NDArray[np.int64],
-    nodes: NDArray[np.int32],
-    values: NDArray[np.float64],
-    parent_ptr: NDArray[np.int32],
-    parent_idx: NDArray[np.int32],
-) -> None:
-    """`max_up` in place on sparse rows closed upward; numbers ascend within a row."""
-    place = np.empty(parent_ptr.size - 1, np.int64)
-    for m in range(row_ptr.size - 1):
-        for at in range(row_ptr[m], row_ptr[m + 1]):
-            place[nodes[at]] = at
-        for at in range(row_ptr[m + 1] - 1, row_ptr[m] - 1, -1):
-            k = nodes[at]
-            for e in range(parent_ptr[k], parent_ptr[k + 1]):
-                above = place[parent_idx[e]]
-                if values[at] > values[above]:
-                    values[above] = values[at]

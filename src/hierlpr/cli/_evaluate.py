@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hierlpr._validation import Matrix
     from hierlpr.evaluation import Evaluation
-    from hierlpr.io import RankingFile, TruthFile
+    from hierlpr.io import RankingFile, TruthSets
+    from hierlpr.label_sets import LabelSets
 
 __all__ = ["evaluate"]
 
@@ -69,7 +69,7 @@ def evaluate(
     """
     shell = Shell(quiet=quiet)
     from hierlpr.evaluation import evaluate_ranking
-    from hierlpr.io import load_hierarchy, read_ranking, read_truth
+    from hierlpr.io import load_hierarchy, read_ranking, read_truth_sets
 
     loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
     shell.read(loaded.report)
@@ -78,13 +78,13 @@ def evaluate(
     ranked = read_ranking(ranking, h, aliases=loaded.aliases, lenient=lenient)
     shell.read(ranked.report)
     shell.step(2, 4, "reading the truth")
-    known = read_truth(truth, h, aliases=loaded.aliases, close=close_truth, lenient=lenient)
+    known = read_truth_sets(truth, h, aliases=loaded.aliases, close=close_truth, lenient=lenient)
     shell.read(known.report)
-    keep, sample, matrix, notes = match(ranked, known, absent)
+    keep, sample, sets, notes = match(ranked, known, absent)
     shell.notes(notes)
     shell.step(3, 4, f"measuring {len(ranked):,} instances")
     found = evaluate_ranking(
-        sample, ranked.label[keep], ranked.score[keep], matrix, h,
+        sample, ranked.label[keep], ranked.score[keep], sets, h,
         ordered=ranked.lpr is not None,
         call=None if ranked.call is None else ranked.call[keep],
     )  # fmt: skip
@@ -99,32 +99,28 @@ def evaluate(
 
 
 def match(
-    ranked: RankingFile, known: TruthFile, absent: Any
-) -> tuple[NDArray[np.bool_], NDArray[np.int64], Matrix, list[str]]:
+    ranked: RankingFile, known: TruthSets, absent: Any
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], LabelSets, list[str]]:
     """Rows of the ranking to keep, their rows in the truth, the truth, and what to say."""
     import numpy as np
-    from scipy import sparse
 
     from hierlpr.io.pairing import match_samples
 
     found = match_samples(
         ranked.samples, known, absent=absent, source=ranked.report.path, word="ranked"
     )
-    notes, at, matrix = list(found.notes), found.at.copy(), known.table.values
-    names = known.table.samples or ()
+    notes, at, sets, names = list(found.notes), found.at.copy(), known.sets, known.samples
     n_lost = int((at < 0).sum())
     if n_lost and found.negative:
         at[at < 0] = len(names) + np.arange(n_lost)
-        empty = sparse.csr_array((n_lost, matrix.shape[1]))
-        stacked = sparse.vstack([sparse.csr_array(matrix), empty], format="csr")
-        matrix = sparse.csr_array(stacked)
+        sets = sets.with_empty(n_lost)
     unlisted = len(set(names) - set(ranked.samples))
     if unlisted:
         notes.append(f"{unlisted:,} samples with truth are not in the ranking; their labels count "
                      "as not called")  # fmt: skip
     row = at[ranked.sample]
     keep = row >= 0
-    return keep, row[keep], matrix, notes
+    return keep, row[keep], sets, notes
 
 
 def _lines(found: Evaluation) -> list[str]:

@@ -11,7 +11,14 @@ from hierlpr.io.arff import ArffData, ClusPredictions, read_arff, read_clus_pred
 from hierlpr.io.hierarchies import HierarchyFile, load_hierarchy, read_hierarchy
 from hierlpr.io.pairing import Pair, pair_samples
 from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
-from hierlpr.io.tables import ScoresFile, TruthFile, read_scores, read_truth
+from hierlpr.io.tables import (
+    ScoresFile,
+    TruthFile,
+    TruthSets,
+    read_scores,
+    read_truth,
+    read_truth_sets,
+)
 
 __all__ = [
     "ArffData",
@@ -23,6 +30,7 @@ __all__ = [
     "ReadReport",
     "ScoresFile",
     "TruthFile",
+    "TruthSets",
     "load_hierarchy",
     "pair_samples",
     "read_arff",
@@ -31,6 +39,7 @@ __all__ = [
     "read_ranking",
     "read_scores",
     "read_truth",
+    "read_truth_sets",
     "write_arff",
     "write_hierarchy",
     "write_ranking",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from hierlpr._validation import Matrix
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._arrow import as_numbers
 from hierlpr.io._layout import Columns, Content
@@ -19,7 +17,7 @@ from hierlpr.scores import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_long", "text_codes", "value_problem"]
+__all__ = ["Entries", "read_long", "read_long_entries", "text_codes", "value_problem"]
 
 
 def value_problem(value: float, content: Content) -> str:
@@ -43,6 +41,16 @@ def text_codes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     return as_numbers(indices).astype(np.int64), [*names, ""]
 
 
+class Entries(NamedTuple):
+    """A long table as sorted rows of entries, one row for each sample."""
+
+    row_ptr: NDArray[np.int64]
+    column: NDArray[np.int32]
+    value: NDArray[np.float64]
+    samples: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
 def read_long(
     columns: Columns,
     content: Content,
@@ -50,7 +58,26 @@ def read_long(
     aliases: Mapping[str, str] | None,
     watch: Watch,
 ) -> Table:
-    """Matrix of a long table; rows are the samples in order of first appearance."""
+    """Matrix of a long table that stores what is listed; dense if all scores are."""
+    from scipy import sparse
+
+    row_ptr, column, value, samples, labels = read_long_entries(
+        columns, content, hierarchy, aliases, watch
+    )
+    shape = (len(samples), len(labels))
+    if content == "scores" and value.size == shape[0] * shape[1]:
+        return Table(value.reshape(shape), labels, samples)
+    return Table(sparse.csr_array((value, column, row_ptr), shape=shape), labels, samples)
+
+
+def read_long_entries(
+    columns: Columns,
+    content: Content,
+    hierarchy: Hierarchy | None,
+    aliases: Mapping[str, str] | None,
+    watch: Watch,
+) -> Entries:
+    """Entries of a long table; rows are the samples in order of first appearance."""
     sample, samples = text_codes(columns.table.column("sample"))
     label, names = text_codes(columns.table.column("label"))
     has_value = "value" in columns.table.column_names
@@ -68,13 +95,16 @@ def read_long(
     numbers[used] = np.arange(used.size)
     entry = good & (col >= 0)
     row, col, value = numbers[sample[entry]], col[entry], value[entry]
-    matrix = _matrix(row, col, value, np.flatnonzero(entry), (used.size, len(labels)),
-                     content, [samples[i] for i in used], labels, columns, watch)  # fmt: skip
+    known = [samples[i] for i in used]
+    row_ptr, column, value = _sorted_rows(
+        row, col, value, np.flatnonzero(entry), (used.size, len(labels)), content, known, labels,
+        columns, watch,
+    )  # fmt: skip
     if used.size == 0:
         raise watch.fail(
             "no row could be read.", hint=str(watch.problems[0]) if watch.problems else ""
         )
-    return Table(matrix, tuple(labels), tuple(samples[i] for i in used))
+    return Entries(row_ptr, column, value, tuple(known), tuple(labels))
 
 
 def _check_long_rows(
@@ -138,7 +168,7 @@ def _label_columns(
     return target, hierarchy.labels if hierarchy is not None else list(known)
 
 
-def _matrix(
+def _sorted_rows(
     row: NDArray[np.int64],
     col: NDArray[np.int64],
     value: NDArray[np.float64],
@@ -149,8 +179,8 @@ def _matrix(
     labels: Sequence[str],
     columns: Columns,
     watch: Watch,
-) -> Matrix:
-    """CSR with every listed entry stored; dense if all pairs are listed."""
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+    """Pointer, columns and values of every listed entry, each pair once."""
     # Within equal pairs the highest value comes first, then the earlier row.
     order = np.lexsort([origin, -value, col, row])
     row, col, value, origin = row[order], col[order], value[order], origin[order]
@@ -180,6 +210,4 @@ def _matrix(
         )
     indptr = np.zeros(shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=shape[0]), out=indptr[1:])
-    if content == "scores" and value.size == shape[0] * shape[1]:
-        return value.reshape(shape)
-    return sparse.csr_array((value, col.astype(np.int32), indptr), shape=shape)
+    return indptr, col.astype(np.int32), value

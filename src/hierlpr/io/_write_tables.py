@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._validation import check_choice
 from hierlpr.exceptions import DataError, FileError
@@ -20,6 +19,7 @@ from hierlpr.scores import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from scipy import sparse
 
 __all__ = ["write_arff", "write_scores", "write_truth"]
 
@@ -52,6 +52,8 @@ def write_truth(path: str | os.PathLike[str], truth: Table, *, long: bool = Fals
     """
     kind = check_choice(ending(path), _ENDINGS, name="the ending of the truth file")
     if kind == ".tsv" or long:
+        from scipy import sparse
+
         held = sparse.csr_array(truth.values != 0.0)
         table = _long(Table(held, truth.labels, truth.samples), None)
         if kind != ".tsv":
@@ -97,6 +99,8 @@ def _stored(values: Any) -> sparse.csr_array:
         return values
     n, k = values.shape
     indices = np.tile(np.arange(k), n)
+    from scipy import sparse
+
     return sparse.csr_array((values.ravel(), indices, np.arange(n + 1) * k), shape=(n, k))
 
 

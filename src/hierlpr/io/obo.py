@@ -18,6 +18,7 @@ __all__ = ["Graph", "escape", "parse_obo", "unescape"]
 
 _ESCAPES = {"n": "\n", "t": "\t", "W": " "}
 _SPECIAL = re.compile(r'([\\"{}!])')
+_COMMENT = re.compile(r"(?<!\\)(?:\s!|\s\{|^!)")
 _USED = {"id", "name", "namespace", "alt_id", "is_a", "relationship", "is_obsolete", "replaced_by"}
 
 
@@ -161,7 +162,7 @@ def _take(term: _Term, tag: str, value: str, number: int, watch: Watch) -> None:
 def _clean(value: str) -> str:
     """Cut the trailing comment and modifiers, unless escaped."""
     if "!" in value or "{" in value:
-        value = re.split(r"(?<!\\)(?:\s!|\s\{|^!)", value, maxsplit=1)[0]
+        value = _COMMENT.split(value, maxsplit=1)[0]
     return value.strip()
 
 

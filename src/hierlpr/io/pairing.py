@@ -8,11 +8,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._validation import check_choice, listed
 from hierlpr.exceptions import DataError
-from hierlpr.io.tables import ScoresFile, TruthFile
+from hierlpr.io.tables import ScoresFile, TruthFile, TruthSets
 from hierlpr.scores import Table
 
 __all__ = ["Absent", "Match", "Pair", "match_samples", "pair_samples"]
@@ -43,7 +42,12 @@ class Match:
 
 
 def match_samples(
-    names: Sequence[str], truth: TruthFile, *, absent: Absent | None, source: str, word: str
+    names: Sequence[str],
+    truth: TruthFile | TruthSets,
+    *,
+    absent: Absent | None,
+    source: str,
+    word: str,
 ) -> Match:
     """Find samples by name in the truth; `absent` and the defaults as in `pair_samples`.
 
@@ -51,7 +55,7 @@ def match_samples(
     """
     if absent is not None:
         check_choice(absent, ("negative", "skip"), name="absent")
-    known = truth.table.samples or ()
+    known = truth.samples
     place = {name: i for i, name in enumerate(known)}
     at = np.array([place.get(name, -1) for name in names], dtype=np.int64)
     lost = [name for name in names if name not in place]
@@ -113,6 +117,8 @@ def _truth_rows(
     if isinstance(truth.values, np.ndarray):
         values = np.vstack([truth.values, np.zeros((1, truth.values.shape[1]))])[at]
     else:
+        from scipy import sparse
+
         empty = sparse.csr_array((1, truth.values.shape[1]))
         values = sparse.csr_array(sparse.vstack([truth.values, empty], format="csr"))[at]
     return Table(values, truth.labels, tuple(names[i] for i in rows))

@@ -11,15 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._validation import Matrix, listed
+from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._files import ending
 from hierlpr.io._layout import Columns, Content, read_columns
-from hierlpr.io._long import read_long, value_problem
+from hierlpr.io._long import read_long, read_long_entries, value_problem
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.arff import read_arff, read_clus_predictions
+from hierlpr.label_sets import LabelSets
 from hierlpr.scores import Table
 
-__all__ = ["ScoresFile", "TruthFile", "read_scores", "read_truth"]
+__all__ = [
+    "ScoresFile", "TruthFile", "TruthSets", "read_scores", "read_truth", "read_truth_sets",
+]  # fmt: skip
 
 Layout = Literal["wide", "long", "cafa", "arff"]
 
@@ -42,6 +46,21 @@ class TruthFile:
     """
 
     table: Table
+    report: ReadReport
+    layout: Layout
+
+    @property
+    def samples(self) -> tuple[str, ...]:
+        """Names of the samples."""
+        return self.table.samples or ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TruthSets:
+    """Truth as in `TruthFile`, but as the set of labels of every sample."""
+
+    sets: LabelSets
+    samples: tuple[str, ...]
     report: ReadReport
     layout: Layout
 
@@ -93,7 +112,9 @@ def read_scores(
         table = _read_wide(columns, "scores", hierarchy, aliases, watch, allow_missing)
     else:
         table = read_long(columns, "scores", hierarchy, aliases, watch)
-    return ScoresFile(table, _report(table, columns, watch), columns.layout)
+    return ScoresFile(
+        table, _report(table.n_samples, len(table.labels), columns, watch), columns.layout
+    )
 
 
 def read_truth(
@@ -136,11 +157,43 @@ def read_truth(
         table = read_long(columns, "truth", hierarchy, aliases, watch)
     closing = close or lenient or columns.layout == "cafa"
     table = _closed(table, hierarchy, columns, closing, watch)
-    return TruthFile(table, _report(table, columns, watch), columns.layout)
+    return TruthFile(
+        table, _report(table.n_samples, len(table.labels), columns, watch), columns.layout
+    )
 
 
-def _report(table: Table, columns: Columns, watch: Watch) -> ReadReport:
-    counts = {"samples": table.n_samples, "labels": len(table.labels)}
+def read_truth_sets(
+    path: str | os.PathLike[str],
+    hierarchy: Hierarchy,
+    *,
+    aliases: Mapping[str, str] | None = None,
+    close: bool = False,
+    lenient: bool = False,
+) -> TruthSets:
+    """Read truth as `read_truth` does, without making a matrix of a long table."""
+    if ending(path) != ".arff":
+        watch = Watch(path, lenient=lenient)
+        columns = read_columns(path, "truth", watch)
+        if columns.layout != "wide":
+            entries = read_long_entries(columns, "truth", hierarchy, aliases, watch)
+            sets = LabelSets(entries.row_ptr, entries.column, hierarchy.n_labels)
+            closed = sets.closed(hierarchy)
+            added = closed.label.size - sets.label.size
+            if added and not (close or lenient or columns.layout == "cafa"):
+                sample = int(np.argmax(np.diff(closed.row_ptr) != np.diff(sets.row_ptr)))
+                row = np.zeros((1, hierarchy.n_labels))
+                row[0, sets.run(sample, sample + 1)[0]] = 1.0
+                name = entries.samples[sample]
+                raise _not_closed(row, name, added, hierarchy, columns, watch)
+            watch.counts["ancestors_added"] += added
+            report = _report(len(entries.samples), len(entries.labels), columns, watch)
+            return TruthSets(closed, entries.samples, report, columns.layout)
+    known = read_truth(path, hierarchy, aliases=aliases, close=close, lenient=lenient)
+    return TruthSets(LabelSets.of(known.table.values), known.samples, known.report, known.layout)
+
+
+def _report(n_samples: int, n_labels: int, columns: Columns, watch: Watch) -> ReadReport:
+    counts = {"samples": n_samples, "labels": n_labels}
     if columns.layout != "wide":
         counts = {"rows": columns.table.num_rows, **counts}
     return watch.report(**counts)
@@ -272,15 +325,8 @@ def _closed(
         missing = np.array([np.flatnonzero(np.diff(closed.indptr) != np.diff(before.indptr))]).T
     if added and not closing:
         sample = int(missing[0][0])
-        child, parent = _breach(before, hierarchy, sample)
-        line = _line_of_entry(columns, table, sample, child)
-        raise watch.fail(
-            f"sample {(table.samples or ())[sample]!r} has {child!r} but not its parent "
-            f"{parent!r} ({added:,} label(s) are missing in all).",
-            line=line,
-            hint="add the missing ancestors with --close-truth (close=True). Or is the hierarchy "
-            "reversed? hierlpr inspect shows its roots.",
-        )
+        name = (table.samples or ())[sample]
+        raise _not_closed(before[[sample]], name, added, hierarchy, columns, watch)
     if not added:
         return table
     watch.counts["ancestors_added"] = added
@@ -288,14 +334,21 @@ def _closed(
     return Table(values, table.labels, table.samples)
 
 
-def _breach(values: Matrix, hierarchy: Hierarchy, sample: int) -> tuple[str, str]:
-    row = values[[sample]]
+def _not_closed(
+    row: Matrix, name: str, added: int, hierarchy: Hierarchy, columns: Columns, watch: Watch
+) -> FileError:
+    """Name the first label without its parent in the row of a sample."""
     _, parent, child = hierarchy.violations(row)[0]
-    return child, parent
+    return watch.fail(
+        f"sample {name!r} has {child!r} but not its parent "
+        f"{parent!r} ({added:,} label(s) are missing in all).",
+        line=_line_of_entry(columns, name, child),
+        hint="add the missing ancestors with --close-truth (close=True). Or is the hierarchy "
+        "reversed? hierlpr inspect shows its roots.",
+    )
 
 
-def _line_of_entry(columns: Columns, table: Table, sample: int, child: str) -> int | str | None:
-    name = (table.samples or ())[sample]
+def _line_of_entry(columns: Columns, name: str, child: str) -> int | str | None:
     found = columns.table.column("sample" if columns.layout != "wide" else 0).to_pylist()
     if columns.layout == "wide":
         return columns.place(found.index(name))

@@ -13,6 +13,7 @@ from hierlpr._validation import Matrix, check_choice, check_finite, check_real_a
 from hierlpr._waves import Upper, sample_ranges
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.label_sets import LabelSets
 from hierlpr.scores import align
 
 if TYPE_CHECKING:
@@ -94,13 +95,18 @@ def information_accretion(truth: Any, hierarchy: Hierarchy) -> Float:
     >>> information_accretion([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 0, 0]], h)
     array([0., 1., 1.])
     """
+    return accretion_of(LabelSets.of(_sparse(truth, hierarchy, "truth")), hierarchy)
+
+
+def accretion_of(truth: LabelSets, hierarchy: Hierarchy) -> Float:
+    """`information_accretion` of sets of labels."""
     h = hierarchy
-    status = _sparse(truth, h, "truth")
     # Labels that nobody has get 0, so only the others and what is above them need be looked at.
-    upper = h.waves.above(h.position[status.indices])
+    upper = h.waves.above(h.position[truth.label])
     counts = np.zeros((2, upper.size), dtype=np.int64)
-    for part in _parts(status, h.n_labels):
-        held = upper.spread(h.position[part.label], part.row, part.n_samples)
+    for start, stop in sample_ranges(truth.shape[0], h.n_labels):
+        label, row = truth.run(start, stop)
+        held = upper.spread(h.position[label], row, stop - start)
         counts += held.sum(axis=1), upper.count_with_parents(held)
     known = counts[0] > 0
     out = np.zeros(h.n_labels)
@@ -221,9 +227,9 @@ class CafaSums:
         size = n_samples * width
         for i, weight in enumerate(self.weights):
             own = weight[columns]
-            calls = np.bincount(cell, np.repeat(own, n_called), minlength=size)
-            hits = np.bincount(hit_cell, np.repeat(own, n_hit), minlength=size)
-            positive = np.bincount(true_sample, np.repeat(own, n_true), minlength=n_samples)
+            calls = _weigh(cell, np.repeat(own, n_called), size)
+            hits = _weigh(hit_cell, np.repeat(own, n_hit), size)
+            positive = _weigh(true_sample, np.repeat(own, n_true), n_samples)
             self._positive[i] += positive.sum()
             self._sums[i] += _by_threshold(
                 calls.reshape(n_samples, width), hits.reshape(n_samples, width), positive
@@ -257,12 +263,14 @@ def _entries(
     return flat, in_row, flat - np.repeat(np.arange(in_row.size) * mask.shape[1], in_row)
 
 
+def _weigh(place: NDArray[np.intp], weight: Float, size: int) -> Float:
+    return np.asarray(np.bincount(place, weight, minlength=size), dtype=np.float64)
+
+
 def _by_threshold(calls: Float, hits: Float, positive: Float) -> tuple[Float, ...]:
-    """Sums over samples, given the weight of the labels that pass exactly so many thresholds."""
+    """Sum over samples, given the weight of the labels that pass exactly so many thresholds."""
     # Summing from the right gives the weight of the labels that pass so many or more.
-    called, hit = (
-        np.cumsum(x[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1] for x in (calls, hits)
-    )
+    called, hit = (np.cumsum(x[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1] for x in (calls, hits))
     return (
         np.count_nonzero(called > 0, axis=0).astype(np.float64),
         called.sum(axis=0),

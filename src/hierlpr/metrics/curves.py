@@ -108,7 +108,7 @@ class HitSums:
 
 
 def hit_sums(truth: Any, scores: Any, **options: float) -> HitSums:
-    """Sums of a whole hit curve."""
+    """Return the sums of a whole hit curve."""
     calls, hits = hit_curve(truth, scores)
     sums = HitSums(hits[-1], **options)
     sums.add(calls, hits)

@@ -199,14 +199,14 @@ def calibration_error(
     else:
         edges = np.quantile(p, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
         place = np.searchsorted(edges, p, side="right")
-        gap = np.bincount(place, weights=p - status, minlength=n_bins)
+        gap = np.asarray(np.bincount(place, weights=p - status), dtype=np.float64)
     return float(np.abs(gap).sum() / p.size)
 
 
 def calibration_gaps(status: NDArray[Any], p: Float, n_bins: int = 10) -> Float:
-    """Expected minus observed positives in bins of equal width; they add up over parts."""
+    """Count expected minus observed positives in bins of equal width; parts add up."""
     place = np.minimum((p * n_bins).astype(np.intp), n_bins - 1)
-    return np.bincount(place, weights=p - status, minlength=n_bins)
+    return np.asarray(np.bincount(place, weights=p - status, minlength=n_bins), dtype=np.float64)
 
 
 def brier_error(truth: Any, probabilities: Any) -> float:
