@@ -30,10 +30,14 @@ __all__ = [
 Matrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
 
 
-def listed(names: Sequence[Any], *, most: int = 5) -> str:
-    """Quote the first names and count the rest: ``'a', 'b' and 7 more``."""
+def listed(names: Sequence[Any], *, most: int = 5, total: int | None = None) -> str:
+    """Quote the first names and count the rest: ``'a', 'b' and 7 more``.
+
+    `total` is their number if only the first of them are given.
+    """
+    total = len(names) if total is None else total
     quoted = ", ".join(repr(str(name)) for name in names[:most])
-    return quoted if len(names) <= most else f"{quoted} and {len(names) - most:,} more"
+    return quoted if total <= most else f"{quoted} and {total - most:,} more"
 
 
 def check_level(value: float, *, name: str) -> float:

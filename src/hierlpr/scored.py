@@ -22,6 +22,7 @@ __all__ = [
     "fingerprint",
     "fingerprint_rows",
     "limit_calls",
+    "mix",
     "row_keys",
     "sample_keys",
     "split_by_hash",
@@ -91,11 +92,11 @@ def sample_keys(
 ) -> NDArray[np.uint64]:
     """Hash the scores of each sample: a key as good as random that moves with its sample."""
     key = np.zeros(n_samples, dtype=np.uint64)
-    np.add.at(key, sample, _mix(np.ascontiguousarray(score).view(np.uint64)))
-    return _mix(key)
+    np.add.at(key, sample, mix(np.ascontiguousarray(score).view(np.uint64)))
+    return mix(key)
 
 
-def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Scramble 64-bit words (the finalizer of SplitMix64)."""
     x = bits + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -131,18 +132,18 @@ def fingerprint_rows(keys: NDArray[np.uint64], shape: tuple[int, ...]) -> str:
 def row_keys(matrix: Any) -> NDArray[np.uint64]:
     """Hash the entries of each row with their columns; stored zeros of a CSR matrix count."""
     keys = np.zeros(matrix.shape[0], dtype=np.uint64)
-    salt = _mix(np.arange(matrix.shape[1], dtype=np.uint64))
+    salt = mix(np.arange(matrix.shape[1], dtype=np.uint64))
     if sparse.issparse(matrix):
         csr = sparse.csr_array(matrix)
         bits = np.ascontiguousarray(csr.data, dtype=np.float64).view(np.uint64)
         running = np.zeros(csr.nnz + 1, dtype=np.uint64)
-        np.cumsum(_mix(bits ^ salt[csr.indices]), out=running[1:])  # wraps around, as do its parts
+        np.cumsum(mix(bits ^ salt[csr.indices]), out=running[1:])  # wraps around, as do its parts
         keys[:] = running[csr.indptr[1:]] - running[csr.indptr[:-1]]
         return keys
     step = max(1, _KEY_VALUES // max(1, matrix.shape[1]))
     for start in range(0, matrix.shape[0], step):
         part = np.ascontiguousarray(matrix[start : start + step], dtype=np.float64)
-        keys[start : start + step] = _mix(part.view(np.uint64) ^ salt).sum(axis=1, dtype=np.uint64)
+        keys[start : start + step] = mix(part.view(np.uint64) ^ salt).sum(axis=1, dtype=np.uint64)
     return keys
 
 

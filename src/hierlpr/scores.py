@@ -25,6 +25,7 @@ __all__ = [
     "draw_samples",
     "growth",
     "sample_limit",
+    "split_samples",
 ]
 
 SAMPLE_COLUMN = "sample"
@@ -192,6 +193,21 @@ def draw_samples(n_samples: int, limit: int, rng: Any) -> NDArray[np.intp]:
         return np.arange(n_samples, dtype=np.intp)
     drawn = np.random.default_rng(rng).choice(n_samples, limit, replace=False)
     return np.sort(drawn).astype(np.intp)
+
+
+def split_samples(
+    n_samples: int, limit: int, rng: Any, *, name: Any = "scores"
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Set a third of the samples apart at random, at most `limit`; returns the others first."""
+    if n_samples < 3:
+        raise DataError(
+            f"{name}: {n_samples} sample(s) cannot be split into a part to fit and one for the "
+            "cutoff.\n"
+            "Hint: give more samples, or --calibration-scores and --calibration-truth."
+        )
+    shuffled = np.random.default_rng(rng).permutation(n_samples)
+    n_apart = min(n_samples // 3, limit)
+    return np.sort(shuffled[n_apart:]), np.sort(shuffled[:n_apart])
 
 
 def _numbered(n_labels: int) -> tuple[str, ...]:

@@ -180,7 +180,8 @@ def test_bad_rows_of_long_tables(inputs, tmp_path, row, message):
         rank_file(model, text, out, partitions=2)
     if "lowest" not in message:
         done = rank_file(model, text, out, partitions=2, lenient=True)
-        assert done.n_samples == 1
+        # A sample is there, as in memory, if only its label is unknown.
+        assert done.n_samples == (2 if "LX" in row else 1)
         assert done.report.n_problems + len(done.report.unknown_labels) == 1
 
 

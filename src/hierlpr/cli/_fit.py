@@ -19,6 +19,7 @@ from hierlpr.cli._shell import (
 if TYPE_CHECKING:
     from hierlpr.io import HierarchyFile, Pair
     from hierlpr.model import ScoreModel
+    from hierlpr.scale import FitOutcome
 
 __all__ = ["fit"]
 
@@ -61,6 +62,12 @@ LPR_NAMES = ("auto", "p-spline", "isotonic", "density-ratio", "spline", "local-q
 @click.option("--close-truth", is_flag=True, help="Add the missing ancestors of true labels.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Chooses the third of the samples that is kept for the cutoff.")  # fmt: skip
+@click.option("--memory", default="1GB", show_default=True, metavar="SIZE",
+              help="Working memory. Scores that need more are read and fitted in parts; the model "
+              "is the same.")  # fmt: skip
+@click.option("--work", type=click.Path(file_okay=False), metavar="DIR",
+              help="Folder for work files of a fit in parts, beside the model if not "
+              "given.")  # fmt: skip
 @hierarchy_options
 @lenient_option
 @json_option
@@ -82,6 +89,8 @@ def fit(
     absent: str | None,
     close_truth: bool,
     seed: int,
+    memory: str,
+    work: str | None,
     lenient: bool,
     json_out: str | None,
     quiet: bool,
@@ -102,21 +111,14 @@ def fit(
 
     loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
     shell.read(loaded.report)
-    options: dict[str, Any] = {"absent": absent, "close": close_truth, "lenient": lenient}
-    shell.step(1, 4, "reading scores and truth")
-    pair = read_pair(scores, truth, loaded, shell, **options)
-    held_out = None
-    if calibration_scores is not None and calibration_truth is not None:
-        held_out = read_pair(calibration_scores, calibration_truth, loaded, shell, **options)
-    elif goal is not None:
-        pair, held_out = split(pair, scores, seed)
-        kept, n = held_out.scores.n_samples, held_out.scores.n_samples + pair.scores.n_samples
-        shell.say(f"{kept:,} of {n:,} samples are kept for the cutoff (seed {seed})")
-    shell.step(2, 4, f"fitting {loaded.hierarchy.n_labels:,} labels")
-    model = _fitted(pair, held_out, loaded, goal, lpr=lpr, joint=joint)
-    shell.step(3, 4, f"writing {out}")
-    model.save(out)
-    _tell(model, out, pair, held_out, json_out, shell)
+    files = (scores, truth, calibration_scores, calibration_truth)
+    options: dict[str, Any] = {"absent": absent, "close_truth": close_truth, "lenient": lenient,
+                               "goal": goal, "lpr": lpr, "joint": joint, "seed": seed}  # fmt: skip
+    if _fits(files, memory, work):
+        done = _whole(files, out, loaded, shell, **options)
+    else:
+        done = _in_parts(files, out, loaded, shell, memory=memory, work=work, **options)
+    _tell(done, out, json_out, shell)
 
 
 def target(
@@ -151,7 +153,7 @@ def read_pair(
     shell: Shell,
     *,
     absent: Any,
-    close: bool,
+    close_truth: bool,
     lenient: bool,
 ) -> Pair:
     """Read scores and truth and bring them to the same samples, saying what was seen."""
@@ -160,28 +162,105 @@ def read_pair(
     h, aliases = loaded.hierarchy, loaded.aliases
     scored = read_scores(scores, h, aliases=aliases, lenient=lenient)
     shell.read(scored.report)
-    known = read_truth(truth, h, aliases=aliases, close=close, lenient=lenient)
+    known = read_truth(truth, h, aliases=aliases, close=close_truth, lenient=lenient)
     shell.read(known.report)
     pair = pair_samples(scored, known, absent=absent)
     shell.notes(pair.notes)
     return pair
 
 
-def split(pair: Pair, path: str, seed: int) -> tuple[Pair, Pair]:
-    """Keep a third of the samples, whole and seeded, for the cutoff."""
+def _fits(files: tuple[str | None, ...], memory: str, work: str | None) -> bool:
+    """Whether to hold everything in memory: it fits, and nothing asks for parts."""
+    from hierlpr.scale import Budget, estimate_instances, parse_memory
+
+    budget = Budget(parse_memory(memory))
+    given = [path for path in files if path is not None]
+    if work is not None or any("://" in path for path in given):
+        return False
+    # Truth may be larger than the scores it belongs to, or the other way round.
+    pairs = [given[i : i + 2] for i in range(0, len(given), 2)]
+    return budget.holds_fit(sum(max(map(estimate_instances, pair)) for pair in pairs))
+
+
+def _whole(
+    files: tuple[str, str, str | None, str | None],
+    out: str,
+    loaded: HierarchyFile,
+    shell: Shell,
+    *,
+    goal: dict[str, Any] | None,
+    lpr: str,
+    joint: Any,
+    seed: int,
+    **options: Any,
+) -> FitOutcome:
+    """Fit with everything in memory."""
     import numpy as np
 
-    from hierlpr.exceptions import DataError
+    from hierlpr.scale import FitOutcome
+    from hierlpr.scores import draw_samples, sample_limit, split_samples
 
-    n = pair.scores.n_samples
-    if n < 3:
-        raise DataError(
-            f"{path}: {n} sample(s) cannot be split into a part to fit and one for the cutoff.\n"
-            "Hint: give more samples, or --calibration-scores and --calibration-truth."
-        )
-    shuffled = np.random.default_rng(seed).permutation(n)
-    third = n // 3
-    return pair.rows(np.sort(shuffled[third:])), pair.rows(np.sort(shuffled[:third]))
+    def limit(pair: Pair) -> int:
+        return sample_limit(pair.scores.n_samples, loaded.hierarchy, pair.scores.n_stored)
+
+    scores, truth, calibration_scores, calibration_truth = files
+    shell.step(1, 4, "reading scores and truth")
+    pair = read_pair(scores, truth, loaded, shell, **options)
+    held_out = None
+    if calibration_scores is not None and calibration_truth is not None:
+        other = read_pair(calibration_scores, calibration_truth, loaded, shell, **options)
+        n = other.scores.n_samples
+        held_out = other.rows(draw_samples(n, limit(other), seed))
+        _say_kept(held_out.scores.n_samples, n, seed, shell, is_file=True)
+    elif goal is not None:
+        n = pair.scores.n_samples
+        fitted, kept = split_samples(n, limit(pair), seed, name=scores)
+        pair, held_out = pair.rows(fitted), pair.rows(kept)
+        _say_kept(kept.size, n, seed, shell, is_file=False)
+    shell.step(2, 4, f"fitting {loaded.hierarchy.n_labels:,} labels")
+    model = _fitted(pair, held_out, loaded, goal, lpr=lpr, joint=joint)
+    shell.step(3, 4, f"writing {out}")
+    model.save(out)
+    n_calibration = held_out.scores.n_samples if held_out is not None else 0
+    errors = np.zeros(loaded.hierarchy.n_labels)
+    return FitOutcome(model, pair.scores.n_samples, n_calibration, (), (), errors)
+
+
+def _say_kept(kept: int, n: int, seed: int, shell: Shell, *, is_file: bool) -> None:
+    if not is_file:
+        shell.say(f"{kept:,} of {n:,} samples are kept for the cutoff (seed {seed})")
+    elif kept < n:
+        shell.say(f"{kept:,} of the {n:,} calibration samples are used for the cutoff (seed "
+                  f"{seed}); more would add nothing but work")  # fmt: skip
+
+
+def _in_parts(
+    files: tuple[str, str, str | None, str | None],
+    out: str,
+    loaded: HierarchyFile,
+    shell: Shell,
+    *,
+    joint: Any,
+    **options: Any,
+) -> FitOutcome:
+    """Fit in parts, from files of any size."""
+    from hierlpr.scale import fit_file
+
+    scores, truth, *other = files
+    calibration: Any = tuple(other) if other[0] is not None else None
+    chosen: dict[str, Any] = {} if joint is None else {"joint": joint}
+    with shell.rates("") as on_progress:
+        done = fit_file(
+            loaded.hierarchy, scores, truth, out, calibration=calibration, aliases=loaded.aliases,
+            on_progress=on_progress, **chosen, **options,
+        )  # fmt: skip
+    for report in done.reports:
+        shell.read(report)
+    shell.notes(done.notes)
+    if options["goal"] is not None:
+        _say_kept(done.n_calibration, done.n_calibration_given, options["seed"], shell,
+                  is_file=calibration is not None)  # fmt: skip
+    return done
 
 
 def _fitted(
@@ -209,18 +288,10 @@ def _fitted(
     return model
 
 
-def _tell(
-    model: ScoreModel,
-    out: str,
-    pair: Pair,
-    held_out: Pair | None,
-    json_out: str | None,
-    shell: Shell,
-) -> None:
+def _tell(done: FitOutcome, out: str, json_out: str | None, shell: Shell) -> None:
     from pathlib import Path
 
-    cutoff = model.cutoff_
-    n_calibration = held_out.scores.n_samples if held_out is not None else 0
+    model, cutoff = done.model, done.model.cutoff_
     if not cutoff.reachable:
         shell.warn(cutoff.reason)
     if model.joint_ is not None:
@@ -229,8 +300,8 @@ def _tell(
         result = {
             "model": out,
             "labels": model.hierarchy_.n_labels,
-            "samples_fitted": pair.scores.n_samples,
-            "samples_for_cutoff": n_calibration,
+            "samples_fitted": done.n_fitted,
+            "samples_for_cutoff": done.n_calibration,
             "joint": None if model.joint_ is None else model.joint_.tempering.use,
             "cutoff": cutoff.to_dict(),
             "statement": str(cutoff),
@@ -240,5 +311,5 @@ def _tell(
         shell.result(str(cutoff))
     shell.close(
         f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {model.hierarchy_.n_labels:,} "
-        f"labels, {pair.scores.n_samples:,} samples fitted, {n_calibration:,} for the cutoff"
+        f"labels, {done.n_fitted:,} samples fitted, {done.n_calibration:,} for the cutoff"
     )

@@ -59,7 +59,7 @@ def report(
         fitted.hierarchy_, ReadReport(model, "model"), other_names(hierarchy), {}
     )
     pair = read_pair(
-        scores, truth, loaded, shell, absent=absent, close=close_truth, lenient=lenient
+        scores, truth, loaded, shell, absent=absent, close_truth=close_truth, lenient=lenient
     )
     with shell.progress("report") as bar:
         write_report(

@@ -198,7 +198,7 @@ class Rates:
     """Progress with rate and time left: a line that rewrites itself, or now and then a new one."""
 
     def __init__(self, unit: str, *, is_terminal: bool) -> None:
-        self._unit = unit
+        self._unit = f" {unit}" if unit else ""
         self._is_terminal = is_terminal
         self._stage = ""
         self._began = self._shown = time.perf_counter()
@@ -219,7 +219,7 @@ class Rates:
         rate = (done - self._done_before) / max(now - self._began, 1e-9)
         left = (total - done) / rate if rate > 0.0 else 0.0
         text = (
-            f"{stage} {100 * done // max(total, 1):3d} %, {done:,} of {total:,} {self._unit}, "
+            f"{stage} {100 * done // max(total, 1):3d} %, {done:,} of {total:,}{self._unit}, "
             f"{rate:,.0f} a second, {_clock(left)} left"
         )
         if self._is_terminal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,16 @@ from hierlpr.exceptions import DataError
 from hierlpr.io.tables import ScoresFile, TruthFile, TruthSets
 from hierlpr.scores import Table
 
-__all__ = ["Absent", "Match", "Pair", "match_samples", "pair_samples"]
+__all__ = [
+    "Absent",
+    "Match",
+    "Pair",
+    "Seen",
+    "judge_absent",
+    "match_samples",
+    "pair_samples",
+    "unscored_note",
+]
 
 Absent = Literal["negative", "skip"]
 
@@ -53,33 +62,64 @@ def match_samples(
 
     `source` is the file the samples come from, `word` what they are there (scored, ranked).
     """
-    if absent is not None:
-        check_choice(absent, ("negative", "skip"), name="absent")
     known = truth.samples
     place = {name: i for i, name in enumerate(known)}
     at = np.array([place.get(name, -1) for name in names], dtype=np.int64)
-    lost = [name for name in names if name not in place]
-    choice = absent or {"long": "negative", "cafa": "skip"}.get(truth.layout)
-    if len(lost) == len(names):
+    seen = Seen(
+        source, word, len(names), names[:3], truth.report.path, truth.layout, len(known), known[:3],
+        len(lost := [name for name in names if name not in place]), lost[:5],
+    )  # fmt: skip
+    return Match(at, *judge_absent(seen, absent))
+
+
+class Seen(NamedTuple):
+    """What a decision on samples without truth, and its words, are made from."""
+
+    source: str
+    word: str
+    n_samples: int
+    first_samples: Sequence[str]
+    truth_path: str
+    layout: str
+    n_known: int
+    first_known: Sequence[str]
+    n_lost: int
+    first_lost: Sequence[str]
+
+
+def judge_absent(seen: Seen, absent: Absent | None) -> tuple[bool, tuple[str, ...]]:
+    """Say whether samples without truth count as negative (else they are left out), and notes."""
+    if absent is not None:
+        check_choice(absent, ("negative", "skip"), name="absent")
+    choice = absent or {"long": "negative", "cafa": "skip"}.get(seen.layout)
+    lost = listed(seen.first_lost, total=seen.n_lost)
+    if seen.n_lost == seen.n_samples:
         raise DataError(
-            f"{truth.report.path}: none of the {len(names):,} samples of {source} has truth.\n"
-            f"Hint: samples are matched by name; {source} has {listed(names, most=3)}, the truth "
-            f"has {listed(known, most=3)}."
+            f"{seen.truth_path}: none of the {seen.n_samples:,} samples of {seen.source} has "
+            f"truth.\nHint: samples are matched by name; {seen.source} has "
+            f"{listed(seen.first_samples, most=3, total=seen.n_samples)}, the truth has "
+            f"{listed(seen.first_known, most=3, total=seen.n_known)}."
         )
-    if lost and choice is None:
+    if seen.n_lost and choice is None:
         raise DataError(
-            f"{truth.report.path}: {len(lost):,} {word} sample(s) have no row: {listed(lost)}.\n"
+            f"{seen.truth_path}: {seen.n_lost:,} {seen.word} sample(s) have no row: {lost}.\n"
             "Hint: --absent skip leaves them out, --absent negative takes them as having no label."
         )
     notes: tuple[str, ...] = ()
-    if lost and choice == "skip":
-        notes = (f"{len(lost):,} {word} samples without truth are left out: {listed(lost)}",)
-    elif lost:
+    if seen.n_lost and choice == "skip":
+        notes = (f"{seen.n_lost:,} {seen.word} samples without truth are left out: {lost}",)
+    elif seen.n_lost:
         notes = (
-            f"{len(lost):,} {word} samples that the truth file does not mention are taken to have "
-            f"no positive label: {listed(lost)}",
+            f"{seen.n_lost:,} {seen.word} samples that the truth file does not mention are taken "
+            f"to have no positive label: {lost}",
         )
-    return Match(at, choice != "skip", notes)
+    return choice != "skip", notes
+
+
+def unscored_note(n_unscored: int, first: Sequence[str]) -> str:
+    """Say how many samples with truth have no scores."""
+    named = listed(first, total=n_unscored)
+    return f"{n_unscored:,} samples with truth but no scores are left out: {named}"
 
 
 def pair_samples(scores: ScoresFile, truth: TruthFile, *, absent: Absent | None = None) -> Pair:
@@ -96,8 +136,7 @@ def pair_samples(scores: ScoresFile, truth: TruthFile, *, absent: Absent | None 
     scored = set(names)
     unscored = [name for name in truth.table.samples or () if name not in scored]
     if unscored:
-        notes.append(f"{len(unscored):,} samples with truth but no scores are left out: "
-                     f"{listed(unscored)}")  # fmt: skip
+        notes.append(unscored_note(len(unscored), unscored))
     rows = np.arange(match.at.size) if match.negative else np.flatnonzero(match.at >= 0)
     return Pair(_rows(scores.table, rows), _truth_rows(truth.table, match.at[rows], names, rows),
                 tuple(notes))  # fmt: skip

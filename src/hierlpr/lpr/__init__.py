@@ -2,7 +2,7 @@
 
 from hierlpr.lpr.base import Estimator, GroupFit, LPRCurves, ScoreGroups
 from hierlpr.lpr.diagnostics import LabelReport
-from hierlpr.lpr.fitting import ESTIMATORS, LPRModel, fit_lpr, make_estimator
+from hierlpr.lpr.fitting import ESTIMATORS, LPRModel, fit_data, fit_lpr, make_estimator
 
 __all__ = [
     "ESTIMATORS",
@@ -12,6 +12,7 @@ __all__ = [
     "LPRModel",
     "LabelReport",
     "ScoreGroups",
+    "fit_data",
     "fit_lpr",
     "make_estimator",
 ]

@@ -17,13 +17,13 @@ from hierlpr.lpr.auto import Auto
 from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves, PoolingEstimator
 from hierlpr.lpr.density_ratio import DensityRatio
 from hierlpr.lpr.diagnostics import LabelReport
-from hierlpr.lpr.groups import TrainingData, check_scores, read_training_data
+from hierlpr.lpr.groups import LabelData, check_scores, read_training_data
 from hierlpr.lpr.isotonic import Isotonic
 from hierlpr.lpr.local_quadratic import LocalQuadratic
 from hierlpr.lpr.pspline import PSpline
 from hierlpr.lpr.spline import Spline
 
-__all__ = ["ESTIMATORS", "LPRModel", "fit_lpr", "make_estimator"]
+__all__ = ["ESTIMATORS", "LPRModel", "fit_data", "fit_lpr", "make_estimator"]
 
 ESTIMATORS: Mapping[str, Callable[..., Estimator]] = {
     "auto": Auto,
@@ -171,6 +171,17 @@ def fit_lpr(
     [0.0, 0.2, 0.9]
     """
     data = read_training_data(scores, truth, sample_weight, labels)
+    return fit_data(data, method=method, n_threads=n_threads, **options)
+
+
+def fit_data(
+    data: LabelData,
+    *,
+    method: str | Estimator | Sequence[str | Estimator] = "auto",
+    n_threads: int | None = None,
+    **options: Any,
+) -> LPRModel:
+    """Do the work of `fit_lpr` on training data that need not be in memory."""
     threads = n_threads_or_default(n_threads)
     if isinstance(method, str) or not isinstance(method, Sequence):
         return _fit_labels(
@@ -189,7 +200,7 @@ def fit_lpr(
 
 
 def _fit_labels(
-    data: TrainingData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
+    data: LabelData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
 ) -> LPRModel:
     model = _fit_in_chunks(data, labels, estimator, n_threads)
     weak = np.flatnonzero(model.report.is_weak)
@@ -206,7 +217,7 @@ def _fit_labels(
 
 
 def _fit_in_chunks(
-    data: TrainingData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
+    data: LabelData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
 ) -> LPRModel:
     most = min(max(1, _CHUNK_VALUES // data.values_per_label), _MOST_LABELS)
     n_chunks = max(-(-labels.size // most), min(labels.size, n_threads))
@@ -217,7 +228,7 @@ def _fit_in_chunks(
     return LPRModel.join(fits)
 
 
-def _fit_chunk(data: TrainingData, labels: NDArray[np.int64], estimator: Estimator) -> LPRModel:
+def _fit_chunk(data: LabelData, labels: NDArray[np.int64], estimator: Estimator) -> LPRModel:
     groups = data.groups(labels)
     fit = estimator.fit_groups(groups)
     lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)

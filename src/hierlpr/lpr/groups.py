@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,38 @@ from hierlpr._validation import Matrix, check_finite, check_real_array, refuse_e
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import ScoreGroups
 
-__all__ = ["TrainingData", "check_scores", "read_training_data"]
+__all__ = [
+    "LabelData",
+    "TrainingData",
+    "check_scores",
+    "group_columns",
+    "group_rows",
+    "read_training_data",
+]
+
+Places = tuple[NDArray[np.int64], NDArray[np.int64]]  # where labels begin, and rows of the entries
+
+
+class LabelData(Protocol):
+    """Scores and truth of many labels, in memory or elsewhere; asked by several threads at once."""
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        ...
+
+    @property
+    def values_per_label(self) -> int:
+        """How many scores a label has to be sorted by, for the size of chunks."""
+        ...
+
+    def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
+        """Return the groups of some labels."""
+        ...
+
+    def count_truth(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Positives and negatives of some labels."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,25 +93,34 @@ class TrainingData:
         if not isinstance(self.scores, np.ndarray):
             scores = self.scores[:, labels]
             truth: Any = self.truth[:, labels]
-            return ScoreGroups(
-                *group_stored(
-                    scores.indptr.astype(np.int64), scores.indices.astype(np.int64), scores.data,
-                    truth.indptr.astype(np.int64), truth.indices.astype(np.int64), self.weight,
-                )
-            )  # fmt: skip
+            return group_columns(_places(scores), scores.data, _places(truth), self.weight)
         rows = np.ascontiguousarray(self.scores[:, labels].T)
         truth_rows = np.ascontiguousarray(self.truth[:, labels].T)
-        if self.is_weighted:
-            # Ties are sorted too, so that weights add up in an order the input's has no part in.
-            order = np.stack(
-                [
-                    np.lexsort((self.weight, t, s))
-                    for s, t in zip(rows, truth_rows, strict=True)
-                ]
-            )  # fmt: skip
-        else:
-            order = np.argsort(rows, axis=1)
+        if not self.is_weighted:
+            return group_rows(rows, truth_rows, self.weight)
+        # Ties are sorted too, so that weights add up in an order the input's has no part in.
+        order = np.stack(
+            [np.lexsort((self.weight, t, s)) for s, t in zip(rows, truth_rows, strict=True)]
+        )
         return ScoreGroups(*group_sorted(rows, truth_rows, order, self.weight))
+
+
+def group_rows(
+    scores: NDArray[np.float64], truth: NDArray[np.bool_], weight: NDArray[np.float64]
+) -> ScoreGroups:
+    """Group the scores of labels that come as rows; the weights are equal."""
+    return ScoreGroups(*group_sorted(scores, truth, np.argsort(scores, axis=1), weight))
+
+
+def group_columns(
+    places: Places, scores: NDArray[np.float64], held: Places, weight: NDArray[np.float64]
+) -> ScoreGroups:
+    """Group the stored scores of labels, given the rows of the scores and of the positives."""
+    return ScoreGroups(*group_stored(*places, scores, *held, weight))
+
+
+def _places(columns: sparse.csc_array) -> Places:
+    return columns.indptr.astype(np.int64), columns.indices.astype(np.int64)
 
 
 def check_scores(scores: Any, labels: Sequence[str] | None) -> Matrix:

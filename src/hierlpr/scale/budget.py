@@ -18,6 +18,10 @@ _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BATCH_BYTES = 200
 SORT_BYTES = 110
 WHOLE_BYTES = 140
+# The same for fitting: in the path that holds everything at once, and for one entry of a sparse
+# table while a bucket of them is sorted by label.
+FIT_BYTES = 140
+ENTRY_BYTES = 60
 
 
 def parse_memory(text: str | int) -> int:
@@ -57,6 +61,15 @@ class Budget:
     def engine_memory(self) -> int:
         """What the sorting engine may hold before it spills."""
         return self.memory * 4 // 5
+
+    @property
+    def sorted_entries(self) -> int:
+        """Entries of a sparse table that are sorted by label at once."""
+        return max(1 << 12, self.memory // 2 // ENTRY_BYTES)
+
+    def holds_fit(self, n_instances: int) -> bool:
+        """Whether a fit that holds everything at once stays within the budget."""
+        return n_instances * FIT_BYTES <= self.memory
 
     def holds(self, n_instances: int) -> bool:
         """Whether the path that holds everything at once stays within the budget."""

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from hierlpr._validation import Matrix
 from hierlpr.exceptions import FileError
-from hierlpr.io._layout import _cast, _wide_labels
+from hierlpr.io._layout import Content, _cast, _wide_labels
 from hierlpr.io._long import value_problem
 from hierlpr.io._watch import Watch
 from hierlpr.io.tables import _wide_table
@@ -80,6 +80,12 @@ class Source:
     pieces: tuple[Piece, ...]
     n_samples: int
     batch_instances: int
+    content: Content = "scores"
+
+    @property
+    def layout(self) -> Literal["wide", "long", "cafa"]:
+        """Whether the user's file is a wide, a long or a CAFA table."""
+        return "cafa" if self.merges_repeats else self.kind
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -134,15 +140,16 @@ class Source:
     def _good_rows(
         self, values: NDArray[np.float64], numbers: NDArray[np.int64], piece: Piece, watch: Watch
     ) -> NDArray[np.bool_] | None:
-        """Mark the rows of finite scores, None if all are; strictly, a bad one stops the run."""
-        finite = np.isfinite(values)
-        if finite.all():
+        """Mark the rows without bad values, None if all are; strictly, a bad one stops the run."""
+        is_score = self.content == "scores"
+        fine = np.isfinite(values) if is_score else (values == 0.0) | (values == 1.0)
+        if fine.all():
             return None
-        good: NDArray[np.bool_] = np.asarray(finite.all(axis=1))
+        good: NDArray[np.bool_] = np.asarray(fine.all(axis=1))
         for row in np.flatnonzero(~good).tolist():
-            column = int(np.argmin(finite[row]))
+            column = int(np.argmin(fine[row]))
             watch.problem(
-                value_problem(float(values[row, column]), "scores"),
+                value_problem(float(values[row, column]), self.content),
                 line=f"sample number {int(numbers[row]) + 1:,} (row group {piece.row_group})",
                 column=self.columns[column],
             )
@@ -242,6 +249,7 @@ def wide_source(
     batch_instances: int,
     lenient: bool,
     aliases: Mapping[str, str] | None = None,
+    content: Content = "scores",
 ) -> Source:
     """Describe wide Parquet files; their labels must be those of the hierarchy."""
     pieces: list[Piece] = []
@@ -272,5 +280,5 @@ def wide_source(
     if at == 0:
         raise watch.fail("there is a header but no rows.")
     return Source(
-        path, "wide", False, lenient, True, columns, tuple(pieces), at, batch_instances
+        path, "wide", False, lenient, True, columns, tuple(pieces), at, batch_instances, content
     )  # fmt: skip

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hierlpr.exceptions import FileError
 from hierlpr.io._files import GZIP_MAGIC, ending
-from hierlpr.io._layout import _cast, _long_columns, _note_extra
+from hierlpr.io._layout import Content, _cast, _long_columns, _note_extra
 from hierlpr.io._long import value_problem
 from hierlpr.io._watch import Watch, closest
 from hierlpr.scale.budget import Budget
@@ -50,16 +50,17 @@ def open_source(
     *,
     aliases: Mapping[str, str] | None = None,
     lenient: bool = False,
+    content: Content = "scores",
 ) -> tuple[Source, Watch]:
-    """Make scores ready to be read in partitions; names and spools go to `folder`."""
+    """Make scores or truth ready to be read in partitions; names and spools go to `folder`."""
     watch = Watch(path, lenient=lenient)
     batch = budget.batch_instances
     if _is_parquet(path):
         files = parquet_files(path)
         schema = open_parquet(files[0]).schema_arrow
-        long = _long_columns(list(schema.names), "scores")
+        long = _long_columns(list(schema.names), content)
         if long is None:
-            watch.format = "wide Parquet scores"
+            watch.format = f"wide Parquet {content}"
             source = wide_source(
                 path,
                 files,
@@ -68,19 +69,23 @@ def open_source(
                 batch_instances=batch,
                 lenient=lenient,
                 aliases=aliases,
+                content=content,
             )
             _wide_names(files, folder, budget, watch)
             return source, watch
-        watch.format = "long Parquet scores"
+        watch.format = f"long Parquet {content}"
         _note_extra(list(schema.names), long, watch)
         rows = _parquet_rows(files, [name for name in long if name is not None], watch)
-        return _long_source(path, rows, hierarchy, folder, budget, watch, aliases), watch
-    text = open_stream(path, watch, lenient=lenient)
+        source = _long_source(
+            path, rows, hierarchy, folder, budget, watch, aliases, content=content
+        )
+        return source, watch
+    text = open_stream(path, watch, lenient=lenient, content=content)
     try:
         if text.layout != "wide":
             source = _long_source(
                 path, text.batches(watch), hierarchy, folder, budget, watch, aliases,
-                merges=text.layout == "cafa",
+                merges=text.layout == "cafa", content=content,
             )  # fmt: skip
             return source, watch
         file = _wide_spool(text, folder, budget, watch)
@@ -97,6 +102,7 @@ def open_source(
         batch_instances=batch,
         lenient=lenient,
         aliases=aliases,
+        content=content,
     )
     _wide_names([str(file)], folder, budget, watch)
     return source, watch
@@ -222,7 +228,8 @@ class _Entries(NamedTuple):
 def _parquet_rows(files: list[str], columns: list[str], watch: Watch) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    types = (pa.string(), pa.string(), pa.float64())
+    types = (pa.string(), pa.string(), pa.float64())[: len(columns)]
+    names = ["sample", "label", "value"][: len(columns)]
     for file in files:
         opened = open_parquet(file)
         at = 0
@@ -232,7 +239,7 @@ def _parquet_rows(files: list[str], columns: list[str], watch: Watch) -> Iterato
                     _cast(batch.column(batch.schema.get_field_index(name)), kind, name, watch)
                     for name, kind in zip(columns, types, strict=True)
                 ]
-                yield pa.RecordBatch.from_arrays(arrays, names=["sample", "label", "value"])
+                yield pa.RecordBatch.from_arrays(arrays, names=names)
                 at += batch.num_rows
         except (pa.ArrowException, OSError, EOFError) as error:
             if isinstance(error, FileError):
@@ -255,32 +262,34 @@ def _long_source(
     aliases: Mapping[str, str] | None,
     *,
     merges: bool = False,
+    content: Content = "scores",
 ) -> Source:
     target = max(1, budget.batch_instances // growth(hierarchy))
     with (
         closing(NamesWriter(folder)) as names,
         closing(_GroupWriter(folder / "long.parquet", target)) as writer,
     ):
-        reader = _LongReader(hierarchy, names, watch, aliases)
+        reader = _LongReader(hierarchy, names, watch, aliases, content)
         for entries in reader.entries(rows):
             writer.add(entries)
-    if writer.n_entries == 0:
+    if writer.n_entries == 0 and (content == "scores" or names.count == 0):
         problem = str(watch.problems[0]) if watch.problems else ""
         raise watch.fail("no row could be read.", hint=problem)
     n_samples = names.count
     if _repeated(folder, n_samples, budget) is not None:
         writer, n_samples = _regroup(folder, n_samples, target, budget)
-    is_complete = writer.n_entries == n_samples * hierarchy.n_labels
-    if reader.lowest < 0.0 and not is_complete:
+    is_score = content == "scores"
+    is_complete = is_score and writer.n_entries == n_samples * hierarchy.n_labels
+    if is_score and reader.lowest < 0.0 and not is_complete:
         raise watch.fail(
             f"the lowest score is {reader.lowest:g}, but the table does not list every pair.",
             hint="pairs that are not listed count as score 0, the lowest, so that no score may be "
             "negative; list every pair, or transform the scores.",
         )
-    watch.counts["rows"] = writer.n_entries
+    watch.counts["rows"] = reader.n_rows
     return Source(
         path, "long", merges, watch.lenient, is_complete, (), tuple(writer.pieces), n_samples,
-        budget.batch_instances,
+        budget.batch_instances, content,
     )  # fmt: skip
 
 
@@ -293,27 +302,33 @@ class _LongReader:
         names: NamesWriter,
         watch: Watch,
         aliases: Mapping[str, str] | None,
+        content: Content,
     ) -> None:
         self._names = names
+        self._content = content
         self.lowest = 0.0
+        self.n_rows = 0
         self._known = {name: i for i, name in enumerate(hierarchy.labels)}
         self._aliases = aliases or {}
         self._watch = watch
         self._last: str | None = None
-        self._row = 0
 
     def entries(self, rows: Iterable[pa.RecordBatch]) -> Iterator[_Entries]:
         for batch in rows:
-            score = batch.column(2).to_numpy(zero_copy_only=False).astype(np.float64)
+            score = np.ones(batch.num_rows)  # in truth, a row without a value is a positive
+            if batch.num_columns > 2:
+                score = batch.column(2).to_numpy(zero_copy_only=False).astype(np.float64)
             label = self._labels(batch.column(1))
-            good = self._good(batch.column(0), score, label)
-            kept = np.flatnonzero(good)
-            self._row += batch.num_rows
-            if kept.size == 0:
+            good = np.flatnonzero(self._good(batch.column(0), score, label))
+            self.n_rows += batch.num_rows
+            if good.size == 0:
                 continue
-            sample = self._samples(batch.column(0).take(kept))
-            self.lowest = min(self.lowest, float(score[kept].min()))
-            yield _Entries(sample, label[kept].astype(np.int32), score[kept])
+            # A sample is there even if none of its labels is known.
+            sample = self._samples(batch.column(0).take(good))
+            entry = label[good] >= 0
+            kept = good[entry]
+            self.lowest = min(self.lowest, float(score[kept].min(initial=0.0)))
+            yield _Entries(sample[entry], label[kept].astype(np.int32), score[kept])
 
     def _labels(self, column: Any) -> NDArray[np.int64]:
         """Label numbers; -1 for unknown, -2 for nameless."""
@@ -338,7 +353,7 @@ class _LongReader:
         if not self._watch.lenient:
             raise self._watch.fail(
                 f"label {name!r} is not in the hierarchy.",
-                line=f"row {self._row + int(rows[0]) + 1:,}",
+                line=f"row {self.n_rows + int(rows[0]) + 1:,}",
                 hint=f"{closest(name, self._known)}--lenient (lenient=True) leaves unknown labels "
                 "out and counts them.",
             )
@@ -351,15 +366,17 @@ class _LongReader:
 
         blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(names), ""), True)
         nameless = blank.to_numpy(zero_copy_only=False)
-        bad_score = ~np.isfinite(score)
-        for row in np.flatnonzero(nameless | bad_score | (label == -2)).tolist():
+        is_score = self._content == "scores"
+        bad_score = ~np.isfinite(score) if is_score else (score != 0.0) & (score != 1.0)
+        unlabelled = (label == -2) & is_score  # in truth, it says that the sample is known
+        for row in np.flatnonzero(nameless | bad_score | unlabelled).tolist():
             text = (
                 "the sample has no name." if nameless[row]
-                else value_problem(float(score[row]), "scores") if bad_score[row]
+                else value_problem(float(score[row]), self._content) if bad_score[row]
                 else "the label has no name."
             )  # fmt: skip
-            self._watch.problem(text, line=f"row {self._row + row + 1:,}")
-        good: NDArray[np.bool_] = ~nameless & ~bad_score & (label >= 0)
+            self._watch.problem(text, line=f"row {self.n_rows + row + 1:,}")
+        good: NDArray[np.bool_] = ~nameless & ~bad_score & ~unlabelled
         return good
 
     def _samples(self, column: Any) -> NDArray[np.int64]:
@@ -396,6 +413,8 @@ class _GroupWriter:
         self.n_entries = 0
 
     def add(self, entries: _Entries) -> None:
+        if entries.sample.size == 0:
+            return
         self._held.append(entries)
         self._n_held += entries.sample.size
         if self._n_held >= 2 * self._target:

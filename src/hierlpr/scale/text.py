@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from hierlpr.io._files import GZIP_MAGIC, LONGEST_LINE
-from hierlpr.io._layout import _cafa_columns, _long_columns, _note_extra, _wide_labels
+from hierlpr.io._layout import Content, _cafa_columns, _long_columns, _note_extra, _wide_labels
 from hierlpr.io._text import _CAFA_LINE, MISSING, open_text, wrong_delimiter
 from hierlpr.io._watch import Watch
 from hierlpr.scale.files import open_bytes, reason
@@ -24,6 +24,7 @@ __all__ = ["TextStream", "open_stream"]
 BLOCK = 1 << 23
 HEAD = 1 << 20
 _NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"
+_FLAG = re.compile(rb"(?i)[,;\t ](?:true|false)[,;\t\r\n ]")
 _COMMENT = re.compile(rb"(?m)^#[^\n]*(?:\n|\Z)")
 _COMMENT_OR_CAFA = re.compile(rb"(?m)^(?:#[^\n]*|" + _CAFA_LINE.pattern + rb")(?:\n|\Z)")
 
@@ -43,6 +44,7 @@ class TextStream:
     columns: list[str]
     skip_rows: int
     lenient: bool
+    is_flags: bool = False  # true and false instead of numbers
 
     def batches(self, watch: Watch) -> Iterator[pa.RecordBatch]:
         """Read the rows: text first (one or two columns), then numbers."""
@@ -53,7 +55,8 @@ class TextStream:
         text, numbers = self.columns[:n_text], self.columns[n_text:]
         types = dict.fromkeys(text, pa.string())
         # Leniently, numbers are read as text first: a bad one must not stop the stream.
-        types |= dict.fromkeys(numbers, pa.string() if self.lenient else pa.float64())
+        as_read = pa.string() if self.lenient else pa.float64()
+        types |= dict.fromkeys(numbers, pa.bool_() if self.is_flags else as_read)
         options = {
             "read_options": pacsv.ReadOptions(
                 column_names=self.names, skip_rows=self.skip_rows, block_size=BLOCK
@@ -77,7 +80,7 @@ class TextStream:
                 pacsv.open_csv(pa.PythonFile(lines, "r"), **options) as reader,
             ):
                 for batch in reader:
-                    yield _as_numbers(batch, n_text) if self.lenient else batch
+                    yield _with_numbers(batch, n_text)
         except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
             raise watch.fail(
                 f"the table cannot be read ({reason(error)}).",
@@ -86,8 +89,10 @@ class TextStream:
             ) from None
 
 
-def open_stream(path: str, watch: Watch, *, lenient: bool) -> TextStream:
-    """Look at the first lines of a text table of scores and find its layout."""
+def open_stream(
+    path: str, watch: Watch, *, lenient: bool, content: Content = "scores"
+) -> TextStream:
+    """Look at the first lines of a text table of scores or truth and find its layout."""
     with _plain_bytes(path) as stream:
         head = stream.read(HEAD)
         while b"\n" not in head and len(head) < LONGEST_LINE:
@@ -100,20 +105,22 @@ def open_stream(path: str, watch: Watch, *, lenient: bool) -> TextStream:
     end = head.rfind(b"\n")
     table = open_text(watch, head[: end + 1] if end >= 0 else head)
     names = [cell.strip() for cell in table.first]
-    long = _long_columns(names, "scores")
-    cafa = None if long is not None else _cafa_columns(table, names, "scores")
+    long = _long_columns(names, content)
+    cafa = None if long is not None else _cafa_columns(table, names, content)
     if long is not None:
-        watch.format = "long scores"
+        watch.format = f"long {content}"
         _note_extra(names, long, watch)
         used = [name for name in long if name is not None]
         return TextStream(path, "long", table.delimiter, names, used, 1, lenient)
     if cafa is not None:
-        watch.format = "CAFA scores"
-        return TextStream(path, "cafa", table.delimiter, cafa, cafa, 0, lenient)
+        watch.format = f"CAFA {content}"
+        used = cafa if content == "scores" else cafa[:2]
+        return TextStream(path, "cafa", table.delimiter, cafa, used, 0, lenient)
     labels = _wide_labels(names, watch, line=table.first_line, hint=wrong_delimiter(table))
-    watch.format = "wide scores"
+    watch.format = f"wide {content}"
     columns = ["sample", *labels]
-    return TextStream(path, "wide", table.delimiter, columns, columns, 1, lenient)
+    is_flags = content == "truth" and _FLAG.search(head) is not None
+    return TextStream(path, "wide", table.delimiter, columns, columns, 1, lenient, is_flags)
 
 
 class _Unpacked(gzip.GzipFile):
@@ -187,13 +194,18 @@ def _skip_and_count(watch: Watch) -> Any:
     return handle
 
 
-def _as_numbers(batch: pa.RecordBatch, n_text: int) -> pa.RecordBatch:
-    """Turn text into numbers; what is none becomes missing, which is a problem of its row."""
+def _with_numbers(batch: pa.RecordBatch, n_text: int) -> pa.RecordBatch:
+    """Turn text and flags into numbers; text that is none becomes missing, a problem of its row."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     arrays = list(batch.columns)
     for i in range(n_text, len(arrays)):
+        if pa.types.is_floating(arrays[i].type):
+            continue
+        if pa.types.is_boolean(arrays[i].type):
+            arrays[i] = arrays[i].cast(pa.int8()).cast(pa.float64())
+            continue
         is_number = pc.match_substring_regex(arrays[i], _NUMBER)
         text = pc.utf8_trim_whitespace(pc.if_else(is_number, arrays[i], None))
         arrays[i] = text.cast(pa.float64())

@@ -1,0 +1,145 @@
+"""Stored scores as training data: what `hierlpr.lpr.fit_data` asks for, a few labels at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr.lpr import ScoreGroups
+from hierlpr.lpr.groups import Places, group_columns, group_rows
+from hierlpr.scale.sketch import sketch
+from hierlpr.scale.store import DenseStore, SparseStore, Store
+
+__all__ = ["FIT_LABEL_BYTES", "StoredLabels"]
+
+# Working memory for one score of a label that is sorted and fitted, measured.
+FIT_LABEL_BYTES = 100
+
+Float = NDArray[np.float64]
+
+
+class StoredLabels:
+    """Scores of some rows of a store, and their truth, label by label.
+
+    A label with more than `most_scores` scores is sketched instead of sorted; `rank_error` says
+    how far its ranks may be off (0 for the others).
+
+    Parameters
+    ----------
+    store : DenseStore or SparseStore
+    rows : ndarray
+        Rows to fit on, rising.
+    truth : csc_array of bool of shape (rows.size, n_labels)
+    most_scores : int
+        How many scores of a label may be sorted in memory.
+    on_label : callable, optional
+        Called with the number of labels that were read.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        rows: NDArray[np.intp],
+        truth: sparse.csc_array,
+        *,
+        most_scores: int,
+        on_label: Callable[[int], None] = lambda n: None,
+    ) -> None:
+        self.n_labels = store.n_labels
+        self.rank_error = np.zeros(store.n_labels)
+        self._store, self._rows, self._truth = store, rows, truth
+        self._place = store.places(rows) if isinstance(store, SparseStore) else None
+        self._weight = np.ones(rows.size)
+        self._most_scores = most_scores
+        self._on_label = on_label
+        self._lock = threading.Lock()
+
+    @property
+    def values_per_label(self) -> int:
+        """Scores of a label that are sorted together with those of others."""
+        sizes = [self._store.size_of(label) for label in range(self.n_labels)]
+        # Where few labels hold most of the scores, some of them may come together.
+        return 1 + max(sum(sizes) // self.n_labels, max(sizes) // 16)
+
+    def count_truth(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Positives and negatives of some labels."""
+        positives = np.diff(self._truth.indptr).astype(np.int64)[labels]
+        return positives, self._rows.size - positives
+
+    def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
+        """Return the groups of some labels, read here."""
+        numbers = [int(label) for label in labels]
+        if max(self._store.size_of(label) for label in numbers) > self._most_scores:
+            found = [self._sketched(label) for label in numbers]
+            parts = (np.concatenate([part[i] for part in found]) for i in range(3))
+            sizes = [part[0].size for part in found]
+            groups = ScoreGroups(np.concatenate([[0], np.cumsum(sizes)]), *parts)
+        elif isinstance(self._store, DenseStore):
+            groups = self._dense(self._store, numbers)
+        else:
+            groups = self._sparse(self._store, numbers)
+        with self._lock:
+            self._on_label(len(numbers))
+        return groups
+
+    def _held(self, label: int) -> NDArray[np.int32]:
+        """Rows that have a label."""
+        ptr = self._truth.indptr
+        held: NDArray[np.int32] = self._truth.indices[ptr[label] : ptr[label + 1]]
+        return held
+
+    def _dense(self, store: DenseStore, labels: list[int]) -> ScoreGroups:
+        scores = np.empty((len(labels), self._rows.size))
+        truth = np.zeros(scores.shape, dtype=bool)
+        for i, label in enumerate(labels):
+            scores[i] = store.column(label, self._rows)
+            truth[i, self._held(label)] = True
+        return group_rows(scores, truth, self._weight)
+
+    def _sparse(self, store: SparseStore, labels: list[int]) -> ScoreGroups:
+        assert self._place is not None
+        found = [store.column(label, self._place) for label in labels]
+        held = [self._held(label) for label in labels]
+        return group_columns(
+            _joined([row for row, _ in found]), np.concatenate([score for _, score in found]),
+            _joined(held), self._weight,
+        )  # fmt: skip
+
+    def _sketched(self, label: int) -> tuple[Float, Float, Float]:
+        """Group the scores of one label, which go by in blocks."""
+        truth = np.zeros(self._rows.size, dtype=bool)
+        truth[self._held(label)] = True
+
+        def blocks() -> Iterator[tuple[Float, NDArray[np.bool_]]]:
+            if isinstance(self._store, DenseStore):
+                for first, scores in self._store.blocks(label, self._rows):
+                    yield scores, truth[first : first + scores.size]
+                return
+            assert self._place is not None
+            for row, scores in self._store.blocks(label):
+                at = self._place[row]
+                kept = (at >= 0) & (scores != 0.0)
+                yield scores[kept], truth[at[kept]]
+
+        n_scores = sum(scores.size for scores, _ in blocks())
+        score, positive, total = np.empty(0), np.empty(0), np.empty(0)
+        if n_scores:
+            score, positive, total, error = sketch(blocks, n_scores)
+            self.rank_error[label] = error * n_scores / self._rows.size
+        absent = self._rows.size - n_scores
+        if absent:  # what is not stored has the lowest score, 0
+            score = np.concatenate([[0.0], score])
+            positive = np.concatenate([[truth.sum() - positive.sum()], positive])
+            total = np.concatenate([[float(absent)], total])
+        return score, positive, total
+
+
+def _joined(parts: list[NDArray[np.int64]] | list[NDArray[np.int32]]) -> Places:
+    """Put the rows of labels one after the other, and say where each label begins."""
+    sizes = [part.size for part in parts]
+    ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+    return ptr, np.concatenate([part.astype(np.int64) for part in parts])

@@ -1,0 +1,255 @@
+"""A model fitted in parts is that of the path in memory, bit by bit."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scalecases as sc
+from scipy import sparse
+
+from cases import hierarchy_of, random_forest
+from hierlpr import Hierarchy, HierLPR
+from hierlpr.io import pair_samples, read_scores, read_truth
+from hierlpr.scale import budget, fit_file
+from hierlpr.scores import Table, draw_samples, sample_limit, split_samples
+
+K = 8
+N = 240
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(budget.Budget, "batch_instances", property(lambda self: 300))
+    monkeypatch.setattr(budget.Budget, "sorted_entries", property(lambda self: 200))
+
+
+def make_data(*, is_sparse=False, dag=False, seed=0, n=N):
+    """Named scores on a coarse grid with their truth."""
+    rng = np.random.default_rng(seed)
+    h = hierarchy_of(random_forest(np.random.default_rng(0), K))
+    if dag:
+        h = Hierarchy(dict.fromkeys([*h.edges, ("L0", "L7"), ("L1", "L7"), ("L2", "L7")]),
+                      labels=h.labels)  # fmt: skip
+    truth = h.close_upward(rng.random((n, K)) < 0.12)
+    values = np.round(np.abs(rng.normal(size=truth.shape) + 1.5 * truth), 1)
+    if is_sparse:
+        kept = rng.random(values.shape) < 0.5
+        kept[np.arange(n), rng.integers(0, K, n)] = True
+        values = sparse.csr_array((values[kept], np.nonzero(kept)), shape=values.shape)
+    names = tuple(f"s{seed}-{i:04d}" for i in range(n))
+    return h, Table(values, h.labels, names), truth
+
+
+def write_scores(path, table, layout, order=None):
+    case = sc.Case(None, table)
+    rows = sc.wide_table(case) if layout == "wide" else sc.long_table(case, order)
+    if path.suffix == ".parquet":
+        pq.write_table(rows, path, row_group_size=37)
+    else:
+        is_cafa = layout == "cafa"
+        sc.write_text(path, rows, delimiter="\t" if is_cafa else ",", header=not is_cafa)
+    return path
+
+
+def write_truth(path, names, labels, truth, layout):
+    """Truth with the samples in another order than the scores."""
+    order = np.random.default_rng(1).permutation(len(names))
+    names = [names[i] for i in order]
+    truth = truth[order]
+    if layout == "wide":
+        columns = {label: truth[:, i].astype(np.int8) for i, label in enumerate(labels)}
+        rows = pa.table({"sample": names, **columns})
+    else:
+        row, col = np.nonzero(truth)
+        picked = np.random.default_rng(2).permutation(row.size)
+        rows = pa.table({"sample": [names[i] for i in row[picked]],
+                         "label": [labels[i] for i in col[picked]]})  # fmt: skip
+    if path.suffix == ".parquet":
+        pq.write_table(rows, path, row_group_size=41)
+    else:
+        is_cafa = layout == "cafa"
+        sc.write_text(path, rows, delimiter="\t" if is_cafa else ",", header=not is_cafa)
+    return path
+
+
+def fit_whole(h, scores, truth, out, *, goal=None, calibration=None, seed=0, absent=None,
+              close_truth=False, lenient=False, **options):  # fmt: skip
+    """The path in memory, spelled out."""
+
+    def pair_of(scores, truth):
+        known = read_truth(truth, h, close=close_truth, lenient=lenient)
+        return pair_samples(read_scores(scores, h, lenient=lenient), known, absent=absent)
+
+    def limit(pair):
+        return sample_limit(pair.scores.n_samples, h, pair.scores.n_stored)
+
+    pair = pair_of(scores, truth)
+    held_out = None
+    if calibration is not None:
+        held_out = pair_of(*calibration)
+        held_out = held_out.rows(draw_samples(held_out.scores.n_samples, limit(held_out), seed))
+    elif goal is not None:
+        fitted, kept = split_samples(pair.scores.n_samples, limit(pair), seed)
+        pair, held_out = pair.rows(fitted), pair.rows(kept)
+    model = HierLPR(h, **options).fit(pair.scores, pair.truth)
+    if goal is not None:
+        model.calibrate(held_out.scores, held_out.truth, **goal)
+    model.save(out)
+    return pair
+
+
+def assert_same_model(tmp_path, h, scores, truth, **options):
+    """Both paths write the same bytes; returns what the parts saw."""
+    one, two = tmp_path / "whole.hlpr", tmp_path / "parts.hlpr"
+    before = {p.name for p in tmp_path.iterdir()} | {one.name, two.name}
+    pair = fit_whole(h, scores, truth, one, **options)
+    done = fit_file(h, scores, truth, two, **options)
+    assert one.read_bytes() == two.read_bytes()
+    assert {p.name for p in tmp_path.iterdir()} == before  # no work files are left
+    assert done.n_fitted == pair.scores.n_samples
+    return pair, done
+
+
+FAST = {"lpr": "isotonic", "joint": False}
+
+
+@pytest.mark.parametrize(("layout", "ending", "truth_layout", "truth_ending"), [
+    ("wide", ".csv", "wide", ".csv"),
+    ("wide", ".parquet", "wide", ".parquet"),
+    ("wide", ".parquet", "long", ".csv"),
+    ("long", ".parquet", "wide", ".parquet"),
+    ("long", ".csv", "long", ".parquet"),
+    ("cafa", ".tsv", "cafa", ".tsv"),
+    ("wide", ".csv.gz", "cafa", ".tsv"),
+])  # fmt: skip
+@pytest.mark.parametrize("dag", [False, True])
+def test_any_layout_gives_the_model_of_memory(
+    tmp_path, layout, ending, truth_layout, truth_ending, dag
+):
+    h, table, truth = make_data(is_sparse=layout != "wide", dag=dag)
+    order = None
+    if layout == "long":  # the rows of a sample lie scattered
+        order = np.random.default_rng(4).permutation(table.values.nnz)
+    name = f"scores{ending.removesuffix('.gz')}"
+    scores = write_scores(tmp_path / name, table, layout, order)
+    if ending.endswith(".gz"):
+        import gzip
+
+        packed = tmp_path / f"{name}.gz"
+        packed.write_bytes(gzip.compress(scores.read_bytes()))
+        scores.unlink()
+        scores = packed
+    held = write_truth(tmp_path / f"truth{truth_ending}", table.samples, h.labels, truth,
+                       truth_layout)  # fmt: skip
+    pair, done = assert_same_model(tmp_path, h, scores, held, **FAST)
+    assert done.notes == pair.notes
+    for report, wanted in zip(done.reports, (read_scores(scores, h), read_truth(held, h)),
+                              strict=True):  # fmt: skip
+        assert report.format == wanted.report.format
+        assert dict(report.counts) == dict(wanted.report.counts)
+
+
+def test_a_long_table_of_every_pair_is_dense(tmp_path):
+    h, table, truth = make_data()
+    values = np.where(table.values == 0.0, 0.1, table.values)
+    full = Table(values - 1.05, table.labels, table.samples)  # negative scores are allowed
+    scores = write_scores(tmp_path / "scores.parquet", full, "long")
+    held = write_truth(tmp_path / "truth.csv", table.samples, h.labels, truth, "wide")
+    _, done = assert_same_model(tmp_path, h, scores, held, goal={"maximize": "f1"}, **FAST)
+    assert done.n_calibration == N // 3
+
+
+@pytest.mark.parametrize("absent", [None, "negative", "skip"])
+@pytest.mark.parametrize("truth_layout", ["long", "cafa"])
+def test_absent_samples_are_taken_alike(tmp_path, absent, truth_layout):
+    h, table, truth = make_data(is_sparse=True)
+    scores = write_scores(tmp_path / "scores.parquet", table, "long")
+    names = [*table.samples[20:], "stranger", "another"]
+    more = np.vstack([truth[20:], truth[:2] | True])
+    held = write_truth(tmp_path / f"truth.{'csv' if truth_layout == 'long' else 'tsv'}", names,
+                       h.labels, more, truth_layout)  # fmt: skip
+    if truth_layout == "long":
+        held.write_text(held.read_text() + f"{table.samples[3]},\n")  # known to have no label
+    pair, done = assert_same_model(tmp_path, h, scores, held, absent=absent, **FAST)
+    assert done.notes == pair.notes
+    assert any("truth but no scores are left out: 'stranger'" in note or "2 samples" in note
+               for note in done.notes)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::hierlpr.exceptions.HierlprWarning")  # out of reach
+@pytest.mark.parametrize("goal", [{"fdr": 0.3}, {"maximize": "f1"},
+                                  {"precision": 0.5, "confidence": 0.6}])  # fmt: skip
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_cutoffs_agree_with_a_third_and_with_other_files(tmp_path, goal, is_sparse, monkeypatch):
+    # So small a limit that the third, the profile and the other file are all cut down.
+    monkeypatch.setattr("hierlpr.scores.MOST_INSTANCES", 50 * K if not is_sparse else 400)
+    h, table, truth = make_data(is_sparse=is_sparse)
+    layout = "long" if is_sparse else "wide"
+    scores = write_scores(tmp_path / "scores.parquet", table, layout)
+    held = write_truth(tmp_path / "truth.parquet", table.samples, h.labels, truth, "wide")
+    _, done = assert_same_model(tmp_path, h, scores, held, goal=goal, seed=3, **FAST)
+    assert done.n_calibration < N // 3
+    assert done.n_fitted + done.n_calibration == N
+    _, other, other_truth = make_data(is_sparse=is_sparse, seed=9, n=100)
+    files = (
+        write_scores(tmp_path / "other.csv", other, layout),
+        write_truth(tmp_path / "other-truth.csv", other.samples, h.labels, other_truth, "wide"),
+    )
+    _, done = assert_same_model(tmp_path, h, scores, held, goal=goal, calibration=files, **FAST)
+    assert done.n_calibration < done.n_calibration_given == 100
+    assert done.n_fitted == N
+
+
+@pytest.mark.parametrize("joint", [True, "auto"])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_the_joint_posterior_agrees(tmp_path, joint, is_sparse, monkeypatch):
+    monkeypatch.setattr("hierlpr.scores.MOST_INSTANCES", 150 * K)
+    h, table, truth = make_data(is_sparse=is_sparse)
+    scores = write_scores(tmp_path / "scores.parquet", table, "long" if is_sparse else "wide")
+    held = write_truth(tmp_path / "truth.csv", table.samples, h.labels, truth, "wide")
+    _, done = assert_same_model(tmp_path, h, scores, held, joint=joint, lpr="isotonic",
+                                goal={"maximize": "f1"})  # fmt: skip
+    assert done.model.joint_ is not None
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_the_default_estimator_and_any_threads_agree(tmp_path, is_sparse):
+    h, table, truth = make_data(is_sparse=is_sparse, dag=True)
+    truth[:, h.index("L7")] &= np.arange(N) < 60  # a label that borrows strength
+    scores = write_scores(tmp_path / "scores.parquet", table, "long" if is_sparse else "wide")
+    held = write_truth(tmp_path / "truth.csv", table.samples, h.labels, truth, "wide")
+    for n_threads in (1, 2):
+        assert_same_model(tmp_path, h, scores, held, joint=False, n_threads=n_threads)
+
+
+def test_lenient_and_closing_readings_agree(tmp_path):
+    h, table, truth = make_data(is_sparse=True)
+    scores = write_scores(tmp_path / "scores.csv", table, "long")
+    child = h.index(h.edges[0][1])
+    open_truth = truth.copy()
+    open_truth[:, h.index(h.edges[0][0])] &= ~truth[:, child]
+    held = write_truth(tmp_path / "truth.csv", table.samples, h.labels, open_truth, "wide")
+    _, done = assert_same_model(tmp_path, h, scores, held, close_truth=True, **FAST)
+    assert done.reports[1].counts["ancestors added"] > 0
+    scores.write_text(scores.read_text() + "new,LX,0.5\ns0-0003,LY,0.5\nbad,L0,nan\n")
+    long = write_truth(tmp_path / "long.csv", table.samples, h.labels, open_truth, "long")
+    long.write_text(long.read_text() + "s0-0001,LZ\nnobody,LZ\n")
+    pair, done = assert_same_model(tmp_path, h, scores, long, lenient=True, **FAST)
+    assert done.n_fitted == N + 1  # the sample whose only label is unknown is there
+    assert done.notes == pair.notes
+    wanted = read_truth(long, h, lenient=True).report
+    assert done.reports[1].unknown_labels == wanted.unknown_labels
+    assert done.reports[1].counts == wanted.counts
+
+
+def test_flags_and_repeated_cafa_pairs_agree(tmp_path):
+    h, table, truth = make_data(is_sparse=True)
+    scores = write_scores(tmp_path / "scores.tsv", table, "cafa")
+    lines = scores.read_text().splitlines()
+    scores.write_text("\n".join([*lines, *lines[:7]]) + "\n")
+    rows = [f"{name},{','.join(map(str, row))}"
+            for name, row in zip(table.samples, truth.tolist(), strict=True)]  # fmt: skip
+    held = tmp_path / "truth.csv"
+    held.write_text("\n".join([f"sample,{','.join(h.labels)}", *rows]) + "\n")
+    _, done = assert_same_model(tmp_path, h, scores, held, **FAST)
+    assert done.reports[0].counts["repeated pairs merged"] == 7
