@@ -15,7 +15,6 @@ from hierlpr._validation import Matrix
 from hierlpr.exceptions import HierlprError
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.pairing import Absent, Match, Seen, judge_absent, unscored_note
-from hierlpr.io.tables import _breach
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.engine import engine, stream
 from hierlpr.scale.names import open_names
@@ -87,7 +86,7 @@ class _Positives:
         closed.sort_indices()
         if closed.nnz > given.nnz and self._first_breach is None:
             row = int(np.argmax(np.diff(closed.indptr) != np.diff(given.indptr)))
-            child, parent = _breach(given, self._hierarchy, row)
+            _, parent, child = self._hierarchy.violations(given[[row]])[0]
             sample = _names(self._folder, self._n_named, numbers[[row]])[0]
             self._first_breach = (sample, child, parent)
         self._n_added += int(closed.nnz - given.nnz)
