@@ -35,7 +35,7 @@ docs: $(VENV)/.docs
 paper: $(VENV)/.installed
 	$(BIN)/hierlpr reproduce all --out paper
 
-SIZES ?= 1e6 1e7
+SIZES ?= 1e6 1e7 1e8
 bench-scale: $(VENV)/.test
 	$(BIN)/python benchmarks/scale.py $(SIZES)
 
