@@ -143,6 +143,13 @@ class Upper:
             for parents, children in self.up
         )
 
+    def count_less(self, values: NDArray[Any]) -> int:
+        """Count the (sample, parent, child) where the child has the smaller value."""
+        return sum(
+            int(np.count_nonzero(values[children] < values[parents]))
+            for parents, children in self.up
+        )
+
 
 def sample_ranges(n_samples: int, n_labels: int) -> Iterator[tuple[int, int]]:
     """Part samples into runs whose arrays (labels x samples) are small."""

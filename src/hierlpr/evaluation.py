@@ -20,7 +20,7 @@ from hierlpr.label_sets import LabelSets
 from hierlpr.metrics.cafa import THRESHOLDS, CafaSums, accretion_of, smallest_s
 from hierlpr.metrics.curves import HitSums, hit_curve
 from hierlpr.metrics.decisions import calibration_gaps
-from hierlpr.metrics.hierarchical import first_errors, label_costs, order_violations_error
+from hierlpr.metrics.hierarchical import first_errors, label_costs, late_parents
 
 if TYPE_CHECKING:
     from hierlpr._validation import Matrix
@@ -97,8 +97,8 @@ def evaluate_ranking(
     """
     held = truth if isinstance(truth, LabelSets) else LabelSets.of(truth)
     rows = Rows(sample, label, score, call)
-    by_sample = SampleSums(held, hierarchy, has_calls=call is not None)
-    status = by_sample.add(rows, 0, held.shape[0])
+    by_sample = SampleSums(hierarchy, accretion_of(held, hierarchy), has_calls=call is not None)
+    status = by_sample.add(rows, held)
     pooled = PooledSums(held.label.size)
     if ordered:
         for start in range(0, status.size, STRETCH):
@@ -133,45 +133,47 @@ class PooledSums:
 
 
 class SampleSums:
-    """Measures that are sums over samples, added a run of samples at a time.
+    """Measures that are sums over samples, added part by part.
 
     Parameters
     ----------
-    truth : LabelSets
-        Closed upward.
     hierarchy : Hierarchy
+    accretion : ndarray of shape (n_labels,)
+        Information accretion of every label, from the truth of all parts.
     has_calls : bool
         Whether rows tell what is called.
     """
 
-    def __init__(self, truth: LabelSets, hierarchy: Hierarchy, *, has_calls: bool) -> None:
-        self._truth, self._h = truth, hierarchy
-        weights = [np.ones(hierarchy.n_labels), accretion_of(truth, hierarchy)]
-        self._cafa = CafaSums(THRESHOLDS, weights)
+    def __init__(self, hierarchy: Hierarchy, accretion: Float, *, has_calls: bool) -> None:
+        self._h = hierarchy
+        self._cafa = CafaSums(THRESHOLDS, [np.ones(hierarchy.n_labels), accretion])
         self._gaps = np.zeros(10)
         self._bounds = (0.0, 0.0)
-        self._n_disordered = self._n_listed = 0
+        self._n_samples = self._n_positives = self._n_listed = self._n_disordered = 0
         self._calls = _CallCounts(hierarchy) if has_calls else None
 
-    def add(self, rows: Rows, first: int, stop: int) -> Bool:
-        """Add all rows of the samples from `first` to `stop`; return the truth of each row."""
-        h = self._h
-        order = np.argsort(_small(rows.sample - first), kind="stable")
+    def add(self, rows: Rows, truth: LabelSets) -> Bool:
+        """Add samples with all their rows and their truth, closed upward.
+
+        Returns the truth of every row.
+        """
+        order = np.argsort(_small(rows.sample), kind="stable")
         grouped = rows.take(order)
         status = np.empty(order.size, dtype=bool)
-        for start, end in sample_ranges(stop - first, h.n_labels):
-            bounds = np.searchsorted(grouped.sample, [first + start, first + end])
-            part = slice(*bounds.tolist())
-            status[order[part]] = self._add_few(grouped.take(part), first + start, first + end)
+        for start, stop in sample_ranges(truth.shape[0], truth.n_labels):
+            part = slice(*np.searchsorted(grouped.sample, [start, stop]).tolist())
+            status[order[part]] = self._add_few(grouped.take(part), truth, start, stop)
+        self._n_samples += truth.shape[0]
+        self._n_positives += truth.label.size
         self._n_listed += order.size
         if order.size:
             self._bounds = (min(self._bounds[0], float(rows.score.min())),
                             max(self._bounds[1], float(rows.score.max())))  # fmt: skip
         return status
 
-    def _add_few(self, rows: Rows, first: int, stop: int) -> Bool:
+    def _add_few(self, rows: Rows, truth: LabelSets, first: int, stop: int) -> Bool:
         h = self._h
-        true, true_row = self._truth.run(first, stop)
+        true, true_row = truth.run(first, stop)
         true = h.position[true]
         number, row = h.position[rows.label], rows.sample - first
         upper = h.waves.above(np.concatenate([true, number]))
@@ -182,7 +184,7 @@ class SampleSums:
         upper.raise_up(passed)
         self._cafa.add(passed, held, h.order[upper.numbers])
         self._gaps += calibration_gaps(status, np.clip(rows.score, 0.0, 1.0))
-        self._n_disordered += order_violations_error(rows.sample, rows.label, h)
+        self._n_disordered += late_parents(upper, number, row, stop - first)
         if self._calls is not None and rows.call is not None:
             called = upper.spread(number[rows.call], row[rows.call], stop - first)
             self._calls.add(called, held, upper)
@@ -190,9 +192,9 @@ class SampleSums:
 
     def evaluation(self, pooled: PooledSums) -> Evaluation:
         """Return all measures, when all samples are added."""
-        n_samples, n_labels = self._truth.shape
+        n_samples, n_labels = self._n_samples, self._h.n_labels
         sizes = {"samples": n_samples, "labels": n_labels, "instances": n_samples * n_labels,
-                 "positives": self._truth.label.size, "listed": self._n_listed}  # fmt: skip
+                 "positives": self._n_positives, "listed": self._n_listed}  # fmt: skip
         are_scores = self._bounds[0] >= 0.0
         are_shares = are_scores and self._bounds[1] <= 1.0 and self._n_listed > 0
         ranking: Measures = {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hierlpr.evaluation import Evaluation
-    from hierlpr.io import RankingFile, TruthSets
+    from hierlpr.io import HierarchyFile, RankingFile, TruthSets
     from hierlpr.label_sets import LabelSets
 
 __all__ = ["evaluate"]
@@ -36,7 +36,7 @@ __all__ = ["evaluate"]
 )  # fmt: skip
 @click.option(
     "--ranking", required=True, type=click.Path(), metavar="F",
-    help="A ranking (.csv, .parquet) or CAFA predictions (.tsv).",
+    help="A ranking (.csv, .parquet, a folder of Parquet files) or CAFA predictions (.tsv).",
 )  # fmt: skip
 @click.option(
     "--truth", required=True, type=click.Path(), metavar="T",
@@ -48,6 +48,15 @@ __all__ = ["evaluate"]
     "left out (default for CAFA truth).",
 )  # fmt: skip
 @click.option("--close-truth", is_flag=True, help="Add the missing ancestors of true labels.")
+@click.option("--memory", default="1GB", show_default=True, metavar="SIZE",
+              help="Working memory. A ranking that needs more is measured in parts; the result is "
+              "the same. The truth is held in any case.")  # fmt: skip
+@click.option("--partitions", type=click.IntRange(min=1), metavar="N",
+              help="Number of parts to measure one by one; by default as --memory "
+              "needs.")  # fmt: skip
+@click.option("--work", type=click.Path(file_okay=False), metavar="DIR",
+              help="Folder for work files, about 25 bytes a row; the system's temporary folder if "
+              "not given.")  # fmt: skip
 @hierarchy_options
 @lenient_option
 @json_option
@@ -58,6 +67,9 @@ def evaluate(
     truth: str,
     absent: str | None,
     close_truth: bool,
+    memory: str,
+    partitions: int | None,
+    work: str | None,
     lenient: bool,
     json_out: str | None,
     quiet: bool,
@@ -68,26 +80,18 @@ def evaluate(
     All instances of the samples with truth count: those that the ranking does not list come last.
     """
     shell = Shell(quiet=quiet)
-    from hierlpr.evaluation import evaluate_ranking
-    from hierlpr.io import load_hierarchy, read_ranking, read_truth_sets
+    from hierlpr.io import load_hierarchy
 
     loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
     shell.read(loaded.report)
-    h = loaded.hierarchy
-    shell.step(1, 4, "reading the ranking")
-    ranked = read_ranking(ranking, h, aliases=loaded.aliases, lenient=lenient)
-    shell.read(ranked.report)
-    shell.step(2, 4, "reading the truth")
-    known = read_truth_sets(truth, h, aliases=loaded.aliases, close=close_truth, lenient=lenient)
-    shell.read(known.report)
-    keep, sample, sets, notes = match(ranked, known, absent)
-    shell.notes(notes)
-    shell.step(3, 4, f"measuring {len(ranked):,} instances")
-    found = evaluate_ranking(
-        sample, ranked.label[keep], ranked.score[keep], sets, h,
-        ordered=ranked.lpr is not None,
-        call=None if ranked.call is None else ranked.call[keep],
-    )  # fmt: skip
+    options: dict[str, Any] = {"absent": absent, "close": close_truth, "lenient": lenient}
+    if work is None and partitions is None and _fits(ranking, truth, memory):
+        found = _whole(ranking, truth, loaded, shell, **options)
+    else:
+        found = _in_parts(
+            ranking, truth, loaded, shell, memory=memory, partitions=partitions, work=work,
+            **options,
+        )  # fmt: skip
     if json_out != "-":
         shell.result("\n".join(_lines(found)))
     if json_out is not None:
@@ -98,13 +102,70 @@ def evaluate(
     )
 
 
+def _fits(ranking: str, truth: str, memory: str) -> bool:
+    """Whether to hold everything in memory."""
+    from hierlpr.scale import Budget, estimate_rows, parse_memory
+    from hierlpr.scale.spool import estimate_instances
+
+    budget = Budget(parse_memory(memory))
+    if "://" in ranking or "://" in truth:
+        return False
+    return budget.holds_evaluation(estimate_rows(ranking), estimate_instances(truth))
+
+
+def _whole(
+    ranking: str,
+    truth: str,
+    loaded: HierarchyFile,
+    shell: Shell,
+    *,
+    absent: Any,
+    close: bool,
+    lenient: bool,
+) -> Evaluation:
+    from hierlpr.evaluation import evaluate_ranking
+    from hierlpr.io import read_ranking, read_truth_sets
+
+    h = loaded.hierarchy
+    shell.step(1, 4, "reading the ranking")
+    ranked = read_ranking(ranking, h, aliases=loaded.aliases, lenient=lenient)
+    shell.read(ranked.report)
+    shell.step(2, 4, "reading the truth")
+    known = read_truth_sets(truth, h, aliases=loaded.aliases, close=close, lenient=lenient)
+    shell.read(known.report)
+    keep, sample, sets, notes = match(ranked, known, absent)
+    shell.notes(notes)
+    shell.step(3, 4, f"measuring {len(ranked):,} instances")
+    return evaluate_ranking(
+        sample, ranked.label[keep], ranked.score[keep], sets, h,
+        ordered=ranked.lpr is not None,
+        call=None if ranked.call is None else ranked.call[keep],
+    )  # fmt: skip
+
+
+def _in_parts(
+    ranking: str, truth: str, loaded: HierarchyFile, shell: Shell, **options: Any
+) -> Evaluation:
+    from hierlpr.scale import evaluate_file
+
+    with shell.rates("rows") as on_progress:
+        done = evaluate_file(
+            ranking, truth, loaded.hierarchy, aliases=loaded.aliases, on_progress=on_progress,
+            **options,
+        )  # fmt: skip
+    shell.read(done.ranking)
+    shell.read(done.truth)
+    shell.notes(done.notes)
+    return done.evaluation
+
+
 def match(
     ranked: RankingFile, known: TruthSets, absent: Any
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], LabelSets, list[str]]:
     """Rows of the ranking to keep, their rows in the truth, the truth, and what to say."""
     import numpy as np
 
-    from hierlpr.io.pairing import match_samples
+    from hierlpr.io.pairing import match_samples, unlisted_note
 
     found = match_samples(
         ranked.samples, known, absent=absent, source=ranked.report.path, word="ranked"
@@ -116,8 +177,7 @@ def match(
         sets = sets.with_empty(n_lost)
     unlisted = len(set(names) - set(ranked.samples))
     if unlisted:
-        notes.append(f"{unlisted:,} samples with truth are not in the ranking; their labels count "
-                     "as not called")  # fmt: skip
+        notes.append(unlisted_note(unlisted))
     row = at[ranked.sample]
     keep = row >= 0
     return keep, row[keep], sets, notes

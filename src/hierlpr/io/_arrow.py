@@ -48,7 +48,7 @@ def as_numbers(column: pa.ChunkedArray) -> NDArray[Any]:
     """
     array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     if getattr(array, "num_chunks", 1) != 1 or array.null_count:
-        return np.asarray(column.to_numpy())
+        return np.asarray(column.to_numpy(zero_copy_only=False))
     if hasattr(array, "chunk"):
         array = array.chunk(0)
     return np.from_dlpack(array)

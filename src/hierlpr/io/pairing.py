@@ -19,9 +19,11 @@ __all__ = [
     "Match",
     "Pair",
     "Seen",
+    "default_absent",
     "judge_absent",
     "match_samples",
     "pair_samples",
+    "unlisted_note",
     "unscored_note",
 ]
 
@@ -87,11 +89,16 @@ class Seen(NamedTuple):
     first_lost: Sequence[str]
 
 
+def default_absent(absent: Absent | None, layout: str) -> str | None:
+    """Say what becomes of samples without truth; None if the user must say it."""
+    return absent or {"long": "negative", "cafa": "skip"}.get(layout)
+
+
 def judge_absent(seen: Seen, absent: Absent | None) -> tuple[bool, tuple[str, ...]]:
     """Say whether samples without truth count as negative (else they are left out), and notes."""
     if absent is not None:
         check_choice(absent, ("negative", "skip"), name="absent")
-    choice = absent or {"long": "negative", "cafa": "skip"}.get(seen.layout)
+    choice = default_absent(absent, seen.layout)
     lost = listed(seen.first_lost, total=seen.n_lost)
     if seen.n_lost == seen.n_samples:
         raise DataError(
@@ -120,6 +127,14 @@ def unscored_note(n_unscored: int, first: Sequence[str]) -> str:
     """Say how many samples with truth have no scores."""
     named = listed(first, total=n_unscored)
     return f"{n_unscored:,} samples with truth but no scores are left out: {named}"
+
+
+def unlisted_note(n_unlisted: int) -> str:
+    """Say how many samples with truth are not in a ranking."""
+    return (
+        f"{n_unlisted:,} samples with truth are not in the ranking; their labels count as not "
+        "called"
+    )
 
 
 def pair_samples(scores: ScoresFile, truth: TruthFile, *, absent: Absent | None = None) -> Pair:

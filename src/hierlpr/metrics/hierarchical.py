@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._validation import check_choice, check_real_array
-from hierlpr._waves import Upper
+from hierlpr._waves import Upper, sample_ranges
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics.curves import check_status
@@ -298,21 +298,25 @@ def order_violations_error(
     >>> order_violations_error([0, 0], [1, 0], Hierarchy([("A", "B")]))
     1
     """
-    rows, columns = np.asarray(sample, dtype=np.intp), np.asarray(label, dtype=np.intp)
     h = hierarchy
-    # Look every parent of every listed label up in the sorted list: nothing dense is made.
-    keys = rows.astype(np.int64) * h.n_labels + columns
-    by_key = np.argsort(keys, kind="stable")
-    number = h.position[columns]
-    n_parents = np.diff(h.parent_ptr)[number]
-    place = np.repeat(np.arange(rows.size), n_parents)
-    within = np.arange(place.size) - np.repeat(np.cumsum(n_parents) - n_parents, n_parents)
-    parent = h.order[h.parent_idx[np.repeat(h.parent_ptr[:-1][number], n_parents) + within]]
-    wanted = rows[place].astype(np.int64) * h.n_labels + parent
-    at = np.minimum(np.searchsorted(keys[by_key], wanted), max(keys.size - 1, 0))
-    found = by_key[at] if keys.size else at
-    is_listed = keys[found] == wanted if keys.size else np.zeros(0, dtype=bool)
-    return int(np.count_nonzero(~is_listed | (found > place)))
+    rows, columns = np.asarray(sample, dtype=np.intp), np.asarray(label, dtype=np.intp)
+    by_sample = np.argsort(rows, kind="stable")
+    rows, number = rows[by_sample], h.position[columns[by_sample]]
+    n_samples = int(rows[-1]) + 1 if rows.size else 0
+    total = 0
+    for start, stop in sample_ranges(n_samples, h.n_labels):
+        part = slice(*np.searchsorted(rows, [start, stop]).tolist())
+        upper = h.waves.above(number[part])
+        total += late_parents(upper, number[part], rows[part] - start, stop - start)
+    return total
+
+
+def late_parents(upper: Upper, number: Any, sample: Any, n_samples: int) -> int:
+    """Count the (sample, parent, child) of a list in order whose child comes first."""
+    last = np.iinfo(np.int32).max  # what is not listed comes after all others
+    place = np.full((upper.size, n_samples), last, dtype=np.int32)
+    place[upper.place[number], sample] = np.arange(len(number), dtype=np.int32)
+    return upper.count_less(place)
 
 
 def _steps_below(holds: NDArray[np.bool_], h: Hierarchy, costs: Float) -> Float:

@@ -1,20 +1,54 @@
 """The same pipeline over partitions: larger than memory, many machines, nothing lost."""
 
-from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
-from hierlpr.scale.fitting import FitOutcome, fit_file
-from hierlpr.scale.pipeline import Executor, Outcome, rank_file
-from hierlpr.scale.rows import calls_along
-from hierlpr.scale.spool import estimate_instances
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
+    from hierlpr.scale.evaluating import Evaluated, evaluate_file
+    from hierlpr.scale.fitting import FitOutcome, fit_file
+    from hierlpr.scale.listing import estimate_rows
+    from hierlpr.scale.pipeline import Executor, Outcome, rank_file
+    from hierlpr.scale.rows import calls_along
+    from hierlpr.scale.spool import estimate_instances
+
+# Names and their homes, loaded on first use: an evaluation needs neither compiler nor model.
+_HOMES = {
+    "DEFAULT_MEMORY": "budget",
+    "Budget": "budget",
+    "Evaluated": "evaluating",
+    "Executor": "pipeline",
+    "FitOutcome": "fitting",
+    "Outcome": "pipeline",
+    "calls_along": "rows",
+    "estimate_instances": "spool",
+    "estimate_rows": "listing",
+    "evaluate_file": "evaluating",
+    "fit_file": "fitting",
+    "parse_memory": "budget",
+    "rank_file": "pipeline",
+}
 
 __all__ = [
     "DEFAULT_MEMORY",
     "Budget",
+    "Evaluated",
     "Executor",
     "FitOutcome",
     "Outcome",
     "calls_along",
     "estimate_instances",
+    "estimate_rows",
+    "evaluate_file",
     "fit_file",
     "parse_memory",
     "rank_file",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hierlpr.scale' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"hierlpr.scale.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

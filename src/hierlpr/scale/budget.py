@@ -22,6 +22,11 @@ WHOLE_BYTES = 140
 # table while a bucket of them is sorted by label.
 FIT_BYTES = 140
 ENTRY_BYTES = 60
+# And for evaluating: a row while its part is measured; a row, and an instance of the truth, in the
+# path that holds everything at once.
+EVALUATED_BYTES = 150
+LISTED_BYTES = 250
+TRUTH_BYTES = 40
 
 
 def parse_memory(text: str | int) -> int:
@@ -66,6 +71,15 @@ class Budget:
     def sorted_entries(self) -> int:
         """Entries of a sparse table that are sorted by label at once."""
         return max(1 << 12, self.memory // 2 // ENTRY_BYTES)
+
+    @property
+    def evaluated_rows(self) -> int:
+        """Rows of a ranking that are measured at once."""
+        return max(1 << 12, self.memory // 2 // EVALUATED_BYTES)
+
+    def holds_evaluation(self, n_rows: int, n_true: int) -> bool:
+        """Whether an evaluation that holds everything at once stays within the budget."""
+        return n_rows * LISTED_BYTES + n_true * TRUTH_BYTES <= self.memory
 
     def holds_fit(self, n_instances: int) -> bool:
         """Whether a fit that holds everything at once stays within the budget."""

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hierlpr.exceptions import FileError
+from hierlpr.io._files import ending
 
-__all__ = ["fingerprint_file", "is_remote", "open_bytes", "open_parquet", "parquet_files", "upload"]
+__all__ = [
+    "fingerprint_file",
+    "is_parquet",
+    "is_remote",
+    "open_bytes",
+    "open_parquet",
+    "parquet_files",
+    "upload",
+]
 
 SPOT = 1 << 16  # bytes at either end of a file that enter its fingerprint
 
@@ -49,6 +59,14 @@ def open_bytes(path: str) -> Any:
         raise FileError(f"{path}: cannot be read ({error.strerror or error}).") from None
 
 
+def is_parquet(path: str) -> bool:
+    """Whether a path is a Parquet file, by its name or first bytes, or a folder of them."""
+    if ending(path) == ".parquet" or (not is_remote(path) and os.path.isdir(path)):
+        return True
+    with open_bytes(path) as stream:
+        return bool(stream.read(4) == b"PAR1")
+
+
 def parquet_files(path: str) -> list[str]:
     """Return the Parquet files of a dataset in name order, or the file itself."""
     if is_remote(path):
@@ -68,14 +86,19 @@ def parquet_files(path: str) -> list[str]:
     return kept
 
 
-def open_parquet(path: str, *, buffer_size: int = 0) -> Any:
-    """Open a Parquet file for reading row groups; refuse what is none."""
+def open_parquet(path: str, *, buffer_size: int = 0, dictionaries: Sequence[str] = ()) -> Any:
+    """Open a Parquet file for reading row groups; refuse what is none.
+
+    Text columns in `dictionaries` are read as codes and a dictionary.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     source = open_bytes(path) if is_remote(path) else path
     try:
-        return pq.ParquetFile(source, buffer_size=buffer_size)
+        return pq.ParquetFile(
+            source, buffer_size=buffer_size, read_dictionary=list(dictionaries) or None
+        )
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file.") from None
     except (pa.ArrowException, OSError, EOFError) as error:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._validation import Matrix
 from hierlpr.exceptions import FileError
@@ -182,6 +181,8 @@ class Source:
         shape: tuple[int, int],
         watch: Watch,
     ) -> Matrix:
+        from scipy import sparse
+
         key = row * shape[1] + label
         order = np.lexsort((-value, key))
         key, value = key[order], value[order]

@@ -7,9 +7,7 @@ already, else by an external sort. Nothing that the file does not list is ever s
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -25,10 +23,10 @@ from hierlpr.io._long import value_problem
 from hierlpr.io._watch import Watch, closest
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.engine import engine, stream
-from hierlpr.scale.files import is_remote, open_bytes, open_parquet, parquet_files, reason
+from hierlpr.scale.files import is_parquet, open_bytes, open_parquet, parquet_files, reason
 from hierlpr.scale.names import NamesWriter, open_names
 from hierlpr.scale.source import Piece, Source, wide_source
-from hierlpr.scale.text import TextStream, open_stream
+from hierlpr.scale.text import TextStream, open_stream, whole_gzip
 from hierlpr.scores import growth
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ def open_source(
     """Make scores or truth ready to be read in partitions; names and spools go to `folder`."""
     watch = Watch(path, lenient=lenient)
     batch = budget.batch_instances
-    if _is_parquet(path):
+    if is_parquet(path):
         files = parquet_files(path)
         schema = open_parquet(files[0]).schema_arrow
         long = _long_columns(list(schema.names), content)
@@ -81,7 +79,7 @@ def open_source(
         )
         return source, watch
     text = open_stream(path, watch, lenient=lenient, content=content)
-    try:
+    with whole_gzip(path):
         if text.layout != "wide":
             source = _long_source(
                 path, text.batches(watch), hierarchy, folder, budget, watch, aliases,
@@ -89,11 +87,6 @@ def open_source(
             )  # fmt: skip
             return source, watch
         file = _wide_spool(text, folder, budget, watch)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise FileError(
-            f"{path}: the gzip data is damaged or cut off ({reason(error)}).\n"
-            "Hint: copy or download the file again."
-        ) from None
     source = wide_source(
         path,
         [str(file)],
@@ -112,7 +105,7 @@ def estimate_instances(path: str) -> int:
     """Guess how many instances a file of scores holds, without reading it."""
     if ending(path) == ".arff":
         return 0  # read whole in any case
-    if _is_parquet(path):
+    if is_parquet(path):
         total = 0
         for file in parquet_files(path):
             opened = open_parquet(file)
@@ -125,13 +118,6 @@ def estimate_instances(path: str) -> int:
         is_packed = stream.read(2) == GZIP_MAGIC
         size = int(stream.seek(0, os.SEEK_END))
     return size * (4 if is_packed else 1) // TEXT_BYTES
-
-
-def _is_parquet(path: str) -> bool:
-    if ending(path) == ".parquet" or (not is_remote(path) and os.path.isdir(path)):
-        return True
-    with open_bytes(path) as stream:
-        return bool(stream.read(4) == b"PAR1")
 
 
 # -- wide -------------------------------------------------------------------------------------

@@ -5,21 +5,23 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from hierlpr.exceptions import FileError
 from hierlpr.io._files import GZIP_MAGIC, LONGEST_LINE
 from hierlpr.io._layout import Content, _cafa_columns, _long_columns, _note_extra, _wide_labels
-from hierlpr.io._text import _CAFA_LINE, MISSING, open_text, wrong_delimiter
+from hierlpr.io._text import _CAFA_LINE, MISSING, TextTable, open_text, wrong_delimiter
 from hierlpr.io._watch import Watch
 from hierlpr.scale.files import open_bytes, reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TextStream", "open_stream"]
+__all__ = ["TextStream", "open_head", "open_stream", "whole_gzip"]
 
 BLOCK = 1 << 23
 HEAD = 1 << 20
@@ -93,17 +95,7 @@ def open_stream(
     path: str, watch: Watch, *, lenient: bool, content: Content = "scores"
 ) -> TextStream:
     """Look at the first lines of a text table of scores or truth and find its layout."""
-    with _plain_bytes(path) as stream:
-        head = stream.read(HEAD)
-        while b"\n" not in head and len(head) < LONGEST_LINE:
-            more = stream.read(HEAD)
-            if not more:
-                break
-            head += more
-    if not head.strip():
-        raise watch.fail("the file is empty.")
-    end = head.rfind(b"\n")
-    table = open_text(watch, head[: end + 1] if end >= 0 else head)
+    table, head = open_head(path, watch)
     names = [cell.strip() for cell in table.first]
     long = _long_columns(names, content)
     cafa = None if long is not None else _cafa_columns(table, names, content)
@@ -121,6 +113,33 @@ def open_stream(
     columns = ["sample", *labels]
     is_flags = content == "truth" and _FLAG.search(head) is not None
     return TextStream(path, "wide", table.delimiter, columns, columns, 1, lenient, is_flags)
+
+
+def open_head(path: str, watch: Watch) -> tuple[TextTable, bytes]:
+    """Read the first lines of a text table, and their bytes."""
+    with _plain_bytes(path) as stream, whole_gzip(path):
+        head = stream.read(HEAD)
+        while b"\n" not in head and len(head) < LONGEST_LINE:
+            more = stream.read(HEAD)
+            if not more:
+                break
+            head += more
+    if not head.strip():
+        raise watch.fail("the file is empty.")
+    end = head.rfind(b"\n")
+    return open_text(watch, head[: end + 1] if end >= 0 else head), head
+
+
+@contextmanager
+def whole_gzip(path: str) -> Iterator[None]:
+    """Say so if gzip data turn out to be damaged."""
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise FileError(
+            f"{path}: the gzip data is damaged or cut off ({reason(error)}).\n"
+            "Hint: copy or download the file again."
+        ) from None
 
 
 class _Unpacked(gzip.GzipFile):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +14,13 @@ from scipy import sparse
 
 from hierlpr._validation import Matrix
 from hierlpr.exceptions import HierlprError
+from hierlpr.io._files import ending
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.pairing import Absent, Match, Seen, judge_absent, unscored_note
+from hierlpr.io.tables import TruthFile, read_truth
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.engine import engine, stream
-from hierlpr.scale.names import open_names
+from hierlpr.scale.names import NamesWriter, open_names
 from hierlpr.scale.source import Partition
 from hierlpr.scale.spool import open_source
 
@@ -53,6 +56,8 @@ def stream_truth(
 ) -> StreamedTruth:
     """Read truth as `hierlpr.io.read_truth` does, holding the positives alone."""
     folder.mkdir()
+    if ending(path) == ".arff":
+        return _whole_truth(read_truth(path, hierarchy, lenient=lenient), folder)
     source, watch = open_source(
         path, hierarchy, folder, budget, aliases=aliases, lenient=lenient, content="truth"
     )
@@ -63,6 +68,17 @@ def stream_truth(
     values, numbers = rows.finish(closing, is_sparse=source.kind == "long")
     report = watch.report(samples=numbers.size, labels=hierarchy.n_labels)
     return StreamedTruth(values, numbers, folder, source.n_samples, source.layout, report)
+
+
+def _whole_truth(truth: TruthFile, folder: Path) -> StreamedTruth:
+    """Take truth that can only be read whole."""
+    import pyarrow as pa
+
+    with closing(NamesWriter(folder)) as names:
+        names.add(pa.array(truth.samples, pa.large_string()))
+    values = sparse.csr_array(truth.table.values, dtype=bool)
+    numbers = np.arange(names.count)
+    return StreamedTruth(values, numbers, folder, names.count, truth.layout, truth.report)
 
 
 class _Positives:

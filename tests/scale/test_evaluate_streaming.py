@@ -1,0 +1,260 @@
+"""Evaluating in parts gives what evaluating in memory gives, and fails as clearly."""
+
+import gzip
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scalecases as sc
+from click.testing import CliRunner
+
+from hierlpr import Hierarchy, HierlprError, simulate
+from hierlpr.cli import main
+from hierlpr.evaluation import PooledSums, Rows, SampleSums, evaluate_ranking
+from hierlpr.io import read_ranking, write_hierarchy, write_ranking, write_truth
+from hierlpr.label_sets import LabelSets
+from hierlpr.metrics.cafa import accretion_of
+from hierlpr.metrics.curves import hit_curve
+from hierlpr.scale import calls_along, evaluate_file, evaluating, rank_file
+from hierlpr.scale.budget import Budget
+from hierlpr.scale.work import work_folder
+from hierlpr.scores import Table
+
+
+def assert_same(ours, theirs):
+    assert ours["sizes"] == theirs["sizes"]
+    for part in ("ranking", "decisions"):
+        assert list(ours[part]) == list(theirs[part])
+        for name, value in theirs[part].items():
+            if value is None or isinstance(value, int):
+                assert ours[part][name] == value, name
+            else:
+                assert ours[part][name] == pytest.approx(value, rel=1e-12, abs=1e-12), name
+
+
+def run(folder, *options, ranking="ranked.parquet", truth="truth.csv"):
+    args = ["evaluate", "--hierarchy", folder / "h.csv", "--ranking", folder / ranking,
+            "--truth", folder / truth, "--json", "-", "-q", *options]  # fmt: skip
+    done = CliRunner().invoke(main, [str(x) for x in args])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def both(folder, *options, partitions=3, **files):
+    """Measures in memory and in parts; what is said must be the same too."""
+    whole = run(folder, *options, **files)
+    parts = run(folder, "--partitions", partitions, *options, **files)
+    assert whole[0] == parts[0] == 0, whole[2] + parts[2]
+    assert parts[2] == whole[2]
+    assert_same(json.loads(parts[1]), json.loads(whole[1]))
+    return json.loads(whole[1])
+
+
+@pytest.fixture(scope="module", params=["forest", "dag", "sparse"])
+def ranked(request, tmp_path_factory):
+    """A ranking of ties, its truth, and the hierarchy."""
+    folder = tmp_path_factory.mktemp(request.param)
+    case = sc.make_case(400, is_sparse=request.param == "sparse", dag=request.param == "dag")
+    h = case.model.hierarchy_
+    truth = h.close_upward(np.random.default_rng(1).random((400, h.n_labels)) < 0.1)
+    write_hierarchy(folder / "h.csv", h)
+    write_truth(folder / "truth.csv", Table(truth.astype(float), h.labels, case.table.samples))
+    order = case.model.rank(case.table)
+    call = calls_along(order, case.model, case.table)
+    for name in ("ranked.parquet", "ranked.csv", "ranked.csv.gz", "p.tsv"):
+        write_ranking(folder / name, order, samples=case.table.samples, call=call)
+    write_ranking(folder / "calls.csv", order, samples=case.table.samples, call=call, keep=call)
+    return folder
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_any_number_of_parts_gives_the_same(ranked, partitions):
+    found = both(ranked, partitions=partitions)
+    assert found["ranking"]["parents after a child"] == 0
+    assert found["decisions"]["calls without a parent"] == 0
+
+
+@pytest.mark.parametrize("name", ["ranked.csv", "ranked.csv.gz", "calls.csv", "p.tsv"])
+def test_any_format_gives_the_same(ranked, name):
+    both(ranked, ranking=name)
+
+
+def test_rows_in_any_order_and_in_a_folder(ranked, tmp_path, monkeypatch):
+    table = pq.read_table(ranked / "ranked.parquet")
+    shuffled = table.take(np.random.default_rng(0).permutation(len(table)))
+    pq.write_table(shuffled, tmp_path / "shuffled.parquet")
+    (tmp_path / "folder").mkdir()
+    half = len(table) // 2
+    pq.write_table(table.slice(0, half), tmp_path / "folder/a.parquet", row_group_size=100)
+    pq.write_table(table.slice(half), tmp_path / "folder/b.parquet")
+    pq.write_table(shuffled.drop_columns(["rank"]), tmp_path / "no_rank.parquet")
+    pq.write_table(shuffled.drop_columns(["rank", "lpr"]), tmp_path / "scores.parquet")
+    monkeypatch.setattr("hierlpr.scale.listing.BATCH_ROWS", 70)
+    expected = both(ranked)
+    for name in ("h.csv", "truth.csv"):
+        shutil.copy(ranked / name, tmp_path)
+    for name in ("shuffled.parquet", "folder"):
+        assert both(tmp_path, ranking=name) == expected
+    for name in ("no_rank.parquet", "scores.parquet"):
+        both(tmp_path, ranking=name)
+
+
+def test_sums_over_parts_are_those_of_the_whole():
+    rng = np.random.default_rng(2)
+    h = simulate.random_dag(15, rng=rng)
+    truth = LabelSets.of(h.close_upward(rng.random((40, 15)) < 0.1))
+    key = rng.permutation(600)[:250]
+    rows = Rows(key // 15, key % 15, rng.integers(0, 6, 250) / 5.0, rng.random(250) < 0.5)
+    whole = evaluate_ranking(*rows[:3], truth, h, call=rows.call)
+    for n in (1, 3, 40, 60):
+        sums = SampleSums(h, accretion_of(truth, h), has_calls=True)
+        status = np.empty(250, dtype=bool)
+        for p in range(n):
+            at = np.flatnonzero(rows.sample % n == p)
+            part = rows.take(at)._replace(sample=rows.sample[at] // n)
+            status[at] = sums.add(part, truth.every(p, n))
+        pooled = PooledSums(truth.label.size)
+        for start in range(0, 250, 17):
+            pooled.add(*hit_curve(status[start : start + 17]))
+        assert_same(sums.evaluation(pooled).as_dict(), whole.as_dict())
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Two labels and three samples."""
+    (tmp_path / "h.csv").write_text("parent,child\nA,B\n")
+    (tmp_path / "truth.csv").write_text("sample,label\ns1,A\ns1,B\ns2,A\n")
+    (tmp_path / "wide.csv").write_text("sample,A,B\ns1,1,1\ns2,1,0\n")
+    (tmp_path / "r.csv").write_text(
+        "rank,sample,label,lpr,score,call\n1,s1,A,.9,.9,1\n2,s3,A,.8,.8,1\n3,s1,B,.7,.7,0\n"
+    )
+    return tmp_path
+
+
+def test_samples_without_truth_and_without_rows(small):
+    found = both(small, ranking="r.csv")
+    assert found["sizes"]["samples"] == 3
+    both(small, "--absent", "skip", ranking="r.csv")
+    both(small, "--absent", "negative", ranking="r.csv", truth="wide.csv")
+    whole, parts = (run(small, *x, ranking="r.csv", truth="wide.csv")
+                    for x in ((), ("--partitions", 2)))  # fmt: skip
+    assert whole == parts
+    assert whole[0] == 2
+    assert "1 ranked sample(s) have no row: 's3'" in whole[2]
+
+
+def test_clus_truth(small):
+    (small / "t.arff").write_text(
+        "@RELATION x\n@ATTRIBUTE name key\n@ATTRIBUTE class hierarchical root/A,A/B\n"
+        "@DATA\ns1,A/B\ns2,A\n"
+    )
+    code, out, err = run(small, "--partitions", 2, "--absent", "skip", ranking="r.csv",
+                         truth="t.arff")  # fmt: skip
+    whole = run(small, "--absent", "skip", ranking="r.csv", truth="t.arff")
+    assert code == whole[0], err + whole[2]
+    if code == 0:
+        assert_same(json.loads(out), json.loads(whole[1]))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("4,s2,X,.6,.6,1", "label 'X' is not in the hierarchy"),
+        ("4,s1,A,.6,.6,1", "sample 's1' has label 'A' again"),
+        ("4,s2,A,.6,nan,1", "the score is missing or not finite"),
+        ("4,s2,A,.6,much,1", "much"),
+        ("4,s2,A,.6", "columns"),
+    ],
+)
+def test_bad_rows_stop_with_one_message_or_are_counted(small, line, words):
+    with (small / "r.csv").open("a") as stream:
+        stream.write(f"{line}\n5,s2,B,.5,.5,0\n")
+    code, _, err = run(small, "--partitions", 2, ranking="r.csv")
+    assert code == 2
+    assert words in err
+    assert err.startswith("Error: ")
+    assert "Traceback" not in err
+    whole, parts = (run(small, "--lenient", *x, ranking="r.csv")
+                    for x in ((), ("--partitions", 2)))  # fmt: skip
+    assert whole[0] == parts[0] == 0
+    assert_same(json.loads(parts[1]), json.loads(whole[1]))
+    assert ("passed over" in parts[2]) or ("left out" in parts[2])
+
+
+def test_of_repeated_predictions_the_highest_counts(small):
+    (small / "p.tsv").write_text("s1\tA\t0.2\ns1\tB\t0.5\ns1\tA\t0.6\ns2\tB\t0.5\n")
+    assert both(small, ranking="p.tsv")["sizes"]["listed"] == 3
+
+
+def test_damage_is_said(small, tmp_path):
+    rows = {"sample": ["s1", "s2"] * 500, "label": ["A"] * 1000, "score": np.linspace(0, 1, 1000)}
+    pq.write_table(pa.table(rows), small / "r.parquet", row_group_size=500, compression="none",
+                   use_dictionary=False)  # fmt: skip
+    raw = bytearray((small / "r.parquet").read_bytes())
+    raw[len(raw) // 2 : len(raw) // 2 + 40] = b"\xff" * 40
+    (small / "bad.parquet").write_bytes(raw)
+    (small / "cut.parquet").write_bytes(raw[:-30])
+    packed = gzip.compress(b"s1\tA\t0.5\n" * 10_000)
+    (small / "cut.tsv.gz").write_bytes(packed[:-20])
+    (small / "none.csv").write_text("sample,label\ns1,A\n")
+    (small / "empty.csv").write_text("sample,label,score\n")
+    for name, words in (
+        ("cut.parquet", "no readable Parquet file"), ("cut.tsv.gz", "damaged or cut off"),
+        ("none.csv", "there is no column 'score'"), ("empty.csv", "no row"),
+        ("missing.csv", "there is no such file"),
+    ):  # fmt: skip
+        code, _, err = run(small, "--partitions", 2, ranking=name)
+        assert code == 2, name
+        assert words in err
+        assert "Traceback" not in err
+    code, _, err = run(small, "--partitions", 2, ranking="bad.parquet")
+    assert code == 2
+
+
+def test_memory_decides_and_work_files_go_away(ranked, tmp_path, monkeypatch):
+    taken = []
+    whole = evaluating.evaluate_file
+    monkeypatch.setattr(
+        "hierlpr.scale.evaluate_file", lambda *a, **k: taken.append(k) or whole(*a, **k),
+        raising=False,
+    )  # fmt: skip
+    monkeypatch.setattr(Budget, "evaluated_rows", property(lambda self: 500))
+    run(ranked)
+    assert not taken
+    monkeypatch.setattr(Budget, "holds_evaluation", lambda self, n, m: False)
+    code, _, err = run(ranked, "--work", tmp_path / "work")
+    assert (code, err) == (0, "")
+    assert len(taken) == 1
+    assert not (tmp_path / "work").exists()
+
+
+def test_progress_and_the_ranking_of_a_streamed_run(tmp_path):
+    case = sc.make_case(400)
+    model, scores = sc.write_inputs(tmp_path, case)
+    rank_file(model, scores, tmp_path / "out", partitions=3)
+    h = case.model.hierarchy_
+    truth = h.close_upward(np.random.default_rng(1).random((400, h.n_labels)) < 0.1)
+    names = case.table.samples
+    write_truth(tmp_path / "truth.parquet", Table(truth.astype(float), h.labels, names))
+    seen = []
+    done = evaluate_file(
+        tmp_path / "out", tmp_path / "truth.parquet", h, partitions=4, memory="64MiB",
+        on_progress=lambda *x: seen.append(x),
+    )  # fmt: skip
+    read = read_ranking(tmp_path / "out", h)
+    row = np.array([names.index(x) for x in read.samples])[read.sample]
+    whole = evaluate_ranking(row, read.label, read.score, truth, h, call=read.call)
+    assert_same(done.evaluation.as_dict(), whole.as_dict())
+    assert seen[-1] == ("measuring", len(read), len(read))
+    assert {stage for stage, _, _ in seen} == {"reading", "measuring"}
+
+
+def test_a_busy_work_folder_is_refused(small):
+    with (
+        work_folder(small / "work", resume=False),
+        pytest.raises(HierlprError, match="another run"),
+    ):
+        evaluate_file(small / "r.csv", small / "truth.csv", Hierarchy([("A", "B")]),
+                      work=small / "work")  # fmt: skip
