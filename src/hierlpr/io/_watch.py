@@ -154,7 +154,8 @@ class Watch:
 
     def report(self, **counts: int) -> ReadReport:
         """Freeze; counts given here come first, zero counts of other things are left out."""
-        merged = {**counts, **{what: n for what, n in self.counts.items() if n}}
+        first = {"rows": self.counts["rows"]} if "rows" in self.counts else {}
+        merged = {**first, **counts, **{what: n for what, n in self.counts.items() if n}}
         return ReadReport(
             path=self.path,
             format=self.format,

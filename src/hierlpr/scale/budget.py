@@ -20,7 +20,7 @@ SORT_BYTES = 110
 WHOLE_BYTES = 140
 # The same for fitting: in the path that holds everything at once, and for one entry of a sparse
 # table while a bucket of them is sorted by label.
-FIT_BYTES = 140
+FIT_BYTES = 80
 ENTRY_BYTES = 60
 # And for evaluating: a row while its part is measured; a row, and an instance of the truth, in the
 # path that holds everything at once.

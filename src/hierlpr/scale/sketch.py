@@ -37,7 +37,7 @@ class Sketch(NamedTuple):
     rank_error: float
 
 
-def sketch(blocks: Callable[[], Blocks], n_scores: int, *, n_edges: int = N_EDGES) -> Sketch:
+def sketch(blocks: Callable[[], Blocks], n_scores: int, *, n_edges: int | None = None) -> Sketch:
     """Group scores and truth that come in blocks, twice the same.
 
     Parameters
@@ -47,7 +47,8 @@ def sketch(blocks: Callable[[], Blocks], n_scores: int, *, n_edges: int = N_EDGE
     n_scores : int
         Their number, at least 1.
     n_edges : int
-        Edges, besides the lowest and the highest score. Memory grows with it, not with `n_scores`.
+        Edges, besides the lowest and the highest score; 2**15 by default. Memory grows with it,
+        not with `n_scores`.
 
     Notes
     -----
@@ -65,7 +66,7 @@ def sketch(blocks: Callable[[], Blocks], n_scores: int, *, n_edges: int = N_EDGE
     >>> found.total.tolist(), found.positive.tolist(), found.rank_error
     ([1.0, 3.0, 1.0, 2.0, 1.0], [0.0, 0.0, 1.0, 2.0, 1.0], 0.375)
     """
-    edges = _edges(blocks(), n_scores, n_edges)
+    edges = _edges(blocks(), n_scores, N_EDGES if n_edges is None else n_edges)
     # Bin 2i + 1 is edge i; bin 2i is what lies below it, above the edge before.
     n_bins = 2 * edges.size
     total, positive, summed = (np.zeros(n_bins) for _ in range(3))
