@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, simulate
-from hierlpr._waves import CELLS, sample_ranges
+from hierlpr._waves import CELLS, ENOUGH_SAMPLES, sample_ranges
 from hierlpr.label_sets import LabelSets
 from hierlpr.metrics.cafa import propagate_max_sparse
 
@@ -65,6 +65,9 @@ def test_ranges_hold_all_samples_and_stay_small():
     assert runs[0][0] == 0
     assert runs[-1][1] == 10_000
     assert max(b - a for a, b in runs) * 5000 <= CELLS
+    large = [b - a for a, b in sample_ranges(5000, 45_000)]
+    assert max(large) == ENOUGH_SAMPLES
+    assert max(b - a for a, b in sample_ranges(100, 10**7)) == 8
 
 
 def test_labels_without_edges_and_without_samples():

@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 
 __all__ = ["Upper", "Waves", "sample_ranges"]
 
-CELLS = 1 << 21  # of an array (labels x samples) that is held at once
+# Of an array (labels x samples) that is held at once: best, and at most to hold enough samples
+# that the work on a wave outweighs its call.
+CELLS = 1 << 21
+MOST_CELLS = 1 << 24
+ENOUGH_SAMPLES = 256
 Index = NDArray[np.int32]
 Bool = NDArray[np.bool_]
 _N_BITS = np.array([i.bit_count() for i in range(256)], dtype=np.uint8)
@@ -58,7 +62,8 @@ class Waves:
         kept = np.flatnonzero(is_kept)
         place = np.full(self.n_labels, -1, dtype=np.int32)
         place[kept] = np.arange(kept.size, dtype=np.int32)
-        return Upper(kept, place, _among(self._up, place), _among(self._down, place))
+        edges, up = _among(self._up, place)
+        return Upper(kept, place, edges, up, _among(self._down, place)[1])
 
     def close_rows(
         self, row_ptr: NDArray[Any], numbers: NDArray[Any]
@@ -86,12 +91,15 @@ class Upper:
         Topological numbers, ascending.
     place : ndarray of shape (n_labels,)
         Row of each number, -1 for labels outside.
+    edges : (parents, children)
+        Rows at the ends of all edges.
     up, down : list of (parents, children)
-        Rows at the ends of the edges, a pair for each wave.
+        The same for each wave.
     """
 
     numbers: NDArray[np.intp]
     place: Index
+    edges: tuple[Index, Index]
     up: list[tuple[Index, Index]]
     down: list[tuple[Index, Index]]
 
@@ -138,22 +146,23 @@ class Upper:
     def count_orphans(self, held: Bool) -> int:
         """Count the (sample, parent, child) where the child is held without that parent."""
         bits = np.packbits(held, axis=1)
-        return sum(
-            int(_N_BITS[bits[children] & ~bits[parents]].sum(dtype=np.int64))
-            for parents, children in self.up
-        )
+        parents, children = self.edges
+        return int(_N_BITS[bits[children] & ~bits[parents]].sum(dtype=np.int64))
 
     def count_less(self, values: NDArray[Any]) -> int:
         """Count the (sample, parent, child) where the child has the smaller value."""
+        parents, children = self.edges
+        step = max(1, CELLS // max(values.shape[1], 1))
         return sum(
-            int(np.count_nonzero(values[children] < values[parents]))
-            for parents, children in self.up
+            int(np.count_nonzero(values[children[i : i + step]] < values[parents[i : i + step]]))
+            for i in range(0, parents.size, step)
         )
 
 
 def sample_ranges(n_samples: int, n_labels: int) -> Iterator[tuple[int, int]]:
     """Part samples into runs whose arrays (labels x samples) are small."""
-    step = max(8, CELLS // max(n_labels, 1))
+    n = max(n_labels, 1)
+    step = max(8, CELLS // n, min(ENOUGH_SAMPLES, MOST_CELLS // n))
     for start in range(0, n_samples, step):
         yield start, min(start + step, n_samples)
 
@@ -172,9 +181,9 @@ def _in_waves(parent: Index, child: Index, stage: Index, *, writes_to: Index) ->
     return Edges(parent[chosen], child[chosen], wave[: chosen.size])
 
 
-def _among(edges: Edges, place: Index) -> list[tuple[Index, Index]]:
-    """Waves of the edges into labels that have a place; their parents have one too."""
+def _among(edges: Edges, place: Index) -> tuple[tuple[Index, Index], list[tuple[Index, Index]]]:
+    """Edges into labels that have a place, and their waves; the parents have a place too."""
     kept = place[edges.child] >= 0
     parents, children = place[edges.parent[kept]], place[edges.child[kept]]
     bounds = np.append(np.flatnonzero(np.diff(edges.wave[kept], prepend=-1)), parents.size).tolist()
-    return [(parents[a:b], children[a:b]) for a, b in pairwise(bounds)]
+    return (parents, children), [(parents[a:b], children[a:b]) for a, b in pairwise(bounds)]
