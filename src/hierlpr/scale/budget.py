@@ -77,6 +77,11 @@ class Budget:
         """Rows of a ranking that are measured at once."""
         return max(1 << 12, self.memory // 2 // EVALUATED_BYTES)
 
+    @property
+    def listed_rows(self) -> int:
+        """Rows of a ranking that are read at once."""
+        return max(1 << 12, min(1 << 20, self.memory // 4 // LISTED_BYTES))
+
     def holds_evaluation(self, n_rows: int, n_true: int) -> bool:
         """Whether an evaluation that holds everything at once stays within the budget."""
         return n_rows * LISTED_BYTES + n_true * TRUTH_BYTES <= self.memory

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,20 +100,21 @@ def evaluate_file(
             lenient=lenient,
         )  # fmt: skip
         total = estimate_rows(path)
-        n_parts = min(MOST_PARTS, partitions or -(-total // budget.evaluated_rows))
-        samples = SampleRows(known, absent)
-        watch = Watch(path, lenient=lenient)
-        listing = open_listing(path, watch)
-        run = _Run(listing, hierarchy, folder, max(1, n_parts), samples)
+        n_parts = max(1, min(MOST_PARTS, partitions or -(-total // budget.evaluated_rows)))
+
+        def attempt(arrange: Callable[[Iterable[Listed]], Iterable[Listed]]) -> _Attempt:
+            watch, samples = Watch(path, lenient=lenient), SampleRows(known, absent)
+            listing = open_listing(path, watch)
+            rows = listing.rows(
+                hierarchy, watch, aliases=aliases, batch_rows=budget.listed_rows
+            )  # fmt: skip
+            run = _Run(listing, hierarchy, folder, n_parts, samples)
+            return _Attempt(run, run.spread(arrange(_counted(rows, say, total))), watch, samples)
+
         try:
-            n_rows = run.spread(
-                _counted(listing.rows(hierarchy, watch, aliases=aliases), say, total)
-            )
+            run, n_rows, watch, samples = attempt(lambda rows: rows)
         except _OutOfOrderError:
-            samples, watch = SampleRows(known, absent), Watch(path, watch.format, lenient=lenient)
-            run = _Run(listing, hierarchy, folder, max(1, n_parts), samples)
-            rows = _counted(listing.rows(hierarchy, watch, aliases=aliases), say, total)
-            n_rows = run.spread(_sorted_rows(rows, folder, budget))
+            run, n_rows, watch, samples = attempt(lambda rows: _sorted_rows(rows, folder, budget))
         if n_rows == 0:
             first = str(watch.problems[0]) if watch.problems else ""
             raise watch.fail("no row could be read.", hint=first)
@@ -141,6 +142,15 @@ def _counted(rows: Iterable[Listed], say: OnProgress, total: int) -> Iterator[Li
         yield listed
         done += listed.label.size
         say("reading", done, max(done, total))
+
+
+class _Attempt(NamedTuple):
+    """Rows that are spread over parts, and what was seen on the way."""
+
+    run: _Run
+    n_rows: int
+    watch: Watch
+    samples: SampleRows
 
 
 class _OutOfOrderError(Exception):

@@ -59,12 +59,17 @@ class Listing:
         return self.text is not None and self.text.layout == "cafa"
 
     def rows(
-        self, hierarchy: Hierarchy, watch: Watch, *, aliases: Mapping[str, str] | None
+        self,
+        hierarchy: Hierarchy,
+        watch: Watch,
+        *,
+        aliases: Mapping[str, str] | None,
+        batch_rows: int = BATCH_ROWS,
     ) -> Iterator[Listed]:
-        """Read the good rows in the order of the file."""
+        """Read the good rows in the order of the file, a batch at a time."""
         numbers = _Numbers(hierarchy, watch, aliases)
         at = 0
-        for batch in self._batches(watch):
+        for batch in self._batches(watch, batch_rows):
             found = {name: batch.column(i) for i, name in enumerate(self.columns)}
             label = numbers.of(found["label"], at)
             score = as_numbers(found["score"]).astype(np.float64)
@@ -86,13 +91,13 @@ class Listing:
                 names, label[kept], score[kept], None if call is None else call != 0, rank
             )  # fmt: skip
 
-    def _batches(self, watch: Watch) -> Iterator[pa.RecordBatch]:
+    def _batches(self, watch: Watch, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if self.text is not None:
             with whole_gzip(self.path):
                 yield from self.text.batches(watch)
             return
         for file in self.files:
-            yield from _parquet_batches(file, self.columns, watch)
+            yield from _parquet_batches(file, self.columns, watch, batch_rows)
 
 
 def open_listing(path: str | os.PathLike[str], watch: Watch) -> Listing:
@@ -135,7 +140,7 @@ def estimate_rows(path: str) -> int:
 
 
 def _parquet_batches(
-    file: str, columns: tuple[str, ...], watch: Watch
+    file: str, columns: tuple[str, ...], watch: Watch, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """Rows of one file; labels stay encoded where the file has them so."""
     import pyarrow as pa
@@ -148,7 +153,7 @@ def _parquet_batches(
         )
     at = 0
     try:
-        for batch in opened.iter_batches(BATCH_ROWS, columns=list(columns)):
+        for batch in opened.iter_batches(batch_rows, columns=list(columns)):
             arrays = []
             for name in columns:
                 array = batch.column(batch.schema.get_field_index(name))
