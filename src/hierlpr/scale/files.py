@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from hierlpr.io._files import ending
 
 __all__ = [
     "fingerprint_file",
+    "group_batches",
     "is_parquet",
     "is_remote",
     "open_bytes",
@@ -106,6 +107,15 @@ def open_parquet(path: str, *, buffer_size: int = 0, dictionaries: Sequence[str]
             f"{path}: this is no readable Parquet file ({reason(error)}).\n"
             "Hint: was it cut off while being copied or written?"
         ) from None
+
+
+def group_batches(opened: Any, n_rows: int, columns: Sequence[str]) -> Iterator[Any]:
+    """Yield the record batches of one row group after the other.
+
+    Read in one go, Arrow would keep a part of every row group until the end.
+    """
+    for group in range(opened.num_row_groups):
+        yield from opened.iter_batches(n_rows, row_groups=[group], columns=list(columns))
 
 
 def reason(error: BaseException) -> str:

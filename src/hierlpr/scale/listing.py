@@ -16,7 +16,14 @@ from hierlpr.io._files import GZIP_MAGIC
 from hierlpr.io._layout import _cast
 from hierlpr.io._watch import Watch, closest
 from hierlpr.io.rankings import RANKING_COLUMNS, _need
-from hierlpr.scale.files import is_parquet, open_bytes, open_parquet, parquet_files, reason
+from hierlpr.scale.files import (
+    group_batches,
+    is_parquet,
+    open_bytes,
+    open_parquet,
+    parquet_files,
+    reason,
+)
 from hierlpr.scale.text import TextStream, open_head, whole_gzip
 
 if TYPE_CHECKING:
@@ -153,7 +160,7 @@ def _parquet_batches(
         )
     at = 0
     try:
-        for batch in opened.iter_batches(batch_rows, columns=list(columns)):
+        for batch in group_batches(opened, batch_rows, columns):
             arrays = []
             for name in columns:
                 array = batch.column(batch.schema.get_field_index(name))

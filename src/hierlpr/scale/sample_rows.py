@@ -24,11 +24,11 @@ class SampleRows:
 
     def __init__(self, truth: StreamedTruth, absent: Absent | None) -> None:
         self._truth, self._absent = truth, absent
-        self._names = open_names(truth.folder, truth.n_named)
-        self._row = np.full(truth.n_named + 1, -1, dtype=np.int64)
-        self._row[truth.numbers] = np.arange(truth.numbers.size)
+        names = open_names(truth.folder, truth.n_named)
+        # A lenient reading may have left some of them out.
+        self._known = names if truth.numbers.size == truth.n_named else names.take(truth.numbers)
         self._is_ranked = np.zeros(truth.numbers.size, dtype=bool)
-        self._lost: dict[str, int] = {}
+        self._lost: list[str] = []
         self._keeps_lost = default_absent(absent, truth.layout) == "negative"
         self._first: list[str] = []
 
@@ -39,19 +39,24 @@ class SampleRows:
 
         names = names.cast(pa.large_string())
         if not self._first:
-            self._first = list(dict.fromkeys(names.slice(0, 1000).to_pylist()))[:4]
-        place = pc.index_in(names, value_set=self._names)
-        number: NDArray[np.int64] = self._row[pc.fill_null(place, self._truth.n_named).to_numpy()]
-        lost = np.flatnonzero(number < 0)
-        self._is_ranked[number[number >= 0]] = True
-        if lost.size:
-            encoded = names.take(lost).dictionary_encode()
-            unknown = encoded.dictionary.to_pylist()
-            given = [self._lost.setdefault(name or "", len(self._lost)) for name in unknown]
-            if self._keeps_lost:
-                offset = self._truth.numbers.size
-                number[lost] = offset + np.array(given)[encoded.indices.to_numpy()]
+            self._first = list(dict.fromkeys(names.slice(0, 1000).to_pylist()))[:3]
+        place = pc.index_in(names, value_set=self._known)
+        if place.null_count:
+            self._add_lost(names.filter(pc.is_null(place)).unique())
+            place = pc.index_in(names, value_set=self._known)
+        number: NDArray[np.int64] = place.to_numpy().astype(np.int64)
+        n_truth = self._truth.numbers.size
+        self._is_ranked[number[number < n_truth]] = True
+        if not self._keeps_lost:
+            number[number >= n_truth] = -1
         return number
+
+    def _add_lost(self, names: Any) -> None:
+        """Remember names that the truth lacks, so that they are found the next time."""
+        import pyarrow as pa
+
+        self._lost += [name or "" for name in names.to_pylist()]
+        self._known = pa.concat_arrays([self._known, names])
 
     @property
     def n_negative(self) -> int:
@@ -65,18 +70,15 @@ class SampleRows:
 
     def name(self, number: int) -> str:
         """Name of a sample."""
-        n_known = self._truth.numbers.size
-        if number < n_known:
-            return str(self._names[int(self._truth.numbers[number])].as_py())
-        return next(name for name, i in self._lost.items() if i == number - n_known)
+        return str(self._known[number].as_py())
 
     def notes(self, source: str) -> tuple[str, ...]:
         """Say what was left out or taken as negative; refuse what nothing is said about."""
         truth = self._truth
-        known = self._names.take(truth.numbers[:3]).to_pylist()
+        known = self._known.slice(0, min(3, truth.numbers.size)).to_pylist()
         seen = Seen(
             source, "ranked", self.n_ranked, self._first, truth.report.path, truth.layout,
-            truth.numbers.size, known, len(self._lost), list(self._lost)[:5],
+            truth.numbers.size, known, len(self._lost), self._lost[:5],
         )  # fmt: skip
         _, notes = judge_absent(seen, self._absent)
         unlisted = int(np.count_nonzero(~self._is_ranked))

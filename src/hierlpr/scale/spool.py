@@ -23,7 +23,14 @@ from hierlpr.io._long import value_problem
 from hierlpr.io._watch import Watch, closest
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.engine import engine, stream
-from hierlpr.scale.files import is_parquet, open_bytes, open_parquet, parquet_files, reason
+from hierlpr.scale.files import (
+    group_batches,
+    is_parquet,
+    open_bytes,
+    open_parquet,
+    parquet_files,
+    reason,
+)
 from hierlpr.scale.names import NamesWriter, open_names
 from hierlpr.scale.source import Piece, Source, wide_source
 from hierlpr.scale.text import TextStream, open_stream, whole_gzip
@@ -220,7 +227,7 @@ def _parquet_rows(files: list[str], columns: list[str], watch: Watch) -> Iterato
         opened = open_parquet(file)
         at = 0
         try:
-            for batch in opened.iter_batches(GROUP_ROWS, columns=columns):
+            for batch in group_batches(opened, GROUP_ROWS, columns):
                 arrays = [
                     _cast(batch.column(batch.schema.get_field_index(name)), kind, name, watch)
                     for name, kind in zip(columns, types, strict=True)
