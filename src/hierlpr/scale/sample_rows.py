@@ -41,22 +41,26 @@ class SampleRows:
         if not self._first:
             self._first = list(dict.fromkeys(names.slice(0, 1000).to_pylist()))[:3]
         place = pc.index_in(names, value_set=self._known)
+        number: NDArray[np.int64] = pc.fill_null(place, -1).to_numpy().astype(np.int64)
         if place.null_count:
-            self._add_lost(names.filter(pc.is_null(place)).unique())
-            place = pc.index_in(names, value_set=self._known)
-        number: NDArray[np.int64] = place.to_numpy().astype(np.int64)
+            lost = np.flatnonzero(number < 0)
+            number[lost] = self._add_lost(names.take(lost))
         n_truth = self._truth.numbers.size
         self._is_ranked[number[number < n_truth]] = True
         if not self._keeps_lost:
             number[number >= n_truth] = -1
         return number
 
-    def _add_lost(self, names: Any) -> None:
-        """Remember names that the truth lacks, so that they are found the next time."""
+    def _add_lost(self, names: Any) -> NDArray[np.int64]:
+        """Give numbers to names that are seen for the first time, and remember them."""
         import pyarrow as pa
 
-        self._lost += [name or "" for name in names.to_pylist()]
-        self._known = pa.concat_arrays([self._known, names])
+        encoded = names.dictionary_encode(null_encoding="encode")
+        first = len(self._known)
+        self._lost += [name or "" for name in encoded.dictionary.to_pylist()]
+        self._known = pa.concat_arrays([self._known, encoded.dictionary])
+        numbers: NDArray[np.int64] = first + encoded.indices.to_numpy().astype(np.int64)
+        return numbers
 
     @property
     def n_negative(self) -> int:
