@@ -92,7 +92,9 @@ class Hierarchy:
             raise HierarchyError(
                 "The hierarchy has no labels.\nHint: give edges (parent, child), or labels=[...]."
             )
-        pairs = np.unique(np.stack([parent, child], axis=1), axis=0)
+        key = np.sort(parent * len(names) + child)
+        key = key[np.append(True, key[1:] != key[:-1])[: key.size]]
+        pairs = np.stack(np.divmod(key, len(names)), axis=1)
         order = topological_order(names, pairs)
         position = np.empty_like(order)
         position[order] = np.arange(order.size, dtype=np.int32)

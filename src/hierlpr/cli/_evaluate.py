@@ -104,8 +104,7 @@ def evaluate(
 
 def _fits(ranking: str, truth: str, memory: str) -> bool:
     """Whether to hold everything in memory."""
-    from hierlpr.scale import Budget, estimate_rows, parse_memory
-    from hierlpr.scale.spool import estimate_instances
+    from hierlpr.scale import Budget, estimate_instances, estimate_rows, parse_memory
 
     budget = Budget(parse_memory(memory))
     if "://" in ranking or "://" in truth:

@@ -187,7 +187,8 @@ def _long_text(
 
     if len(set(names)) != len(names):
         raise watch.fail(f"columns are repeated in {listed(names)}.", line=text.first_line)
-    types = {used[0]: pa.string(), used[1]: pa.string()}
+    coded = pa.dictionary(pa.int32(), pa.string())
+    types: dict[str, pa.DataType] = {used[0]: coded, used[1]: coded}
     if used[2] is not None:
         types[used[2]] = pa.float64()
     table, lines = to_arrow(

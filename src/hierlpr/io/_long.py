@@ -31,9 +31,13 @@ def value_problem(value: float, content: Content) -> str:
 
 def text_codes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     """Return the number of each text in order of first appearance, and the texts."""
-    encoded = column.combine_chunks().dictionary_encode()
+    if not hasattr(column.type, "value_type"):  # readers of text encode it already
+        column = column.combine_chunks().dictionary_encode()
+    encoded = column
     if hasattr(encoded, "combine_chunks"):
-        encoded = encoded.combine_chunks()
+        encoded = encoded.unify_dictionaries().combine_chunks()
+        if hasattr(encoded, "chunk"):
+            encoded = encoded.chunk(0)
     names = ["" if name is None else name for name in encoded.dictionary.to_pylist()]
     indices = encoded.indices
     if indices.null_count:
@@ -91,7 +95,7 @@ def read_long_entries(
     # The samples that count: those of good rows, in order of first appearance. In truth a row
     # without a label only says that the sample is known.
     numbers = np.full(len(samples), -1, dtype=np.int64)
-    used = np.unique(sample[good])
+    used = np.flatnonzero(np.bincount(sample[good], minlength=len(samples)))
     numbers[used] = np.arange(used.size)
     entry = good & (col >= 0)
     row, col, value = numbers[sample[entry]], col[entry], value[entry]

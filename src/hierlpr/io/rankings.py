@@ -198,7 +198,8 @@ def _order(table: pa.Table, score: NDArray[np.float64]) -> NDArray[np.int64]:
 def _ranking_columns(path: str | os.PathLike[str], watch: Watch) -> tuple[pa.Table, Any]:
     import pyarrow as pa
 
-    types = {"rank": pa.float64(), "sample": pa.string(), "label": pa.string(),
+    coded = pa.dictionary(pa.int32(), pa.string())
+    types = {"rank": pa.float64(), "sample": coded, "label": coded,
              "lpr": pa.float64(), "score": pa.float64(), "call": pa.float64()}  # fmt: skip
     raw = None if os.path.isdir(path) else read_bytes(path)
     if raw is None or ending(path) == ".parquet" or raw.startswith(b"PAR1"):
@@ -209,7 +210,11 @@ def _ranking_columns(path: str | os.PathLike[str], watch: Watch) -> tuple[pa.Tab
             if name in types:
                 kind = pa.int8() if pa.types.is_boolean(table.schema.field(name).type) else None
                 given = table.column(name) if kind is None else table.column(name).cast(kind)
-                columns[name] = given.cast(types[name])
+                if name not in ("sample", "label"):
+                    given = given.cast(types[name])
+                elif not pa.types.is_dictionary(given.type):
+                    given = given.cast(pa.string())
+                columns[name] = given
         return pa.table(columns), lambda row: f"row {row + 1}"
     text = open_text(watch, raw)
     names = [cell.strip() for cell in text.first]
@@ -292,11 +297,12 @@ def _distinct(
     if not sample.size:
         raise watch.fail("no row could be read.")
     key = sample * max(len(labels), 1) + label
+    ordered = np.sort(key)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return order
     _, first = np.unique(key, return_index=True)
     again = np.ones(key.size, dtype=bool)
     again[first] = False
-    if not again.any():
-        return order
     if watch.format == "CAFA ranking":
         watch.counts["repeated_pairs_merged"] += int(again.sum())
     else:

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
+    from hierlpr.scale.estimate import estimate_instances, estimate_rows
     from hierlpr.scale.evaluating import Evaluated, evaluate_file
     from hierlpr.scale.fitting import FitOutcome, fit_file
-    from hierlpr.scale.listing import estimate_rows
     from hierlpr.scale.pipeline import Executor, Outcome, rank_file
     from hierlpr.scale.rows import calls_along
-    from hierlpr.scale.spool import estimate_instances
 
 # Names and their homes, loaded on first use: an evaluation needs neither compiler nor model.
 _HOMES = {
@@ -21,8 +20,8 @@ _HOMES = {
     "FitOutcome": "fitting",
     "Outcome": "pipeline",
     "calls_along": "rows",
-    "estimate_instances": "spool",
-    "estimate_rows": "listing",
+    "estimate_instances": "estimate",
+    "estimate_rows": "estimate",
     "evaluate_file": "evaluating",
     "fit_file": "fitting",
     "parse_memory": "budget",

@@ -28,7 +28,8 @@ from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.curves import hit_curve
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.engine import engine, stream
-from hierlpr.scale.listing import Listed, Listing, estimate_rows, open_listing
+from hierlpr.scale.estimate import estimate_rows
+from hierlpr.scale.listing import Listed, Listing, open_listing
 from hierlpr.scale.sample_rows import SampleRows
 from hierlpr.scale.truth import stream_truth
 from hierlpr.scale.work import work_folder

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from hierlpr.exceptions import FileError
 from hierlpr.io._arrow import as_numbers
-from hierlpr.io._files import GZIP_MAGIC
 from hierlpr.io._layout import _cast
 from hierlpr.io._watch import Watch, closest
 from hierlpr.io.rankings import RANKING_COLUMNS, _need
 from hierlpr.scale.files import (
     group_batches,
     is_parquet,
-    open_bytes,
     open_parquet,
     parquet_files,
     reason,
@@ -31,10 +29,9 @@ if TYPE_CHECKING:
 
     from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["Listed", "Listing", "estimate_rows", "open_listing"]
+__all__ = ["Listed", "Listing", "open_listing"]
 
 BATCH_ROWS = 1 << 20
-TEXT_BYTES = 20  # of a row of a text table, as a rule of thumb
 
 
 class Listed(NamedTuple):
@@ -134,16 +131,6 @@ def open_listing(path: str | os.PathLike[str], watch: Watch) -> Listing:
 def _used(names: list[str]) -> tuple[str, ...]:
     wanted = ("sample", "label", "score", "call", "rank")
     return tuple(name for name in wanted if name in names and name in RANKING_COLUMNS)
-
-
-def estimate_rows(path: str) -> int:
-    """Count the rows of a Parquet ranking, or guess those of a text file."""
-    if is_parquet(path):
-        return sum(open_parquet(file).metadata.num_rows for file in parquet_files(path))
-    with open_bytes(path) as stream:
-        is_packed = stream.read(2) == GZIP_MAGIC
-        size = int(stream.seek(0, os.SEEK_END))
-    return size * (4 if is_packed else 1) // TEXT_BYTES
 
 
 def _parquet_batches(

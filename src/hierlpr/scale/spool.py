@@ -7,7 +7,6 @@ already, else by an external sort. Nothing that the file does not list is ever s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.exceptions import FileError
-from hierlpr.io._files import GZIP_MAGIC, ending
 from hierlpr.io._layout import Content, _cast, _long_columns, _note_extra
 from hierlpr.io._long import value_problem
 from hierlpr.io._watch import Watch, closest
@@ -26,7 +24,6 @@ from hierlpr.scale.engine import engine, stream
 from hierlpr.scale.files import (
     group_batches,
     is_parquet,
-    open_bytes,
     open_parquet,
     parquet_files,
     reason,
@@ -41,10 +38,9 @@ if TYPE_CHECKING:
 
     from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["estimate_instances", "open_source"]
+__all__ = ["open_source"]
 
 GROUP_ROWS = 1 << 19
-TEXT_BYTES = 6  # of a text table for one instance, as a rule of thumb
 
 
 def open_source(
@@ -106,25 +102,6 @@ def open_source(
     )
     _wide_names([str(file)], folder, budget, watch)
     return source, watch
-
-
-def estimate_instances(path: str) -> int:
-    """Guess how many instances a file of scores holds, without reading it."""
-    if ending(path) == ".arff":
-        return 0  # read whole in any case
-    if is_parquet(path):
-        total = 0
-        for file in parquet_files(path):
-            opened = open_parquet(file)
-            names = list(opened.schema_arrow.names)
-            is_long = _long_columns(names, "scores") is not None
-            total += opened.metadata.num_rows * (4 if is_long else len(names) - 1)
-            opened.close()
-        return total
-    with open_bytes(path) as stream:
-        is_packed = stream.read(2) == GZIP_MAGIC
-        size = int(stream.seek(0, os.SEEK_END))
-    return size * (4 if is_packed else 1) // TEXT_BYTES
 
 
 # -- wide -------------------------------------------------------------------------------------
