@@ -175,23 +175,15 @@ def _fit(
     rows = data.rows[fitted]
     held = data.truth if fitted.size == data.n_samples else data.truth[fitted]
     n_labels = data.hierarchy.n_labels
-    read = 0
-
-    def count(n: int) -> None:
-        nonlocal read
-        read = min(read + n, n_labels)  # labels with few positives are fitted twice
-        on_progress("fitting labels", read, n_labels)
-
-    on_progress("fitting labels", 0, n_labels)
     most = budget.memory * 3 // 4 // FIT_LABEL_BYTES
     largest = max(data.store.size_of(label) for label in range(n_labels))
     n_threads = max(1, min(n_threads_or_default(model.n_threads), most // max(1, largest)))
-    labels = StoredLabels(
-        data.store, rows, sparse.csc_array(held), most_scores=most, on_label=count
-    )
+    by_label = sparse.csc_array(held)
+    count = _Counted(by_label, on_progress)
+    labels = StoredLabels(data.store, rows, by_label, most_scores=most, on_label=count.add)
     lpr: LPRModel = fit_data(labels, method=model.lpr, n_threads=n_threads)
     errors = labels.rank_error
-    del labels  # with the truth by label
+    del labels, by_label, count  # the truth by label
     n_stored = data.store.stored_in(rows)
     keys = data.store.keys[rows]
     model._assemble(
@@ -199,6 +191,25 @@ def _fit(
         n_stored=n_stored, fitted_on=fingerprint_rows(keys, (rows.size, n_labels)),
     )  # fmt: skip
     return errors
+
+
+class _Counted:
+    """Progress over labels; those with few positives come twice."""
+
+    def __init__(self, truth: sparse.csc_array, on_progress: OnProgress) -> None:
+        positives = np.diff(truth.indptr)
+        support = np.minimum(positives, truth.shape[0] - positives)
+        self._n_labels, self._n_rare = positives.size, int(np.count_nonzero(support < 10))
+        self._read = 0
+        self._on_progress = on_progress
+        self._on_progress("fitting labels", 0, self._n_labels)
+
+    def add(self, n: int) -> None:
+        self._read += n
+        if self._read <= self._n_labels:
+            self._on_progress("fitting labels", self._read, self._n_labels)
+        elif (again := self._read - self._n_labels) <= self._n_rare:
+            self._on_progress("fitting rare labels", again, self._n_rare)
 
 
 def _calibrate(

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hierlpr.scale.budget import Budget
+from hierlpr.scale.engine import engine
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NamesWriter", "open_names"]
+__all__ = ["NamesWriter", "names_table", "open_names", "repeated_name"]
 
 
 class NamesWriter:
@@ -52,3 +55,25 @@ def open_names(folder: Path, count: int) -> Any:
     path = folder / "names.bytes"
     data = pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
     return pa.LargeStringArray.from_buffers(count, starts, data)
+
+
+def names_table(folder: Path, count: int) -> pa.Table:
+    """Return the names with their numbers, as columns `name` and `run`."""
+    import pyarrow as pa
+
+    kind = np.int32 if count < 2**31 else np.int64
+    return pa.table({"name": open_names(folder, count), "run": np.arange(count, dtype=kind)})
+
+
+def repeated_name(folder: Path, count: int, budget: Budget) -> tuple[str, int, int] | None:
+    """Return a name that occurs twice with its two first places, or None."""
+    with engine(folder, budget.engine_memory) as connection:
+        connection.register("names", names_table(folder, count))
+        distinct = connection.execute("SELECT count(DISTINCT name) FROM names").fetchone()[0]
+        if distinct == count:
+            return None
+        row = connection.execute(
+            "SELECT name, min(run), list_sort(list(run))[2] FROM names GROUP BY name "
+            "HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
+        ).fetchone()
+        return str(row[0]), int(row[1]), int(row[2])

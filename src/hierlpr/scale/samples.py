@@ -83,11 +83,12 @@ class SamplesReader:
                 )
         folder.mkdir()
         options: dict[str, Any] = {"aliases": self.aliases, "lenient": self.lenient}
+        source, watch = open_source(scores, self.hierarchy, folder, self.budget, **options)
+        store = self._filled(source, watch, folder)
+        _release()
         known = stream_truth(
             truth, self.hierarchy, folder / "truth", self.budget, close=self.close, **options
         )
-        source, watch = open_source(scores, self.hierarchy, folder, self.budget, **options)
-        store = self._filled(source, watch, folder)
         _release()
         match = match_names(
             folder, source.n_samples, store.numbers, known, self.budget,

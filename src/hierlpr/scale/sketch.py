@@ -47,16 +47,17 @@ def sketch(blocks: Callable[[], Blocks], n_scores: int, *, n_edges: int | None =
     n_scores : int
         Their number, at least 1.
     n_edges : int
-        Edges, besides the lowest and the highest score; 2**15 by default. Memory grows with it,
+        About so many edges; 2**15 by default. Memory grows with it,
         not with `n_scores`.
 
     Notes
     -----
     Let an open interval hold a share :math:`w` of the scores. Its scores get the rank of their
     group, and their own ranks lie inside the same stretch, so that they differ by at most
-    :math:`w`; all other ranks are exact. With edges at quantiles of a random sample
-    :math:`w` is about ``1 / n_edges``, but the bound that is returned is counted, not expected.
-    A strictly increasing transform of the scores gives the same counts.
+    :math:`w`; all other ranks are exact. Half of the edges are even quantiles of a random sample,
+    so that :math:`w` is about ``2 / n_edges``, but the bound that is returned is counted, not
+    expected. The others lie toward both ends, where it is far smaller. A strictly increasing
+    transform of the scores gives the same counts.
 
     Examples
     --------
@@ -87,18 +88,28 @@ def sketch(blocks: Callable[[], Blocks], n_scores: int, *, n_edges: int | None =
 
 
 def _edges(blocks: Blocks, n_scores: int, n_edges: int) -> Float:
-    """Lowest and highest score, and quantiles of scores drawn by a hash of their place."""
-    stride = max(1, n_scores // (DRAWS_PER_EDGE * n_edges))
-    drawn, ends, at = [], [], 0
+    """Quantiles of scores drawn by a hash of their place, and the scores at both ends.
+
+    LPRs change most among the highest scores, which are few: half of the quantiles are even, half
+    ever closer toward the ends, and the very ends are edges themselves.
+    """
+    stride = np.uint64(max(1, n_scores // (DRAWS_PER_EDGE * n_edges)))
+    n_ends = max(1, n_edges // 8)
+    low, high, drawn, at = np.empty(0), np.empty(0), [], 0
     for scores, _ in blocks:
         place = np.arange(at, at + scores.size, dtype=np.uint64)
         at += scores.size
-        if scores.size:
-            ends += [float(scores.min()), float(scores.max())]
-        drawn.append(scores[mix(place) % np.uint64(stride) == 0])
+        drawn.append(scores[mix(place) % stride == 0])
+        low = np.sort(np.concatenate([low, _lowest(scores, n_ends)]))[:n_ends]
+        high = -np.sort(np.concatenate([-high, _lowest(-scores, n_ends)]))[:n_ends]
     ordered = np.sort(np.concatenate(drawn))
-    quantiles = np.empty(0)
     if ordered.size:
-        places = (np.arange(1, n_edges + 1) * ordered.size) // (n_edges + 1)
-        quantiles = ordered[places]
-    return np.unique(np.concatenate([[min(ends), max(ends)], quantiles]))
+        even = np.linspace(0, ordered.size - 1, n_edges - n_edges // 2 + 2)[1:-1]
+        close = np.geomspace(1, max(1, ordered.size // 2), n_edges // 4) - 1
+        places = np.concatenate([even, close, ordered.size - 1 - close]).round().astype(np.intp)
+        ordered = ordered[np.unique(places)]
+    return np.unique(np.concatenate([low, ordered, high]))
+
+
+def _lowest(scores: Float, n: int) -> Float:
+    return scores if scores.size <= n else np.partition(scores, n - 1)[:n]
