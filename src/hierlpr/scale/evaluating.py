@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ from hierlpr.scale.work import work_folder
 __all__ = ["Evaluated", "evaluate_file"]
 
 MOST_PARTS = 500  # files that are open at once
+LOOKED_UP = 4  # batches of rows whose samples are looked up at once
 ROW = np.dtype([("place", "<i8"), ("score", "<f8"), ("sample", "<i4"), ("label", "<i4"),
                 ("call", "?")])  # fmt: skip
 MISSED, HIT, DROPPED = 0, 1, 2  # what the file of states says of a listed instance
@@ -145,6 +147,22 @@ def _counted(rows: Iterable[Listed], say: OnProgress, total: int) -> Iterator[Li
         say("reading", done, max(done, total))
 
 
+def _numbered(
+    rows: Iterable[Listed], samples: SampleRows
+) -> Iterator[tuple[Listed, NDArray[np.int64]]]:
+    """Find samples by name for a few batches at once: each lookup takes in all known names."""
+    for several in _batched(rows, LOOKED_UP):
+        number = samples.numbers([listed.sample for listed in several])
+        ends = np.cumsum([listed.label.size for listed in several])[:-1]
+        yield from zip(several, np.split(number, ends), strict=True)
+
+
+def _batched(rows: Iterable[Listed], n: int) -> Iterator[list[Listed]]:
+    rows = iter(rows)
+    while several := list(islice(rows, n)):
+        yield several
+
+
 class _Attempt(NamedTuple):
     """Rows that are spread over parts, and what was seen on the way."""
 
@@ -177,9 +195,8 @@ class _Run:
             files = [
                 stack.enter_context(self._part(p).open("wb")) for p in range(self._n_parts)
             ]  # fmt: skip
-            for listed in rows:
+            for listed, number in _numbered(rows, self._samples):
                 last = self._check_order(listed, last)
-                number = self._samples.numbers(listed.sample)
                 kept = number >= 0
                 part = (number % self._n_parts).astype(np.uint16)
                 part[~kept] = self._n_parts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,19 +33,19 @@ class SampleRows:
         self._keeps_lost = default_absent(absent, truth.layout) == "negative"
         self._first: list[str] = []
 
-    def numbers(self, names: Any) -> NDArray[np.int64]:
-        """Return the number of each sample, -1 if it is left out."""
+    def numbers(self, parts: Sequence[Any]) -> NDArray[np.int64]:
+        """Return the number of each sample, -1 if it is left out; `parts` are text columns."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        names = names.cast(pa.large_string())
+        names = pa.chunked_array([part.cast(pa.large_string()) for part in parts])
         if not self._first:
             self._first = list(dict.fromkeys(names.slice(0, 1000).to_pylist()))[:3]
         place = pc.index_in(names, value_set=self._known)
         number: NDArray[np.int64] = pc.fill_null(place, -1).to_numpy().astype(np.int64)
         if place.null_count:
             lost = np.flatnonzero(number < 0)
-            number[lost] = self._add_lost(names.take(lost))
+            number[lost] = self._add_lost(names.take(lost).combine_chunks())
         n_truth = self._truth.numbers.size
         self._is_ranked[number[number < n_truth]] = True
         if not self._keeps_lost:
