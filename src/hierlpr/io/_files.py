@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-import tempfile
+import secrets
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -105,18 +105,10 @@ def writing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if target.is_dir():
         raise FileError(f"{target}: this is a folder; give the name of a file to write.")
+    # The name is known before the file is there, so that no interruption can leave it behind.
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
-        handle, name = tempfile.mkstemp(
-            prefix=f".{target.name}.", suffix=".part", dir=target.parent
-        )
-    except OSError as error:
-        raise FileError(
-            f"{target}: cannot be written ({error.strerror or error}).\n"
-            f"Hint: does the folder {target.parent} exist, and may you write there?"
-        ) from None
-    os.close(handle)
-    part = Path(name)
-    try:
+        _create(part, target)
         yield part
         _settle(part)
         os.replace(part, target)
@@ -125,8 +117,18 @@ def writing(path: str | os.PathLike[str]) -> Iterator[Path]:
             raise
         raise FileError(f"{target}: cannot be written ({error.strerror}).") from error
     finally:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # it was moved, or could not be made
             part.unlink()
+
+
+def _create(part: Path, target: Path) -> None:
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError as error:
+        raise FileError(
+            f"{target}: cannot be written ({error.strerror or error}).\n"
+            f"Hint: does the folder {target.parent} exist, and may you write there?"
+        ) from None
 
 
 @contextmanager
