@@ -38,6 +38,8 @@ paper: $(VENV)/.installed
 SIZES ?= 1e6 1e7 1e8
 bench-scale: $(VENV)/.test
 	$(BIN)/python benchmarks/scale.py $(SIZES)
+	$(BIN)/python benchmarks/scale_fit.py $(SIZES)
+	$(BIN)/python benchmarks/scale_evaluate.py $(SIZES)
 
 clean:
 	rm -rf $(VENV) build dist site paper .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

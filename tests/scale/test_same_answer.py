@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hierlpr import Hierarchy
+from hierlpr.io import read_scores
 from hierlpr.model.estimator import HierLPR
 from hierlpr.scale import budget, rank_file
 from hierlpr.scale.rows import Packing, Splitters, ranked_rows, unpacked
@@ -104,6 +105,20 @@ def test_text_of_every_layout_gives_the_same(tmp_path, small_parts):
     ]:  # fmt: skip
         rank_file(model, tmp_path / name, tmp_path / "out.parquet", partitions=3)
         sc.assert_same(tmp_path / "out.parquet", expected)
+
+
+def test_as_many_rows_as_pairs_need_not_be_all_pairs(tmp_path, small_parts):
+    """In a CAFA file one pair may be missing and another one be there twice."""
+    case = full_pairs(sc.make_case())
+    model, _ = sc.write_inputs(tmp_path, case)
+    place = np.arange(case.table.values.nnz)
+    place[7] = 8
+    table = sc.long_table(case, place)
+    sc.write_text(tmp_path / "cafa.tsv", table, delimiter="\t", header=False)
+    rank_file(model, tmp_path / "cafa.tsv", tmp_path / "out.parquet", partitions=3)
+    read = read_scores(tmp_path / "cafa.tsv", case.model.hierarchy_)
+    assert sc.sparse.issparse(read.table.values)
+    sc.assert_same(tmp_path / "out.parquet", sc.Case(case.model, read.table).expected())
 
 
 def full_pairs(case):

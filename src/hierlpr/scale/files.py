@@ -109,13 +109,29 @@ def open_parquet(path: str, *, buffer_size: int = 0, dictionaries: Sequence[str]
         ) from None
 
 
-def group_batches(opened: Any, n_rows: int, columns: Sequence[str]) -> Iterator[Any]:
-    """Yield the record batches of one row group after the other.
+def group_batches(
+    path: str, n_rows: int, columns: Sequence[str], *, dictionaries: Sequence[str] = ()
+) -> Iterator[Any]:
+    """Yield the record batches of a Parquet file, one row group after the other.
 
     Read in one go, Arrow would keep a part of every row group until the end.
     """
-    for group in range(opened.num_row_groups):
-        yield from opened.iter_batches(n_rows, row_groups=[group], columns=list(columns))
+    import pyarrow as pa
+
+    opened = open_parquet(path, buffer_size=1 << 20, dictionaries=dictionaries)
+    at = 0
+    try:
+        for group in range(opened.num_row_groups):
+            for batch in opened.iter_batches(n_rows, row_groups=[group], columns=list(columns)):
+                yield batch
+                at += batch.num_rows
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise FileError(
+            f"{path}: cannot be read after row {at:,} ({reason(error)}).\n"
+            "Hint: the file is damaged; copy or write it again."
+        ) from None
+    finally:
+        opened.close()
 
 
 def reason(error: BaseException) -> str:

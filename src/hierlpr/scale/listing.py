@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from hierlpr.exceptions import FileError
 from hierlpr.io._arrow import as_numbers
 from hierlpr.io._layout import _cast
-from hierlpr.io._watch import Watch, closest
+from hierlpr.io._watch import Watch
 from hierlpr.io.rankings import RANKING_COLUMNS, _need
 from hierlpr.scale.files import (
     group_batches,
     is_parquet,
     open_parquet,
     parquet_files,
-    reason,
 )
+from hierlpr.scale.numbers import NAMELESS, LabelNumbers
 from hierlpr.scale.text import TextStream, open_head, whole_gzip
 
 if TYPE_CHECKING:
@@ -71,7 +71,11 @@ class Listing:
         batch_rows: int = BATCH_ROWS,
     ) -> Iterator[Listed]:
         """Read the good rows in the order of the file, a batch at a time."""
-        numbers = _Numbers(hierarchy, watch, aliases)
+        numbers = LabelNumbers(
+            hierarchy, watch, aliases,
+            hint="is this the hierarchy the ranking was made with? --lenient (lenient=True) leaves "
+            "unknown labels out.",
+        )  # fmt: skip
         at = 0
         for batch in self._batches(watch, batch_rows):
             found = {name: batch.column(i) for i, name in enumerate(self.columns)}
@@ -83,6 +87,8 @@ class Listing:
                     "the score is missing or not finite.", line=f"row {at + row + 1:,}",
                     column="score",
                 )  # fmt: skip
+            for row in np.flatnonzero(label == NAMELESS).tolist():
+                watch.problem("the label has no name.", line=f"row {at + row + 1:,}")
             good &= label >= 0
             at += batch.num_rows
             kept = slice(None) if good.all() else np.flatnonzero(good)
@@ -139,71 +145,19 @@ def _parquet_batches(
     """Rows of one file; labels stay encoded where the file has them so."""
     import pyarrow as pa
 
-    opened = open_parquet(file, buffer_size=1 << 20, dictionaries=("label",))
-    missing = [name for name in columns if name not in opened.schema_arrow.names]
+    missing = [name for name in columns if name not in open_parquet(file).schema_arrow.names]
     if missing:
         raise FileError(
             f"{file}: column {missing[0]!r} is missing, which the other files of the dataset have."
         )
-    at = 0
-    try:
-        for batch in group_batches(opened, batch_rows, columns):
-            arrays = []
-            for name in columns:
-                array = batch.column(batch.schema.get_field_index(name))
-                if name == "sample":
-                    array = _cast(array, pa.large_string(), name, watch)
-                elif name != "label" or not pa.types.is_dictionary(array.type):
-                    kind = pa.string() if name == "label" else pa.float64()
-                    array = _cast(array, kind, name, watch)
-                arrays.append(array)
-            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
-            at += batch.num_rows
-    except (pa.ArrowException, OSError, EOFError) as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(
-            f"{file}: cannot be read after row {at:,} ({reason(error)}).\n"
-            "Hint: the file is damaged; copy or write it again."
-        ) from None
-    finally:
-        opened.close()
-
-
-class _Numbers:
-    """Turn names of labels into numbers."""
-
-    def __init__(
-        self, hierarchy: Hierarchy, watch: Watch, aliases: Mapping[str, str] | None
-    ) -> None:
-        self._known = {name: i for i, name in enumerate(hierarchy.labels)}
-        self._watch = watch
-        self._aliases = aliases or {}
-
-    def of(self, column: Any, at: int) -> NDArray[np.int64]:
-        """Return the number of each label, -1 if it is unknown; `at` is the first row."""
-        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-        names = encoded.dictionary.to_pylist()
-        indices = encoded.indices
-        if indices.null_count:
-            indices = indices.fill_null(len(names))
-        codes = as_numbers(indices)
-        target = np.full(len(names) + 1, -1, dtype=np.int64)
-        for code, name in enumerate([*names, ""]):
-            real = name if name in self._known else self._aliases.get(name, name)
-            if real in self._known:
-                target[code] = self._known[real]
-            elif (rows := np.flatnonzero(codes == code)).size:
-                self._unknown(name or "", rows, at)
-        numbers: NDArray[np.int64] = target[codes]
-        return numbers
-
-    def _unknown(self, name: str, rows: NDArray[np.intp], at: int) -> None:
-        if not self._watch.lenient:
-            raise self._watch.fail(
-                f"label {name!r} is not in the hierarchy.",
-                line=f"row {at + int(rows[0]) + 1:,}",
-                hint=f"{closest(name, self._known)}is this the hierarchy the ranking was made "
-                "with? --lenient (lenient=True) leaves unknown labels out.",
-            )
-        self._watch.unknown[name] += int(rows.size)
+    for batch in group_batches(file, batch_rows, columns, dictionaries=("label",)):
+        arrays = []
+        for name in columns:
+            array = batch.column(batch.schema.get_field_index(name))
+            if name == "sample":
+                array = _cast(array, pa.large_string(), name, watch)
+            elif name != "label" or not pa.types.is_dictionary(array.type):
+                kind = pa.string() if name == "label" else pa.float64()
+                array = _cast(array, kind, name, watch)
+            arrays.append(array)
+        yield pa.RecordBatch.from_arrays(arrays, names=list(columns))

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr.exceptions import FileError
 from hierlpr.io._layout import Content, _cast
 from hierlpr.io._long import value_problem
-from hierlpr.io._watch import Watch, closest
+from hierlpr.io._watch import Watch
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.engine import engine, stream
-from hierlpr.scale.files import group_batches, open_parquet, reason
+from hierlpr.scale.files import group_batches
 from hierlpr.scale.names import NamesWriter, names_table, repeated_name
+from hierlpr.scale.numbers import NAMELESS, LabelNumbers
 from hierlpr.scale.source import Piece, Source
 from hierlpr.scores import growth
 
@@ -50,25 +50,12 @@ def parquet_rows(files: list[str], columns: list[str], watch: Watch) -> Iterator
     types = (pa.string(), pa.string(), pa.float64())[: len(columns)]
     names = ["sample", "label", "value"][: len(columns)]
     for file in files:
-        opened = open_parquet(file)
-        at = 0
-        try:
-            for batch in group_batches(opened, GROUP_ROWS, columns):
-                arrays = [
-                    _cast(batch.column(batch.schema.get_field_index(name)), kind, name, watch)
-                    for name, kind in zip(columns, types, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, names=names)
-                at += batch.num_rows
-        except (pa.ArrowException, OSError, EOFError) as error:
-            if isinstance(error, FileError):
-                raise
-            raise FileError(
-                f"{file}: cannot be read after row {at:,} ({reason(error)}).\n"
-                "Hint: the file is damaged; copy or write it again."
-            ) from None
-        finally:
-            opened.close()
+        for batch in group_batches(file, GROUP_ROWS, columns):
+            arrays = [
+                _cast(batch.column(batch.schema.get_field_index(name)), kind, name, watch)
+                for name, kind in zip(columns, types, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def long_source(
@@ -87,19 +74,21 @@ def long_source(
     target = max(1, budget.batch_instances // growth(hierarchy))
     with (
         closing(NamesWriter(folder)) as names,
-        closing(_GroupWriter(folder / "long.parquet", target)) as writer,
+        closing(_GroupWriter(folder / "long.parquet", target, hierarchy.n_labels)) as writer,
     ):
         reader = _LongReader(hierarchy, names, watch, aliases, content)
         for entries in reader.entries(rows):
             writer.add(entries)
+    if reader.labels.n_by_another_name:
+        watch.counts["entries_by_another_name"] = reader.labels.n_by_another_name
     if writer.n_entries == 0 and (content == "scores" or names.count == 0):
         problem = str(watch.problems[0]) if watch.problems else ""
         raise watch.fail("no row could be read.", hint=problem)
     n_samples = names.count
     if repeated_name(folder, n_samples, budget) is not None:
-        writer, n_samples = _regroup(folder, n_samples, target, budget)
+        writer, n_samples = _regroup(folder, n_samples, target, hierarchy.n_labels, budget)
     is_score = content == "scores"
-    is_complete = is_score and writer.n_entries == n_samples * hierarchy.n_labels
+    is_complete = is_score and writer.n_pairs == n_samples * hierarchy.n_labels
     if is_score and reader.lowest < 0.0 and not is_complete:
         raise watch.fail(
             f"the lowest score is {reader.lowest:g}, but the table does not list every pair.",
@@ -128,9 +117,11 @@ class _LongReader:
         self._content = content
         self.lowest = 0.0
         self.n_rows = 0
-        self._known = {name: i for i, name in enumerate(hierarchy.labels)}
-        self._aliases = aliases or {}
         self._watch = watch
+        self.labels = LabelNumbers(
+            hierarchy, watch, aliases,
+            hint="--lenient (lenient=True) leaves unknown labels out and counts them.",
+        )  # fmt: skip
         self._last: str | None = None
 
     def entries(self, rows: Iterable[pa.RecordBatch]) -> Iterator[_Entries]:
@@ -138,7 +129,7 @@ class _LongReader:
             score = np.ones(batch.num_rows)  # in truth, a row without a value is a positive
             if batch.num_columns > 2:
                 score = batch.column(2).to_numpy(zero_copy_only=False).astype(np.float64)
-            label = self._labels(batch.column(1))
+            label = self.labels.of(batch.column(1), self.n_rows)
             good = np.flatnonzero(self._good(batch.column(0), score, label))
             self.n_rows += batch.num_rows
             if good.size == 0:
@@ -152,35 +143,6 @@ class _LongReader:
             self.lowest = min(self.lowest, float(score[kept].min(initial=0.0)))
             yield _Entries(sample[entry], label[kept].astype(np.int32), score[kept])
 
-    def _labels(self, column: Any) -> NDArray[np.int64]:
-        """Label numbers; -1 for unknown, -2 for nameless."""
-        encoded = column.dictionary_encode()
-        target = np.full(len(encoded.dictionary) + 1, -2, dtype=np.int64)
-        codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
-        for code, name in enumerate(encoded.dictionary.to_pylist()):
-            real = name if name in self._known else self._aliases.get(name, name)
-            if real in self._known:
-                target[code] = self._known[real]
-                if real != name:
-                    n = int(np.count_nonzero(codes == code))
-                    self._watch.counts["entries_by_another_name"] += n
-            elif name.strip():
-                self._unknown(name, code, codes)
-                target[code] = -1
-        numbers: NDArray[np.int64] = target[codes]
-        return numbers
-
-    def _unknown(self, name: str, code: int, codes: NDArray[Any]) -> None:
-        rows = np.flatnonzero(codes == code)
-        if not self._watch.lenient:
-            raise self._watch.fail(
-                f"label {name!r} is not in the hierarchy.",
-                line=f"row {self.n_rows + int(rows[0]) + 1:,}",
-                hint=f"{closest(name, self._known)}--lenient (lenient=True) leaves unknown labels "
-                "out and counts them.",
-            )
-        self._watch.unknown[name] += int(rows.size)
-
     def _good(
         self, names: Any, score: NDArray[np.float64], label: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
@@ -190,7 +152,7 @@ class _LongReader:
         nameless = blank.to_numpy(zero_copy_only=False)
         is_score = self._content == "scores"
         bad_score = ~np.isfinite(score) if is_score else (score != 0.0) & (score != 1.0)
-        unlabelled = (label == -2) & is_score  # in truth, it says that the sample is known
+        unlabelled = (label == NAMELESS) & is_score  # in truth, it says that the sample is known
         for row in np.flatnonzero(nameless | bad_score | unlabelled).tolist():
             text = (
                 "the sample has no name." if nameless[row]
@@ -232,7 +194,7 @@ class _LongReader:
 class _GroupWriter:
     """Write entries in row groups that never part a sample."""
 
-    def __init__(self, file: Path, target: int) -> None:
+    def __init__(self, file: Path, target: int, n_labels: int) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -242,10 +204,11 @@ class _GroupWriter:
         self._writer = pq.ParquetWriter(file, self._schema, compression="lz4")
         self._file = file
         self._target = target
+        self._n_labels = n_labels
         self._held: list[_Entries] = []
         self._n_held = 0
         self.pieces: list[Piece] = []
-        self.n_entries = 0
+        self.n_entries = self.n_pairs = 0
 
     def add(self, entries: _Entries) -> None:
         if entries.sample.size == 0:
@@ -284,13 +247,22 @@ class _GroupWriter:
         piece = Piece(str(self._file), len(self.pieces), first, n_samples, table.num_rows)
         self.pieces.append(piece)
         self.n_entries += table.num_rows
+        self.n_pairs += self._count_pairs(entries, n_samples)
+
+    def _count_pairs(self, entries: _Entries, n_samples: int) -> int:
+        """Count the different pairs, if there are enough for all labels of all samples."""
+        if entries.sample.size < n_samples * self._n_labels:
+            return entries.sample.size  # too few, however many of them are different
+        return np.unique(entries.sample * self._n_labels + entries.label).size
 
 
-def _regroup(folder: Path, n_runs: int, target: int, budget: Budget) -> tuple[_GroupWriter, int]:
+def _regroup(
+    folder: Path, n_runs: int, target: int, n_labels: int, budget: Budget
+) -> tuple[_GroupWriter, int]:
     """Bring the rows of each sample together, samples in order of first appearance."""
     ungrouped = folder / "long.parquet"
     ungrouped.rename(folder / "ungrouped.parquet")
-    writer = _GroupWriter(ungrouped, target)
+    writer = _GroupWriter(ungrouped, target, n_labels)
     with engine(folder, budget.engine_memory) as connection:
         connection.register("names", names_table(folder, n_runs))
         connection.execute(

@@ -1,7 +1,7 @@
 """Time and peak memory of evaluating rankings that `hierlpr rank` wrote, in parts.
 
-    python benchmarks/evaluate_scale.py 1e7 1e8
-    python benchmarks/evaluate_scale.py --hierarchy go/edges.tsv.gz --targets 20000
+    python benchmarks/scale_evaluate.py 1e7 1e8
+    python benchmarks/scale_evaluate.py --hierarchy go/edges.tsv.gz --targets 20000
 
 The first makes dense scores (100 labels), ranks them, and evaluates the ranking against a truth
 that is a long Parquet file. The second does so for 100 predictions a target in a large hierarchy,
