@@ -303,10 +303,15 @@ def average_psplines(
     `slope_mean`, `slope_sd` and `pseudo` hold, per label, the prior of the slope on the normal
     score and how many pseudo-samples of each class are spread as that prior says. Writes LPRs
     (not monotone yet) per group to `lpr`, and per label the mean penalty (geometric), the slope
-    under the largest penalty and the effective share of the best penalty to `report`.
+    under the largest penalty and the effective share of the best penalty to `report`, NaN if all
+    scores are equal.
     """
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]
+        if end == begin + 1:  # there is no curve through one score, and its fit converges slowly
+            lpr[begin] = positive[begin] / total[begin]
+            report[k] = np.nan
+            continue
         z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
             positive[begin:end], total[begin:end], normal_table, n_bins, True
         )
@@ -361,6 +366,10 @@ def crossvalidate_psplines(
     """
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]
+        if end == begin + 1:
+            lpr[begin] = positive[begin] / total[begin]
+            report[k] = np.nan
+            continue
         z, bin_of, bin_z, bin_positive, bin_total = bin_normal_scores(
             positive[begin:end], total[begin:end], normal_table, n_bins, False
         )
