@@ -16,6 +16,7 @@ from hierlpr import HierlprError
 from hierlpr.cli import main
 from hierlpr.scale import budget, pipeline, rank_file, runs
 from hierlpr.scale.budget import parse_memory
+from hierlpr.scale.work import WORK_VERSION
 
 
 @pytest.fixture
@@ -154,10 +155,15 @@ def test_lenient_leaves_out_and_counts(inputs, tmp_path, small_parts):
     case, model, scores, out = inputs
     columns = sc.wide_table(case).to_pydict()
     columns["L3"][7] = columns["L5"][300] = float("nan")
+    columns["sample"][60] = columns["sample"][61] = columns["sample"][9]
+    columns["sample"][301] = None
+    columns["sample"][400] = " "
     sc.pq.write_table(sc.pa.table(columns), scores, row_group_size=50)
     done = rank_file(model, scores, out, partitions=4, lenient=True)
-    assert done.report.n_problems == 2
-    kept = np.delete(np.arange(case.n_samples), [7, 300])
+    left_out = [7, 60, 61, 300, 301, 400]
+    assert done.report.n_problems == len(left_out)
+    assert done.n_samples == case.n_samples - len(left_out)
+    kept = np.delete(np.arange(case.n_samples), left_out)
     names = tuple(case.table.samples[i] for i in kept)
     rest = sc.Case(case.model, sc.Table(case.table.values[kept], case.table.labels, names))
     sc.assert_same(out, rest.expected())
@@ -301,5 +307,5 @@ def test_plan_is_json(inputs, small_parts):
     with pytest.raises(StopError):
         rank_file(model, scores, out, partitions=6, resume=True, executor=stop_after(1))
     plan = json.loads((out.with_name(f".{out.name}.work") / "plan.json").read_text())
-    assert plan["inputs"]["version"] == 1
+    assert plan["inputs"]["version"] == WORK_VERSION
     assert len(plan["source"]["pieces"]) == 12

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import scalecases as sc
@@ -240,6 +241,24 @@ def test_lenient_and_closing_readings_agree(tmp_path):
     wanted = read_truth(long, h, lenient=True).report
     assert done.reports[1].unknown_labels == wanted.unknown_labels
     assert done.reports[1].counts == wanted.counts
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_repeated_rows_of_wide_tables_are_left_out_alike(tmp_path, ending):
+    h, table, truth = make_data()
+    scores = write_scores(tmp_path / f"scores.{ending}", table, "wide")
+    held = write_truth(tmp_path / f"truth.{ending}", table.samples, h.labels, truth, "wide")
+    for path, place in ((scores, 5), (held, 11)):
+        rows = pq.read_table(path) if ending == "parquet" else pa.csv.read_csv(path)
+        again = rows.slice(place, 3).set_column(1, h.labels[0], rows.column(1).slice(20, 3))
+        rows = pa.concat_tables([rows.slice(0, 40), again, rows.slice(40)])
+        if ending == "parquet":
+            pq.write_table(rows, path, row_group_size=37)
+        else:
+            sc.write_text(path, rows)
+    _, done = assert_same_model(tmp_path, h, scores, held, lenient=True, **FAST)
+    assert [report.n_problems for report in done.reports] == [3, 3]
+    assert done.reports[0].counts["samples"] == table.n_samples
 
 
 def test_flags_and_repeated_cafa_pairs_agree(tmp_path):

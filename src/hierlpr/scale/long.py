@@ -19,7 +19,7 @@ from hierlpr.io._watch import Watch
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.engine import engine, stream
 from hierlpr.scale.files import group_batches
-from hierlpr.scale.names import NamesWriter, names_table, repeated_name
+from hierlpr.scale.names import NamesWriter, has_repeats, names_table
 from hierlpr.scale.numbers import NAMELESS, LabelNumbers
 from hierlpr.scale.source import Piece, Source
 from hierlpr.scores import growth
@@ -85,7 +85,7 @@ def long_source(
         problem = str(watch.problems[0]) if watch.problems else ""
         raise watch.fail("no row could be read.", hint=problem)
     n_samples = names.count
-    if repeated_name(folder, n_samples, budget) is not None:
+    if has_repeats(folder, n_samples, budget):
         writer, n_samples = _regroup(folder, n_samples, target, hierarchy.n_labels, budget)
     is_score = content == "scores"
     is_complete = is_score and writer.n_pairs == n_samples * hierarchy.n_labels

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hierlpr.scale.budget import Budget
-from hierlpr.scale.engine import engine
+from hierlpr.scale.engine import engine, stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NamesWriter", "names_table", "open_names", "repeated_name"]
+__all__ = ["NamesWriter", "has_repeats", "names_table", "open_names", "repeats"]
 
 
 class NamesWriter:
@@ -65,15 +66,21 @@ def names_table(folder: Path, count: int) -> pa.Table:
     return pa.table({"name": open_names(folder, count), "run": np.arange(count, dtype=kind)})
 
 
-def repeated_name(folder: Path, count: int, budget: Budget) -> tuple[str, int, int] | None:
-    """Return a name that occurs twice with its two first places, or None."""
+def has_repeats(folder: Path, count: int, budget: Budget) -> bool:
+    """Whether any name occurs twice."""
     with engine(folder, budget.engine_memory) as connection:
         connection.register("names", names_table(folder, count))
         distinct = connection.execute("SELECT count(DISTINCT name) FROM names").fetchone()[0]
-        if distinct == count:
-            return None
-        row = connection.execute(
-            "SELECT name, min(run), list_sort(list(run))[2] FROM names GROUP BY name "
-            "HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
-        ).fetchone()
-        return str(row[0]), int(row[1]), int(row[2])
+        return bool(distinct < count)
+
+
+def repeats(folder: Path, count: int, budget: Budget) -> Iterator[tuple[str, int, int]]:
+    """Yield every name that occurred before, with its first place and this one, in order."""
+    query = (
+        "SELECT name, first, run FROM (SELECT name, run, min(run) OVER (PARTITION BY name) "
+        "AS first FROM names) WHERE run > first ORDER BY run"
+    )
+    with engine(folder, budget.engine_memory) as connection:
+        connection.register("names", names_table(folder, count))
+        for batch in stream(connection, query, 1 << 16):
+            yield from zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True)

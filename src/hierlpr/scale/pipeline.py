@@ -181,6 +181,8 @@ def rank_file(
             counts = _write_file(job, len(parts), stretches, target, kind, calls_only, on_progress)
         n_rows, n_calls = counts
     n_samples, n_labels = source.n_samples, fitted.hierarchy_.n_labels
+    if source.kind == "wide":  # rows with problems are left out
+        n_samples = sum(record["samples"] for record in records)
     return Outcome(
         n_rows, n_calls, n_samples, n_samples * n_labels,
         watch.report(samples=n_samples, labels=n_labels),

@@ -85,7 +85,7 @@ def rank_partition(job: Job, partition: Partition) -> dict[str, Any]:
     part = file.with_suffix(f".part{os.getpid()}")
     buckets: list[list[int]] = [[] for _ in range(job.splitters.n_buckets)]
     sizes = [0] * job.splitters.n_buckets
-    n_calls = n_batches = 0
+    n_calls = n_batches = n_samples = 0
     try:
         with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, row_schema()) as writer:
             for batch in job.source.batches(partition, model.hierarchy_, watch):
@@ -93,6 +93,7 @@ def rank_partition(job: Job, partition: Partition) -> dict[str, Any]:
                     model, batch.table, numbers=batch.numbers, packing=job.packing, top=job.top,
                     calls_only=job.calls_first,
                 )  # fmt: skip
+                n_samples += batch.numbers.size
                 n_calls += int(np.count_nonzero(rows.tag & np.uint32(1)))
                 for bucket, start, stop in _stretches(rows, job.splitters):
                     writer.write_batch(rows.batch(start, stop))
@@ -106,6 +107,7 @@ def rank_partition(job: Job, partition: Partition) -> dict[str, Any]:
         "bytes": file.stat().st_size,
         "entries": partition.n_entries,
         "calls": n_calls,
+        "samples": n_samples,
         "sizes": sizes,
         "buckets": buckets,
         "counts": dict(watch.counts),

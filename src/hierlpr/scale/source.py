@@ -80,6 +80,7 @@ class Source:
     n_samples: int
     batch_instances: int
     content: Content = "scores"
+    left_out: tuple[int, ...] = ()  # rows of a wide table whose names are missing or repeated
 
     @property
     def layout(self) -> Literal["wide", "long", "cafa"]:
@@ -94,7 +95,14 @@ class Source:
     def from_dict(cls, data: dict[str, Any]) -> Source:
         """Rebuild from `to_dict`."""
         pieces = tuple(Piece(*piece) for piece in data["pieces"])
-        return cls(**{**data, "pieces": pieces, "columns": tuple(data["columns"])})
+        return cls(
+            **{
+                **data,
+                "pieces": pieces,
+                "columns": tuple(data["columns"]),
+                "left_out": tuple(data["left_out"]),
+            }
+        )
 
     def partitions(self, n: int | None = None) -> list[Partition]:
         """Split the row groups into `n` runs, or into runs of about one batch."""
@@ -129,6 +137,9 @@ class Source:
                 values[:, i] = column
             numbers = np.arange(at, at + record.num_rows)
             at += record.num_rows
+            if self.left_out:
+                named = ~np.isin(numbers, self.left_out)
+                values, numbers = values[named], numbers[named]
             good = self._good_rows(values, numbers, piece, watch)
             if good is not None:
                 values, numbers = np.ascontiguousarray(values[good]), numbers[good]

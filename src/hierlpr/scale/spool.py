@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from hierlpr.exceptions import FileError
 from hierlpr.io._layout import Content, _cast, _long_columns, _note_extra
@@ -18,7 +21,7 @@ from hierlpr.io._watch import Watch
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.files import is_parquet, open_parquet, parquet_files, reason
 from hierlpr.scale.long import GROUP_ROWS, long_source, parquet_rows
-from hierlpr.scale.names import NamesWriter, repeated_name
+from hierlpr.scale.names import NamesWriter, has_repeats, repeats
 from hierlpr.scale.source import Source, wide_source
 from hierlpr.scale.text import TextStream, open_stream, whole_gzip
 
@@ -57,8 +60,7 @@ def open_source(
                 aliases=aliases,
                 content=content,
             )
-            _wide_names(files, folder, budget, watch)
-            return source, watch
+            return _with_names(source, files, folder, budget, watch), watch
         watch.format = f"long Parquet {content}"
         _note_extra(list(schema.names), long, watch)
         rows = parquet_rows(files, [name for name in long if name is not None], watch)
@@ -83,8 +85,7 @@ def open_source(
         aliases=aliases,
         content=content,
     )
-    _wide_names([str(file)], folder, budget, watch)
-    return source, watch
+    return _with_names(source, [str(file)], folder, budget, watch), watch
 
 
 # -- wide -------------------------------------------------------------------------------------
@@ -106,29 +107,41 @@ def _wide_spool(text: TextStream, folder: Path, budget: Budget, watch: Watch) ->
     return file
 
 
-def _wide_names(files: list[str], folder: Path, budget: Budget, watch: Watch) -> None:
+def _with_names(
+    source: Source, files: list[str], folder: Path, budget: Budget, watch: Watch
+) -> Source:
+    """Write the names of a wide table; rows without one, or with an earlier one, are left out."""
     with closing(NamesWriter(folder)) as writer:
-        for file in files:
-            _add_names(writer, file, watch)
-    repeated = repeated_name(folder, writer.count, budget)
-    if repeated is not None:
-        name, first_row, second_row = repeated
-        raise watch.fail(
-            f"sample {name!r} occurs again (first in row {first_row + 1:,}).",
-            line=f"row {second_row + 1:,}",
-            hint="each sample has one row; remove the others.",
-        )
+        left_out = [row for file in files for row in _add_names(writer, file, watch)]
+    if has_repeats(folder, writer.count, budget):
+        nameless = set(left_out)
+        for name, first, row in repeats(folder, writer.count, budget):
+            if row in nameless:
+                continue
+            watch.problem(
+                f"sample {name!r} occurs again (first in row {first + 1:,}).",
+                line=f"row {row + 1:,}",
+                hint="each sample has one row; remove the others.",
+            )
+            left_out.append(row)
+    return replace(source, left_out=tuple(sorted(left_out)))
 
 
-def _add_names(writer: NamesWriter, file: str, watch: Watch) -> None:
+def _add_names(writer: NamesWriter, file: str, watch: Watch) -> list[int]:
+    """Append the names of a file; returns the rows without one."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     opened = open_parquet(file)
     first = opened.schema_arrow.names[0]
+    nameless: list[int] = []
     try:
         for batch in opened.iter_batches(1 << 18, columns=[first]):
-            column = _cast(batch.column(0), pa.string(), first, watch)
-            _refuse_nameless(column, writer.count, watch)
+            column = pc.fill_null(_cast(batch.column(0), pa.string(), first, watch), "")
+            blank = pc.equal(pc.utf8_trim_whitespace(column), "").to_numpy(zero_copy_only=False)
+            for row in (np.flatnonzero(blank) + writer.count).tolist():
+                watch.problem("the sample has no name.", line=f"row {row + 1:,}")
+                nameless.append(row)
             writer.add(column)
     except (pa.ArrowException, OSError, EOFError) as error:
         if isinstance(error, FileError):
@@ -136,12 +149,4 @@ def _add_names(writer: NamesWriter, file: str, watch: Watch) -> None:
         raise FileError(f"{file}: the sample names cannot be read ({reason(error)}).") from None
     finally:
         opened.close()
-
-
-def _refuse_nameless(column: Any, at: int, watch: Watch) -> None:
-    import pyarrow.compute as pc
-
-    blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
-    if pc.any(blank).as_py():
-        row = at + pc.index(blank, True).as_py()
-        raise watch.fail("the sample has no name.", line=f"row {row + 1:,}")
+    return nameless

@@ -201,7 +201,8 @@ def _joined(folder: Path, n_named: int, truth: StreamedTruth, budget: Budget) ->
         query = "SELECT s.run, k.run FROM scored s JOIN known k USING (name)"
         for batch in stream(connection, query, 1 << 18):
             scored, known = (batch.column(i).to_numpy() for i in range(2))
-            at[scored] = row[known]
+            used = row[known] >= 0  # a repeated name has rows that are left out
+            at[scored[used]] = row[known[used]]
     return at
 
 

@@ -17,7 +17,7 @@ from hierlpr.scale.files import fingerprint_file
 
 __all__ = ["WORK_VERSION", "Inputs", "file_digest", "read_plan", "work_folder", "write_plan"]
 
-WORK_VERSION = 1
+WORK_VERSION = 2
 _PLAN = "plan.json"
 _LOCK = "lock"
 Inputs = dict[str, Any]
