@@ -1,7 +1,8 @@
 """Rank and decide hierarchical multi-label calls with local precision rates."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hierlpr._lazy import loader
 
 if TYPE_CHECKING:
     from hierlpr import baselines, metrics, paper, simulate
@@ -18,21 +19,23 @@ __version__ = "0.1.0"
 # Public names and their homes. Loading them on first use keeps `import hierlpr` light: the
 # compiler, scikit-learn, Arrow and plotting are imported only by those who use them.
 _HOMES = {
-    "HierLPR": "hierlpr.model",
-    "HierarchicalClassifier": "hierlpr.model",
-    "Hierarchy": "hierlpr.hierarchy",
-    "HierlprError": "hierlpr.exceptions",
-    "HierlprWarning": "hierlpr.exceptions",
-    "LPRModel": "hierlpr.lpr",
-    "Ranking": "hierlpr.ranking",
-    "consistent_scores": "hierlpr.blocks",
-    "fit_lpr": "hierlpr.lpr",
-    "load_model": "hierlpr.model",
-    "rank": "hierlpr.ranking",
-    "read_hierarchy": "hierlpr.io",
+    "HierLPR": "model",
+    "HierarchicalClassifier": "model",
+    "Hierarchy": "hierarchy",
+    "HierlprError": "exceptions",
+    "HierlprWarning": "exceptions",
+    "LPRModel": "lpr",
+    "Ranking": "ranking",
+    "baselines": "baselines",
+    "consistent_scores": "blocks",
+    "fit_lpr": "lpr",
+    "load_model": "model",
+    "metrics": "metrics",
+    "paper": "paper",
+    "rank": "ranking",
+    "read_hierarchy": "io",
+    "simulate": "simulate",
 }
-
-_MODULES = ("baselines", "metrics", "paper", "simulate")
 
 __all__ = [
     "HierLPR",
@@ -55,14 +58,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"hierlpr.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hierlpr' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -5,12 +5,12 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import scalecases as sc
 from click.testing import CliRunner
+from killing import killable
 
 from hierlpr import HierlprError
 from hierlpr.cli import main
@@ -202,28 +202,12 @@ def test_memory_is_written_with_a_unit():
 
 
 # Imports everything once and forks, so that twenty runs need not start twenty interpreters.
-LAUNCHER = """
-import os, signal, sys, time
-import duckdb, pyarrow.csv, pyarrow.parquet
-import hierlpr.io, hierlpr.model, hierlpr.scale
-from hierlpr.cli import main
-warm = hierlpr.model.load_model(sys.argv[3])  # loads the compiled kernels before forking
+
+
+WARM = """
+warm = hierlpr.model.load_score_model(sys.argv[3])
 warm.n_threads = 1
 warm.rank([[0.0] * warm.n_features_in_] * 2).score
-for line in sys.stdin:
-    seconds = float(line)
-    began = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        try:
-            main(sys.argv[1:], standalone_mode=False)
-        finally:
-            os._exit(0)
-    if seconds > 0.0:
-        time.sleep(seconds)
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    print(time.monotonic() - began, flush=True)
 """
 
 
@@ -232,17 +216,9 @@ def test_a_killed_run_leaves_the_old_output_or_the_whole_new_one(inputs):
     case, model, scores, out = inputs
     sc.pq.write_table(ranking_of(sc.make_case(seed=1).expected()), out)
     old = out.read_bytes()
-    args = ["rank", "--model", model, "--scores", scores, "--out", out, "--partitions", 9]
-    with subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER, *map(str, args), "--resume", "-q"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as launcher:  # fmt: skip
-
-        def run(seconds):
-            launcher.stdin.write(f"{seconds}\n")
-            launcher.stdin.flush()
-            return float(launcher.stdout.readline())
-
+    args = ["rank", "--model", model, "--scores", scores, "--out", out, "--partitions", 9,
+            "--resume", "-q"]  # fmt: skip
+    with killable(args, warm=WARM) as run:
         run(0.0)
         new = out.read_bytes()
         sc.assert_same(out, case.expected())
@@ -253,7 +229,6 @@ def test_a_killed_run_leaves_the_old_output_or_the_whole_new_one(inputs):
             run(took * rng.uniform(0.05, 1.0))
             assert out.read_bytes() in (old, new)
         run(0.0)
-        launcher.stdin.close()
     assert out.read_bytes() == new
     left = {path.name for path in out.parent.iterdir()}
     assert left == {"model.hlpr", "scores.parquet", out.name}

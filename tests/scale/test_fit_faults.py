@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import scalecases as sc
 from click.testing import CliRunner
+from killing import killable
 
 from hierlpr import Hierarchy, HierlprError
 from hierlpr.cli import main
@@ -175,42 +175,15 @@ def test_memory_decides(files, monkeypatch):
     assert seen[0]["memory"] == "70MB"
 
 
-LAUNCHER = """
-import os, signal, sys, time
-import duckdb, pyarrow.csv, pyarrow.parquet
-import hierlpr.io, hierlpr.model, hierlpr.scale
-from hierlpr.cli import main
-os.environ["HIERLPR_NUM_THREADS"] = "1"
+WARM = """
 hierlpr.model.ScoreModel(joint=False, lpr="isotonic", n_threads=1).fit([[0.0], [1.0]], [[0], [1]])
-for line in sys.stdin:
-    seconds = float(line)
-    began = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        try:
-            main(sys.argv[1:], standalone_mode=False)
-        finally:
-            os._exit(0)
-    if seconds > 0.0:
-        time.sleep(seconds)
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    print(time.monotonic() - began, flush=True)
 """
 
 
 def test_a_killed_fit_leaves_the_old_model_or_the_whole_new_one(files):
     out = files / "model.hlpr"
     args = fit_args(files, out, "--max-f", "--work", files / "work", "-q")
-    with subprocess.Popen([sys.executable, "-c", LAUNCHER, *args], stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, text=True) as launcher:  # fmt: skip
-
-        def run(seconds):
-            launcher.stdin.write(f"{seconds}\n")
-            launcher.stdin.flush()
-            return float(launcher.stdout.readline())
-
+    with killable(args, warm=WARM) as run:
         run(0.0)
         new = out.read_bytes()
         took = run(0.0)
@@ -220,7 +193,6 @@ def test_a_killed_fit_leaves_the_old_model_or_the_whole_new_one(files):
             run(took * rng.uniform(0.05, 1.0))
             assert out.read_bytes() in (b"old", new)
         run(0.0)
-        launcher.stdin.close()
     assert out.read_bytes() == new
     assert not (files / "work").exists()
 

@@ -3,20 +3,15 @@
 HierLPR and HierarchicalClassifier are scikit-learn estimators and load it on first use.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hierlpr._lazy import loader
 from hierlpr.model.core import ScoreModel
 from hierlpr.model.persistence import load_model, load_score_model
 
 if TYPE_CHECKING:
     from hierlpr.model.classifier import HierarchicalClassifier
     from hierlpr.model.estimator import HierLPR
-
-_HOMES = {
-    "HierLPR": "hierlpr.model.estimator",
-    "HierarchicalClassifier": "hierlpr.model.classifier",
-}
 
 __all__ = [
     "HierLPR",
@@ -27,9 +22,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hierlpr.model' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(__name__, {"HierLPR": "estimator", "HierarchicalClassifier": "classifier"})

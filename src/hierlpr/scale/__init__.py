@@ -1,7 +1,8 @@
 """The same pipeline over partitions: larger than memory, many machines, nothing lost."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hierlpr._lazy import loader
 
 if TYPE_CHECKING:
     from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
@@ -45,9 +46,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hierlpr.scale' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"hierlpr.scale.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(__name__, _HOMES)
