@@ -8,9 +8,10 @@ from scipy.optimize import lsq_linear
 
 import reference
 from cases import by_number, hierarchy_of, random_dag, random_dag_lpr, random_forest, scored_dags
-from hierlpr import Hierarchy, blocks, consistent_scores, rank
+from hierlpr import Hierarchy, consistent_scores, rank
 from hierlpr._kernels.dag_blocks import dag_blocks
 from hierlpr._kernels.forest_blocks import forest_blocks
+from hierlpr.ranking import blocks
 
 N_DAGS = 2160
 KINDS = ("uniform", "decaying", "sparse")

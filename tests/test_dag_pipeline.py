@@ -11,9 +11,9 @@ from scipy.sparse.csgraph import maximum_flow
 from cases import random_dag
 from hierlpr import Hierarchy, HierLPR, consistent_scores, load_model, rank, simulate
 from hierlpr.cli import main
+from hierlpr.data.tables import align
 from hierlpr.io import write_hierarchy, write_scores, write_truth
 from hierlpr.metrics import order_violations_error
-from hierlpr.scores import align
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from hierlpr import Hierarchy
-from hierlpr.cutoff import Cutoff, goal_of
-from hierlpr.decisions import call_lists, decide
+from hierlpr.cutoff.by_group import cutoff_by_group, label_groups, label_levels
+from hierlpr.cutoff.choose import Cutoff, goal_of
+from hierlpr.cutoff.decisions import call_lists, decide
+from hierlpr.cutoff.scored import split_by_hash
 from hierlpr.exceptions import DataError
-from hierlpr.groups import cutoff_by_group, label_groups, label_levels
-from hierlpr.scored import split_by_hash
 
 DIAMOND = Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("C", "D")], labels=["D", "E", "A"])
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hierlpr.cutoff import choose_cutoff
-from hierlpr.guarantee import LevelProfile, certified_level
-from hierlpr.scored import calls_by_level, collect, limit_calls
+from hierlpr.cutoff.choose import choose_cutoff
+from hierlpr.cutoff.guarantee import LevelProfile, certified_level
+from hierlpr.cutoff.scored import calls_by_level, collect, limit_calls
 
 
 def draw(n_samples, rng, *, n_labels=3, shift=0.0):

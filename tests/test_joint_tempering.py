@@ -123,7 +123,7 @@ def test_many_samples_are_thinned_out(monkeypatch):
     from hierlpr.joint import model as module
 
     train, _ = simulate.train_test(3, n_train=3000, n_test=5, rng=5)
-    monkeypatch.setattr("hierlpr.scores.MOST_INSTANCES", 3 * 1000)
+    monkeypatch.setattr("hierlpr.data.tables.MOST_INSTANCES", 3 * 1000)
     seen = []
     original = module.fit_known
     monkeypatch.setattr(

@@ -11,10 +11,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hierlpr import Hierarchy, HierlprError, HierlprWarning, simulate
-from hierlpr.blocks import consistent_scores
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import fit_lpr
 from hierlpr.model import HierLPR, load_model
+from hierlpr.ranking.blocks import consistent_scores
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import pytest
 import reference
 from cases import by_number, hierarchy_of, random_dag, random_forest
 from hierlpr import Hierarchy, rank
-from hierlpr.baselines import single_parent
 from hierlpr.exceptions import HierarchyError
 from hierlpr.metrics import order_violations_error
+from hierlpr.research.baselines import single_parent
 
 
 def breaches(ranking, hierarchy):

@@ -6,11 +6,11 @@ import scipy.sparse as sparse
 
 from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
+from hierlpr.cutoff.guarantee import LevelProfile
+from hierlpr.cutoff.scored import collect, fingerprint, fingerprint_rows, row_keys
+from hierlpr.data.tables import align_truth, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning
-from hierlpr.guarantee import LevelProfile
 from hierlpr.joint import fit_prior
-from hierlpr.scored import collect, fingerprint, fingerprint_rows, row_keys
-from hierlpr.scores import align_truth, align_truth_to, draw_samples, sample_limit
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_fingerprint_comes_together_from_parts(data):
 
 def test_a_profile_of_many_samples_is_one_of_some(data, monkeypatch):
     h, scores, truth = data
-    monkeypatch.setattr("hierlpr.scores.MOST_INSTANCES", 9 * 50)
+    monkeypatch.setattr("hierlpr.data.tables.MOST_INSTANCES", 9 * 50)
     model = HierLPR(h, lpr="isotonic").fit(scores, truth)
     assert model.profile_.n_samples == 50
     drawn = draw_samples(300, 50, rng=0)

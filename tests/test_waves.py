@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, simulate
-from hierlpr._waves import CELLS, ENOUGH_SAMPLES, sample_ranges
-from hierlpr.label_sets import LabelSets
+from hierlpr.data.label_sets import LabelSets
+from hierlpr.hierarchy.waves import CELLS, ENOUGH_SAMPLES, sample_ranges
 from hierlpr.metrics.cafa import propagate_max_sparse
 
 

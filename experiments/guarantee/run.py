@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from hierlpr import HierLPR, simulate
-from hierlpr.cutoff import choose_cutoff
+from hierlpr.cutoff.choose import choose_cutoff
 
 HERE = Path(__file__).parent
 COLUMNS = (

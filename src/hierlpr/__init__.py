@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from hierlpr._lazy import loader
+from hierlpr._base.lazy import loader
 
 if TYPE_CHECKING:
-    from hierlpr import baselines, metrics, paper, simulate
-    from hierlpr.blocks import consistent_scores
+    from hierlpr import baselines, metrics, simulate
     from hierlpr.exceptions import HierlprError, HierlprWarning
     from hierlpr.hierarchy import Hierarchy
     from hierlpr.io import read_hierarchy
     from hierlpr.lpr import LPRModel, fit_lpr
     from hierlpr.model import HierarchicalClassifier, HierLPR, load_model
-    from hierlpr.ranking import Ranking, rank
+    from hierlpr.ranking import Ranking, consistent_scores, rank
+    from hierlpr.research import paper
 
 __version__ = "0.1.0"
 
@@ -27,11 +27,11 @@ _HOMES = {
     "LPRModel": "lpr",
     "Ranking": "ranking",
     "baselines": "baselines",
-    "consistent_scores": "blocks",
+    "consistent_scores": "ranking",
     "fit_lpr": "lpr",
     "load_model": "model",
     "metrics": "metrics",
-    "paper": "paper",
+    "paper": "research.paper",
     "rank": "ranking",
     "read_hierarchy": "io",
     "simulate": "simulate",

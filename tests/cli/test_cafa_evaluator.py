@@ -7,8 +7,8 @@ import pytest
 from shellrun import run
 
 from hierlpr import rank, simulate
+from hierlpr.data.tables import Table
 from hierlpr.io import write_hierarchy, write_ranking, write_truth
-from hierlpr.scores import Table
 from realdata import DATA, needs_data
 
 

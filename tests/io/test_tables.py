@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io import (
     load_hierarchy,
@@ -22,7 +23,6 @@ from hierlpr.io import (
     write_scores,
     write_truth,
 )
-from hierlpr.scores import Table
 from realdata import DATA, needs_data
 
 H = Hierarchy([("A", "B"), ("A", "C")])

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from cases import hierarchy_of, random_forest, scored_forests
 from hierlpr import Hierarchy, consistent_scores, rank
-from hierlpr import ranking as ranking_module
+from hierlpr.ranking import order as ranking_module
 
 
 def listed(r):

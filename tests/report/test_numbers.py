@@ -8,14 +8,14 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR, metrics, simulate
-from hierlpr.baselines import propagate_max
-from hierlpr.cutoff import Cutoff
+from hierlpr.cutoff.choose import Cutoff
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.report.answer import percent, tradeoffs_of
 from hierlpr.report.curves import calibration_of, method_curve, thin
 from hierlpr.report.evidence import pool
 from hierlpr.report.page import gather, render
 from hierlpr.report.samples import choose_samples, view_samples
+from hierlpr.research.baselines import propagate_max
 
 
 @pytest.fixture(scope="module")

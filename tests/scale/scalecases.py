@@ -12,9 +12,9 @@ from scipy import sparse
 
 from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
+from hierlpr.data.tables import Table
 from hierlpr.io import read_ranking
 from hierlpr.scale import calls_along
-from hierlpr.scores import Table
 
 N_LABELS = 12
 

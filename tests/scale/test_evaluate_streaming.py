@@ -13,15 +13,15 @@ from click.testing import CliRunner
 
 from hierlpr import Hierarchy, HierlprError, simulate
 from hierlpr.cli import main
-from hierlpr.evaluation import PooledSums, Rows, SampleSums, evaluate_ranking
+from hierlpr.data.label_sets import LabelSets
+from hierlpr.data.tables import Table
 from hierlpr.io import read_ranking, write_hierarchy, write_ranking, write_truth
-from hierlpr.label_sets import LabelSets
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.curves import hit_curve
+from hierlpr.metrics.evaluation import PooledSums, Rows, SampleSums, evaluate_ranking
 from hierlpr.scale import calls_along, evaluate_file, evaluating, rank_file
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.work import work_folder
-from hierlpr.scores import Table
 
 
 def assert_same(ours, theirs):

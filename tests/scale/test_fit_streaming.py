@@ -10,9 +10,9 @@ from scipy import sparse
 
 from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
+from hierlpr.data.tables import Table, draw_samples, sample_limit, split_samples
 from hierlpr.io import pair_samples, read_scores, read_truth
 from hierlpr.scale import budget, fit_file
-from hierlpr.scores import Table, draw_samples, sample_limit, split_samples
 
 K = 8
 N = 240
@@ -183,7 +183,7 @@ def test_absent_samples_are_taken_alike(tmp_path, absent, truth_layout):
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_cutoffs_agree_with_a_third_and_with_other_files(tmp_path, goal, is_sparse, monkeypatch):
     # So small a limit that the third, the profile and the other file are all cut down.
-    monkeypatch.setattr("hierlpr.scores.MOST_INSTANCES", 50 * K if not is_sparse else 400)
+    monkeypatch.setattr("hierlpr.data.tables.MOST_INSTANCES", 50 * K if not is_sparse else 400)
     h, table, truth = make_data(is_sparse=is_sparse)
     layout = "long" if is_sparse else "wide"
     scores = write_scores(tmp_path / "scores.parquet", table, layout)
@@ -204,7 +204,7 @@ def test_cutoffs_agree_with_a_third_and_with_other_files(tmp_path, goal, is_spar
 @pytest.mark.parametrize("joint", [True, "auto"])
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_the_joint_posterior_agrees(tmp_path, joint, is_sparse, monkeypatch):
-    monkeypatch.setattr("hierlpr.scores.MOST_INSTANCES", 150 * K)
+    monkeypatch.setattr("hierlpr.data.tables.MOST_INSTANCES", 150 * K)
     h, table, truth = make_data(is_sparse=is_sparse)
     scores = write_scores(tmp_path / "scores.parquet", table, "long" if is_sparse else "wide")
     held = write_truth(tmp_path / "truth.csv", table.samples, h.labels, truth, "wide")

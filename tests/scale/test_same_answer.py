@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hierlpr import Hierarchy
+from hierlpr.data.tables import Table
 from hierlpr.io import read_scores
 from hierlpr.model.estimator import HierLPR
 from hierlpr.scale import budget, rank_file
 from hierlpr.scale.rows import Packing, Splitters, ranked_rows, unpacked
-from hierlpr.scores import Table
 
 
 @pytest.fixture

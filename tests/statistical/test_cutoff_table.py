@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hierlpr import HierLPR, simulate
-from hierlpr.cutoff import choose_cutoff
+from hierlpr.cutoff.choose import choose_cutoff
 
 PAPER = {
     "f1": (0.57, 0.49, 7.51, 0.24),

@@ -15,7 +15,7 @@ from hierlpr.cli._simulate import draw, write_simulation
 
 if TYPE_CHECKING:
     from hierlpr.io import RankingFile
-    from hierlpr.simulate import Simulation
+    from hierlpr.research.simulate import Simulation
 
 __all__ = ["demo"]
 

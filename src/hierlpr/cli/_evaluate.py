@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hierlpr.evaluation import Evaluation
+    from hierlpr.data.label_sets import LabelSets
     from hierlpr.io import HierarchyFile, RankingFile, TruthSets
-    from hierlpr.label_sets import LabelSets
+    from hierlpr.metrics.evaluation import Evaluation
 
 __all__ = ["evaluate"]
 
@@ -122,8 +122,8 @@ def _whole(
     close: bool,
     lenient: bool,
 ) -> Evaluation:
-    from hierlpr.evaluation import evaluate_ranking
     from hierlpr.io import read_ranking, read_truth_sets
+    from hierlpr.metrics.evaluation import evaluate_ranking
 
     h = loaded.hierarchy
     shell.step(1, 4, "reading the ranking")

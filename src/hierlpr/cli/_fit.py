@@ -197,8 +197,8 @@ def _whole(
     """Fit with everything in memory."""
     import numpy as np
 
+    from hierlpr.data.tables import draw_samples, sample_limit, split_samples
     from hierlpr.scale import FitOutcome
-    from hierlpr.scores import draw_samples, sample_limit, split_samples
 
     def limit(pair: Pair) -> int:
         return sample_limit(pair.scores.n_samples, loaded.hierarchy, pair.scores.n_stored)

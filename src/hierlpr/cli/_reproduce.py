@@ -54,8 +54,8 @@ def reproduce(
     """
     from hierlpr._kernels._threads import n_threads_or_default
     from hierlpr.exceptions import FileError
-    from hierlpr.reproduce import Options
-    from hierlpr.reproduce import reproduce as run
+    from hierlpr.research.reproduce import Options
+    from hierlpr.research.reproduce import reproduce as run
 
     shell = Shell(quiet=quiet)
     try:

@@ -11,7 +11,7 @@ from hierlpr.cli._shell import Shell, quiet_option
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
-    from hierlpr.simulate import Simulation
+    from hierlpr.research.simulate import Simulation
 
 __all__ = ["simulate", "write_simulation"]
 
@@ -119,9 +119,9 @@ def write_simulation(
     out: Path, train: Simulation, test: Simulation, *, ending: str = "csv"
 ) -> list[str]:
     """Write the files; returns their names."""
+    from hierlpr.data.tables import Table
     from hierlpr.exceptions import FileError
     from hierlpr.io import write_hierarchy, write_scores, write_truth
-    from hierlpr.scores import Table
 
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._validation import listed
+from hierlpr._base.checks import listed
 from hierlpr.exceptions import DataError, FileError
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from hierlpr._validation import listed
+from hierlpr._base.checks import listed
+from hierlpr.data.tables import SAMPLE_COLUMN
 from hierlpr.io._arrow import parquet_table
 from hierlpr.io._files import ending, read_bytes
 from hierlpr.io._text import TextTable, open_text, to_arrow, try_arrow, wrong_delimiter
 from hierlpr.io._watch import Watch
-from hierlpr.scores import SAMPLE_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa

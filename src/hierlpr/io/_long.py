@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._arrow import as_numbers
 from hierlpr.io._layout import Columns, Content
 from hierlpr.io._watch import Watch, closest
-from hierlpr.scores import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

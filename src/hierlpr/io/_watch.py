@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from hierlpr._validation import listed
+from hierlpr._base.checks import listed
 from hierlpr.exceptions import FileError
 
 __all__ = ["Problem", "ReadReport", "Watch"]

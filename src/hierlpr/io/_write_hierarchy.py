@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from hierlpr._validation import check_choice
+from hierlpr._base.checks import check_choice
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._files import ending, writing, writing_text

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._validation import check_choice
+from hierlpr._base.checks import check_choice
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._arrow import refuse_blanks, write_text_table
 from hierlpr.io._files import ending, writing, writing_text
 from hierlpr.io._write_hierarchy import arff_entries
-from hierlpr.scores import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

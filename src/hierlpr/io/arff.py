@@ -16,11 +16,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._arff_rows import MISSING, Attribute, Header, read_header, rows
 from hierlpr.io._files import read_lines
 from hierlpr.io._watch import ReadReport, Watch
-from hierlpr.scores import Table
 
 __all__ = [
     "ArffData",

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from hierlpr._validation import listed
+from hierlpr._base.checks import listed
 from hierlpr.io._watch import Watch
 from hierlpr.io.obo import Graph
 

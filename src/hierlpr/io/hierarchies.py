@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from hierlpr._validation import check_choice
+from hierlpr._base.checks import check_choice
 from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._files import ending, read_bytes, read_lines

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from hierlpr._validation import listed
+from hierlpr._base.checks import listed
 from hierlpr.io._watch import Watch
 
 __all__ = ["Graph", "escape", "parse_obo", "unescape"]

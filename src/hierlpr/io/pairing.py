@@ -9,10 +9,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._validation import check_choice, listed
+from hierlpr._base.checks import check_choice, listed
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.io.tables import ScoresFile, TruthFile, TruthSets
-from hierlpr.scores import Table
 
 __all__ = [
     "Absent",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hierlpr._validation import check_choice, listed
+from hierlpr._base.checks import check_choice, listed
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._arrow import as_numbers, parquet_table, refuse_blanks, write_text_table

@@ -10,7 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._validation import Matrix, listed
+from hierlpr._base.checks import Matrix, listed
+from hierlpr.data.label_sets import LabelSets
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._files import ending
@@ -18,8 +20,6 @@ from hierlpr.io._layout import Columns, Content, read_columns
 from hierlpr.io._long import read_long, read_long_entries, value_problem
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.arff import read_arff, read_clus_predictions
-from hierlpr.label_sets import LabelSets
-from hierlpr.scores import Table
 
 __all__ = [
     "ScoresFile", "TruthFile", "TruthSets", "read_scores", "read_truth", "read_truth_sets",

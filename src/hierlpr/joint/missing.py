@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._validation import Matrix, listed
+from hierlpr._base.checks import Matrix, listed
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import LPRModel, fit_lpr
 

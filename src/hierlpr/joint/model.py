@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hierlpr._base.checks import Matrix, check_unit_interval
 from hierlpr._kernels import traversal
 from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
 from hierlpr._kernels.joint_forest import weigh_evidence
-from hierlpr._validation import Matrix, check_unit_interval
+from hierlpr.data.tables import align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.missing import fit_known, predict_known
@@ -21,7 +22,6 @@ from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import Evidence, Tempering, choose_tempering, refit_tempering
 from hierlpr.lpr import Estimator
-from hierlpr.scores import align, align_truth_to, draw_samples, sample_limit
 
 __all__ = ["JointModel", "fit_joint", "fit_joint_on"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import betaln
 
-from hierlpr._validation import listed
+from hierlpr._base.checks import listed
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hierlpr._base.checks import Matrix
 from hierlpr._kernels._threads import n_threads_or_default, run_chunks
 from hierlpr._kernels.smoothing import compress_curves, evaluate_curves, evaluate_stored
-from hierlpr._validation import Matrix
 from hierlpr.exceptions import DataError
 
 __all__ = [

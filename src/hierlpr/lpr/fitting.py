@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.checks import Matrix, check_choice
 from hierlpr._kernels._threads import n_threads_or_default, run_chunks
 from hierlpr._kernels.smoothing import make_monotone
-from hierlpr._validation import Matrix, check_choice
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.auto import Auto
 from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves, PoolingEstimator

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hierlpr._base.checks import Matrix, check_finite, check_real_array, refuse_entries
 from hierlpr._kernels.smoothing import group_sorted, group_stored
-from hierlpr._validation import Matrix, check_finite, check_real_array, refuse_entries
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import ScoreGroups
 

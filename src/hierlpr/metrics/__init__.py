@@ -10,16 +10,7 @@ from hierlpr.metrics.cafa import (
     information_accretion,
     s_min_error,
 )
-from hierlpr.metrics.curves import (
-    au_prc_score,
-    early_precision_score,
-    eauc_score,
-    hit_area_score,
-    hit_curve,
-    normalized_hit_area_score,
-    precision_recall_curve,
-)
-from hierlpr.metrics.decisions import (
+from hierlpr.metrics.calls import (
     brier_error,
     calibration_error,
     f_curve,
@@ -29,6 +20,15 @@ from hierlpr.metrics.decisions import (
     mean_au_prc_score,
     precision_score,
     recall_score,
+)
+from hierlpr.metrics.curves import (
+    au_prc_score,
+    early_precision_score,
+    eauc_score,
+    hit_area_score,
+    hit_curve,
+    normalized_hit_area_score,
+    precision_recall_curve,
 )
 from hierlpr.metrics.hierarchical import (
     h_error,

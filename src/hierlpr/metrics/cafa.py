@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._validation import Matrix, check_choice, check_finite, check_real_array
-from hierlpr._waves import Upper, sample_ranges
+from hierlpr._base.checks import Matrix, check_choice, check_finite, check_real_array
+from hierlpr.data.label_sets import LabelSets
+from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.label_sets import LabelSets
-from hierlpr.scores import align
+from hierlpr.hierarchy.waves import Upper, sample_ranges
 
 if TYPE_CHECKING:
     from scipy import sparse

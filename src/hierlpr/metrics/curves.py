@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._validation import check_choice, check_level, check_real_array
+from hierlpr._base.checks import check_choice, check_level, check_real_array
 from hierlpr.exceptions import DataError
 
 __all__ = [

@@ -7,13 +7,13 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._validation import check_choice, check_real_array
-from hierlpr._waves import Upper, sample_ranges
+from hierlpr._base.checks import check_choice, check_real_array
+from hierlpr.data.tables import align, align_truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.waves import Upper, sample_ranges
+from hierlpr.metrics.calls import f_score, precision_score, recall_score
 from hierlpr.metrics.curves import check_status
-from hierlpr.metrics.decisions import f_score, precision_score, recall_score
-from hierlpr.scores import align, align_truth
 
 __all__ = [
     "h_error",

@@ -12,13 +12,13 @@ from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from hierlpr.cutoff import Cutoff, Unreachable, goal_of
-from hierlpr.decisions import LabelCall
+from hierlpr.cutoff.choose import Cutoff, Unreachable, goal_of
+from hierlpr.cutoff.decisions import LabelCall
+from hierlpr.data.tables import align, align_truth
 from hierlpr.exceptions import DataError, HierlprError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.model.estimator import HierLPR
-from hierlpr.ranking import Ranking
-from hierlpr.scores import align, align_truth
+from hierlpr.ranking.order import Ranking
 
 __all__ = ["HierarchicalClassifier"]
 

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._validation import Matrix, check_choice, check_finite, listed
-from hierlpr.blocks import consistent_scores
-from hierlpr.cutoff import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
-from hierlpr.decisions import LabelCall, call_lists, decide
+from hierlpr._base.checks import Matrix, check_choice, check_finite, listed
+from hierlpr.cutoff.by_group import Groups, cutoff_by_group
+from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
+from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
+from hierlpr.cutoff.guarantee import LevelProfile
+from hierlpr.cutoff.scored import collect, fingerprint, split_by_hash
+from hierlpr.data.tables import Table, align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
-from hierlpr.groups import Groups, cutoff_by_group
-from hierlpr.guarantee import LevelProfile
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import (
     JointModel,
@@ -34,9 +35,8 @@ from hierlpr.joint import (
 from hierlpr.lpr import LPRModel
 from hierlpr.metrics import au_prc_score
 from hierlpr.model.edit import added, removed, replaced
-from hierlpr.ranking import Ranking, rank
-from hierlpr.scored import collect, fingerprint, split_by_hash
-from hierlpr.scores import Table, align, align_truth_to, draw_samples, sample_limit
+from hierlpr.ranking.blocks import consistent_scores
+from hierlpr.ranking.order import Ranking, rank
 
 __all__ = ["ScoreModel"]
 
@@ -150,9 +150,9 @@ class ScoreModel:
         scores, truth : matrices or data frames
             As in `fit`, of other samples.
         precision, fdr, maximize, confidence, rule, unreachable
-            See :func:`hierlpr.cutoff.choose_cutoff`.
+            See :func:`hierlpr.cutoff.choose.choose_cutoff`.
         groups : "tree", "depth", mapping or sequence, optional
-            Learn one level for each group of labels; see :func:`hierlpr.groups.label_groups`.
+            One level for each group of labels; see :func:`hierlpr.cutoff.label_groups`.
         """
         goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table = self._input(scores)

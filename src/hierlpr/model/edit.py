@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hierlpr._validation import listed
+from hierlpr._base.checks import listed
+from hierlpr.data.tables import align, align_truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import LPRModel, fit_lpr
-from hierlpr.scores import align, align_truth
 
 __all__ = ["added", "removed", "replaced"]
 

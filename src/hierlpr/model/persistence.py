@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr.cutoff import Cutoff
+from hierlpr.cutoff.choose import Cutoff
+from hierlpr.cutoff.guarantee import LevelProfile
 from hierlpr.exceptions import FileError, HierlprError
-from hierlpr.guarantee import LevelProfile
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import LabelReport, LPRCurves, LPRModel, make_estimator

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hierlpr.cutoff import Cutoff
+from hierlpr.cutoff.choose import Cutoff
 from hierlpr.report.curves import MethodCurve
 from hierlpr.report.evidence import Evidence
 

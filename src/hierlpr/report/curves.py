@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._validation import Matrix
-from hierlpr.baselines import propagate_max
+from hierlpr._base.checks import Matrix
 from hierlpr.metrics import hit_curve
 from hierlpr.metrics.cafa import propagate_max_sparse
 from hierlpr.report.evidence import Evidence, Pool, pool
+from hierlpr.research.baselines import propagate_max
 
 __all__ = [
     "CalibrationBin",

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._validation import Matrix
-from hierlpr.cutoff import Cutoff
-from hierlpr.decisions import decide
+from hierlpr._base.checks import Matrix
+from hierlpr.cutoff.by_group import label_levels
+from hierlpr.cutoff.choose import Cutoff
+from hierlpr.cutoff.decisions import decide
+from hierlpr.data.tables import Table, align, align_truth
 from hierlpr.exceptions import DataError
-from hierlpr.groups import label_levels
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import own_lpr
 from hierlpr.lpr import LPRModel
-from hierlpr.scores import Table, align, align_truth
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
@@ -123,7 +123,7 @@ def _truth(truth: Any, h: Hierarchy, table: Table, *, close: bool) -> Any:
 
 
 def _is_fitted_on(model: ScoreModel, table: Table) -> bool:
-    from hierlpr.scored import fingerprint
+    from hierlpr.cutoff.scored import fingerprint
 
     return bool(model.fitted_on_ == fingerprint(table.values))
 

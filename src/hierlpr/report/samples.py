@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr.data.tables import Table
 from hierlpr.report.evidence import Evidence, rows_of
-from hierlpr.scores import Table
 
 __all__ = ["SampleChoice", "SampleView", "choose_samples", "view_samples"]
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hierlpr._lazy import loader
+from hierlpr._base.lazy import loader
 
 if TYPE_CHECKING:
     from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory

@@ -3,7 +3,7 @@
     ranking -> rows (sample, label, score, call) by sample -> sums over samples, truth of every row
             -> sums along the list
 
-The measures are those of `hierlpr.evaluation`; the truth is held in memory as sets of labels.
+The measures are those of `hierlpr.metrics.evaluation`; the truth is held as sets of labels.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr.evaluation import STRETCH, Evaluation, PooledSums, Rows, SampleSums
+from hierlpr.data.label_sets import LabelSets
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.pairing import Absent
-from hierlpr.label_sets import LabelSets
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.curves import hit_curve
+from hierlpr.metrics.evaluation import STRETCH, Evaluation, PooledSums, Rows, SampleSums
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.engine import engine, stream
 from hierlpr.scale.estimate import estimate_rows

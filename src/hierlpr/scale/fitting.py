@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._kernels._threads import n_threads_or_default
+from hierlpr.cutoff.scored import fingerprint_rows
+from hierlpr.data.tables import draw_samples, split_samples
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.io._watch import ReadReport
 from hierlpr.io.pairing import Absent
@@ -28,8 +30,6 @@ from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.labels import FIT_LABEL_BYTES, StoredLabels
 from hierlpr.scale.samples import OnProgress, Samples, SamplesReader
 from hierlpr.scale.work import work_folder
-from hierlpr.scored import fingerprint_rows
-from hierlpr.scores import draw_samples, split_samples
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy

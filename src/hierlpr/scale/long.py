@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr.data.tables import growth
 from hierlpr.io._layout import Content, _cast
 from hierlpr.io._long import value_problem
 from hierlpr.io._watch import Watch
@@ -22,7 +23,6 @@ from hierlpr.scale.files import group_batches
 from hierlpr.scale.names import NamesWriter, has_repeats, names_table
 from hierlpr.scale.numbers import NAMELESS, LabelNumbers
 from hierlpr.scale.source import Piece, Source
-from hierlpr.scores import growth
 
 if TYPE_CHECKING:
     import pyarrow as pa

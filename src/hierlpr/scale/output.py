@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hierlpr._validation import check_choice
+from hierlpr._base.checks import check_choice
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io._files import _settle, ending
 from hierlpr.io.rankings import _ENDINGS, _plain

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._kernels.rows import pack_rows, unpack_samples
-from hierlpr.decisions import decide
+from hierlpr.cutoff.decisions import decide
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
-from hierlpr.scores import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from hierlpr.model import ScoreModel
-    from hierlpr.ranking import Ranking
+    from hierlpr.ranking.order import Ranking
 
 __all__ = ["ROW_BYTES", "Packing", "Splitters", "calls_along", "ranked_rows", "row_schema"]
 

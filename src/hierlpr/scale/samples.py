@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hierlpr.data.tables import Table, sample_limit
 from hierlpr.exceptions import FileError
 from hierlpr.io._files import ending
 from hierlpr.io._watch import ReadReport, Watch
@@ -21,7 +22,6 @@ from hierlpr.scale.source import Partition, Source
 from hierlpr.scale.spool import open_source
 from hierlpr.scale.store import DenseStore, SparseStore, Store
 from hierlpr.scale.truth import match_names, stream_truth, truth_rows
-from hierlpr.scores import Table, sample_limit
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy

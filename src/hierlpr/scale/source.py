@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._validation import Matrix
+from hierlpr._base.checks import Matrix
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import FileError
 from hierlpr.io._layout import Content, _cast, _wide_labels
 from hierlpr.io._long import value_problem
 from hierlpr.io._watch import Watch
 from hierlpr.io.tables import _wide_table
 from hierlpr.scale.files import open_parquet, reason
-from hierlpr.scores import Table
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._validation import Matrix
+from hierlpr._base.checks import Matrix
 from hierlpr.exceptions import HierlprError
 from hierlpr.io._files import ending
 from hierlpr.io._watch import ReadReport, Watch

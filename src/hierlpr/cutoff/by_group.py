@@ -1,0 +1,164 @@
+"""Cutoffs for groups of labels: one level a group, still closed upward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr._base.checks import listed
+from hierlpr.cutoff.choose import Cutoff, Goal, Rule, Unreachable, cutoff_for
+from hierlpr.cutoff.guarantee import LevelProfile
+from hierlpr.cutoff.scored import collect
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+
+__all__ = ["Groups", "cutoff_by_group", "group_columns", "label_groups", "label_levels"]
+
+Groups: TypeAlias = str | Mapping[str, str] | Sequence[str]
+
+
+def label_groups(hierarchy: Hierarchy, groups: Groups) -> tuple[str, ...]:
+    """Name the group of every label, in the order of ``hierarchy.labels``.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    groups : "tree", "depth", mapping or sequence
+        ``"tree"``: one group for each connected part of the hierarchy, named by its first root.
+        ``"depth"``: one for each level. Otherwise a map from each label to its group, or the groups
+        in label order.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B")], labels=["C"])
+    >>> label_groups(h, "tree"), label_groups(h, "depth")
+    (('C', 'A', 'A'), ('1', '1', '2'))
+    """
+    if isinstance(groups, str):
+        if groups == "tree":
+            return _connected_parts(hierarchy)
+        if groups == "depth":
+            return tuple(str(level) for level in hierarchy.levels)
+        raise DataError(
+            f"groups must be 'tree', 'depth', a map from labels or a list; got {groups!r}."
+        )
+    if isinstance(groups, Mapping):
+        missing = [label for label in hierarchy.labels if label not in groups]
+        unknown = [label for label in groups if label not in hierarchy]
+        if missing or unknown:
+            what = "no group for" if missing else "unknown labels in groups:"
+            raise DataError(f"groups: {what} {listed(missing or unknown)}.")
+        return tuple(str(groups[label]) for label in hierarchy.labels)
+    if len(groups) != hierarchy.n_labels:
+        raise DataError(
+            f"groups has {len(groups):,} entries, but there are {hierarchy.n_labels:,} labels."
+        )
+    return tuple(str(group) for group in groups)
+
+
+def _connected_parts(hierarchy: Hierarchy) -> tuple[str, ...]:
+    from scipy.sparse.csgraph import connected_components
+
+    h = hierarchy
+    n = h.n_labels
+    graph = sparse.csr_array((np.ones(h.n_edges), h.child_idx, h.child_ptr), shape=(n, n))
+    _, part = connected_components(graph, directed=False)
+    part = part[h.position]
+    name: dict[int, str] = {}
+    for root in h.roots:
+        name.setdefault(int(part[h.index(root)]), root)
+    return tuple(name[int(p)] for p in part)
+
+
+def group_columns(groups: Sequence[str]) -> dict[str, NDArray[np.intp]]:
+    """Columns of each group, groups in order of first appearance."""
+    columns: dict[str, list[int]] = {}
+    for column, group in enumerate(groups):
+        columns.setdefault(group, []).append(column)
+    return {group: np.array(where, dtype=np.intp) for group, where in columns.items()}
+
+
+def cutoff_by_group(
+    goal: Goal,
+    score: Any,
+    truth: Any,
+    hierarchy: Hierarchy,
+    groups: Groups,
+    *,
+    planning: tuple[Any, Any] | None = None,
+    rule: Rule = "cautious",
+    unreachable: Unreachable = "best-precision",
+) -> Cutoff:
+    """Choose one level for each group of labels, each for the goal on its own labels.
+
+    The precision of a group pools its instances. With a confidence, it holds for each group on its
+    own; it needs `planning`, scores and truth of other samples to plan the tests, and no edge
+    may lead from one group to another: a label that waits for a parent of another group would
+    change which calls its own level makes.
+    """
+    named = label_groups(hierarchy, groups)
+    if goal.confidence is not None:
+        _refuse_crossing_edges(hierarchy, named)
+    parts: dict[str, Cutoff] = {}
+    for group, columns in group_columns(named).items():
+        profile = None
+        if planning is not None:
+            profile = LevelProfile.of(collect(planning[0][:, columns], planning[1][:, columns]))
+        parts[group] = cutoff_for(
+            goal,
+            collect(score[:, columns], truth[:, columns]),
+            profile=profile,
+            rule=rule,
+            unreachable=unreachable,
+        )
+    failed = [group for group, part in parts.items() if not part.reachable]
+    return Cutoff(
+        level=math.inf,
+        kind=goal.kind,
+        target=goal.target,
+        beta=goal.beta,
+        confidence=goal.confidence,
+        reachable=not failed,
+        reason="\n".join(f"{group}: {parts[group].reason}" for group in failed),
+        n_samples=int(score.shape[0]),
+        n_instances=int(score.shape[0]) * hierarchy.n_labels,
+        n_positives=sum(part.n_positives for part in parts.values()),
+        groups=parts,
+        label_groups=named,
+    )
+
+
+def _refuse_crossing_edges(hierarchy: Hierarchy, named: Sequence[str]) -> None:
+    group = dict(zip(hierarchy.labels, named, strict=True))
+    crossing = [edge for edge in hierarchy.edges if group[edge[0]] != group[edge[1]]]
+    if crossing:
+        parent, child = crossing[0]
+        raise DataError(
+            f"With confidence=, groups must not be joined by edges, but {len(crossing):,} are; the "
+            f"first: {parent!r} (group {group[parent]!r}) -> {child!r} (group {group[child]!r}).\n"
+            'Hint: groups="tree" keeps each connected part together.'
+        )
+
+
+def label_levels(cutoff: Cutoff, hierarchy: Hierarchy) -> NDArray[np.float64]:
+    """Level of each label: that of its group, and no lower than any of its ancestors' levels.
+
+    Block scores never rise from parent to child. So a child that reaches a level reaches it at all
+    its ancestors, and with levels that never fall from parent to child, calls are closed upward.
+    """
+    if cutoff.groups is None or cutoff.label_groups is None:
+        return np.full(hierarchy.n_labels, cutoff.level)
+    own = np.array([cutoff.groups[group].level for group in cutoff.label_groups])
+    level: NDArray[np.float64] = own[hierarchy.order]
+    for number in range(hierarchy.n_labels):
+        above = hierarchy.parent_idx[
+            hierarchy.parent_ptr[number] : hierarchy.parent_ptr[number + 1]
+        ]
+        if above.size:
+            level[number] = max(level[number], level[above].max())
+    return level[hierarchy.position]

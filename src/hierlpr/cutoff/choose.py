@@ -1,0 +1,442 @@
+"""Block scores and truth -> a level to call at: maximal F, or a precision target, micro (pooled).
+
+Everything here works on plain arrays of instances: block score, truth, and the sample each belongs
+to. Instances are called where ``score >= level``, so that ties are never split.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hierlpr._base.checks import check_choice, check_level
+from hierlpr.cutoff.guarantee import LevelProfile, certified_level
+from hierlpr.cutoff.scored import Scored, collect, limit_calls
+from hierlpr.exceptions import DataError
+
+__all__ = ["DEFAULT_CUTOFF", "Cutoff", "Goal", "choose_cutoff", "cutoff_for", "goal_of"]
+
+Rule: TypeAlias = Literal["cautious", "plain"]
+Unreachable: TypeAlias = Literal["best-precision", "max-f", "nothing", "error"]
+_UNREACHABLE = ("best-precision", "max-f", "nothing", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Cutoff:
+    """Where to cut, what was asked for, and what it achieved on the calibration samples.
+
+    `level` is in use: every instance with a block score of at least `level` is called (and at most
+    `max_calls` a sample, see :func:`~hierlpr.cutoff.guarantee.certified_level`). If the target was
+    out of reach, `reachable` is False, `reason` says why, `level` is that of the `fallback`, and
+    `precision`, `recall` and `f` are what that fallback achieved.
+    """
+
+    level: float
+    kind: str
+    target: float | None = None
+    beta: float = 1.0
+    confidence: float | None = None
+    reachable: bool = True
+    reason: str = ""
+    fallback: str | None = None
+    precision: float | None = None
+    recall: float | None = None
+    f: float | None = None
+    n_calls: int = 0
+    n_true_calls: int = 0
+    n_positives: int = 0
+    n_samples: int = 0
+    n_instances: int = 0
+    best_precision: float | None = None
+    best_precision_calls: int = 0
+    best_precision_level: float | None = None
+    max_f: float | None = None
+    max_f_level: float | None = None
+    max_calls: int | None = None
+    groups: Mapping[str, Cutoff] | None = None
+    label_groups: tuple[str, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON can hold them; a level that is not finite becomes None."""
+        out = asdict(replace(self, groups=None))
+        out["level"] = self.level if math.isfinite(self.level) else None
+        if self.groups is not None:
+            out["groups"] = {name: part.to_dict() for name, part in self.groups.items()}
+        return out
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Cutoff:
+        """Rebuild from :meth:`to_dict`."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(data) - known)
+        if unknown or "level" not in data or "kind" not in data:
+            raise DataError(f"Not the fields of a Cutoff: {unknown or sorted(data)}.")
+        values = dict(data)
+        values["level"] = math.inf if data["level"] is None else data["level"]
+        for field in fields(cls):
+            allowed = _JSON_TYPES.get(str(field.type))
+            value = values.get(field.name, field.default)
+            if allowed is not None and type(value) not in allowed:
+                raise DataError(f"Not a Cutoff: {field.name} is {value!r}.")
+        if data.get("groups") is not None:
+            values["groups"] = {k: cls.from_dict(v) for k, v in data["groups"].items()}
+            values["label_groups"] = tuple(data["label_groups"])
+        return cls(**values)
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        if self.groups is not None:
+            lines = [f"{name}: {part}" for name, part in self.groups.items()]
+            return "\n".join(lines)
+        if self.kind == "default":
+            return f"Calls at a block score of {self.level:g} or more; not calibrated."
+        if not self.reachable:
+            return self.reason
+        asked = _asked(self.kind, self.target, self.beta, self.confidence)
+        everything = ", which is every instance" if self.n_calls == self.n_instances else ""
+        limit = f" and at most {self.max_calls:,} calls a sample" if self.max_calls else ""
+        return (
+            f"{asked}: calls at a block score of {self.level:.4g} or more{limit}; on "
+            f"{self.n_samples:,} calibration samples {self.n_calls:,} calls{everything}, "
+            f"{_percent(self.precision)} of them right, finding {_percent(self.recall)} of the "
+            "positives."
+        )
+
+
+# What a field of each declared type may hold when it comes from a file.
+_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "float": (float, int),
+    "float | None": (float, int, type(None)),
+    "int": (int,),
+    "int | None": (int, type(None)),
+    "bool": (bool,),
+    "str": (str,),
+    "str | None": (str, type(None)),
+}
+
+DEFAULT_CUTOFF = Cutoff(level=0.5, kind="default")
+"""Before calibration: call what is more likely right than wrong, the fewest expected errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What to choose a level for: a precision target, or the largest F-beta."""
+
+    kind: str
+    target: float | None = None
+    beta: float = 1.0
+    confidence: float | None = None
+
+
+def goal_of(
+    *,
+    precision: float | None = None,
+    fdr: float | None = None,
+    maximize: str | None = None,
+    confidence: float | None = None,
+) -> Goal:
+    """Turn a user's options into one goal; exactly one of the first three must be given."""
+    given = [name for name, v in [("precision", precision), ("fdr", fdr), ("maximize", maximize)]
+             if v is not None]  # fmt: skip
+    if len(given) != 1:
+        got = " and ".join(given) or "none"
+        raise DataError(
+            f"Give exactly one of precision=, fdr= and maximize=; got {got}."
+            '\nHint: precision=0.9, fdr=0.1 or maximize="f1".'
+        )
+    if confidence is not None:
+        confidence = check_level(confidence, name="confidence")
+    if maximize is not None:
+        if confidence is not None:
+            raise DataError(
+                "confidence= needs a precision= or fdr= target: there is no guarantee for F."
+            )
+        return Goal("f", beta=_beta_of(maximize))
+    if precision is not None:
+        return Goal("precision", check_level(precision, name="precision"), confidence=confidence)
+    alpha = check_level(float("nan") if fdr is None else fdr, name="fdr")
+    return Goal("fdr", alpha, confidence=confidence)
+
+
+def _beta_of(maximize: Any) -> float:
+    text = str(maximize).strip().lower()
+    try:
+        beta = float(text.removeprefix("f"))
+    except ValueError:
+        beta = math.nan
+    if not (0.0 < beta < math.inf):
+        raise DataError(
+            f"maximize must name an F-measure with beta > 0, such as 'f1', 'f0.5' or 'f2'; "
+            f"got {maximize!r}."
+        )
+    return beta
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Curve:
+    """Calls, right calls and samples with a call at each distinct level, strict to lenient."""
+
+    level: NDArray[np.float64]
+    calls: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    calling: NDArray[np.int64]
+
+    def f(self, beta: float, n_positives: int) -> NDArray[np.float64]:
+        b2 = beta * beta
+        values: NDArray[np.float64] = (1.0 + b2) * self.hits / (self.calls + b2 * n_positives)
+        return values
+
+    def precision(self, rule: Rule) -> NDArray[np.float64]:
+        """Share of right calls; cautiously, as if one more average sample had been all wrong."""
+        more = self.calls / self.calling if rule == "cautious" else 0.0
+        values: NDArray[np.float64] = self.hits / (self.calls + more)
+        return values
+
+
+def _curve_of(instances: Scored) -> _Curve:
+    order = np.argsort(instances.score)[::-1]  # the order of ties is of no account
+    level, sample = instances.score[order], instances.sample[order]
+    is_last = np.append(level[1:] != level[:-1], True)  # whole groups of ties
+    # Writing backwards leaves the first place of each sample.
+    first = np.full(instances.n_samples, level.size, dtype=np.int64)
+    first[sample[::-1]] = np.arange(level.size, dtype=np.int64)[::-1]
+    is_first = np.zeros(level.size + 1, dtype=np.int64)
+    is_first[first] = 1
+    return _Curve(
+        level=level[is_last],
+        calls=np.flatnonzero(is_last) + 1,
+        hits=np.cumsum(instances.truth[order], dtype=np.int64)[is_last],
+        calling=np.cumsum(is_first[:-1])[is_last],
+    )
+
+
+def choose_cutoff(
+    score: ArrayLike | Scored,
+    truth: ArrayLike | None = None,
+    *,
+    precision: float | None = None,
+    fdr: float | None = None,
+    maximize: str | None = None,
+    confidence: float | None = None,
+    profile: LevelProfile | None = None,
+    rule: Rule = "cautious",
+    unreachable: Unreachable = "best-precision",
+) -> Cutoff:
+    r"""Choose the level at which to call, from block scores and truth of calibration samples.
+
+    Parameters
+    ----------
+    score : array-like or CSR of shape (n_samples, n_labels), or Scored
+        Block scores (consistent scores) of samples that were not used to fit.
+    truth : array-like of the same shape
+        Whether each label holds.
+    precision, fdr, maximize : float, float, str
+        Exactly one: a target for the pooled precision, ``1 - precision``, or ``"f1"`` (``"f0.5"``,
+        ``"f2"``, ...) for the largest F-beta.
+    confidence : float, optional
+        Ask for the target to hold with this probability over the draw of the calibration samples;
+        needs `profile`, see :func:`hierlpr.cutoff.guarantee.certified_level`.
+    rule : {"cautious", "plain"}
+        Without `confidence`: how precision is read off the calibration samples, see Notes.
+    unreachable : {"best-precision", "max-f", "nothing", "error"}
+        What to put in use if the target is out of reach: the level of the best precision in reach
+        (default), that of the largest F1, one that calls nothing, or an error. The result says so
+        in every case.
+
+    Returns
+    -------
+    Cutoff
+
+    Notes
+    -----
+    With :math:`N(t)` calls at level :math:`t`, :math:`H(t)` of them right, from :math:`S(t)`
+    samples, the plain rule takes the most calls with :math:`H/N \ge p`. The cautious rule, the
+    default, takes the most calls with :math:`H / (N + N/S) \ge p`: one more sample, with as many
+    calls as the average one and all of them wrong, must not break the target. Otherwise the first
+    call being right would "reach" any target. The difference vanishes like one over the number
+    of calling samples. For the largest F, the middle of the levels within half a standard error
+    of it is taken: around its top F is flat, and its very maximum mostly noise.
+
+    References
+    ----------
+    The paper's Section 4.3. The added sample is the finite-sample term of conformal risk control,
+    key ``angelopoulos2024conformal`` in ``docs/references.bib``, with the mean in place of the
+    largest loss.
+
+    Examples
+    --------
+    >>> score = [[0.9], [0.8], [0.7], [0.6], [0.5], [0.4]]
+    >>> truth = [[1], [1], [1], [1], [0], [0]]
+    >>> cutoff = choose_cutoff(score, truth, precision=0.8)
+    >>> cutoff.level, cutoff.n_calls, cutoff.precision
+    (0.6, 4, 1.0)
+    """
+    goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
+    check_choice(rule, ("cautious", "plain"), name="rule")
+    check_choice(unreachable, _UNREACHABLE, name="unreachable")
+    if not isinstance(score, Scored):
+        from scipy import sparse
+
+        held = score if sparse.issparse(score) else np.asarray(score)
+        score = collect(held, truth if sparse.issparse(truth) else np.asarray(truth))
+    return cutoff_for(goal, score, profile=profile, rule=rule, unreachable=unreachable)
+
+
+def cutoff_for(
+    goal: Goal,
+    instances: Scored,
+    *,
+    profile: LevelProfile | None = None,
+    rule: Rule = "cautious",
+    unreachable: Unreachable = "best-precision",
+) -> Cutoff:
+    """Do the work of :func:`choose_cutoff` for a goal and listed instances."""
+    if instances.score.size == 0:
+        raise DataError(
+            "No instance to choose a cutoff from: the calibration samples have no scores.\n"
+            "Hint: give at least one sample with truth."
+        )
+    curve = _curve_of(instances)
+    best = _best(goal, instances, curve, rule)
+    if goal.kind == "f":
+        level = _level_of_largest_f(curve, goal.beta, instances.n_positives)
+        return _with_calls(replace(best, level=level), instances)
+    target = _precision_target(goal)
+    if goal.confidence is None:
+        found = _empirical_level(curve, target, rule)
+    else:
+        if profile is None:
+            raise DataError(
+                "confidence= needs a profile of the levels from other samples than these.\n"
+                "Hint: profile=LevelProfile.of(score, truth) of the samples used to fit."
+            )
+        certified = certified_level(
+            instances, profile, alpha=1.0 - target, confidence=goal.confidence
+        )
+        best = replace(best, max_calls=certified.max_calls)
+        found = certified.level
+    if found is not None:
+        return _with_calls(replace(best, level=found), instances)
+    return _fall_back(goal, best, instances, unreachable)
+
+
+def _precision_target(goal: Goal) -> float:
+    assert goal.target is not None
+    return goal.target if goal.kind == "precision" else 1.0 - goal.target
+
+
+def _empirical_level(curve: _Curve, target: float, rule: Rule) -> float | None:
+    # Precision dips and recovers along the list: the last level that meets the target calls most.
+    meets = np.flatnonzero(curve.precision(rule) >= target - 1e-12)
+    return float(curve.level[meets[-1]]) if meets.size else None
+
+
+def _level_of_largest_f(curve: _Curve, beta: float, n_positives: int) -> float:
+    """Return the middle of the levels whose F is within half a standard error of the largest.
+
+    F is flat around its top, and which of the levels there is highest is mostly noise.
+    """
+    f = curve.f(beta, n_positives)
+    top = int(np.argmax(f))
+    tolerance = 0.5 * math.sqrt(float(f[top] * max(0.0, 1.0 - f[top])) / int(curve.calls[top]))
+    near = np.flatnonzero(f >= f[top] - tolerance)
+    return float(curve.level[near[near.size // 2]])
+
+
+def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
+    """Fill in what is known whatever level is chosen."""
+    # The highest target that could have been granted.
+    precision = curve.precision(rule)
+    most_precise = int(np.flatnonzero(precision == precision.max())[-1])
+    return Cutoff(
+        level=math.inf,
+        kind=goal.kind,
+        target=goal.target,
+        beta=goal.beta,
+        confidence=goal.confidence,
+        n_positives=instances.n_positives,
+        n_samples=instances.n_samples,
+        n_instances=instances.n_samples * instances.n_labels,
+        best_precision=float(precision[most_precise]),
+        best_precision_calls=int(curve.calls[most_precise]),
+        best_precision_level=float(curve.level[most_precise]),
+        max_f=float(curve.f(1.0, instances.n_positives).max()),
+        max_f_level=_level_of_largest_f(curve, 1.0, instances.n_positives),
+    )
+
+
+def _with_calls(cutoff: Cutoff, instances: Scored) -> Cutoff:
+    """Count what the cutoff calls on the calibration samples."""
+    if cutoff.max_calls is not None:
+        kept = limit_calls(instances.score, instances.sample, cutoff.max_calls)
+        instances = instances.take(kept)
+    called = instances.score >= cutoff.level
+    n_calls = int(np.count_nonzero(called))
+    n_true = int(np.count_nonzero(called & instances.truth))
+    b2 = cutoff.beta**2
+    weight = n_calls + b2 * instances.n_positives
+    return replace(
+        cutoff,
+        n_calls=n_calls,
+        n_true_calls=n_true,
+        precision=n_true / n_calls if n_calls else None,
+        recall=n_true / instances.n_positives if instances.n_positives else None,
+        f=(1.0 + b2) * n_true / weight if weight else None,
+    )
+
+
+def _fall_back(goal: Goal, best: Cutoff, instances: Scored, unreachable: Unreachable) -> Cutoff:
+    asked = _asked(goal.kind, goal.target, goal.beta, goal.confidence)
+    surely = " that is large and sure enough" if goal.confidence is not None else ""
+    reason = (
+        f"{asked}: out of reach; no level{surely} meets it on these {best.n_samples:,} samples. "
+        f"The best precision in reach is about {_percent(best.best_precision)}, with "
+        f"{best.best_precision_calls:,} call{'' if best.best_precision_calls == 1 else 's'}."
+    )
+    assert best.max_f_level is not None
+    assert best.best_precision_level is not None
+    if unreachable == "error":
+        raise DataError(
+            f"{reason}\nHint: ask for less, calibrate on more samples, or take the cutoff of the "
+            f"largest F1 ({best.max_f:.3g}, at level {best.max_f_level:.4g})."
+        )
+    level, which = {
+        "best-precision": (best.best_precision_level, "that level"),
+        "max-f": (best.max_f_level, "the level of the largest F1"),
+        "nothing": (math.inf, ""),
+    }[unreachable]
+    in_use = _with_calls(
+        replace(best, level=level, reachable=False, fallback=unreachable, max_calls=None), instances
+    )
+    if unreachable == "nothing":
+        tail = " Nothing is called."
+    else:
+        tail = (
+            f" In use instead: {which}, {level:.4g}, with {in_use.n_calls:,} calls, "
+            f"{_percent(in_use.precision)} of them right."
+        )
+    if unreachable != "max-f":
+        tail += f" The largest F1, {best.max_f:.3g}, lies at level {best.max_f_level:.4g}."
+    return replace(in_use, reason=reason + tail)
+
+
+def _asked(kind: str, target: float | None, beta: float, confidence: float | None) -> str:
+    sure = f" with {_percent(confidence)} confidence" if confidence is not None else ""
+    if kind == "f":
+        return f"Largest F{beta:g}"
+    name = "Precision of at least" if kind == "precision" else "FDR of at most"
+    return f"{name} {_percent(target)}{sure}"
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return "none"
+    rounded = f"{100.0 * share:.3g}"
+    if rounded == "100" and share < 1.0:  # almost all is not all
+        rounded = f"{100.0 * share:.6g}"
+    return f"{rounded} %"

@@ -1,0 +1,1 @@
+"""Scores and truth of samples, aligned with a hierarchy."""

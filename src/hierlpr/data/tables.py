@@ -1,0 +1,298 @@
+"""Score, truth and LPR matrices (samples x labels), aligned with a hierarchy's label order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._base.checks import Matrix, check_finite, check_real_array, listed, refuse_entries
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+__all__ = [
+    "SAMPLE_COLUMN",
+    "Table",
+    "align",
+    "align_truth",
+    "align_truth_to",
+    "draw_samples",
+    "growth",
+    "sample_limit",
+    "split_samples",
+]
+
+SAMPLE_COLUMN = "sample"
+# What needs no more to be known well enough (the tempering of the joint posterior, a profile of
+# levels, a cutoff) is learned from at most so many instances, so that memory stays bounded.
+MOST_INSTANCES = 2**23
+LEAST_SAMPLES = 10
+_BREACH_VALUES = 2**22  # of sparse truth made dense at a time, to name what is wrong in it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A float64 matrix whose columns are `labels`, with what is known of where it came from.
+
+    `samples` names the rows, or is None if they have only numbers. `backend` is the data frame
+    library the user gave the data in (``"pandas"``, ``"polars"``, ...), or None for arrays.
+    """
+
+    values: Matrix
+    labels: tuple[str, ...]
+    samples: tuple[str, ...] | None = None
+    backend: str | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return int(self.values.shape[0])
+
+    @property
+    def n_stored(self) -> int | None:
+        """Number of stored entries of a sparse matrix, None of a dense one."""
+        return None if isinstance(self.values, np.ndarray) else int(self.values.nnz)
+
+    def rows(self, rows: NDArray[np.intp]) -> Table:
+        """Return some rows, by rising number."""
+        if rows.size == self.n_samples:
+            return self
+        names = None if self.samples is None else tuple(self.samples[i] for i in rows)
+        return Table(self.values[rows], self.labels, names, self.backend)
+
+
+def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> Table:
+    """Bring any matrix or data frame to float64 with columns in the order of `labels`.
+
+    Arrays are taken by position, data frames by column name; a frame may also hold a column
+    ``sample`` with the samples' names. With ``labels=None`` the data set its own labels.
+
+    Raises
+    ------
+    DataError
+        For a wrong shape or dtype, and for missing, unknown or repeated label columns.
+    """
+    from scipy import sparse
+
+    names = labels.labels if isinstance(labels, Hierarchy) else labels
+    if isinstance(data, Table):
+        return data if names is None or data.labels == tuple(names) else _reorder(data, names, name)
+    if sparse.issparse(data):
+        values: Matrix = _sparse_values(data, name)
+        given = None
+        samples = backend = None
+    elif (frame := _as_frame(data, name)) is not None:
+        values, given, samples, backend = _frame_values(frame, names, name)
+    else:
+        values, given, samples, backend = check_real_array(data, name=name), None, None, None
+    if values.ndim != 2:
+        raise DataError(
+            f"{name} must be a matrix of shape (n_samples, n_labels), got shape {values.shape}.\n"
+            "Hint: Reshape your data; a single sample is one row, [[...]]."
+        )
+    if given is None:
+        given = tuple(names) if names is not None else _numbered(values.shape[1])
+        if values.shape[1] != len(given):
+            raise DataError(
+                f"{name} has {values.shape[1]:,} columns, but there are {len(given):,} labels: "
+                f"expected shape (n_samples, {len(given)}).\n"
+                "Hint: the columns of an array follow the order of hierarchy.labels."
+            )
+    return Table(values, given, samples, backend)
+
+
+def align_truth(
+    data: Any, hierarchy: Hierarchy, *, name: str = "truth", close: bool = False
+) -> NDArray[np.bool_]:
+    """Bring truth to a bool matrix in label order, checked against the hierarchy.
+
+    A label without its parent is refused, or closed upward if `close`.
+    """
+    values = align(data, hierarchy, name=name).values
+    check_finite(values, hierarchy.labels, name=name)
+    dense = values if isinstance(values, np.ndarray) else np.asarray(values.toarray())
+    truth: NDArray[np.bool_] = dense != 0.0
+    if not np.array_equal(truth, dense):
+        row, column = np.argwhere(truth != dense)[0]
+        raise DataError(
+            f"{name} must hold only 0 and 1, got {dense[row, column]} at sample {row}, "
+            f"label {hierarchy.labels[column]!r}."
+        )
+    if close:
+        closed: NDArray[np.bool_] = hierarchy.close_upward(truth)
+        return closed
+    breaches = hierarchy.violations(truth)
+    if breaches:
+        raise _breached(name, len(breaches), *breaches[0])
+    return truth
+
+
+def align_truth_to(
+    scores: Matrix, data: Any, hierarchy: Hierarchy, *, name: str = "truth", close: bool = False
+) -> NDArray[np.bool_] | sparse.csr_array:
+    """Do as `align_truth`, but beside sparse scores the truth is, and stays, sparse."""
+    from scipy import sparse
+
+    if isinstance(scores, np.ndarray):
+        return align_truth(data, hierarchy, name=name, close=close)
+    values = align(data, hierarchy, name=name).values
+    if isinstance(values, np.ndarray):
+        return sparse.csr_array(align_truth(values, hierarchy, name=name, close=close))
+    check_finite(values, hierarchy.labels, name=name)
+    refuse_entries(
+        (values.data != 0.0) & (values.data != 1.0), values, hierarchy.labels, name=name,
+        what="a value other than 0 and 1", hint="1 where the sample has the label.",
+    )  # fmt: skip
+    truth = sparse.csr_array(values, dtype=np.bool_, copy=True)
+    truth.eliminate_zeros()
+    closed: sparse.csr_array = hierarchy.close_upward(truth)
+    if close or closed.nnz == truth.nnz:
+        closed.sort_indices()
+        return closed
+    bad = np.flatnonzero(np.diff(closed.indptr) != np.diff(truth.indptr))
+    step = max(1, _BREACH_VALUES // hierarchy.n_labels)
+    parts = [hierarchy.violations(truth[bad[i : i + step]]) for i in range(0, bad.size, step)]
+    _, parent, child = parts[0][0]
+    raise _breached(name, sum(map(len, parts)), int(bad[0]), parent, child)
+
+
+def _breached(name: str, count: int, sample: int, parent: str, child: str) -> DataError:
+    return DataError(
+        f"{name} has a label without its parent {count:,} time(s); the first: sample "
+        f"{sample} has {child!r} but not {parent!r}.\n"
+        "Hint: add the missing ancestors with hierarchy.close_upward(truth)."
+    )
+
+
+def growth(hierarchy: Hierarchy) -> int:
+    """How many instances one stored score may become with its ancestors, at most 8."""
+    return min(8, 1 + int(np.mean(hierarchy.levels)))
+
+
+def sample_limit(n_samples: int, hierarchy: Hierarchy, n_stored: int | None = None) -> int:
+    """How many samples make up about `MOST_INSTANCES`; `n_stored` counts sparse scores."""
+    each = hierarchy.n_labels
+    if n_stored is not None:
+        each = min(each, 1 + n_stored * growth(hierarchy) // max(1, n_samples))
+    return max(LEAST_SAMPLES, MOST_INSTANCES // each)
+
+
+def draw_samples(n_samples: int, limit: int, rng: Any) -> NDArray[np.intp]:
+    """Return all samples, or `limit` of them drawn at random, in order.
+
+    >>> draw_samples(4, 10, rng=0), draw_samples(10, 4, rng=0)
+    (array([0, 1, 2, 3]), array([2, 4, 5, 7]))
+    """
+    if n_samples <= limit:
+        return np.arange(n_samples, dtype=np.intp)
+    drawn = np.random.default_rng(rng).choice(n_samples, limit, replace=False)
+    return np.sort(drawn).astype(np.intp)
+
+
+def split_samples(
+    n_samples: int, limit: int, rng: Any, *, name: Any = "scores"
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Set a third of the samples apart at random, at most `limit`; returns the others first."""
+    if n_samples < 3:
+        raise DataError(
+            f"{name}: {n_samples} sample(s) cannot be split into a part to fit and one for the "
+            "cutoff.\n"
+            "Hint: give more samples, or --calibration-scores and --calibration-truth."
+        )
+    shuffled = np.random.default_rng(rng).permutation(n_samples)
+    n_apart = min(n_samples // 3, limit)
+    return np.sort(shuffled[n_apart:]), np.sort(shuffled[:n_apart])
+
+
+def _numbered(n_labels: int) -> tuple[str, ...]:
+    return tuple(str(i) for i in range(n_labels))
+
+
+def _as_frame(data: Any, name: str) -> Any:
+    """Return a narwhals data frame, or None if `data` is something else."""
+    if isinstance(data, np.ndarray | list | tuple):
+        return None
+    import narwhals.stable.v1 as nw
+
+    try:
+        frame = nw.from_native(data, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise DataError(f"{name} has repeated columns. {error}") from None
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _sparse_values(data: Any, name: str) -> sparse.csr_array:
+    if data.dtype.kind not in "biuf":
+        raise DataError(f"{name} must hold real numbers, got dtype {data.dtype}.")
+    from scipy import sparse
+
+    csr = sparse.csr_array(data, dtype=np.float64)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def _frame_values(
+    frame: Any, names: Sequence[str] | None, name: str
+) -> tuple[NDArray[np.float64], tuple[str, ...], tuple[str, ...] | None, str]:
+    import narwhals.stable.v1 as nw
+
+    columns = [str(column) for column in frame.columns]
+    samples: tuple[str, ...] | None = None
+    if SAMPLE_COLUMN in columns and (names is None or SAMPLE_COLUMN not in names):
+        samples = tuple(str(s) for s in frame[SAMPLE_COLUMN].to_list())
+        columns.remove(SAMPLE_COLUMN)
+    else:
+        index = nw.maybe_get_index(frame)
+        if index is not None and not _is_default_index(index):
+            samples = tuple(str(s) for s in index)
+    wanted = tuple(columns) if names is None else tuple(names)
+    _check_columns(columns, wanted, name)
+    for column in wanted:
+        if not (frame[column].dtype.is_numeric() or frame[column].dtype == nw.Boolean):
+            raise DataError(
+                f"{name}: column {column!r} holds {frame[column].dtype}, not numbers.\n"
+                f"Hint: only a column named {SAMPLE_COLUMN!r} may hold text."
+            )
+    values = check_real_array(frame.select(wanted).to_numpy(), name=name)
+    return values, wanted, samples, frame.implementation.value
+
+
+def _is_default_index(index: Any) -> bool:
+    return type(index).__name__ == "RangeIndex"
+
+
+def _check_columns(columns: Sequence[str], wanted: Sequence[str], name: str) -> None:
+    known = set(wanted)
+    present = set(columns)
+    missing = [label for label in wanted if label not in present]
+    extra = [column for column in columns if column not in known]
+    problems = []
+    if missing:
+        problems.append(f"{len(missing):,} label(s) have no column: {listed(missing)}")
+    if extra:
+        problems.append(f"{len(extra):,} column(s) are not labels: {listed(extra)}")
+    if problems:
+        raise DataError(f"{name} does not fit the hierarchy: {'; '.join(problems)}.")
+
+
+def _reorder(table: Table, names: Sequence[str], name: str) -> Table:
+    _check_columns(table.labels, names, name)
+    place = {label: i for i, label in enumerate(table.labels)}
+    columns = [place[label] for label in names]
+    values = table.values[:, columns]
+    if not isinstance(values, np.ndarray):
+        from scipy import sparse
+
+        values = sparse.csr_array(values)
+        values.sort_indices()
+    return Table(values, tuple(names), table.samples, table.backend)

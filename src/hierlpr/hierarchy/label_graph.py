@@ -1,0 +1,479 @@
+"""Hierarchy: an immutable label graph (tree, forest or DAG), checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._base.checks import listed
+from hierlpr.exceptions import DataError, HierarchyError
+from hierlpr.hierarchy.graph import (
+    Index,
+    adjacency,
+    collect_edges,
+    collect_labels,
+    levels,
+    reach,
+    topological_order,
+)
+from hierlpr.hierarchy.waves import Waves
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+__all__ = ["Hierarchy", "Violations"]
+
+
+class Hierarchy:
+    """Immutable label graph with edges from parent to child, checked once at construction.
+
+    Users see `labels` in their own order: `labels` as given, then first appearance in the
+    edges. Kernels see labels numbered topologically, so ``parent number < child number`` on
+    every edge; ``order[i]`` is the user's index of label number ``i`` and ``position`` is its
+    inverse. The children of number ``i`` are ``child_idx[child_ptr[i]:child_ptr[i + 1]]``, and
+    the parents likewise; on a tree the numbering is depth-first, so subtrees are contiguous.
+
+    Parameters
+    ----------
+    edges : iterable of (parent, child)
+        Label names. Repeated edges are merged and counted in `n_merged_edges`.
+    labels : iterable of str, optional
+        Fixes the order of the labels and adds standalone ones.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("disease", "cancer"), ("cancer", "leukemia")], labels=["healthy"])
+    >>> h.labels
+    ('healthy', 'disease', 'cancer', 'leukemia')
+    >>> h.ancestors("leukemia")
+    ('disease', 'cancer')
+    >>> h.depth, h.is_forest
+    (3, True)
+    """
+
+    __slots__ = (
+        "_index",
+        "_level",
+        "_waves",
+        "child_idx",
+        "child_ptr",
+        "is_forest",
+        "labels",
+        "n_merged_edges",
+        "order",
+        "parent_idx",
+        "parent_ptr",
+        "position",
+    )
+
+    labels: tuple[str, ...]
+    is_forest: bool
+    n_merged_edges: int
+    order: Index
+    position: Index
+    child_ptr: Index
+    child_idx: Index
+    parent_ptr: Index
+    parent_idx: Index
+    _index: dict[str, int]
+    _level: Index
+    _waves: Waves
+
+    def __init__(
+        self, edges: Iterable[tuple[str, str]] = (), labels: Iterable[str] | None = None
+    ) -> None:
+        names, index = collect_labels(labels)
+        parent, child = collect_edges(edges, names, index)
+        if not names:
+            raise HierarchyError(
+                "The hierarchy has no labels.\nHint: give edges (parent, child), or labels=[...]."
+            )
+        key = np.sort(parent * len(names) + child)
+        key = key[np.append(True, key[1:] != key[:-1])[: key.size]]
+        pairs = np.stack(np.divmod(key, len(names)), axis=1)
+        order = topological_order(names, pairs)
+        position = np.empty_like(order)
+        position[order] = np.arange(order.size, dtype=np.int32)
+        numbered = position[pairs]
+        child_ptr, child_idx = adjacency(numbered[:, 0], numbered[:, 1], len(names))
+        parent_ptr, parent_idx = adjacency(numbered[:, 1], numbered[:, 0], len(names))
+        _freeze(
+            self,
+            labels=tuple(names),
+            _index=index,
+            n_merged_edges=int(parent.size - pairs.shape[0]),
+            order=order,
+            position=position,
+            child_ptr=child_ptr,
+            child_idx=child_idx,
+            parent_ptr=parent_ptr,
+            parent_idx=parent_idx,
+            is_forest=bool(np.all(np.diff(parent_ptr) <= 1)),
+            _level=levels(parent_ptr, parent_idx),
+        )
+
+    # -- other ways to build one ---------------------------------------------------------
+
+    @classmethod
+    def from_parents(cls, parents: Mapping[str, str | Iterable[str] | None]) -> Hierarchy:
+        """Build from a map of each label to its parent, its parents, or None for a root.
+
+        >>> Hierarchy.from_parents({"B": "A", "C": ["A", "D"], "E": None}).roots
+        ('E', 'A', 'D')
+        """
+        edges = []
+        for child, given in parents.items():
+            for parent in [given] if isinstance(given, str) else given or ():
+                edges.append((parent, child))
+        return cls(edges, labels=parents.keys())
+
+    @classmethod
+    def from_paths(cls, paths: Iterable[str], *, sep: str = "/") -> Hierarchy:
+        """Build from paths; a label is named by its whole path, so segments may repeat.
+
+        >>> Hierarchy.from_paths(["A/B/C", "A/D"]).labels
+        ('A', 'A/B', 'A/B/C', 'A/D')
+        """
+        if not sep:
+            raise HierarchyError("sep must not be empty.")
+        labels: dict[str, None] = {}
+        edges: dict[tuple[str, str], None] = {}
+        for path in paths:
+            segments = str(path).split(sep)
+            if not all(segments):
+                raise HierarchyError(
+                    f"The path {path!r} has an empty segment.\n"
+                    f"Hint: segments are separated by {sep!r}; remove a doubled, leading or "
+                    "trailing one, or choose another sep."
+                )
+            prefixes = [sep.join(segments[: i + 1]) for i in range(len(segments))]
+            labels.update(dict.fromkeys(prefixes))
+            edges.update(dict.fromkeys(pairwise(prefixes)))
+        return cls(edges, labels=labels)
+
+    @classmethod
+    def from_networkx(cls, graph: nx.DiGraph) -> Hierarchy:
+        """Build from a networkx graph whose edges point from parent to child."""
+        if not graph.is_directed():
+            raise HierarchyError(
+                "The networkx graph is undirected.\nHint: use a DiGraph, parent -> child."
+            )
+        return cls(graph.edges(), labels=graph.nodes())
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return a networkx ``DiGraph`` with the same labels and edges."""
+        import networkx as nx
+
+        graph = nx.DiGraph()
+        graph.add_nodes_from(self.labels)
+        graph.add_edges_from(self.edges)
+        return graph
+
+    def subset(self, labels: Iterable[str]) -> Hierarchy:
+        """Keep `labels` only; edges pass through what is dropped.
+
+        A kept label's new parents are its nearest kept ancestors; an edge that a longer path of
+        kept labels already implies is not added.
+
+        >>> Hierarchy([("A", "B"), ("B", "C")]).subset(["A", "C"]).edges
+        (('A', 'C'),)
+        """
+        kept = list(labels)
+        numbers = self._numbers(kept)
+        if len(set(kept)) != len(kept):
+            raise HierarchyError(f"subset: duplicate labels: {listed(_repeated(kept))}.")
+        is_kept = np.zeros(self.n_labels, dtype=bool)
+        is_kept[numbers] = True
+        nearest: list[set[int]] = []  # by number: the kept labels right above it
+        edges: list[tuple[str, str]] = []
+        for number in range(self.n_labels):
+            above: set[int] = set()
+            added: set[int] = set()
+            for parent in self._parents_of(number).tolist():
+                if is_kept[parent]:
+                    above.add(parent)
+                else:
+                    added |= nearest[parent]
+            for candidate in added - above:
+                others = (above | added) - {candidate}
+                if not any(self._is_above(candidate, other) for other in others):
+                    above.add(candidate)
+            nearest.append(above)
+            if is_kept[number]:
+                edges.extend((self._name(parent), self._name(number)) for parent in above)
+        return Hierarchy(edges, labels=kept)
+
+    # -- reading it -----------------------------------------------------------------------
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return len(self.labels)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of distinct edges."""
+        return int(self.child_idx.size)
+
+    @property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """Every (parent, child) pair of names, in topological order."""
+        parents = np.repeat(self.order, np.diff(self.child_ptr)).tolist()
+        children = self.order[self.child_idx].tolist()
+        name = self.labels
+        return tuple((name[p], name[c]) for p, c in zip(parents, children, strict=True))
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """Labels without a parent, in the user's order."""
+        is_root = np.diff(self.parent_ptr)[self.position] == 0
+        return tuple(self.labels[i] for i in np.flatnonzero(is_root))
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """Labels without a child, in the user's order."""
+        is_leaf = np.diff(self.child_ptr)[self.position] == 0
+        return tuple(self.labels[i] for i in np.flatnonzero(is_leaf))
+
+    @property
+    def levels(self) -> Index:
+        """Level of each label, in the user's order: 1 for roots, else below its deepest parent."""
+        return self._level[self.position]
+
+    @property
+    def depth(self) -> int:
+        """Number of labels on the longest path; 1 if every label stands alone."""
+        return int(self._level.max())
+
+    def index(self, label: str) -> int:
+        """Column of `label` in every matrix, that is its place in `labels`."""
+        return int(self.order[self._number(label)])
+
+    def parents(self, label: str) -> tuple[str, ...]:
+        """Direct parents."""
+        return self._names(self._parents_of(self._number(label)))
+
+    def children(self, label: str) -> tuple[str, ...]:
+        """Direct children."""
+        return self._names(self._children_of(self._number(label)))
+
+    def ancestors(self, label: str) -> tuple[str, ...]:
+        """Every label above, without `label` itself; parents come before their children."""
+        return self._names(reach(self._number(label), self.parent_ptr, self.parent_idx))
+
+    def descendants(self, label: str) -> tuple[str, ...]:
+        """Every label below, without `label` itself; parents come before their children."""
+        return self._names(reach(self._number(label), self.child_ptr, self.child_idx))
+
+    # -- matrices over it -------------------------------------------------------------------
+
+    def close_upward(self, truth: Any) -> Any:
+        """Add to every sample all ancestors of its labels.
+
+        Parameters
+        ----------
+        truth : array-like or scipy sparse of shape (n_samples, n_labels)
+            Anything nonzero is a label that holds.
+
+        Returns
+        -------
+        ndarray of bool, or csr_array of bool for sparse input
+
+        Examples
+        --------
+        >>> Hierarchy([("A", "B"), ("B", "C")]).close_upward([[0, 0, 1], [0, 1, 0]])
+        array([[ True,  True,  True],
+               [ True,  True, False]])
+        """
+        from scipy import sparse
+
+        if sparse.issparse(truth):
+            csr = sparse.csr_array(truth)
+            self._check_width(csr.shape, name="truth")
+            if csr.nnz and not csr.data.all():
+                csr = csr.copy()
+                csr.eliminate_zeros()
+            row_ptr, nodes = self.waves.close_rows(csr.indptr, self.position[csr.indices])
+            closed = (np.ones(nodes.size, dtype=bool), self.order[nodes], row_ptr)
+            return sparse.csr_array(closed, shape=csr.shape)
+        from hierlpr._kernels import traversal
+
+        array = np.asarray(truth)
+        self._check_width(array.shape, name="truth")
+        numbered = np.ascontiguousarray(array[:, self.order] != 0)
+        traversal.close_dense(numbered, self.parent_ptr, self.parent_idx)
+        return numbered[:, self.position]
+
+    def violations(self, matrix: Any) -> Violations:
+        """Find every (sample, parent, child) where the child's value exceeds the parent's.
+
+        Works for truth (a label without its parent) as for scores (a child above its parent).
+
+        Examples
+        --------
+        >>> list(Hierarchy([("A", "B")]).violations([[0.2, 0.9], [0.9, 0.2]]))
+        [(0, 'A', 'B')]
+        """
+        from scipy import sparse
+
+        from hierlpr._kernels import traversal
+
+        array = matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+        self._check_width(array.shape, name="matrix")
+        if array.dtype.kind not in "biuf":
+            raise DataError(f"matrix must hold numbers, got dtype {array.dtype}.")
+        parent = np.repeat(self.order, np.diff(self.child_ptr))
+        child = self.order[self.child_idx]
+        sample, edge = traversal.find_violations(
+            np.ascontiguousarray(array, dtype=np.float64), parent, child
+        )
+        return Violations(sample, parent[edge], child[edge], self.labels)
+
+    @property
+    def waves(self) -> Waves:
+        """The edges in waves, for sweeps over arrays (labels x samples)."""
+        try:
+            return self._waves
+        except AttributeError:
+            _freeze(self, _waves=Waves(self.parent_ptr, self.parent_idx, self._level))
+            return self._waves
+
+    # -- plumbing ---------------------------------------------------------------------------
+
+    def _number(self, label: str) -> int:
+        try:
+            return int(self.position[self._index[label]])
+        except (KeyError, TypeError):
+            raise HierarchyError(
+                f"The hierarchy has no label {label!r}.{_closest(label, self._index)}"
+            ) from None
+
+    def _numbers(self, labels: Sequence[str]) -> Index:
+        unknown = [x for x in labels if x not in self._index]
+        if unknown:
+            raise HierarchyError(
+                f"{len(unknown):,} label(s) are not in the hierarchy: {listed(unknown)}."
+                f"{_closest(unknown[0], self._index)}"
+            )
+        return self.position[[self._index[x] for x in labels]]
+
+    def _name(self, number: int) -> str:
+        return self.labels[int(self.order[number])]
+
+    def _names(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self._name(number) for number in numbers)
+
+    def _parents_of(self, number: int) -> Index:
+        return self.parent_idx[self.parent_ptr[number] : self.parent_ptr[number + 1]]
+
+    def _children_of(self, number: int) -> Index:
+        return self.child_idx[self.child_ptr[number] : self.child_ptr[number + 1]]
+
+    def _is_above(self, upper: int, lower: int) -> bool:
+        return upper in reach(lower, self.parent_ptr, self.parent_idx)
+
+    def _check_width(self, shape: tuple[int, ...], *, name: str) -> None:
+        if len(shape) != 2 or shape[1] != self.n_labels:
+            raise DataError(
+                f"{name} has shape {shape}, but the hierarchy has {self.n_labels:,} labels: "
+                f"expected (n_samples, {self.n_labels})."
+            )
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"A Hierarchy cannot be changed (tried to set {name!r}).")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"A Hierarchy cannot be changed (tried to delete {name!r}).")
+
+    def __len__(self) -> int:
+        return self.n_labels
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._index
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Hierarchy):
+            return NotImplemented
+        return (
+            self.labels == other.labels
+            and np.array_equal(self.child_ptr, other.child_ptr)
+            and np.array_equal(self.child_idx, other.child_idx)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.labels, self.child_ptr.tobytes(), self.child_idx.tobytes()))
+
+    def __deepcopy__(self, memo: object) -> Hierarchy:
+        return self  # immutable: a copy could never differ
+
+    def __reduce__(self) -> tuple[type[Hierarchy], tuple[Any, ...]]:
+        return Hierarchy, (self.edges, self.labels)
+
+    def __repr__(self) -> str:
+        kind = "forest" if self.is_forest else "DAG"
+        return (
+            f"<Hierarchy: {kind}, {self.n_labels:,} labels, {self.n_edges:,} edges, "
+            f"{len(self.roots):,} roots, depth {self.depth}>"
+        )
+
+
+class Violations(Sequence[tuple[int, str, str]]):
+    """Breaches of a hierarchy: a sequence of (sample, parent, child), sorted by sample.
+
+    `sample`, `parent` and `child` hold the same as index arrays (rows and columns).
+    """
+
+    __slots__ = ("_labels", "child", "parent", "sample")
+
+    def __init__(
+        self,
+        sample: NDArray[np.intp],
+        parent: NDArray[Any],
+        child: NDArray[Any],
+        labels: tuple[str, ...],
+    ) -> None:
+        self.sample, self.parent, self.child = sample, parent, child
+        self._labels = labels
+
+    def __len__(self) -> int:
+        return int(self.sample.size)
+
+    @overload
+    def __getitem__(self, key: int) -> tuple[int, str, str]: ...
+    @overload
+    def __getitem__(self, key: slice) -> Violations: ...
+
+    def __getitem__(self, key: int | slice) -> tuple[int, str, str] | Violations:
+        if isinstance(key, slice):
+            return Violations(self.sample[key], self.parent[key], self.child[key], self._labels)
+        parent, child = self._labels[self.parent[key]], self._labels[self.child[key]]
+        return int(self.sample[key]), parent, child
+
+    def __iter__(self) -> Iterator[tuple[int, str, str]]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<Violations: {len(self):,}>"
+
+
+def _freeze(hierarchy: Hierarchy, **fields: Any) -> None:
+    for name, value in fields.items():
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        object.__setattr__(hierarchy, name, value)
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    seen: set[str] = set()
+    return [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+
+
+def _closest(name: object, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(name), list(known)[:50_000], n=1)
+    return f"\nHint: did you mean {near[0]!r}?" if near else ""

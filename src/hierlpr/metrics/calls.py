@@ -1,0 +1,260 @@
+"""How good are calls and probabilities: precision, recall, F, calibration."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._base.checks import check_choice, check_real_array
+from hierlpr.exceptions import DataError
+from hierlpr.metrics.curves import (
+    au_prc_score,
+    check_status,
+    f_of,
+    hit_sums,
+    precision_recall_curve,
+)
+
+__all__ = [
+    "brier_error",
+    "calibration_error",
+    "f_curve",
+    "f_max_score",
+    "f_score",
+    "label_au_prc_scores",
+    "mean_au_prc_score",
+    "precision_score",
+    "recall_score",
+]
+
+Float = NDArray[np.float64]
+Average = Literal["pooled", "label", "sample"]
+
+
+def precision_score(truth: Any, calls: Any, *, average: Average = "pooled") -> float:
+    r"""Share of the calls that are true; 0 where nothing is called.
+
+    Parameters
+    ----------
+    truth, calls : array-like of 0 and 1, shape (n_samples, n_labels)
+    average : {"pooled", "label", "sample"}
+        Over all instances at once, or the mean over labels or over samples.
+
+    Examples
+    --------
+    >>> precision_score([[1, 0], [1, 1]], [[1, 1], [1, 0]])
+    0.6666666666666666
+    """
+    hits, called, _ = _counts(truth, calls, average)
+    return float(np.mean(_ratio(hits, called)))
+
+
+def recall_score(truth: Any, calls: Any, *, average: Average = "pooled") -> float:
+    r"""Share of the positives that are called; 0 where nothing is positive.
+
+    Examples
+    --------
+    >>> recall_score([[1, 0], [1, 1]], [[1, 1], [1, 0]])
+    0.6666666666666666
+    """
+    hits, _, positive = _counts(truth, calls, average)
+    return float(np.mean(_ratio(hits, positive)))
+
+
+def f_score(truth: Any, calls: Any, *, beta: float = 1.0, average: Average = "pooled") -> float:
+    r""":math:`F_\beta = (1 + \beta^2) P R / (\beta^2 P + R)` of precision P and recall R.
+
+    A beta above 1 favours recall. 0 where nothing is called and nothing is positive.
+
+    References
+    ----------
+    van Rijsbergen (1979), key ``vanrijsbergen1979``.
+
+    Examples
+    --------
+    >>> round(f_score([[1, 0], [1, 1]], [[1, 1], [1, 0]]), 4)  # 2 x 2 / (3 + 3)
+    0.6667
+    """
+    hits, called, positive = _counts(truth, calls, average)
+    square = _check_beta(beta) ** 2
+    return float(np.mean(_ratio((1.0 + square) * hits, square * positive + called)))
+
+
+def f_curve(truth: Any, scores: Any = None, *, beta: float = 1.0) -> tuple[Float, Float]:
+    """Pooled F after each group of equal scores, and the number of calls there.
+
+    Parameters as in `hit_curve`.
+
+    Examples
+    --------
+    >>> f_curve([1, 0, 1])
+    (array([0.66666667, 0.5       , 0.8       ]), array([1., 2., 3.]))
+    """
+    precision, recall, calls = precision_recall_curve(truth, scores)
+    return f_of(precision, recall, _check_beta(beta) ** 2), calls
+
+
+def f_max_score(truth: Any, scores: Any = None, *, beta: float = 1.0) -> float:
+    """Largest pooled F over all cutoffs; ties are never split. See `cafa_f_max_score` for CAFA's.
+
+    Examples
+    --------
+    >>> f_max_score([1, 0, 1])  # all three called: 2 x 2 / (2 + 3)
+    0.8
+    """
+    return hit_sums(truth, scores, beta=_check_beta(beta)).f_max()
+
+
+def label_au_prc_scores(truth: Any, scores: Any) -> Float:
+    """Area under each label's own precision-recall curve; NaN for labels without positives.
+
+    Examples
+    --------
+    >>> label_au_prc_scores([[1, 0], [0, 0]], [[0.9, 0.5], [0.1, 0.2]])
+    array([ 1., nan])
+    """
+    status, values = check_status(truth), check_real_array(scores, name="scores")
+    if status.ndim != 2 or status.shape != values.shape:
+        raise DataError(
+            f"truth and scores must be matrices of one shape, got {status.shape}, {values.shape}."
+        )
+    out = np.full(status.shape[1], np.nan)
+    for k in np.flatnonzero(status.any(axis=0)):
+        out[k] = au_prc_score(status[:, k], values[:, k])
+    return out
+
+
+def mean_au_prc_score(
+    truth: Any, scores: Any, *, weight: Literal["uniform", "prevalence"] = "uniform"
+) -> float:
+    r"""Mean area under the labels' precision-recall curves.
+
+    Parameters
+    ----------
+    truth, scores : array-like of shape (n_samples, n_labels)
+    weight : {"uniform", "prevalence"}
+        The mean over labels that have positives, each alike or by its number of positives: the
+        :math:`\overline{\mathrm{AUPRC}}` and :math:`\overline{\mathrm{AUPRC}}_w` of Vens et al.
+        For the area of the pooled curve see `au_prc_score`.
+
+    References
+    ----------
+    Vens et al. (2008), key ``vens2008``.
+
+    Examples
+    --------
+    Areas 1 and 1/2 of labels with one and one positive.
+
+    >>> mean_au_prc_score([[1, 0], [0, 1]], [[0.9, 0.5], [0.1, 0.2]])
+    0.75
+    """
+    check_choice(weight, ("uniform", "prevalence"), name="weight")
+    areas = label_au_prc_scores(truth, scores)
+    support = check_status(truth).sum(axis=0)
+    if not support.any():
+        raise DataError("Recall is not defined: no instance is positive.")
+    known = support > 0
+    weights = None if weight == "uniform" else support[known]
+    return float(np.average(areas[known], weights=weights))
+
+
+def calibration_error(
+    truth: Any,
+    probabilities: Any,
+    *,
+    n_bins: int = 10,
+    bins: Literal["width", "mass"] = "width",
+) -> float:
+    r"""Mean gap between predicted and observed frequency over bins.
+
+    :math:`\mathrm{ECE} = \sum_b \frac{n_b}{n} |\bar p_b - \bar Q_b|`.
+
+    Parameters
+    ----------
+    truth, probabilities : array-like of one shape
+        All instances are pooled.
+    n_bins : int
+    bins : {"width", "mass"}
+        Bins of equal width on [0, 1], or with equally many instances (equal values stay together).
+
+    Notes
+    -----
+    Known as the expected calibration error (ECE).
+
+    References
+    ----------
+    Naeini, Cooper and Hauskrecht (2015), key ``naeini2015``.
+
+    Examples
+    --------
+    >>> round(calibration_error([0, 1], [0.2, 0.7]), 4)  # (0.2 + 0.3) / 2
+    0.25
+    """
+    status, p = _paired(truth, probabilities, "probabilities")
+    check_choice(bins, ("width", "mass"), name="bins")
+    if bins == "width":
+        gap = calibration_gaps(status, p, n_bins)
+    else:
+        edges = np.quantile(p, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
+        place = np.searchsorted(edges, p, side="right")
+        gap = np.asarray(np.bincount(place, weights=p - status), dtype=np.float64)
+    return float(np.abs(gap).sum() / p.size)
+
+
+def calibration_gaps(status: NDArray[Any], p: Float, n_bins: int = 10) -> Float:
+    """Count expected minus observed positives in bins of equal width; parts add up."""
+    place = np.minimum((p * n_bins).astype(np.intp), n_bins - 1)
+    return np.asarray(np.bincount(place, weights=p - status, minlength=n_bins), dtype=np.float64)
+
+
+def brier_error(truth: Any, probabilities: Any) -> float:
+    r"""Mean squared error of probabilities, :math:`n^{-1} \sum (p - Q)^2`.
+
+    References
+    ----------
+    Brier (1950), key ``brier1950``.
+
+    Examples
+    --------
+    >>> brier_error([0, 1], [0.5, 1.0])
+    0.125
+    """
+    status, p = _paired(truth, probabilities, "probabilities")
+    return float(np.mean((p - status) ** 2))
+
+
+def _paired(truth: Any, values: Any, name: str) -> tuple[Float, Float]:
+    status, p = check_status(truth), check_real_array(values, name=name)
+    if status.shape != p.shape:
+        raise DataError(f"{name} has shape {p.shape}, truth {status.shape}; they must agree.")
+    if p.size == 0:
+        raise DataError("There are no instances.")
+    if not (p.min() >= 0.0 and p.max() <= 1.0):
+        raise DataError(f"{name} must lie in [0, 1].")
+    return status.ravel().astype(np.float64), p.ravel()
+
+
+def _counts(truth: Any, calls: Any, average: str) -> tuple[Float, Float, Float]:
+    check_choice(average, get_args(Average), name="average")
+    status, called = check_status(truth), check_status(calls)
+    if status.shape != called.shape:
+        raise DataError(f"calls has shape {called.shape}, truth {status.shape}; they must agree.")
+    if average == "pooled":
+        status, called = status.reshape(1, -1), called.reshape(1, -1)
+    elif status.ndim != 2:
+        raise DataError(f"average={average!r} needs matrices, got shape {status.shape}.")
+    axis = 0 if average == "label" else 1
+    hits = (status & called).sum(axis=axis, dtype=np.float64)
+    return hits, called.sum(axis=axis, dtype=np.float64), status.sum(axis=axis, dtype=np.float64)
+
+
+def _ratio(top: Float, bottom: Float) -> Float:
+    return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
+
+
+def _check_beta(beta: float) -> float:
+    if not (np.isfinite(beta) and beta > 0):
+        raise DataError(f"beta must be a positive number, got {beta!r}.")
+    return float(beta)

@@ -1,0 +1,270 @@
+"""A ranking against the truth: every measure that applies, in one place.
+
+Measures are sums, either over samples (`SampleSums`) or along the list (`PooledSums`), so that a
+list may be evaluated in parts: runs of samples, and stretches of the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr.data.label_sets import LabelSets
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.waves import Upper, sample_ranges
+from hierlpr.metrics.cafa import THRESHOLDS, CafaSums, accretion_of, smallest_s
+from hierlpr.metrics.calls import calibration_gaps
+from hierlpr.metrics.curves import HitSums, hit_curve
+from hierlpr.metrics.hierarchical import first_errors, label_costs, late_parents
+
+if TYPE_CHECKING:
+    from hierlpr._base.checks import Matrix
+
+__all__ = ["Evaluation", "PooledSums", "Rows", "SampleSums", "evaluate_ranking"]
+
+Index = NDArray[np.integer[Any]]
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+Measures = dict[str, float | int | None]
+STRETCH = 1 << 20  # listed instances whose place along the list is measured at once
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Sizes and measures by name; a measure that the data do not define is None."""
+
+    sizes: dict[str, int]
+    ranking: Measures
+    decisions: Measures
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"sizes": self.sizes, "ranking": self.ranking, "decisions": self.decisions}
+
+
+class Rows(NamedTuple):
+    """Listed instances, best first: row and column in the truth, score, and whether called."""
+
+    sample: Index
+    label: Index
+    score: Float
+    call: Bool | None
+
+    def take(self, at: Any) -> Rows:
+        """Return some of the rows."""
+        return Rows(*(None if x is None else x[at] for x in self))  # type: ignore[arg-type]
+
+
+def evaluate_ranking(
+    sample: Index,
+    label: Index,
+    score: Float,
+    truth: LabelSets | Matrix | Bool,
+    hierarchy: Hierarchy,
+    *,
+    ordered: bool = True,
+    call: Bool | None = None,
+) -> Evaluation:
+    """Measure a list of instances, best first, against the truth of all samples.
+
+    Parameters
+    ----------
+    sample, label : ndarray of int
+        Row and column in `truth` of every listed instance.
+    score : ndarray of float
+    truth : LabelSets, ndarray or CSR of shape (n_samples, n_labels)
+        Closed upward. Instances that are not listed come last, all tied.
+    hierarchy : Hierarchy
+    ordered : bool
+        Whether the order of the list counts among equal scores (a ranking), or equal scores are
+        one group (scores of any other method).
+    call : ndarray of bool, optional
+        Which of the listed instances are called; then the decisions are measured too.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B")])
+    >>> found = evaluate_ranking(
+    ...     np.array([0, 0]), np.array([0, 1]), np.array([0.9, 0.4]), np.array([[1, 0], [0, 0]]), h
+    ... )
+    >>> found.ranking["normalized hit area"], found.ranking["parents after a child"]
+    (1.0, 0)
+    """
+    held = truth if isinstance(truth, LabelSets) else LabelSets.of(truth)
+    rows = Rows(sample, label, score, call)
+    by_sample = SampleSums(hierarchy, accretion_of(held, hierarchy), has_calls=call is not None)
+    status = by_sample.add(rows, held)
+    pooled = PooledSums(held.label.size)
+    if ordered:
+        for start in range(0, status.size, STRETCH):
+            pooled.add(*hit_curve(status[start : start + STRETCH]))
+    else:
+        pooled.add(*hit_curve(status, score))
+    return by_sample.evaluation(pooled)
+
+
+class PooledSums:
+    """Measures along the list of all instances."""
+
+    def __init__(self, positives: int) -> None:
+        self.hits = HitSums(positives)
+
+    def add(self, calls: Float, hits: Float) -> None:
+        """Add the corners of the next stretch of the hit curve, which begins at 0."""
+        self.hits.add(calls, hits)
+
+    def measures(self, n_instances: int) -> Measures:
+        """Return the measures; what is not listed is one group of ties at the end."""
+        rest = n_instances - self.hits.calls
+        if rest:
+            lost = self.hits.positives - self.hits.hits
+            self.hits.add(np.array([0.0, rest]), np.array([0.0, lost]))
+        return {
+            "normalized hit area": _try(self.hits.normalized_area),
+            "AU(PRC)": _try(self.hits.au_prc),
+            "F-max, pooled": _try(self.hits.f_max),
+            "precision to recall 0.5": _try(self.hits.early_precision),
+        }
+
+
+class SampleSums:
+    """Measures that are sums over samples, added part by part.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    accretion : ndarray of shape (n_labels,)
+        Information accretion of every label, from the truth of all parts.
+    has_calls : bool
+        Whether rows tell what is called.
+    """
+
+    def __init__(self, hierarchy: Hierarchy, accretion: Float, *, has_calls: bool) -> None:
+        self._h = hierarchy
+        self._cafa = CafaSums(THRESHOLDS, [np.ones(hierarchy.n_labels), accretion])
+        self._gaps = np.zeros(10)
+        self._bounds = (0.0, 0.0)
+        self._n_samples = self._n_positives = self._n_listed = self._n_disordered = 0
+        self._calls = _CallCounts(hierarchy) if has_calls else None
+
+    def add(self, rows: Rows, truth: LabelSets) -> Bool:
+        """Add samples with all their rows and their truth, closed upward.
+
+        Returns the truth of every row.
+        """
+        order = np.argsort(_small(rows.sample), kind="stable")
+        grouped = rows.take(order)
+        status = np.empty(order.size, dtype=bool)
+        for start, stop in sample_ranges(truth.shape[0], truth.n_labels):
+            part = slice(*np.searchsorted(grouped.sample, [start, stop]).tolist())
+            status[order[part]] = self._add_few(grouped.take(part), truth, start, stop)
+        self._n_samples += truth.shape[0]
+        self._n_positives += truth.label.size
+        self._n_listed += order.size
+        if order.size:
+            self._bounds = (min(self._bounds[0], float(rows.score.min())),
+                            max(self._bounds[1], float(rows.score.max())))  # fmt: skip
+        return status
+
+    def _add_few(self, rows: Rows, truth: LabelSets, first: int, stop: int) -> Bool:
+        h = self._h
+        true, true_row = truth.run(first, stop)
+        true = h.position[true]
+        number, row = h.position[rows.label], rows.sample - first
+        upper = h.waves.above(np.concatenate([true, number]))
+        held = upper.spread(true, true_row, stop - first)
+        status: Bool = held[upper.place[number], row]
+        # CAFA knows no scores below 0; a score of 0 or less passes no threshold.
+        passed = self._cafa.passed(upper, number, row, rows.score, stop - first)
+        upper.raise_up(passed)
+        self._cafa.add(passed, held, h.order[upper.numbers])
+        self._gaps += calibration_gaps(status, np.clip(rows.score, 0.0, 1.0))
+        self._n_disordered += late_parents(upper, number, row, stop - first)
+        if self._calls is not None and rows.call is not None:
+            called = upper.spread(number[rows.call], row[rows.call], stop - first)
+            self._calls.add(called, held, upper)
+        return status
+
+    def evaluation(self, pooled: PooledSums) -> Evaluation:
+        """Return all measures, when all samples are added."""
+        n_samples, n_labels = self._n_samples, self._h.n_labels
+        sizes = {"samples": n_samples, "labels": n_labels, "instances": n_samples * n_labels,
+                 "positives": self._n_positives, "listed": self._n_listed}  # fmt: skip
+        are_scores = self._bounds[0] >= 0.0
+        are_shares = are_scores and self._bounds[1] <= 1.0 and self._n_listed > 0
+        ranking: Measures = {
+            **pooled.measures(sizes["instances"]),
+            "F-max, CAFA": float(self._cafa.curve().f.max()) if are_scores else None,
+            "S-min, CAFA": _try(lambda: smallest_s(self._cafa.curve(1))) if are_scores else None,
+            "calibration error": (
+                float(np.abs(self._gaps).sum() / self._n_listed) if are_shares else None
+            ),
+            "parents after a child": self._n_disordered,
+        }
+        if self._calls is None:
+            return Evaluation(sizes, ranking, {})
+        sizes["called"] = self._calls.n_calls
+        return Evaluation(sizes, ranking, self._calls.measures(n_samples, sizes["positives"]))
+
+
+class _CallCounts:
+    """Counts that the measures of decisions are made of; integers, so parts add up exactly."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self._h = hierarchy
+        self.n_calls = self._n_hits = self._n_closed = self._n_closed_hits = self._n_orphans = 0
+        self._n_wrong = np.zeros((2, hierarchy.n_labels), dtype=np.int64)  # all, first on a path
+
+    def add(self, called: Bool, held: Bool, upper: Upper) -> None:
+        """Add the calls and the truth of some samples, arrays (labels x samples)."""
+        closed, wrong = upper.close(called), called != held
+        self.n_calls += int(np.count_nonzero(called))
+        self._n_hits += int(np.count_nonzero(called & held))
+        self._n_closed += int(np.count_nonzero(closed))
+        self._n_closed_hits += int(np.count_nonzero(closed & held))
+        self._n_orphans += upper.count_orphans(called)
+        first = first_errors(wrong, upper)
+        self._n_wrong[:, self._h.order[upper.numbers]] += wrong.sum(axis=1), first.sum(axis=1)
+
+    def measures(self, n_samples: int, positives: int) -> Measures:
+        """Return the measures of `n_samples` with that many positive instances."""
+        precision = self._n_hits / self.n_calls if self.n_calls else None
+        wrong, first = self._n_wrong
+        siblings = label_costs(self._h, "sibling")
+        return {
+            "precision": precision,
+            "FDR": None if precision is None else 1.0 - precision,
+            "recall": self._n_hits / positives if positives else None,
+            "F1": _share(2 * self._n_hits, self.n_calls + positives),
+            "hierarchical precision": _share(self._n_closed_hits, self._n_closed),
+            "hierarchical recall": _share(self._n_closed_hits, positives),
+            "hierarchical F1": _share(2 * self._n_closed_hits, self._n_closed + positives),
+            "H-loss": float(first.sum()) / n_samples if n_samples else None,
+            "hierarchical Hamming loss": (
+                float(np.dot(wrong, siblings)) / n_samples if n_samples else None
+            ),
+            "calls without a parent": self._n_orphans,
+        }
+
+
+def _small(values: Index) -> Index:
+    """Integers in as few bytes as hold them: NumPy sorts up to two bytes in linear time."""
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _try(measure: Callable[[], float]) -> float | None:
+    """Evaluate a measure; None where the data do not define it (no positives, no probabilities)."""
+    try:
+        value = float(measure())
+    except DataError:
+        return None
+    return value if np.isfinite(value) else None

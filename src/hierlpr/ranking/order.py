@@ -1,0 +1,403 @@
+"""All blocks of all samples -> one global order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._base.checks import check_fraction
+from hierlpr._kernels import keys as kernels
+from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
+from hierlpr.data.tables import align
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.ranking.blocks import Blocks, merge_blocks
+from hierlpr.ranking.instances import Instances, grid_scale, list_instances
+from hierlpr.ranking.pruning import Tail, cost_bound, prune
+
+__all__ = ["Call", "Ranking", "rank"]
+
+SMALL = 100_000  # below this many blocks, threads cost more than they save
+
+
+class Call(NamedTuple):
+    """One place of a ranking: row and column of the input, own LPR, block score."""
+
+    sample: int
+    label: int
+    lpr: float
+    score: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranking:
+    """Instances in calling order: parents come before children, block scores never rise.
+
+    A ranking of a dense matrix keeps a reference to it and fetches `lpr` and `score` from it when
+    they are first asked for: do not change the matrix in the meantime.
+
+    Attributes
+    ----------
+    sample, label : ndarray of int
+        Row and column of the input matrix, in calling order.
+    first : ndarray of bool
+        True where a block begins.
+    source : ndarray of float
+        The LPRs: the input matrix, or a vector in calling order.
+    labels : tuple of str
+        Names of the columns.
+    n_instances : int
+        Samples times labels, whether listed or not.
+    samples : tuple of str or None
+        Names of the rows, if they have any.
+    weight : ndarray or None
+        Importance of each label, if it was given.
+    open_place, open_lack : ndarray
+        Where the blocks begin whose order is not certified to be best, and how much eAUC each
+        may lack.
+    n_pruned : int
+        How many of the last instances were pruned by `min_lpr`; their block score is 0.
+    pruning_cost : float
+        The most eAUC that pruning can have cost.
+    """
+
+    sample: NDArray[Any]
+    label: NDArray[Any]
+    first: NDArray[np.bool_]
+    source: NDArray[np.float64]
+    labels: tuple[str, ...]
+    n_instances: int
+    samples: tuple[str, ...] | None = None
+    weight: NDArray[np.float64] | None = None
+    backend: str | None = None
+    open_place: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    open_lack: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    n_pruned: int = 0
+    pruning_cost: float = 0.0
+
+    @cached_property
+    def lpr(self) -> NDArray[np.float64]:
+        """The instance's own LPR."""
+        if self.source.ndim == 1:
+            return self.source
+        lpr = np.empty(len(self))
+        flat = np.ascontiguousarray(self.source).reshape(-1)
+
+        def gather(start: int, stop: int) -> None:
+            kernels.gather(start, stop, self.sample, self.label, flat, len(self.labels), lpr)
+
+        threads = n_threads_or_default(None)
+        run_chunks(gather, even_chunks(len(self), threads), threads)
+        return lpr
+
+    @cached_property
+    def block_score(self) -> NDArray[np.float64]:
+        """Score of each block: the mean of its LPRs, weighted if there are weights."""
+        score = np.empty(int(np.count_nonzero(self.first)))
+        weight = np.empty(0) if self.weight is None else self.weight
+        kernels.block_means(self.lpr, self.label, self.first, weight, grid_scale(weight), score)
+        score[score.size - self.n_pruned :] = 0.0
+        return score
+
+    @cached_property
+    def score(self) -> NDArray[np.float64]:
+        """Block score of each instance, non-increasing."""
+        block = np.cumsum(self.first) - int(self.first[:1].sum())
+        score: NDArray[np.float64] = self.block_score[block]
+        return score
+
+    def eauc(self) -> float:
+        r"""Return the early-call-driven area under the hit curve.
+
+        :math:`\mathrm{eAUC} = \sum_k (n - k + 1)\, w_{(k)} \ell_{(k)}` over the places
+        :math:`k = 1, 2, \ldots` with :math:`n` all instances: the expected area if the LPRs
+        are right. Instances that are not listed count as LPR 0.
+        """
+        gain = self.lpr if self.weight is None else self.lpr * self.weight[self.label]
+        return float(np.dot(self.n_instances - np.arange(len(self), dtype=np.float64), gain))
+
+    @property
+    def certified(self) -> NDArray[np.bool_]:
+        """Whether each block, in calling order, is certified to be in its best order.
+
+        The order of the blocks always is. On a forest every block is certified; on a DAG those
+        are that the exact search could finish, see `eauc_gap` for the others.
+        """
+        certified = np.ones(int(np.count_nonzero(self.first)), dtype=bool)
+        certified[np.searchsorted(np.flatnonzero(self.first), self.open_place)] = False
+        return certified
+
+    def eauc_gap(self) -> float:
+        """Return an upper bound on what `eauc` lacks to the largest possible; 0 if it is reached.
+
+        Blocks that are not certified add to it what the best order, with some of the parents
+        left out, would reach more; labels pruned by `min_lpr` add what they would gain if they
+        had no parents. Without pruning, always 0 on forests.
+        """
+        return float(self.open_lack.sum()) + self.pruning_cost
+
+    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] | None = None) -> Any:
+        """Return a data frame with columns rank, sample, label (names), lpr and score.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            By default the library the LPRs came in, else pandas, else pyarrow.
+        """
+        import narwhals.stable.v1 as nw
+
+        named = self.samples is not None
+        columns = {
+            "rank": np.arange(1, len(self) + 1),
+            "sample": np.array(self.samples, object)[self.sample] if named else self.sample,
+            "label": np.array(self.labels, dtype=object)[self.label],
+            "lpr": self.lpr,
+            "score": self.score,
+        }
+        library: Any = backend or self.backend or _installed()
+        return nw.from_dict(columns, backend=library).to_native()
+
+    def __len__(self) -> int:
+        return int(self.sample.size)
+
+    def __iter__(self) -> Iterator[Call]:
+        columns = (self.sample, self.label, self.lpr, self.score)
+        return map(Call, *(column.tolist() for column in columns))
+
+    @overload
+    def __getitem__(self, key: int) -> Call: ...
+    @overload
+    def __getitem__(self, key: slice) -> Ranking: ...
+
+    def __getitem__(self, key: int | slice) -> Call | Ranking:
+        if not isinstance(key, slice):
+            columns = (self.sample, self.label, self.lpr, self.score)
+            return Call(*(column[key].item() for column in columns))
+        if key.step not in (None, 1):
+            raise DataError("A ranking can be cut, not thinned: use a slice without a step.")
+        start, stop, _ = key.indices(len(self))
+        inside = (self.open_place >= start) & (self.open_place < stop)
+        part = replace(
+            self, sample=self.sample[key], label=self.label[key], first=self.first[key],
+            source=self.lpr[key], open_place=self.open_place[inside] - start,
+            open_lack=self.open_lack[inside],
+            n_pruned=max(0, stop - max(start, len(self) - self.n_pruned)),
+        )  # fmt: skip
+        # A slice may cut blocks, whose scores must stay those of the whole.
+        part.__dict__["score"] = self.score[key]
+        return part
+
+    def __repr__(self) -> str:
+        return f"<Ranking: {len(self):,} of {self.n_instances:,} instances>"
+
+
+def rank(
+    lpr: Any,
+    hierarchy: Hierarchy,
+    *,
+    top: int | None = None,
+    weight: Any = None,
+    min_lpr: float = 0.0,
+    n_threads: int | None = None,
+) -> Ranking:
+    r"""Order all (sample, label) instances, best calls first and parents before children.
+
+    Parameters
+    ----------
+    lpr : array-like, sparse matrix or data frame of shape (n_samples, n_labels)
+        Local precision rates in [0, 1]. In a sparse matrix, absent means 0, and only the stored
+        entries and their ancestors are listed.
+    hierarchy : Hierarchy
+        The label hierarchy; array columns follow ``hierarchy.labels``, data frames go by name.
+    top : int, optional
+        List only the first `top` instances; the others are not sorted.
+    weight : array-like of shape (n_labels,) or dict of label to number, optional
+        Importance of each label, not negative. Scales do not matter.
+    min_lpr : float
+        Look for blocks only among labels of at least this LPR and their ancestors. The others
+        follow at the end with score 0, by the smallest LPR (times weight) among the label and its
+        ancestors there, falling. `Ranking.pruning_cost` bounds what that costs.
+    n_threads : int, optional
+        Threads to use. The result is the same, bit by bit, for any number.
+
+    Returns
+    -------
+    Ranking
+
+    Notes
+    -----
+    Among all orders that never put a label before one of its parents, the ranking maximizes
+    :math:`\mathrm{eAUC} = \sum_k (n - k + 1)\, w_{(k)} \ell_{(k)}`. That is scheduling of unit
+    jobs with precedence: labels merge into blocks with their parents where the mean rises, and
+    the blocks of all samples are sorted by mean. On a forest this is exact (Horn, 1972). On a DAG
+    the blocks are (Sidney, 1975), and the order inside a block is found by an exact search as far
+    as that is small; `Ranking.certified` and `Ranking.eauc_gap` tell where it was not. Ties go to
+    the smaller topological number of the block's first label, then to the earlier sample.
+
+    References
+    ----------
+    Ho et al., HierLPR, key ``ho2018hierlpr``; Horn (1972), key ``horn1972``; Sidney (1975),
+    key ``sidney1975decomposition`` in ``docs/references.bib``.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B"), ("A", "C")])
+    >>> r = rank([[0.2, 0.8, 0.1], [0.9, 0.3, 0.4]], h)
+    >>> [(int(s), h.labels[k]) for s, k in zip(r.sample, r.label)]
+    [(1, 'A'), (0, 'A'), (0, 'B'), (1, 'C'), (1, 'B'), (0, 'C')]
+    >>> r.score
+    array([0.9, 0.5, 0.5, 0.4, 0.3, 0.1])
+    """
+    table = align(lpr, hierarchy, name="lpr")
+    n_top = _check_top(top)
+    if check_fraction(min_lpr, name="min_lpr") > 0.0:
+        kept, tail = prune(table, hierarchy, min_lpr=min_lpr, weight=weight)
+        ranking = _append(rank(kept, hierarchy, weight=weight, n_threads=n_threads), tail)
+        return ranking if n_top is None else ranking[:n_top]
+    instances = list_instances(table, hierarchy, weight=weight)
+    threads = n_threads_or_default(n_threads)
+    blocks = merge_blocks(instances, n_threads=threads)
+    keys = _sort_keys(blocks.keys, n_top, threads)
+    sample, label, first, lpr = _call_in_order(instances, blocks, keys, threads)
+    open_place, open_lack = _find_open(instances, blocks, sample, label, first)
+    ranking = Ranking(
+        sample,
+        label,
+        first,
+        instances.lpr.reshape(-1, hierarchy.n_labels) if instances.is_dense else lpr,
+        labels=hierarchy.labels,
+        n_instances=table.n_samples * hierarchy.n_labels,
+        samples=table.samples,
+        weight=instances.weight if instances.weight.size else None,
+        backend=table.backend,
+        open_place=open_place,
+        open_lack=open_lack,
+    )
+    return ranking if n_top is None else ranking[:n_top]
+
+
+def _append(ranking: Ranking, tail: Tail) -> Ranking:
+    """Add pruned instances at the end, each a block of its own, with the bound on their cost."""
+    starts = np.flatnonzero(ranking.first)
+    sizes = np.diff(np.append(starts, len(ranking)))
+    return replace(
+        ranking,
+        sample=np.concatenate((ranking.sample, tail.sample.astype(ranking.sample.dtype))),
+        label=np.concatenate((ranking.label, tail.label.astype(ranking.label.dtype))),
+        first=np.concatenate((ranking.first, np.ones(tail.lpr.size, dtype=bool))),
+        source=np.concatenate((ranking.lpr, tail.lpr)),
+        n_pruned=int(tail.lpr.size),
+        pruning_cost=cost_bound(ranking.block_score, sizes, tail),
+    )
+
+
+def _check_top(top: int | None) -> int | None:
+    if top is None:
+        return None
+    if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 0:
+        raise DataError(f"top must be a whole number, 0 or more; got {top!r}.")
+    return int(top)
+
+
+def _sort_keys(keys: NDArray[np.uint64], top: int | None, n_threads: int) -> NDArray[np.uint64]:
+    """Sort the keys in place; of a short list only the `top` smallest, as no block is empty."""
+    if top is not None and top < keys.size:
+        keys.partition(top)
+        keys = keys[:top]
+    n_runs = 1 if keys.size < SMALL else n_threads
+    bounds = even_chunks(keys.size, n_runs)
+    run_chunks(lambda start, stop: keys[start:stop].sort(), bounds, n_threads)
+    while len(bounds) > 2:
+        merged = np.empty_like(keys)
+        for start, middle, stop in zip(bounds[:-2:2], bounds[1:-1:2], bounds[2::2], strict=True):
+            _merge(keys[start:middle], keys[middle:stop], merged[start:stop], n_threads)
+        if len(bounds) % 2 == 0:  # the last run has no partner
+            merged[bounds[-2] :] = keys[bounds[-2] :]
+        bounds = [*bounds[:-1:2], bounds[-1]]
+        keys[...] = merged
+    return keys
+
+
+def _merge(
+    a: NDArray[np.uint64], b: NDArray[np.uint64], out: NDArray[np.uint64], n_threads: int
+) -> None:
+    """Merge two sorted arrays, each thread a stretch of the output."""
+
+    def merge(start: int, stop: int) -> None:
+        i, k = kernels.split(a, b, start), kernels.split(a, b, stop)
+        kernels.merge_runs(a[i:k], b[start - i : stop - k], out[start:stop])
+
+    run_chunks(merge, even_chunks(out.size, n_threads), n_threads)
+
+
+def _call_in_order(
+    instances: Instances, blocks: Blocks, keys: NDArray[np.uint64], n_threads: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.float64]]:
+    """Write out sample, label, block starts and, of sparse rows, LPRs along the sorted keys."""
+    node_bits, sample_bits = blocks.node_bits, blocks.sample_bits
+    row_ptr, node_of = instances.row_ptr, instances.node_of
+    bounds = kernels.run_bounds(
+        keys, node_bits + sample_bits, 1 if keys.size < SMALL else n_threads
+    )
+
+    def settle(start: int, stop: int) -> int:
+        return kernels.settle_ties(
+            keys[start:stop], node_bits, sample_bits, instances.priority, instances.slot,
+            row_ptr, node_of, blocks.next_node, instances.scale,
+        )  # fmt: skip
+
+    sizes = run_chunks(settle, bounds, n_threads)
+    places = dict(zip(bounds, np.cumsum([0, *sizes]).tolist(), strict=True))
+    n = places[keys.size]
+    n_labels = instances.hierarchy.n_labels
+    index_type = np.int32 if instances.n_samples * n_labels < 2**31 else np.int64
+    sample, label = np.empty(n, dtype=index_type), np.empty(n, dtype=index_type)
+    first = np.empty(n, dtype=bool)
+    lpr = np.empty(0 if instances.is_dense else n)
+
+    def write(start: int, stop: int) -> None:
+        at, end = places[start], places[stop]
+        kernels.write_order(
+            keys[start:stop], at, node_bits, sample_bits, row_ptr, node_of, blocks.next_node,
+            n_labels, sample, label, first,
+        )  # fmt: skip
+        kernels.name_nodes(
+            at, end, sample, label, instances.lpr, row_ptr, node_of, instances.hierarchy.order, lpr,
+        )  # fmt: skip
+
+    run_chunks(write, bounds, n_threads)
+    return sample, label, first, lpr
+
+
+def _find_open(
+    instances: Instances,
+    blocks: Blocks,
+    sample: NDArray[Any],
+    label: NDArray[Any],
+    first: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Places in the ranking of the blocks that are not certified, and what they may lack."""
+    if blocks.open_place.size == 0:
+        return blocks.open_place, blocks.open_lack
+    hierarchy = instances.hierarchy
+    open_sample = np.searchsorted(instances.row_ptr, blocks.open_place, side="right") - 1
+    node = blocks.open_place - instances.row_ptr[open_sample]
+    if not instances.is_dense:
+        node = instances.node_of[blocks.open_place]
+    wanted = open_sample * hierarchy.n_labels + hierarchy.order[node]
+    starts = np.flatnonzero(first)
+    listed = sample[starts].astype(np.int64) * hierarchy.n_labels + label[starts]
+    _, at, which = np.intersect1d(listed, wanted, assume_unique=True, return_indices=True)
+    by_place = np.argsort(at)
+    return starts[at[by_place]].astype(np.int64), blocks.open_lack[which[by_place]]
+
+
+def _installed() -> str:
+    from importlib.util import find_spec
+
+    return "pandas" if find_spec("pandas") else "pyarrow"

@@ -1,0 +1,1 @@
+"""The paper and its competitors: algorithms as printed, baselines, simulations, studies."""

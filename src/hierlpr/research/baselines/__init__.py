@@ -1,0 +1,36 @@
+"""Competing methods: everything the paper compares with, with the signature of `hierlpr.rank`.
+
+Each says whether its order is `consistent`, that is never puts a label before one of its parents.
+Those that learn from data are classes with ``fit(scores, truth, hierarchy)``; their method `rank`
+then has the same signature.
+"""
+
+from hierlpr.research.baselines.clus import ClusHMC
+from hierlpr.research.baselines.cssa import cssa
+from hierlpr.research.baselines.first_stage import BayesianCorrection, FirstStageCalls
+from hierlpr.research.baselines.flat import lpr_alone, raw_scores
+from hierlpr.research.baselines.propagated import (
+    gpav,
+    gpav_scores,
+    max_propagation,
+    propagate_max,
+    propagate_min,
+    top_down,
+)
+from hierlpr.research.baselines.single_parent import single_parent
+
+__all__ = [
+    "BayesianCorrection",
+    "ClusHMC",
+    "FirstStageCalls",
+    "cssa",
+    "gpav",
+    "gpav_scores",
+    "lpr_alone",
+    "max_propagation",
+    "propagate_max",
+    "propagate_min",
+    "raw_scores",
+    "single_parent",
+    "top_down",
+]

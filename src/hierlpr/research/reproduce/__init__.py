@@ -1,0 +1,111 @@
+"""The paper's tables and figures, made again from a seed.
+
+`reproduce` runs the studies and writes CSV files, figures (SVG and PNG) and one page that sets
+the results beside the paper's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hierlpr._base.checks import check_choice
+from hierlpr.exceptions import DataError
+from hierlpr.research.reproduce.studies import Options
+
+__all__ = ["STUDIES", "Options", "reproduce"]
+
+STUDIES = ("table2", "curves", "disease", "all")
+SETTINGS = ("1", "2", "3", "4")
+
+
+def reproduce(
+    what: str = "all",
+    *,
+    out: str | Path,
+    replications: int = 100,
+    options: Options | None = None,
+    n_jobs: int = 1,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Run studies of the paper and write what they found into a folder.
+
+    Parameters
+    ----------
+    what : {"table2", "curves", "disease", "all"}
+    out : path
+        Made if needed. Gets CSV files, figures and ``index.html``.
+    replications : int
+        The paper has 100. The disease-like study, which is slower and varies less, runs a fifth.
+    options : Options, optional
+        Sizes, seed and the LPR estimator.
+    n_jobs : int
+        Processes.
+    on_progress : callable, optional
+        Called with the number of replications done and to do, over all studies asked for.
+
+    Returns
+    -------
+    dict
+        Results by study, and the verdicts on the paper's claims.
+    """
+    from hierlpr.research.reproduce import figures, page, run
+
+    check_choice(what, STUDIES, name="what")
+    if replications < 2:
+        raise DataError(f"replications must be at least 2, got {replications}.")
+    chosen = Options() if options is None else options
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    results: dict[str, Any] = {}
+    sections: list[page.Section] = []
+    verdicts: list[run.Verdict] = []
+
+    n_disease = max(2, replications // 5)
+    todo = {"curves": 4 * replications, "disease": n_disease, "table2": 4 * replications}
+    asked = [study for study in todo if what in (study, "all")]
+    total = sum(todo[study] for study in asked)
+
+    def progress(study: str) -> Callable[[int, int], None] | None:
+        before = sum(todo[earlier] for earlier in asked[: asked.index(study)])
+        return None if on_progress is None else (lambda done, _: on_progress(before + done, total))
+
+    if "curves" in asked:
+        curves = run.run_curves(
+            SETTINGS, replications, chosen, n_jobs=n_jobs, on_progress=progress("curves")
+        )
+        results["curves"] = curves
+        verdicts += run.check_claims(curves)
+        run.write_csv(folder / "curves.csv", curves.rows)
+        figures.draw_curves(curves, max_recall=0.5, stem=folder / "curves_half")
+        figures.draw_curves(curves, max_recall=1.0, stem=folder / "curves_full")
+        figures.draw_areas(curves, stem=folder / "areas")
+        sections.append(page.areas_section(curves))
+    if "disease" in asked:
+        disease = run.run_disease(n_disease, chosen, n_jobs=n_jobs, on_progress=progress("disease"))
+        results["disease"], results["n_disease"] = disease, n_disease
+        verdicts += run.check_claims(disease)
+        run.write_csv(folder / "disease.csv", disease.rows)
+        figures.draw_disease(disease, stem=folder / "disease")
+        sections.append(page.disease_section(disease))
+    if "table2" in asked:
+        rows = run.run_table2(
+            SETTINGS, replications, chosen, n_jobs=n_jobs, on_progress=progress("table2")
+        )
+        results["table2"] = run.summarize_table2(rows)
+        run.write_csv(folder / "table2_runs.csv", rows)
+        run.write_csv(folder / "table2.csv", results["table2"])
+        figures.draw_table2(results["table2"], stem=folder / "table2")
+        sections.append(page.table2_section(results["table2"]))
+    if verdicts:
+        results["verdicts"] = verdicts
+        sections.insert(0, page.claims_section(verdicts))
+    intro = (
+        f"{replications} replications ({n_disease} of the disease-like data) from seed "
+        f"{chosen.seed}: {chosen.n_train:,} training and "
+        f"{chosen.n_test:,} test samples, LPRs by the estimator '{chosen.lpr}', ClusHMC with "
+        f"{chosen.n_trees} trees."
+    )
+    page.write_page(folder / "index.html", intro, sections)
+    return results
