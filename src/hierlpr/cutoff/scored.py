@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,22 +12,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.checks import check_real_array
+from hierlpr._base.hashing import mix
 from hierlpr.exceptions import DataError
 
 __all__ = [
     "Scored",
     "calls_by_level",
     "collect",
-    "fingerprint",
-    "fingerprint_rows",
     "limit_calls",
-    "mix",
-    "row_keys",
     "sample_keys",
     "split_by_hash",
 ]
-
-_KEY_VALUES = 2**15  # hashed at a time, so that what is in between stays in cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,15 +90,6 @@ def sample_keys(
     return mix(key)
 
 
-def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scramble 64-bit words (the finalizer of SplitMix64)."""
-    x = bits + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: NDArray[np.uint64] = x ^ (x >> np.uint64(31))
-    return mixed
-
-
 def split_by_hash(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Set a third of the samples apart by the hash of their scores, whatever order they come in.
 
@@ -115,36 +100,6 @@ def split_by_hash(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any, A
     listed = collect(score, truth)
     apart = sample_keys(listed.score, listed.sample, listed.n_samples) % np.uint64(3) == 0
     return (score[apart], truth[apart]), (score[~apart], truth[~apart])
-
-
-def fingerprint(matrix: Any) -> str:
-    """Digest a matrix, dense or CSR, to tell whether another is the same."""
-    return fingerprint_rows(row_keys(matrix), tuple(matrix.shape))
-
-
-def fingerprint_rows(keys: NDArray[np.uint64], shape: tuple[int, ...]) -> str:
-    """Digest the `row_keys` of a matrix, which may have come in parts."""
-    digest = hashlib.blake2b(repr((*map(int, shape),)).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(keys).tobytes())
-    return digest.hexdigest()
-
-
-def row_keys(matrix: Any) -> NDArray[np.uint64]:
-    """Hash the entries of each row with their columns; stored zeros of a CSR matrix count."""
-    keys = np.zeros(matrix.shape[0], dtype=np.uint64)
-    salt = mix(np.arange(matrix.shape[1], dtype=np.uint64))
-    if sparse.issparse(matrix):
-        csr = sparse.csr_array(matrix)
-        bits = np.ascontiguousarray(csr.data, dtype=np.float64).view(np.uint64)
-        running = np.zeros(csr.nnz + 1, dtype=np.uint64)
-        np.cumsum(mix(bits ^ salt[csr.indices]), out=running[1:])  # wraps around, as do its parts
-        keys[:] = running[csr.indptr[1:]] - running[csr.indptr[:-1]]
-        return keys
-    step = max(1, _KEY_VALUES // max(1, matrix.shape[1]))
-    for start in range(0, matrix.shape[0], step):
-        part = np.ascontiguousarray(matrix[start : start + step], dtype=np.float64)
-        keys[start : start + step] = mix(part.view(np.uint64) ^ salt).sum(axis=1, dtype=np.uint64)
-    return keys
 
 
 def limit_calls(

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_choice, check_finite, listed
+from hierlpr._base.hashing import fingerprint
 from hierlpr.cutoff.by_group import Groups, cutoff_by_group
 from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
 from hierlpr.cutoff.guarantee import LevelProfile
-from hierlpr.cutoff.scored import collect, fingerprint, split_by_hash
+from hierlpr.cutoff.scored import collect, split_by_hash
 from hierlpr.data.tables import Table, align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy

@@ -123,7 +123,7 @@ def _truth(truth: Any, h: Hierarchy, table: Table, *, close: bool) -> Any:
 
 
 def _is_fitted_on(model: ScoreModel, table: Table) -> bool:
-    from hierlpr.cutoff.scored import fingerprint
+    from hierlpr._base.hashing import fingerprint
 
     return bool(model.fitted_on_ == fingerprint(table.values))
 

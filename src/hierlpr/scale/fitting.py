@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hierlpr._base.hashing import fingerprint_rows
 from hierlpr._kernels._threads import n_threads_or_default
-from hierlpr.cutoff.scored import fingerprint_rows
 from hierlpr.data.tables import draw_samples, split_samples
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.io._watch import ReadReport

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr.cutoff.scored import row_keys
+from hierlpr._base.hashing import row_keys
 from hierlpr.exceptions import FileError
 
 __all__ = ["DenseStore", "SparseStore", "Store"]
@@ -59,7 +59,7 @@ class DenseStore:
 
     @property
     def keys(self) -> NDArray[np.uint64]:
-        """Hash of each row, see `hierlpr.cutoff.scored.row_keys`."""
+        """Hash of each row, see `hierlpr._base.hashing.row_keys`."""
         return np.concatenate(self._keys)
 
     def blocks(self, label: int, rows: Rows) -> Iterator[tuple[int, Float]]:
