@@ -4,13 +4,19 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 
-.PHONY: demo test lint types check slow bench bench-scale docs paper clean
+# The suite with the lower bound of every dependency in pyproject.toml.
+OLDEST ?= .venv-oldest
+
+.PHONY: demo test test-oldest lint types check slow bench bench-scale docs paper clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hierlpr demo
 
 test: $(VENV)/.test
 	$(RUN) pytest -n auto
+
+test-oldest: $(OLDEST)/.test
+	$(OLDEST)/bin/python -m pytest -n auto
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -42,11 +48,11 @@ bench-scale: $(VENV)/.test
 	$(BIN)/python benchmarks/scale_evaluate.py $(SIZES)
 
 clean:
-	rm -rf $(VENV) build dist site paper .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) build dist site paper .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check -e .
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[all]"
 	touch $@
 
 $(VENV)/.test: $(VENV)/.installed
@@ -59,4 +65,10 @@ $(VENV)/.docs: $(VENV)/.installed
 
 $(VENV)/.dev: $(VENV)/.test
 	$(BIN)/pip install -q --disable-pip-version-check -e ".[test,browser,dev]"
+	touch $@
+
+$(OLDEST)/.test: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) tests/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/pip install -q --disable-pip-version-check -c $(OLDEST)/constraints.txt -e ".[test,browser]"
 	touch $@

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import hierlpr
 
 HEAVY = ["sklearn", "pyarrow", "dask", "matplotlib", "duckdb", "numba", "jinja2", "pandas"]
@@ -62,3 +64,29 @@ def test_commands_on_models_need_no_scikit_learn(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "120 []"
+
+
+@pytest.mark.parametrize(
+    ("library", "call", "extra"),
+    [
+        ("jinja2", "from hierlpr.report import write_report as f; f('p', None, 0, 0)", "report"),
+        (
+            "matplotlib",
+            "from hierlpr.research.reproduce import reproduce as f; f(out='p')",
+            "report",
+        ),
+        ("duckdb", "from hierlpr.scale.engine import engine as f; f(0, 1).__enter__()", "scale"),
+        ("dask", "from hierlpr.scale.cluster import cluster as f; f('x').__enter__()", "dask"),
+    ],
+)
+def test_a_library_that_is_not_there_is_named_with_its_extra(library, call, extra, tmp_path):
+    code = (
+        f"import sys; sys.modules[{library!r}] = None; from hierlpr import HierlprError\n"
+        f"try:\n    {call}\nexcept HierlprError as error:\n    print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert f"needs {library}, which is not installed" in done.stdout
+    assert f'pip install "hierlpr[{extra}]"' in done.stdout
+    assert list(tmp_path.iterdir()) == []

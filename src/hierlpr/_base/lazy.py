@@ -1,11 +1,14 @@
-"""Names of a package that are loaded on first use, so that importing it costs nothing."""
+"""What is loaded on first use: names of a package, and libraries that not everybody installs."""
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["loader"]
+from hierlpr.exceptions import HierlprError
+
+__all__ = ["loader", "require"]
 
 
 def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
@@ -23,3 +26,23 @@ def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return load
+
+
+def require(*libraries: str, extra: str, what: str) -> None:
+    """Refuse, with the line to install them, where one of the libraries is not there.
+
+    Parameters
+    ----------
+    *libraries : str
+        Names to import.
+    extra : str
+        The extra of this package that brings them.
+    what : str
+        What needs them, to begin the message with.
+    """
+    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
+    if missing:
+        raise HierlprError(
+            f"{what} needs {' and '.join(missing)}, which is not installed.\n"
+            f'Hint: pip install "hierlpr[{extra}]", or "hierlpr[all]" for everything.'
+        )

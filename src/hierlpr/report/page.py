@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hierlpr import __version__
+from hierlpr._base.lazy import require
 from hierlpr.exceptions import DataError
 from hierlpr.io._files import writing
 from hierlpr.report.answer import UNKNOWN, Answer, answer_of, percent
@@ -120,6 +121,7 @@ def write_report(
     >>> report.answer.n_samples, report.answer.n_violations
     (1000, 0)
     """
+    require("jinja2", "matplotlib", extra="report", what="A report")
     step = on_progress or (lambda done, total: None)
     report = gather(model, scores, truth, title=title, max_samples=max_samples, rng=rng, step=step)
     text = render(report)

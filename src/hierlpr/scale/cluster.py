@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hierlpr._base.lazy import require
 from hierlpr.exceptions import HierlprError
 
 __all__ = ["Cluster", "cluster"]
@@ -68,13 +69,10 @@ def cluster(
     address: str, *, n_workers: int | None = None, timeout: str = "20s"
 ) -> Iterator[Cluster]:
     """Connect to a scheduler, or with the address ``local`` start one on this machine."""
-    try:
-        import dask
-        from dask.distributed import Client, LocalCluster
-    except ImportError:
-        raise HierlprError(
-            "A cluster needs Dask, which is not installed.\nHint: pip install 'hierlpr[dask]'."
-        ) from None
+    require("dask", "distributed", extra="dask", what="A cluster")
+    import dask
+    from dask.distributed import Client, LocalCluster
+
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
         "distributed.comm.timeouts.connect": timeout,

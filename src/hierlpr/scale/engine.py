@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hierlpr._base.lazy import require
 from hierlpr.exceptions import HierlprError
 from hierlpr.scale.files import reason
 
@@ -19,6 +20,7 @@ __all__ = ["engine", "stream"]
 @contextmanager
 def engine(folder: Path, memory: int, *, n_threads: int | None = None) -> Iterator[Any]:
     """Give a connection that spills to `folder` when it would need more than `memory` bytes."""
+    require("duckdb", extra="scale", what="Sorting what does not fit in memory")
     import duckdb
 
     spill = folder / "spill"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hierlpr._base.checks import check_choice
+from hierlpr._base.lazy import require
 from hierlpr.exceptions import DataError
 from hierlpr.research.reproduce.studies import Options
 
@@ -52,6 +53,7 @@ def reproduce(
     """
     from hierlpr.research.reproduce import figures, page, run
 
+    require("jinja2", "matplotlib", extra="report", what="Reproducing the paper's figures")
     check_choice(what, STUDIES, name="what")
     if replications < 2:
         raise DataError(f"replications must be at least 2, got {replications}.")
