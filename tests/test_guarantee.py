@@ -5,10 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import sparse
+from scipy.stats import binom
 
+from hierlpr import Hierarchy, HierLPR
 from hierlpr.cutoff.choose import choose_cutoff
+from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.guarantee import LevelProfile, certified_level
-from hierlpr.cutoff.scored import calls_by_level, collect, limit_calls
+from hierlpr.cutoff.scored import (
+    calls_by_level,
+    collect,
+    limit_calls,
+    random_order,
+    split_at_random,
+)
 
 
 def draw(n_samples, rng, *, n_labels=3, shift=0.0):
@@ -19,6 +29,114 @@ def draw(n_samples, rng, *, n_labels=3, shift=0.0):
     coin = np.where(rng.random((n_samples, 1)) < 0.5, rng.random((n_samples, 1)), 0)
     coin = np.where(coin > 0, coin, rng.random((n_samples, n_labels)))
     return np.ascontiguousarray(score), coin < score - shift
+
+
+def too_many(n_runs, delta):
+    """Failures that a promise kept with probability 1 - delta exceeds once in 1,000 tests."""
+    return int(binom.isf(0.001, n_runs, delta))
+
+
+def two_kinds(n_samples, rng, high, low):
+    """One label: 30 % of the samples score `high` and are right, the others are half right."""
+    good = rng.random(n_samples) < 0.3
+    truth = good | (rng.random(n_samples) < 0.5)
+    return np.where(good, high, low)[:, None], truth[:, None]
+
+
+def test_ties_do_not_break_the_promise():
+    bad, runs = 0, 300
+    for run in range(runs):
+        rng = np.random.default_rng([20, run])
+        low, high = np.sort(rng.random(2))
+        profile = LevelProfile.of(*two_kinds(1000, rng, high, low))
+        score, truth = two_kinds(1000, rng, high, low)
+        cutoff = choose_cutoff(score, truth, precision=0.9, confidence=0.9, profile=profile)
+        # At `low` all are called, and 65 % of them are right.
+        bad += cutoff.reachable and cutoff.level <= low
+    assert bad <= too_many(runs, 0.1)
+
+
+FOREST = Hierarchy.from_parents(
+    {"A": None, "B": "A", "C": "A", "D": None, "E": "D"} | dict.fromkeys("FGHIJ")
+)
+
+
+def saturated(n_samples, rng):
+    """Continuous scores of a forest of 10 labels; 8 % of the samples are at the top and right."""
+    truth = rng.random((n_samples, 10)) < [0.88, 0.95, 0.95, 0.88, 0.95, *[0.88] * 5]
+    truth[:, [1, 2]] &= truth[:, [0]]
+    truth[:, 4] &= truth[:, 3]
+    score = rng.normal(size=truth.shape) + 0.5 * truth
+    top = rng.random(n_samples) < 0.08
+    truth[top], score[top] = True, 8.0
+    return score, truth
+
+
+def test_saturated_scores_do_not_break_the_promise():
+    bad, models, draws = 0, 12, 12
+    for number in range(models):
+        rng = np.random.default_rng([21, number])
+        model = HierLPR(FOREST).fit(*saturated(400, rng))
+        new_score, new_truth = saturated(20_000, rng)
+        block_score = model.predict_proba(new_score)
+        for _ in range(draws):
+            model.calibrate(
+                *saturated(1000, rng), precision=0.9, confidence=0.9, unreachable="nothing"
+            )
+            called = decide(block_score, model.cutoff_, model.hierarchy_)
+            bad += called.any() and new_truth[called].mean() < 0.9
+    assert bad <= too_many(models * draws, 0.1)
+
+
+@given(
+    hnp.arrays(np.int64, (9, 3), elements=st.integers(0, 2)),
+    hnp.arrays(bool, (9, 3)),
+    st.permutations(range(9)),
+    st.booleans(),
+)
+def test_random_order_and_split_forget_how_the_rows_came(score, truth, rows, is_sparse):
+    score = score / 2
+    moved = score[rows], truth[rows]
+    if is_sparse:
+        moved = sparse.csr_array(moved[0]), sparse.csr_array(moved[1])
+
+    def held(score, truth, order):
+        return [sorted(zip(score[i], truth[i], strict=True)) for i in order]
+
+    def listed(score, truth):
+        # What is not above 0 is not listed in a CSR matrix.
+        return held(score, truth & (score > 0), random_order(collect(score, truth)))
+
+    if is_sparse:
+        again = held(score[rows], (truth & (score > 0))[rows], random_order(collect(*moved)))
+    else:
+        again = listed(*moved)
+    assert again == listed(score, truth)
+    first, second = split_at_random(score, truth), split_at_random(*moved)
+    for one, other in zip(first, second, strict=True):
+        matrices = [m.toarray() if sparse.issparse(m) else m for m in other]
+        assert sorted(np.hstack(one).tolist()) == sorted(np.hstack(matrices).tolist())
+
+
+def test_the_random_order_does_not_follow_what_the_samples_hold():
+    # 40 good and 60 bad samples, over and over: the good ones come first no more than by chance.
+    mean_places = []
+    for run in range(200):
+        score = np.repeat([0.9, 0.4], [40, 60])[:, None] + run * 1e-6
+        order = random_order(collect(score, score > 0.6))
+        mean_places.append(np.flatnonzero(order < 40).mean())
+    spread = math.sqrt((100 + 1) * 60 / (12 * 40))  # of the mean of 40 places drawn from 100
+    assert abs(np.mean(mean_places) - 49.5) < 4 * spread / math.sqrt(200)
+    assert 0.8 * spread < np.std(mean_places) < 1.2 * spread
+
+
+def test_a_third_is_split_off_even_if_all_samples_are_tied():
+    score, truth = np.full((90, 2), 0.7), np.zeros((90, 2), dtype=bool)
+    truth[:45] = True
+    apart, rest = split_at_random(score, truth)
+    assert apart[0].shape == (30, 2)
+    assert rest[1].shape == (60, 2)
+    assert 5 < apart[1][:, 0].sum() < 25
 
 
 @given(

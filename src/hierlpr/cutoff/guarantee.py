@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr.cutoff.scored import Scored, calls_by_level, collect, limit_calls, sample_keys
+from hierlpr.cutoff.scored import Scored, calls_by_level, collect, limit_calls, random_order
 
 __all__ = ["Certified", "LevelProfile", "certified_level"]
 
@@ -107,9 +107,11 @@ def certified_level(
 
     is a non-negative supermartingale under that hypothesis, so by Ville's inequality
     :math:`P(\max_m W_m \ge 1/\delta) \le \delta`, for any number of samples and any dependence
-    between the labels of a sample. Levels are tested from the start that `profile` predicts to be
-    the surest toward lenient ones, until the first that is not rejected; as the sequence is fixed,
-    the chance that any certified level is wrong is at most :math:`\delta = 1 -` `confidence`.
+    between the labels of a sample. This needs an order of the samples that is independent of what
+    they hold, see :func:`~hierlpr.cutoff.scored.random_order`. Levels are tested from the start
+    that `profile` predicts to be the surest toward lenient ones, until the first that is not
+    rejected; as the sequence is fixed, the chance that any certified level is wrong is at most
+    :math:`\delta = 1 -` `confidence`.
 
     :math:`C` is the number of labels, or a smaller limit that belongs to the level and that the
     decisions then keep (`max_calls`): without one, no finite number of samples could exclude a
@@ -123,7 +125,7 @@ def certified_level(
     plan = _plan(profile, instances.n_samples, instances.n_labels, alpha=alpha, delta=delta)
     if plan is None:
         return Certified(None, None, 0.0)
-    order, is_stop = _betting_order(instances)
+    order = random_order(instances)
     found = Certified(None, None, 0.0)
     for part in plan:
         limited = part.max_calls < instances.n_labels
@@ -133,7 +135,7 @@ def certified_level(
         tested = calls_by_level(kept, part.level)
         for level, stake, (c, h) in zip(part.level, part.stake, tested, strict=True):
             gains = np.log1p(-stake * ((1.0 - alpha) * c - h))
-            wealth = float(np.cumsum(gains[order])[is_stop].max())
+            wealth = float(np.cumsum(gains[order]).max())
             if wealth < math.log(1.0 / delta):
                 return found
             found = Certified(float(level), part.max_calls if limited else None, wealth)
@@ -184,16 +186,6 @@ def _round_limits(limit: NDArray[np.float64], n_labels: int) -> NDArray[np.int64
         np.int64
     )
     return rounded
-
-
-def _betting_order(instances: Scored) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Order the samples as if at random, whatever order they came in, and say where one may stop.
-
-    Samples with equal keys are bet on together: the order they came in would matter between them.
-    """
-    key = sample_keys(instances.score, instances.sample, instances.n_samples)
-    order = np.argsort(key, kind="stable")
-    return order, np.append(key[order][1:] != key[order][:-1], True)
 
 
 def _spaced_levels(score: NDArray[np.float64]) -> NDArray[np.float64]:

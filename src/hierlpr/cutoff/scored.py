@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.checks import check_real_array
-from hierlpr._base.hashing import mix
+from hierlpr._base.hashing import mix, row_keys
 from hierlpr.exceptions import DataError
 
 __all__ = [
@@ -20,9 +21,11 @@ __all__ = [
     "calls_by_level",
     "collect",
     "limit_calls",
-    "sample_keys",
-    "split_by_hash",
+    "random_order",
+    "split_at_random",
 ]
+
+_TRUE = np.uint64(0xD1B54A32D192ED03)  # any constant: what the truth adds to a hash
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,25 +84,54 @@ def _held(
     return keys[at] == wanted, int(keys.size)
 
 
-def sample_keys(
-    score: NDArray[np.float64], sample: NDArray[np.intp], n_samples: int
-) -> NDArray[np.uint64]:
-    """Hash the scores of each sample: a key as good as random that moves with its sample."""
-    key = np.zeros(n_samples, dtype=np.uint64)
-    np.add.at(key, sample, mix(np.ascontiguousarray(score).view(np.uint64)))
-    return mix(key)
+def random_order(instances: Scored) -> NDArray[np.intp]:
+    """Order the samples at random, the same way whatever order they came in.
+
+    The order must tell nothing about what the samples hold, or a test that goes through them in
+    turn could see the good ones first. So they are sorted by a hash of what they hold, which
+    forgets how they came in, and then shuffled by a generator seeded with all hashes together.
+    Samples with one hash hold the same scores with the same truth, and may change places.
+    """
+    keys = np.zeros(instances.n_samples, dtype=np.uint64)
+    held = np.where(instances.truth, _TRUE, np.uint64(0))
+    hashed = mix(mix(np.ascontiguousarray(instances.score).view(np.uint64)) ^ held)
+    hashed[instances.score == 0.0] = 0  # as if absent, which a CSR matrix makes of them
+    np.add.at(keys, instances.sample, hashed)
+    return _shuffled(keys)
 
 
-def split_by_hash(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Set a third of the samples apart by the hash of their scores, whatever order they come in.
+def _shuffled(keys: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Sort by key, then shuffle by a seed that is the digest of all sorted keys."""
+    order = np.argsort(keys, kind="stable")
+    digest = hashlib.blake2b(keys[order].astype("<u8").tobytes(), digest_size=32).digest()
+    rng = np.random.Generator(np.random.PCG64(int.from_bytes(digest, "little")))
+    # Sorting drawn numbers, rather than Generator.permutation, whose algorithm may change.
+    drawn = rng.bit_generator.random_raw(keys.size)
+    shuffled: NDArray[np.intp] = order[np.argsort(drawn, kind="stable")]
+    return shuffled
+
+
+def split_at_random(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Set a third of the samples apart at random, the same third whatever order they come in.
 
     Returns
     -------
-    (score, truth) of that third, and (score, truth) of the others
+    (score, truth) of that third (at least one sample of two), and (score, truth) of the others
     """
-    listed = collect(score, truth)
-    apart = sample_keys(listed.score, listed.sample, listed.n_samples) % np.uint64(3) == 0
-    return (score[apart], truth[apart]), (score[~apart], truth[~apart])
+    scored = score if sparse.issparse(score) else sparse.csr_array(score)
+    held = truth if sparse.issparse(truth) else sparse.csr_array(truth)
+    keys = mix(_stored_keys(scored)) + _stored_keys(held)
+    n_apart = (keys.size + 1) // 3
+    order = _shuffled(keys)
+    apart, rest = np.sort(order[:n_apart]), np.sort(order[n_apart:])
+    return (score[apart], truth[apart]), (score[rest], truth[rest])
+
+
+def _stored_keys(matrix: Any) -> NDArray[np.uint64]:
+    """Hash the rows of a CSR matrix, stored zeros aside."""
+    csr = sparse.csr_array(matrix, copy=True)
+    csr.eliminate_zeros()
+    return row_keys(csr)
 
 
 def limit_calls(

@@ -21,7 +21,7 @@ from hierlpr.cutoff.by_group import Groups, cutoff_by_group
 from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
 from hierlpr.cutoff.guarantee import LevelProfile
-from hierlpr.cutoff.scored import collect, split_by_hash
+from hierlpr.cutoff.scored import collect, split_at_random
 from hierlpr.data.tables import Table, align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
@@ -171,13 +171,13 @@ class ScoreModel:
             parts = (score, held)
             if goal.confidence is not None:
                 # There is no fit-part profile of these groups: a third of the samples makes it.
-                planning, parts = split_by_hash(score, held)
+                planning, parts = split_at_random(score, held)
                 options["planning"] = planning
             cutoff = cutoff_by_group(goal, *parts, self.hierarchy_, groups, **options)
         else:
             profile, parts = self.profile_, (score, held)
             if goal.confidence is not None and profile is None:
-                planning, parts = split_by_hash(score, held)
+                planning, parts = split_at_random(score, held)
                 profile = LevelProfile.of(collect(*planning))
             cutoff = cutoff_for(goal, collect(*parts), profile=profile, **options)
         if not cutoff.reachable:
