@@ -35,9 +35,10 @@ def cases(listed):
     return pytest.mark.parametrize(("end", "content", "message"), listed, ids=ids)
 
 
-def parquet(**columns):
+def parquet(*pairs, **columns):
+    names, arrays = zip(*(pairs or columns.items()), strict=True)
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink)
+    pq.write_table(pa.table([pa.array(array) for array in arrays], names=list(names)), sink)
     return sink.getvalue().to_pybytes()
 
 
@@ -71,6 +72,68 @@ HIERARCHIES = [
     ("arff", "@RELATION x\n@ATTRIBUTE a numeric\n@DATA\n", "line 3: .*0 attributes"),
     ("parquet", parquet(up=["A"], down=["B"]), "no column 'parent'"),
     ("parquet", parquet(parent=["A"], child=["B"])[:60], "no readable Parquet file"),
+    ("csv", "parent,child\nA,B\x00C\n", "line 2: this is binary data"),
+    ("csv", 'parent,child\nA,"B\n', "line 2: the quotes do not match"),
+    ("csv", "parent,child,parent\nA,B,A\n", "line 1: the column 'parent' occurs twice"),
+    ("csv", "parent,child\n", "line 1: there is a header but no rows"),
+    ("csv", "parent,child\n  ,\t\n", "line 2: both names are empty"),
+    ("obo", OBO + "alt_id: A\n", "line 9: the alt_id 'A' of 'B' is the id of another term"),
+    (
+        "obo",
+        OBO.replace("id: A\n", "id: A\nalt_id: X\n") + "alt_id: X\n",
+        "line 10: the alt_id 'X' belongs to 'A' and to 'B'",
+    ),
+    ("obo", OBO + "id: C\n", "line 9: the term 'B' has a second id, 'C'"),
+    ("obo", OBO + "\n[Term]\nname: nobody\n", "line 10: the .Term. stanza has no id"),
+    ("obo", OBO + "relationship: part_of\n", "line 9: relationship 'part_of' is not"),
+    ("obo", "format-version: 1.2\n", "line 1: there is no .Term. stanza"),
+    ("json", '{"edges": [["A", "B"]],\n "labels": 7}', "line 2: labels is '7', not a list"),
+    ("json", '{"edges": [["A", "B"]],\n "labels": null}', "line 2: labels is 'None', not a list"),
+    ("json", '{"edges": [["A", "B"]],\n "labels": [7]}', "line 2: labels.0. holds '7'"),
+    ("json", '{"edges":\n [["A"]]}', "line 1: edges.0. is .*, not a pair"),
+    ("json", '{"edges":\n [["A", ["B"]]]}', "line 1: edges.0. holds"),
+    ("json", '{"B":\n' + "9" * 5000 + "}", "line 2: this JSON cannot be read .*digits"),
+    ("json", '{"B": "A",\n "\\ud800": "A"}', "line 2: the name .* lone surrogate"),
+    ("json", '{"B": "A",\n "C": "\\uDFFF"}', "line 2: the name .* lone surrogate"),
+    ("json", "[" * 100_000, "the JSON is nested too deeply"),
+    ("json", "7", "line 1: the JSON holds int at the top"),
+    ("json", "{}", "line 1: the JSON holds dict at the top"),
+    ("json", '[{"name": "A", "children":\n [7]}]', "line 1: child 0 of 'A' is '7'"),
+    ("json", '{"A": "B",\n "B": {"C": 1}}', "line 2: the parents of 'B' are"),
+    ("json", '{"B": NaN}', "line 1: the parents of 'B' are 'nan'"),
+    ("txt", "# nothing\n", "there are no paths, only comments"),
+    ("arff", "@RELATION x\n@ATTRIBUTE c hierarchical\n@DATA\n", "line 2"),
+    (
+        "arff",
+        "@RELATION x\n@ATTRIBUTE c hierarchical a,a//b\n@DATA\n",
+        "line 2: the class entry 'a//b' has an empty segment",
+    ),
+    (
+        "arff",
+        "@RELATION x\n@ATTRIBUTE 'c hierarchical a,a/b\n@DATA\n",
+        "line 2: .* is no attribute declaration",
+    ),
+    ("arff", "@RELATION x\nhello\n", "line 2: 'hello' is no ARFF declaration"),
+    ("parquet", parquet(parent=[["A"]], child=["B"]), "the schema, column 'parent': holds list"),
+    ("parquet", parquet(parent=[{"x": 1}], child=["B"]), "column 'parent': holds struct"),
+    (
+        "parquet",
+        parquet(parent=["A", "A"], child=[b"B", b"\xff"]),
+        "row 2, column 'child': the name is not UTF-8",
+    ),
+    ("parquet", parquet(parent=["A", None], child=["B", None]), "row 2: both names are empty"),
+    ("parquet", parquet(parent=["A", "B"], child=["B", "B"]), "row 2: label 'B' is its own"),
+    (
+        "parquet",
+        parquet(("parent", ["A"]), ("parent", ["A"]), ("child", ["B"])),
+        "the schema, column 'parent': the column occurs twice",
+    ),
+    (
+        "parquet",
+        parquet(parent=pa.array([], pa.string()), child=pa.array([], pa.string())),
+        "the schema: there are columns but no rows",
+    ),
+    ("parquet", b"PAR1" + bytes(range(200)) + b"PAR1", "no readable Parquet file"),
 ]
 
 
@@ -191,7 +254,9 @@ def fit_args(good, *more):
         (["--fdr", "ten"], "'ten' is not a valid float"),
         (["--fdr", "0.1", "--max-f"], "--fdr and --max-f exclude each other"),
         (["--confidence", "0.9"], "--confidence needs --fdr or --precision"),
-        (["--max-f", "--beta", "-1"], "--beta must be a positive number"),
+        (["--max-f", "--beta", "-1"], "--beta must be a number from 1e-100 to 1e100"),
+        (["--max-f", "--beta", "1e308"], "--beta must be a number from 1e-100 to 1e100"),
+        (["--max-f", "--beta", "nan"], "--beta must be a number from 1e-100 to 1e100"),
         (["--lpr", "magic"], "'magic' is not one of"),
         (["--calibration-scores", "x"], "give both --calibration-scores"),
         (["--fdr", "0.1", "--calibration-scores", "no.csv", "--calibration-truth", "no.csv"],
@@ -200,6 +265,11 @@ def fit_args(good, *more):
 )  # fmt: skip
 def test_options(tmp_path, good, options, message):
     assert message in refused(*fit_args(good, "--out", tmp_path / "m.hlpr", *options))
+
+
+def test_an_empty_separator(tmp_path):
+    said = refused("inspect", given("A/B\n", tmp_path / "p.txt"), "--sep", "")
+    assert "separator of a path list must not be empty" in said
 
 
 def test_places_that_cannot_be_written_or_read(tmp_path, good):

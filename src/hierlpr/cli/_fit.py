@@ -139,9 +139,9 @@ def target(
     if not given:
         return None
     if max_f:
-        if not 0.0 < beta < float("inf"):
-            raise click.UsageError(f"--beta must be a positive number, got {beta}.")
-        return {"maximize": f"f{beta:g}"}
+        if not 1e-100 <= beta <= 1e100:  # its square must be a number too
+            raise click.UsageError(f"--beta must be a number from 1e-100 to 1e100, got {beta}.")
+        return {"maximize": f"f{beta!r}"}
     chosen: dict[str, Any] = {"fdr": fdr} if fdr is not None else {"precision": precision}
     return chosen | ({"confidence": confidence} if confidence is not None else {})
 

@@ -169,7 +169,7 @@ def _beta_of(maximize: Any) -> float:
         beta = float(text.removeprefix("f"))
     except ValueError:
         beta = math.nan
-    if not (0.0 < beta < math.inf):
+    if not 1e-100 <= beta <= 1e100:  # its square must be a number too
         raise DataError(
             f"maximize must name an F-measure with beta > 0, such as 'f1', 'f0.5' or 'f2'; "
             f"got {maximize!r}."

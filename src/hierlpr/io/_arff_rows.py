@@ -13,7 +13,7 @@ __all__ = ["MISSING", "Attribute", "Header", "read_header", "rows"]
 MISSING = "?"
 _NUMERIC = {"numeric", "real", "integer"}
 _DECLARATION = re.compile(
-    r"""@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>\S+))
+    r"""@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s'"]\S*))
         \s+(?P<type>.+)""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -13,23 +13,31 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import listed
 from hierlpr.exceptions import DataError, FileError
+from hierlpr.io._watch import Watch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["as_numbers", "parquet_table", "refuse_blanks", "text_column", "write_text_table"]
+__all__ = [
+    "as_numbers",
+    "cast_column",
+    "named_column",
+    "parquet_table",
+    "refuse_blanks",
+    "write_text_table",
+]
 
 
-def parquet_table(
-    path: str | os.PathLike[str], raw: bytes | None = None, columns: list[str] | None = None
-) -> pa.Table:
+def parquet_table(path: str | os.PathLike[str], raw: bytes | None = None) -> pa.Table:
     """Read a whole Parquet file (or a folder of them)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
+        if os.path.isdir(path):
+            return pq.read_table(os.fspath(path))
         source = os.fspath(path) if raw is None else pa.BufferReader(raw)
-        return pq.read_table(source, columns=columns)
+        return pq.ParquetFile(source).read()
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file.") from None
     except (pa.ArrowException, OSError, EOFError) as error:
@@ -54,11 +62,56 @@ def as_numbers(column: pa.ChunkedArray) -> NDArray[Any]:
     return np.from_dlpack(array)
 
 
-def text_column(table: pa.Table, name: str) -> list[str | None]:
-    """Return a column as text; numbers become their digits."""
+def named_column(table: Any, name: str, type_: pa.DataType, watch: Watch) -> Any:
+    """Return the column of a table or batch with this name, which must be there once."""
+    places = table.schema.get_all_field_indices(name)
+    if len(places) != 1:
+        what = "is missing." if not places else "occurs twice."
+        raise watch.fail(f"the column {what}", line="the schema", column=name)
+    return cast_column(table.column(places[0]), type_, name, watch)
+
+
+def cast_column(column: Any, type_: pa.DataType, name: str, watch: Watch) -> Any:
+    """Bring a column to text or to numbers; what is neither is refused.
+
+    Names may be stored as text, bytes of text, numbers or dates; numbers as numbers or flags.
+    Integers beyond 2**53 are rounded, as they are in text files.
+    """
     import pyarrow as pa
 
-    return list(table.column(name).cast(pa.string()).to_pylist())
+    kinds = pa.types
+    if kinds.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    given = column.type
+    to_number = kinds.is_floating(type_)
+    if to_number and kinds.is_boolean(given):
+        column = column.cast(pa.int8())
+    is_number = kinds.is_integer(given) or kinds.is_floating(given) or kinds.is_decimal(given)
+    if to_number and not (is_number or kinds.is_boolean(given) or kinds.is_null(given)):
+        is_text = kinds.is_string(given) or kinds.is_large_string(given)
+        what = "text" if is_text else str(given)
+        raise watch.fail(f"holds {what}, expected numbers.", line="the schema", column=name)
+    if not to_number and kinds.is_nested(given):
+        raise watch.fail(f"holds {given}, expected names.", line="the schema", column=name)
+    try:
+        return column.cast(type_, safe=not to_number)
+    except pa.ArrowInvalid:  # bytes that are no text
+        row = next(i for i, x in enumerate(column.to_pylist()) if not _is_text(x))
+        raise watch.fail(
+            "the name is not UTF-8 text.", line=f"row {row + 1}", column=name
+        ) from None
+    except pa.ArrowNotImplementedError:
+        what = "numbers" if to_number else "names"
+        raise watch.fail(
+            f"holds {given}, expected {what}.", line="the schema", column=name
+        ) from None
+
+
+def _is_text(value: Any) -> bool:
+    try:
+        return not isinstance(value, bytes) or bool(value.decode() or True)
+    except UnicodeDecodeError:
+        return False
 
 
 def write_text_table(table: pa.Table, part: Path, *, delimiter: str, header: bool) -> None:

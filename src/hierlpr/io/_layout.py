@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hierlpr._base.checks import listed
 from hierlpr.data.tables import SAMPLE_COLUMN
-from hierlpr.io._arrow import parquet_table
+from hierlpr.io._arrow import cast_column, parquet_table
 from hierlpr.io._files import ending, read_bytes
 from hierlpr.io._text import TextTable, open_text, to_arrow, try_arrow, wrong_delimiter
 from hierlpr.io._watch import Watch
@@ -85,33 +85,20 @@ def _parquet(table: pa.Table, content: Content, watch: Watch) -> Columns:
             chosen["value"] = long[2]
         columns = {new: table.column(old) for new, old in chosen.items()}
         types = {"sample": pa.string(), "label": pa.string(), "value": pa.float64()}
-        cast = {n: _cast(c, types[n], chosen[n], watch) for n, c in columns.items()}
+        cast = {n: cast_column(c, types[n], chosen[n], watch) for n, c in columns.items()}
         return Columns(pa.table(cast), "long", [], _row_words)
     labels = _wide_labels(names, watch, line="the schema")
     watch.format = f"wide Parquet {content}"
-    wide = {"sample": _cast(table.column(names[0]), pa.string(), names[0], watch)}
-    arrays = [wide["sample"], *(_cast(table.column(x), pa.float64(), x, watch) for x in labels)]
+    wide = {"sample": cast_column(table.column(names[0]), pa.string(), names[0], watch)}
+    arrays = [
+        wide["sample"],
+        *(cast_column(table.column(x), pa.float64(), x, watch) for x in labels),
+    ]
     return Columns(pa.table(arrays, names=["sample", *labels]), "wide", labels, _row_words)
 
 
 def _row_words(row: int) -> str:
     return f"row {row + 1}"
-
-
-def _cast(column: pa.ChunkedArray, type_: pa.DataType, name: str, watch: Watch) -> pa.ChunkedArray:
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    if pa.types.is_floating(type_) and pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    elif pa.types.is_floating(type_) and is_text:
-        raise watch.fail("holds text, expected numbers.", column=name)
-    try:
-        return column.cast(type_)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise watch.fail(f"holds {column.type}, expected {type_}.", column=name) from None
 
 
 # -- text -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._files import ending, read_bytes, read_lines
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.arff import Kind, arff_hierarchy
-from hierlpr.io.edgelists import parse_edge_list, parse_json, parse_paths
+from hierlpr.io.edgelists import line_of_name, parse_edge_list, parse_json, parse_paths
 from hierlpr.io.obo import Graph, parse_obo
 
 __all__ = ["HierarchyFile", "load_hierarchy", "read_hierarchy"]
@@ -162,10 +162,32 @@ def load_hierarchy(
                 lines, watch, delimiter=_delimiter(path, lines),
                 relationships=relationships, namespaces=namespaces,
             )  # fmt: skip
+        _check_encodable(graph, lines, watch)
     if direction == "child-parent":
         graph.edges = [(child, parent) for parent, child in graph.edges]
     hierarchy = _checked(watch, lambda: Hierarchy(graph.edges, labels=graph.labels))
     return _finish(hierarchy, graph, direction, watch)
+
+
+def _check_encodable(graph: Graph, lines: list[str], watch: Watch) -> None:
+    """Refuse names with half a character, which JSON can write and no other file can hold."""
+    names = dict.fromkeys([*graph.labels, *(end for edge in graph.edges for end in edge)])
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        bad = next(name for name in names if not _is_encodable(name))
+        raise watch.fail(
+            f"the name {bad!r} holds half a character (a lone surrogate).",
+            line=line_of_name(lines, bad),
+        ) from None
+
+
+def _is_encodable(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _checked(watch: Watch, build: Callable[[], Hierarchy]) -> Hierarchy:
@@ -245,22 +267,28 @@ def _delimiter(path: str | os.PathLike[str], lines: list[str]) -> str:
 
 
 def _from_parquet(path: str | os.PathLike[str], raw: bytes, watch: Watch) -> Graph:
-    from hierlpr.io._arrow import parquet_table, text_column
+    import pyarrow as pa
+
+    from hierlpr.io._arrow import named_column, parquet_table
 
     watch.format = "Parquet edge list"
     table = parquet_table(path, raw)
     for name in ("parent", "child"):
         if name not in table.column_names:
             raise watch.fail(
-                f"there is no column {name!r}; the columns are {', '.join(table.column_names)}."
+                f"there is no column {name!r}; the columns are {', '.join(table.column_names)}.",
+                line="the schema",
             )
+    if table.num_rows == 0:
+        raise watch.fail("there are columns but no rows.", line="the schema")
     graph = Graph()
-    ends = zip(text_column(table, "parent"), text_column(table, "child"), strict=True)
-    for row, (parent, child) in enumerate(ends):
-        if not parent and not child:
-            watch.problem(f"both names are empty in row {row}.")
+    columns = (named_column(table, name, pa.string(), watch) for name in ("parent", "child"))
+    ends = zip(*(column.to_pylist() for column in columns), strict=True)
+    for row, (parent, child) in enumerate(ends, start=1):
+        if not (parent and parent.strip()) and not (child and child.strip()):
+            watch.problem("both names are empty.", line=f"row {row}")
         elif parent == child:
-            watch.problem(f"label {parent!r} is its own parent in row {row}.")
+            watch.problem(f"label {parent!r} is its own parent.", line=f"row {row}")
         elif parent and child:
             graph.labels.setdefault(parent)
             graph.labels.setdefault(child)

@@ -38,7 +38,7 @@ class _Term:
     id: str = ""
     name: str = ""
     namespace: str = ""
-    alt_ids: list[str] = field(default_factory=list)
+    alt_ids: dict[str, int] = field(default_factory=dict)  # id, line
     parents: list[tuple[str, str, int]] = field(default_factory=list)  # relation, id, line
     replaced_by: list[str] = field(default_factory=list)
     obsolete: bool = False
@@ -68,6 +68,7 @@ def parse_obo(
     kept = _in_namespaces(live, namespaces, watch)
     graph = Graph(labels=dict.fromkeys(kept))
     graph.names = {term.id: term.name for term in kept.values() if term.name}
+    _check_alternatives(live, watch)
     _collect_edges(graph, kept, live, obsolete, relationships, watch)
     _collect_aliases(graph, kept.values(), obsolete, live, watch)
     watch.counts["obsolete_terms"] += len(obsolete)
@@ -150,11 +151,14 @@ def _take(term: _Term, tag: str, value: str, number: int, watch: Watch) -> None:
         if not word:
             watch.problem(f"the tag {tag} has no value.", line=number)
         elif tag == "id":
-            term.id = word
+            if term.id:
+                watch.problem(f"the term {term.id!r} has a second id, {word!r}.", line=number)
+            else:
+                term.id = word
         elif tag == "is_a":
             term.parents.append(("is_a", word, number))
         elif tag == "alt_id":
-            term.alt_ids.append(word)
+            term.alt_ids.setdefault(word, number)
         else:
             term.replaced_by.append(word)
 
@@ -204,6 +208,24 @@ def _in_namespaces(
     kept = {key: term for key, term in live.items() if term.namespace in set(namespaces)}
     watch.counts["terms_of_other_namespaces"] += len(live) - len(kept)
     return kept
+
+
+def _check_alternatives(live: dict[str, _Term], watch: Watch) -> None:
+    """Refuse alternative ids that mean two terms; leniently the first term keeps them."""
+    owner: dict[str, str] = {}
+    for term in live.values():
+        for alt, line in list(term.alt_ids.items()):
+            if alt == term.id:
+                continue
+            if alt in live:
+                text = f"the alt_id {alt!r} of {term.id!r} is the id of another term."
+            elif alt in owner:
+                text = f"the alt_id {alt!r} belongs to {owner[alt]!r} and to {term.id!r}."
+            else:
+                owner[alt] = term.id
+                continue
+            watch.problem(text, line=line)
+            del term.alt_ids[alt]
 
 
 def _collect_edges(

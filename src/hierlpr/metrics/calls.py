@@ -255,6 +255,6 @@ def _ratio(top: Float, bottom: Float) -> Float:
 
 
 def _check_beta(beta: float) -> float:
-    if not (np.isfinite(beta) and beta > 0):
-        raise DataError(f"beta must be a positive number, got {beta!r}.")
+    if not 1e-100 <= beta <= 1e100:  # its square must be a number too
+        raise DataError(f"beta must be a number from 1e-100 to 1e100, got {beta!r}.")
     return float(beta)

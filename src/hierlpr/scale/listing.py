@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.exceptions import FileError
-from hierlpr.io._arrow import as_numbers
-from hierlpr.io._layout import _cast
+from hierlpr.io._arrow import as_numbers, cast_column
 from hierlpr.io._watch import Watch
 from hierlpr.io.rankings import RANKING_COLUMNS, _need
 from hierlpr.scale.files import (
@@ -155,9 +154,9 @@ def _parquet_batches(
         for name in columns:
             array = batch.column(batch.schema.get_field_index(name))
             if name == "sample":
-                array = _cast(array, pa.large_string(), name, watch)
+                array = cast_column(array, pa.large_string(), name, watch)
             elif name != "label" or not pa.types.is_dictionary(array.type):
                 kind = pa.string() if name == "label" else pa.float64()
-                array = _cast(array, kind, name, watch)
+                array = cast_column(array, kind, name, watch)
             arrays.append(array)
         yield pa.RecordBatch.from_arrays(arrays, names=list(columns))

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.data.tables import growth
-from hierlpr.io._layout import Content, _cast
+from hierlpr.io._arrow import cast_column
+from hierlpr.io._layout import Content
 from hierlpr.io._long import value_problem
 from hierlpr.io._watch import Watch
 from hierlpr.scale.budget import Budget
@@ -52,7 +53,7 @@ def parquet_rows(files: list[str], columns: list[str], watch: Watch) -> Iterator
     for file in files:
         for batch in group_batches(file, GROUP_ROWS, columns):
             arrays = [
-                _cast(batch.column(batch.schema.get_field_index(name)), kind, name, watch)
+                cast_column(batch.column(batch.schema.get_field_index(name)), kind, name, watch)
                 for name, kind in zip(columns, types, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=names)

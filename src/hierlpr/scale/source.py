@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import Matrix
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import FileError
-from hierlpr.io._layout import Content, _cast, _wide_labels
+from hierlpr.io._arrow import cast_column
+from hierlpr.io._layout import Content, _wide_labels
 from hierlpr.io._long import value_problem
 from hierlpr.io._watch import Watch
 from hierlpr.io.tables import _wide_table
@@ -237,7 +238,7 @@ def _number_column(column: Any, watch: Watch) -> NDArray[np.float64]:
     import pyarrow as pa
 
     if not pa.types.is_float64(column.type):
-        column = _cast(column, pa.float64(), "scores", watch)
+        column = cast_column(column, pa.float64(), "scores", watch)
     values: NDArray[np.float64] = column.to_numpy(zero_copy_only=False)
     return values
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hierlpr.exceptions import FileError
-from hierlpr.io._layout import Content, _cast, _long_columns, _note_extra
+from hierlpr.io._arrow import cast_column
+from hierlpr.io._layout import Content, _long_columns, _note_extra
 from hierlpr.io._watch import Watch
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.files import is_parquet, open_parquet, parquet_files, reason
@@ -137,7 +138,7 @@ def _add_names(writer: NamesWriter, file: str, watch: Watch) -> list[int]:
     nameless: list[int] = []
     try:
         for batch in opened.iter_batches(1 << 18, columns=[first]):
-            column = pc.fill_null(_cast(batch.column(0), pa.string(), first, watch), "")
+            column = pc.fill_null(cast_column(batch.column(0), pa.string(), first, watch), "")
             blank = pc.equal(pc.utf8_trim_whitespace(column), "").to_numpy(zero_copy_only=False)
             for row in (np.flatnonzero(blank) + writer.count).tolist():
                 watch.problem("the sample has no name.", line=f"row {row + 1:,}")
