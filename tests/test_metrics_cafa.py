@@ -104,7 +104,7 @@ def test_sparse_and_dense_are_the_same():
     [
         ({"thresholds": [0.5, 0.1]}, "ascend"),
         ({"thresholds": [0.0]}, "positive"),
-        ({"weight": [1.0]}, "2 finite numbers"),
+        ({"weight": [1.0]}, "there are 2 labels"),
         ({"weight": [1.0, -1.0]}, "not negative"),
         ({"normalization": "all"}, "'cafa', 'pred', 'gt'"),
     ],

@@ -16,9 +16,33 @@ matrices = st.integers(1, 6).flatmap(
 
 @settings(max_examples=40)
 @given(matrices, st.sampled_from([0.5, 1.0, 2.0]))
+def test_averages_leave_out_what_has_no_value(cells, beta):
+    cells = np.array(cells)
+    truth, calls = cells % 2, cells // 2 % 2
+    square = beta**2
+    for ours, axis in (("label", 0), ("sample", 1)):
+        hits = (truth & calls).sum(axis=axis)
+        called, positive = calls.sum(axis=axis), truth.sum(axis=axis)
+        each = {"precision": [], "recall": [], "f": []}
+        for h, c, p in zip(hits, called, positive, strict=True):
+            if p:
+                each["recall"].append(h / p)
+            if p or c:
+                each["precision"].append(h / c if c else 0.0)
+                each["f"].append((1 + square) * h / (square * p + c))
+        for name, options in (("precision", {}), ("recall", {}), ("f", {"beta": beta})):
+            expected = np.mean(each[name]) if each[name] else 0.0
+            got = getattr(metrics, f"{name}_score")(truth, calls, average=ours, **options)
+            assert got == pytest.approx(expected), (name, ours)
+
+
+@settings(max_examples=40)
+@given(matrices, st.sampled_from([0.5, 1.0, 2.0]))
 def test_precision_recall_and_f_agree_with_scikit_learn(cells, beta):
     cells = np.array(cells)
     truth, calls = cells % 2, cells // 2 % 2
+    truth[0], calls[0] = 1, 1  # where all is defined; scikit-learn has other rules elsewhere
+    truth[:, 0], calls[:, 0] = 1, 1
     for ours, theirs in (("pooled", "micro"), ("label", "macro"), ("sample", "samples")):
         if truth.shape[1] == 1:  # one column means something else to scikit-learn
             truth, calls = np.hstack([truth, truth]), np.hstack([calls, calls])
@@ -31,6 +55,16 @@ def test_precision_recall_and_f_agree_with_scikit_learn(cells, beta):
             metrics.f_score(truth, calls, average=ours, beta=beta),
         )
         np.testing.assert_allclose(got, expected[:3], atol=1e-12)
+
+
+def test_recall_by_label_leaves_out_labels_without_positives():
+    truth = [[1, 0, 0], [1, 1, 0]]
+    calls = [[1, 0, 0], [0, 1, 0]]
+    assert metrics.recall_score(truth, calls, average="label") == 0.75  # (1/2 + 1) / 2
+    calls = [[1, 0, 1], [0, 1, 0]]  # a false call of a label without positives
+    assert metrics.recall_score(truth, calls, average="label") == 0.75
+    assert metrics.precision_score(truth, calls, average="label") == pytest.approx(2 / 3)
+    assert metrics.recall_score([[0, 0]], [[1, 0]], average="label") == 0.0
 
 
 @settings(max_examples=40)

@@ -86,7 +86,17 @@ def test_violations():
     assert metrics.order_violations_error(np.zeros(6, int), order, H) == 2
     # Only the first two calls, F and D: B was not called before D.
     assert metrics.order_violations_error([0, 0], order[:2], H) == 1
-    assert metrics.order_violations_error([], [], H, n_samples=3) == 0
+    assert metrics.order_violations_error([], [], H) == 0
+    # A sample whose children alone are listed, whatever its number.
+    assert metrics.order_violations_error([7, 2], [1, 1], H) == 2
+
+
+@pytest.mark.parametrize(
+    ("sample", "label"), [([0], [6]), ([0], [-1]), ([-1], [0]), ([0, 0], [1]), ([[0]], [[1]])]
+)
+def test_an_order_of_instances_that_do_not_exist_is_refused(sample, label):
+    with pytest.raises(DataError, match="sample"):
+        metrics.order_violations_error(sample, label, H)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +104,7 @@ def test_violations():
     [
         (lambda: metrics.h_error(TRUTH, CALLS[:1], H), "must agree"),
         (lambda: metrics.h_error(TRUTH, CALLS, H, cost="depth"), "'uniform', 'sibling', 'subtree'"),
-        (lambda: metrics.h_error(TRUTH, CALLS, H, cost=[1.0]), "6 finite numbers"),
+        (lambda: metrics.h_error(TRUTH, CALLS, H, cost=[1.0]), "there are 6 labels"),
         (lambda: metrics.matching_error(TRUTH, [[0, 1, 0, 0, 0, 0]] * 2, H), "close_upward"),
     ],
 )

@@ -5,9 +5,10 @@ import pytest
 from scipy import sparse
 
 from cases import hierarchy_of
-from hierlpr import Hierarchy, HierlprError, consistent_scores, rank
+from hierlpr import Hierarchy, HierlprError, consistent_scores, metrics, rank
 
 H = Hierarchy([("A", "B"), ("A", "C")])
+DIAMOND = Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("C", "E")])
 LPR = [[0.2, 0.8, 0.1], [0.9, 0.3, 0.4]]
 
 
@@ -124,6 +125,64 @@ def test_weights_by_name_and_by_position_agree_and_scale_does_not_matter():
     assert tiny.score == pytest.approx(r.score * 2.0**-40)
     scores = consistent_scores(lpr, H, weight=[1.0, 3.0, 0.5])
     assert np.array_equal(scores[r.sample, r.label], r.score)
+
+
+@pytest.mark.parametrize("h", [H, DIAMOND], ids=["forest", "dag"])
+@pytest.mark.parametrize(
+    "factor", [5e-324, 1e-320, 1e-300, 2.0**-1022, 1e-9, 1.0, 1e300, 4e307], ids=str
+)
+def test_weights_of_any_size_give_the_order_of_their_ratios(h, factor):
+    rng = np.random.default_rng(7)
+    lpr = rng.integers(0, 5, (30, h.n_labels)) / 4.0
+    ratio = rng.integers(1, 5, h.n_labels).astype(float)
+    plain, scaled = rank(lpr, h, weight=ratio), rank(lpr, h, weight=ratio * factor)
+    for name in ("sample", "label", "first"):
+        assert np.array_equal(getattr(plain, name), getattr(scaled, name)), name
+    assert metrics.order_violations_error(scaled.sample, scaled.label, h) == 0
+    assert np.isfinite(scaled.score).all()
+    assert (np.diff(scaled.score) <= 0.0).all()
+    scores = consistent_scores(lpr, h, weight=ratio * factor)
+    assert np.array_equal(scores[scaled.sample, scaled.label], scaled.score)
+    if factor >= 2.0**-1022:  # below it, floats have fewer digits
+        assert scaled.score == pytest.approx(plain.score * factor, rel=1e-12, abs=0.0)
+        pruned = rank(lpr, h, weight=ratio * factor, min_lpr=0.5)
+        expected = rank(lpr, h, weight=ratio, min_lpr=0.5)
+        assert np.array_equal(pruned.label, expected.label)
+        if factor < 1e300:
+            assert scaled.eauc() == pytest.approx(plain.eauc() * factor, rel=1e-12)
+            assert pruned.pruning_cost == pytest.approx(expected.pruning_cost * factor, rel=1e-12)
+            assert scaled.eauc_gap() == 0.0
+        elif factor == 4e307:
+            assert scaled.eauc() == np.inf
+
+
+@pytest.mark.parametrize("h", [H, DIAMOND], ids=["forest", "dag"])
+@pytest.mark.parametrize(
+    "extremes",
+    [(1e-320, 1e308), (0.0, 1e-300), (0.0, 5e-324), (0.0, 1e308), (1e-300, 1.0), (0.0, 0.0)],
+    ids=str,
+)
+def test_mixed_extreme_weights_keep_parents_first_and_count_the_small_as_zero(h, extremes):
+    rng = np.random.default_rng(8)
+    lpr = rng.integers(0, 5, (30, h.n_labels)) / 4.0
+    for _ in range(5):
+        large = rng.permutation(h.n_labels) < 2
+        r = rank(lpr, h, weight=np.where(large, extremes[1], extremes[0]))
+        assert metrics.order_violations_error(r.sample, r.label, h) == 0
+        assert len(r) == lpr.size
+        zeroed = rank(lpr, h, weight=np.where(large & (extremes[1] > 0.0), 1.0, 0.0))
+        assert np.array_equal(r.sample, zeroed.sample)
+        assert np.array_equal(r.label, zeroed.label)
+
+
+def test_equal_weights_rank_as_none_do():
+    rng = np.random.default_rng(9)
+    lpr = rng.random((50, 3))
+    plain = rank(lpr, H)
+    for weight in (1e-320, 0.25, 1.0, 2.0**1023):
+        r = rank(lpr, H, weight=np.full(3, weight))
+        assert np.array_equal(r.sample, plain.sample)
+        assert np.array_equal(r.label, plain.label)
 
 
 def test_means_that_differ_beyond_the_bits_of_a_key_are_still_ordered():

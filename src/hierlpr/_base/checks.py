@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ __all__ = [
     "check_choice",
     "check_finite",
     "check_fraction",
+    "check_label_weights",
     "check_level",
     "check_real_array",
     "check_unit_interval",
@@ -141,3 +142,28 @@ def check_unit_interval(matrix: Matrix, labels: Sequence[str], *, name: str) -> 
         what="a value outside [0, 1]",
         hint="LPRs are probabilities; turn raw scores into LPRs first (HierLPR.transform).",
     )  # fmt: skip
+
+
+def check_label_weights(weight: Any, labels: Sequence[str], *, name: str) -> NDArray[np.float64]:
+    """Return one finite number a label that is not negative, from a sequence or a mapping."""
+    if isinstance(weight, Mapping):
+        known = set(labels)
+        unknown = [label for label in weight if label not in known]
+        missing = [label for label in labels if label not in weight]
+        if unknown or missing:
+            raise DataError(
+                f"{name} must name every label once: "
+                f"{len(missing):,} missing ({listed(missing)}), "
+                f"{len(unknown):,} unknown ({listed(unknown)})."
+            )
+        weight = [weight[label] for label in labels]
+    weights = check_real_array(weight, name=name)
+    if weights.shape != (len(labels),):
+        raise DataError(f"{name} has shape {weights.shape}, but there are {len(labels):,} labels.")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if bad.size:
+        raise DataError(
+            f"{name} of label {labels[bad[0]]!r} is {weights[bad[0]]}; it must be finite "
+            "and not negative."
+        )
+    return weights

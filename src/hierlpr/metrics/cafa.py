@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import Matrix, check_choice, check_finite, check_real_array
+from hierlpr._base.checks import (
+    Matrix,
+    check_choice,
+    check_finite,
+    check_label_weights,
+    check_real_array,
+)
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
@@ -156,9 +162,9 @@ def cafa_curve(
     """
     check_choice(normalization, get_args(Normalization), name="normalization")
     h = hierarchy
-    weights = np.ones(h.n_labels) if weight is None else check_real_array(weight, name="weight")
-    if weights.shape != (h.n_labels,) or not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise DataError(f"weight must hold {h.n_labels} finite numbers that are not negative.")
+    weights = np.ones(h.n_labels)
+    if weight is not None:
+        weights = check_label_weights(weight, h.labels, name="weight")
     levels = THRESHOLDS if thresholds is None else check_real_array(thresholds, name="thresholds")
     if levels.ndim != 1 or levels.size == 0 or levels[0] <= 0 or (np.diff(levels) <= 0).any():
         raise DataError("thresholds must be positive and ascend.")

@@ -34,25 +34,29 @@ Average = Literal["pooled", "label", "sample"]
 
 
 def precision_score(truth: Any, calls: Any, *, average: Average = "pooled") -> float:
-    r"""Share of the calls that are true; 0 where nothing is called.
+    r"""Share of the calls that are true; 0 without calls.
 
     Parameters
     ----------
     truth, calls : array-like of 0 and 1, shape (n_samples, n_labels)
     average : {"pooled", "label", "sample"}
-        Over all instances at once, or the mean over labels or over samples.
+        Over all instances at once, or the mean over labels or over samples, without those that
+        have neither positives nor calls.
 
     Examples
     --------
     >>> precision_score([[1, 0], [1, 1]], [[1, 1], [1, 0]])
     0.6666666666666666
     """
-    hits, called, _ = _counts(truth, calls, average)
-    return float(np.mean(_ratio(hits, called)))
+    hits, called, positive = _counts(truth, calls, average)
+    return _mean_ratio(hits, called, where=called + positive > 0)
 
 
 def recall_score(truth: Any, calls: Any, *, average: Average = "pooled") -> float:
-    r"""Share of the positives that are called; 0 where nothing is positive.
+    r"""Share of the positives that are called; 0 without any positive.
+
+    Parameters as in `precision_score`. The mean over labels or over samples is over those with
+    positives: the others have no recall.
 
     Examples
     --------
@@ -60,13 +64,14 @@ def recall_score(truth: Any, calls: Any, *, average: Average = "pooled") -> floa
     0.6666666666666666
     """
     hits, _, positive = _counts(truth, calls, average)
-    return float(np.mean(_ratio(hits, positive)))
+    return _mean_ratio(hits, positive, where=positive > 0)
 
 
 def f_score(truth: Any, calls: Any, *, beta: float = 1.0, average: Average = "pooled") -> float:
     r""":math:`F_\beta = (1 + \beta^2) P R / (\beta^2 P + R)` of precision P and recall R.
 
-    A beta above 1 favours recall. 0 where nothing is called and nothing is positive.
+    A beta above 1 favours recall. 0 if nothing is called and nothing is positive; labels and
+    samples where that is so are left out of the mean over labels or over samples.
 
     References
     ----------
@@ -79,7 +84,9 @@ def f_score(truth: Any, calls: Any, *, beta: float = 1.0, average: Average = "po
     """
     hits, called, positive = _counts(truth, calls, average)
     square = _check_beta(beta) ** 2
-    return float(np.mean(_ratio((1.0 + square) * hits, square * positive + called)))
+    return _mean_ratio(
+        (1.0 + square) * hits, square * positive + called, where=called + positive > 0
+    )
 
 
 def f_curve(truth: Any, scores: Any = None, *, beta: float = 1.0) -> tuple[Float, Float]:
@@ -250,8 +257,11 @@ def _counts(truth: Any, calls: Any, average: str) -> tuple[Float, Float, Float]:
     return hits, called.sum(axis=axis, dtype=np.float64), status.sum(axis=axis, dtype=np.float64)
 
 
-def _ratio(top: Float, bottom: Float) -> Float:
-    return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
+def _mean_ratio(top: Float, bottom: Float, *, where: NDArray[np.bool_]) -> float:
+    """Mean of ratios over some labels or samples, 0 if there is none; 0 / 0 counts 0."""
+    top, bottom = top[where], bottom[where]
+    ratio = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
+    return float(ratio.mean()) if ratio.size else 0.0
 
 
 def _check_beta(beta: float) -> float:

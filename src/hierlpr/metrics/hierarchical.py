@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_choice, check_real_array
+from hierlpr._base.checks import check_choice, check_label_weights
 from hierlpr.data.tables import align, align_truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -112,10 +112,7 @@ def label_costs(hierarchy: Hierarchy, cost: Cost = "uniform") -> Float:
     """
     h = hierarchy
     if not isinstance(cost, str):
-        given = check_real_array(cost, name="cost")
-        if given.shape != (h.n_labels,) or not (np.isfinite(given).all() and (given >= 0).all()):
-            raise DataError(f"cost must hold {h.n_labels} finite numbers that are not negative.")
-        return given
+        return check_label_weights(cost, h.labels, name="cost")
     check_choice(cost, get_args(CostName), name="cost")
     if cost == "uniform":
         return np.ones(h.n_labels)
@@ -280,9 +277,7 @@ def violations_error(matrix: Any, hierarchy: Hierarchy) -> int:
     return len(hierarchy.violations(align(matrix, hierarchy, name="matrix").values))
 
 
-def order_violations_error(
-    sample: Any, label: Any, hierarchy: Hierarchy, *, n_samples: int | None = None
-) -> int:
+def order_violations_error(sample: Any, label: Any, hierarchy: Hierarchy) -> int:
     """Count the (sample, parent, child) where the child is called before its parent.
 
     Parameters
@@ -291,7 +286,6 @@ def order_violations_error(
         Row and column of the calls in order, as in `Ranking`. Instances that are not listed come
         after all others.
     hierarchy : Hierarchy
-    n_samples : int, optional
 
     Examples
     --------
@@ -300,6 +294,12 @@ def order_violations_error(
     """
     h = hierarchy
     rows, columns = np.asarray(sample, dtype=np.intp), np.asarray(label, dtype=np.intp)
+    if rows.ndim != 1 or rows.shape != columns.shape:
+        raise DataError(
+            f"sample and label must be lists of one length, got {rows.shape}, {columns.shape}."
+        )
+    if rows.size and not (rows.min() >= 0 and 0 <= columns.min() <= columns.max() < h.n_labels):
+        raise DataError(f"sample must count from 0, and label from 0 to {h.n_labels - 1}.")
     by_sample = np.argsort(rows, kind="stable")
     rows, number = rows[by_sample], h.position[columns[by_sample]]
     n_samples = int(rows[-1]) + 1 if rows.size else 0

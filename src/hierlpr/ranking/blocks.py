@@ -17,7 +17,7 @@ from hierlpr._kernels.keys import SIZE_BITS, compact
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.ranking.instances import Instances, list_instances
+from hierlpr.ranking.instances import GRID, Instances, list_instances
 from hierlpr.ranking.pruning import prune
 
 __all__ = [
@@ -75,8 +75,9 @@ def merge_blocks(instances: Instances, *, n_threads: int | None = None) -> Block
     source = instances.row_ptr[bounds[:-1]]
     n_blocks = compact(keys, source, np.array([count for count, _, _ in merged], dtype=np.int64))
     place = np.concatenate([place for _, place, _ in merged])
-    lack = np.concatenate([lack for _, _, lack in merged]) / instances.scale
-    return Blocks(keys[:n_blocks], next_node, node_bits, sample_bits, place, lack)
+    lack = np.concatenate([lack for _, _, lack in merged])
+    open_lack = instances.units.given(lack / GRID)
+    return Blocks(keys[:n_blocks], next_node, node_bits, sample_bits, place, open_lack)
 
 
 def _merge(
@@ -93,13 +94,13 @@ def _merge(
     if instances.hierarchy.is_forest:
         count = forest_blocks(
             instances.priority, instances.row_ptr, instances.slot, instances.parent,
-            instances.is_dense, instances.scale, start, stop, instances.node_of, node_bits,
+            instances.is_dense, GRID, start, stop, instances.node_of, node_bits,
             sample_bits, next_node, keys, score,
         )  # fmt: skip
         return count, _NONE_LONG, _NONE_FLOAT
     return dag_blocks(
         instances.priority, instances.row_ptr, instances.slot, instances.parent_ptr,
-        instances.parent_idx, instances.is_dense, instances.scale, start, stop, instances.node_of,
+        instances.parent_idx, instances.is_dense, GRID, start, stop, instances.node_of,
         node_bits, sample_bits, STATE_CAP, next_node, keys, score,
     )  # fmt: skip
 
@@ -162,6 +163,7 @@ def consistent_scores(
 
     if score.size:
         run_chunks(merge, even_bounds(instances.row_ptr, threads), threads)
+    score = instances.units.given(score)
     if dense:
         return score.reshape(table.values.shape)
     columns = hierarchy.order[instances.node_of]

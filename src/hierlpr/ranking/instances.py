@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_real_array, check_unit_interval, listed
+from hierlpr._base.checks import check_label_weights, check_unit_interval
 from hierlpr._kernels import traversal
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import DataError, HierarchyError
+from hierlpr.exceptions import HierarchyError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.ranking.weights import Units, in_units
 
-__all__ = ["Instances", "grid_scale", "list_instances"]
+__all__ = ["GRID", "Instances", "list_instances"]
 
 GRID_BITS = 30  # LPRs are rounded to multiples of 2**-30, so that sums and ties are exact
+GRID = 2.0**GRID_BITS
 MOST_LABELS = 1 << (53 - GRID_BITS)
 
 _NONE_INT = np.empty(0, dtype=np.int32)
 _NONE_LONG = np.empty(0, dtype=np.int64)
-_NONE_FLOAT = np.empty(0, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,8 +38,8 @@ class Instances:
     ``parent_idx[parent_ptr[base + i]:parent_ptr[base + i + 1]]`` of the same sample. On a forest
     that pair is empty, and the parent is ``parent[base + i]``, -1 for roots.
 
-    `priority` is what is maximized: the LPR times the label's weight, on the grid of steps
-    ``1 / scale``; `weight` is empty if all labels count the same.
+    `priority` is what is maximized: the LPR times the label's weight in `units`, which kernels
+    round to steps of ``1 / GRID``. `weight` is as given, None if all labels count the same.
     """
 
     lpr: NDArray[np.float64]
@@ -50,8 +50,8 @@ class Instances:
     parent_ptr: NDArray[np.int64]
     parent_idx: NDArray[np.int32]
     node_of: NDArray[np.int32]
-    scale: float
-    weight: NDArray[np.float64]
+    weight: NDArray[np.float64] | None
+    units: Units
     hierarchy: Hierarchy
 
     @property
@@ -73,15 +73,17 @@ def list_instances(
         raise HierarchyError(f"At most {MOST_LABELS:,} labels can be ranked exactly.")
     values = table.values
     check_unit_interval(values, hierarchy.labels, name=name)
-    weights = _check_weight(weight, hierarchy)
-    scale = grid_scale(weights)
+    weights = (
+        None if weight is None else check_label_weights(weight, hierarchy.labels, name="weight")
+    )
+    units = in_units(weights)
     if isinstance(values, np.ndarray):
         row_ptr = np.arange(values.shape[0] + 1, dtype=np.int64) * hierarchy.n_labels
         lpr = values.reshape(-1)
-        priority = lpr if weights.size == 0 else (values * weights).reshape(-1)
+        priority = lpr if weights is None else (values * units.share).reshape(-1)
         return Instances(
-            lpr, priority, row_ptr, hierarchy.order, *_parents(hierarchy), _NONE_INT, scale,
-            weights, hierarchy,
+            lpr, priority, row_ptr, hierarchy.order, *_parents(hierarchy), _NONE_INT,
+            weights, units, hierarchy,
         )  # fmt: skip
     stored_ptr = values.indptr.astype(np.int64)
     stored = hierarchy.position[values.indices]
@@ -91,7 +93,7 @@ def list_instances(
     lpr = traversal.close_values(
         stored_ptr, stored, values.data, row_ptr, node_of, hierarchy.n_labels
     )
-    priority = lpr if weights.size == 0 else lpr * weights[hierarchy.order[node_of]]
+    priority = lpr if weights is None else lpr * units.share[hierarchy.order[node_of]]
     parent, parent_ptr, parent_idx = _NONE_INT, _NONE_LONG, _NONE_INT
     if hierarchy.is_forest:
         parent = traversal.local_parents(row_ptr, node_of, _parents(hierarchy)[0])
@@ -101,7 +103,7 @@ def list_instances(
         )
     slot = np.arange(int(np.diff(row_ptr).max(initial=0)), dtype=np.int32)
     return Instances(
-        lpr, priority, row_ptr, slot, parent, parent_ptr, parent_idx, node_of, scale, weights,
+        lpr, priority, row_ptr, slot, parent, parent_ptr, parent_idx, node_of, weights, units,
         hierarchy,
     )  # fmt: skip
 
@@ -115,36 +117,3 @@ def _parents(
     parent = np.full(hierarchy.n_labels, -1, dtype=np.int32)
     parent[np.diff(hierarchy.parent_ptr) == 1] = hierarchy.parent_idx
     return parent, _NONE_LONG, _NONE_INT
-
-
-def grid_scale(weight: NDArray[np.float64]) -> float:
-    """Grid steps per unit: the largest weight, if there are any, spans the same bits as 1 does."""
-    largest = float(weight.max(initial=0.0))
-    return float(2.0 ** (GRID_BITS - (np.ceil(np.log2(largest)) if largest > 0.0 else 0.0)))
-
-
-def _check_weight(weight: Any, hierarchy: Hierarchy) -> NDArray[np.float64]:
-    if weight is None:
-        return _NONE_FLOAT
-    if isinstance(weight, Mapping):
-        unknown = [label for label in weight if label not in hierarchy]
-        missing = [label for label in hierarchy.labels if label not in weight]
-        if unknown or missing:
-            raise DataError(
-                "weight must name every label once: "
-                f"{len(missing):,} missing ({listed(missing)}), "
-                f"{len(unknown):,} unknown ({listed(unknown)})."
-            )
-        weight = [weight[label] for label in hierarchy.labels]
-    weights = check_real_array(weight, name="weight")
-    if weights.shape != (hierarchy.n_labels,):
-        raise DataError(
-            f"weight has shape {weights.shape}, but there are {hierarchy.n_labels:,} labels."
-        )
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
-    if bad.size:
-        raise DataError(
-            f"weight of label {hierarchy.labels[bad[0]]!r} is {weights[bad[0]]}; weights must be "
-            "finite and not negative."
-        )
-    return weights

@@ -17,8 +17,9 @@ from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.ranking.blocks import Blocks, merge_blocks
-from hierlpr.ranking.instances import Instances, grid_scale, list_instances
+from hierlpr.ranking.instances import GRID, Instances, list_instances
 from hierlpr.ranking.pruning import Tail, cost_bound, prune
+from hierlpr.ranking.weights import Units, in_units
 
 __all__ = ["Call", "Ranking", "rank"]
 
@@ -98,11 +99,14 @@ class Ranking:
     @cached_property
     def block_score(self) -> NDArray[np.float64]:
         """Score of each block: the mean of its LPRs, weighted if there are weights."""
-        score = np.empty(int(np.count_nonzero(self.first)))
-        weight = np.empty(0) if self.weight is None else self.weight
-        kernels.block_means(self.lpr, self.label, self.first, weight, grid_scale(weight), score)
-        score[score.size - self.n_pruned :] = 0.0
-        return score
+        units = in_units(self.weight)
+        return np.asarray(units.given(self._block_means(units)))
+
+    def _block_means(self, units: Units) -> NDArray[np.float64]:
+        mean = np.empty(int(np.count_nonzero(self.first)))
+        kernels.block_means(self.lpr, self.label, self.first, units.share, GRID, mean)
+        mean[mean.size - self.n_pruned :] = 0.0
+        return mean
 
     @cached_property
     def score(self) -> NDArray[np.float64]:
@@ -116,10 +120,13 @@ class Ranking:
 
         :math:`\mathrm{eAUC} = \sum_k (n - k + 1)\, w_{(k)} \ell_{(k)}` over the places
         :math:`k = 1, 2, \ldots` with :math:`n` all instances: the expected area if the LPRs
-        are right. Instances that are not listed count as LPR 0.
+        are right. Instances that are not listed count as LPR 0. Infinite where weights make it
+        exceed the largest float.
         """
-        gain = self.lpr if self.weight is None else self.lpr * self.weight[self.label]
-        return float(np.dot(self.n_instances - np.arange(len(self), dtype=np.float64), gain))
+        units = in_units(self.weight)
+        gain = self.lpr if self.weight is None else self.lpr * units.share[self.label]
+        left = self.n_instances - np.arange(len(self), dtype=np.float64)
+        return float(units.given(np.dot(left, gain)))
 
     @property
     def certified(self) -> NDArray[np.bool_]:
@@ -217,7 +224,9 @@ def rank(
     top : int, optional
         List only the first `top` instances; the others are not sorted.
     weight : array-like of shape (n_labels,) or dict of label to number, optional
-        Importance of each label, not negative. Scales do not matter.
+        Importance of each label: finite and not negative, of any size. Only their ratios decide
+        the order. LPR times weight is rounded to steps of 2**-30 of the largest weight, so labels
+        with weights more than 2**31 times smaller count as 0.
     min_lpr : float
         Look for blocks only among labels of at least this LPR and their ancestors. The others
         follow at the end with score 0, by the smallest LPR (times weight) among the label and its
@@ -273,7 +282,7 @@ def rank(
         labels=hierarchy.labels,
         n_instances=table.n_samples * hierarchy.n_labels,
         samples=table.samples,
-        weight=instances.weight if instances.weight.size else None,
+        weight=instances.weight,
         backend=table.backend,
         open_place=open_place,
         open_lack=open_lack,
@@ -285,6 +294,7 @@ def _append(ranking: Ranking, tail: Tail) -> Ranking:
     """Add pruned instances at the end, each a block of its own, with the bound on their cost."""
     starts = np.flatnonzero(ranking.first)
     sizes = np.diff(np.append(starts, len(ranking)))
+    units = in_units(ranking.weight)
     return replace(
         ranking,
         sample=np.concatenate((ranking.sample, tail.sample.astype(ranking.sample.dtype))),
@@ -292,7 +302,7 @@ def _append(ranking: Ranking, tail: Tail) -> Ranking:
         first=np.concatenate((ranking.first, np.ones(tail.lpr.size, dtype=bool))),
         source=np.concatenate((ranking.lpr, tail.lpr)),
         n_pruned=int(tail.lpr.size),
-        pruning_cost=cost_bound(ranking.block_score, sizes, tail),
+        pruning_cost=float(units.given(cost_bound(ranking._block_means(units), sizes, tail))),
     )
 
 
@@ -348,7 +358,7 @@ def _call_in_order(
     def settle(start: int, stop: int) -> int:
         return kernels.settle_ties(
             keys[start:stop], node_bits, sample_bits, instances.priority, instances.slot,
-            row_ptr, node_of, blocks.next_node, instances.scale,
+            row_ptr, node_of, blocks.next_node, GRID,
         )  # fmt: skip
 
     sizes = run_chunks(settle, bounds, n_threads)

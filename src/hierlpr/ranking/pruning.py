@@ -20,7 +20,7 @@ __all__ = ["Tail", "cost_bound", "prune"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tail:
-    """The pruned instances in calling order: row, column, LPR, and LPR times weight."""
+    """The pruned instances in calling order: row, column, LPR, and LPR times weight in units."""
 
     sample: NDArray[np.intp]
     label: NDArray[np.int32]
@@ -71,7 +71,7 @@ def cost_bound(block_mean: NDArray[np.float64], block_size: NDArray[np.intp], ta
     If the pruned labels had no parents, the best order would sort them, as blocks of their own,
     among the others. Against that, a label of priority :math:`t` that comes after a block of mean
     :math:`\mu < t` and size :math:`s` loses :math:`s (t - \mu)`; and the tail loses what sorting it
-    would gain.
+    would gain. All in the units of the weights.
     """
     # Means fall along the blocks: suffix sums over those of mean below t.
     size_after = np.concatenate((np.cumsum(block_size[::-1])[::-1], [0]))

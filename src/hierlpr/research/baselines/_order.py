@@ -8,9 +8,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_finite, check_real_array
+from hierlpr._base.checks import check_finite, check_label_weights
 from hierlpr.data.tables import Table, align
-from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.ranking.order import Ranking
 
@@ -56,12 +55,7 @@ def weighted(values: Float, weight: Any, hierarchy: Hierarchy) -> Float:
     """Multiply each column by the weight of its label."""
     if weight is None:
         return values
-    if isinstance(weight, dict):
-        weight = [weight[label] for label in hierarchy.labels]
-    factors = check_real_array(weight, name="weight")
-    if factors.shape != (hierarchy.n_labels,) or not (factors >= 0).all():
-        raise DataError(f"weight must hold {hierarchy.n_labels} numbers that are not negative.")
-    return values * factors
+    return values * check_label_weights(weight, hierarchy.labels, name="weight")
 
 
 def call_by_score(
