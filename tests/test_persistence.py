@@ -10,7 +10,7 @@ import pytest
 from hierlpr import Hierarchy, HierlprWarning, simulate
 from hierlpr.exceptions import FileError
 from hierlpr.lpr import make_estimator
-from hierlpr.model import HierLPR, load_model
+from hierlpr.model import HierLPR, container, load_model
 from hierlpr.model import persistence as stored
 
 
@@ -66,7 +66,7 @@ def test_numpy_reads_the_file_without_pickling(path):
     with np.load(path, allow_pickle=False) as arrays:
         meta = json.loads(arrays["meta"].tobytes())
     assert meta["format"] == "hierlpr model"
-    assert meta["version"] == 1
+    assert (meta["version"], meta["minor"], meta["needs"]) == (1, container.FORMAT_MINOR, [])
 
 
 def test_models_of_every_kind_come_back(case, tmp_path):
@@ -138,7 +138,7 @@ def edit_meta(path, change, *, sign=True):
         change(meta, arrays)
         if sign:
             meta.pop("checksum", None)
-            meta["checksum"] = stored._checksum(arrays, meta)
+            meta["checksum"] = container.checksum(arrays, meta)
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
         members.clear()
         members.update({f"{k}.npy": npy(v) for k, v in arrays.items()})
@@ -185,6 +185,45 @@ def test_another_version(path):
     edit_meta(path, lambda m, _: m.update(version=2))
     with pytest.raises(FileError, match="format version 2, but this hierlpr reads version 1"):
         load_model(path)
+
+
+def test_fields_of_a_later_minor_version_are_ignored(case, path, tmp_path):
+    model, scores, _ = case
+    saved = path.read_bytes()
+
+    def change(meta, arrays):
+        meta.update(minor=99, novelty={"of": [1, 2]})
+        meta["params"]["novelty"] = True
+        meta["report"]["novelty"] = ["x"]
+        meta["joint"]["novelty"] = 1.0
+        meta["cutoff"]["novelty"] = 0.5
+        arrays["novelty"] = np.arange(3)
+
+    again = load_model(edit_meta(path, change))
+    np.testing.assert_array_equal(again.predict(scores), model.predict(scores))
+    again.save(path)  # what is not known is not kept
+    assert path.read_bytes() == saved
+
+
+def test_a_later_file_that_needs_more_is_refused(path):
+    edit_meta(path, lambda m, _: m.update(minor=99, needs=["second sight"]))
+    with pytest.raises(FileError, match=r"format 1\.99; .* needs 'second sight'.*Update hierlpr"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("forged", [{"needs": "x"}, {"needs": None}, {"minor": "1"}, {"minor": []}])
+def test_forged_versions(path, forged):
+    edit_meta(path, lambda m, _: m.update(forged))
+    with pytest.raises(FileError, match="metadata are damaged"):
+        load_model(path)
+
+
+def test_a_profile_of_an_older_format_is_made_again(case, path):
+    _, _, cal = case
+    edit_meta(path, lambda m, a: a.pop("profile_level"))
+    again = load_model(path)
+    assert again.profile_ is None
+    again.calibrate(cal.scores, cal.truth, fdr=0.2, confidence=0.8)
 
 
 class Attack:
@@ -261,7 +300,7 @@ def test_a_failed_save_leaves_the_old_file(case, path, monkeypatch):
         file.write(b"half of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stored, "_write_npz", full)
+    monkeypatch.setattr(stored, "write_npz", full)
     with pytest.raises(FileError, match="cannot be written"):
         case[0].save(path)
     assert path.read_bytes() == before

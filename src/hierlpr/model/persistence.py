@@ -1,4 +1,4 @@
-"""One file for a fitted model: an npz without pickling, JSON metadata, a version and a checksum.
+"""What a model file holds: a fitted model taken apart into arrays and metadata, and put together.
 
 Reading trusts nothing: every member is checked before it is decoded, every number before it is
 used, and no code in the file can run, because none is ever looked for.
@@ -6,12 +6,9 @@ used, and no code in the file can run, because none is ever looked for.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import os
 import secrets
-import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
@@ -26,31 +23,36 @@ from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import LabelReport, LPRCurves, LPRModel, make_estimator
+from hierlpr.model.container import (
+    META,
+    Arrays,
+    checksum,
+    new_meta,
+    read_meta,
+    read_npz,
+    write_npz,
+)
 from hierlpr.model.core import ScoreModel
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
 
-__all__ = ["FORMAT_VERSION", "load_model", "load_score_model", "save_model"]
+__all__ = ["load_model", "load_score_model", "save_model"]
 
-FORMAT = "hierlpr model"
-FORMAT_VERSION = 1
-_META = "meta"
 _WEIGHTS = ("own", "others", "shift")
-_Arrays = dict[str, NDArray[Any]]
 AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
 
 def save_model(model: ScoreModel, path: str | os.PathLike[str]) -> None:
     """Write `model` to `path`, whole or not at all. Equal models give equal files."""
     arrays = _arrays_of(model)
-    meta = {**_meta_of(model), "checksum": _checksum(arrays, _meta_of(model))}
-    arrays[_META] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+    meta = {**_meta_of(model), "checksum": checksum(arrays, _meta_of(model))}
+    arrays[META] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with temporary.open("xb") as file:
-            _write_npz(file, arrays)
+            write_npz(file, arrays)
         os.replace(temporary, target)
     except OSError as error:
         raise FileError(f"{target}: cannot be written ({error.strerror or error}).") from error
@@ -64,7 +66,7 @@ def load_model(path: str | os.PathLike[str]) -> HierLPR:
     Raises
     ------
     FileError
-        If the file is not such a model, is damaged or changed, or is of a later version. Nothing
+        If the file is not such a model, is damaged or changed, or needs a later version. Nothing
         in a file is ever executed.
     """
     from hierlpr.model.estimator import HierLPR
@@ -80,12 +82,9 @@ def load_score_model(path: str | os.PathLike[str]) -> ScoreModel:
 def _load(path: str | os.PathLike[str], kind: type[AnyModel]) -> AnyModel:
     name = Path(path).name
     try:
-        arrays = _read_npz(Path(path))
-        meta = _read_meta(arrays.pop(_META, None))
-        if (
-            _checksum(arrays, {k: v for k, v in meta.items() if k != "checksum"})
-            != meta["checksum"]
-        ):
+        arrays = read_npz(Path(path))
+        meta = read_meta(arrays.pop(META, None))
+        if checksum(arrays, {k: v for k, v in meta.items() if k != "checksum"}) != meta["checksum"]:
             raise FileError("its content does not match its checksum: it was changed or damaged.")
         return _rebuild(arrays, meta, kind)
     except FileError as error:
@@ -99,9 +98,9 @@ def _load(path: str | os.PathLike[str], kind: type[AnyModel]) -> AnyModel:
 # -- content -----------------------------------------------------------------------------------
 
 
-def _arrays_of(model: ScoreModel) -> _Arrays:
+def _arrays_of(model: ScoreModel) -> Arrays:
     h, curves = model.hierarchy_, model.lpr_.curves
-    arrays: _Arrays = {
+    arrays: Arrays = {
         "edge_parent": h.order[np.repeat(np.arange(h.n_labels), np.diff(h.child_ptr))],
         "edge_child": h.order[h.child_idx],
         "knot_ptr": curves.knot_ptr,
@@ -127,8 +126,7 @@ def _arrays_of(model: ScoreModel) -> _Arrays:
 def _meta_of(model: ScoreModel) -> dict[str, Any]:
     columns = model.lpr_.report.columns()
     return {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
+        **new_meta(needs=[]),
         "labels": list(model.hierarchy_.labels),
         "has_names": hasattr(model, "feature_names_in_"),
         "has_hierarchy": model.hierarchy is not None,
@@ -188,10 +186,19 @@ def _rebuild(
     model._set_labels(hierarchy, has_names=bool(meta["has_names"]))
     model.profile_ = _profile(arrays, meta)
     model.fitted_on_ = str(meta["fitted_on"])
-    model.cutoff_ = Cutoff.from_dict(meta["cutoff"])
+    model.cutoff_ = Cutoff.from_dict(_known_fields(Cutoff, meta["cutoff"]))
     if model.cutoff_.label_groups and len(model.cutoff_.label_groups) != hierarchy.n_labels:
         raise FileError("the cutoff has groups for another number of labels.")
     return model
+
+
+def _known_fields(kind: type[Cutoff], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what later versions added; what calls hang on they name under ``needs``."""
+    known = {field.name for field in fields(kind)}
+    kept = {key: value for key, value in data.items() if key in known}
+    if isinstance(kept.get("groups"), dict):
+        kept["groups"] = {k: _known_fields(kind, part) for k, part in kept["groups"].items()}
+    return kept
 
 
 def _indices(values: NDArray[Any], n: int) -> list[int]:
@@ -250,6 +257,8 @@ def _profile(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Lev
     if meta["profile_samples"] is None:
         return None
     names = [field.name for field in fields(LevelProfile) if field.name != "n_samples"]
+    if not all(f"profile_{name}" in arrays for name in names):
+        return None  # of an older file; without one, calibration samples make the profile
     columns = {name: arrays[f"profile_{name}"] for name in names}
     if len({column.shape for column in columns.values()}) != 1 or columns["level"].ndim != 1:
         raise FileError("the profile of the levels has columns of different lengths.")
@@ -262,85 +271,3 @@ def _method_from(method: Any) -> Any:
     if isinstance(method, list):
         return [_method_from(one) for one in method]
     return method
-
-
-# -- the container -------------------------------------------------------------------------------
-
-
-def _checksum(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
-    digest = hashlib.blake2b(digest_size=32)
-    digest.update(json.dumps(meta, sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
-
-
-def _write_npz(file: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-    # Stored, with a fixed date: quick, the same bytes every time, and no bombs on reading.
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name in sorted(arrays):
-            member = io.BytesIO()
-            np.lib.format.write_array(
-                member, np.ascontiguousarray(arrays[name]), allow_pickle=False
-            )
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), member.getvalue())
-
-
-def _read_npz(path: Path) -> _Arrays:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return {
-                member.filename.removesuffix(".npy"): _read_member(archive, member)
-                for member in archive.infolist()
-            }
-    except FileNotFoundError:
-        raise FileError("there is no such file.") from None
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise FileError(f"not a hierlpr model, or cut short ({error}).") from None
-    except OSError as error:
-        raise FileError(f"cannot be read ({error.strerror or error}).") from None
-
-
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """Decode one array after its declared size was found to be the true one."""
-    if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
-        raise FileError(f"unexpected member {member.filename!r}.")
-    data = io.BytesIO(archive.read(member))
-    try:
-        version = np.lib.format.read_magic(data)
-        if version != (1, 0):
-            raise ValueError(f"array format {version}")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(data)
-    except ValueError as error:
-        raise FileError(f"member {member.filename!r} is no plain array ({error}).") from None
-    rest = data.read()
-    count = 1
-    for side in shape:
-        count *= int(side)
-    if (
-        dtype.hasobject
-        or dtype.kind not in "biuf"
-        or fortran
-        or len(rest) != count * dtype.itemsize
-    ):
-        raise FileError(f"member {member.filename!r} is no plain array of numbers.")
-    return np.frombuffer(rest, dtype=dtype).reshape(shape)
-
-
-def _read_meta(member: NDArray[Any] | None) -> dict[str, Any]:
-    if member is None or member.dtype != np.uint8:
-        raise FileError("not a hierlpr model: it has no metadata.")
-    try:
-        meta = json.loads(member.tobytes().decode())
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise FileError("its metadata are damaged.") from None
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT or "checksum" not in meta:
-        raise FileError("not a hierlpr model: its metadata are of something else.")
-    if meta.get("version") != FORMAT_VERSION:
-        raise FileError(
-            f"it has format version {meta.get('version')}, but this hierlpr reads version "
-            f"{FORMAT_VERSION}."
-        )
-    return meta

@@ -1,0 +1,152 @@
+"""The container of a model file: an npz of plain arrays with JSON metadata, versions, a checksum.
+
+Which file is read by which version:
+
+- ``version`` is the same: the file is read. It would change only if no older version could make
+  sense of anything in the file.
+- Within a version, ``minor`` counts the additions. Fields that a later minor version added and
+  that this one does not know are ignored, whether arrays or metadata, and are gone when the model
+  is saved again; fields that an older one did not write take the default of the code that reads
+  them, which must stand for how models were before the field was there.
+- A model whose answers hang on an addition names it under ``needs``. Whoever does not know that
+  name refuses the file instead of answering something else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._base.checks import listed
+from hierlpr.exceptions import FileError
+
+__all__ = [
+    "FEATURES",
+    "FORMAT_MINOR",
+    "FORMAT_VERSION",
+    "META",
+    "Arrays",
+    "checksum",
+    "new_meta",
+    "read_meta",
+    "read_npz",
+    "write_npz",
+]
+
+FORMAT = "hierlpr model"
+FORMAT_VERSION = 1
+FORMAT_MINOR = 1  # 1: `minor` and `needs` themselves
+FEATURES: frozenset[str] = frozenset()  # additions that a file may need, all known here
+META = "meta"
+Arrays = dict[str, NDArray[Any]]
+
+
+def new_meta(needs: list[str]) -> dict[str, Any]:
+    """Begin the metadata of a file whose answers hang on the additions `needs`."""
+    return {
+        "format": FORMAT, "version": FORMAT_VERSION, "minor": FORMAT_MINOR, "needs": needs,
+    }  # fmt: skip
+
+
+def checksum(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
+    """Digest all that a file says."""
+    digest = hashlib.blake2b(digest_size=32)
+    digest.update(json.dumps(meta, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def write_npz(file: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays in the order of their names; equal arrays give equal bytes."""
+    # Stored, with a fixed date: quick, the same bytes every time, and no bombs on reading.
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(arrays):
+            member = io.BytesIO()
+            np.lib.format.write_array(
+                member, np.ascontiguousarray(arrays[name]), allow_pickle=False
+            )
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), member.getvalue())
+
+
+def read_npz(path: Path) -> Arrays:
+    """Read the arrays of a file, which may hold anything."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {
+                member.filename.removesuffix(".npy"): _read_member(archive, member)
+                for member in archive.infolist()
+            }
+    except FileNotFoundError:
+        raise FileError("there is no such file.") from None
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise FileError(f"not a hierlpr model, or cut short ({error}).") from None
+    except OSError as error:
+        raise FileError(f"cannot be read ({error.strerror or error}).") from None
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    """Decode one array after its declared size was found to be the true one."""
+    if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
+        raise FileError(f"unexpected member {member.filename!r}.")
+    data = io.BytesIO(archive.read(member))
+    try:
+        version = np.lib.format.read_magic(data)
+        if version != (1, 0):
+            raise ValueError(f"array format {version}")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(data)
+    except ValueError as error:
+        raise FileError(f"member {member.filename!r} is no plain array ({error}).") from None
+    rest = data.read()
+    count = 1
+    for side in shape:
+        count *= int(side)
+    if (
+        dtype.hasobject
+        or dtype.kind not in "biuf"
+        or fortran
+        or len(rest) != count * dtype.itemsize
+    ):
+        raise FileError(f"member {member.filename!r} is no plain array of numbers.")
+    return np.frombuffer(rest, dtype=dtype).reshape(shape)
+
+
+def read_meta(member: NDArray[Any] | None) -> dict[str, Any]:
+    """Decode the metadata, and refuse those of other formats and versions."""
+    if member is None or member.dtype != np.uint8:
+        raise FileError("not a hierlpr model: it has no metadata.")
+    try:
+        meta = json.loads(member.tobytes().decode())
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise FileError("its metadata are damaged.") from None
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT or "checksum" not in meta:
+        raise FileError("not a hierlpr model: its metadata are of something else.")
+    _check_version(meta)
+    return meta
+
+
+def _check_version(meta: Mapping[str, Any]) -> None:
+    version, minor, needs = meta.get("version"), meta.get("minor", 0), meta.get("needs", [])
+    if version != FORMAT_VERSION:
+        raise FileError(
+            f"it has format version {version}, but this hierlpr reads version {FORMAT_VERSION}."
+        )
+    if not isinstance(needs, list) or type(minor) is not int:
+        raise FileError("its metadata are damaged.")
+    unknown = [str(need) for need in needs if need not in FEATURES]
+    if unknown:
+        raise FileError(
+            f"it was saved by a later hierlpr (format {version}.{minor}; this one writes "
+            f"{FORMAT_VERSION}.{FORMAT_MINOR}) and needs {listed(unknown)}, which this one does "
+            "not know. Update hierlpr."
+        )

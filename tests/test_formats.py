@@ -1,0 +1,53 @@
+"""Model files of every past format, as the code of their time wrote them, still load."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from hierlpr import load_model
+
+FILES = Path(__file__).with_name("formats")
+FORMATS = sorted(path.stem.removeprefix("answers-") for path in FILES.glob("answers-*.json"))
+
+
+def stored(format_, kind):
+    answers = json.loads((FILES / f"answers-{format_}.json").read_text())
+    return load_model(FILES / f"{kind}-{format_}.hlpr"), answers[kind], np.array(answers["scores"])
+
+
+def test_every_format_is_kept():
+    assert "1.0" in FORMATS
+    assert len(list(FILES.glob("*.hlpr"))) == 3 * len(FORMATS)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("kind", ["complete", "groups"])
+def test_a_file_of_a_past_format_answers_as_it_did(format_, kind):
+    model, then, scores = stored(format_, kind)
+    assert list(model.hierarchy_.labels) == then["labels"]
+    now = model.cutoff_.to_dict()
+    for name, value in then["cutoff"].items():
+        if name not in ("groups", "label_groups"):
+            assert now[name] == value, name
+    np.testing.assert_allclose(model.predict_proba(scores), then["proba"], rtol=1e-9)
+    np.testing.assert_array_equal(model.predict(scores), np.array(then["calls"], dtype=bool))
+    assert model.missing == then["missing"]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_file_of_a_past_format_can_be_used_and_saved(format_, tmp_path):
+    for kind in ("complete", "groups", "listed"):
+        model, then, scores = stored(format_, kind)
+        np.testing.assert_allclose(model.lpr_.predict(scores), then["curves"], rtol=1e-12)
+        table = sparse.csr_array(np.maximum(scores, 0.0)) if kind == "listed" else scores
+        rng = np.random.default_rng(0)
+        truth = model.hierarchy_.close_upward(rng.random(scores.shape) < 0.5)
+        model.calibrate(table, truth, maximize="f1")
+        model.save(tmp_path / "again.hlpr")
+        again = load_model(tmp_path / "again.hlpr")
+        assert again.cutoff_ == model.cutoff_
+        calls = [one.predict(table) for one in (model, again)]
+        assert (calls[0] != calls[1]).sum() == 0
