@@ -16,7 +16,7 @@ test: $(VENV)/.test
 	$(RUN) pytest -n auto
 
 test-oldest: $(OLDEST)/.test
-	$(OLDEST)/bin/python -m pytest -n auto
+	$(OLDEST)/bin/python -m pytest -n auto -W ignore::DeprecationWarning  # of old libraries by new ones
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

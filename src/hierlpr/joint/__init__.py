@@ -2,6 +2,7 @@
 
 from hierlpr.joint.missing import fit_known, own_lpr, predict_known, smoothed_prevalence
 from hierlpr.joint.model import JointModel, fit_joint, fit_joint_on
+from hierlpr.joint.one_path import end_posterior
 from hierlpr.joint.posterior import joint_posterior, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import USES, Evidence, Tempering, choose_tempering
@@ -13,6 +14,7 @@ __all__ = [
     "LabelPrior",
     "Tempering",
     "choose_tempering",
+    "end_posterior",
     "fit_joint",
     "fit_joint_on",
     "fit_known",

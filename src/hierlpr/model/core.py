@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -22,11 +22,22 @@ from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cut
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
 from hierlpr.cutoff.guarantee import LevelProfile
 from hierlpr.cutoff.scored import collect, split_at_random
+from hierlpr.cutoff.sets import (
+    CallSets,
+    SetRule,
+    SetValues,
+    call_sets,
+    choose_sets,
+    deepest_sure,
+    many_label_values,
+    one_path_values,
+)
 from hierlpr.data.tables import Table, align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import (
     JointModel,
+    end_posterior,
     fit_joint_on,
     fit_known,
     own_lpr,
@@ -130,6 +141,7 @@ class ScoreModel:
         self.profile_: LevelProfile | None = LevelProfile.of(collect(score, held))
         self.fitted_on_ = fitted_on
         self.cutoff_: Cutoff = DEFAULT_CUTOFF
+        self.sets_: SetRule | None = None
 
     def calibrate(
         self,
@@ -158,13 +170,7 @@ class ScoreModel:
         goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
-        if fingerprint(table.values) == self.fitted_on_:
-            warnings.warn(
-                "The cutoff is learned on the samples the model was fitted on, which makes its "
-                "precision look better than it is. Calibrate on other samples.",
-                HierlprWarning,
-                stacklevel=2,
-            )
+        self._warn_if_fitted_on(table)
         score = self._block_scores(table)
         options: dict[str, Any] = {"rule": rule, "unreachable": unreachable}
         if groups is not None:
@@ -183,6 +189,41 @@ class ScoreModel:
         if not cutoff.reachable:
             warnings.warn(cutoff.reason, HierlprWarning, stacklevel=2)
         self.cutoff_ = cutoff
+        return self
+
+    def calibrate_sets(
+        self,
+        scores: Any,
+        truth: Any,
+        *,
+        error: float = 0.1,
+        confidence: float | None = None,
+        one_path: bool = False,
+    ) -> Self:
+        """Learn which labels of a sample to call sure, and which possible.
+
+        Parameters
+        ----------
+        scores, truth : matrices or data frames
+            As in `fit`, of other samples.
+        error : float
+            At most this share of new samples has a sure label that does not hold; and, a statement
+            of its own, at most this share has a label that holds and is not possible.
+        confidence : float, optional
+            By default the shares are over calibration and new samples together. With a confidence
+            they hold given these calibration samples, for that share of all calibrations.
+        one_path : bool
+            Say that every sample has at most one path of labels, as in a taxonomy: siblings then
+            exclude each other, and more labels are sure. If it is not so, the promises hold all the
+            same, with smaller sets. Needs a forest and a score for every label.
+        """
+        table = self._input(scores)
+        held = self._truth(truth, self.hierarchy_, table)
+        self._warn_if_fitted_on(table)
+        self.sets_ = choose_sets(
+            lambda: self._set_values(table, one_path=one_path), held,
+            error=error, confidence=confidence, one_path=one_path,
+        )  # fmt: skip
         return self
 
     # -- using it ---------------------------------------------------------------------------
@@ -213,6 +254,27 @@ class ScoreModel:
         """List the calls of each sample, best first, with their block scores."""
         score = self.predict_proba(scores)
         return call_lists(decide(score, self.cutoff_, self.hierarchy_), score, self.hierarchy_)
+
+    def predict_sets(self, scores: Any) -> CallSets:
+        """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
+        table = self._input(scores)
+        if self.sets_ is None:
+            raise HierlprError(
+                "Nothing was learned about sure and possible labels.\n"
+                "Hint: call calibrate_sets(scores, truth, error=0.1) with samples not used to fit."
+            )
+        return call_sets(
+            self._set_values(table, one_path=self.sets_.one_path), self.hierarchy_, self.sets_,
+            samples=table.samples, as_sparse=table.n_stored is not None,
+        )  # fmt: skip
+
+    def deepest(self, scores: Any) -> list[str | None]:
+        """Return the one deepest sure label of every sample, None where no label is sure.
+
+        For taxonomies in which a sample has one path: where the leaf is unsure its parent is given,
+        or the parent's parent.
+        """
+        return deepest_sure(self.predict_sets(scores), self.hierarchy_)
 
     def score(self, scores: Any, truth: Any) -> float:
         """Area under the pooled precision-recall curve of the block scores, AU(PRC)."""
@@ -280,6 +342,7 @@ class ScoreModel:
         self.profile_ = None
         self.fitted_on_ = ""
         self.cutoff_ = DEFAULT_CUTOFF
+        self.sets_ = None
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -308,6 +371,15 @@ class ScoreModel:
             self.feature_names_in_ = np.array(hierarchy.labels, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    def _warn_if_fitted_on(self, table: Table) -> None:
+        if fingerprint(table.values) == self.fitted_on_:
+            warnings.warn(
+                "The cutoff is learned on the samples the model was fitted on, which makes its "
+                "precision look better than it is. Calibrate on other samples.",
+                HierlprWarning,
+                stacklevel=3,
+            )
 
     def _scores(self, table: Table) -> Table:
         self._check_scores(table)
@@ -373,6 +445,15 @@ class ScoreModel:
         """LPRs of the scores that a sparse matrix does not store: those of a score of 0."""
         lpr: NDArray[np.float64] = self.lpr_.predict(np.zeros((1, self.n_features_in_)))[0]
         return lpr
+
+    def _set_values(self, table: Table, *, one_path: bool) -> Iterator[SetValues]:
+        if not one_path:
+            return many_label_values(self._block_scores(table), self.hierarchy_)
+        lpr = own_lpr(self.lpr_, table.values, n_threads=self.n_threads)
+        if not isinstance(lpr, np.ndarray):
+            raise DataError("one_path=True needs a score for every label: a dense matrix.")
+        ends = end_posterior(lpr, smoothed_prevalence(self.lpr_), self.hierarchy_)
+        return one_path_values(ends, self.hierarchy_)
 
     def _block_scores(self, table: Table) -> Matrix:
         score: Matrix = consistent_scores(

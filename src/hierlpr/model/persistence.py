@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.guarantee import LevelProfile
+from hierlpr.cutoff.sets import SetRule
 from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
@@ -135,6 +136,7 @@ def _meta_of(model: ScoreModel) -> dict[str, Any]:
         "profile_samples": None if model.profile_ is None else model.profile_.n_samples,
         "fitted_on": model.fitted_on_,
         "cutoff": model.cutoff_.to_dict(),
+        "sets": None if model.sets_ is None else model.sets_.to_dict(),
         "params": {
             "lpr": _method_of(model.lpr),
             "joint": model.joint,
@@ -187,6 +189,7 @@ def _rebuild(
     model.profile_ = _profile(arrays, meta)
     model.fitted_on_ = str(meta["fitted_on"])
     model.cutoff_ = Cutoff.from_dict(_known_fields(Cutoff, meta["cutoff"]))
+    model.sets_ = None if meta.get("sets") is None else SetRule.from_dict(meta["sets"])
     if model.cutoff_.label_groups and len(model.cutoff_.label_groups) != hierarchy.n_labels:
         raise FileError("the cutoff has groups for another number of labels.")
     return model

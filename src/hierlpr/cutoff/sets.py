@@ -1,0 +1,383 @@
+"""Promises for each sample: labels that are sure, labels that are possible.
+
+A pooled precision says how many calls of all samples are right. Here the unit is the sample: with
+probability at least ``1 - error`` *every* sure label of a new sample is true; and, a statement of
+its own, *every* true label of it is possible.
+
+Both kinds of sets are prefixes of the order in which a sample's labels are called, so they are
+closed upward. How long a prefix is taken is decided by a value of every label that falls along the
+order; calibration samples say at which value to stop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr._base.checks import check_level
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.waves import sample_ranges
+
+__all__ = [
+    "CallSets",
+    "SetRule",
+    "SetValues",
+    "all_true_values",
+    "any_true_values",
+    "call_sets",
+    "choose_sets",
+    "deepest_sure",
+    "many_label_values",
+    "one_path_values",
+]
+
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class SetRule:
+    """Where to stop, for sure and for possible labels, and what is promised.
+
+    A label is sure if its value exceeds `sure_level`, and possible if its value is at least
+    `possible_level`; None stands for a level that no label passes, or that every label does. The
+    rates and sizes are those on the calibration samples.
+    """
+
+    error: float
+    confidence: float | None
+    one_path: bool
+    n_samples: int
+    sure_level: float | None
+    possible_level: float | None
+    sure_error: float
+    possible_error: float
+    sure_size: float
+    possible_size: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON can hold them."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SetRule:
+        """Rebuild from :meth:`to_dict`."""
+        names = [field.name for field in fields(cls)]
+        optional = ("confidence", "sure_level", "possible_level")
+        for name in names:
+            value = data.get(name)
+            wanted = (bool,) if name == "one_path" else (int, float)
+            if not (type(value) in wanted or (value is None and name in optional)):
+                raise DataError(f"Not the rule of call sets: {name} is {value!r}.")
+        return cls(**{name: data[name] for name in names})
+
+    def __str__(self) -> str:
+        """Say what is promised, and how the calibration samples fared."""
+        share = f"{1.0 - self.error:.4g}"
+        given = "" if self.confidence is None else f" (with confidence {self.confidence:g})"
+        promised = (
+            f"Of a new sample, all sure labels hold with probability at least {share}{given}, and "
+            f"with the same probability all labels that hold are among the possible ones."
+        )
+        nothing = "" if self.sure_level is not None else (
+            f" No label can be called sure: {self.n_samples:,} calibration samples are too few, "
+            "or too often wrong in their best call."
+        )  # fmt: skip
+        everything = "" if self.possible_level is not None else (
+            " Every label has to be called possible."
+        )  # fmt: skip
+        return (
+            f"{promised} On {self.n_samples:,} calibration samples {self.sure_size:.3g} labels a "
+            f"sample are sure and {self.possible_size:.3g} possible.{nothing}{everything}"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallSets:
+    """The sure and the possible labels of every sample: two bool matrices, both closed upward.
+
+    Every sure label is possible. CSR matrices come from CSR scores.
+    """
+
+    sure: Any
+    possible: Any
+    labels: tuple[str, ...]
+    samples: tuple[str, ...] | None
+    rule: SetRule
+
+    def __len__(self) -> int:
+        return int(self.sure.shape[0])
+
+    def __str__(self) -> str:
+        n = max(len(self), 1)
+        return (
+            f"{len(self):,} samples: {self.sure.sum() / n:.3g} sure and "
+            f"{self.possible.sum() / n:.3g} possible labels a sample. {self.rule}"
+        )
+
+    def words(self) -> NDArray[np.object_]:
+        """Return ``"sure"``, ``"possible"`` or ``"no"`` for every (sample, label)."""
+        level = _dense(self.sure).astype(np.int8) + _dense(self.possible)
+        words: NDArray[np.object_] = np.array(["no", "possible", "sure"], dtype=object)[level]
+        return words
+
+    def lists(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """List the sure labels, and those that are possible but not sure, of each sample."""
+        sure, possible = sparse.csr_array(self.sure), sparse.csr_array(self.possible)
+        out = []
+        for i in range(len(self)):
+            certain = sure.indices[sure.indptr[i] : sure.indptr[i + 1]].tolist()
+            open_ = possible.indices[possible.indptr[i] : possible.indptr[i + 1]].tolist()
+            rest = sorted(set(open_) - set(certain))
+            names = self.labels
+            out.append((tuple(names[j] for j in sorted(certain)), tuple(names[j] for j in rest)))
+        return out
+
+
+def call_order(score: Float, hierarchy: Hierarchy) -> NDArray[np.intp]:
+    """Columns of each sample in calling order: falling block score, ties parents first."""
+    order = np.argsort(-score[:, hierarchy.order], axis=1, kind="stable")
+    return np.asarray(hierarchy.order[order], dtype=np.intp)
+
+
+def all_true_values(score: Float, hierarchy: Hierarchy) -> Float:
+    r"""Estimate for every label that it and all labels called before it are true.
+
+    With :math:`s` the block scores, a label holds given its parents with probability about
+    :math:`s_k / \min_{\text{parents}} s`; the value is the product of these along the order. What
+    is promised does not depend on how good the estimate is.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B")], labels=["A", "B", "C"])
+    >>> all_true_values(np.array([[0.8, 0.4, 0.5]]), h)
+    array([[0.8, 0.2, 0.4]])
+    """
+    above = np.ones_like(score)
+    for parents, children in _edges(hierarchy):
+        above[:, children] = np.minimum(above[:, children], score[:, parents])
+    given = np.divide(score, above, out=np.zeros_like(score), where=above > 0.0)
+    order = call_order(score, hierarchy)
+    values = np.cumprod(np.take_along_axis(np.minimum(given, 1.0), order, axis=1), axis=1)
+    return _place(values, order)
+
+
+def any_true_values(score: Float, hierarchy: Hierarchy) -> Float:
+    r"""Estimate for every label that it or a label called after it is true.
+
+    If any of them is true then so is one whose parents were all called before:
+    :math:`1 - \prod (1 - s)` over these.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B")], labels=["A", "B", "C"])
+    >>> any_true_values(np.array([[0.8, 0.4, 0.5]]), h).round(6)
+    array([[0.9, 0.4, 0.7]])
+    """
+    order = call_order(score, hierarchy)
+    n_samples, n_labels = score.shape
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.arange(n_labels)[None, :], axis=1)
+    # Beyond a prefix that lacks k, a child of k does not count: it is true only if k is.
+    last = np.full((n_samples, n_labels), -1, dtype=np.intp)
+    for parents, children in _edges(hierarchy):
+        last[:, children] = np.maximum(last[:, children], place[:, parents])
+    none = np.log1p(-np.minimum(score, 1.0 - 2.0**-40))
+    gained = np.take_along_axis(none, order, axis=1)
+    row, child = np.nonzero(last >= 0)
+    np.subtract.at(gained, (row, last[row, child]), none[row, child])
+    tail = -np.expm1(np.cumsum(gained[:, ::-1], axis=1))
+    values = np.maximum.accumulate(np.clip(tail, 0.0, 1.0), axis=1)[:, ::-1]
+    return _place(np.ascontiguousarray(values), order)
+
+
+class SetValues(NamedTuple):
+    """Values of some samples' labels, both falling along an order that puts parents first."""
+
+    sure: Float
+    possible: Float
+
+
+def many_label_values(score: Any, hierarchy: Hierarchy) -> Iterator[SetValues]:
+    """Values from block scores, some samples at a time; an absent score is 0."""
+    n_samples, n_labels = score.shape
+    for start, stop in sample_ranges(n_samples, n_labels):
+        part = np.asarray(_dense(score[start:stop]), dtype=np.float64)
+        yield SetValues(all_true_values(part, hierarchy), any_true_values(part, hierarchy))
+
+
+def one_path_values(ends: Float, hierarchy: Hierarchy) -> Iterator[SetValues]:
+    """Values where every sample has one path, from the posterior of where it ends.
+
+    A label is likely as its path ends at or below it; a second path beside the likeliest excludes
+    it, so only the labels of the likeliest can be sure.
+    """
+    reach = ends.copy()
+    waves = hierarchy.waves.above(np.arange(hierarchy.n_labels))
+    for parents, children in waves.up:
+        reach[:, hierarchy.order[parents]] += reach[:, hierarchy.order[children]]
+    reach = np.minimum(reach, 1.0)
+    order = call_order(reach, hierarchy)
+    along = np.take_along_axis(ends, order, axis=1)
+    tail = np.cumsum(along[:, ::-1], axis=1)[:, ::-1]
+    on_path = _likeliest_path(reach, hierarchy)
+    yield SetValues(np.where(on_path, reach, 0.0), _place(np.ascontiguousarray(tail), order))
+
+
+def _likeliest_path(reach: Float, hierarchy: Hierarchy) -> Bool:
+    """Mark the labels from the likeliest root down to the likeliest child each time."""
+    best = np.zeros(reach.shape, dtype=bool)
+    rows = np.arange(len(reach))
+    groups = [[hierarchy.index(root) for root in hierarchy.roots]]
+    groups += [[hierarchy.index(c) for c in hierarchy.children(x)] for x in hierarchy.labels]
+    for group in groups:
+        if group:
+            best[rows, np.asarray(group)[reach[:, group].argmax(axis=1)]] = True
+    for parents, children in _edges(hierarchy):
+        best[:, children] &= best[:, parents]
+    return best
+
+
+def choose_sets(
+    values: Callable[[], Iterable[SetValues]],
+    truth: Any,
+    *,
+    error: float,
+    confidence: float | None = None,
+    one_path: bool = False,
+) -> SetRule:
+    r"""Learn from the values and the truth of samples where sure and possible labels end.
+
+    `values` is called twice, so that those of many samples need not be held at once.
+
+    Notes
+    -----
+    A sample's sure labels are all true exactly if the stop lies at or above
+    :math:`c`, the largest value among its false labels. With :math:`n` exchangeable samples,
+    the value :math:`c` of a new one exceeds the :math:`k`-th smallest of theirs with probability at
+    most :math:`1 - k/(n + 1)`, ties or not; :math:`k = \lceil (1 - e)(n + 1) \rceil`. For possible
+    labels the least value among the true labels takes the place of :math:`c`. With a confidence,
+    :math:`k` is the smallest for which the binomial tail bounds the chance that the error rate
+    given the calibration samples exceeds :math:`e`.
+
+    References
+    ----------
+    Keys ``vovk2005algorithmic``, ``angelopoulos2024conformal`` and ``wilks1941determination`` in
+    ``docs/references.bib``.
+    """
+    error = check_level(error, name="error")
+    if confidence is not None:
+        confidence = check_level(confidence, name="confidence")
+    n_samples = int(truth.shape[0])
+    worst, least = np.full(n_samples, -1.0), np.full(n_samples, 2.0)
+    at = 0
+    for part in values():
+        rows = slice(at, at := at + len(part.sure))
+        held = np.asarray(_dense(truth[rows]), dtype=bool)
+        worst[rows] = np.where(held, -1.0, part.sure).max(axis=1, initial=-1.0)
+        least[rows] = np.where(held, part.possible, 2.0).min(axis=1, initial=2.0)
+    place = _order_place(n_samples, error, confidence)
+    sure_level = None if place is None else float(np.sort(worst)[place - 1])
+    possible_level = None if place is None else float(np.sort(least)[n_samples - place])
+    rule = SetRule(
+        error=error, confidence=confidence, one_path=one_path, n_samples=n_samples,
+        sure_level=sure_level, possible_level=possible_level,
+        sure_error=0.0, possible_error=0.0, sure_size=0.0, possible_size=0.0,
+    )  # fmt: skip
+    sizes = np.array([[kind.sum() for kind in _sets_of(part, rule)] for part in values()])
+    sure_size, possible_size = sizes.reshape(-1, 2).sum(axis=0) / max(n_samples, 1)
+    return replace(
+        rule,
+        sure_error=0.0 if sure_level is None else float((worst > sure_level).mean()),
+        possible_error=0.0 if possible_level is None else float((least < possible_level).mean()),
+        sure_size=float(sure_size),
+        possible_size=float(possible_size),
+    )
+
+
+def call_sets(
+    values: Iterable[SetValues],
+    hierarchy: Hierarchy,
+    rule: SetRule,
+    *,
+    samples: tuple[str, ...] | None = None,
+    as_sparse: bool = False,
+) -> CallSets:
+    """Part the labels of every sample into sure, possible and neither."""
+    empty = np.empty((0, hierarchy.n_labels), dtype=bool)
+    parts = [(empty, empty), *(_sets_of(part, rule) for part in values)]
+    if as_sparse:
+        sure, possible = (
+            sparse.vstack([sparse.csr_array(part) for part in kind]).tocsr()
+            for kind in zip(*parts, strict=True)
+        )
+    else:
+        sure, possible = (np.concatenate(kind) for kind in zip(*parts, strict=True))
+    return CallSets(sure, possible, hierarchy.labels, samples, rule)
+
+
+def deepest_sure(sets: CallSets, hierarchy: Hierarchy) -> list[str | None]:
+    """Name the deepest sure label of each sample, None where no label is sure.
+
+    Among labels of the same depth the one that comes first in the hierarchy.
+    """
+    level = np.where(_dense(sets.sure), np.asarray(hierarchy.levels), 0)
+    best = level.argmax(axis=1)
+    return [
+        hierarchy.labels[j] if depth else None
+        for j, depth in zip(best.tolist(), level.max(axis=1, initial=0).tolist(), strict=True)
+    ]
+
+
+# -- details ------------------------------------------------------------------------------------
+
+
+def _order_place(n_samples: int, error: float, confidence: float | None) -> int | None:
+    """Which of the sorted calibration values to stop at, counted from 1; None if none is enough."""
+    if confidence is None:
+        # The error as it was written, 1/10 and not the nearest double: no rounding may add a place.
+        allowed = math.floor(Fraction(repr(error)) * (n_samples + 1))
+        place = n_samples + 1 - allowed
+        return place if place <= n_samples else None
+    from scipy.stats import binom
+
+    # Fewer than k of n values lie below a value with a share 1 - e below it: that chance must be
+    # at least `confidence` for the k-th smallest to lie at or above it.
+    counts = np.arange(1, n_samples + 1)
+    enough = binom.cdf(counts - 1, n_samples, 1.0 - error) >= confidence
+    return int(counts[enough][0]) if enough.any() else None
+
+
+def _sets_of(values: SetValues, rule: SetRule) -> tuple[Bool, Bool]:
+    sure = np.zeros(values.sure.shape, dtype=bool)
+    if rule.sure_level is not None:
+        sure = values.sure > rule.sure_level
+    possible = np.ones(values.sure.shape, dtype=bool)
+    if rule.possible_level is not None:
+        possible = values.possible >= rule.possible_level
+    return sure, possible | sure
+
+
+def _edges(hierarchy: Hierarchy) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Columns at the ends of the edges, such that no child occurs twice at a time."""
+    upper = hierarchy.waves.above(np.arange(hierarchy.n_labels))
+    for parents, children in upper.down:
+        yield hierarchy.order[parents], hierarchy.order[children]
+
+
+def _dense(matrix: Any) -> Any:
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+def _place(values: Float, order: NDArray[np.intp]) -> Float:
+    placed = np.empty_like(values)
+    np.put_along_axis(placed, order, values, axis=1)
+    return placed
