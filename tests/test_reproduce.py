@@ -102,7 +102,7 @@ def test_reproduce_writes_everything(tmp_path):
     assert page.count("<svg") == 5
     assert "http://www.w3.org" in page
     assert "src=" not in page  # nothing is fetched
-    assert not list(tmp_path.glob("*.part"))
+    assert not list(tmp_path.glob(".hierlpr-*"))
 
 
 def test_bad_input_is_named(tmp_path):

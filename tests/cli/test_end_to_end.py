@@ -107,7 +107,7 @@ def test_an_interrupted_run_leaves_the_old_file(fitted, tmp_path):
          "--out", out], stderr=subprocess.PIPE, text=True)  # fmt: skip
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
-        if any(p.name.endswith(".part") for p in tmp_path.iterdir()):
+        if any(p.name.startswith(".hierlpr-") for p in tmp_path.iterdir()):
             break
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)

@@ -131,10 +131,10 @@ def test_evaluate_cafa_files_of_a_hierarchy_with_other_names(files):
 
 
 def test_interrupted_writing_leaves_nothing(tmp_path, monkeypatch):
-    import hierlpr.io._files as module
+    import hierlpr._base.files as module
 
     h = read_hierarchy(_written(tmp_path, "tree.csv", TREE))
-    monkeypatch.setattr(module, "_settle", lambda part: (_ for _ in ()).throw(KeyboardInterrupt()))
+    monkeypatch.setattr(module, "settle", lambda part: (_ for _ in ()).throw(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         write_hierarchy(tmp_path / "tree.csv", h)
     assert (tmp_path / "tree.csv").read_text() == TREE

@@ -11,7 +11,7 @@ import pytest
 import scalecases as sc
 from click.testing import CliRunner
 
-from hierlpr import Hierarchy, HierlprError, simulate
+from hierlpr import Hierarchy, simulate
 from hierlpr.cli import main
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import Table
@@ -247,10 +247,9 @@ def test_progress_and_the_ranking_of_a_streamed_run(tmp_path):
     assert {stage for stage, _, _ in seen} == {"reading", "measuring"}
 
 
-def test_a_busy_work_folder_is_refused(small):
-    with (
-        work_folder(small / "work", resume=False),
-        pytest.raises(HierlprError, match="another run"),
-    ):
-        evaluate_file(small / "r.csv", small / "truth.csv", Hierarchy([("A", "B")]),
-                      work=small / "work")  # fmt: skip
+def test_two_runs_share_a_work_folder(small):
+    options = {"work": small / "work"}
+    args = (small / "r.csv", small / "truth.csv", Hierarchy([("A", "B")]))
+    alone = evaluate_file(*args, **options)
+    with work_folder(small / "work", "another"):
+        assert evaluate_file(*args, **options).evaluation == alone.evaluation

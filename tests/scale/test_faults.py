@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from killing import killable
 
 from hierlpr import HierlprError
+from hierlpr._base.own_folders import claimed
 from hierlpr.cli import main
 from hierlpr.scale import budget, pipeline, rank_file, runs
 from hierlpr.scale.budget import parse_memory
@@ -94,18 +95,16 @@ def test_a_lost_run_file_is_made_again(inputs, small_parts):
     case, model, scores, out = inputs
     with pytest.raises(StopError):
         rank_file(model, scores, out, partitions=6, resume=True, executor=stop_after(4))
-    work = out.with_name(f".{out.name}.work")
-    (work / "run-000001.arrow").write_bytes(b"cut")
+    (run,) = out.parent.rglob("run-000001.arrow")
+    run.write_bytes(b"cut")
     rank_file(model, scores, out, partitions=6, resume=True)
     sc.assert_same(out, case.expected())
 
 
 def test_one_run_at_a_time(inputs):
-    from hierlpr.scale.work import work_folder
-
     _, model, scores, out = inputs
     with (
-        work_folder(out.with_name(f".{out.name}.work"), resume=False),
+        claimed(out),
         pytest.raises(HierlprError, match="another run is writing the same output"),
     ):
         rank_file(model, scores, out)
@@ -205,7 +204,7 @@ def test_memory_is_written_with_a_unit():
 
 
 WARM = """
-warm = hierlpr.model.load_score_model(sys.argv[3])
+warm = hierlpr.model.load_score_model({model!r})
 warm.n_threads = 1
 warm.rank([[0.0] * warm.n_features_in_] * 2).score
 """
@@ -218,7 +217,7 @@ def test_a_killed_run_leaves_the_old_output_or_the_whole_new_one(inputs):
     old = out.read_bytes()
     args = ["rank", "--model", model, "--scores", scores, "--out", out, "--partitions", 9,
             "--resume", "-q"]  # fmt: skip
-    with killable(args, warm=WARM) as run:
+    with killable(args, warm=WARM.format(model=str(model))) as run:
         run(0.0)
         new = out.read_bytes()
         sc.assert_same(out, case.expected())
@@ -281,6 +280,7 @@ def test_plan_is_json(inputs, small_parts):
     _, model, scores, out = inputs
     with pytest.raises(StopError):
         rank_file(model, scores, out, partitions=6, resume=True, executor=stop_after(1))
-    plan = json.loads((out.with_name(f".{out.name}.work") / "plan.json").read_text())
+    (plan,) = out.parent.rglob("plan.json")
+    plan = json.loads(plan.read_text())
     assert plan["inputs"]["version"] == WORK_VERSION
     assert len(plan["source"]["pieces"]) == 12

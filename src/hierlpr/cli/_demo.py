@@ -11,7 +11,7 @@ from hierlpr.cli._evaluate import evaluate
 from hierlpr.cli._fit import fit
 from hierlpr.cli._rank import rank
 from hierlpr.cli._report import report
-from hierlpr.cli._simulate import draw, write_simulation
+from hierlpr.cli._simulate import draw, simulation_names, write_simulation
 
 if TYPE_CHECKING:
     from hierlpr.io import RankingFile
@@ -43,6 +43,14 @@ def demo(ctx: click.Context, out: Path, calls: int, seed: int) -> None:
     110 labels in 24 trees, many of them rare. A model is fitted on 980 samples, with a cutoff for
     an FDR of 10 %, and 196 other samples are ranked, called, and shown in a report.
     """
+    from hierlpr._base.files import making
+
+    names = [*simulation_names(), "model.hlpr", "ranking.csv", "report.html"]
+    with making(out, names, what="demo"):
+        _demo(ctx, out, calls, seed)
+
+
+def _demo(ctx: click.Context, out: Path, calls: int, seed: int) -> None:
     train, test = draw("disease", N_FIT, N_RANKED, 0, seed)
     write_simulation(out, train, test)
     h = test.hierarchy

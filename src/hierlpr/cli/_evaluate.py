@@ -55,8 +55,8 @@ __all__ = ["evaluate"]
               help="Number of parts to measure one by one; by default as --memory "
               "needs.")  # fmt: skip
 @click.option("--work", type=click.Path(file_okay=False), metavar="DIR",
-              help="Folder for work files, about 25 bytes a row; the system's temporary folder if "
-              "not given.")  # fmt: skip
+              help="Where a folder for work files is made, about 25 bytes a row; the system's "
+              "temporary folder if not given.")  # fmt: skip
 @hierarchy_options
 @lenient_option
 @json_option
@@ -80,8 +80,11 @@ def evaluate(
     All instances of the samples with truth count: those that the ranking does not list come last.
     """
     shell = Shell(quiet=quiet)
+    from hierlpr._base.files import refuse_overlap
     from hierlpr.io import load_hierarchy
 
+    inputs = {"--hierarchy": hierarchy, "--ranking": ranking, "--truth": truth}
+    refuse_overlap({"--json": json_out}, inputs, work)
     loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
     shell.read(loaded.report)
     options: dict[str, Any] = {"absent": absent, "close": close_truth, "lenient": lenient}

@@ -66,8 +66,8 @@ LPR_NAMES = ("auto", "p-spline", "isotonic", "density-ratio", "spline", "local-q
               help="Working memory. Scores that need more are read and fitted in parts; the model "
               "is the same.")  # fmt: skip
 @click.option("--work", type=click.Path(file_okay=False), metavar="DIR",
-              help="Folder for work files of a fit in parts, beside the model if not "
-              "given.")  # fmt: skip
+              help="Where a folder for work files of a fit in parts is made, beside the model if "
+              "not given.")  # fmt: skip
 @hierarchy_options
 @lenient_option
 @json_option
@@ -107,15 +107,22 @@ def fit(
         raise click.UsageError("give both --calibration-scores and --calibration-truth, or none.")
     if calibration_scores is not None and goal is None:
         raise click.UsageError("calibration files need --fdr, --precision or --max-f.")
+    from hierlpr._base.files import refuse_overlap
+    from hierlpr._base.own_folders import claimed
     from hierlpr.io import load_hierarchy
 
+    inputs = {"--hierarchy": hierarchy, "--scores": scores, "--truth": truth,
+              "--calibration-scores": calibration_scores,
+              "--calibration-truth": calibration_truth}  # fmt: skip
+    refuse_overlap({"--out": out, "--json": json_out}, inputs, work)
     loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
     shell.read(loaded.report)
     files = (scores, truth, calibration_scores, calibration_truth)
     options: dict[str, Any] = {"absent": absent, "close_truth": close_truth, "lenient": lenient,
                                "goal": goal, "lpr": lpr, "joint": joint, "seed": seed}  # fmt: skip
     if _fits(files, memory, work):
-        done = _whole(files, out, loaded, shell, **options)
+        with claimed(out):
+            done = _whole(files, out, loaded, shell, **options)
     else:
         done = _in_parts(files, out, loaded, shell, memory=memory, work=work, **options)
     _tell(done, out, json_out, shell)

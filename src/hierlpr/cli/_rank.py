@@ -46,8 +46,8 @@ __all__ = ["rank"]
 @click.option("--partitions", type=click.IntRange(min=1), metavar="N",
               help="Number of parts to rank one by one; by default as --memory needs.")  # fmt: skip
 @click.option("--work", type=click.Path(file_okay=False), metavar="DIR",
-              help="Folder for work files, beside the output if not given. The workers of a "
-              "scheduler must share it.")  # fmt: skip
+              help="Where a folder for work files is made, beside the output if not given. The "
+              "workers of a scheduler must share it.")  # fmt: skip
 @names_option
 @lenient_option
 @json_option
@@ -70,8 +70,12 @@ def rank(
     it never rises along the list. The cutoff of the model decides the calls.
     """
     shell = Shell(quiet=quiet)
+    from hierlpr._base.files import refuse_overlap
+    from hierlpr._base.own_folders import claimed
     from hierlpr.model import load_score_model
 
+    inputs = {"--model": model, "--scores": scores, "--hierarchy": hierarchy}
+    refuse_overlap({"--out": out, "--json": json_out}, inputs, parts["work"])
     fitted = load_score_model(model)
     options: dict[str, Any] = {
         "top": top,
@@ -80,7 +84,8 @@ def rank(
         "lenient": lenient,
     }
     if _fits(scores, out, **parts):
-        done = _whole(fitted, scores, out, shell, **options)
+        with claimed(out):
+            done = _whole(fitted, scores, out, shell, **options)
     else:
         done = _in_parts(model, scores, out, shell, **options, **parts)
     if fitted.cutoff_.kind == "default":

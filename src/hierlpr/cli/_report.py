@@ -50,10 +50,14 @@ def report(
     shell = Shell(quiet=quiet)
     from pathlib import Path
 
+    from hierlpr._base.files import refuse_overlap
+    from hierlpr._base.own_folders import claimed
     from hierlpr.io import HierarchyFile, ReadReport
     from hierlpr.model import load_score_model
     from hierlpr.report import write_report
 
+    inputs = {"--model": model, "--scores": scores, "--truth": truth, "--hierarchy": hierarchy}
+    refuse_overlap({"--out": out}, inputs)
     fitted = load_score_model(model)
     loaded = HierarchyFile(
         fitted.hierarchy_, ReadReport(model, "model"), other_names(hierarchy), {}
@@ -61,7 +65,7 @@ def report(
     pair = read_pair(
         scores, truth, loaded, shell, absent=absent, close_truth=close_truth, lenient=lenient
     )
-    with shell.progress("report") as bar:
+    with claimed(out), shell.progress("report") as bar:
         write_report(
             out, fitted, pair.scores, pair.truth,
             title=title, max_samples=max_samples, on_progress=bar,

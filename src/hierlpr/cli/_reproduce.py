@@ -53,15 +53,10 @@ def reproduce(
     PNG, and index.html.
     """
     from hierlpr._kernels._threads import n_threads_or_default
-    from hierlpr.exceptions import FileError
     from hierlpr.research.reproduce import Options
     from hierlpr.research.reproduce import reproduce as run
 
     shell = Shell(quiet=quiet)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"{out}: cannot make this folder ({error.strerror}).") from None
     with shell.progress(what) as bar:
         results = run(
             what,

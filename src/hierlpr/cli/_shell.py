@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
+from hierlpr._base.own_folders import stopping_cleanly
 from hierlpr.exceptions import HierlprError, HierlprWarning
 
 if TYPE_CHECKING:
@@ -49,30 +50,37 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; warnings become lines on stderr."""
-        with warnings.catch_warnings():
+        with stopping_cleanly() as stop, warnings.catch_warnings():
             warnings.simplefilter("default", HierlprWarning)
             warnings.showwarning = _show_warning
             try:
                 return super().invoke(ctx)
-            except HierlprError as error:
-                raise BadInput(str(error)) from error
-            except (click.ClickException, click.exceptions.Exit, click.Abort, KeyboardInterrupt):
-                raise
-            except BrokenPipeError:
-                raise
-            except MemoryError as error:
-                raise click.ClickException("there is not enough memory for this.") from error
-            except OSError as error:
-                where = f"{error.filename}: " if error.filename else ""
-                raise click.ClickException(f"{where}{error.strerror or error}.") from error
             except Exception as error:
-                if os.environ.get("HIERLPR_DEBUG"):
-                    raise
-                raise click.ClickException(
-                    f"unexpected {type(error).__name__}: {error}\n"
-                    "Hint: this is a fault of hierlpr; please report it with the traceback that "
-                    "HIERLPR_DEBUG=1 shows."
-                ) from error
+                if stop.asked:  # a library made another error of the interruption
+                    raise click.Abort from error
+                raise _told(error) from error
+
+
+def _told(error: Exception) -> Exception:
+    """Return the error with which a command ends, which is told in one message."""
+    if isinstance(error, HierlprError):
+        return BadInput(str(error))
+    if isinstance(error, (click.ClickException, click.exceptions.Exit, click.Abort)):
+        return error
+    if isinstance(error, BrokenPipeError):
+        return error
+    if isinstance(error, MemoryError):
+        return click.ClickException("there is not enough memory for this.")
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return click.ClickException(f"{where}{error.strerror or error}.")
+    if os.environ.get("HIERLPR_DEBUG"):
+        return error
+    return click.ClickException(
+        f"unexpected {type(error).__name__}: {error}\n"
+        "Hint: this is a fault of hierlpr; please report it with the traceback that "
+        "HIERLPR_DEBUG=1 shows."
+    )
 
 
 def _show_warning(
@@ -290,13 +298,9 @@ def other_names(hierarchy: str | None) -> dict[str, str]:
 
 def put_json(out: str, data: Any) -> None:
     """Write JSON to a file, whole or not at all, or to stdout."""
-    import json
+    from hierlpr._base.files import json_text, write_json
 
-    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if out == "-":
-        click.echo(text, nl=False)
-        return
-    from hierlpr.io._files import writing
-
-    with writing(out) as part:
-        part.write_text(text, encoding="utf-8")
+        click.echo(json_text(data), nl=False)
+    else:
+        write_json(out, data)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
     from hierlpr.research.simulate import Simulation
 
-__all__ = ["simulate", "write_simulation"]
+__all__ = ["simulate", "simulation_names", "write_simulation"]
 
 RANDOM = ("tree", "forest", "dag")
 NAMES = (
@@ -69,9 +69,12 @@ def simulate(
     from the same model, and test_lpr_true, the true local precision rates of the test samples.
     """
     shell = Shell(quiet=quiet)
+    from hierlpr._base.files import making
+
     train, test = draw(setting, samples, test_samples, labels, seed)
-    names = write_simulation(out, train, test, ending=ending)
-    for name in names:
+    with making(out, simulation_names(ending), what="simulation"):
+        write_simulation(out, train, test, ending=ending)
+    for name in simulation_names(ending):
         click.echo(out / name)
     shell.close(
         f"wrote {train.n_samples:,} + {test.n_samples:,} samples x "
@@ -115,18 +118,19 @@ def _random_hierarchy(kind: str, labels: int, rng: Any) -> Hierarchy:
     return sim.random_dag(labels, n_roots=roots, rng=rng)
 
 
+def simulation_names(ending: str = "csv") -> list[str]:
+    """Names of the files of a simulation."""
+    tables = ("scores", "truth", "test_scores", "test_truth", "test_lpr_true")
+    return ["hierarchy.csv", *(f"{table}.{ending}" for table in tables)]
+
+
 def write_simulation(
     out: Path, train: Simulation, test: Simulation, *, ending: str = "csv"
-) -> list[str]:
-    """Write the files; returns their names."""
+) -> None:
+    """Write the files that `simulation_names` lists."""
     from hierlpr.data.tables import Table
-    from hierlpr.exceptions import FileError
     from hierlpr.io import write_hierarchy, write_scores, write_truth
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"{out}: cannot make this folder ({error.strerror}).") from None
     labels = train.hierarchy.labels
 
     def table(values: Any, prefix: str) -> Table:
@@ -140,7 +144,3 @@ def write_simulation(
     write_scores(out / f"test_scores.{ending}", table(test.scores, "t"))
     write_truth(out / f"test_truth.{ending}", table(test.truth, "t"))
     write_scores(out / f"test_lpr_true.{ending}", table(test.lpr_true, "t"))
-    return [
-        "hierarchy.csv", f"scores.{ending}", f"truth.{ending}", f"test_scores.{ending}",
-        f"test_truth.{ending}", f"test_lpr_true.{ending}",
-    ]  # fmt: skip

@@ -1,18 +1,15 @@
-"""Bytes and text in, whole files out: gzip, encodings, never half a file."""
+"""Bytes and text in: gzip, encodings, lines."""
 
 from __future__ import annotations
 
 import gzip
 import os
-import secrets
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hierlpr.exceptions import FileError
 
-__all__ = ["ending", "read_bytes", "read_lines", "writing", "writing_text"]
+__all__ = ["ending", "read_bytes", "read_lines"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 LONGEST_LINE = 1 << 24  # a header of 500,000 labels still fits; a file without newlines does not
@@ -93,58 +90,3 @@ def check_text(path: str | os.PathLike[str], raw: bytes) -> None:
             )
         line += raw.count(b"\n", start, end + 1)
         start = end + 1
-
-
-@contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path in the same folder that replaces `path` when the block succeeds.
-
-    A reader sees the old file or the complete new one, never a part; on any error or
-    interruption the temporary file is removed and `path` stays as it was.
-    """
-    target = Path(path)
-    if target.is_dir():
-        raise FileError(f"{target}: this is a folder; give the name of a file to write.")
-    # The name is known before the file is there, so that no interruption can leave it behind.
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        _create(part, target)
-        yield part
-        _settle(part)
-        os.replace(part, target)
-    except OSError as error:
-        if error.errno is None or isinstance(error, FileError):
-            raise
-        raise FileError(f"{target}: cannot be written ({error.strerror}).") from error
-    finally:
-        with suppress(OSError):  # it was moved, or could not be made
-            part.unlink()
-
-
-def _create(part: Path, target: Path) -> None:
-    try:
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError as error:
-        raise FileError(
-            f"{target}: cannot be written ({error.strerror or error}).\n"
-            f"Hint: does the folder {target.parent} exist, and may you write there?"
-        ) from None
-
-
-@contextmanager
-def writing_text(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """As `writing`, but the finished file is gzipped if `path` ends in ``.gz``."""
-    with writing(path) as part:
-        yield part
-        if str(path).lower().endswith(".gz"):
-            # mtime=0 keeps equal content equal as a file.
-            part.write_bytes(gzip.compress(part.read_bytes(), mtime=0))
-
-
-def _settle(part: Path) -> None:
-    """Push the bytes to disk and give the file the permissions a plain open() would have."""
-    with part.open("rb") as stream:
-        os.fsync(stream.fileno())
-    mask = os.umask(0)
-    os.umask(mask)
-    part.chmod(0o666 & ~mask)

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hierlpr._base.checks import check_choice
+from hierlpr._base.files import writing, writing_text
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._files import ending, writing, writing_text
+from hierlpr.io._files import ending
 from hierlpr.io.obo import escape
 
 __all__ = ["arff_entries", "write_hierarchy"]

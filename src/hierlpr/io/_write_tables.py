@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_choice
+from hierlpr._base.files import writing, writing_text
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._arrow import refuse_blanks, write_text_table
-from hierlpr.io._files import ending, writing, writing_text
+from hierlpr.io._files import ending
 from hierlpr.io._write_hierarchy import arff_entries
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hierlpr._base.checks import check_choice, listed
+from hierlpr._base.files import writing, writing_text
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._arrow import as_numbers, parquet_table, refuse_blanks, write_text_table
-from hierlpr.io._files import ending, read_bytes, writing, writing_text
+from hierlpr.io._files import ending, read_bytes
 from hierlpr.io._long import text_codes
 from hierlpr.io._text import open_text, to_arrow
 from hierlpr.io._watch import ReadReport, Watch, closest

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.files import writing
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.guarantee import LevelProfile
 from hierlpr.cutoff.sets import SetRule
@@ -49,16 +49,8 @@ def save_model(model: ScoreModel, path: str | os.PathLike[str]) -> None:
     arrays = _arrays_of(model)
     meta = {**_meta_of(model), "checksum": checksum(arrays, _meta_of(model))}
     arrays[META] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        with temporary.open("xb") as file:
-            write_npz(file, arrays)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise FileError(f"{target}: cannot be written ({error.strerror or error}).") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing(path) as part, part.open("wb") as file:
+        write_npz(file, arrays)
 
 
 def load_model(path: str | os.PathLike[str]) -> HierLPR:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hierlpr import __version__
+from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
 from hierlpr.exceptions import DataError
-from hierlpr.io._files import writing
 from hierlpr.report.answer import UNKNOWN, Answer, answer_of, percent
 from hierlpr.report.curves import (
     CalibrationCurve,

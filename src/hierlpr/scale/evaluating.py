@@ -9,9 +9,8 @@ The measures are those of `hierlpr.metrics.evaluation`; the truth is held as set
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.files import refuse_overlap
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
@@ -30,6 +30,7 @@ from hierlpr.metrics.evaluation import STRETCH, Evaluation, PooledSums, Rows, Sa
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.engine import engine, stream
 from hierlpr.scale.estimate import estimate_rows
+from hierlpr.scale.files import absolute
 from hierlpr.scale.listing import Listed, Listing, open_listing
 from hierlpr.scale.sample_rows import SampleRows
 from hierlpr.scale.truth import stream_truth
@@ -86,7 +87,8 @@ def evaluate_file(
     partitions : int, optional
         Number of parts; by default as many as the memory needs. No result depends on it.
     work : path, optional
-        Folder for work files, about 25 bytes a row; the system's temporary folder by default.
+        Where a folder for work files is made, about 25 bytes a row; the system's temporary folder
+        by default.
     on_progress : callable, optional
         Called with stage, done and total.
 
@@ -97,7 +99,9 @@ def evaluate_file(
     budget = Budget(parse_memory(memory))
     say = on_progress or (lambda stage, done, total: None)
     path = os.fspath(ranking)
-    with _folder(work) as folder:
+    key = f"evaluate {absolute(path)} {absolute(os.fspath(truth))}"
+    refuse_overlap({}, {"the ranking": path, "the truth": truth}, work)
+    with work_folder(work, key) as folder:
         known = stream_truth(
             os.fspath(truth), hierarchy, folder / "truth", budget, aliases=aliases, close=close,
             lenient=lenient,
@@ -128,15 +132,6 @@ def evaluate_file(
         found = run.measure(sets, n_rows, watch, budget, say)
         report = watch.report(rows=found.sizes["listed"], samples=samples.n_ranked)
         return Evaluated(found, report, known.report, notes)
-
-
-@contextmanager
-def _folder(work: str | os.PathLike[str] | None) -> Iterator[Path]:
-    with ExitStack() as stack:
-        if work is None:
-            parent = stack.enter_context(tempfile.TemporaryDirectory(prefix="hierlpr-evaluate-"))
-            work = Path(parent) / "work"
-        yield stack.enter_context(work_folder(Path(work), resume=False))
 
 
 def _counted(rows: Iterable[Listed], say: OnProgress, total: int) -> Iterator[Listed]:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hierlpr._base.files import MADE, refuse_foreign_folder, refuse_overlap
+from hierlpr._base.own_folders import claimed
 from hierlpr.exceptions import FileError
 from hierlpr.io._files import ending
 
 __all__ = [
+    "absolute",
     "fingerprint_file",
     "group_batches",
     "is_parquet",
     "is_remote",
     "open_bytes",
     "open_parquet",
+    "output",
     "parquet_files",
     "upload",
 ]
@@ -160,10 +166,56 @@ def fingerprint_file(path: str) -> str:
 def upload(part: Path, target: str) -> None:
     """Copy a finished file or folder to an object store, where an object appears whole."""
     filesystem, inside = _filesystem(target)
-    if part.is_dir():
-        if filesystem.exists(inside):
-            filesystem.rm(inside, recursive=True)
-        for file in sorted(part.iterdir()):
-            filesystem.put_file(str(file), f"{inside.rstrip('/')}/{file.name}")
+    if not part.is_dir():
+        filesystem.put_file(str(part), inside)
         return
-    filesystem.put_file(str(part), inside)
+    old = set(_stored(filesystem, inside, target))
+    files = sorted(part.iterdir(), key=lambda file: (file.name == MADE, file.name))
+    for file in files:  # the list of them comes last
+        filesystem.put_file(str(file), f"{inside.rstrip('/')}/{file.name}")
+    for name in sorted(old - {file.name for file in files}):
+        filesystem.rm_file(f"{inside.rstrip('/')}/{name}")
+
+
+def _stored(filesystem: Any, inside: str, target: str) -> list[str]:
+    """Files of a folder in a store, all of them hierlpr's; refuse any other."""
+    if not filesystem.exists(inside):
+        return []
+    names = [name.rsplit("/", 1)[-1] for name in filesystem.find(inside)]
+    try:
+        made = json.loads(filesystem.cat_file(f"{inside.rstrip('/')}/{MADE}"))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        made = {}
+    for name in names:
+        if name not in made and not (made and name == MADE):
+            raise FileError(
+                f"{target}: this folder holds {name}, which is no part of a ranking that hierlpr "
+                "made, so it is not replaced.\nHint: give the name of a new folder."
+            )
+    return names
+
+
+def absolute(path: str) -> str:
+    """One spelling of a path or address."""
+    return path if is_remote(path) else os.path.realpath(path)
+
+
+@contextmanager
+def output(
+    target: str,
+    inputs: Mapping[str, str],
+    *,
+    work: str | os.PathLike[str] | None = None,
+    is_folder: bool = False,
+) -> Iterator[None]:
+    """Hold an output for this run alone; refuse what is not hierlpr's to write, before any work."""
+    refuse_overlap({"the output": target}, inputs, work)
+    if is_remote(target):
+        if is_folder:
+            _stored(*_filesystem(target), target)
+        yield
+        return
+    if is_folder:
+        refuse_foreign_folder(Path(target))
+    with claimed(target):
+        yield

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hierlpr._base.files import work_file
 from hierlpr.exceptions import FileError
 from hierlpr.scale.names import open_names
 from hierlpr.scale.output import RankingWriter
@@ -68,20 +68,17 @@ def write_bucket(
     """Sort one bucket into a Parquet file of its own; returns its size, rows and calls."""
     records = _records(job, n_parts)
     target = Path(folder) / f"part-{stretch.bucket:06d}.parquet"
-    part = target.with_name(f".{target.name}.{os.getpid()}")
-    writer = _writer(job, part, ".parquet", False)
-    try:
-        writer.write(
-            sorted_bucket(job, records, stretch.bucket),
-            first_rank=stretch.first_rank, most=stretch.size, calls_only=calls_only,
-        )  # fmt: skip
-        writer.close()
-        os.replace(part, target)
-    except BaseException:
-        writer.abandon()
-        raise
-    finally:
-        part.unlink(missing_ok=True)
+    with work_file(target) as part:
+        writer = _writer(job, part, ".parquet", False)
+        try:
+            writer.write(
+                sorted_bucket(job, records, stretch.bucket),
+                first_rank=stretch.first_rank, most=stretch.size, calls_only=calls_only,
+            )  # fmt: skip
+            writer.close()
+        except BaseException:
+            writer.abandon()
+            raise
     return stretch.size, writer.n_rows, writer.n_calls
 
 

@@ -27,6 +27,7 @@ from hierlpr.io._watch import ReadReport
 from hierlpr.io.pairing import Absent
 from hierlpr.lpr import LPRModel, fit_data
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
+from hierlpr.scale.files import absolute, output
 from hierlpr.scale.labels import FIT_LABEL_BYTES, StoredLabels
 from hierlpr.scale.samples import OnProgress, Samples, SamplesReader
 from hierlpr.scale.work import work_folder
@@ -121,7 +122,7 @@ def fit_file(
     memory : str or int
         Working memory, beside the interpreter and its libraries.
     work : path, optional
-        Folder for work files; beside the model by default.
+        Where a folder for work files is made; beside the model by default.
     n_threads : int, optional
         No result depends on it.
     on_progress : callable, optional
@@ -138,8 +139,16 @@ def fit_file(
     model._check_params()
     budget = Budget(parse_memory(memory))
     progress = on_progress or (lambda stage, done, total: None)
-    folder = Path(work) if work is not None else target.with_name(f".{target.name}.work")
-    with work_folder(folder, resume=False), ExitStack() as stack:
+    inputs = {"the scores": os.fspath(scores), "the truth": os.fspath(truth)}
+    if calibration is not None:
+        inputs |= {"the calibration scores": os.fspath(calibration[0]),
+                   "the calibration truth": os.fspath(calibration[1])}  # fmt: skip
+    place = work if work is not None else Path(os.path.realpath(target)).parent
+    with (
+        output(os.fspath(out), inputs, work=work),
+        work_folder(place, f"fit {absolute(os.fspath(out))}") as folder,
+        ExitStack() as stack,
+    ):
         reader = SamplesReader(
             hierarchy, budget, aliases or {}, close_truth, lenient, absent, progress, stack
         )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -13,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hierlpr._base.checks import check_choice
-from hierlpr.exceptions import DataError, FileError
-from hierlpr.io._files import _settle, ending
+from hierlpr.exceptions import DataError
+from hierlpr.io._files import ending
 from hierlpr.io.rankings import _ENDINGS, _plain
 from hierlpr.scale.rows import Packing, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RankingWriter", "put_in_place"]
+__all__ = ["RankingWriter", "output_kind", "refuse_blanks"]
 
 GROUP_ROWS = 1 << 20
 
@@ -92,12 +89,11 @@ class RankingWriter:
         return at
 
     def close(self) -> None:
-        """Write what is held and finish the file; it is on disk when this returns."""
+        """Write what is held and finish the file."""
         self._flush()
         self._writer.close()
         if self._sink is not None:
             self._sink.close()
-        _settle(self._path)
 
     def abandon(self) -> None:
         """Let go of the file after an error."""
@@ -175,38 +171,3 @@ def refuse_blanks(out: str, names: Any, labels: tuple[str, ...]) -> None:
                 f"{out}: the CAFA layout cannot hold {column} names with blanks: {name!r}.\n"
                 "Hint: write .csv or .parquet instead."
             )
-
-
-# -- appearing at once ------------------------------------------------------------------------
-
-
-def put_in_place(part: Path, target: Path) -> None:
-    """Let a finished file or folder appear under its name, at once."""
-    if not part.is_dir():
-        if target.is_dir():
-            raise FileError(f"{target}: this is a folder; give the name of a file to write.")
-        os.replace(part, target)
-        return
-    if not target.exists():
-        os.rename(part, target)
-        return
-    if not _exchange(part, target):
-        # Without an exchange in the file system there is a moment without either.
-        old = part.with_name(part.name + ".old")
-        os.rename(target, old)
-        os.rename(part, target)
-        part = old
-    if part.is_dir():
-        shutil.rmtree(part)
-    else:
-        part.unlink()
-
-
-def _exchange(a: Path, b: Path) -> bool:
-    """Swap two names in one step, where the system can (Linux, renameat2)."""
-    at_cwd, exchange = -100, 2
-    try:
-        swap = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError, TypeError):
-        return False
-    return bool(swap(at_cwd, os.fsencode(a), at_cwd, os.fsencode(b), exchange) == 0)

@@ -8,20 +8,23 @@ Every stage is that of the path in memory; the executor says where the partition
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from hierlpr._base.files import list_made, put_in_place, writing
 from hierlpr.exceptions import FileError
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
-from hierlpr.scale.files import is_remote, parquet_files, upload
+from hierlpr.scale.files import absolute, is_remote, output, parquet_files, upload
 from hierlpr.scale.finish import Stretch, bucket_stretches, write_bucket, write_file
 from hierlpr.scale.names import open_names
-from hierlpr.scale.output import output_kind, put_in_place, refuse_blanks
+from hierlpr.scale.output import output_kind, refuse_blanks
 from hierlpr.scale.rows import Packing, Splitters, ranked_rows
 from hierlpr.scale.runs import Job, add_record, finished_run, load_shared, rank_partition
 from hierlpr.scale.source import Partition, Source
@@ -95,7 +98,8 @@ def rank_file(
         gzipped. Addresses such as ``s3://bucket/scores.parquet`` are read by fsspec.
     out : path
         ``.parquet``, ``.csv`` or ``.tsv``; without an ending, or on a cluster, a folder of
-        Parquet files. It appears whole at the end, or stays as it was.
+        Parquet files. It appears whole at the end, or stays as it was. A folder that hierlpr did
+        not make is not replaced.
     memory : str or int
         Working memory, beside the interpreter and its libraries.
     top : int, optional
@@ -116,7 +120,8 @@ def rank_file(
     dataset : bool, optional
         Write a folder of Parquet files.
     work : path, optional
-        Folder for work files; beside the output by default. A cluster must share it.
+        Where a folder for work files is made; beside the output by default. A cluster must share
+        it.
     n_threads : int, optional
         Threads of each task; no result depends on it.
     on_progress : callable, optional
@@ -134,13 +139,16 @@ def rank_file(
     kind = output_kind(target, dataset=dataset)
     budget = Budget(parse_memory(memory))
     fitted = load_shared(model_path, file_digest(model_path), n_threads)
-    folder = Path(work) if work is not None else _hidden(target, "work")
     inputs = inputs_of(
         parquet_files(scores_path), model_path,
         {"top": top, "calls_only": calls_only, "lenient": lenient, "partitions": partitions,
          "aliases": dict(sorted((aliases or {}).items()))},
     )  # fmt: skip
-    with work_folder(folder, resume=resume):
+    with (
+        output(target, {"the model": model_path, "the scores": scores_path}, work=work,
+               is_folder=dataset),
+        work_folder(_place(work, target), f"rank {absolute(target)}", resume=resume) as folder,
+    ):  # fmt: skip
         plan = read_plan(folder, inputs) if resume else None
         if plan is None:
             source, watch = open_source(
@@ -193,14 +201,9 @@ def _say_nothing(stage: str, done: int, total: int) -> None:
     pass
 
 
-def _hidden(target: str, what: str) -> Path:
-    """Return a name for work beside the output, so that renaming needs no copying."""
-    if is_remote(target):
-        import tempfile
-
-        return Path(tempfile.mkdtemp(prefix="hierlpr-"))
-    path = Path(target)
-    return path.with_name(f".{path.name}.{what}")
+def _place(work: str | os.PathLike[str] | None, target: str) -> str | os.PathLike[str] | None:
+    """Return where work files lie: beside the output, so that renaming needs no copying."""
+    return work if work is not None or is_remote(target) else Path(os.path.realpath(target)).parent
 
 
 def _plan_of(job: Job, inputs: dict[str, Any], watch: Watch) -> dict[str, Any]:
@@ -272,21 +275,24 @@ def _write_file(
 ) -> tuple[int, int]:
     """Append the buckets to one file, which appears when it is complete."""
     total = sum(stretch.size for stretch in stretches)
-    remote = is_remote(target)
-    part = Path(job.folder) / "out" if remote else _hidden(target, "part")
-    try:
-        counts = write_file(
+    with _finished(job, target) as part:
+        return write_file(
             job, n_parts, stretches, part, kind, calls_only,
             is_packed=target.lower().endswith(".gz"),
             on_rows=lambda done: on_progress("sorting", done, total),
         )  # fmt: skip
-        if remote:
-            upload(part, target)
-        else:
-            put_in_place(part, Path(target))
-    finally:
-        part.unlink(missing_ok=True)
-    return counts
+
+
+@contextmanager
+def _finished(job: Job, target: str) -> Iterator[Path]:
+    """Give a place for one file, which is then moved to the target."""
+    if is_remote(target):
+        part = Path(job.folder) / "out"
+        yield part
+        upload(part, target)
+    else:
+        with writing(target) as part:
+            yield part
 
 
 def _write_dataset(
@@ -302,11 +308,13 @@ def _write_dataset(
     total = sum(stretch.size for stretch in stretches)
     done = n_rows = n_calls = 0
     folder = Path(job.folder) / "out"
-    folder.mkdir(exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # of an interrupted run
+    folder.mkdir()
     tasks = ((job, n_parts, stretch, str(folder), calls_only) for stretch in stretches)
     for size, rows, calls in executor.run(write_bucket, tasks):
         done, n_rows, n_calls = done + size, n_rows + rows, n_calls + calls
         on_progress("sorting", done, total)
+    list_made(folder, what="ranking")
     if is_remote(target):
         upload(folder, target)
     else:

@@ -7,7 +7,6 @@ there. The function is the same on one machine and on a cluster, and may be repe
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hierlpr._base.files import work_file, work_subfolder
 from hierlpr.io._watch import Problem, Watch
 from hierlpr.scale.engine import engine, stream
 from hierlpr.scale.rows import Packing, Rows, Splitters, ranked_rows, row_schema
@@ -82,27 +82,26 @@ def rank_partition(job: Job, partition: Partition) -> dict[str, Any]:
     model = load_shared(job.model, job.model_digest, job.n_threads)
     watch = Watch(job.source.path, lenient=job.source.lenient)
     file, record_file = run_paths(job.folder, partition.number)
-    part = file.with_suffix(f".part{os.getpid()}")
     buckets: list[list[int]] = [[] for _ in range(job.splitters.n_buckets)]
     sizes = [0] * job.splitters.n_buckets
     n_calls = n_batches = n_samples = 0
-    try:
-        with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, row_schema()) as writer:
-            for batch in job.source.batches(partition, model.hierarchy_, watch):
-                rows = ranked_rows(
-                    model, batch.table, numbers=batch.numbers, packing=job.packing, top=job.top,
-                    calls_only=job.calls_first,
-                )  # fmt: skip
-                n_samples += batch.numbers.size
-                n_calls += int(np.count_nonzero(rows.tag & np.uint32(1)))
-                for bucket, start, stop in _stretches(rows, job.splitters):
-                    writer.write_batch(rows.batch(start, stop))
-                    buckets[bucket].append(n_batches)
-                    sizes[bucket] += stop - start
-                    n_batches += 1
-        os.replace(part, file)
-    finally:
-        part.unlink(missing_ok=True)
+    with (
+        work_file(file) as part,
+        pa.OSFile(str(part), "wb") as sink,
+        pa.ipc.new_file(sink, row_schema()) as writer,
+    ):
+        for batch in job.source.batches(partition, model.hierarchy_, watch):
+            rows = ranked_rows(
+                model, batch.table, numbers=batch.numbers, packing=job.packing, top=job.top,
+                calls_only=job.calls_first,
+            )  # fmt: skip
+            n_samples += batch.numbers.size
+            n_calls += int(np.count_nonzero(rows.tag & np.uint32(1)))
+            for bucket, start, stop in _stretches(rows, job.splitters):
+                writer.write_batch(rows.batch(start, stop))
+                buckets[bucket].append(n_batches)
+                sizes[bucket] += stop - start
+                n_batches += 1
     record = {
         "bytes": file.stat().st_size,
         "entries": partition.n_entries,
@@ -114,9 +113,8 @@ def rank_partition(job: Job, partition: Partition) -> dict[str, Any]:
         "problems": [[problem.text, problem.line] for problem in watch.problems],
         "n_problems": watch.n_problems,
     }
-    part = record_file.with_suffix(f".part{os.getpid()}")
-    part.write_text(json.dumps(record), encoding="utf-8")
-    os.replace(part, record_file)
+    with work_file(record_file) as part:
+        part.write_text(json.dumps(record), encoding="utf-8")
     return record
 
 
@@ -156,14 +154,10 @@ def sorted_bucket(job: Job, records: list[dict[str, Any]], bucket: int) -> Itera
     import pyarrow as pa
 
     rows = bucket_rows(job.folder, records, bucket)
-    scratch = Path(job.folder) / f"sort-{bucket:06d}-{os.getpid()}"
-    scratch.mkdir(exist_ok=True)
-    try:
-        with engine(scratch, job.engine_memory, n_threads=job.n_threads) as connection:
-            reader = pa.RecordBatchReader.from_batches(row_schema(), rows)
-            connection.register("bucket", reader)
-            yield from stream(connection, "SELECT * FROM bucket ORDER BY depth, place", CHUNK_ROWS)
-    finally:
-        import shutil
-
-        shutil.rmtree(scratch, ignore_errors=True)
+    with (
+        work_subfolder(Path(job.folder)) as scratch,
+        engine(scratch, job.engine_memory, n_threads=job.n_threads) as connection,
+    ):
+        reader = pa.RecordBatchReader.from_batches(row_schema(), rows)
+        connection.register("bucket", reader)
+        yield from stream(connection, "SELECT * FROM bucket ORDER BY depth, place", CHUNK_ROWS)

@@ -7,7 +7,7 @@ to be sorted by label in memory. Slices are read explicitly: mapped files would 
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -218,23 +218,27 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._file = path.open("x+b", buffering=0)
+        self._lock = threading.Lock()  # reading at a place without moving there is not everywhere
 
     def write(self, values: NDArray[Any], at: int) -> None:
-        data, offset = values.view(np.uint8).data, at * values.itemsize
-        while data:
-            done = os.pwrite(self._handle, data, offset)
-            data, offset = data[done:], offset + done
+        data = values.view(np.uint8).data
+        with self._lock:
+            self._file.seek(at * values.itemsize)
+            while data:
+                data = data[self._file.write(data) :]
 
     def read(self, dtype: Any, at: int, size: int) -> NDArray[Any]:
         values = np.empty(size, dtype=dtype)
-        data, offset = values.view(np.uint8).data, at * values.itemsize
-        while data:
-            done = os.preadv(self._handle, [data], offset)
-            if done == 0:
-                raise FileError(f"{self._path}: the work file is shorter than it was written.")
-            data, offset = data[done:], offset + done
+        data = values.view(np.uint8).data
+        with self._lock:
+            self._file.seek(at * values.itemsize)
+            while data:
+                done = self._file.readinto(data)
+                if not done:
+                    raise FileError(f"{self._path}: the work file is shorter than it was written.")
+                data = data[done:]
         return values
 
     def close(self) -> None:
-        os.close(self._handle)
+        self._file.close()

@@ -6,12 +6,15 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from hierlpr import __version__
+from hierlpr._base.files import work_file
+from hierlpr._base.own_folders import own_folder
 from hierlpr.exceptions import FileError
 from hierlpr.scale.files import fingerprint_file
 
@@ -19,7 +22,6 @@ __all__ = ["WORK_VERSION", "Inputs", "file_digest", "read_plan", "work_folder", 
 
 WORK_VERSION = 2
 _PLAN = "plan.json"
-_LOCK = "lock"
 Inputs = dict[str, Any]
 
 
@@ -45,55 +47,19 @@ def inputs_of(files: list[str], model: str, options: dict[str, Any]) -> Inputs:
 
 
 @contextmanager
-def work_folder(folder: Path, *, resume: bool) -> Iterator[Path]:
-    """Give a folder that no other run uses; empty unless `resume`.
+def work_folder(
+    work: str | os.PathLike[str] | None, key: str, *, resume: bool = False
+) -> Iterator[Path]:
+    """Give a folder of this run's own in `work`, or among the system's temporary files.
 
-    It is removed at the end. After an error it stays if `resume` asks to go on later.
+    It is removed at the end. After an error it stays if `resume` asks to go on later, and a later
+    run with the same `key` finds it again.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / _LOCK).open("w")
-    except OSError as error:
-        raise FileError(
-            f"{folder}: cannot be made ({error.strerror or error}).\n"
-            f"Hint: does the folder {folder.parent} exist, and may you write there?"
-        ) from None
-    with lock:
-        _take(lock, folder)
-        if not resume:
-            _clear(folder)
-        try:
-            yield folder
-        except BaseException:
-            if not resume:
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _take(lock: Any, folder: Path) -> None:
-    with suppress(ImportError):
-        import fcntl
-
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileError(
-                f"{folder}: another run is writing the same output.\n"
-                "Hint: wait for it, or give another --out."
-            ) from None
-        except OSError:  # a file system without locks
-            return
-
-
-def _clear(folder: Path) -> None:
-    for entry in folder.iterdir():
-        if entry.name == _LOCK:
-            continue
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
+    parent = Path(work) if work is not None else Path(tempfile.gettempdir())
+    with own_folder(parent, name=parent, key=key, resume=resume, make_parent=True) as own:
+        folder = own / "work"  # apart from the mark
+        folder.mkdir(exist_ok=True)
+        yield folder
 
 
 def read_plan(folder: Path, inputs: Inputs) -> dict[str, Any] | None:
@@ -101,7 +67,8 @@ def read_plan(folder: Path, inputs: Inputs) -> dict[str, Any] | None:
     try:
         plan: dict[str, Any] = json.loads((folder / _PLAN).read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):
-        _clear(folder)
+        shutil.rmtree(folder)  # killed before there was a plan
+        folder.mkdir()
         return None
     changed = [what for what, value in inputs.items() if plan["inputs"].get(what) != value]
     if changed:
@@ -122,6 +89,5 @@ def read_plan(folder: Path, inputs: Inputs) -> dict[str, Any] | None:
 
 def write_plan(folder: Path, plan: dict[str, Any]) -> None:
     """Store the plan, whole or not at all."""
-    part = folder / f"{_PLAN}.part"
-    part.write_text(json.dumps(plan), encoding="utf-8")
-    os.replace(part, folder / _PLAN)
+    with work_file(folder / _PLAN) as part:
+        part.write_text(json.dumps(plan), encoding="utf-8")

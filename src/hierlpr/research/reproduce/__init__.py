@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hierlpr._base.checks import check_choice
+from hierlpr._base.files import making
 from hierlpr._base.lazy import require
 from hierlpr.exceptions import DataError
 from hierlpr.research.reproduce.studies import Options
@@ -19,6 +20,17 @@ __all__ = ["STUDIES", "Options", "reproduce"]
 
 STUDIES = ("table2", "curves", "disease", "all")
 SETTINGS = ("1", "2", "3", "4")
+
+
+def _drawn(*stems: str) -> list[str]:
+    return [f"{stem}.{ending}" for stem in stems for ending in ("svg", "png")]
+
+
+_FILES = {
+    "curves": ["curves.csv", *_drawn("curves_half", "curves_full", "areas")],
+    "disease": ["disease.csv", *_drawn("disease")],
+    "table2": ["table2_runs.csv", "table2.csv", *_drawn("table2")],
+}
 
 
 def reproduce(
@@ -51,22 +63,33 @@ def reproduce(
     dict
         Results by study, and the verdicts on the paper's claims.
     """
-    from hierlpr.research.reproduce import figures, page, run
-
     require("jinja2", "matplotlib", extra="report", what="Reproducing the paper's figures")
     check_choice(what, STUDIES, name="what")
     if replications < 2:
         raise DataError(f"replications must be at least 2, got {replications}.")
     chosen = Options() if options is None else options
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    asked = [study for study in _FILES if what in (study, "all")]
+    names = ["index.html", *(name for study in asked for name in _FILES[study])]
+    with making(out, names, what="reproduction") as folder:
+        return _write(folder, asked, replications, chosen, n_jobs, on_progress)
+
+
+def _write(
+    folder: Path,
+    asked: list[str],
+    replications: int,
+    chosen: Options,
+    n_jobs: int,
+    on_progress: Callable[[int, int], None] | None,
+) -> dict[str, Any]:
+    from hierlpr.research.reproduce import figures, page, run
+
     results: dict[str, Any] = {}
     sections: list[page.Section] = []
     verdicts: list[run.Verdict] = []
 
     n_disease = max(2, replications // 5)
     todo = {"curves": 4 * replications, "disease": n_disease, "table2": 4 * replications}
-    asked = [study for study in todo if what in (study, "all")]
     total = sum(todo[study] for study in asked)
 
     def progress(study: str) -> Callable[[int, int], None] | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hierlpr._base.files import writing
 from hierlpr.research.reproduce.paper import SETTING_TITLES, TARGETS
 from hierlpr.research.reproduce.run import Curves
 from hierlpr.research.reproduce.studies import RECALL_GRID
@@ -175,6 +176,7 @@ def _save(figure: Any, stem: Path) -> None:
 
     if not figure.legends:
         figure.tight_layout()
-    figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(stem.with_suffix(".png"), dpi=150)
+    for options in ({"format": "svg", "metadata": {"Date": None}}, {"format": "png", "dpi": 150}):
+        with writing(stem.with_suffix(f".{options['format']}")) as part:
+            figure.savefig(part, **options)
     plt.close(figure)

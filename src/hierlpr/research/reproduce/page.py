@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hierlpr._base.files import writing
 from hierlpr.research.reproduce.paper import HIT_AREA, SETTING_TITLES
 from hierlpr.research.reproduce.run import Curves, Verdict
 
@@ -72,9 +73,8 @@ def write_page(path: Path, intro: str, sections: Sequence[Section]) -> None:
         for s in sections
     ]  # fmt: skip
     template = Environment(autoescape=True).from_string(_TEMPLATE)
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(template.render(intro=intro, sections=inlined), encoding="utf-8")
-    partial.replace(path)
+    with writing(path) as part:
+        part.write_text(template.render(intro=intro, sections=inlined), encoding="utf-8")
 
 
 def claims_section(verdicts: Sequence[Verdict]) -> Section:

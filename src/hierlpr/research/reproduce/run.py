@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.files import writing
 from hierlpr.research.reproduce import studies
 from hierlpr.research.reproduce.paper import CLAIMS, TABLE2, TARGETS
 
@@ -167,13 +168,11 @@ def write_csv(path: Path, rows: Iterable[Row]) -> None:
     """Write rows whole or not at all; columns by first appearance, arrays left out."""
     kept = [{k: v for k, v in row.items() if not isinstance(v, np.ndarray)} for row in rows]
     columns = list(dict.fromkeys(name for row in kept for name in row))
-    partial = path.with_name(path.name + ".part")
-    with partial.open("w", newline="", encoding="utf-8") as file:
+    with writing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
         for row in kept:
             writer.writerow({k: _rounded(v) for k, v in row.items()})
-    partial.replace(path)
 
 
 def _run(
