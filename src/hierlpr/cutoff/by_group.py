@@ -12,7 +12,7 @@ from scipy import sparse
 
 from hierlpr._base.checks import listed
 from hierlpr.cutoff.choose import Cutoff, Goal, Rule, Unreachable, cutoff_for
-from hierlpr.cutoff.guarantee import LevelProfile
+from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy

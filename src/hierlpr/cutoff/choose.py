@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hierlpr._base.checks import check_choice, check_level
-from hierlpr.cutoff.guarantee import LevelProfile, certified_level
+from hierlpr.cutoff.guarantee import certified_level
+from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import Scored, collect, limit_calls
 from hierlpr.exceptions import DataError
 

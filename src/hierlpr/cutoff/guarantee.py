@@ -1,4 +1,4 @@
-"""A level whose pooled precision is certified: Learn-then-Test with a betting test on samples.
+"""A cutoff whose pooled precision is certified: Learn-then-Test with tests on whole samples.
 
 The labels of one sample are dependent, so the unit of every statement here is the sample.
 """
@@ -6,193 +6,167 @@ The labels of one sample are dependent, so the unit of every statement here is t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from hierlpr.cutoff.scored import Scored, calls_by_level, collect, limit_calls, random_order
+from hierlpr.cutoff.profile import LevelProfile
+from hierlpr.cutoff.scored import Scored, by_sample, random_order
 
-__all__ = ["Certified", "LevelProfile", "certified_level"]
+__all__ = ["Certified", "Pair", "certified_level", "plan_tests"]
 
-N_LEVELS = 200
-# A level with fewer calls than this among the samples of the profile is not worth a test.
-FEWEST_CALLS = 10
 # The stake stays below the largest that cannot lose everything on one sample, by this factor.
 LARGEST_STAKE = 0.95
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LevelProfile:
-    """What calling at each level would have done on *other* samples than the calibration ones.
-
-    It fixes the sequence of levels, where the testing starts, and how much to stake at each level,
-    all before the calibration truth is seen. A poor profile costs power, never validity.
-
-    Per level (strict to lenient): mean calls and right calls a sample (`calls`, `hits`), their mean
-    squares and product (`calls2`, `hits2`, `calls_hits`), and the most calls of any sample.
-    """
-
-    level: NDArray[np.float64]
-    calls: NDArray[np.float64]
-    hits: NDArray[np.float64]
-    calls2: NDArray[np.float64]
-    hits2: NDArray[np.float64]
-    calls_hits: NDArray[np.float64]
-    most_calls: NDArray[np.int64]
-    n_samples: int
-
-    @classmethod
-    def of(cls, score: Any, truth: Any = None) -> LevelProfile:
-        """Profile the block scores and truth of the samples used to fit.
-
-        >>> profile = LevelProfile.of([[0.9, 0.8]] * 20, [[1, 1]] * 19 + [[1, 0]])
-        >>> profile.level.tolist(), profile.calls.tolist(), profile.hits.tolist()
-        ([0.9, 0.8], [1.0, 2.0], [1.0, 1.95])
-        """
-        if not isinstance(score, Scored):
-            dense = score if sparse.issparse(score) else np.asarray(score)
-            score = collect(dense, truth if sparse.issparse(truth) else np.asarray(truth))
-        level = _spaced_levels(score.score)
-        moments = [
-            (c.mean(), h.mean(), (c * c).mean(), (h * h).mean(), (c * h).mean(), c.max())
-            for c, h in calls_by_level(score, level)
-        ]
-        calls, hits, calls2, hits2, calls_hits, most = np.reshape(moments, (-1, 6)).T
-        return cls(
-            level=level,
-            calls=calls,
-            hits=hits,
-            calls2=calls2,
-            hits2=hits2,
-            calls_hits=calls_hits,
-            most_calls=most.astype(np.int64),
-            n_samples=score.n_samples,
-        )
-
-    def drift(self, alpha: float) -> NDArray[np.float64]:
-        """Mean of ``alpha * calls - false calls`` a sample: positive where precision suffices."""
-        return self.hits - (1.0 - alpha) * self.calls
-
-    def square(self, alpha: float) -> NDArray[np.float64]:
-        """Mean square of the same."""
-        a = 1.0 - alpha
-        return self.hits2 - 2.0 * a * self.calls_hits + a * a * self.calls2
+# The mean square of the profile counts as much as this many samples of the calibration.
+PROFILE_WEIGHT = 50.0
+# The bets aim this much beyond the goal (log wealth), or they would close in on it for ever.
+BEYOND = 0.003
+# Stakes are read off a table down to this log wealth; a lower one never recovers.
+_DEEPEST, _STEPS = 60.0, 100
 
 
 class Certified(NamedTuple):
-    """The most lenient certified level (None if the first test failed) and the limit of calls."""
+    """The last certified level (None if the first test failed) and its limit of calls a sample."""
 
     level: float | None
     max_calls: int | None
-    log_wealth: float
+
+
+class Pair(NamedTuple):
+    """A level with a limit of calls a sample, and the mean square gain that the profile expects."""
+
+    level: float
+    limit: int
+    square: float
 
 
 def certified_level(
     instances: Scored, profile: LevelProfile, *, alpha: float, confidence: float
 ) -> Certified:
-    r"""Find the most lenient level with certified pooled precision of at least ``1 - alpha``.
+    r"""Find the level and limit of calls with most hits and certified pooled precision.
 
     Notes
     -----
-    For one level let :math:`D = \text{false calls} - \alpha\,\text{calls}` of a sample. The pooled
-    precision is below :math:`1 - \alpha` exactly if :math:`E D > 0`. For a stake
-    :math:`\lambda` fixed beforehand with :math:`\lambda (1 - \alpha) C < 1`, where no sample has
-    more than :math:`C` calls,
+    For one level and a limit of :math:`C` calls a sample let :math:`G = \text{right calls} - p\,
+    \text{calls}` of a sample, with the target :math:`p = 1 - \alpha`. The pooled precision is below
+    the target exactly if :math:`E G < 0`. Stakes :math:`\lambda_i \ge 0` that depend on nothing but
+    the samples before, with :math:`\lambda_i\, p\, C < 1`, make
 
-    .. math:: W_m = \prod_{i \le m} (1 - \lambda D_i)
+    .. math:: W_m = \prod_{i \le m} (1 + \lambda_i G_i)
 
-    is a non-negative supermartingale under that hypothesis, so by Ville's inequality
+    a non-negative supermartingale under that hypothesis, so by Ville's inequality
     :math:`P(\max_m W_m \ge 1/\delta) \le \delta`, for any number of samples and any dependence
     between the labels of a sample. This needs an order of the samples that is independent of what
-    they hold, see :func:`~hierlpr.cutoff.scored.random_order`. Levels are tested from the start
-    that `profile` predicts to be the surest toward lenient ones, until the first that is not
-    rejected; as the sequence is fixed, the chance that any certified level is wrong is at most
-    :math:`\delta = 1 -` `confidence`.
+    they hold, see :func:`~hierlpr.cutoff.scored.random_order`. With at most one call a sample,
+    the right calls are binomial given the calls, and the exact test is used instead.
 
-    :math:`C` is the number of labels, or a smaller limit that belongs to the level and that the
-    decisions then keep (`max_calls`): without one, no finite number of samples could exclude a
-    rare sample with thousands of false calls.
+    Pairs of a level and a limit are tested in a sequence that `profile` fixes, see
+    :func:`plan_tests`, until the first that is not rejected; so the chance that any certified pair
+    is wrong is at most :math:`\delta = 1 -` `confidence`. The decisions then keep the limit
+    (`max_calls`): without one, no finite number of samples could exclude a rare sample with
+    thousands of false calls.
+
+    The stakes are those that would hedge a bet on the sum of all :math:`G_i` at the end, were it a
+    normal variable: with :math:`r` samples left and mean square :math:`s^2`,
+    :math:`\lambda = \varphi(d) / (\Phi(d) \sqrt{r s^2})` where :math:`\Phi(d) = \delta W`.
 
     References
     ----------
-    Keys ``angelopoulos2021learn`` and ``waudbysmith2024estimating`` in ``docs/references.bib``.
+    Keys ``angelopoulos2021learn``, ``waudbysmith2024estimating`` and ``voracek2025starbets`` in
+    ``docs/references.bib``.
     """
     delta = 1.0 - confidence
-    plan = _plan(profile, instances.n_samples, instances.n_labels, alpha=alpha, delta=delta)
-    if plan is None:
-        return Certified(None, None, 0.0)
+    found = Certified(None, None)
+    sequence = plan_tests(
+        profile, instances.n_samples, instances.n_labels, alpha=alpha, delta=delta
+    )
+    if not sequence:
+        return found
+    lowest = min(pair.level for pair in sequence)
+    rows = by_sample(instances.take(instances.score >= lowest))
     order = random_order(instances)
-    found = Certified(None, None, 0.0)
-    for part in plan:
-        limited = part.max_calls < instances.n_labels
-        kept = instances
-        if limited:
-            kept = instances.take(limit_calls(instances.score, instances.sample, part.max_calls))
-        tested = calls_by_level(kept, part.level)
-        for level, stake, (c, h) in zip(part.level, part.stake, tested, strict=True):
-            gains = np.log1p(-stake * ((1.0 - alpha) * c - h))
-            wealth = float(np.cumsum(gains[order]).max())
-            if wealth < math.log(1.0 / delta):
-                return found
-            found = Certified(float(level), part.max_calls if limited else None, wealth)
+    calls, hits = (np.empty(instances.n_samples, dtype=np.int64) for _ in range(2))
+    from hierlpr._kernels.betting import count_calls
+
+    for pair in sequence:
+        count_calls(
+            rows.ptr, rows.score, rows.needed, rows.hits_before,
+            pair.level, pair.limit, calls, hits,
+        )  # fmt: skip
+        if not _is_precise(pair, calls, hits, order, alpha=alpha, delta=delta):
+            break
+        limit = pair.limit if pair.limit < instances.n_labels else None
+        found = Certified(pair.level, limit)
     return found
 
 
-class _Stretch(NamedTuple):
-    """Neighbouring levels that share a limit of calls a sample, and the stake at each."""
+def _is_precise(
+    pair: Pair,
+    calls: NDArray[np.int64],
+    hits: NDArray[np.int64],
+    order: NDArray[np.intp],
+    *,
+    alpha: float,
+    delta: float,
+) -> bool:
+    """Test one pair: True with probability at most `delta` if its precision is too low."""
+    if pair.limit == 1:
+        from scipy.stats import binom
 
-    level: NDArray[np.float64]
-    stake: NDArray[np.float64]
-    max_calls: int
+        return bool(binom.sf(hits.sum() - 1, calls.sum(), 1.0 - alpha) <= delta)
+    from hierlpr._kernels.betting import bet
+
+    goal = math.log(1.0 / delta)
+    largest = LARGEST_STAKE / ((1.0 - alpha) * pair.limit)
+    log_wealth = bet(
+        calls, hits, order, 1.0 - alpha, largest, pair.square, PROFILE_WEIGHT, goal,
+        float(_STEPS), _urgency(),
+    )  # fmt: skip
+    return log_wealth >= goal
 
 
-def _plan(
+@cache
+def _urgency() -> NDArray[np.float64]:
+    """Stake times root of the square still to come, at each log wealth from the goal down."""
+    from scipy.special import ndtri_exp
+
+    log_chance = -BEYOND - np.arange(int(_DEEPEST * _STEPS) + 1) / _STEPS
+    d = ndtri_exp(log_chance)
+    return np.asarray(np.exp(-0.5 * d * d - 0.5 * math.log(2.0 * math.pi) - log_chance))
+
+
+def plan_tests(
     profile: LevelProfile, n_samples: int, n_labels: int, *, alpha: float, delta: float
-) -> list[_Stretch] | None:
-    """Choose the levels to test, and for each the stake and the limit of calls a sample.
+) -> list[Pair]:
+    """Choose the pairs of level and limit to test, from the surest toward those with more hits.
 
-    At stake s the log wealth is about ``s n drift - s^2 n square / 2`` with standard deviation
-    ``s sqrt(n spread)``; the stake ``sqrt(2 log(1/delta) / (n square))`` maximizes the chance that
-    it passes ``log(1/delta)``. A limit C keeps it below ``1 / ((1 - alpha) C)``, so C is as small
-    as it can be without touching what samples usually get: no lower than any sample of the
-    profile went at that level, nor than the stake would have any use for.
+    At a constant stake s the log wealth is about ``s n drift - s^2 n square / 2`` with standard
+    deviation ``s sqrt(n spread)``; the stake ``sqrt(2 log(1/delta) / (n square))`` is most likely
+    to pass ``log(1/delta)``, and a limit C keeps it below ``1 / ((1 - alpha) C)``. The margin of a
+    pair is how many standard deviations it is expected to pass by. Of the pairs, those
+    are tested than which none has both more margin and more hits.
     """
     if profile.level.size == 0 or n_samples == 0:
-        return None
+        return []
     goal = math.log(1.0 / delta)
     drift, square = profile.drift(alpha), np.maximum(profile.square(alpha), 1e-12)
+    limit = np.minimum(profile.limit, n_labels)[:, None]
+    largest = LARGEST_STAKE / ((1.0 - alpha) * limit)
     wanted = np.sqrt(2.0 * goal / (n_samples * square))
-    useful = LARGEST_STAKE / ((1.0 - alpha) * wanted)
-    limit = _round_limits(np.maximum(profile.most_calls, useful), n_labels)
-    stake = np.minimum(wanted, LARGEST_STAKE / ((1.0 - alpha) * limit))
+    stake = np.minimum(wanted, largest)
     spread = np.sqrt(np.maximum(square - drift**2, 1e-3 * square) * n_samples)
     margin = (n_samples * (drift - 0.5 * stake * square) - goal / stake) / spread
-    first = int(np.argmax(margin))
-    changes = np.flatnonzero(np.diff(limit[first:])) + 1 + first
-    bounds = [first, *changes.tolist(), limit.size]
-    return [_Stretch(profile.level[i:k], stake[i:k], int(limit[i])) for i, k in pairwise(bounds)]
-
-
-def _round_limits(limit: NDArray[np.float64], n_labels: int) -> NDArray[np.int64]:
-    """Round up to 1, 2, 3, 4, 6, 8, 12, 16, ..., so that few stretches of levels differ."""
-    powers = 2.0 ** np.arange(0, 64)
-    grid = np.unique(np.concatenate([powers, 1.5 * powers[1:]]))
-    rising = np.maximum.accumulate(np.ceil(np.minimum(limit, n_labels)))
-    rounded: NDArray[np.int64] = np.minimum(grid[np.searchsorted(grid, rising)], n_labels).astype(
-        np.int64
-    )
-    return rounded
-
-
-def _spaced_levels(score: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Levels at which the number of calls grows by about the same factor."""
-    if score.size == 0:
-        return np.empty(0)
-    fewest = min(FEWEST_CALLS, score.size)
-    counts = np.unique(np.rint(np.geomspace(fewest, score.size, N_LEVELS)).astype(np.int64))
-    falling = np.sort(score)[::-1]
-    return np.unique(falling[counts - 1])[::-1].copy()
+    # A limit that no sample of the profile met may be as high as it does not hold back the stake.
+    is_idle = (profile.calls == profile.calls[-1]) & (limit > 1)
+    useful = np.minimum(LARGEST_STAKE / ((1.0 - alpha) * wanted), n_labels).astype(np.int64)
+    limits = np.where(is_idle, np.maximum(limit, useful), limit)
+    by_margin = np.lexsort((-profile.hits.ravel(), -margin.ravel()))
+    hits = profile.hits.ravel()[by_margin]
+    is_front = hits > np.append(-1.0, np.maximum.accumulate(hits)[:-1])
+    return [
+        Pair(float(profile.level[at % profile.level.size]), int(limits.flat[at]),
+             float(square.flat[at]))
+        for at in by_margin[is_front].tolist()
+    ]  # fmt: skip

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +15,9 @@ from hierlpr._base.hashing import mix, row_keys
 from hierlpr.exceptions import DataError
 
 __all__ = [
+    "BySample",
     "Scored",
-    "calls_by_level",
+    "by_sample",
     "collect",
     "limit_calls",
     "random_order",
@@ -30,7 +29,10 @@ _TRUE = np.uint64(0xD1B54A32D192ED03)  # any constant: what the truth adds to a 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """Scored instances with truth. Not every instance need be listed: `n_positives` counts all."""
+    """Scored instances with truth, sample by sample.
+
+    Not every instance need be listed: `n_positives` counts all.
+    """
 
     score: NDArray[np.float64]
     truth: NDArray[np.bool_]
@@ -144,37 +146,50 @@ def limit_calls(
     """
     if max_calls < 1:
         raise DataError(f"max_calls must be at least 1, got {max_calls}.")
-    order = np.lexsort((-score, sample))
-    score, sample = score[order], sample[order]
-    if score.size == 0:
-        return np.zeros(0, dtype=bool)
-    is_start = np.append(True, sample[1:] != sample[:-1])
-    starts = np.flatnonzero(is_start)
-    group = np.cumsum(is_start) - 1
-    place = np.arange(score.size) - starts[group]
-    # The first instance past the limit: nothing tied with it or below it is called.
-    too_many = np.full(starts.size, -math.inf)
-    past = place == max_calls
-    too_many[group[past]] = score[past]
+    order, _, needed = _places(score, sample)
     kept = np.empty(score.size, dtype=bool)
-    kept[order] = score > too_many[group]
+    kept[order] = needed <= max_calls
     return kept
 
 
-def calls_by_level(
-    instances: Scored, level: NDArray[np.float64]
-) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Yield the calls and the right calls of every sample at each level, strict to lenient."""
-    # Index of the strictest level that calls the instance; level.size if none does.
-    enters = level.size - np.searchsorted(level[::-1], instances.score, side="right")
-    # Small integers sort by radix, far faster than scores would.
-    enters = enters.astype(np.int16 if level.size < 2**15 else np.int64)
-    order = np.argsort(enters, kind="stable")
-    bounds = np.searchsorted(enters[order], np.arange(level.size + 1))
-    sample, truth = instances.sample[order], instances.truth[order].astype(np.float64)
-    calls, hits = np.zeros(instances.n_samples), np.zeros(instances.n_samples)
-    for i in range(level.size):
-        new = slice(bounds[i], bounds[i + 1])
-        calls += np.bincount(sample[new], minlength=instances.n_samples)
-        hits += np.bincount(sample[new], weights=truth[new], minlength=instances.n_samples)
-        yield calls, hits
+class BySample(NamedTuple):
+    """Instances sample by sample, best first; those of sample i are ``ptr[i]`` to ``ptr[i + 1]``.
+
+    An instance has its `place` in its sample, from 1 on, and is called only under a limit of at
+    least `needed` calls: the place of the last one tied with it. `hits_before` counts the true
+    ones before each instance, and all of them at the end.
+    """
+
+    ptr: NDArray[np.int64]
+    sample: NDArray[np.intp]
+    score: NDArray[np.float64]
+    truth: NDArray[np.bool_]
+    place: NDArray[np.int32]
+    needed: NDArray[np.int32]
+    hits_before: NDArray[np.int64]
+
+
+def by_sample(instances: Scored) -> BySample:
+    """Sort the instances of each sample by falling score."""
+    order, place, needed = _places(instances.score, instances.sample)
+    sample, truth = instances.sample[order], instances.truth[order]
+    ptr = np.searchsorted(sample, np.arange(instances.n_samples + 1)).astype(np.int64)
+    hits_before = np.zeros(order.size + 1, dtype=np.int64)
+    np.cumsum(truth, out=hits_before[1:])
+    return BySample(ptr, sample, instances.score[order], truth, place, needed, hits_before)
+
+
+def _places(
+    score: NDArray[np.float64], sample: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.int32]]:
+    """Sort by sample and falling score; there, each instance's place and that of its last tie."""
+    order = np.lexsort((-score, sample))
+    if order.size == 0:
+        return order, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
+    score, sample = score[order], sample[order]
+    is_start = np.append(True, sample[1:] != sample[:-1])
+    starts = np.flatnonzero(is_start)
+    place = (np.arange(1, score.size + 1) - starts[np.cumsum(is_start) - 1]).astype(np.int32)
+    is_new = is_start | np.append(True, score[1:] != score[:-1])
+    last = np.append(np.flatnonzero(is_new)[1:], score.size) - 1
+    return order, place, place[last][np.cumsum(is_new) - 1]

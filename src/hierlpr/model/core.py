@@ -20,7 +20,7 @@ from hierlpr._base.hashing import fingerprint
 from hierlpr.cutoff.by_group import Groups, cutoff_by_group
 from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
-from hierlpr.cutoff.guarantee import LevelProfile
+from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect, split_at_random
 from hierlpr.cutoff.sets import (
     CallSets,

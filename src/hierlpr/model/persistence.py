@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hierlpr._base.files import writing
 from hierlpr.cutoff.choose import Cutoff
-from hierlpr.cutoff.guarantee import LevelProfile
+from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.sets import SetRule
 from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.hierarchy import Hierarchy
@@ -255,7 +255,10 @@ def _profile(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Lev
     if not all(f"profile_{name}" in arrays for name in names):
         return None  # of an older file; without one, calibration samples make the profile
     columns = {name: arrays[f"profile_{name}"] for name in names}
-    if len({column.shape for column in columns.values()}) != 1 or columns["level"].ndim != 1:
+    shape = columns["limit"].shape + columns["level"].shape
+    if len(shape) != 2 or any(
+        column.shape != shape for name, column in columns.items() if name not in ("limit", "level")
+    ):
         raise FileError("the profile of the levels has columns of different lengths.")
     return LevelProfile(**columns, n_samples=int(meta["profile_samples"]))
 

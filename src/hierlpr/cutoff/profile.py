@@ -1,0 +1,149 @@
+"""What calling at each level, with each limit of calls a sample, does on some samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr.cutoff.scored import Scored, by_sample, collect
+
+__all__ = ["LevelProfile"]
+
+N_LEVELS = 200
+# A level with fewer calls than this among the samples of the profile is not worth a test.
+FEWEST_CALLS = 10
+_INSTANCES = 2**20  # taken at a time, whole samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelProfile:
+    """What calling at each level would have done on *other* samples than the calibration ones.
+
+    It fixes which pairs of a level and a limit of calls a sample are tested, and in which sequence,
+    before the calibration truth is seen. A poor profile costs power, never validity.
+
+    `level` falls, `limit` rises. Of shape (limits, levels): mean calls and right calls a sample
+    (`calls`, `hits`), their mean squares and product (`calls2`, `hits2`, `calls_hits`). No sample
+    of the profile has more calls than the last limit at any level.
+    """
+
+    level: NDArray[np.float64]
+    limit: NDArray[np.int64]
+    calls: NDArray[np.float64]
+    hits: NDArray[np.float64]
+    calls2: NDArray[np.float64]
+    hits2: NDArray[np.float64]
+    calls_hits: NDArray[np.float64]
+    n_samples: int
+
+    @classmethod
+    def of(cls, score: Any, truth: Any = None) -> LevelProfile:
+        """Profile the block scores and truth of the samples used to fit.
+
+        >>> profile = LevelProfile.of([[0.9, 0.8]] * 20, [[1, 1]] * 19 + [[1, 0]])
+        >>> profile.level.tolist(), profile.limit.tolist()
+        ([0.9, 0.8], [1, 2])
+        >>> profile.calls.tolist(), profile.hits.tolist()
+        ([[1.0, 1.0], [1.0, 2.0]], [[1.0, 1.0], [1.0, 1.95]])
+        """
+        if not isinstance(score, Scored):
+            dense = score if sparse.issparse(score) else np.asarray(score)
+            score = collect(dense, truth if sparse.issparse(truth) else np.asarray(truth))
+        level = _spaced_levels(score.score)
+        limit = _spaced_limits(score)
+        moments = np.zeros((5, limit.size, level.size))
+        for part in _parts(score):
+            moments += _moments(part, level, limit)
+        moments /= max(1, score.n_samples)
+        calls, hits, calls2, hits2, calls_hits = moments
+        return cls(level, limit, calls, hits, calls2, hits2, calls_hits, score.n_samples)
+
+    def drift(self, alpha: float) -> NDArray[np.float64]:
+        """Mean of ``alpha * calls - false calls`` a sample: positive where precision suffices."""
+        return self.hits - (1.0 - alpha) * self.calls
+
+    def square(self, alpha: float) -> NDArray[np.float64]:
+        """Mean square of the same."""
+        a = 1.0 - alpha
+        return self.hits2 - 2.0 * a * self.calls_hits + a * a * self.calls2
+
+    def most_calls(self, level: float) -> int:
+        """Return a limit that no sample of the profile exceeds at `level`, if it has a lower one.
+
+        It is at most half as large again as the most calls of any sample.
+        """
+        at = int(np.searchsorted(-self.level, -level, side="right")) - 1
+        if at < 0:
+            return 0
+        calls = self.calls[:, at]
+        return int(self.limit[int(np.argmax(calls == calls[-1]))])
+
+
+def _parts(instances: Scored) -> Iterator[Scored]:
+    """Cut into parts of whole samples, so that what is made of each stays small."""
+    ptr = np.searchsorted(instances.sample, np.arange(instances.n_samples + 1))
+    first = 0
+    while first < instances.n_samples:
+        stop = int(np.searchsorted(ptr, ptr[first] + _INSTANCES, side="right")) - 1
+        stop = min(max(stop, first + 1), instances.n_samples)
+        rows = slice(ptr[first], ptr[stop])
+        truth = instances.truth[rows]
+        yield Scored(
+            instances.score[rows], truth, instances.sample[rows] - first,
+            stop - first, int(truth.sum()), instances.n_labels,
+        )  # fmt: skip
+        first = stop
+
+
+def _moments(
+    part: Scored, level: NDArray[np.float64], limit: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Sum calls, hits, their squares and product over samples, at each limit and level.
+
+    What a sample calls at a level under a limit is a stretch of its instances from the best on, so
+    each sum over samples is a sum over instances of what the sum grows by with each: by ``2 p - 1``
+    for the square, at place p. The instances are counted into cells by the first limit and
+    the first level at which they are called, and the cells summed up along both.
+    """
+    rows = by_sample(part)
+    place = rows.place.astype(np.float64)
+    held = rows.truth.astype(np.float64)
+    hits = (rows.hits_before[1:] - rows.hits_before[rows.ptr[rows.sample]]).astype(np.float64)
+    enters = level.size - np.searchsorted(level[::-1], rows.score, side="right")
+    cell = np.searchsorted(limit, rows.needed) * level.size + enters
+    grows = (
+        np.ones(place.size),
+        held,
+        2.0 * place - 1.0,
+        held * (2.0 * hits - 1.0),
+        place * hits - (place - 1.0) * (hits - held),
+    )
+    shape = (limit.size, level.size)
+    sums = [np.bincount(cell, weights=w, minlength=limit.size * level.size) for w in grows]
+    moments: NDArray[np.float64] = np.stack([s.reshape(shape).cumsum(0).cumsum(1) for s in sums])
+    return moments
+
+
+def _spaced_levels(score: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Levels at which the number of calls grows by about the same factor, down to all calls."""
+    if score.size == 0:
+        return np.empty(0)
+    fewest = min(FEWEST_CALLS, score.size)
+    counts = np.unique(np.rint(np.geomspace(fewest, score.size, N_LEVELS)).astype(np.int64))
+    falling = np.sort(score)[::-1]
+    return np.unique(falling[counts - 1])[::-1].copy()
+
+
+def _spaced_limits(instances: Scored) -> NDArray[np.int64]:
+    """1, 2, 3, 4, 6, 8, 12, ..., up to the most instances of any sample."""
+    most = 1
+    if instances.sample.size:
+        most = int(np.bincount(instances.sample).max())
+    powers = 2 ** np.arange(62, dtype=np.int64)
+    grid = np.unique(np.concatenate([powers[:-1], 3 * powers[:-2]]))
+    return np.append(grid[grid < most], most)
