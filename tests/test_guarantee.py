@@ -1,4 +1,6 @@
 import math
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -31,6 +33,7 @@ from hierlpr.cutoff.scored import (
     random_order,
     split_at_random,
 )
+from hierlpr.exceptions import DataError
 
 
 def draw(n_samples, rng, *, n_labels=3, shift=0.0):
@@ -101,9 +104,9 @@ def test_saturated_scores_do_not_break_the_promise():
 
 
 @given(
-    hnp.arrays(np.int64, (9, 3), elements=st.integers(0, 2)),
-    hnp.arrays(bool, (9, 3)),
-    st.permutations(range(9)),
+    hnp.arrays(np.int64, (24, 3), elements=st.integers(0, 2)),
+    hnp.arrays(bool, (24, 3)),
+    st.permutations(range(24)),
     st.booleans(),
 )
 def test_random_order_and_split_forget_how_the_rows_came(score, truth, rows, is_sparse):
@@ -117,13 +120,15 @@ def test_random_order_and_split_forget_how_the_rows_came(score, truth, rows, is_
 
     def listed(score, truth):
         # What is not above 0 is not listed in a CSR matrix.
-        return held(score, truth & (score > 0), random_order(collect(score, truth)))
+        return held(score, truth & (score > 0), random_order(collect(score, truth)).order)
 
     if is_sparse:
-        again = held(score[rows], (truth & (score > 0))[rows], random_order(collect(*moved)))
+        again = held(score[rows], (truth & (score > 0))[rows], random_order(collect(*moved)).order)
     else:
         again = listed(*moved)
     assert again == listed(score, truth)
+    if not random_order(collect(score, truth)).is_fair:
+        return
     first, second = split_at_random(score, truth), split_at_random(*moved)
     for one, other in zip(first, second, strict=True):
         matrices = [m.toarray() if sparse.issparse(m) else m for m in other]
@@ -135,20 +140,83 @@ def test_the_random_order_does_not_follow_what_the_samples_hold():
     mean_places = []
     for run in range(200):
         score = np.repeat([0.9, 0.4], [40, 60])[:, None] + run * 1e-6
-        order = random_order(collect(score, score > 0.6))
+        order = random_order(collect(score, score > 0.6)).order
         mean_places.append(np.flatnonzero(order < 40).mean())
     spread = math.sqrt((100 + 1) * 60 / (12 * 40))  # of the mean of 40 places drawn from 100
     assert abs(np.mean(mean_places) - 49.5) < 4 * spread / math.sqrt(200)
     assert 0.8 * spread < np.std(mean_places) < 1.2 * spread
 
 
-def test_a_third_is_split_off_even_if_all_samples_are_tied():
-    score, truth = np.full((90, 2), 0.7), np.zeros((90, 2), dtype=bool)
-    truth[:45] = True
+def test_a_third_is_split_off_unless_the_samples_are_too_few_or_too_alike():
+    score, truth = np.full((90, 5), 0.7), np.random.default_rng(0).random((90, 5)) < 0.5
     apart, rest = split_at_random(score, truth)
-    assert apart[0].shape == (30, 2)
-    assert rest[1].shape == (60, 2)
+    assert (apart[0].shape, rest[1].shape) == ((30, 5), (60, 5))
     assert 5 < apart[1][:, 0].sum() < 25
+    for few in [(score, truth > 2), (score[:16], truth[:16]), (score[:0], truth[:0])]:
+        with pytest.raises(DataError, match="too few or too alike"):
+            split_at_random(*few)
+
+
+def chance_of(counts):
+    """Exact largest chance of a multiset with these counts, over all populations."""
+    n = sum(counts)
+    chance = Fraction(math.factorial(n))
+    for m in counts:
+        chance *= Fraction(m, n) ** m / math.factorial(m)
+    return float(chance)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=6))
+def test_the_chance_of_a_set_of_samples_is_bounded(counts):
+    score = np.repeat(np.arange(1, len(counts) + 1) / 9, counts)[:, None]
+    shuffle = random_order(collect(score, score > 0.4))
+    assert math.exp(shuffle.log_chance) == pytest.approx(chance_of(counts))
+    assert shuffle.is_fair == (chance_of(counts) <= 1e-6)
+
+
+@pytest.mark.parametrize("target", [0.8, 0.9])
+@pytest.mark.parametrize(("n_samples", "n_labels"), [(50, 1), (50, 2), (200, 1), (200, 2)])
+def test_samples_of_two_kinds_keep_the_promise_exactly(target, n_samples, n_labels):
+    # All samples tied, all labels of one right or wrong together, precision just below the target:
+    # the number of right samples is binomial, and with it everything is fixed.
+    profile = LevelProfile.of(*tied(4000, round(4000 * 0.97), n_labels, 0.9))
+    likely = range(n_samples // 2, n_samples + 1)
+    for value in (0.3, 0.55, 0.7, 0.9):
+        wrong = 0.0
+        for right in likely:
+            score, truth = tied(n_samples, right, n_labels, value)
+            found = certified_level(
+                collect(score, truth), replace(profile, level=np.array([value])),
+                alpha=1 - target, confidence=0.9,
+            )  # fmt: skip
+            if found.level is not None:
+                wrong += binom.pmf(right, n_samples, target - 1e-9)
+        assert 0 < wrong <= 0.1
+
+
+def tied(n_samples, n_right, n_labels, value):
+    truth = np.repeat(np.arange(n_samples)[:, None] < n_right, n_labels, axis=1)
+    return np.full((n_samples, n_labels), value), truth
+
+
+def test_zeros_are_called_at_no_certified_level_and_rows_may_come_in_any_order():
+    # Samples that differ only in the truth of zero scores look the same in a CSR matrix.
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        score = rng.choice([0.0, 0.0, 0.5, 0.9], (60, 2))
+        truth = rng.random((60, 2)) < 0.95
+        profile = LevelProfile.of(score, truth)
+        assert profile.level.min() > 0
+        options = {"precision": 0.7, "confidence": 0.8, "profile": profile}
+        by_truth = np.lexsort(truth.T)
+        cutoffs = [
+            choose_cutoff(score, truth, **options),
+            choose_cutoff(score[by_truth], truth[by_truth], **options),
+            choose_cutoff(sparse.csr_array(score), truth, **options),
+        ]
+        assert [(c.level, c.max_calls) for c in cutoffs] == 3 * [
+            (cutoffs[0].level, cutoffs[0].max_calls)
+        ]
 
 
 @given(
@@ -182,7 +250,7 @@ def test_calls_are_counted_at_any_level_and_limit(score, truth, quarters, limit)
 def test_the_profile_holds_the_moments_at_every_level_and_limit(score, truth):
     profile = LevelProfile.of(score, truth)
     assert np.all(np.diff(profile.level) < 0)
-    assert profile.limit.tolist() == [1, 2, 3, 4]
+    assert profile.limit.tolist() == list(range(1, max(2, 1 + (score > 0).sum(1).max())))
     for i, limit in enumerate(profile.limit.tolist()):
         for k, level in enumerate(profile.level.tolist()):
             calls, hits = np.array(twin.count(score.tolist(), truth.tolist(), level, limit)).T
@@ -238,7 +306,7 @@ def test_the_certified_cutoff_matches_its_slow_twin(seed, options):
     )  # fmt: skip
     assert [pair[:2] for pair in sequence] == [pair[:2] for pair in expected]
     instances = collect(cells[1], held[1])
-    order = random_order(instances)
+    order = random_order(instances).order
     goal, best = math.log(1 / delta), (None, None)
     for level, limit, square in expected:
         counts = twin.count(cells[1][order].tolist(), held[1][order].tolist(), level, limit)

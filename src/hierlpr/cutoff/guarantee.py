@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.cutoff.profile import LevelProfile
-from hierlpr.cutoff.scored import Scored, by_sample, random_order
+from hierlpr.cutoff.scored import Scored, Shuffle, by_sample, random_order
 
 __all__ = ["Certified", "Pair", "certified_level", "plan_tests"]
 
@@ -59,8 +59,10 @@ def certified_level(
     a non-negative supermartingale under that hypothesis, so by Ville's inequality
     :math:`P(\max_m W_m \ge 1/\delta) \le \delta`, for any number of samples and any dependence
     between the labels of a sample. This needs an order of the samples that is independent of what
-    they hold, see :func:`~hierlpr.cutoff.scored.random_order`. With at most one call a sample,
-    the right calls are binomial given the calls, and the exact test is used instead.
+    they hold, see :func:`~hierlpr.cutoff.scored.random_order`. Where that order may not be as good
+    as random, because the samples are of few kinds, the wealth of a constant stake after all
+    samples, which is the same in any order, must reach :math:`1/\delta` too. With at most one call
+    a sample, the right calls are binomial given the calls, and the exact test is used instead.
 
     Pairs of a level and a limit are tested in a sequence that `profile` fixes, see
     :func:`plan_tests`, until the first that is not rejected; so the chance that any certified pair
@@ -86,7 +88,7 @@ def certified_level(
         return found
     lowest = min(pair.level for pair in sequence)
     rows = by_sample(instances.take(instances.score >= lowest))
-    order = random_order(instances)
+    shuffle = random_order(instances)
     calls, hits = (np.empty(instances.n_samples, dtype=np.int64) for _ in range(2))
     from hierlpr._kernels.betting import count_calls
 
@@ -95,7 +97,7 @@ def certified_level(
             rows.ptr, rows.score, rows.needed, rows.hits_before,
             pair.level, pair.limit, calls, hits,
         )  # fmt: skip
-        if not _is_precise(pair, calls, hits, order, alpha=alpha, delta=delta):
+        if not _is_precise(pair, calls, hits, shuffle, alpha=alpha, delta=delta):
             break
         limit = pair.limit if pair.limit < instances.n_labels else None
         found = Certified(pair.level, limit)
@@ -106,7 +108,7 @@ def _is_precise(
     pair: Pair,
     calls: NDArray[np.int64],
     hits: NDArray[np.int64],
-    order: NDArray[np.intp],
+    shuffle: Shuffle,
     *,
     alpha: float,
     delta: float,
@@ -120,8 +122,12 @@ def _is_precise(
 
     goal = math.log(1.0 / delta)
     largest = LARGEST_STAKE / ((1.0 - alpha) * pair.limit)
+    if not shuffle.is_fair:
+        stake = min(math.sqrt(2.0 * goal / (calls.size * pair.square)), largest)
+        if np.log1p(stake * (hits - (1.0 - alpha) * calls)).sum() < goal:
+            return False
     log_wealth = bet(
-        calls, hits, order, 1.0 - alpha, largest, pair.square, PROFILE_WEIGHT, goal,
+        calls, hits, shuffle.order, 1.0 - alpha, largest, pair.square, PROFILE_WEIGHT, goal,
         float(_STEPS), _urgency(),
     )  # fmt: skip
     return log_wealth >= goal

@@ -54,6 +54,8 @@ class LevelProfile:
         if not isinstance(score, Scored):
             dense = score if sparse.issparse(score) else np.asarray(score)
             score = collect(dense, truth if sparse.issparse(truth) else np.asarray(truth))
+        # A score of 0 is one that a CSR matrix leaves out: it is called at no level.
+        score = score.take(score.score > 0.0)
         level = _spaced_levels(score.score)
         limit = _spaced_limits(score)
         moments = np.zeros((5, limit.size, level.size))
@@ -130,7 +132,7 @@ def _moments(
 
 
 def _spaced_levels(score: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Levels at which the number of calls grows by about the same factor, down to all calls."""
+    """Levels at which the number of calls grows by about the same factor."""
     if score.size == 0:
         return np.empty(0)
     fewest = min(FEWEST_CALLS, score.size)

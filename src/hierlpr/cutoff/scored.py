@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import gammaln
 
 from hierlpr._base.checks import check_real_array
 from hierlpr._base.hashing import mix, row_keys
@@ -17,6 +19,7 @@ from hierlpr.exceptions import DataError
 __all__ = [
     "BySample",
     "Scored",
+    "Shuffle",
     "by_sample",
     "collect",
     "limit_calls",
@@ -25,6 +28,7 @@ __all__ = [
 ]
 
 _TRUE = np.uint64(0xD1B54A32D192ED03)  # any constant: what the truth adds to a hash
+_RARE = math.log(1e-6)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +90,27 @@ def _held(
     return keys[at] == wanted, int(keys.size)
 
 
-def random_order(instances: Scored) -> NDArray[np.intp]:
+class Shuffle(NamedTuple):
+    """An order of the samples, and a bound on the log chance to draw samples that hold the same.
+
+    The order is one for each set of samples. A population whose samples are of few kinds has few
+    sets, each with its own chance, so that single orders weigh: `is_fair` tells whether none does.
+    """
+
+    order: NDArray[np.intp]
+    log_chance: float
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether no set like this one has a chance of more than one in a million.
+
+        Then the luck of the orders moves the chance of any event by less than 0.001 (standard
+        deviation, if each set of samples has an order drawn at random).
+        """
+        return self.log_chance <= _RARE
+
+
+def random_order(instances: Scored) -> Shuffle:
     """Order the samples at random, the same way whatever order they came in.
 
     The order must tell nothing about what the samples hold, or a test that goes through them in
@@ -97,20 +121,29 @@ def random_order(instances: Scored) -> NDArray[np.intp]:
     keys = np.zeros(instances.n_samples, dtype=np.uint64)
     held = np.where(instances.truth, _TRUE, np.uint64(0))
     hashed = mix(mix(np.ascontiguousarray(instances.score).view(np.uint64)) ^ held)
-    hashed[instances.score == 0.0] = 0  # as if absent, which a CSR matrix makes of them
+    hashed[instances.score <= 0.0] = 0  # as if absent, which a CSR matrix makes of them
     np.add.at(keys, instances.sample, hashed)
     return _shuffled(keys)
 
 
-def _shuffled(keys: NDArray[np.uint64]) -> NDArray[np.intp]:
+def _shuffled(keys: NDArray[np.uint64]) -> Shuffle:
     """Sort by key, then shuffle by a seed that is the digest of all sorted keys."""
     order = np.argsort(keys, kind="stable")
     digest = hashlib.blake2b(keys[order].astype("<u8").tobytes(), digest_size=32).digest()
-    rng = np.random.Generator(np.random.PCG64(int.from_bytes(digest, "little")))
+    bits = np.random.PCG64(int.from_bytes(digest, "little"))
     # Sorting drawn numbers, rather than Generator.permutation, whose algorithm may change.
-    drawn = rng.bit_generator.random_raw(keys.size)
-    shuffled: NDArray[np.intp] = order[np.argsort(drawn, kind="stable")]
-    return shuffled
+    drawn = bits.random_raw(keys.size)
+    _, times = np.unique(keys, return_counts=True)
+    return Shuffle(order[np.argsort(drawn, kind="stable")], _log_chance(times))
+
+
+def _log_chance(times: NDArray[np.intp]) -> float:
+    """Bound the chance to draw each kind so many times: multinomial, kinds as likely as seen."""
+    n = int(times.sum())
+    if n == 0:
+        return 0.0
+    ways = gammaln(n + 1) - gammaln(times + 1).sum()
+    return float(ways + (times * np.log(times / n)).sum())
 
 
 def split_at_random(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
@@ -118,14 +151,24 @@ def split_at_random(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any,
 
     Returns
     -------
-    (score, truth) of that third (at least one sample of two), and (score, truth) of the others
+    (score, truth) of that third, and (score, truth) of the others
+
+    Raises
+    ------
+    DataError
+        If the samples are too few or too alike for their split to be as good as random.
     """
     scored = score if sparse.issparse(score) else sparse.csr_array(score)
     held = truth if sparse.issparse(truth) else sparse.csr_array(truth)
-    keys = mix(_stored_keys(scored)) + _stored_keys(held)
-    n_apart = (keys.size + 1) // 3
-    order = _shuffled(keys)
-    apart, rest = np.sort(order[:n_apart]), np.sort(order[n_apart:])
+    shuffle = _shuffled(mix(_stored_keys(scored)) + _stored_keys(held))
+    if not shuffle.is_fair:
+        raise DataError(
+            f"confidence= has to set a third of the {shuffle.order.size:,} calibration samples "
+            "apart at random, but they are too few or too alike for that.\n"
+            "Hint: calibrate on more samples, or without groups= with a model fitted on others."
+        )
+    n_apart = (shuffle.order.size + 1) // 3
+    apart, rest = np.sort(shuffle.order[:n_apart]), np.sort(shuffle.order[n_apart:])
     return (score[apart], truth[apart]), (score[rest], truth[rest])
 
 
