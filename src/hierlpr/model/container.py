@@ -43,7 +43,7 @@ __all__ = [
 
 FORMAT = "hierlpr model"
 FORMAT_VERSION = 1
-FORMAT_MINOR = 1  # 1: `minor` and `needs` themselves
+FORMAT_MINOR = 1  # 1: `minor` and `needs` themselves; keys of the fit and cutoff samples
 FEATURES: frozenset[str] = frozenset()  # additions that a file may need, all known here
 META = "meta"
 Arrays = dict[str, NDArray[Any]]
