@@ -129,23 +129,37 @@ def test_threads_change_nothing(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_sparse_scores_equal_dense_ones(method):
+def test_what_is_not_stored_is_lower_than_every_stored_score(method):
     scores, truth = simulated(n=500, n_labels=5)
-    scores = np.where(np.random.default_rng(5).random(scores.shape) < 0.7, 0.0, scores + 10)
-    scores[:, 4] = 0.0
-    scores[:, 3] += 1.0  # nothing absent
-    stored = sparse.csr_array(scores)
-    dense = fit_lpr(scores, truth, method=method)
+    scores = np.round(scores, 1)
+    listed = np.random.default_rng(5).random(scores.shape) < 0.3
+    listed[:, 4] = False
+    listed[:, 3] = True  # nothing absent
+    stored = sparse.csr_array((scores[listed], np.nonzero(listed)), shape=scores.shape)
+    assert (stored.data < 0.0).any()
+    assert (stored.data == 0.0).any()  # a score like any other
+    dense = fit_lpr(np.where(listed, scores, -99.0), truth, method=method)
     for truth_form in (truth, sparse.csr_array(truth), sparse.csc_array(truth.astype(float))):
         model = fit_lpr(stored, truth_form, method=method)
-        assert model.curves.knot_ptr.tolist() == dense.curves.knot_ptr.tolist()
-        assert model.curves.knot_score.tobytes() == dense.curves.knot_score.tobytes()
-        assert model.curves.knot_lpr.tobytes() == dense.curves.knot_lpr.tobytes()
+        got = model.predict(stored)
+        assert got.nnz == stored.nnz
+        want = dense.predict(scores)[listed]
+        np.testing.assert_allclose(got.toarray()[listed], want, rtol=1e-12)
         assert model.diagnostics()["positives"].tolist() == truth.sum(axis=0).tolist()
-    predicted = dense.predict(stored)
-    assert sparse.issparse(predicted)
-    assert np.array_equal(predicted.toarray()[scores > 0], dense.predict(scores)[scores > 0])
-    assert predicted.nnz == stored.nnz
+        # What was never listed has its prevalence, below and above alike.
+        never = model.predict(np.full((1, 5), 9.0))[0, 4]
+        assert never == pytest.approx(dense.predict(np.full((1, 5), 9.0))[0, 4])
+
+
+def test_samples_that_list_nothing_teach_nothing():
+    scores, truth = simulated(n=300, n_labels=3)
+    kept = np.random.default_rng(0).random(300) < 0.5
+    empty = sparse.csr_array(scores * kept[:, None])
+    alone, among = fit_lpr(sparse.csr_array(scores[kept]), truth[kept]), fit_lpr(empty, truth)
+    assert among.curves.knot_lpr.tobytes() == alone.curves.knot_lpr.tobytes()
+    assert among.report.positives.tolist() == alone.report.positives.tolist()
+    with pytest.raises(DataError, match="list nothing"):
+        fit_lpr(sparse.csr_array((3, 2)), np.zeros((3, 2)))
 
 
 def test_sparse_input_is_left_alone():
@@ -220,7 +234,6 @@ def test_join_and_select_models():
     [
         ({"scores": [[np.nan, 1.0], [0.0, 1.0]]}, "not finite.*sample 0, label 'a'"),
         ({"scores": [[0.0, 1.0], [0.0, np.inf]]}, "not finite.*sample 1, label 'b'"),
-        ({"scores": sparse.csr_array([[0.0, -1.0], [0.0, 1.0]])}, "negative stored.*label 'b'"),
         ({"scores": [[0.0, 1.0]]}, "must agree"),
         ({"scores": np.zeros((0, 2)), "truth": np.zeros((0, 2))}, "nothing to fit"),
         ({"scores": np.zeros((2, 2, 2))}, "matrix"),

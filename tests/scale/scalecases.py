@@ -54,15 +54,15 @@ def make_case(n_samples=600, *, is_sparse=False, seed=0, dag=False):
     truth = hierarchy.close_upward(rng.random((n_samples, N_LABELS)) < 0.08)
     scores = np.round(np.abs(rng.normal(size=truth.shape) + truth), 1)
     names = tuple(f"s{i:05d}" for i in range(n_samples))
-    model = HierLPR(hierarchy, lpr="isotonic").fit(scores[:300], truth[:300])
-    model.calibrate(scores[300:], truth[300:], maximize="f1")
+    values = scores
     if is_sparse:
         kept = rng.random(scores.shape) < 0.3
         kept[np.arange(n_samples), rng.integers(0, N_LABELS, n_samples)] = True
         rows, columns = np.nonzero(kept)
-        stored = sparse.csr_array((scores[kept], (rows, columns)), shape=scores.shape)
-        return Case(model, Table(stored, hierarchy.labels, names))
-    return Case(model, Table(scores, hierarchy.labels, names))
+        values = sparse.csr_array((scores[kept], (rows, columns)), shape=scores.shape)
+    model = HierLPR(hierarchy, lpr="isotonic").fit(values[:300], truth[:300])
+    model.calibrate(values[300:], truth[300:], maximize="f1")
+    return Case(model, Table(values, hierarchy.labels, names))
 
 
 def wide_table(case):

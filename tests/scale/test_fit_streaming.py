@@ -10,6 +10,7 @@ from scipy import sparse
 
 from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
+from hierlpr.data.listing import close_listed
 from hierlpr.data.tables import Table, draw_samples, sample_limit, split_samples
 from hierlpr.io import pair_samples, read_scores, read_truth
 from hierlpr.scale import budget, fit_file
@@ -158,6 +159,32 @@ def test_a_long_table_of_every_pair_is_dense(tmp_path):
     held = write_truth(tmp_path / "truth.csv", table.samples, h.labels, truth, "wide")
     _, done = assert_same_model(tmp_path, h, scores, held, goal={"maximize": "f1"}, **FAST)
     assert done.n_calibration == N // 3
+
+
+@pytest.mark.parametrize("dag", [False, True])
+def test_implied_labels_and_scores_of_any_sign_give_the_same_model(tmp_path, dag, monkeypatch):
+    h, table, truth = make_data(is_sparse=True, dag=dag)
+    leaf = np.array([not h.children(label) for label in h.labels])
+    values = sparse.csr_array(table.values * leaf)  # only leaves are listed
+    values.eliminate_zeros()
+    values.data = np.round(values.data - 1.0, 1)  # some are negative, some 0
+    assert (values.data < 0.0).any()
+    assert (values.data == 0.0).any()
+    kept = np.flatnonzero(np.diff(values.indptr))
+    table = Table(values[kept], h.labels, tuple(table.samples[i] for i in kept))
+    closed = close_listed(table.values, h)
+    sizes = np.bincount(closed.label[closed.is_implied], minlength=K)
+    # Two thirds of the samples are fitted on; some labels are to share a curve, others not.
+    monkeypatch.setattr("hierlpr.lpr.implied.LEAST_IMPLIED", np.sort(sizes)[-2] * 2 / 3)
+    scores = write_scores(tmp_path / "scores.parquet", table, "long")
+    held = write_truth(tmp_path / "truth.csv", table.samples, h.labels, truth[kept], "wide")
+    pair, done = assert_same_model(tmp_path, h, scores, held, goal={"maximize": "f1"}, **FAST)
+    implied = done.model.implied_
+    assert implied.shared >= 0
+    assert (implied.curve_of[~leaf] < implied.shared).any()
+    lpr = done.model.transform(pair.scores)
+    assert lpr[:, ~leaf].nnz > 0
+    assert lpr[:, ~leaf].data.min() > 0.0
 
 
 @pytest.mark.parametrize("absent", [None, "negative", "skip"])

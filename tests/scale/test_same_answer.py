@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hierlpr import Hierarchy
 from hierlpr.data.tables import Table
+from hierlpr.exceptions import DataError
 from hierlpr.io import read_scores
 from hierlpr.model.estimator import HierLPR
 from hierlpr.scale import budget, rank_file
@@ -88,7 +89,9 @@ def test_long_tables_stay_sparse_and_may_come_in_any_order(tmp_path, small_parts
 
 def test_text_of_every_layout_gives_the_same(tmp_path, small_parts):
     case, sparse_case = sc.make_case(), sc.make_case(is_sparse=True)
-    model, _ = sc.write_inputs(tmp_path, case)
+    complete, _ = sc.write_inputs(tmp_path, case)
+    listed = tmp_path / "listed.hlpr"
+    sparse_case.model.save(listed)
     wide, long = sc.wide_table(case), sc.long_table(sparse_case)
     sc.write_text(tmp_path / "wide.csv", wide)
     sc.write_text(tmp_path / "long.csv", long)
@@ -96,20 +99,30 @@ def test_text_of_every_layout_gives_the_same(tmp_path, small_parts):
     plain = (tmp_path / "cafa.tsv").read_bytes()
     marked = b"AUTHOR X\nMODEL 1\n# note\n" + plain + b"END\n"
     (tmp_path / "cafa.tsv.gz").write_bytes(gzip.compress(marked))
-    full = sc.Case(case.model, case.table)
-    sc.write_text(tmp_path / "every_pair.csv", sc.long_table(full_pairs(full)))
-    for name, expected in [
-        ("wide.csv", case.expected()), ("long.csv", sparse_case.expected()),
-        ("cafa.tsv", sparse_case.expected()), ("cafa.tsv.gz", sparse_case.expected()),
-        ("every_pair.csv", case.expected()),
+    pairs = full_pairs(case)
+    sc.write_text(tmp_path / "every_pair.csv", sc.long_table(pairs))
+    for name, model, expected in [
+        ("wide.csv", complete, case.expected()), ("long.csv", listed, sparse_case.expected()),
+        ("cafa.tsv", listed, sparse_case.expected()),
+        ("cafa.tsv.gz", listed, sparse_case.expected()),
+        ("every_pair.csv", complete, case.expected()),
+        ("every_pair.csv", listed, sc.Case(sparse_case.model, pairs.table).expected()),
     ]:  # fmt: skip
         rank_file(model, tmp_path / name, tmp_path / "out.parquet", partitions=3)
         sc.assert_same(tmp_path / "out.parquet", expected)
+    for name, model in [("wide.csv", listed), ("long.csv", complete), ("cafa.tsv", complete)]:
+        with pytest.raises(DataError, match=r"the model was fitted on\s(listed|complete) scores"):
+            rank_file(model, tmp_path / name, tmp_path / "no.parquet", partitions=3)
+        whole = read_scores(tmp_path / name, case.model.hierarchy_).table
+        with pytest.raises(DataError, match=r"the model was fitted on\s(listed|complete) scores"):
+            (case if model == complete else sparse_case).model.rank(whole)
+    assert not (tmp_path / "no.parquet").exists()
 
 
 def test_as_many_rows_as_pairs_need_not_be_all_pairs(tmp_path, small_parts):
     """In a CAFA file one pair may be missing and another one be there twice."""
     case = full_pairs(sc.make_case())
+    case = sc.Case(sc.make_case(is_sparse=True).model, case.table)
     model, _ = sc.write_inputs(tmp_path, case)
     place = np.arange(case.table.values.nnz)
     place[7] = 8

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hierlpr.lpr import fit_data, fit_lpr
+from hierlpr.lpr import fit_data
+from hierlpr.lpr.groups import Gaps, read_training_data
 from hierlpr.scale.labels import StoredLabels
 from hierlpr.scale.sketch import sketch
 from hierlpr.scale.store import DenseStore, SparseStore
@@ -102,9 +103,13 @@ def test_a_fit_on_sketches_is_close_to_the_exact_one(tmp_path, is_sparse):
         store.add(scores[2500:], np.arange(2500, 6000))
     store.finish()
     held = sparse.csc_array(truth[rows])
-    exact = StoredLabels(store, rows, held, most_scores=10**9)
-    rough = StoredLabels(store, rows, held, most_scores=100)
-    whole = fit_lpr(matrix[rows], truth[rows])
+    # Samples that imply a label are no part of its curve: say that 50 do, 10 of them rightly.
+    gaps = Gaps.none(2)
+    if is_sparse:
+        gaps.total[0], gaps.positive[0] = 50.0, 10.0
+    exact = StoredLabels(store, rows, held, gaps, most_scores=10**9)
+    rough = StoredLabels(store, rows, held, gaps, most_scores=100)
+    whole = fit_data(read_training_data(matrix[rows], truth[rows], None, None, gaps))
     assert np.array_equal(fit_data(exact).curves.knot_lpr, whole.curves.knot_lpr)
     assert not exact.rank_error.any()
     found = fit_data(rough)

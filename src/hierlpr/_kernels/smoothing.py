@@ -63,10 +63,14 @@ def group_stored(
     truth_ptr: Ints,
     truth_row: Ints,
     weight: Floats,
+    implied: Floats,
+    implied_positive: Floats,
 ) -> tuple[Ints, Floats, Floats, Floats]:
-    """Do as `group_sorted` for sparse columns: entries that are not stored form the group of 0.
+    """Do as `group_sorted` for sparse columns: entries that are not stored are the lowest group.
 
-    Stored scores are at least 0. O(stored log stored), whatever the number of samples.
+    That group has the score -inf, or 0 if there is no other. `implied` is the weight of each
+    label's samples that it leaves out, `implied_positive` that of the positive ones among them.
+    O(stored log stored), whatever the number of samples.
     """
     n_labels = col_ptr.size - 1
     group_ptr = np.zeros(n_labels + 1, np.int64)
@@ -78,9 +82,9 @@ def group_stored(
     size = 0
     for k in range(n_labels):
         begin = size
-        group_score[size] = 0.0
-        positive[size] = 0.0
-        total[size] = all_weight
+        group_score[size] = -np.inf
+        positive[size] = -implied_positive[k]
+        total[size] = all_weight - implied[k]
         for e in range(truth_ptr[k], truth_ptr[k + 1]):
             is_positive[truth_row[e]] = True
             positive[size] += weight[truth_row[e]]
@@ -90,7 +94,7 @@ def group_stored(
         for i in order:
             e = col_ptr[k] + i
             w = weight[row[e]]
-            if score[e] == 0.0 or w == 0.0:
+            if w == 0.0:
                 continue
             if score[e] > group_score[size - 1]:
                 group_score[size] = score[e]
@@ -104,14 +108,19 @@ def group_stored(
                 positive[begin] -= w
         for e in range(truth_ptr[k], truth_ptr[k + 1]):
             is_positive[truth_row[e]] = False
-        if total[begin] <= 1e-9 * all_weight and size > begin + 1:  # nothing is absent
+        is_empty = total[begin] <= 1e-9 * all_weight
+        if is_empty and size > begin + 1:
             size -= 1
             for g in range(begin, size):
                 group_score[g] = group_score[g + 1]
                 positive[g] = positive[g + 1]
                 total[g] = total[g + 1]
         else:
+            if is_empty:  # a label that is always implied and never stored: its prevalence
+                positive[begin], total[begin] = implied_positive[k], implied[k]
             positive[begin] = min(max(positive[begin], 0.0), total[begin])
+            if size == begin + 1:
+                group_score[begin] = 0.0
         group_ptr[k + 1] = size
     return group_ptr, group_score[:size].copy(), positive[:size].copy(), total[:size].copy()
 

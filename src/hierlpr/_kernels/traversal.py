@@ -9,10 +9,12 @@ __all__ = [
     "close_dense",
     "close_rows",
     "close_values",
+    "find_stored",
     "find_violations",
     "local_edges",
     "local_parents",
     "prune_rows",
+    "raise_rows",
 ]
 
 
@@ -91,6 +93,64 @@ def close_values(
         for e in range(row_ptr[m], row_ptr[m + 1]):
             out[place[nodes[e]]] += values[e]
     return out
+
+
+@kernel
+def raise_rows(
+    row_ptr: NDArray[np.int64],
+    nodes: NDArray[np.int32],
+    values: NDArray[np.float64],
+    closed_ptr: NDArray[np.int64],
+    closed: NDArray[np.int32],
+    parent_ptr: NDArray[np.int32],
+    parent_idx: NDArray[np.int32],
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Spread the stored values over the closed rows, and mark which were stored.
+
+    A label that only the closure added gets the largest value stored below it. Stored labels are
+    distinct within a row. O(closure x parents), plus O(labels) once.
+    """
+    out = np.empty(closed.size)
+    is_stored = np.zeros(closed.size, np.bool_)
+    place = np.empty(parent_ptr.size - 1, np.int64)
+    below = np.full(parent_ptr.size - 1, -np.inf)
+    for m in range(row_ptr.size - 1):
+        for at in range(closed_ptr[m], closed_ptr[m + 1]):
+            place[closed[at]] = at
+        for e in range(row_ptr[m], row_ptr[m + 1]):
+            out[place[nodes[e]]] = values[e]
+            is_stored[place[nodes[e]]] = True
+        # Invariant: below[k] is the largest value stored under k, as children come first.
+        for at in range(closed_ptr[m + 1] - 1, closed_ptr[m] - 1, -1):
+            k = closed[at]
+            largest = below[k]
+            below[k] = -np.inf
+            if is_stored[at]:
+                largest = max(largest, out[at])
+            else:
+                out[at] = largest
+            for e in range(parent_ptr[k], parent_ptr[k + 1]):
+                below[parent_idx[e]] = max(below[parent_idx[e]], largest)
+    return out, is_stored
+
+
+@kernel
+def find_stored(
+    row_ptr: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    other_ptr: NDArray[np.int64],
+    other: NDArray[np.int32],
+    n_labels: int,
+) -> NDArray[np.bool_]:
+    """Say of every entry of sparse rows whether other rows have it too. O(entries)."""
+    found = np.empty(labels.size, np.bool_)
+    last = np.full(n_labels, -1, np.int64)  # the last of the other rows that holds the label
+    for m in range(row_ptr.size - 1):
+        for e in range(other_ptr[m], other_ptr[m + 1]):
+            last[other[e]] = m
+        for e in range(row_ptr[m], row_ptr[m + 1]):
+            found[e] = last[labels[e]] == m
+    return found
 
 
 @kernel

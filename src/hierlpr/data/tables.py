@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,12 +42,14 @@ class Table:
 
     `samples` names the rows, or is None if they have only numbers. `backend` is the data frame
     library the user gave the data in (``"pandas"``, ``"polars"``, ...), or None for arrays.
+    `is_list` tells that dense values come from a list of pairs which happened to hold every one.
     """
 
     values: Matrix
     labels: tuple[str, ...]
     samples: tuple[str, ...] | None = None
     backend: str | None = None
+    is_list: bool = False
 
     @property
     def n_samples(self) -> int:
@@ -64,7 +66,11 @@ class Table:
         if rows.size == self.n_samples:
             return self
         names = None if self.samples is None else tuple(self.samples[i] for i in rows)
-        return Table(self.values[rows], self.labels, names, self.backend)
+        return replace(self, values=self.values[rows], samples=names)
+
+    def with_values(self, values: Matrix) -> Table:
+        """Return other values of the same samples and labels."""
+        return replace(self, values=values)
 
 
 def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> Table:
@@ -295,4 +301,4 @@ def _reorder(table: Table, names: Sequence[str], name: str) -> Table:
 
         values = sparse.csr_array(values)
         values.sort_indices()
-    return Table(values, tuple(names), table.samples, table.backend)
+    return replace(table, values=values, labels=tuple(names))

@@ -70,7 +70,7 @@ def read_long(
     )
     shape = (len(samples), len(labels))
     if content == "scores" and value.size == shape[0] * shape[1]:
-        return Table(value.reshape(shape), labels, samples)
+        return Table(value.reshape(shape), labels, samples, is_list=True)
     return Table(sparse.csr_array((value, column, row_ptr), shape=shape), labels, samples)
 
 
@@ -204,14 +204,6 @@ def _sorted_rows(
     if content == "truth":
         positive = value != 0.0
         row, col, value = row[positive], col[positive], value[positive]
-    elif value.size < shape[0] * shape[1] and value.min(initial=0.0) < 0.0:
-        at = int(np.argmax(value < 0.0))
-        raise watch.fail(
-            f"the score is {value[at]:g}, but the table does not list every pair.",
-            line=columns.place(int(origin[at])),
-            hint="pairs that are not listed count as score 0, the lowest, so that no score may be "
-            "negative; list every pair, or transform the scores.",
-        )
     indptr = np.zeros(shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=shape[0]), out=indptr[1:])
     return indptr, col.astype(np.int32), value

@@ -40,7 +40,7 @@ class Pair:
 
     def rows(self, rows: NDArray[np.int64]) -> Pair:
         """Return some of the samples."""
-        return Pair(_rows(self.scores, rows), _rows(self.truth, rows), self.notes)
+        return Pair(self.scores.rows(rows), self.truth.rows(rows), self.notes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,15 +153,8 @@ def pair_samples(scores: ScoresFile, truth: TruthFile, *, absent: Absent | None 
     if unscored:
         notes.append(unscored_note(len(unscored), unscored))
     rows = np.arange(match.at.size) if match.negative else np.flatnonzero(match.at >= 0)
-    return Pair(_rows(scores.table, rows), _truth_rows(truth.table, match.at[rows], names, rows),
+    return Pair(scores.table.rows(rows), _truth_rows(truth.table, match.at[rows], names, rows),
                 tuple(notes))  # fmt: skip
-
-
-def _rows(table: Table, rows: NDArray[np.int64]) -> Table:
-    if np.array_equal(rows, np.arange(table.n_samples)):
-        return table
-    samples = table.samples or ()
-    return Table(table.values[rows], table.labels, tuple(samples[i] for i in rows))
 
 
 def _truth_rows(

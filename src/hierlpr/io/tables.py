@@ -92,7 +92,7 @@ def read_scores(
     -------
     ScoresFile
         A long file that lacks pairs gives a sparse matrix that stores what the file lists, zeros
-        included: for what is not stored there is no score, so it ranks with LPR 0.
+        included: for what is not stored there is no score.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """The joint posterior: P(label | all scores of its sample)."""
 
-from hierlpr.joint.missing import fit_known, own_lpr, predict_known, smoothed_prevalence
+from hierlpr.joint.missing import fit_known, own_lpr, predict_known
 from hierlpr.joint.model import JointModel, fit_joint, fit_joint_on
 from hierlpr.joint.one_path import end_posterior
 from hierlpr.joint.posterior import joint_posterior, posteriors
@@ -23,5 +23,4 @@ __all__ = [
     "own_lpr",
     "posteriors",
     "predict_known",
-    "smoothed_prevalence",
 ]

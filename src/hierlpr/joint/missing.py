@@ -13,7 +13,7 @@ from hierlpr._base.checks import Matrix, listed
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import LPRModel, fit_lpr
 
-__all__ = ["fit_known", "own_lpr", "predict_known", "smoothed_prevalence"]
+__all__ = ["fit_known", "own_lpr", "predict_known"]
 
 
 def fit_known(
@@ -71,10 +71,4 @@ def own_lpr(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) ->
     if not isinstance(lpr, np.ndarray):
         return lpr
     gaps = np.isnan(lpr)
-    return np.where(gaps, smoothed_prevalence(model), lpr) if gaps.any() else lpr
-
-
-def smoothed_prevalence(model: LPRModel) -> NDArray[np.float64]:
-    """(positives + 1/2) / (samples + 1) of every label, what its LPR is without a score."""
-    report = model.report
-    return np.asarray((report.positives + 0.5) / (report.positives + report.negatives + 1.0))
+    return np.where(gaps, model.report.smoothed_prevalence(), lpr) if gaps.any() else lpr

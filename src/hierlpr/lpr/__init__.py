@@ -3,16 +3,19 @@
 from hierlpr.lpr.base import Estimator, GroupFit, LPRCurves, ScoreGroups
 from hierlpr.lpr.diagnostics import LabelReport
 from hierlpr.lpr.fitting import ESTIMATORS, LPRModel, fit_data, fit_lpr, make_estimator
+from hierlpr.lpr.implied import ImpliedLPR, fit_listed
 
 __all__ = [
     "ESTIMATORS",
     "Estimator",
     "GroupFit",
+    "ImpliedLPR",
     "LPRCurves",
     "LPRModel",
     "LabelReport",
     "ScoreGroups",
     "fit_data",
+    "fit_listed",
     "fit_lpr",
     "make_estimator",
 ]

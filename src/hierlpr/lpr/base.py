@@ -37,7 +37,8 @@ class ScoreGroups:
 
     The groups of label ``k`` are ``ptr[k]:ptr[k + 1]``, by rising score. `total` is the weight of
     a group and `positive` that of its positives; without sample weights both are counts. Ranks,
-    and so everything rank-based, are functions of these two alone.
+    and so everything rank-based, are functions of these two alone. A first group of score -inf
+    holds the samples that do not list the label; no curve has a knot there.
     """
 
     ptr: NDArray[np.int64]
@@ -189,9 +190,12 @@ class LPRCurves:
     @classmethod
     def from_groups(cls, groups: ScoreGroups, lpr: NDArray[np.float64]) -> LPRCurves:
         """Compile monotone LPRs per group to knots."""
-        knots = compress_curves(
-            groups.ptr, groups.score, lpr, groups.total, MOST_EXACT_GROUPS
-        )  # fmt: skip
+        ptr, score, total = groups.ptr, groups.score, groups.total
+        is_listed = score > -np.inf
+        if not is_listed.all():
+            before = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_listed)])
+            ptr, score, total, lpr = before[ptr], score[is_listed], total[is_listed], lpr[is_listed]
+        knots = compress_curves(ptr, score, lpr, total, MOST_EXACT_GROUPS)
         return cls(*knots, _is_checked=True)
 
     @classmethod

@@ -97,6 +97,10 @@ class LabelReport:
             monotone_shift=groups.sum_by_label(groups.total * np.abs(lpr - fit.lpr)) / n_all,
         )
 
+    def smoothed_prevalence(self) -> NDArray[np.float64]:
+        """(positives + 1/2) / (samples + 1) of every label, what its LPR is without a score."""
+        return np.asarray((self.positives + 0.5) / (self.positives + self.negatives + 1.0))
+
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

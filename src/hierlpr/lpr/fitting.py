@@ -139,8 +139,8 @@ def fit_lpr(
     ----------
     scores : array-like or sparse matrix of shape (n_samples, n_labels)
         Scores of any real range; larger means more likely positive. One label may be a vector.
-        In a sparse matrix absent means 0, the lowest score, and stored scores must not be
-        negative: the result is that of the same matrix made dense.
+        An entry that a sparse matrix does not store is not listed, which counts as lower than
+        every stored score; samples without any stored entry are left out.
     truth : array-like or sparse matrix of the same shape
         True or 1 where the sample has the label.
     method : str, estimator, or one of them per label

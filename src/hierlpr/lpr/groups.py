@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.checks import Matrix, check_finite, check_real_array, refuse_entries
+from hierlpr._base.checks import Matrix, check_finite, check_real_array
 from hierlpr._kernels.smoothing import group_sorted, group_stored
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import ScoreGroups
 
 __all__ = [
+    "Gaps",
     "LabelData",
     "TrainingData",
     "check_scores",
@@ -25,6 +26,25 @@ __all__ = [
 ]
 
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]  # where labels begin, and rows of the entries
+
+
+class Gaps(NamedTuple):
+    """Samples that a label's curve leaves out, by label: all their weight, and the positives'.
+
+    They list a descendant but not the label itself, see `hierlpr.lpr.implied`.
+    """
+
+    total: NDArray[np.float64]
+    positive: NDArray[np.float64]
+
+    @classmethod
+    def none(cls, n_labels: int) -> Gaps:
+        """Leave out nothing."""
+        return cls(np.zeros(n_labels), np.zeros(n_labels))
+
+    def of(self, labels: Any) -> Gaps:
+        """Return those of some labels."""
+        return Gaps(self.total[labels], self.positive[labels])
 
 
 class LabelData(Protocol):
@@ -51,12 +71,16 @@ class LabelData(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
-    """Checked scores and truth (both dense, or both CSC) with one weight a sample."""
+    """Checked scores and truth (both dense, or both CSC) with one weight a sample.
+
+    `gaps` belong to CSC scores.
+    """
 
     scores: Matrix | sparse.csc_array
     truth: NDArray[np.bool_] | sparse.csc_array
     weight: NDArray[np.float64]
     is_weighted: bool
+    gaps: Gaps
 
     @property
     def n_samples(self) -> int:
@@ -93,7 +117,9 @@ class TrainingData:
         if not isinstance(self.scores, np.ndarray):
             scores = self.scores[:, labels]
             truth: Any = self.truth[:, labels]
-            return group_columns(_places(scores), scores.data, _places(truth), self.weight)
+            return group_columns(
+                _places(scores), scores.data, _places(truth), self.weight, self.gaps.of(labels)
+            )
         rows = np.ascontiguousarray(self.scores[:, labels].T)
         truth_rows = np.ascontiguousarray(self.truth[:, labels].T)
         if not self.is_weighted:
@@ -113,10 +139,14 @@ def group_rows(
 
 
 def group_columns(
-    places: Places, scores: NDArray[np.float64], held: Places, weight: NDArray[np.float64]
+    places: Places,
+    scores: NDArray[np.float64],
+    held: Places,
+    weight: NDArray[np.float64],
+    gaps: Gaps,
 ) -> ScoreGroups:
     """Group the stored scores of labels, given the rows of the scores and of the positives."""
-    return ScoreGroups(*group_stored(*places, scores, *held, weight))
+    return ScoreGroups(*group_stored(*places, scores, *held, weight, *gaps))
 
 
 def _places(columns: sparse.csc_array) -> Places:
@@ -124,11 +154,7 @@ def _places(columns: sparse.csc_array) -> Places:
 
 
 def check_scores(scores: Any, labels: Sequence[str] | None) -> Matrix:
-    """Finite float64 scores (n_samples, n_labels), dense or canonical CSR; one label may be 1-d.
-
-    In a sparse matrix an absent entry is a score of 0, below every stored one, which must
-    therefore not be negative.
-    """
+    """Finite float64 scores (n_samples, n_labels), dense or canonical CSR; one label may be 1-d."""
     if sparse.issparse(scores):
         if scores.dtype.kind not in "biuf":
             raise DataError(f"scores must hold real numbers, got dtype {scores.dtype}.")
@@ -138,11 +164,6 @@ def check_scores(scores: Any, labels: Sequence[str] | None) -> Matrix:
             matrix.sum_duplicates()
         names = _names(labels, matrix.shape[1])
         check_finite(matrix, names, name="scores")
-        refuse_entries(
-            matrix.data < 0.0, matrix, names, name="scores", what="a negative stored value",
-            hint="in sparse scores an absent entry means 0, the lowest score; shift the stored "
-            "scores above 0 or pass a dense matrix.",
-        )  # fmt: skip
         return matrix
     dense = check_real_array(scores, name="scores")
     if dense.ndim == 1:
@@ -157,7 +178,11 @@ def check_scores(scores: Any, labels: Sequence[str] | None) -> Matrix:
 
 
 def read_training_data(
-    scores: Any, truth: Any, sample_weight: Any, labels: Sequence[str] | None
+    scores: Any,
+    truth: Any,
+    sample_weight: Any,
+    labels: Sequence[str] | None,
+    gaps: Gaps | None = None,
 ) -> TrainingData:
     """Check scores, truth and weights against each other."""
     checked = check_scores(scores, labels)
@@ -171,9 +196,18 @@ def read_training_data(
     if isinstance(checked, np.ndarray):
         if not isinstance(bool_truth, np.ndarray):
             bool_truth = bool_truth.toarray()
-        return TrainingData(checked, bool_truth, weight, is_weighted)
+        return TrainingData(checked, bool_truth, weight, is_weighted, Gaps.none(n_labels))
+    # A sample that lists nothing was not looked at: in a long table it would not even be there.
+    weight = np.where(np.diff(checked.indptr) > 0, weight, 0.0)
+    if not weight.any():
+        raise DataError(
+            "scores list nothing: no entry of the sparse matrix is stored.\n"
+            "Hint: store the scores there are, zeros included, or pass a dense matrix."
+        )
     csc_truth = sparse.csc_array(bool_truth)
-    return TrainingData(sparse.csc_array(checked), csc_truth, weight, is_weighted)
+    return TrainingData(
+        sparse.csc_array(checked), csc_truth, weight, is_weighted, gaps or Gaps.none(n_labels)
+    )
 
 
 def _names(labels: Sequence[str] | None, n_labels: int) -> Sequence[str]:

@@ -32,6 +32,7 @@ __all__ = [
     "FEATURES",
     "FORMAT_MINOR",
     "FORMAT_VERSION",
+    "LISTED",
     "META",
     "Arrays",
     "checksum",
@@ -43,8 +44,11 @@ __all__ = [
 
 FORMAT = "hierlpr model"
 FORMAT_VERSION = 1
-FORMAT_MINOR = 1  # 1: `minor` and `needs` themselves; keys of the fit and cutoff samples
-FEATURES: frozenset[str] = frozenset()  # additions that a file may need, all known here
+FORMAT_MINOR = (
+    2  # 1: `minor` and `needs` themselves; 2: the kind of scores, LPRs of what is implied
+)
+LISTED = "listed scores"
+FEATURES = frozenset({LISTED})  # additions that a file may need, all known here
 META = "meta"
 Arrays = dict[str, NDArray[Any]]
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_choice, check_finite, listed
+from hierlpr._base.hashing import fingerprint
 from hierlpr.cutoff.by_group import Groups, cutoff_by_group
 from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
@@ -31,9 +32,9 @@ from hierlpr.cutoff.sets import (
     many_label_values,
     one_path_values,
 )
-from hierlpr.data.repeats import SampleKeys, copies_note, overlap_note
+from hierlpr.data.listing import Kind, as_kind, kind_of
 from hierlpr.data.tables import Table, align, align_truth_to, draw_samples, sample_limit
-from hierlpr.exceptions import DataError, HierlprError, HierlprWarning, UnreachableWarning
+from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import (
     JointModel,
@@ -42,9 +43,8 @@ from hierlpr.joint import (
     fit_known,
     own_lpr,
     predict_known,
-    smoothed_prevalence,
 )
-from hierlpr.lpr import LPRModel
+from hierlpr.lpr import ImpliedLPR, LPRModel, fit_listed
 from hierlpr.metrics import au_prc_score
 from hierlpr.model.edit import added, removed, replaced
 from hierlpr.ranking.blocks import consistent_scores
@@ -90,12 +90,15 @@ class ScoreModel:
         table = self._scores(align(scores, self.hierarchy, name="scores"))
         hierarchy = self.hierarchy or Hierarchy(labels=table.labels)
         held = self._truth(truth, hierarchy, table)
-        lpr = fit_known(
-            table.values, held, method=self.lpr, labels=hierarchy.labels, n_threads=self.n_threads
-        )
+        options: dict[str, Any] = {"method": self.lpr, "n_threads": self.n_threads}
+        implied = None
+        if kind_of(table) == "listed":
+            lpr, implied = fit_listed(table.values, held, hierarchy, **options)
+        else:
+            lpr = fit_known(table.values, held, labels=hierarchy.labels, **options)
         self._assemble(
-            hierarchy, lpr, held, table.rows,
-            n_stored=table.n_stored, fit_keys=SampleKeys.of_rows(table.values),
+            hierarchy, lpr, implied, held, table.rows,
+            n_stored=table.n_stored, fitted_on=fingerprint(table.values),
         )  # fmt: skip
         self._set_labels(hierarchy, has_names=table.backend is not None)
         return self
@@ -113,19 +116,23 @@ class ScoreModel:
         self,
         hierarchy: Hierarchy,
         lpr: LPRModel,
+        implied: ImpliedLPR | None,
         truth: NDArray[np.bool_] | sparse.csr_array,
         take: Callable[[NDArray[np.intp]], Table],
         *,
         n_stored: int | None,
-        fit_keys: SampleKeys,
+        fitted_on: str,
     ) -> None:
         """Learn all that follows the curves, from few enough samples to hold.
 
         Both ways of fitting meet here: `take` fetches the scores of some samples, from memory or
-        from disk; `n_stored` is the number of scores if they are sparse.
+        from disk; `n_stored` is the number of scores if they are listed, and `implied` what was
+        learned of labels that are not.
         """
         self._set_labels(hierarchy, has_names=False)
         self.lpr_: LPRModel = lpr
+        self.implied_: ImpliedLPR | None = implied
+        self.kind_: Kind | None = "complete" if implied is None else "listed"
         self.joint_: JointModel | None = None
         if self.joint is not False:
             self.joint_ = fit_joint_on(
@@ -139,9 +146,7 @@ class ScoreModel:
         score = self._block_scores(take(drawn))
         held = truth if drawn.size == n_samples else truth[drawn]
         self.profile_: LevelProfile | None = LevelProfile.of(collect(score, held))
-        self.fit_keys_: SampleKeys | None = fit_keys
-        self.cutoff_keys_: SampleKeys | None = None
-        self.sets_keys_: SampleKeys | None = None
+        self.fitted_on_ = fitted_on
         self.cutoff_: Cutoff = DEFAULT_CUTOFF
         self.sets_: SetRule | None = None
 
@@ -172,7 +177,7 @@ class ScoreModel:
         goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
-        keys = self._checked_keys(table)
+        self._warn_if_fitted_on(table)
         score = self._block_scores(table)
         options: dict[str, Any] = {"rule": rule, "unreachable": unreachable}
         if groups is not None:
@@ -189,9 +194,8 @@ class ScoreModel:
                 profile = LevelProfile.of(collect(*planning))
             cutoff = cutoff_for(goal, collect(*parts), profile=profile, **options)
         if not cutoff.reachable:
-            warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=2)
+            warnings.warn(cutoff.reason, HierlprWarning, stacklevel=2)
         self.cutoff_ = cutoff
-        self.cutoff_keys_ = keys
         return self
 
     def calibrate_sets(
@@ -222,22 +226,25 @@ class ScoreModel:
         """
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
-        keys = self._checked_keys(table)
+        self._warn_if_fitted_on(table)
         self.sets_ = choose_sets(
             lambda: self._set_values(table, one_path=one_path), held,
             error=error, confidence=confidence, one_path=one_path,
         )  # fmt: skip
-        self.sets_keys_ = keys
         return self
 
     # -- using it ---------------------------------------------------------------------------
 
     def transform(self, scores: Any) -> Any:
-        """Return the local precision rate of every score (CSR in, CSR out).
+        """Return the local precision rate of every score.
 
-        With `joint`, it is P(label | all scores of the sample).
+        Of listed scores, those of the labels listed and of their ancestors, as CSR. With `joint`,
+        it is P(label | all scores of the sample).
         """
-        return self._lpr(self._input(scores)).values
+        lpr = self._lpr(self._input(scores)).values
+        if not isinstance(lpr, np.ndarray):
+            lpr.sort_indices()
+        return lpr
 
     def predict_proba(self, scores: Any) -> Any:
         """Return the block scores: comparable across labels, and no child above a parent."""
@@ -280,20 +287,6 @@ class ScoreModel:
         """
         return deepest_sure(self.predict_sets(scores), self.hierarchy_)
 
-    def seen(self, scores: Any) -> dict[str, str]:
-        """Tell which samples have the very scores of samples that the model has learned from.
-
-        Returns
-        -------
-        dict
-            Empty, or under "fit", "cutoff" and "sets" how many were met there, such as "37 of 400":
-            only if it is more than equal scores of different samples explain.
-        """
-        keys = SampleKeys.of_rows(self._input(scores).values)
-        known = {"fit": self.fit_keys_, "cutoff": self.cutoff_keys_, "sets": self.sets_keys_}
-        notes = {name: overlap_note(keys, given) for name, given in known.items()}
-        return {name: note for name, note in notes.items() if note}
-
     def score(self, scores: Any, truth: Any) -> float:
         """Area under the pooled precision-recall curve of the block scores, AU(PRC)."""
         table = self._input(scores)
@@ -325,7 +318,7 @@ class ScoreModel:
         self.check_fitted()
         hierarchy, lpr = added(
             self.hierarchy_, self.lpr_, edges, scores, truth,
-            labels=labels, method=self.lpr, n_threads=self.n_threads,
+            labels=labels, kind=self.kind_, method=self.lpr, n_threads=self.n_threads,
         )  # fmt: skip
         return self._changed(hierarchy, lpr, fresh=())
 
@@ -340,7 +333,7 @@ class ScoreModel:
         labels = list(labels)
         lpr = replaced(
             self.hierarchy_, self.lpr_, labels, scores, truth,
-            method=self.lpr, n_threads=self.n_threads,
+            kind=self.kind_, method=self.lpr, n_threads=self.n_threads,
         )  # fmt: skip
         return self._changed(self.hierarchy_, lpr, fresh=labels)
 
@@ -353,12 +346,17 @@ class ScoreModel:
                 stacklevel=3,
             )
         self.lpr_ = lpr
+        prevalence = lpr.report.smoothed_prevalence()
+        if self.implied_ is not None:
+            former = self.hierarchy_
+            place = [former.index(x) if x in former else former.n_labels for x in hierarchy.labels]
+            self.implied_ = self.implied_.select(place, prevalence)
         if self.joint_ is not None:
-            self.joint_ = self.joint_.changed(hierarchy, smoothed_prevalence(lpr), fresh)
+            self.joint_ = self.joint_.changed(hierarchy, prevalence, fresh)
         self.hierarchy = hierarchy
         self._set_labels(hierarchy, has_names=hasattr(self, "feature_names_in_"))
         self.profile_ = None
-        self.fit_keys_ = self.cutoff_keys_ = self.sets_keys_ = None
+        self.fitted_on_ = ""
         self.cutoff_ = DEFAULT_CUTOFF
         self.sets_ = None
         return self
@@ -390,12 +388,14 @@ class ScoreModel:
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _checked_keys(self, table: Table) -> SampleKeys:
-        """Return the keys of calibration samples; warn if they are not new or not independent."""
-        keys = SampleKeys.of_rows(table.values)
-        for note in _doubts(keys, self.fit_keys_):
-            warnings.warn(note, HierlprWarning, stacklevel=3)
-        return keys
+    def _warn_if_fitted_on(self, table: Table) -> None:
+        if fingerprint(table.values) == self.fitted_on_:
+            warnings.warn(
+                "The cutoff is learned on the samples the model was fitted on, which makes its "
+                "precision look better than it is. Calibrate on other samples.",
+                HierlprWarning,
+                stacklevel=3,
+            )
 
     def _scores(self, table: Table) -> Table:
         self._check_scores(table)
@@ -418,6 +418,8 @@ class ScoreModel:
                     "Hint: one column of scores a label, in the order of hierarchy_.labels."
                 )
         table = align(scores, self.hierarchy_, name="scores")
+        if self.kind_ is not None:
+            table = as_kind(table, self.kind_)
         self._check_scores(table)
         return table
 
@@ -449,18 +451,16 @@ class ScoreModel:
 
     def _lpr(self, table: Table) -> Table:
         """Scores to LPRs: the one place where the joint posterior joins the pipeline."""
-        if self.joint_ is None:
-            lpr = own_lpr(self.lpr_, table.values, n_threads=self.n_threads)
+        implied, options = self.implied_, {"n_threads": self.n_threads}
+        if self.joint_ is None or (implied is not None and not self.joint_.is_used):
+            lpr = own_lpr(self.lpr_, table.values, **options)
+            if implied is not None:
+                lpr = implied.close(lpr, self.hierarchy_, **options)
         else:
-            lpr = predict_known(self.lpr_, table.values, n_threads=self.n_threads)
-            absent = None if isinstance(lpr, np.ndarray) else self._absent_lpr()
-            lpr = self.joint_.transform(lpr, absent=absent, n_threads=self.n_threads)
+            lpr = predict_known(self.lpr_, table.values, **options)
+            absent = None if implied is None else implied.absent
+            lpr = self.joint_.transform(lpr, absent=absent, **options)
         return Table(lpr, table.labels, table.samples, table.backend)
-
-    def _absent_lpr(self) -> NDArray[np.float64]:
-        """LPRs of the scores that a sparse matrix does not store: those of a score of 0."""
-        lpr: NDArray[np.float64] = self.lpr_.predict(np.zeros((1, self.n_features_in_)))[0]
-        return lpr
 
     def _set_values(self, table: Table, *, one_path: bool) -> Iterator[SetValues]:
         if not one_path:
@@ -468,7 +468,7 @@ class ScoreModel:
         lpr = own_lpr(self.lpr_, table.values, n_threads=self.n_threads)
         if not isinstance(lpr, np.ndarray):
             raise DataError("one_path=True needs a score for every label: a dense matrix.")
-        ends = end_posterior(lpr, smoothed_prevalence(self.lpr_), self.hierarchy_)
+        ends = end_posterior(lpr, self.lpr_.report.smoothed_prevalence(), self.hierarchy_)
         return one_path_values(ends, self.hierarchy_)
 
     def _block_scores(self, table: Table) -> Matrix:
@@ -494,25 +494,6 @@ def _same_rows(truth: Table, scores: Table) -> Table:
         )
     rows = [place[name] for name in scores.samples]
     return Table(truth.values[rows], truth.labels, scores.samples, truth.backend)
-
-
-def _doubts(keys: SampleKeys, fit_keys: SampleKeys | None) -> list[str]:
-    """Say what is wrong with calibration samples that are not new, or not each their own."""
-    found = []
-    if overlap := overlap_note(keys, fit_keys):
-        found.append(
-            f"{overlap} calibration samples were also fitted on (their scores are the same): the "
-            "numbers look better than they are, and `confidence` promises nothing. "
-            "Calibrate on other samples."
-        )
-    # Samples in both parts are not also called copies.
-    if copies := copies_note(keys, None if overlap else fit_keys):
-        found.append(
-            f"Calibration samples are copies of each other: {copies}. They count as if they were "
-            "independent, so the result is less certain than it seems, and `confidence` promises "
-            "nothing. Keep one of each."
-        )
-    return found
 
 
 def _dense(matrix: Any) -> NDArray[Any]:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hierlpr._base.checks import listed
-from hierlpr.data.tables import align, align_truth
+from hierlpr.data.listing import Kind, as_kind, kind_of
+from hierlpr.data.tables import align, align_truth_to
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr import LPRModel, fit_lpr
+from hierlpr.lpr import LPRModel, fit_listed, fit_lpr
 
 __all__ = ["added", "removed", "replaced"]
 
@@ -22,6 +23,7 @@ def added(
     truth: Any,
     *,
     labels: Iterable[str] | None,
+    kind: Kind | None,
     method: Any,
     n_threads: int | None,
 ) -> tuple[Hierarchy, LPRModel]:
@@ -44,7 +46,7 @@ def added(
     if grown.n_labels != hierarchy.n_labels + len(new):
         strays = [name for name in grown.labels[hierarchy.n_labels :] if name not in set(new)]
         raise DataError(f"add_labels: edges name labels that are not in labels=: {listed(strays)}.")
-    fitted = _fit(grown, new, scores, truth, method=method, n_threads=n_threads)
+    fitted = _fit(grown, new, scores, truth, kind=kind, method=method, n_threads=n_threads)
     return grown, LPRModel.join([lpr, fitted])
 
 
@@ -66,12 +68,13 @@ def replaced(
     scores: Any,
     truth: Any,
     *,
+    kind: Kind | None,
     method: Any,
     n_threads: int | None,
 ) -> LPRModel:
     """Fit the curves of `labels` anew on their own scores and truth."""
     named = _known(hierarchy, labels, name="replace")
-    fitted = _fit(hierarchy, named, scores, truth, method=method, n_threads=n_threads)
+    fitted = _fit(hierarchy, named, scores, truth, kind=kind, method=method, n_threads=n_threads)
     place = list(range(hierarchy.n_labels))
     for i, label in enumerate(named):
         place[hierarchy.index(label)] = hierarchy.n_labels + i
@@ -94,13 +97,18 @@ def _fit(
     scores: Any,
     truth: Any,
     *,
+    kind: Kind | None,
     method: Any,
     n_threads: int | None,
 ) -> LPRModel:
     """Fit curves for `labels` alone; only edges among them can be checked in the truth."""
     part = hierarchy.subset(labels)
     table = align(scores, part, name="scores")
-    held = align_truth(truth, part)
+    if kind is not None:
+        table = as_kind(table, kind)
+    held = align_truth_to(table.values, truth, part)
     if held.shape[0] != table.n_samples:
         raise DataError(f"scores have {table.n_samples:,} samples, truth {held.shape[0]:,}.")
+    if kind_of(table) == "listed":
+        return fit_listed(table.values, held, part, method=method, n_threads=n_threads)[0]
     return fit_lpr(table.values, held, method=method, labels=part.labels, n_threads=n_threads)

@@ -39,14 +39,19 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ScoreModel)
         One curve from score to LPR a label, with diagnostics.
     joint_ : JointModel or None
         How the scores of a sample are used together; None with ``joint=False``.
+    kind_ : {"complete", "listed"} or None
+        The kind of scores it is for; None if its file is too old to tell.
+    implied_ : ImpliedLPR or None
+        LPRs of labels that are not listed but a label below them is; None for complete scores.
     cutoff_ : Cutoff
         Where `predict` cuts; 0.5 until `calibrate` has been called.
 
     Notes
     -----
     Matrices are (samples x labels). Arrays and CSR go by position in ``hierarchy.labels``, data
-    frames (pandas, Polars, Arrow) by column name in any order. In CSR scores absent means 0, the
-    lowest score.
+    frames (pandas, Polars, Arrow) by column name in any order. Dense scores are complete; CSR
+    scores are listed: a pair that is absent is never called, unless a label below it is listed. A
+    model takes the kind it was fitted on and refuses the other (``docs/model.md``).
 
     Examples
     --------
@@ -61,9 +66,10 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ScoreModel)
     """
 
     def transform(self, scores: Any) -> Any:
-        """Return the local precision rate of every score (CSR in, CSR out).
+        """Return the local precision rate of every score.
 
-        With `joint`, it is P(label | all scores of the sample).
+        Of listed scores, those of the labels listed and of their ancestors, as CSR. With `joint`,
+        it is P(label | all scores of the sample).
         """
         # Defined here because scikit-learn wraps, for `set_output`, what the class itself defines.
         return ScoreModel.transform(self, scores)

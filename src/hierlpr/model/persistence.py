@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
@@ -20,12 +21,13 @@ from hierlpr._base.files import writing
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.sets import SetRule
-from hierlpr.data.repeats import SampleKeys
-from hierlpr.exceptions import FileError, HierlprError
+from hierlpr.data.listing import Kind
+from hierlpr.exceptions import FileError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
-from hierlpr.lpr import LabelReport, LPRCurves, LPRModel, make_estimator
+from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, make_estimator
 from hierlpr.model.container import (
+    LISTED,
     META,
     Arrays,
     checksum,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["load_model", "load_score_model", "save_model"]
 
 _WEIGHTS = ("own", "others", "shift")
-_SEEN = ("fit", "cutoff", "sets")
+_KNOTS = ("knot_ptr", "knot_score", "knot_lpr")
 AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
 
@@ -98,9 +100,7 @@ def _arrays_of(model: ScoreModel) -> Arrays:
     arrays: Arrays = {
         "edge_parent": h.order[np.repeat(np.arange(h.n_labels), np.diff(h.child_ptr))],
         "edge_child": h.order[h.child_idx],
-        "knot_ptr": curves.knot_ptr,
-        "knot_score": curves.knot_score,
-        "knot_lpr": curves.knot_lpr,
+        **{key: getattr(curves, key) for key in _KNOTS},
     }
     for key, column in model.lpr_.report.columns().items():
         if column.dtype.kind != "U":  # texts go to the metadata
@@ -111,28 +111,31 @@ def _arrays_of(model: ScoreModel) -> Arrays:
         arrays["joint_conditional"] = prior.conditional
         for key in _WEIGHTS:
             arrays[f"joint_{key}"] = getattr(tempering, key)
+    if model.implied_ is not None:
+        arrays["implied_curve_of"] = model.implied_.curve_of
+        arrays["implied_absent"] = model.implied_.absent
+        for key in _KNOTS:
+            arrays[f"implied_{key}"] = getattr(model.implied_.curves, key)
     if model.profile_ is not None:
         for field in fields(LevelProfile):
             if field.name != "n_samples":
                 arrays[f"profile_{field.name}"] = getattr(model.profile_, field.name)
-    for name in _SEEN:
-        keys = getattr(model, f"{name}_keys_")
-        if keys is not None:
-            arrays[f"{name}_key"], arrays[f"{name}_key_count"] = keys.key, keys.count
     return arrays
 
 
 def _meta_of(model: ScoreModel) -> dict[str, Any]:
     columns = model.lpr_.report.columns()
     return {
-        **new_meta(needs=[]),
+        **new_meta(needs=[LISTED] if model.kind_ == "listed" else []),
         "labels": list(model.hierarchy_.labels),
         "has_names": hasattr(model, "feature_names_in_"),
         "has_hierarchy": model.hierarchy is not None,
         "report": {key: c.tolist() for key, c in columns.items() if c.dtype.kind == "U"},
+        "kind": model.kind_,
+        "implied_shared": -1 if model.implied_ is None else model.implied_.shared,
         "joint": None if model.joint_ is None else _choice_of(model.joint_),
         "profile_samples": None if model.profile_ is None else model.profile_.n_samples,
-        "seen": {name: _key_counts(getattr(model, f"{name}_keys_")) for name in _SEEN},
+        "fitted_on": model.fitted_on_,
         "cutoff": model.cutoff_.to_dict(),
         "sets": None if model.sets_ is None else model.sets_.to_dict(),
         "params": {
@@ -166,11 +169,7 @@ def _rebuild(
         )
     ]
     hierarchy = Hierarchy(edges, labels=labels)
-    curves = LPRCurves(
-        arrays["knot_ptr"].astype(np.int64),
-        arrays["knot_score"].astype(np.float64),
-        arrays["knot_lpr"].astype(np.float64),
-    )
+    curves = _curves(arrays)
     if curves.n_labels != hierarchy.n_labels:
         raise FileError(f"{curves.n_labels} curves for {hierarchy.n_labels} labels.")
     params = meta["params"]
@@ -183,10 +182,10 @@ def _rebuild(
     )
     model.lpr_ = LPRModel(curves, _report(arrays, meta, hierarchy.n_labels))
     model.joint_ = _joint(arrays, meta, hierarchy)
+    model.kind_, model.implied_ = _kind(arrays, meta, hierarchy.n_labels)
     model._set_labels(hierarchy, has_names=bool(meta["has_names"]))
     model.profile_ = _profile(arrays, meta)
-    for name in _SEEN:
-        setattr(model, f"{name}_keys_", _sample_keys(name, arrays, meta))
+    model.fitted_on_ = str(meta["fitted_on"])
     model.cutoff_ = Cutoff.from_dict(_known_fields(Cutoff, meta["cutoff"]))
     model.sets_ = None if meta.get("sets") is None else SetRule.from_dict(meta["sets"])
     if model.cutoff_.label_groups and len(model.cutoff_.label_groups) != hierarchy.n_labels:
@@ -224,6 +223,39 @@ def _report(
         if columns[field.name].shape != (n_labels,):
             raise FileError(f"the column {field.name!r} of the label report has a wrong length.")
     return LabelReport(**columns)
+
+
+def _curves(arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> LPRCurves:
+    ptr, score, lpr = (arrays[f"{prefix}{key}"] for key in _KNOTS)
+    return LPRCurves(ptr.astype(np.int64), score.astype(np.float64), lpr.astype(np.float64))
+
+
+def _kind(
+    arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], n_labels: int
+) -> tuple[Kind | None, ImpliedLPR | None]:
+    """Read which kind of scores the model is for; files from before it was noted do not say."""
+    kind = meta.get("kind")
+    if kind is None:
+        warnings.warn(
+            "The model file is of a version that did not note whether it was fitted on complete "
+            "scores or on listed ones (CSR, or long files that leave pairs out). Use it on the "
+            "same kind only, or fit it again.",
+            HierlprWarning,
+            stacklevel=5,
+        )
+        return None, None
+    if kind == "complete":
+        return "complete", None
+    if kind != "listed":
+        raise FileError(f"it is for an unknown kind of scores, {kind!r}.")
+    curve_of = arrays["implied_curve_of"].astype(np.int32)
+    if curve_of.shape != (n_labels,):
+        raise FileError("the curves of implied labels are for another number of labels.")
+    implied = ImpliedLPR(
+        curve_of, _curves(arrays, "implied_"), int(meta["implied_shared"]),
+        arrays["implied_absent"].astype(np.float64),
+    )  # fmt: skip
+    return "listed", implied
 
 
 def _choice_of(joint: JointModel) -> dict[str, Any]:
@@ -268,26 +300,6 @@ def _profile(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Lev
     ):
         raise FileError("the profile of the levels has columns of different lengths.")
     return LevelProfile(**columns, n_samples=int(meta["profile_samples"]))
-
-
-def _key_counts(keys: SampleKeys | None) -> dict[str, int] | None:
-    return None if keys is None else {"bits": keys.bits, "n_samples": keys.n_samples}
-
-
-def _sample_keys(
-    name: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]
-) -> SampleKeys | None:
-    about = meta.get("seen", {}).get(name)
-    if about is None:
-        return None
-    key = arrays[f"{name}_key"].astype(np.uint64)
-    count = arrays[f"{name}_key_count"].astype(np.uint32)
-    bits, n_samples = int(about["bits"]), int(about["n_samples"])
-    if key.ndim != 1 or key.shape != count.shape or not (key[1:] > key[:-1]).all():
-        raise FileError(f"the keys of the {name} samples are no ascending list with their counts.")
-    if not 0 <= bits < 64 or not (count > 0).all() or int(count.sum()) > n_samples:
-        raise FileError(f"the counts of the {name} samples make no sense.")
-    return SampleKeys(key, count, bits, n_samples)
 
 
 def _method_from(method: Any) -> Any:

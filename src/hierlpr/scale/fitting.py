@@ -19,17 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hierlpr._base.hashing import fingerprint_rows
 from hierlpr._kernels._threads import n_threads_or_default
-from hierlpr.data.repeats import SampleKeys
 from hierlpr.data.tables import draw_samples, split_samples
-from hierlpr.exceptions import UnreachableWarning
+from hierlpr.exceptions import HierlprWarning
 from hierlpr.io._watch import ReadReport
 from hierlpr.io.pairing import Absent
 from hierlpr.lpr import LPRModel, fit_data
+from hierlpr.lpr.implied import ListedCounts, fit_implied
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.files import absolute, output
+from hierlpr.scale.gaps import StoredGaps
 from hierlpr.scale.labels import FIT_LABEL_BYTES, StoredLabels
 from hierlpr.scale.samples import OnProgress, Samples, SamplesReader
+from hierlpr.scale.store import SparseStore
 from hierlpr.scale.work import work_folder
 
 if TYPE_CHECKING:
@@ -161,7 +164,7 @@ def fit_file(
             kept = draw_samples(cutoff_data.n_samples, cutoff_data.limit(), seed)
         elif goal is not None:
             fitted, kept = split_samples(data.n_samples, data.limit(), seed, name=scores)
-        errors = _fit(model, data, fitted, budget, progress)
+        errors = _fit(model, data, fitted, folder, budget, progress)
         if goal is not None:
             _calibrate(model, cutoff_data, kept, goal)
         model.save(target)
@@ -177,6 +180,7 @@ def _fit(
     model: ScoreModel,
     data: Samples,
     fitted: NDArray[np.intp],
+    folder: Path,
     budget: Budget,
     on_progress: OnProgress,
 ) -> NDArray[np.float64]:
@@ -189,15 +193,26 @@ def _fit(
     n_threads = max(1, min(n_threads_or_default(model.n_threads), most // max(1, largest)))
     by_label = sparse.csc_array(held)
     count = _Counted(by_label, on_progress)
-    labels = StoredLabels(data.store, rows, by_label, most_scores=most, on_label=count.add)
-    lpr: LPRModel = fit_data(labels, method=model.lpr, n_threads=n_threads)
+    options: dict[str, Any] = {"method": model.lpr, "n_threads": n_threads}
+    absent, counts = None, ListedCounts.none(n_labels)
+    if isinstance(data.store, SparseStore):
+        absent = StoredGaps(data, data.store, rows, held)
+        counts = absent.count()
+    labels = StoredLabels(
+        data.store, rows, by_label, counts.implied, most_scores=most, on_label=count.add
+    )
+    lpr: LPRModel = fit_data(labels, **options)
     errors = labels.rank_error
+    implied = None
+    if absent is not None:
+        with absent.column(lpr, by_label, folder, budget) as column:
+            implied = fit_implied(lpr, counts, column, **options)
     del labels, by_label, count  # the truth by label
     n_stored = data.store.stored_in(rows)
     keys = data.store.keys[rows]
     model._assemble(
-        data.hierarchy, lpr, held, lambda drawn: data.table(fitted[drawn]),
-        n_stored=n_stored, fit_keys=SampleKeys.of(keys),
+        data.hierarchy, lpr, implied, held, lambda drawn: data.table(fitted[drawn]),
+        n_stored=n_stored, fitted_on=fingerprint_rows(keys, (rows.size, n_labels)),
     )  # fmt: skip
     return errors
 
@@ -226,7 +241,7 @@ def _calibrate(
 ) -> None:
     with warnings.catch_warnings():
         # The cutoff says in its own words what could not be reached.
-        warnings.simplefilter("ignore", UnreachableWarning)
+        warnings.simplefilter("ignore", HierlprWarning)
         model.calibrate(data.table(kept), data.truth[kept], **goal)
 
 

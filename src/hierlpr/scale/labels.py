@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr.lpr import ScoreGroups
-from hierlpr.lpr.groups import Places, group_columns, group_rows
+from hierlpr.lpr.groups import Gaps, Places, group_columns, group_rows
 from hierlpr.scale.sketch import sketch
 from hierlpr.scale.store import DenseStore, SparseStore, Store
 
@@ -34,6 +34,8 @@ class StoredLabels:
     rows : ndarray
         Rows to fit on, rising.
     truth : csc_array of bool of shape (rows.size, n_labels)
+    gaps : Gaps
+        Samples that the curves leave out, see `hierlpr.lpr.implied`.
     most_scores : int
         How many scores of a label may be sorted in memory.
     on_label : callable, optional
@@ -45,6 +47,7 @@ class StoredLabels:
         store: Store,
         rows: NDArray[np.intp],
         truth: sparse.csc_array,
+        gaps: Gaps,
         *,
         most_scores: int,
         on_label: Callable[[int], None] = lambda n: None,
@@ -53,7 +56,9 @@ class StoredLabels:
         self.rank_error = np.zeros(store.n_labels)
         self._store, self._rows, self._truth = store, rows, truth
         self._place = store.places(rows) if isinstance(store, SparseStore) else None
-        self._weight = np.ones(rows.size)
+        self._weight, self._gaps = np.ones(rows.size), gaps
+        if isinstance(store, SparseStore):  # as in `hierlpr.lpr.groups.read_training_data`
+            self._weight[store.is_empty(rows)] = 0.0
         self._most_scores = most_scores
         self._on_label = on_label
         self._lock = threading.Lock()
@@ -67,8 +72,10 @@ class StoredLabels:
 
     def count_truth(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positives and negatives of some labels."""
-        positives = np.diff(self._truth.indptr).astype(np.int64)[labels]
-        return positives, self._rows.size - positives
+        used = self._weight > 0.0
+        held = [int(np.count_nonzero(used[self._held(int(label))])) for label in labels]
+        positives = np.array(held, dtype=np.int64)
+        return positives, int(np.count_nonzero(used)) - positives
 
     def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
         """Return the groups of some labels, read here."""
@@ -106,7 +113,7 @@ class StoredLabels:
         held = [self._held(label) for label in labels]
         return group_columns(
             _joined([row for row, _ in found]), np.concatenate([score for _, score in found]),
-            _joined(held), self._weight,
+            _joined(held), self._weight, self._gaps.of(labels),
         )  # fmt: skip
 
     def _sketched(self, label: int) -> tuple[Float, Float, Float]:
@@ -122,19 +129,22 @@ class StoredLabels:
             assert self._place is not None
             for row, scores in self._store.blocks(label):
                 at = self._place[row]
-                kept = (at >= 0) & (scores != 0.0)
-                yield scores[kept], truth[at[kept]]
+                yield scores[at >= 0], truth[at[at >= 0]]
 
         n_scores = sum(scores.size for scores, _ in blocks())
-        score, positive, total = np.empty(0), np.empty(0), np.empty(0)
-        if n_scores:
-            score, positive, total, error = sketch(blocks, n_scores)
-            self.rank_error[label] = error * n_scores / self._rows.size
-        absent = self._rows.size - n_scores
-        if absent:  # what is not stored has the lowest score, 0
-            score = np.concatenate([[0.0], score])
-            positive = np.concatenate([[truth.sum() - positive.sum()], positive])
-            total = np.concatenate([[float(absent)], total])
+        if not n_scores:
+            assert isinstance(self._store, SparseStore)
+            groups = self._sparse(self._store, [label])
+            return groups.score, groups.positive, groups.total
+        score, positive, total, error = sketch(blocks, n_scores)
+        self.rank_error[label] = error * n_scores / self._rows.size
+        # What is not listed is the lowest group, as in `hierlpr._kernels.smoothing.group_stored`.
+        gaps, used = self._gaps.of(label), self._weight > 0.0
+        absent = float(np.count_nonzero(used)) - n_scores - gaps.total
+        if absent:
+            lost = np.count_nonzero(truth[used]) - positive.sum() - gaps.positive
+            score = np.concatenate([[-np.inf], score])
+            positive, total = np.append(lost, positive), np.append(absent, total)
         return score, positive, total
 
 

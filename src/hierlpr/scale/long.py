@@ -90,12 +90,6 @@ def long_source(
         writer, n_samples = _regroup(folder, n_samples, target, hierarchy.n_labels, budget)
     is_score = content == "scores"
     is_complete = is_score and writer.n_pairs == n_samples * hierarchy.n_labels
-    if is_score and reader.lowest < 0.0 and not is_complete:
-        raise watch.fail(
-            f"the lowest score is {reader.lowest:g}, but the table does not list every pair.",
-            hint="pairs that are not listed count as score 0, the lowest, so that no score may be "
-            "negative; list every pair, or transform the scores.",
-        )
     watch.counts["rows"] = reader.n_rows
     return Source(
         path, "long", merges, watch.lenient, is_complete, (), tuple(writer.pieces), n_samples,

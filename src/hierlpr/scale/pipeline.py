@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hierlpr._base.files import list_made, put_in_place, writing
+from hierlpr.data.listing import check_kind
 from hierlpr.exceptions import FileError
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
@@ -157,6 +158,9 @@ def rank_file(
         else:
             source, watch = Source.from_dict(plan["source"]), Watch(scores_path, lenient=lenient)
             watch.format = plan["format"]
+        check_kind(
+            fitted.kind_, is_list=source.kind == "long", is_complete=source.is_complete
+        )  # fmt: skip
         parts = source.partitions(partitions)
         cutoff = fitted.cutoff_
         job = Job(

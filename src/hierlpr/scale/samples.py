@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from hierlpr.io._files import ending
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.pairing import Absent
 from hierlpr.scale.budget import Budget
-from hierlpr.scale.source import Partition, Source
+from hierlpr.scale.source import Batch, Partition, Source
 from hierlpr.scale.spool import open_source
 from hierlpr.scale.store import DenseStore, SparseStore, Store
 from hierlpr.scale.truth import match_names, stream_truth, truth_rows
@@ -45,6 +45,7 @@ class Samples:
     truth: sparse.csr_array
     reports: tuple[ReadReport, ...]
     notes: tuple[str, ...]
+    source: Source
 
     @property
     def n_samples(self) -> int:
@@ -57,7 +58,14 @@ class Samples:
 
     def table(self, chosen: NDArray[np.intp]) -> Table:
         """Return the scores of some of the samples."""
-        return Table(self.store.take(self.rows[chosen]), self.hierarchy.labels)
+        values = self.store.take(self.rows[chosen])
+        return Table(values, self.hierarchy.labels, is_list=self.source.kind == "long")
+
+    def batches(self) -> Iterator[Batch]:
+        """Read all scores again, sample by sample; problems were told the first time."""
+        watch = Watch(self.source.path, lenient=True)
+        for piece in self.source.pieces:
+            yield from self.source.batches(Partition(0, (piece,)), self.hierarchy, watch)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +106,7 @@ class SamplesReader:
         report = watch.report(samples=store.n_rows, labels=self.hierarchy.n_labels)
         return Samples(
             self.hierarchy, store, rows, truth_rows(known.values, match.at[rows]),
-            (report, known.report), match.notes,
+            (report, known.report), match.notes, source,
         )  # fmt: skip
 
     def _filled(self, source: Source, watch: Watch, folder: Path) -> Store:

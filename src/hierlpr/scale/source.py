@@ -183,7 +183,7 @@ class Source:
             row, label, value = row[kept], label[kept], value[kept]
         values = self._matrix(row, label, value, (n_samples, hierarchy.n_labels), watch)
         numbers = np.arange(piece.first_sample, piece.first_sample + n_samples)
-        return Batch(Table(values, hierarchy.labels), numbers)
+        return Batch(Table(values, hierarchy.labels, is_list=True), numbers)
 
     def _matrix(
         self,

@@ -166,6 +166,11 @@ class SparseStore:
         """Scores of some rows."""
         return int(self._sizes[rows].sum(dtype=np.int64))
 
+    def is_empty(self, rows: Rows) -> NDArray[np.bool_]:
+        """Whether each of some rows has no score."""
+        empty: NDArray[np.bool_] = self._sizes[rows] == 0
+        return empty
+
     def blocks(self, label: int) -> Iterator[tuple[NDArray[np.int32], Float]]:
         """Rows and scores of a label."""
         b, start = label % len(self._logs), int(self._starts[label])

@@ -1,0 +1,223 @@
+"""LPRs of labels that are not listed themselves, but a descendant of theirs is.
+
+Such a label has no score. What speaks for it is the largest LPR listed below it, which is
+comparable across labels while scores need not be. So its LPR is learned as a curve over that
+number, from the samples in which the label was implied in just this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels.smoothing import evaluate_stored
+from hierlpr.data.listing import Closed, close_listed
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.base import LPRCurves, ScoreGroups
+from hierlpr.lpr.fitting import LPRModel, fit_data
+from hierlpr.lpr.groups import Gaps, read_training_data
+
+__all__ = ["ImpliedLPR", "ListedCounts", "count_listed", "fit_implied", "fit_listed"]
+
+LEAST_IMPLIED = 20  # samples that imply a label, below which it shares a curve with other such
+Column = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImpliedLPR:
+    """Curves from the largest LPR listed below a label to its own LPR.
+
+    `curve_of` is the number of each label's curve. Labels that were implied too rarely have the
+    curve `shared`; -1 means that nothing could be learned, and the LPR is the largest one below.
+    `absent` is P(label | it is not listed), whatever else is: what the joint posterior asks for.
+    """
+
+    curve_of: NDArray[np.int32]
+    curves: LPRCurves
+    shared: int
+    absent: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        number = np.append(self.curve_of, self.shared)
+        if not (number.min() >= -1 and number.max() < self.curves.n_labels):
+            raise DataError("Implied LPRs: a label has a curve that does not exist.")
+        if self.absent.shape != self.curve_of.shape or not np.all(
+            (self.absent >= 0.0) & (self.absent <= 1.0)
+        ):
+            raise DataError("Implied LPRs: there must be one LPR a label of what is not listed.")
+
+    def close(
+        self, lpr: sparse.csr_array, hierarchy: Hierarchy, *, n_threads: int | None = None
+    ) -> sparse.csr_array:
+        """Add the ancestors of every listed label, with their LPRs; the others stay as they are."""
+        closed = close_listed(lpr, hierarchy)
+        if not closed.is_implied.any():
+            return lpr
+        at = np.flatnonzero(closed.is_implied & (self.curve_of[closed.label] >= 0))
+        below, number = closed.value[at], self.curve_of[closed.label[at]]
+        found = np.empty_like(below)
+
+        def evaluate(start: int, stop: int) -> None:
+            evaluate_stored(
+                number[start:stop], below[start:stop], self.curves.knot_ptr,
+                self.curves.knot_score, self.curves.knot_lpr, found[start:stop],
+            )  # fmt: skip
+
+        threads = n_threads_or_default(n_threads)
+        run_chunks(evaluate, even_chunks(at.size, threads), threads)
+        closed.value[at] = found
+        return sparse.csr_array((closed.value, closed.label, closed.row_ptr), shape=lpr.shape)
+
+    def select(
+        self, labels: Sequence[int] | NDArray[np.integer], prevalence: NDArray[np.float64]
+    ) -> ImpliedLPR:
+        """Return the curves of some labels, given their prevalence.
+
+        A new label, with a number past the last, has the shared curve, and nothing is known of it
+        where it is not listed.
+        """
+        index = np.minimum(np.asarray(labels, dtype=np.int64), self.curve_of.size)
+        number = np.append(self.curve_of, self.shared)[index].astype(np.int32)
+        absent = np.where(
+            index < self.curve_of.size, np.append(self.absent, 0.0)[index], prevalence
+        )
+        return ImpliedLPR(number, self.curves, self.shared, absent)
+
+
+def fit_listed(
+    scores: sparse.csr_array,
+    truth: Any,
+    hierarchy: Hierarchy,
+    *,
+    method: Any,
+    n_threads: int | None = None,
+) -> tuple[LPRModel, ImpliedLPR]:
+    """Fit the curves of listed scores, and those of labels that are implied.
+
+    The curve of a label is learned from all samples but those in which it is implied: it is never
+    used for such a sample.
+    """
+    held = sparse.csr_array(truth, dtype=np.bool_)
+    counts = count_listed(close_listed(scores, hierarchy), held)
+    data = read_training_data(scores, held, None, hierarchy.labels, counts.implied)
+    model = fit_data(data, method=method, n_threads=n_threads)
+    closed = close_listed(model.curves.evaluate(scores, n_threads=n_threads), hierarchy)
+    at = np.flatnonzero(closed.is_implied)
+    at = at[np.argsort(closed.label[at], kind="stable")]
+    below, status = closed.value[at], closed.holds(held)[at]
+    ptr = np.concatenate([[0.0], np.cumsum(counts.implied.total)]).astype(np.int64)
+
+    def column(label: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        mine = slice(ptr[label], ptr[label + 1])
+        return below[mine], status[mine]
+
+    return model, fit_implied(model, counts, column, method=method, n_threads=n_threads)
+
+
+class ListedCounts(NamedTuple):
+    """Samples, and the positive ones, in which each label is implied, and in which it is listed."""
+
+    implied: Gaps
+    listed: Gaps
+
+    @classmethod
+    def none(cls, n_labels: int) -> ListedCounts:
+        """Count nothing yet."""
+        return cls(Gaps.none(n_labels), Gaps.none(n_labels))
+
+    def add(self, other: ListedCounts) -> None:
+        """Add the counts of other samples."""
+        for mine, more in zip(self, other, strict=True):
+            for count, one in zip(mine, more, strict=True):
+                count += one
+
+
+def count_listed(closed: Closed, truth: sparse.csr_array) -> ListedCounts:
+    """Count the labels of closed rows, beside their truth."""
+    status, n_labels = closed.holds(truth), truth.shape[1]
+
+    def count(mask: NDArray[np.bool_]) -> Gaps:
+        both = (closed.label[mask], closed.label[mask & status])
+        return Gaps(*(np.bincount(x, minlength=n_labels).astype(np.float64) for x in both))
+
+    return ListedCounts(count(closed.is_implied), count(~closed.is_implied))
+
+
+def fit_implied(
+    model: LPRModel,
+    counts: ListedCounts,
+    column: Column,
+    *,
+    method: Any,
+    n_threads: int | None = None,
+) -> ImpliedLPR:
+    """Learn the LPRs of labels that are not listed.
+
+    Parameters
+    ----------
+    model : LPRModel
+        The curves of those that are.
+    counts : ListedCounts
+    column : callable
+        Returns, of a label, the largest LPR listed below it in each sample that implies it, and
+        whether it holds there. Called from several threads at once.
+    method : str, estimator, or one of them a label
+        As in `fit_lpr`.
+    """
+    sizes, report = counts.implied.total, model.report
+    n_absent = report.positives + report.negatives - counts.listed.total
+    n_held = report.positives - counts.listed.positive
+    absent = (n_held + report.smoothed_prevalence()) / (n_absent + 1.0)
+    own = np.flatnonzero(sizes >= LEAST_IMPLIED)
+    rare = np.flatnonzero((sizes > 0) & (sizes < LEAST_IMPLIED))
+    shared = own.size if rare.size else -1
+    curve_of = np.full(sizes.size, shared, dtype=np.int32)
+    curve_of[own] = np.arange(own.size)
+    sources = [np.array([label]) for label in own] + ([rare] if rare.size else [])
+    if not sources:
+        none = LPRCurves(np.zeros(1, np.int64), np.empty(0), np.empty(0))
+        return ImpliedLPR(curve_of, none, shared, absent)
+    if isinstance(method, Sequence) and not isinstance(method, str):
+        method = [method[int(labels[0])] for labels in sources]
+    data = _ImpliedData(sources, column, int(sizes.sum()) // len(sources) + 1)
+    fitted = fit_data(data, method=method, n_threads=n_threads)
+    return ImpliedLPR(curve_of, fitted.curves, shared, absent)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ImpliedData:
+    """Training data of curves, each from the columns of one or more labels."""
+
+    sources: list[NDArray[np.intp]]
+    column: Column
+    values_per_label: int
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.sources)
+
+    def _joined(self, curve: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        parts = [self.column(int(label)) for label in self.sources[curve]]
+        return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
+
+    def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
+        found = []
+        for curve in labels:
+            below, status = self._joined(int(curve))
+            value, place, total = np.unique(below, return_inverse=True, return_counts=True)
+            positive = np.bincount(place, weights=status, minlength=value.size)
+            found.append((value, positive, total.astype(np.float64)))
+        ptr = np.cumsum([0, *(value.size for value, _, _ in found)])
+        return ScoreGroups(ptr, *(np.concatenate([part[i] for part in found]) for i in range(3)))
+
+    def count_truth(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        status = [self._joined(int(curve))[1] for curve in labels]
+        positives = np.array([int(part.sum()) for part in status], dtype=np.int64)
+        return positives, np.array([part.size for part in status], dtype=np.int64) - positives
