@@ -11,28 +11,21 @@ import pytest
 import scalecases as sc
 from click.testing import CliRunner
 
-from hierlpr import Hierarchy, simulate
+from hierlpr import Hierarchy, HierlprError, simulate
 from hierlpr.cli import main
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import Table
-from hierlpr.io import read_ranking, write_hierarchy, write_ranking, write_truth
+from hierlpr.io import load_hierarchy, read_ranking, write_hierarchy, write_ranking, write_truth
 from hierlpr.metrics.cafa import accretion_of
-from hierlpr.metrics.curves import hit_curve
 from hierlpr.metrics.evaluation import PooledSums, Rows, SampleSums, evaluate_ranking
 from hierlpr.scale import calls_along, evaluate_file, evaluating, rank_file
 from hierlpr.scale.budget import Budget
+from hierlpr.scale.parts import Here
 from hierlpr.scale.work import work_folder
 
 
 def assert_same(ours, theirs):
-    assert ours["sizes"] == theirs["sizes"]
-    for part in ("ranking", "decisions"):
-        assert list(ours[part]) == list(theirs[part])
-        for name, value in theirs[part].items():
-            if value is None or isinstance(value, int):
-                assert ours[part][name] == value, name
-            else:
-                assert ours[part][name] == pytest.approx(value, rel=1e-12, abs=1e-12), name
+    assert ours == theirs
 
 
 def run(folder, *options, ranking="ranked.parquet", truth="truth.csv"):
@@ -111,14 +104,16 @@ def test_sums_over_parts_are_those_of_the_whole():
     for n in (1, 3, 40, 60):
         sums = SampleSums(h, accretion_of(truth, h), has_calls=True)
         status = np.empty(250, dtype=bool)
-        for p in range(n):
+        for p in rng.permutation(n):
             at = np.flatnonzero(rows.sample % n == p)
             part = rows.take(at)._replace(sample=rows.sample[at] // n)
-            status[at] = sums.add(part, truth.every(p, n))
+            own = SampleSums(h, accretion_of(truth, h), has_calls=True)
+            status[at] = own.add(part, truth.every(p, n))
+            sums.merge(own.state())
         pooled = PooledSums(truth.label.size)
         for start in range(0, 250, 17):
-            pooled.add(*hit_curve(status[start : start + 17]))
-        assert_same(sums.evaluation(pooled).as_dict(), whole.as_dict())
+            pooled.add_listed(status[start : start + 17])
+        assert sums.evaluation(pooled) == whole
 
 
 @pytest.fixture
@@ -253,3 +248,39 @@ def test_two_runs_share_a_work_folder(small):
     alone = evaluate_file(*args, **options)
     with work_folder(small / "work", "another"):
         assert evaluate_file(*args, **options).evaluation == alone.evaluation
+
+
+class StopError(Exception):
+    pass
+
+
+def stop_after(n):
+    class Failing(Here):
+        def run(self, function, tasks):
+            for done, result in enumerate(super().run(function, tasks), start=1):
+                yield result
+                if done == n:
+                    raise StopError
+
+    return Failing()
+
+
+@pytest.mark.parametrize("name", ["ranked.parquet", "p.tsv"])
+def test_resume_measures_what_is_not_finished(ranked, tmp_path, monkeypatch, name):
+    h = load_hierarchy(ranked / "h.csv").hierarchy
+    args = (ranked / name, ranked / "truth.csv", h)
+    options = {"partitions": 5, "work": tmp_path / "work", "resume": True}
+    with pytest.raises(StopError):
+        evaluate_file(*args, **options, executor=stop_after(3))
+    assert len(list(tmp_path.rglob("measured-*.data"))) == 3
+    with pytest.raises(HierlprError, match="the options changed since"):
+        evaluate_file(*args, **{**options, "partitions": 6})
+    measured, whole = [], evaluating.measure_part
+    counted = lambda job, number: measured.append(number) or whole(job, number)  # noqa: E731
+    monkeypatch.setattr(evaluating, "measure_part", counted)
+    monkeypatch.setattr(evaluating, "open_listing", None)  # the ranking is not read again
+    done = evaluate_file(*args, **options)
+    assert measured == [3, 4]
+    assert not (tmp_path / "work").exists()
+    monkeypatch.undo()
+    assert done == evaluate_file(*args, partitions=2)

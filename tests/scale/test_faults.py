@@ -15,7 +15,7 @@ from killing import killable
 from hierlpr import HierlprError
 from hierlpr._base.own_folders import claimed
 from hierlpr.cli import main
-from hierlpr.scale import budget, pipeline, rank_file, runs
+from hierlpr.scale import budget, parts, pipeline, rank_file, runs
 from hierlpr.scale.budget import parse_memory
 from hierlpr.scale.work import WORK_VERSION
 
@@ -39,7 +39,7 @@ class StopError(Exception):
 def stop_after(n):
     """An executor that fails after some partitions, as a power cut would."""
 
-    class Failing(pipeline.Here):
+    class Failing(parts.Here):
         def run(self, function, tasks):
             for done, result in enumerate(super().run(function, tasks), start=1):
                 yield result
@@ -58,7 +58,7 @@ def test_resume_goes_on_from_finished_partitions(inputs, small_parts, monkeypatc
     ranked = []
     whole = runs.rank_partition
     monkeypatch.setattr(
-        pipeline, "rank_partition", lambda job, part: ranked.append(part.number) or whole(job, part)
+        pipeline, "rank_partition", lambda job, number: ranked.append(number) or whole(job, number)
     )
     rank_file(model, scores, out, partitions=6, resume=True)
     assert ranked == [4, 5]
@@ -95,7 +95,7 @@ def test_a_lost_run_file_is_made_again(inputs, small_parts):
     case, model, scores, out = inputs
     with pytest.raises(StopError):
         rank_file(model, scores, out, partitions=6, resume=True, executor=stop_after(4))
-    (run,) = out.parent.rglob("run-000001.arrow")
+    (run,) = out.parent.rglob("run-000001.data")
     run.write_bytes(b"cut")
     rank_file(model, scores, out, partitions=6, resume=True)
     sc.assert_same(out, case.expected())
@@ -282,5 +282,5 @@ def test_plan_is_json(inputs, small_parts):
         rank_file(model, scores, out, partitions=6, resume=True, executor=stop_after(1))
     (plan,) = out.parent.rglob("plan.json")
     plan = json.loads(plan.read_text())
-    assert plan["inputs"]["version"] == WORK_VERSION
-    assert len(plan["source"]["pieces"]) == 12
+    assert plan["inputs"]["the format of the work files"] == WORK_VERSION
+    assert len(plan["found"]["source"]["pieces"]) == 12

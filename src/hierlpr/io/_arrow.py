@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 __all__ = [
     "as_numbers",
     "cast_column",
+    "header_line",
     "named_column",
     "parquet_table",
     "refuse_blanks",
+    "text_options",
     "write_text_table",
 ]
 
@@ -114,30 +117,45 @@ def _is_text(value: Any) -> bool:
         return False
 
 
-def write_text_table(table: pa.Table, part: Path, *, delimiter: str, header: bool) -> None:
-    """Write delimited text, with quotes only if some value needs them."""
+def write_text_table(
+    table: pa.Table, part: Path, *, delimiter: str, header: bool, names: Iterable[Any] | None = None
+) -> None:
+    """Write delimited text, with quotes only if one of the `names` needs them.
+
+    They are Arrow arrays; by default the columns of text.
+    """
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    # Arrow quotes either all texts or none, and refuses none if one needs it.
-    for style in ("none", "needed"):
-        with part.open("wb") as stream:
-            if header:
-                line = io.StringIO()
-                csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(
-                    table.column_names
-                )
-                stream.write(line.getvalue().encode())
-            options = pacsv.WriteOptions(
-                include_header=False, delimiter=delimiter, quoting_style=style
-            )
-            try:
-                pacsv.write_csv(table, stream, options)
-            except pa.ArrowInvalid:
-                if style == "needed":
-                    raise
-                continue
-        return
+    if names is None:
+        names = [column for column in table.columns if pa.types.is_string(column.type)]
+    with part.open("wb") as stream:
+        if header:
+            stream.write(header_line(table.column_names, delimiter))
+        pacsv.write_csv(table, stream, text_options(names, delimiter))
+
+
+def header_line(names: Sequence[str], delimiter: str) -> bytes:
+    """Names of columns as a line of text; Arrow would quote them all."""
+    line = io.StringIO()
+    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(names)
+    return line.getvalue().encode()
+
+
+def text_options(names: Iterable[Any], delimiter: str) -> Any:
+    """Options to write text tables whose names are these Arrow arrays.
+
+    Arrow quotes either all texts or none, and refuses none if one needs it.
+    """
+    import pyarrow.compute as pc
+    import pyarrow.csv as pacsv
+
+    needed = any(
+        pc.any(pc.match_substring_regex(array, f'["\r\n{delimiter}]')).as_py() for array in names
+    )
+    return pacsv.WriteOptions(
+        include_header=False, delimiter=delimiter, quoting_style="needed" if needed else "none"
+    )
 
 
 def refuse_blanks(path: str | os.PathLike[str], table: pa.Table) -> None:

@@ -77,6 +77,7 @@ def write_ranking(
     """
     kind = check_choice(ending(path), _ENDINGS, name="the ending of the ranking file")
     table = ranking_table(ranking, samples=samples, labels=labels, call=call)
+    names = [chunk.dictionary for i in (1, 2) for chunk in table.column(i).chunks]
     if keep is not None:
         table = table.filter(np.asarray(keep, dtype=bool))
     if kind == ".parquet":
@@ -91,8 +92,9 @@ def write_ranking(
     table = _plain(table)
     with writing_text(path) as part:
         write_text_table(
-            table, part, delimiter="\t" if kind == ".tsv" else ",", header=kind != ".tsv"
-        )
+            table, part, delimiter="\t" if kind == ".tsv" else ",", header=kind != ".tsv",
+            names=names,
+        )  # fmt: skip
     return int(table.num_rows)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -16,6 +16,7 @@ from hierlpr._base.checks import (
     check_label_weights,
     check_real_array,
 )
+from hierlpr._base.exact_sums import ExactSums
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
@@ -198,9 +199,11 @@ class CafaSums:
     def __init__(self, levels: Float, weights: list[Float]) -> None:
         self.levels = levels
         self.weights = weights
-        # By threshold: samples with calls, weight of calls, of hits, precisions, recalls.
-        self._sums = np.zeros((len(weights), 5, levels.size))
-        self._positive = np.zeros(len(weights))
+        # Scaled so that the weight of a sample is at most 1; powers of two change no digit.
+        self._scale = [2.0 ** -np.frexp(max(1e-300, w.sum()))[1] for w in weights]
+        # By threshold: weight of calls, of hits, precisions, recalls; in the end of positives.
+        self._sums = [ExactSums(4 * levels.size + 1) for _ in weights]
+        self._n_called = np.zeros((len(weights), levels.size), dtype=np.int64)
         self._n_samples = 0
 
     def passed(
@@ -232,22 +235,38 @@ class CafaSums:
         n_hit = np.count_nonzero(held & (passed != 0), axis=1)
         size = n_samples * width
         for i, weight in enumerate(self.weights):
-            own = weight[columns]
+            own = weight[columns] * self._scale[i]
             calls = _weigh(cell, np.repeat(own, n_called), size)
             hits = _weigh(hit_cell, np.repeat(own, n_hit), size)
             positive = _weigh(true_sample, np.repeat(own, n_true), n_samples)
-            self._positive[i] += positive.sum()
-            self._sums[i] += _by_threshold(
+            n_with_calls, terms = _by_threshold(
                 calls.reshape(n_samples, width), hits.reshape(n_samples, width), positive
             )
+            self._n_called[i] += n_with_calls
+            self._sums[i].add(terms)
+
+    def state(self) -> dict[str, NDArray[np.int64]]:
+        """All that was added, as integers."""
+        words = [sums.words.ravel() for sums in self._sums]
+        return {"cafa": np.concatenate([[self._n_samples], self._n_called.ravel(), *words])}
+
+    def merge(self, state: Mapping[str, NDArray[np.int64]]) -> None:
+        """Add what another part gave as its `state`."""
+        n_samples, n_called, words = np.split(state["cafa"], [1, 1 + self._n_called.size])
+        self._n_samples += int(n_samples[0])
+        self._n_called += n_called.reshape(self._n_called.shape)
+        for sums, part in zip(self._sums, np.split(words, len(self._sums)), strict=True):
+            sums.merge(part)
 
     def curve(self, which: int = 0, *, normalization: Normalization = "cafa") -> CafaCurve:
         """Return the curve for one of the weights."""
-        n_called, called, hits, precision, recall = self._sums[which]
+        values = self._sums[which].values()
+        called, hits, precision, recall = values[:-1].reshape(4, -1)
+        called, hits, positive = (x / self._scale[which] for x in (called, hits, values[-1]))
+        n_called = self._n_called[which].astype(np.float64)
         n_samples = np.full(self.levels.size, float(self._n_samples))
         over_all = n_called if normalization == "pred" else n_samples
         over_called = n_samples if normalization == "gt" else n_called
-        positive = float(self._positive[which])
         return CafaCurve(
             threshold=self.levels,
             precision=_ratio(precision, over_called),
@@ -273,17 +292,13 @@ def _weigh(place: NDArray[np.intp], weight: Float, size: int) -> Float:
     return np.asarray(np.bincount(place, weight, minlength=size), dtype=np.float64)
 
 
-def _by_threshold(calls: Float, hits: Float, positive: Float) -> tuple[Float, ...]:
-    """Sum over samples, given the weight of the labels that pass exactly so many thresholds."""
+def _by_threshold(calls: Float, hits: Float, positive: Float) -> tuple[NDArray[np.int64], Float]:
+    """Terms of samples, given the weight of the labels that pass exactly so many thresholds."""
     # Summing from the right gives the weight of the labels that pass so many or more.
     called, hit = (np.cumsum(x[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1] for x in (calls, hits))
-    return (
-        np.count_nonzero(called > 0, axis=0).astype(np.float64),
-        called.sum(axis=0),
-        hit.sum(axis=0),
-        _ratio(hit, called).sum(axis=0),
-        _ratio(hit, np.broadcast_to(positive[:, None], hit.shape)).sum(axis=0),
-    )
+    recall = _ratio(hit, np.broadcast_to(positive[:, None], hit.shape))
+    terms = [called, hit, _ratio(hit, called), recall, positive[:, None]]
+    return np.count_nonzero(called > 0, axis=0), np.concatenate(terms, axis=1)
 
 
 def cafa_f_max_score(truth: Any, scores: Any, hierarchy: Hierarchy, **options: Any) -> float:

@@ -202,7 +202,7 @@ def calibration_error(
     status, p = _paired(truth, probabilities, "probabilities")
     check_choice(bins, ("width", "mass"), name="bins")
     if bins == "width":
-        gap = calibration_gaps(status, p, n_bins)
+        gap = np.bincount(*calibration_gaps(status, p, n_bins), minlength=n_bins)
     else:
         edges = np.quantile(p, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
         place = np.searchsorted(edges, p, side="right")
@@ -210,10 +210,11 @@ def calibration_error(
     return float(np.abs(gap).sum() / p.size)
 
 
-def calibration_gaps(status: NDArray[Any], p: Float, n_bins: int = 10) -> Float:
-    """Count expected minus observed positives in bins of equal width; parts add up."""
-    place = np.minimum((p * n_bins).astype(np.intp), n_bins - 1)
-    return np.asarray(np.bincount(place, weights=p - status, minlength=n_bins), dtype=np.float64)
+def calibration_gaps(
+    status: NDArray[Any], p: Float, n_bins: int = 10
+) -> tuple[NDArray[np.intp], Float]:
+    """Bin of equal width of every instance, and what is expected minus observed there."""
+    return np.minimum((p * n_bins).astype(np.intp), n_bins - 1), p - status
 
 
 def brier_error(truth: Any, probabilities: Any) -> float:

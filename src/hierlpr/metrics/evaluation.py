@@ -6,13 +6,14 @@ list may be evaluated in parts: runs of samples, and stretches of the list.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.exact_sums import ExactSums
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -102,9 +103,9 @@ def evaluate_ranking(
     pooled = PooledSums(held.label.size)
     if ordered:
         for start in range(0, status.size, STRETCH):
-            pooled.add(*hit_curve(status[start : start + STRETCH]))
+            pooled.add_listed(status[start : start + STRETCH])
     else:
-        pooled.add(*hit_curve(status, score))
+        pooled.add(*(np.diff(corners) for corners in hit_curve(status, score)))
     return by_sample.evaluation(pooled)
 
 
@@ -113,13 +114,33 @@ class PooledSums:
 
     def __init__(self, positives: int) -> None:
         self.hits = HitSums(positives)
+        self._size, self._gained = np.empty(0), np.empty(0)
 
-    def add(self, calls: Float, hits: Float) -> None:
-        """Add the corners of the next stretch of the hit curve, which begins at 0."""
+    def add(self, size: Float, gained: Float) -> None:
+        """Add groups of equal place along the list: instances and hits of each.
+
+        They are measured in stretches of one length, however they come, so that the sums are those
+        of the whole list, bit by bit.
+        """
+        size, gained = np.append(self._size, size), np.append(self._gained, gained)
+        whole = size.size // STRETCH * STRETCH
+        for start in range(0, whole, STRETCH):
+            self._measure(size[start : start + STRETCH], gained[start : start + STRETCH])
+        self._size, self._gained = size[whole:], gained[whole:]
+
+    def add_listed(self, status: Bool) -> None:
+        """Add instances one after the other."""
+        self.add(np.ones(status.size), status.astype(np.float64))
+
+    def _measure(self, size: Float, gained: Float) -> None:
+        calls, hits = (np.append(0.0, np.cumsum(x)) for x in (size, gained))
         self.hits.add(calls, hits)
 
     def measures(self, n_instances: int) -> Measures:
         """Return the measures; what is not listed is one group of ties at the end."""
+        if self._size.size:
+            self._measure(self._size, self._gained)
+            self._size = self._gained = np.empty(0)
         rest = n_instances - self.hits.calls
         if rest:
             lost = self.hits.positives - self.hits.hits
@@ -147,9 +168,9 @@ class SampleSums:
     def __init__(self, hierarchy: Hierarchy, accretion: Float, *, has_calls: bool) -> None:
         self._h = hierarchy
         self._cafa = CafaSums(THRESHOLDS, [np.ones(hierarchy.n_labels), accretion])
-        self._gaps = np.zeros(10)
-        self._bounds = (0.0, 0.0)
-        self._n_samples = self._n_positives = self._n_listed = self._n_disordered = 0
+        self._gaps = ExactSums(10)
+        self._bounds = np.zeros(2)  # lowest and highest score, and 0
+        self._counts = np.zeros(4, dtype=np.int64)  # samples, positives, listed, out of order
         self._calls = _CallCounts(hierarchy) if has_calls else None
 
     def add(self, rows: Rows, truth: LabelSets) -> Bool:
@@ -163,13 +184,27 @@ class SampleSums:
         for start, stop in sample_ranges(truth.shape[0], truth.n_labels):
             part = slice(*np.searchsorted(grouped.sample, [start, stop]).tolist())
             status[order[part]] = self._add_few(grouped.take(part), truth, start, stop)
-        self._n_samples += truth.shape[0]
-        self._n_positives += truth.label.size
-        self._n_listed += order.size
+        self._counts[:3] += truth.shape[0], truth.label.size, order.size
         if order.size:
-            self._bounds = (min(self._bounds[0], float(rows.score.min())),
-                            max(self._bounds[1], float(rows.score.max())))  # fmt: skip
+            self._widen(float(rows.score.min()), float(rows.score.max()))
         return status
+
+    def _widen(self, low: float, high: float) -> None:
+        self._bounds[:] = min(self._bounds[0], low), max(self._bounds[1], high)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that was added, as plain arrays."""
+        own = {"counts": self._counts, "bounds": self._bounds, "gaps": self._gaps.words}
+        return {**own, **self._cafa.state(), **(self._calls.state() if self._calls else {})}
+
+    def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Add what another part gave as its `state`; the result is that of adding its samples."""
+        self._counts += state["counts"]
+        self._widen(*state["bounds"].tolist())
+        self._gaps.merge(state["gaps"])
+        self._cafa.merge(state)
+        if self._calls is not None:
+            self._calls.merge(state)
 
     def _add_few(self, rows: Rows, truth: LabelSets, first: int, stop: int) -> Bool:
         h = self._h
@@ -183,8 +218,8 @@ class SampleSums:
         passed = self._cafa.passed(upper, number, row, rows.score, stop - first)
         upper.raise_up(passed)
         self._cafa.add(passed, held, h.order[upper.numbers])
-        self._gaps += calibration_gaps(status, np.clip(rows.score, 0.0, 1.0))
-        self._n_disordered += late_parents(upper, number, row, stop - first)
+        self._gaps.add_at(*calibration_gaps(status, np.clip(rows.score, 0.0, 1.0)))
+        self._counts[3] += late_parents(upper, number, row, stop - first)
         if self._calls is not None and rows.call is not None:
             called = upper.spread(number[rows.call], row[rows.call], stop - first)
             self._calls.add(called, held, upper)
@@ -192,23 +227,24 @@ class SampleSums:
 
     def evaluation(self, pooled: PooledSums) -> Evaluation:
         """Return all measures, when all samples are added."""
-        n_samples, n_labels = self._n_samples, self._h.n_labels
+        n_labels = self._h.n_labels
+        n_samples, n_positives, n_listed, n_disordered = self._counts.tolist()
         sizes = {"samples": n_samples, "labels": n_labels, "instances": n_samples * n_labels,
-                 "positives": self._n_positives, "listed": self._n_listed}  # fmt: skip
+                 "positives": n_positives, "listed": n_listed}  # fmt: skip
         are_scores = self._bounds[0] >= 0.0
-        are_shares = are_scores and self._bounds[1] <= 1.0 and self._n_listed > 0
+        are_shares = are_scores and self._bounds[1] <= 1.0 and n_listed > 0
         ranking: Measures = {
             **pooled.measures(sizes["instances"]),
             "F-max, CAFA": float(self._cafa.curve().f.max()) if are_scores else None,
             "S-min, CAFA": _try(lambda: smallest_s(self._cafa.curve(1))) if are_scores else None,
             "calibration error": (
-                float(np.abs(self._gaps).sum() / self._n_listed) if are_shares else None
+                float(np.abs(self._gaps.values()).sum() / n_listed) if are_shares else None
             ),
-            "parents after a child": self._n_disordered,
+            "parents after a child": n_disordered,
         }
         if self._calls is None:
             return Evaluation(sizes, ranking, {})
-        sizes["called"] = self._calls.n_calls
+        sizes["called"] = int(self._calls.counts[0])
         return Evaluation(sizes, ranking, self._calls.measures(n_samples, sizes["positives"]))
 
 
@@ -217,38 +253,46 @@ class _CallCounts:
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._h = hierarchy
-        self.n_calls = self._n_hits = self._n_closed = self._n_closed_hits = self._n_orphans = 0
+        self.counts = np.zeros(5, dtype=np.int64)  # calls, hits, closed, their hits, orphans
         self._n_wrong = np.zeros((2, hierarchy.n_labels), dtype=np.int64)  # all, first on a path
 
     def add(self, called: Bool, held: Bool, upper: Upper) -> None:
         """Add the calls and the truth of some samples, arrays (labels x samples)."""
         closed, wrong = upper.close(called), called != held
-        self.n_calls += int(np.count_nonzero(called))
-        self._n_hits += int(np.count_nonzero(called & held))
-        self._n_closed += int(np.count_nonzero(closed))
-        self._n_closed_hits += int(np.count_nonzero(closed & held))
-        self._n_orphans += upper.count_orphans(called)
+        found = (called, called & held, closed, closed & held)
+        self.counts[:4] += [int(np.count_nonzero(x)) for x in found]
+        self.counts[4] += upper.count_orphans(called)
         first = first_errors(wrong, upper)
         self._n_wrong[:, self._h.order[upper.numbers]] += wrong.sum(axis=1), first.sum(axis=1)
 
+    def state(self) -> dict[str, NDArray[np.int64]]:
+        """All that was added."""
+        return {"calls": self.counts, "wrong": self._n_wrong}
+
+    def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Add what another part gave as its `state`."""
+        self.counts += state["calls"]
+        self._n_wrong += state["wrong"]
+
     def measures(self, n_samples: int, positives: int) -> Measures:
         """Return the measures of `n_samples` with that many positive instances."""
-        precision = self._n_hits / self.n_calls if self.n_calls else None
+        n_calls, n_hits, n_closed, n_closed_hits, n_orphans = self.counts.tolist()
+        precision = n_hits / n_calls if n_calls else None
         wrong, first = self._n_wrong
         siblings = label_costs(self._h, "sibling")
         return {
             "precision": precision,
             "FDR": None if precision is None else 1.0 - precision,
-            "recall": self._n_hits / positives if positives else None,
-            "F1": _share(2 * self._n_hits, self.n_calls + positives),
-            "hierarchical precision": _share(self._n_closed_hits, self._n_closed),
-            "hierarchical recall": _share(self._n_closed_hits, positives),
-            "hierarchical F1": _share(2 * self._n_closed_hits, self._n_closed + positives),
+            "recall": n_hits / positives if positives else None,
+            "F1": _share(2 * n_hits, n_calls + positives),
+            "hierarchical precision": _share(n_closed_hits, n_closed),
+            "hierarchical recall": _share(n_closed_hits, positives),
+            "hierarchical F1": _share(2 * n_closed_hits, n_closed + positives),
             "H-loss": float(first.sum()) / n_samples if n_samples else None,
             "hierarchical Hamming loss": (
                 float(np.dot(wrong, siblings)) / n_samples if n_samples else None
             ),
-            "calls without a parent": self._n_orphans,
+            "calls without a parent": n_orphans,
         }
 
 

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from hierlpr.scale.estimate import estimate_instances, estimate_rows
     from hierlpr.scale.evaluating import Evaluated, evaluate_file
     from hierlpr.scale.fitting import FitOutcome, fit_file
-    from hierlpr.scale.pipeline import Executor, Outcome, rank_file
+    from hierlpr.scale.parts import Executor
+    from hierlpr.scale.pipeline import Outcome, rank_file
     from hierlpr.scale.rows import calls_along
 
 # Names and their homes, loaded on first use: an evaluation needs neither compiler nor model.
@@ -17,7 +18,7 @@ _HOMES = {
     "DEFAULT_MEMORY": "budget",
     "Budget": "budget",
     "Evaluated": "evaluating",
-    "Executor": "pipeline",
+    "Executor": "parts",
     "FitOutcome": "fitting",
     "Outcome": "pipeline",
     "calls_along": "rows",

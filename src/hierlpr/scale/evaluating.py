@@ -9,32 +9,42 @@ The measures are those of `hierlpr.metrics.evaluation`; the truth is held as set
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.files import refuse_overlap
+from hierlpr._base.files import refuse_overlap, work_file, work_subfolder
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._watch import ReadReport, Watch
+from hierlpr.io._watch import MOST_KEPT, ReadReport, Watch
 from hierlpr.io.pairing import Absent
 from hierlpr.metrics.cafa import accretion_of
-from hierlpr.metrics.curves import hit_curve
 from hierlpr.metrics.evaluation import STRETCH, Evaluation, PooledSums, Rows, SampleSums
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.engine import engine, stream
 from hierlpr.scale.estimate import estimate_rows
-from hierlpr.scale.files import absolute
-from hierlpr.scale.listing import Listed, Listing, open_listing
+from hierlpr.scale.files import absolute, parquet_files
+from hierlpr.scale.listing import Listed, open_listing
+from hierlpr.scale.parts import (
+    Executor,
+    Here,
+    OnProgress,
+    add_seen,
+    keep,
+    part_file,
+    run_parts,
+    say_nothing,
+    seen,
+)
 from hierlpr.scale.sample_rows import SampleRows
 from hierlpr.scale.truth import stream_truth
-from hierlpr.scale.work import work_folder
+from hierlpr.scale.work import Plan, work_folder
 
 __all__ = ["Evaluated", "evaluate_file"]
 
@@ -43,7 +53,7 @@ LOOKED_UP = 4  # batches of rows whose samples are looked up at once
 ROW = np.dtype([("place", "<i8"), ("score", "<f8"), ("sample", "<i4"), ("label", "<i4"),
                 ("call", "?")])  # fmt: skip
 MISSED, HIT, DROPPED = 0, 1, 2  # what the file of states says of a listed instance
-OnProgress = Callable[[str, int, int], None]
+MEASURED = "measured"  # kind of the parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,8 @@ def evaluate_file(
     lenient: bool = False,
     partitions: int | None = None,
     work: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    executor: Executor | None = None,
     on_progress: OnProgress | None = None,
 ) -> Evaluated:
     """Measure a ranking that need not fit in memory against the truth.
@@ -89,6 +101,10 @@ def evaluate_file(
     work : path, optional
         Where a folder for work files is made, about 25 bytes a row; the system's temporary folder
         by default.
+    resume : bool
+        Continue from the finished parts of an interrupted run, and keep them if this run fails.
+    executor : Executor, optional
+        Where parts are measured; here by default.
     on_progress : callable, optional
         Called with stage, done and total.
 
@@ -97,41 +113,147 @@ def evaluate_file(
     Evaluated
     """
     budget = Budget(parse_memory(memory))
-    say = on_progress or (lambda stage, done, total: None)
-    path = os.fspath(ranking)
-    key = f"evaluate {absolute(path)} {absolute(os.fspath(truth))}"
-    refuse_overlap({}, {"the ranking": path, "the truth": truth}, work)
-    with work_folder(work, key) as folder:
-        known = stream_truth(
-            os.fspath(truth), hierarchy, folder / "truth", budget, aliases=aliases, close=close,
-            lenient=lenient,
-        )  # fmt: skip
-        total = estimate_rows(path)
-        n_parts = max(1, min(MOST_PARTS, partitions or -(-total // budget.evaluated_rows)))
-
-        def attempt(arrange: Callable[[Iterable[Listed]], Iterable[Listed]]) -> _Attempt:
-            watch, samples = Watch(path, lenient=lenient), SampleRows(known, absent)
-            listing = open_listing(path, watch)
-            rows = listing.rows(
-                hierarchy, watch, aliases=aliases, batch_rows=budget.listed_rows
+    say = on_progress or say_nothing
+    path, truth_path = os.fspath(ranking), os.fspath(truth)
+    refuse_overlap({}, {"the ranking": path, "the truth": truth_path}, work)
+    options = {"absent": absent, "close": close, "lenient": lenient, "partitions": partitions,
+               "aliases": dict(sorted((aliases or {}).items())),
+               "hierarchy": [hierarchy.labels, hierarchy.edges]}  # fmt: skip
+    key = f"evaluate {absolute(path)} {absolute(truth_path)}"
+    with work_folder(work, key, resume=resume) as folder:
+        inputs = {"ranking": parquet_files(path), "truth": parquet_files(truth_path)}
+        plan = Plan.open(folder, inputs, options, resume=resume)
+        with work_subfolder(folder) as own:
+            known = stream_truth(
+                truth_path, hierarchy, own / "truth", budget, aliases=aliases, close=close,
+                lenient=lenient,
             )  # fmt: skip
-            run = _Run(listing, hierarchy, folder, n_parts, samples)
-            return _Attempt(run, run.spread(arrange(_counted(rows, say, total))), watch, samples)
+            spread = _Spread(path, hierarchy, folder, budget, SampleRows(known, absent), say)
+            if plan.found:
+                spread.restore(plan.found)
+            else:
+                spread.run(aliases=aliases, lenient=lenient, partitions=partitions)
+                plan.write(spread.state())
+            samples = spread.samples
+            notes = samples.notes(path)
+            sets = LabelSets(
+                known.values.indptr.astype(np.int64), known.values.indices, hierarchy.n_labels
+            ).with_empty(samples.n_negative)  # fmt: skip
+            found = _measured(spread, sets, executor or Here(), say)
+            report = spread.watch.report(rows=found.sizes["listed"], samples=samples.n_ranked)
+            return Evaluated(found, report, known.report, notes)
 
-        try:
-            run, n_rows, watch, samples = attempt(lambda rows: rows)
-        except _OutOfOrderError:
-            run, n_rows, watch, samples = attempt(lambda rows: _sorted_rows(rows, folder, budget))
-        if n_rows == 0:
-            first = str(watch.problems[0]) if watch.problems else ""
-            raise watch.fail("no row could be read.", hint=first)
-        notes = samples.notes(path)
-        sets = LabelSets(
-            known.values.indptr.astype(np.int64), known.values.indices, hierarchy.n_labels
-        ).with_empty(samples.n_negative)  # fmt: skip
-        found = run.measure(sets, n_rows, watch, budget, say)
-        report = watch.report(rows=found.sizes["listed"], samples=samples.n_ranked)
-        return Evaluated(found, report, known.report, notes)
+
+class _OutOfOrderError(Exception):
+    """The rows do not come in the order that counts."""
+
+
+class _Spread:
+    """Rows of a ranking in parts by sample: sample ``i`` is number ``i // n`` of part ``i % n``."""
+
+    def __init__(
+        self,
+        path: str,
+        hierarchy: Hierarchy,
+        folder: Path,
+        budget: Budget,
+        samples: SampleRows,
+        say: OnProgress,
+    ) -> None:
+        self.hierarchy, self.folder, self.budget, self.samples = hierarchy, folder, budget, samples
+        self._path, self._say = path, say
+        self.watch = Watch(path)
+        self.n_parts, self.n_rows = 1, 0
+        self.is_ordered = self.is_cafa = self.has_calls = self.has_ranks = False
+
+    def state(self) -> dict[str, Any]:
+        """All that a run needs to go on from here, as plain values."""
+        own = {name: getattr(self, name) for name in _SPREAD}
+        return {**own, "format": self.watch.format, "lenient": self.watch.lenient,
+                "seen": seen(self.watch), "samples": self.samples.state()}  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        for name in _SPREAD:
+            setattr(self, name, state[name])
+        self.watch = Watch(self._path, state["format"], lenient=state["lenient"])
+        add_seen(self.watch, state["seen"])
+        self.samples.restore(state["samples"])
+
+    def run(
+        self, *, aliases: Mapping[str, str] | None, lenient: bool, partitions: int | None
+    ) -> None:
+        """Read the ranking once, or if it is out of order twice, and write its parts."""
+        total = estimate_rows(self._path)
+        most = partitions or -(-total // self.budget.evaluated_rows)
+        self.n_parts = max(1, min(MOST_PARTS, most))
+        for is_sorted in (False, True):
+            self.watch = Watch(self._path, lenient=lenient)
+            listing = open_listing(self._path, self.watch)
+            self.is_ordered, self.is_cafa = listing.is_ordered, listing.is_cafa
+            self.has_calls, self.has_ranks = ("call" in listing.columns, "rank" in listing.columns)
+            rows: Iterable[Listed] = _counted(
+                listing.rows(
+                    self.hierarchy, self.watch, aliases=aliases, batch_rows=self.budget.listed_rows
+                ),
+                self._say, total,
+            )  # fmt: skip
+            if is_sorted:
+                self.samples = self.samples.fresh()
+                rows = _sorted_rows(rows, self.folder, self.budget)
+            try:
+                self.n_rows = self._write(rows)
+                break
+            except _OutOfOrderError:
+                continue
+        if self.n_rows == 0:
+            first = str(self.watch.problems[0]) if self.watch.problems else ""
+            raise self.watch.fail("no row could be read.", hint=first)
+
+    def _write(self, rows: Iterable[Listed]) -> int:
+        """Write every row to the file of its part; return how many there are."""
+        n_rows, last = 0, -np.inf
+        with ExitStack() as stack:
+            files = [
+                stack.enter_context(_rows_file(self.folder, p).open("wb"))
+                for p in range(self.n_parts)
+            ]
+            for listed, number in _numbered(rows, self.samples):
+                last = self._check_order(listed, last)
+                kept = number >= 0
+                part = (number % self.n_parts).astype(np.uint16)
+                part[~kept] = self.n_parts
+                order = np.argsort(part, kind="stable")[: np.count_nonzero(kept)]
+                found = np.empty(number.size, dtype=ROW)
+                found["place"] = n_rows + np.cumsum(kept) - 1
+                found["sample"], found["label"] = number // self.n_parts, listed.label
+                found["score"] = listed.score
+                found["call"] = True if listed.call is None else listed.call
+                found = found[order]
+                bounds = np.searchsorted(part[order], np.arange(self.n_parts + 1)).tolist()
+                for p, file in enumerate(files):
+                    found[bounds[p] : bounds[p + 1]].tofile(file)
+                n_rows += order.size
+        return n_rows
+
+    def _check_order(self, listed: Listed, last: float) -> float:
+        """Return the key of the last row; stop where an earlier row has a later place."""
+        if listed.rank is not None:
+            key = listed.rank
+        elif self.is_ordered and not self.has_ranks:
+            key = -listed.score
+        else:
+            return last
+        if key.size and (key[0] < last or (np.diff(key) < 0).any()):
+            raise _OutOfOrderError
+        return float(key[-1]) if key.size else last
+
+
+_SPREAD = ("n_parts", "n_rows", "is_ordered", "is_cafa", "has_calls", "has_ranks")
+
+
+def _rows_file(folder: Path, part: int) -> Path:
+    return folder / f"rows-{part:04d}"
 
 
 def _counted(rows: Iterable[Listed], say: OnProgress, total: int) -> Iterator[Listed]:
@@ -146,135 +268,134 @@ def _numbered(
     rows: Iterable[Listed], samples: SampleRows
 ) -> Iterator[tuple[Listed, NDArray[np.int64]]]:
     """Find samples by name for a few batches at once: each lookup takes in all known names."""
-    for several in _batched(rows, LOOKED_UP):
+    rows = iter(rows)
+    while several := list(islice(rows, LOOKED_UP)):
         number = samples.numbers([listed.sample for listed in several])
         ends = np.cumsum([listed.label.size for listed in several])[:-1]
         yield from zip(several, np.split(number, ends), strict=True)
 
 
-def _batched(rows: Iterable[Listed], n: int) -> Iterator[list[Listed]]:
-    rows = iter(rows)
-    while several := list(islice(rows, n)):
-        yield several
+# -- part by part -----------------------------------------------------------------------------
 
 
-class _Attempt(NamedTuple):
-    """Rows that are spread over parts, and what was seen on the way."""
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasureJob:
+    """All that measuring a part needs, wherever it happens; the truth lies in `folder`."""
 
-    run: _Run
-    n_rows: int
-    watch: Watch
-    samples: SampleRows
+    folder: Path
+    hierarchy: Hierarchy
+    n_parts: int
+    is_listed_in_order: bool
+    has_calls: bool
+
+    def put(self, truth: LabelSets) -> SampleSums:
+        """Write the truth to the folder; return sums without any sample."""
+        accretion = accretion_of(truth, self.hierarchy)
+        for name, values in (("ptr", truth.row_ptr), ("label", truth.label), ("bits", accretion)):
+            with work_file(self.folder / f"truth-{name}.npy") as part:
+                np.save(part, values)
+        return SampleSums(self.hierarchy, accretion, has_calls=self.has_calls)
+
+    def take(self, number: int) -> tuple[LabelSets, SampleSums]:
+        """Return the truth of a part, and sums without any sample."""
+        ptr, label, accretion = (
+            np.load(self.folder / f"truth-{name}.npy", mmap_mode="r")
+            for name in ("ptr", "label", "bits")
+        )
+        sets = LabelSets(ptr, label, self.hierarchy.n_labels).every(number, self.n_parts)
+        return sets, SampleSums(self.hierarchy, np.array(accretion), has_calls=self.has_calls)
 
 
-class _OutOfOrderError(Exception):
-    """The rows do not come in the order that counts."""
+def measure_part(job: MeasureJob, number: int) -> dict[str, Any]:
+    """Add up the measures of one part, and note the truth of its rows."""
+    return keep(job.folder, MEASURED, number, lambda part: _measure(job, number, part))
 
 
-class _Run:
-    """Rows in parts by sample: sample number ``i`` is number ``i // n`` of part ``i % n``."""
+def _measure(job: MeasureJob, number: int, part: Path) -> dict[str, Any]:
+    truth, sums = job.take(number)
+    found = np.fromfile(_rows_file(job.folder, number), dtype=ROW)
+    order = np.arange(found.size)
+    if not job.is_listed_in_order:
+        order = np.argsort(-found["score"], kind="stable")
+    again = _repeated(found[order], job.hierarchy.n_labels)
+    first = order[~again]
+    rows = Rows(found["sample"][first], found["label"][first].astype(np.int64),
+                found["score"][first], found["call"][first] if job.has_calls else None)  # fmt: skip
+    state = np.full(found.size, DROPPED, dtype=np.uint8)
+    state[first] = sums.add(rows, truth)
+    with part.open("wb") as file:
+        np.savez(file, **{"state": state, **sums.state()})  # type: ignore[arg-type]
+    few = found[order[again]][:MOST_KEPT]
+    return {"again": int(again.sum()),
+            "few": [few[name].tolist() for name in ("sample", "label", "place")]}  # fmt: skip
 
-    def __init__(
-        self, listing: Listing, hierarchy: Hierarchy, folder: Path, n_parts: int,
-        samples: SampleRows,
-    ) -> None:  # fmt: skip
-        self._listing, self._hierarchy, self._folder = listing, hierarchy, folder
-        self._n_parts, self._samples = n_parts, samples
-        self._has_calls = "call" in listing.columns
-        self._has_ranks = "rank" in listing.columns
 
-    def spread(self, rows: Iterable[Listed]) -> int:
-        """Write every row to the file of its part; return how many there are."""
-        n_rows, last = 0, -np.inf
-        with ExitStack() as stack:
-            files = [
-                stack.enter_context(self._part(p).open("wb")) for p in range(self._n_parts)
-            ]  # fmt: skip
-            for listed, number in _numbered(rows, self._samples):
-                last = self._check_order(listed, last)
-                kept = number >= 0
-                part = (number % self._n_parts).astype(np.uint16)
-                part[~kept] = self._n_parts
-                order = np.argsort(part, kind="stable")[: np.count_nonzero(kept)]
-                found = np.empty(number.size, dtype=ROW)
-                found["place"] = n_rows + np.cumsum(kept) - 1
-                found["sample"], found["label"] = number // self._n_parts, listed.label
-                found["score"] = listed.score
-                found["call"] = True if listed.call is None else listed.call
-                found = found[order]
-                bounds = np.searchsorted(part[order], np.arange(self._n_parts + 1)).tolist()
-                for p, file in enumerate(files):
-                    found[bounds[p] : bounds[p + 1]].tofile(file)
-                n_rows += order.size
-        return n_rows
-
-    def _check_order(self, listed: Listed, last: float) -> float:
-        """Return the key of the last row; stop where an earlier row has a later place."""
-        if listed.rank is not None:
-            key = listed.rank
-        elif self._listing.is_ordered and not self._has_ranks:
-            key = -listed.score
-        else:
-            return last
-        if key.size and (key[0] < last or (np.diff(key) < 0).any()):
-            raise _OutOfOrderError
-        return float(key[-1]) if key.size else last
-
-    def _part(self, p: int) -> Path:
-        return self._folder / f"rows-{p:04d}"
-
-    def measure(
-        self, truth: LabelSets, n_rows: int, watch: Watch, budget: Budget, say: OnProgress
-    ) -> Evaluation:
-        """Add up the measures, one part after the other."""
-        h = self._hierarchy
-        sums = SampleSums(h, accretion_of(truth, h), has_calls=self._has_calls)
-        states = self._folder / "states"
-        with states.open("wb") as file:
-            file.truncate(n_rows)
-        done = 0
-        for p in range(self._n_parts):
-            found = self._distinct(np.fromfile(self._part(p), dtype=ROW), p, states, watch)
-            self._part(p).unlink()
-            rows = Rows(found["sample"], found["label"].astype(np.int64), found["score"].copy(),
-                        found["call"].copy() if self._has_calls else None)  # fmt: skip
-            status = sums.add(rows, truth.every(p, self._n_parts))
-            if self._listing.is_ordered:
-                _put(states, found["place"], np.where(status, HIT, MISSED))
-            else:
-                _put_groups(self._folder / f"groups-{p:04d}.parquet", rows.score, status)
-            done += found.size
-            say("measuring", done, n_rows)
-        pooled = PooledSums(truth.label.size)
-        curve = _stretches(states) if self._listing.is_ordered else _groups(self._folder, budget)
-        for calls, hits in curve:
-            pooled.add(calls, hits)
-        return sums.evaluation(pooled)
-
-    def _distinct(
-        self, found: NDArray[Any], p: int, states: Path, watch: Watch
-    ) -> NDArray[Any]:  # fmt: skip
-        """Rows of a part in the order of the list, each pair once: the first."""
-        if not (self._has_ranks or self._listing.is_ordered):
-            found = found[np.argsort(-found["score"], kind="stable")]
-        n_labels = self._hierarchy.n_labels
-        key = found["sample"].astype(np.int64) * n_labels + found["label"]
-        ordered = np.sort(key)
-        if not (ordered[1:] == ordered[:-1]).any():
-            return found
-        again = np.ones(key.size, dtype=bool)
+def _repeated(found: NDArray[Any], n_labels: int) -> NDArray[np.bool_]:
+    """Mark rows whose pair was there before."""
+    key = found["sample"].astype(np.int64) * n_labels + found["label"]
+    again = np.zeros(key.size, dtype=bool)
+    ordered = np.sort(key)
+    if (ordered[1:] == ordered[:-1]).any():
+        again[:] = True
         again[np.unique(key, return_index=True)[1]] = False
-        if self._listing.is_cafa:
-            watch.counts["repeated_pairs_merged"] += int(again.sum())
+    return again
+
+
+def _measured(
+    spread: _Spread, truth: LabelSets, executor: Executor, say: OnProgress
+) -> Evaluation:  # fmt: skip
+    """Measure all parts, and merge what they give."""
+    job = MeasureJob(
+        spread.folder, spread.hierarchy, spread.n_parts,
+        spread.has_ranks or spread.is_ordered, spread.has_calls,
+    )  # fmt: skip
+    sums = job.put(truth)
+    sizes = [
+        _rows_file(job.folder, p).stat().st_size // ROW.itemsize for p in range(job.n_parts)
+    ]  # fmt: skip
+    records = run_parts(
+        executor, measure_part, job, sizes, folder=job.folder, kind=MEASURED, stage="measuring",
+        on_progress=say,
+    )  # fmt: skip
+    pooled = PooledSums(truth.label.size)
+    with work_subfolder(job.folder) as own:
+        states = own / "states"
+        with states.open("wb") as file:
+            file.truncate(spread.n_rows)
+        for record in records:
+            p = record["number"]
+            _tell_repeated(spread, record)
+            found = np.fromfile(_rows_file(job.folder, p), dtype=ROW)
+            with np.load(part_file(job.folder, MEASURED, p)) as part:
+                state = part["state"]
+                sums.merge(part)
+            if spread.is_ordered:
+                _put(states, found["place"], state)
+            else:
+                kept = state != DROPPED
+                _put_groups(own / f"groups-{p:04d}.parquet", found["score"][kept],
+                            state[kept] == HIT)  # fmt: skip
+        if spread.is_ordered:
+            for status in _stretches(states):
+                pooled.add_listed(status)
         else:
-            for row in found[again]:
-                name = self._samples.name(int(row["sample"]) * self._n_parts + p)
-                label = self._hierarchy.labels[int(row["label"])]
-                watch.problem(
-                    f"sample {name!r} has label {label!r} again.", line=f"row {row['place'] + 1:,}"
-                )
-        _put(states, found["place"][again], DROPPED)
-        return found[~again]
+            for size, hits in _groups(own, spread.budget):
+                pooled.add(size, hits)
+    return sums.evaluation(pooled)
+
+
+def _tell_repeated(spread: _Spread, record: dict[str, Any]) -> None:
+    watch = spread.watch
+    if spread.is_cafa:
+        watch.counts["repeated_pairs_merged"] += record["again"]
+        return
+    for sample, label, place in zip(*record["few"], strict=True):
+        name = spread.samples.name(sample * spread.n_parts + record["number"])
+        watch.problem(
+            f"sample {name!r} has label {spread.hierarchy.labels[label]!r} again.",
+            line=f"row {place + 1:,}",
+        )
+    watch.n_problems += record["again"] - len(record["few"][0])
 
 
 # -- along the list ---------------------------------------------------------------------------
@@ -288,10 +409,11 @@ def _put(states: Path, place: NDArray[np.int64], state: Any) -> None:
         mapped.flush()
 
 
-def _stretches(states: Path) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+def _stretches(states: Path) -> Iterator[NDArray[np.bool_]]:
+    """Truth of the listed instances, in order, each pair once."""
     with states.open("rb") as file:
         while (state := np.fromfile(file, dtype=np.uint8, count=STRETCH)).size:
-            yield hit_curve(state[state != DROPPED] == HIT)
+            yield state[state != DROPPED] == HIT
 
 
 def _put_groups(file: Path, score: NDArray[np.float64], status: NDArray[np.bool_]) -> None:
@@ -307,7 +429,7 @@ def _put_groups(file: Path, score: NDArray[np.float64], status: NDArray[np.bool_
 def _groups(
     folder: Path, budget: Budget
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:  # fmt: skip
-    """Corners of the hit curve by falling score over all parts."""
+    """Instances and hits of each score over all parts, by falling score."""
     files = str(folder / "groups-*.parquet").replace("'", "''")
     query = (
         f"SELECT sum(size)::DOUBLE, sum(hits)::DOUBLE FROM read_parquet('{files}') "
@@ -315,8 +437,7 @@ def _groups(
     )
     with engine(folder, budget.engine_memory) as connection:
         for batch in stream(connection, query, STRETCH):
-            calls, hits = (np.append(0.0, np.cumsum(batch.column(i).to_numpy())) for i in range(2))
-            yield calls, hits
+            yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
 
 def _sorted_rows(rows: Iterable[Listed], folder: Path, budget: Budget) -> Iterator[Listed]:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hierlpr._base.files import work_file
-from hierlpr.exceptions import FileError
 from hierlpr.scale.names import open_names
 from hierlpr.scale.output import RankingWriter
-from hierlpr.scale.runs import Job, finished_run, load_shared, sorted_bucket
+from hierlpr.scale.parts import all_finished
+from hierlpr.scale.runs import RUN, Job, load_shared, sorted_bucket
 
 __all__ = ["Stretch", "bucket_stretches", "write_bucket", "write_file"]
 
@@ -35,7 +35,6 @@ def bucket_stretches(sizes: list[int], top: int | None) -> Iterator[Stretch]:
 
 def write_file(
     job: Job,
-    n_parts: int,
     stretches: list[Stretch],
     part: Path,
     kind: str,
@@ -45,7 +44,7 @@ def write_file(
     on_rows: Callable[[int], None],
 ) -> tuple[int, int]:
     """Sort the buckets in turn into one file; returns its rows and calls."""
-    records = _records(job, n_parts)
+    records = all_finished(job.folder, RUN, len(job.parts))
     writer = _writer(job, part, kind, is_packed)
     done = 0
     try:
@@ -62,11 +61,9 @@ def write_file(
     return writer.n_rows, writer.n_calls
 
 
-def write_bucket(
-    job: Job, n_parts: int, stretch: Stretch, folder: str, calls_only: bool
-) -> tuple[int, int, int]:
+def write_bucket(job: Job, stretch: Stretch, folder: str, calls_only: bool) -> tuple[int, int, int]:
     """Sort one bucket into a Parquet file of its own; returns its size, rows and calls."""
-    records = _records(job, n_parts)
+    records = all_finished(job.folder, RUN, len(job.parts))
     target = Path(folder) / f"part-{stretch.bucket:06d}.parquet"
     with work_file(target) as part:
         writer = _writer(job, part, ".parquet", False)
@@ -80,13 +77,6 @@ def write_bucket(
             writer.abandon()
             raise
     return stretch.size, writer.n_rows, writer.n_calls
-
-
-def _records(job: Job, n_parts: int) -> list[dict[str, Any]]:
-    records = [finished_run(job.folder, number) for number in range(n_parts)]
-    if None in records:
-        raise FileError(f"{job.folder}: the rows of partition {records.index(None)} are not there.")
-    return [record for record in records if record is not None]
 
 
 def _writer(job: Job, part: Path, kind: str, is_packed: bool) -> RankingWriter:

@@ -11,6 +11,7 @@ import numpy as np
 
 from hierlpr._base.checks import check_choice
 from hierlpr.exceptions import DataError
+from hierlpr.io._arrow import header_line, text_options
 from hierlpr.io._files import ending
 from hierlpr.io.rankings import _ENDINGS, _plain
 from hierlpr.scale.rows import Packing, unpacked
@@ -116,10 +117,22 @@ class RankingWriter:
             table = table.select(["sample", "label", "score"])
         table = _plain(table)
         if self._writer is None:
-            self._sink, self._writer = _text_writer(
-                self._path, self._kind, table.schema, self._is_packed
-            )
+            self._sink, self._writer = self._text_writer(table.schema)
         self._writer.write_table(table)
+
+    def _text_writer(self, schema: pa.Schema) -> tuple[Any, Any]:
+        """Open the file; names are quoted as `hierlpr.io.write_ranking` does."""
+        import pyarrow as pa
+        import pyarrow.csv as pacsv
+
+        sink: Any = pa.OSFile(str(self._path), "wb")
+        if self._is_packed:
+            sink = pa.CompressedOutputStream(sink, "gzip")
+        delimiter = "," if self._kind == ".csv" else "\t"
+        if self._kind == ".csv":
+            sink.write(header_line(schema.names, delimiter))
+        options = text_options([self._names, self._labels], delimiter)
+        return sink, pacsv.CSVWriter(sink, schema, write_options=options)
 
 
 def _parquet_writer(path: Path, schema: pa.Schema) -> Any:
@@ -130,19 +143,6 @@ def _parquet_writer(path: Path, schema: pa.Schema) -> Any:
         column_encoding={"rank": "DELTA_BINARY_PACKED", "sample": "PLAIN", "lpr": "PLAIN",
                          "score": "PLAIN"},
     )  # fmt: skip
-
-
-def _text_writer(path: Path, kind: str, schema: pa.Schema, is_packed: bool) -> tuple[Any, Any]:
-    import pyarrow as pa
-    import pyarrow.csv as pacsv
-
-    sink: Any = pa.OSFile(str(path), "wb")
-    if is_packed:
-        sink = pa.CompressedOutputStream(sink, "gzip")
-    options: dict[str, Any] = {"quoting_style": "needed"}
-    if kind == ".tsv":
-        options = {"include_header": False, "delimiter": "\t", "quoting_style": "none"}
-    return sink, pacsv.CSVWriter(sink, schema, write_options=pacsv.WriteOptions(**options))
 
 
 def output_kind(out: str, *, dataset: bool) -> str:

@@ -9,54 +9,33 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from hierlpr._base.files import list_made, put_in_place, writing
 from hierlpr.data.listing import check_kind
-from hierlpr.exceptions import FileError
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.files import absolute, is_remote, output, parquet_files, upload
 from hierlpr.scale.finish import Stretch, bucket_stretches, write_bucket, write_file
 from hierlpr.scale.names import open_names
 from hierlpr.scale.output import output_kind, refuse_blanks
+from hierlpr.scale.parts import Executor, Here, OnProgress, add_seen, run_parts, say_nothing, seen
 from hierlpr.scale.rows import Packing, Splitters, ranked_rows
-from hierlpr.scale.runs import Job, add_record, finished_run, load_shared, rank_partition
+from hierlpr.scale.runs import RUN, Job, load_shared, rank_partition
 from hierlpr.scale.source import Partition, Source
 from hierlpr.scale.spool import open_source
-from hierlpr.scale.work import file_digest, inputs_of, read_plan, work_folder, write_plan
+from hierlpr.scale.work import Plan, file_digest, work_folder
 
 __all__ = ["Executor", "Outcome", "rank_file"]
 
 SAMPLED_PIECES = 16
 SAMPLED_ROWS = 20_000
-OnProgress = Callable[[str, int, int], None]
-
-
-class Executor(Protocol):
-    """Where tasks run. Results come in any order."""
-
-    is_cluster: bool
-
-    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Call the function on the arguments of every task."""
-
-
-class Here:
-    """One task after the other, in this process; kernels use its threads."""
-
-    is_cluster = False
-
-    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Call the function on every task in turn."""
-        for task in tasks:
-            yield function(*task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,30 +113,30 @@ def rank_file(
     """
     target, model_path, scores_path = os.fspath(out), os.fspath(model), os.fspath(scores)
     executor = executor or Here()
-    on_progress = on_progress or _say_nothing
+    on_progress = on_progress or say_nothing
     if dataset is None:
         dataset = executor.is_cluster or not Path(target).suffix
     kind = output_kind(target, dataset=dataset)
     budget = Budget(parse_memory(memory))
-    fitted = load_shared(model_path, file_digest(model_path), n_threads)
-    inputs = inputs_of(
-        parquet_files(scores_path), model_path,
-        {"top": top, "calls_only": calls_only, "lenient": lenient, "partitions": partitions,
-         "aliases": dict(sorted((aliases or {}).items()))},
-    )  # fmt: skip
+    digest = file_digest(model_path)
+    fitted = load_shared(model_path, digest, n_threads)
+    options = {"top": top, "calls_only": calls_only, "lenient": lenient, "partitions": partitions,
+               "aliases": dict(sorted((aliases or {}).items()))}  # fmt: skip
     with (
         output(target, {"the model": model_path, "the scores": scores_path}, work=work,
                is_folder=dataset),
         work_folder(_place(work, target), f"rank {absolute(target)}", resume=resume) as folder,
     ):  # fmt: skip
-        plan = read_plan(folder, inputs) if resume else None
-        if plan is None:
+        inputs = {"model": digest, "scores": parquet_files(scores_path)}
+        plan = Plan.open(folder, inputs, options, resume=resume)
+        if plan.found is None:
             source, watch = open_source(
                 scores_path, fitted.hierarchy_, folder, budget, aliases=aliases, lenient=lenient
             )
         else:
-            source, watch = Source.from_dict(plan["source"]), Watch(scores_path, lenient=lenient)
-            watch.format = plan["format"]
+            source = Source.from_dict(plan.found["source"])
+            watch = Watch(scores_path, plan.found["format"], lenient=lenient)
+            add_seen(watch, plan.found["seen"])
         check_kind(
             fitted.kind_, is_list=source.kind == "long", is_complete=source.is_complete
         )  # fmt: skip
@@ -165,9 +144,10 @@ def rank_file(
         cutoff = fitted.cutoff_
         job = Job(
             model=model_path,
-            model_digest=inputs["model"],
+            model_digest=digest,
             folder=str(folder),
             source=source,
+            parts=tuple(parts),
             packing=Packing.of(source.n_samples, fitted.hierarchy_.n_labels),
             splitters=Splitters.none(),
             top=top,
@@ -175,22 +155,25 @@ def rank_file(
             engine_memory=budget.engine_memory,
             n_threads=n_threads,
         )
-        job = _with_splitters(job, parts, budget, plan)
-        if plan is None:
-            write_plan(folder, _plan_of(job, inputs, watch))
-        records = _rank_all(job, parts, executor, on_progress)
+        job = _with_splitters(job, parts, budget, plan.found)
+        if plan.found is None:
+            plan.write(_found(job, watch))
+        records = run_parts(
+            executor, rank_partition, job, [part.n_entries for part in parts], folder=folder,
+            kind=RUN, stage="ranking", on_progress=on_progress,
+        )  # fmt: skip
         for record in records:
-            add_record(watch, record)
+            add_seen(watch, record)
         names = open_names(folder, source.n_samples)
         if kind == ".tsv":
             refuse_blanks(target, names, fitted.hierarchy_.labels)
         sizes = np.sum([record["sizes"] for record in records], axis=0).tolist()
         stretches = list(bucket_stretches(sizes, top))
         if dataset:
-            counts = _write_dataset(job, len(parts), stretches, target, calls_only, executor,
+            counts = _write_dataset(job, stretches, target, calls_only, executor,
                                     on_progress)  # fmt: skip
         else:
-            counts = _write_file(job, len(parts), stretches, target, kind, calls_only, on_progress)
+            counts = _write_file(job, stretches, target, kind, calls_only, on_progress)
         n_rows, n_calls = counts
     n_samples, n_labels = source.n_samples, fitted.hierarchy_.n_labels
     if source.kind == "wide":  # rows with problems are left out
@@ -201,30 +184,26 @@ def rank_file(
     )  # fmt: skip
 
 
-def _say_nothing(stage: str, done: int, total: int) -> None:
-    pass
-
-
 def _place(work: str | os.PathLike[str] | None, target: str) -> str | os.PathLike[str] | None:
     """Return where work files lie: beside the output, so that renaming needs no copying."""
     return work if work is not None or is_remote(target) else Path(os.path.realpath(target)).parent
 
 
-def _plan_of(job: Job, inputs: dict[str, Any], watch: Watch) -> dict[str, Any]:
+def _found(job: Job, watch: Watch) -> dict[str, Any]:
     return {
-        "inputs": inputs,
         "format": watch.format,
+        "seen": seen(watch),
         "source": job.source.to_dict(),
         "splitters": [job.splitters.depth.tolist(), job.splitters.place.tolist()],
     }
 
 
 def _with_splitters(
-    job: Job, parts: list[Partition], budget: Budget, plan: dict[str, Any] | None
+    job: Job, parts: list[Partition], budget: Budget, found: dict[str, Any] | None
 ) -> Job:
     """Choose the buckets from the rows of a few samples all over the file."""
-    if plan is not None:
-        depth, place = (np.array(words, dtype=np.uint64) for words in plan["splitters"])
+    if found is not None:
+        depth, place = (np.array(words, dtype=np.uint64) for words in found["splitters"])
         return replace(job, splitters=Splitters(depth, place))
     n_entries = sum(piece.n_entries for piece in job.source.pieces)
     few = np.unique(np.linspace(0, len(job.source.pieces) - 1, SAMPLED_PIECES).astype(int))
@@ -235,9 +214,8 @@ def _with_splitters(
         most = max(1, SAMPLED_ROWS * piece.n_samples // max(1, piece.n_entries))
         watch = Watch(job.source.path, lenient=True)  # problems are met again, and told, later
         for batch in job.source.batches(Partition(0, (piece,)), model.hierarchy_, watch, most=most):
-            found = ranked_rows(model, batch.table, numbers=batch.numbers, packing=job.packing,
-                                calls_only=job.calls_first)  # fmt: skip
-            rows.append(found)
+            rows.append(ranked_rows(model, batch.table, numbers=batch.numbers, packing=job.packing,
+                                    calls_only=job.calls_first))  # fmt: skip
             values: Any = batch.table.values
             read += values.size if isinstance(values, np.ndarray) else values.nnz
     n_rows = n_entries * sum(len(part) for part in rows) // max(1, read)
@@ -247,30 +225,8 @@ def _with_splitters(
     return replace(job, splitters=Splitters.from_sample(rows, n_buckets))
 
 
-def _rank_all(
-    job: Job, parts: list[Partition], executor: Executor, on_progress: OnProgress
-) -> list[dict[str, Any]]:
-    """Rank what is not finished yet; returns the records of all partitions, in order."""
-    total = sum(part.n_entries for part in parts)
-    waiting = [part for part in parts if finished_run(job.folder, part.number) is None]
-    done = total - sum(part.n_entries for part in waiting)
-    on_progress("ranking", done, total)
-    for record in executor.run(rank_partition, ((job, part) for part in waiting)):
-        done += record["entries"]
-        on_progress("ranking", done, total)
-    records = [finished_run(job.folder, part.number) for part in parts]
-    lost = [part.number for part, record in zip(parts, records, strict=True) if record is None]
-    if lost:
-        raise FileError(
-            f"{job.folder}: the rows of partition {lost[0]} are not there.\n"
-            "Hint: on a cluster, --work must name a folder that all machines share."
-        )
-    return [record for record in records if record is not None]
-
-
 def _write_file(
     job: Job,
-    n_parts: int,
     stretches: list[Stretch],
     target: str,
     kind: str,
@@ -281,7 +237,7 @@ def _write_file(
     total = sum(stretch.size for stretch in stretches)
     with _finished(job, target) as part:
         return write_file(
-            job, n_parts, stretches, part, kind, calls_only,
+            job, stretches, part, kind, calls_only,
             is_packed=target.lower().endswith(".gz"),
             on_rows=lambda done: on_progress("sorting", done, total),
         )  # fmt: skip
@@ -301,7 +257,6 @@ def _finished(job: Job, target: str) -> Iterator[Path]:
 
 def _write_dataset(
     job: Job,
-    n_parts: int,
     stretches: list[Stretch],
     target: str,
     calls_only: bool,
@@ -314,7 +269,7 @@ def _write_dataset(
     folder = Path(job.folder) / "out"
     shutil.rmtree(folder, ignore_errors=True)  # of an interrupted run
     folder.mkdir()
-    tasks = ((job, n_parts, stretch, str(folder), calls_only) for stretch in stretches)
+    tasks = ((job, stretch, str(folder), calls_only) for stretch in stretches)
     for size, rows, calls in executor.run(write_bucket, tasks):
         done, n_rows, n_calls = done + size, n_rows + rows, n_calls + calls
         on_progress("sorting", done, total)

@@ -1,13 +1,7 @@
-"""One partition ranked: a file of sorted rows, cut at the buckets, and a record that it is done.
-
-Both appear by renaming, the record last, so that a partition is either finished or was never
-there. The function is the same on one machine and on a cluster, and may be repeated at will.
-"""
+"""One partition ranked: a file of rows in calling order, cut at the buckets."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hierlpr._base.files import work_file, work_subfolder
-from hierlpr.io._watch import Problem, Watch
+from hierlpr._base.files import work_subfolder
+from hierlpr.io._watch import Watch
 from hierlpr.scale.engine import engine, stream
+from hierlpr.scale.parts import keep, part_file, seen
 from hierlpr.scale.rows import Packing, Rows, Splitters, ranked_rows, row_schema
 from hierlpr.scale.source import Partition, Source
 
@@ -28,9 +23,10 @@ if TYPE_CHECKING:
 
     from hierlpr.model import ScoreModel
 
-__all__ = ["Job", "bucket_rows", "finished_run", "load_shared", "rank_partition", "sorted_bucket"]
+__all__ = ["RUN", "Job", "bucket_rows", "load_shared", "rank_partition", "sorted_bucket"]
 
 CHUNK_ROWS = 1 << 18
+RUN = "run"  # kind of the parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +37,7 @@ class Job:
     model_digest: str
     folder: str
     source: Source
+    parts: tuple[Partition, ...]
     packing: Packing
     splitters: Splitters
     top: int | None
@@ -59,38 +56,21 @@ def load_shared(path: str, digest: str, n_threads: int | None) -> ScoreModel:
     return model
 
 
-def run_paths(folder: str, number: int) -> tuple[Path, Path]:
-    """Files of rows and record of a partition."""
-    stem = Path(folder) / f"run-{number:06d}"
-    return stem.with_suffix(".arrow"), stem.with_suffix(".json")
+def rank_partition(job: Job, number: int) -> dict[str, Any]:
+    """Rank the samples of one partition into its file; returns the record of it."""
+    return keep(job.folder, RUN, number, lambda part: _rank(job, number, part))
 
 
-def finished_run(folder: str, number: int) -> dict[str, Any] | None:
-    """Return the record of a finished partition, None if it is not finished."""
-    file, record = run_paths(folder, number)
-    try:
-        found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
-        return found if file.stat().st_size == found["bytes"] else None
-    except (FileNotFoundError, json.JSONDecodeError, KeyError):
-        return None
-
-
-def rank_partition(job: Job, partition: Partition) -> dict[str, Any]:
-    """Rank the samples of a partition and write their rows; returns the record."""
+def _rank(job: Job, number: int, part: Path) -> dict[str, Any]:
     import pyarrow as pa
 
     model = load_shared(job.model, job.model_digest, job.n_threads)
     watch = Watch(job.source.path, lenient=job.source.lenient)
-    file, record_file = run_paths(job.folder, partition.number)
     buckets: list[list[int]] = [[] for _ in range(job.splitters.n_buckets)]
     sizes = [0] * job.splitters.n_buckets
     n_calls = n_batches = n_samples = 0
-    with (
-        work_file(file) as part,
-        pa.OSFile(str(part), "wb") as sink,
-        pa.ipc.new_file(sink, row_schema()) as writer,
-    ):
-        for batch in job.source.batches(partition, model.hierarchy_, watch):
+    with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, row_schema()) as writer:
+        for batch in job.source.batches(job.parts[number], model.hierarchy_, watch):
             rows = ranked_rows(
                 model, batch.table, numbers=batch.numbers, packing=job.packing, top=job.top,
                 calls_only=job.calls_first,
@@ -102,20 +82,8 @@ def rank_partition(job: Job, partition: Partition) -> dict[str, Any]:
                 buckets[bucket].append(n_batches)
                 sizes[bucket] += stop - start
                 n_batches += 1
-    record = {
-        "bytes": file.stat().st_size,
-        "entries": partition.n_entries,
-        "calls": n_calls,
-        "samples": n_samples,
-        "sizes": sizes,
-        "buckets": buckets,
-        "counts": dict(watch.counts),
-        "problems": [[problem.text, problem.line] for problem in watch.problems],
-        "n_problems": watch.n_problems,
-    }
-    with work_file(record_file) as part:
-        part.write_text(json.dumps(record), encoding="utf-8")
-    return record
+    counts = {"calls": n_calls, "samples": n_samples, "sizes": sizes, "buckets": buckets}
+    return {**counts, **seen(watch)}
 
 
 def _stretches(rows: Rows, splitters: Splitters) -> Iterator[tuple[int, int, int]]:
@@ -124,14 +92,6 @@ def _stretches(rows: Rows, splitters: Splitters) -> Iterator[tuple[int, int, int
     for bucket, (low, high) in enumerate(pairwise(bounds)):
         for start in range(low, high, CHUNK_ROWS):
             yield bucket, start, min(start + CHUNK_ROWS, high)
-
-
-def add_record(watch: Watch, record: dict[str, Any]) -> None:
-    """Add what was seen in a partition to the report of the whole."""
-    watch.counts.update(Counter(record["counts"]))
-    watch.n_problems += record["n_problems"]
-    room = 20 - len(watch.problems)
-    watch.problems += [Problem(text, line) for text, line in record["problems"][:room]]
 
 
 def bucket_rows(
@@ -143,7 +103,7 @@ def bucket_rows(
     for number, record in enumerate(records):
         chosen = record["buckets"][bucket]
         if chosen:
-            with pa.OSFile(str(run_paths(folder, number)[0]), "rb") as file:
+            with pa.OSFile(str(part_file(folder, RUN, number)), "rb") as file:
                 reader = pa.ipc.open_file(file)
                 for index in chosen:
                     yield reader.get_batch(index)

@@ -63,6 +63,24 @@ class SampleRows:
         numbers: NDArray[np.int64] = first + encoded.indices.to_numpy().astype(np.int64)
         return numbers
 
+    def fresh(self) -> SampleRows:
+        """Begin again, with nothing seen."""
+        return SampleRows(self._truth, self._absent)
+
+    def state(self) -> dict[str, Any]:
+        """Return what was seen, as plain values."""
+        ranked = np.packbits(self._is_ranked).tobytes().hex()
+        return {"ranked": ranked, "lost": self._lost, "first": self._first}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        import pyarrow as pa
+
+        bits = np.frombuffer(bytes.fromhex(state["ranked"]), dtype=np.uint8)
+        self._is_ranked = np.unpackbits(bits)[: self._is_ranked.size].astype(bool)
+        self._lost, self._first = state["lost"], state["first"]
+        self._known = pa.concat_arrays([self._known, pa.array(self._lost, pa.large_string())])
+
     @property
     def n_negative(self) -> int:
         """How many samples that the truth lacks count as having no label."""

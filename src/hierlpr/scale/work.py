@@ -7,8 +7,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,10 @@ from hierlpr._base.own_folders import own_folder
 from hierlpr.exceptions import FileError
 from hierlpr.scale.files import fingerprint_file
 
-__all__ = ["WORK_VERSION", "Inputs", "file_digest", "read_plan", "work_folder", "write_plan"]
+__all__ = ["WORK_VERSION", "Plan", "file_digest", "work_folder"]
 
-WORK_VERSION = 2
+WORK_VERSION = 3
 _PLAN = "plan.json"
-Inputs = dict[str, Any]
 
 
 def file_digest(path: str) -> str:
@@ -33,17 +33,6 @@ def file_digest(path: str) -> str:
         raise FileError(f"{path}: there is no such file.") from None
     except OSError as error:
         raise FileError(f"{path}: cannot be read ({error.strerror or error}).") from None
-
-
-def inputs_of(files: list[str], model: str, options: dict[str, Any]) -> Inputs:
-    """Everything a result depends on, as far as it can change between two runs."""
-    return {
-        "version": WORK_VERSION,
-        "hierlpr": __version__,
-        "model": file_digest(model),
-        "scores": {file: fingerprint_file(file) for file in files},
-        "options": options,
-    }
 
 
 @contextmanager
@@ -62,32 +51,61 @@ def work_folder(
         yield folder
 
 
-def read_plan(folder: Path, inputs: Inputs) -> dict[str, Any] | None:
-    """Return the plan of an interrupted run, None if there is none; refuse another run's."""
-    try:
-        plan: dict[str, Any] = json.loads((folder / _PLAN).read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        shutil.rmtree(folder)  # killed before there was a plan
-        folder.mkdir()
-        return None
-    changed = [what for what, value in inputs.items() if plan["inputs"].get(what) != value]
-    if changed:
-        words = {
-            "version": "the format of the work files",
-            "hierlpr": "the version of hierlpr",
-            "model": "the model",
-            "scores": "the scores",
-            "options": "the options",
-        }
-        named = " and ".join(words[what] for what in changed)
-        raise FileError(
-            f"{folder}: {named} changed since the run that was interrupted, so it cannot be "
-            "resumed.\nHint: run again without --resume to start over."
-        )
-    return plan
+def _digests(names: Sequence[str] | str) -> dict[str, str] | str:
+    if isinstance(names, str):
+        return names
+    return {name: fingerprint_file(name) for name in names}
 
 
-def write_plan(folder: Path, plan: dict[str, Any]) -> None:
-    """Store the plan, whole or not at all."""
-    with work_file(folder / _PLAN) as part:
-        part.write_text(json.dumps(plan), encoding="utf-8")
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run in a work folder depends on, and what an interrupted one had found out.
+
+    `inputs` are digests of the files, the options and the versions; `found` is what `write` stored,
+    None if there is nothing to resume.
+    """
+
+    folder: Path
+    inputs: dict[str, Any]
+    found: dict[str, Any] | None
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        files: Mapping[str, Sequence[str] | str],
+        options: Mapping[str, Any],
+        *,
+        resume: bool,
+    ) -> Plan:
+        """Describe a run; to resume another's, with other files or options, is refused.
+
+        `files` are lists of names, or digests.
+        """
+        inputs = {
+            "the format of the work files": WORK_VERSION,
+            "the version of hierlpr": __version__,
+            **{f"the {what}": _digests(names) for what, names in files.items()},
+            "the options": json.loads(json.dumps(options)),
+        }  # fmt: skip
+        try:
+            stored = json.loads((folder / _PLAN).read_text(encoding="utf-8")) if resume else None
+        except (FileNotFoundError, json.JSONDecodeError):
+            shutil.rmtree(folder)  # killed before there was a plan
+            folder.mkdir()
+            stored = None
+        if stored is None:
+            return cls(folder, inputs, None)
+        changed = [what for what, value in inputs.items() if stored["inputs"].get(what) != value]
+        if changed:
+            raise FileError(
+                f"{folder}: {' and '.join(changed)} changed since the run that was interrupted, so "
+                "it cannot be resumed.\nHint: run again without --resume to start over."
+            )
+        return cls(folder, inputs, stored["found"])
+
+    def write(self, found: Mapping[str, Any]) -> None:
+        """Store what is known now, whole or not at all."""
+        with work_file(self.folder / _PLAN) as part:
+            text = json.dumps({"inputs": self.inputs, "found": found})
+            part.write_text(text, encoding="utf-8")
