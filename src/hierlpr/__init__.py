@@ -6,6 +6,7 @@ from hierlpr._base.lazy import loader
 
 if TYPE_CHECKING:
     from hierlpr import baselines, metrics, simulate
+    from hierlpr.discovery import Discoveries, discover
     from hierlpr.exceptions import HierlprError, HierlprWarning
     from hierlpr.hierarchy import Hierarchy
     from hierlpr.io import read_hierarchy
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 # Public names and their homes. Loading them on first use keeps `import hierlpr` light: the
 # compiler, scikit-learn, Arrow and plotting are imported only by those who use them.
 _HOMES = {
+    "Discoveries": "discovery",
     "HierLPR": "model",
     "HierarchicalClassifier": "model",
     "Hierarchy": "hierarchy",
@@ -28,6 +30,7 @@ _HOMES = {
     "Ranking": "ranking",
     "baselines": "baselines",
     "consistent_scores": "ranking",
+    "discover": "discovery",
     "fit_lpr": "lpr",
     "load_model": "model",
     "metrics": "metrics",
@@ -38,6 +41,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Discoveries",
     "HierLPR",
     "HierarchicalClassifier",
     "Hierarchy",
@@ -48,6 +52,7 @@ __all__ = [
     "__version__",
     "baselines",
     "consistent_scores",
+    "discover",
     "fit_lpr",
     "load_model",
     "metrics",

@@ -1,0 +1,120 @@
+"""Sequential step-up tests along a hierarchy: the level of every node in one sweep."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels._jit import kernel
+
+__all__ = ["step_up_levels"]
+
+Floats = NDArray[np.float64]
+
+
+@kernel
+def step_up_levels(
+    need: Floats,
+    offset: Floats,
+    by_depth: NDArray[np.intp],
+    depth_ptr: NDArray[np.intp],
+    parent_ptr: NDArray[np.int32],
+    parent_idx: NDArray[np.int32],
+) -> Floats:
+    """Smallest alpha at which each node is rejected, at most 1.
+
+    At alpha, depth by depth, the nodes whose parents are all rejected are tested together: with S
+    the largest number such that S nodes of this and smaller depths are rejected if every tested
+    node with ``need <= alpha * (S + offset)`` is, those are rejected. The set grows with alpha, so
+    one falling sweep of alpha finds, for each depth, where every node leaves it.
+
+    Invariant of the sweep at one depth: `left` nodes of this and smaller depths are rejected at
+    the current alpha if all of them pass; the node that needs the largest alpha leaves next, and
+    lowers alpha to what it needs. A tested node needs ``need / (left + offset)``. Multiplied by
+    ``left + least offset`` this can only fall when `left` falls, so a heap of such keys that is
+    refreshed at its top only gives the largest. O(n log n) a depth unless offsets differ wildly.
+    """
+    n = need.size
+    level = np.ones(n)
+    earlier = np.empty(n)  # levels below 1 of smaller depths, falling
+    n_earlier = 0
+    heap = np.empty(n, np.int64)
+    key = np.empty(n)
+    fresh = np.empty(n, np.int64)  # the value of `left` that a key was made for
+    opened = np.empty(n)  # the largest level among the parents
+    gone = np.zeros(n, np.bool_)
+    for d in range(depth_ptr.size - 1):
+        size = 0
+        least = np.inf
+        for k in range(depth_ptr[d], depth_ptr[d + 1]):
+            v = by_depth[k]
+            top = 0.0
+            for e in range(parent_ptr[v], parent_ptr[v + 1]):
+                top = max(top, level[parent_idx[e]])
+            if top < 1.0:
+                opened[v] = top
+                heap[size] = v
+                size += 1
+                least = min(least, offset[v])
+        n_tested = size
+        left = n_earlier + size
+        for k in range(size):
+            v = heap[k]
+            key[v] = need[v] * (left + least) / (left + offset[v])
+            fresh[v] = left
+        by_opening = heap[:size][np.argsort(-opened[heap[:size]])]
+        by_key = heap[:size][np.argsort(-key[heap[:size]])]
+        for k in range(size):  # a falling list is a heap
+            heap[k] = by_key[k]
+        alpha = 1.0
+        next_opening = 0
+        next_earlier = 0
+        n_gone = 0
+        while n_gone < n_tested:
+            # Bring the largest key of the nodes still there to the top, made for `left`.
+            while gone[heap[0]] or fresh[heap[0]] != left:
+                v = heap[0]
+                if gone[v]:
+                    size -= 1
+                    v = heap[size]
+                else:
+                    key[v] = need[v] * (left + least) / (left + offset[v])
+                    fresh[v] = left
+                at = 0
+                while True:
+                    child = 2 * at + 1
+                    if child >= size:
+                        break
+                    if child + 1 < size and key[heap[child + 1]] > key[heap[child]]:
+                        child += 1
+                    if key[heap[child]] <= key[v]:
+                        break
+                    heap[at] = heap[child]
+                    at = child
+                heap[at] = v
+            while next_opening < n_tested and gone[by_opening[next_opening]]:
+                next_opening += 1
+            # Nodes leave before their ancestors at a tie, so `left + offset` stays positive.
+            tested = heap[0]
+            needed = need[tested] / (left + offset[tested])
+            out = tested
+            if opened[by_opening[next_opening]] >= needed:
+                out = by_opening[next_opening]
+                needed = opened[out]
+            if next_earlier < n_earlier and earlier[next_earlier] > needed:
+                alpha = min(alpha, earlier[next_earlier])
+                next_earlier += 1
+            else:
+                alpha = min(alpha, needed)
+                level[out] = alpha
+                gone[out] = True
+                n_gone += 1
+            left -= 1
+        # Merge the new levels, which fall along the order of leaving, into the earlier ones.
+        for k in range(n_tested):
+            v = by_opening[k]
+            if level[v] < 1.0:
+                earlier[n_earlier] = level[v]
+                n_earlier += 1
+        part = -np.sort(-earlier[:n_earlier])
+        for k in range(n_earlier):
+            earlier[k] = part[k]
+    return level

@@ -1,0 +1,138 @@
+r"""HierLPR-STAR: peel the hierarchy from below while the p-values are half hidden.
+
+The candidates :math:`R` start as all nodes that have a p-value. Every candidate shows only
+:math:`g = \min(p, 1 - p)`. Again and again a model is fitted to what is shown, and the candidates
+that are least likely to have a small p-value (below 1/2) are shown in full and leave :math:`R`, so
+that no node leaves after one of its ancestors: their order is the ranking of hierlpr with
+P(p < 1/2 | what is shown) in the place of the LPR. The false discovery rate of rejecting all of
+:math:`R` is estimated by
+
+.. math:: \widehat{\mathrm{FDR}}(R) = 2.1\,(\#\{v \in R : p_v \ge 1/2\} + 0.65) / |R|
+
+and all of :math:`R` is rejected the first time this is at most the level asked for.
+
+Why this holds, whatever the model. Given all :math:`g`, each p-value of a null node is 1/2 or more
+with probability at least 1/2, independently, and which node leaves next does not depend on it.
+So with :math:`N` nulls left, :math:`B` of them large, the next null to leave is large with
+probability :math:`B / N`. The largest value of :math:`E[N / (2.1 (B + 0.65))]` that any way of
+stopping can reach is at most 1: backward induction over :math:`(N, B)` gives 0.978 for every
+number of nulls up to 4,000, and from there on :math:`N / (2.1 (B + 0.65))` is below
+:math:`(N + 1) / (2 (B + 1))` unless :math:`B < 7`, which has a probability below :math:`10^{-300}`;
+the latter is a martingale with mean at most 1 (Barber and Candès; Lei, Ramdas and Fithian). At the
+stop, FDP :math:`= N / |R| \le \alpha N / (2.1 (B + 0.65))`, whose mean is at most
+:math:`\alpha`. The estimate of Lei, Ramdas and Fithian is :math:`2 (B + 1) / (|R| + 1)`: it needs
+19 candidates without a large p-value to reject anything at level 0.1, this one 14.
+
+With few signals there are not so many. So a tenth of the level asked for goes to DAGGER on the
+nodes' own p-values, which can reject a single node, and what either rejects is rejected: with
+:math:`V_i` false among the :math:`R_i` of each, the union has
+:math:`\mathrm{FDP} \le V_1 / R_1 + V_2 / R_2`, so its FDR is at most the sum of the two levels.
+
+References: keys ``lei2021star``, ``barber2015``, ``lei2018adapt`` in ``docs/references.bib``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr.discovery.dagger import dagger_levels
+from hierlpr.discovery.shift_model import ShiftModel, fit_shift, normal_scores
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.ranking.blocks import consistent_scores
+
+__all__ = ["fdr_numerator", "peel", "peeled_levels", "star_levels"]
+
+Float = NDArray[np.float64]
+Order = NDArray[np.intp]
+
+SLOPE, SHARE = 2.1, 0.65  # of the estimate; see the module's text
+FEW = 0.1  # share of the level for DAGGER, which finds few signals
+
+# How many candidates leave between two fits, as a share: few when they are few.
+LARGE_STEP, SMALL_STEP, MANY = 0.25, 0.1, 2_000
+FIRST_STEPS, LATER_STEPS = 20, 2  # of EM, before the first and between later rounds
+
+
+def fdr_numerator(n_large: NDArray[Any]) -> Float:
+    """Estimate the number of nulls among candidates from that of their large p-values."""
+    return np.asarray(SLOPE * (n_large + SHARE))
+
+
+def star_levels(p: Float, hierarchy: Hierarchy, rng: np.random.Generator | None) -> Float:
+    """Smallest fdr at which each node is rejected, at most 1; in the order of the labels.
+
+    Parameters
+    ----------
+    p : ndarray of shape (n_labels,)
+        NaN where there is none: such a node says nothing, is not counted, and is rejected only
+        with a descendant that is.
+    rng : numpy.random.Generator or None
+        Breaks ties; without it, they go by the order of the hierarchy.
+    """
+    tested = np.flatnonzero(~np.isnan(p))
+    among = hierarchy
+    if tested.size < hierarchy.n_labels:
+        among = hierarchy.subset([hierarchy.labels[k] for k in tested])
+    leaving = peel(p, hierarchy, among, rng)
+    many = np.ones(hierarchy.n_labels)
+    many[leaving] = peeled_levels(p[leaving] >= 0.5)
+    few = dagger_levels(p[tested], among, arbitrary=False)
+    level = np.ones(hierarchy.n_labels)
+    level[tested] = np.minimum(np.minimum(many[tested] / (1.0 - FEW), few / FEW), 1.0)
+    numbered = level[hierarchy.order]
+    untested = np.isnan(p[hierarchy.order])
+    if untested.any():
+        ptr, idx = hierarchy.child_ptr.tolist(), hierarchy.child_idx
+        for v in np.flatnonzero(untested)[::-1].tolist():  # children have larger numbers
+            numbered[v] = numbered[idx[ptr[v] : ptr[v + 1]]].min(initial=1.0)
+    return np.asarray(numbered[hierarchy.position])
+
+
+def peeled_levels(large: NDArray[np.bool_]) -> Float:
+    """Level of each candidate, in the order of leaving: the least estimate while it was there.
+
+    Examples
+    --------
+    >>> peeled_levels(np.array([True, False, False])).round(3)
+    array([1.   , 0.683, 0.683])
+    """
+    n_large = np.cumsum(large[::-1])[::-1]
+    n_left = np.arange(large.size, 0, -1)
+    return np.asarray(np.minimum(np.minimum.accumulate(fdr_numerator(n_large) / n_left), 1.0))
+
+
+def peel(
+    p: Float, hierarchy: Hierarchy, among: Hierarchy, rng: np.random.Generator | None
+) -> Order:
+    """List the nodes that have a p-value in the order of leaving, descendants first.
+
+    `among` is the hierarchy of these nodes alone.
+
+    Which node leaves next depends on ``min(p, 1 - p)`` of the candidates and on the p-values of
+    those that left, and on nothing else but p-values of exactly 1: a null node never has a
+    p-value of 0, so of a null node ``min(p, 1 - p) = 0`` already says that.
+    """
+    tested = np.flatnonzero(~np.isnan(p))
+    tie = np.arange(tested.size) if rng is None else rng.permutation(tested.size)
+    z = normal_scores(p)
+    inside = np.ones(tested.size, dtype=bool)
+    hidden = np.zeros(hierarchy.n_labels, dtype=bool)
+    hidden[tested] = p[tested] < 1.0
+    leaving: list[Order] = []
+    model, n_steps = ShiftModel(), FIRST_STEPS
+    while inside.any():
+        posterior, model = fit_shift(z, hidden, hierarchy, model, n_steps)
+        n_steps = LATER_STEPS
+        small = np.where(hidden, model.small_share(np.nan_to_num(z), posterior), 0.0)[tested]
+        score = consistent_scores(small[None], among, n_threads=1)[0]
+        left = np.flatnonzero(inside)
+        step = LARGE_STEP if left.size > MANY else SMALL_STEP
+        order = np.lexsort((tie[left], -among.levels[left], score[left]))
+        out = left[order[: max(1, int(step * left.size))]]
+        inside[out] = False
+        hidden[tested[out]] = False
+        leaving.append(tested[out])
+    return np.concatenate(leaving)
