@@ -3,9 +3,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.stats import binom
 
 from hierlpr import Hierarchy
-from hierlpr.cutoff.by_group import cutoff_by_group, label_groups, label_levels
+from hierlpr.cutoff.by_group import (
+    cutoff_by_group,
+    group_columns,
+    label_groups,
+    label_levels,
+)
 from hierlpr.cutoff.choose import Cutoff, goal_of
 from hierlpr.cutoff.decisions import call_lists, decide
 from hierlpr.cutoff.scored import split_at_random
@@ -119,6 +125,67 @@ def test_guarantees_for_groups_need_unconnected_groups():
     cutoff = cutoff_by_group(goal, *rest, h, "tree", planning=planning)
     assert cutoff.groups["A"].reachable
     assert cutoff.groups["A"].precision > 0.7
+
+
+def wrong_groups(n_runs, promise):
+    """Runs in which one of 30 groups is certified at a level where 69.9 % are right, not 70 %."""
+    h = Hierarchy(labels=[f"L{j}" for j in range(30)])
+    goal = goal_of(precision=0.7, confidence=0.8)
+    wrong = 0
+    for run in range(n_runs):
+        rng = np.random.default_rng([5, run])
+
+        def drawn(n, rng=rng):
+            score = np.where(rng.random((n, 30)) < 0.5, 0.9, 0.5)
+            return score, rng.random((n, 30)) < np.where(score > 0.6, 0.9, 0.498)
+
+        cutoff = cutoff_by_group(goal, *drawn(200), h, "tree", planning=drawn(400), promise=promise)
+        wrong += any(part.reachable and part.level <= 0.5 for part in cutoff.groups.values())
+    return wrong
+
+
+def test_a_promise_for_groups_holds_for_all_at_once_unless_each_is_asked_for():
+    runs = 25
+    assert wrong_groups(runs, "together") <= binom.isf(0.001, runs, 0.2)
+    assert wrong_groups(runs, "each") > 0.5 * runs
+
+
+def test_the_words_say_what_is_promised_for_groups():
+    h = Hierarchy(labels=["A", "B"])
+    rng = np.random.default_rng(6)
+    score = rng.random((600, 2))
+    truth = rng.random((600, 2)) < score**0.2
+    goal = goal_of(fdr=0.3, confidence=0.9)
+    options = {"planning": (score[:200], truth[:200])}
+    both = cutoff_by_group(goal, score[200:], truth[200:], h, "tree", **options)
+    assert both.promise == both.to_dict()["promise"] == "together"
+    assert str(both).startswith("All 2 groups at once keep what is said of them, with 90 % confid")
+    assert both.groups["A"].confidence == pytest.approx(0.95)
+    assert "FDR of at most 30 % with 95 % confidence" in str(both)
+    each = cutoff_by_group(goal, score[200:], truth[200:], h, "tree", promise="each", **options)
+    assert "Each of 2 groups keeps what is said of it with 90 % confidence, by itself" in str(each)
+    assert each.groups["A"].confidence == 0.9
+    assert Cutoff.from_dict(each.to_dict()) == each
+    with pytest.raises(DataError, match="promise"):
+        cutoff_by_group(goal, score, truth, h, "tree", promise="all", **options)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=40, deadline=None)
+def test_groups_count_the_calls_that_are_made(seed):
+    rng = np.random.default_rng(seed)
+    score = falling_scores(DIAMOND, 40, seed)
+    truth = rng.random(score.shape) < score
+    options = [{"maximize": "f1"}, {"precision": 0.6}]
+    for goal in options:
+        cutoff = cutoff_by_group(goal_of(**goal), score, truth, DIAMOND, "depth")
+        calls = decide(score, cutoff, DIAMOND)
+        for group, columns in group_columns(cutoff.label_groups).items():
+            part = cutoff.groups[group]
+            assert part.n_calls == calls[:, columns].sum()
+            assert part.n_true_calls == (calls & truth)[:, columns].sum()
+            if part.reachable and part.target and part.n_calls and part.precision < 0.6:
+                assert "wait for their ancestors" in part.shaky
 
 
 def test_wrong_width():

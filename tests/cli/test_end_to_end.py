@@ -55,6 +55,20 @@ def fitted(example):
     return example
 
 
+def test_the_terminal_says_what_is_shaky_and_what_is_not_promised(example):
+    for name in ("scores", "truth"):
+        lines = (example / f"test_{name}.csv").read_text().splitlines(keepends=True)
+        (example / f"few_{name}.csv").write_text("".join(lines[:13]))
+    done = command(
+        "fit", "--hierarchy", example / "hierarchy.csv", "--scores", example / "scores.csv",
+        "--truth", example / "truth.csv", "--precision", "0.7", "--out", example / "shaky.hlpr",
+        "--calibration-scores", example / "few_scores.csv",
+        "--calibration-truth", example / "few_truth.csv",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "without confidence= nothing is promised. Shaky: " in done.stdout
+
+
 def test_two_commands_from_files_to_calls(fitted):
     done = command("rank", "--model", fitted / "m.hlpr", "--scores", fitted / "test_scores.csv",
                    "--out", fitted / "r.csv")  # fmt: skip

@@ -222,6 +222,8 @@ def test_sparse_scores_give_the_numbers_of_dense_ones():
         (Cutoff(0.5, "default"), "not calibrated"),
         (Cutoff(0.5, "f", n_samples=9, n_calls=3, precision=1.0), "largest F1"),
         (Cutoff(0.5, "fdr", target=0.2, n_samples=9, n_calls=3, precision=1.0), "80 %"),
+        (Cutoff(0.5, "fdr", target=0.2, precision=1.0, shaky="too few."), "Shaky: too few."),
+        (Cutoff(0.5, "fdr", target=0.2, precision=1.0), "nothing is guaranteed"),
         (
             Cutoff(0.5, "fdr", target=0.2, confidence=0.95, n_samples=9, n_calls=3, precision=1.0),
             "Guaranteed: at least 80 % of the calls are right for samples like those of the "

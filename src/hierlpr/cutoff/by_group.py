@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.checks import listed
-from hierlpr.cutoff.choose import Cutoff, Goal, Rule, Unreachable, cutoff_for
+from hierlpr._base.checks import check_choice, listed
+from hierlpr.cutoff.choose import Cutoff, Goal, Rule, Unreachable, cutoff_for, precision_of
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["Groups", "cutoff_by_group", "group_columns", "label_groups", "label_levels"]
+__all__ = ["Groups", "Promise", "cutoff_by_group", "group_columns", "label_groups", "label_levels"]
 
 Groups: TypeAlias = str | Mapping[str, str] | Sequence[str]
+Promise: TypeAlias = Literal["together", "each"]
 
 
 def label_groups(hierarchy: Hierarchy, groups: Groups) -> tuple[str, ...]:
@@ -93,31 +95,42 @@ def cutoff_by_group(
     planning: tuple[Any, Any] | None = None,
     rule: Rule = "cautious",
     unreachable: Unreachable = "best-precision",
+    promise: Promise = "together",
 ) -> Cutoff:
     """Choose one level for each group of labels, each for the goal on its own labels.
 
-    The precision of a group pools its instances. With a confidence, it holds for each group on its
-    own; it needs `planning`, scores and truth of other samples to plan the tests, and no edge
-    may lead from one group to another: a label that waits for a parent of another group would
-    change which calls its own level makes.
+    The precision of a group pools its instances. With a confidence, all groups keep the target at
+    once, or with ``promise="each"`` each on its own. It needs `planning`, scores and truth of other
+    samples to plan the tests, and no edge may lead from one group to another: a label that
+    waits for a parent of another group would change which calls its own level makes.
+
+    Notes
+    -----
+    For all at once, each of G groups is tested at 1/G of the error (Bonferroni). Holm's step, to
+    pass on the error of a group that is done, would bring nothing here: a group is done only when
+    its last test succeeds, that is, when everything may be called.
     """
+    check_choice(promise, ("together", "each"), name="promise")
     named = label_groups(hierarchy, groups)
+    own = goal
     if goal.confidence is not None:
         _refuse_crossing_edges(hierarchy, named)
+        if promise == "together":
+            own = replace(goal, confidence=1.0 - (1.0 - goal.confidence) / len(set(named)))
     parts: dict[str, Cutoff] = {}
     for group, columns in group_columns(named).items():
         profile = None
         if planning is not None:
             profile = LevelProfile.of(collect(planning[0][:, columns], planning[1][:, columns]))
         parts[group] = cutoff_for(
-            goal,
+            own,
             collect(score[:, columns], truth[:, columns]),
             profile=profile,
             rule=rule,
             unreachable=unreachable,
         )
     failed = [group for group, part in parts.items() if not part.reachable]
-    return Cutoff(
+    cutoff = Cutoff(
         level=math.inf,
         kind=goal.kind,
         target=goal.target,
@@ -128,9 +141,34 @@ def cutoff_by_group(
         n_samples=int(score.shape[0]),
         n_instances=int(score.shape[0]) * hierarchy.n_labels,
         n_positives=sum(part.n_positives for part in parts.values()),
+        promise=None if goal.confidence is None else promise,
         groups=parts,
         label_groups=named,
     )
+    return _counted(cutoff, score, truth, hierarchy)
+
+
+def _counted(cutoff: Cutoff, score: Any, truth: Any, hierarchy: Hierarchy) -> Cutoff:
+    """Count the calls of groups whose labels wait for ancestors of another group."""
+    level = label_levels(cutoff, hierarchy)
+    assert cutoff.groups is not None
+    assert cutoff.label_groups is not None
+    parts = dict(cutoff.groups)
+    for group, columns in group_columns(cutoff.label_groups).items():
+        part = parts[group]
+        if (level[columns] == part.level).all():
+            continue
+        n_calls = n_true = 0
+        for column in columns.tolist():
+            listed = collect(score[:, [column]], truth[:, [column]])
+            called = listed.score >= level[column]
+            n_calls += int(np.count_nonzero(called))
+            n_true += int(np.count_nonzero(called & listed.truth))
+        parts[group] = part = part.counted(n_calls, n_true)
+        if part.reachable and part.target is not None and n_true < precision_of(part) * n_calls:
+            late = "labels that wait for their ancestors in other groups are called too seldom"
+            parts[group] = replace(part, shaky=f"{late}. {part.shaky}".strip())
+    return replace(cutoff, groups=parts)
 
 
 def _refuse_crossing_edges(hierarchy: Hierarchy, named: Sequence[str]) -> None:

@@ -7,121 +7,33 @@ to. Instances are called where ``score >= level``, so that ties are never split.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hierlpr._base.checks import check_choice, check_level
+from hierlpr.cutoff.doubts import doubts
 from hierlpr.cutoff.guarantee import certified_level
+from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff, asked_for, percent
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import Scored, collect, limit_calls
 from hierlpr.exceptions import DataError
 
-__all__ = ["DEFAULT_CUTOFF", "Cutoff", "Goal", "choose_cutoff", "cutoff_for", "goal_of"]
+__all__ = [
+    "DEFAULT_CUTOFF",
+    "Cutoff",
+    "Goal",
+    "choose_cutoff",
+    "cutoff_for",
+    "goal_of",
+    "precision_of",
+]
 
 Rule: TypeAlias = Literal["cautious", "plain"]
 Unreachable: TypeAlias = Literal["best-precision", "max-f", "nothing", "error"]
 _UNREACHABLE = ("best-precision", "max-f", "nothing", "error")
-
-
-@dataclass(frozen=True, slots=True)
-class Cutoff:
-    """Where to cut, what was asked for, and what it achieved on the calibration samples.
-
-    `level` is in use: every instance with a block score of at least `level` is called (and at most
-    `max_calls` a sample, see :func:`~hierlpr.cutoff.guarantee.certified_level`). If the target was
-    out of reach, `reachable` is False, `reason` says why, `level` is that of the `fallback`, and
-    `precision`, `recall` and `f` are what that fallback achieved.
-    """
-
-    level: float
-    kind: str
-    target: float | None = None
-    beta: float = 1.0
-    confidence: float | None = None
-    reachable: bool = True
-    reason: str = ""
-    fallback: str | None = None
-    precision: float | None = None
-    recall: float | None = None
-    f: float | None = None
-    n_calls: int = 0
-    n_true_calls: int = 0
-    n_positives: int = 0
-    n_samples: int = 0
-    n_instances: int = 0
-    best_precision: float | None = None
-    best_precision_calls: int = 0
-    best_precision_level: float | None = None
-    max_f: float | None = None
-    max_f_level: float | None = None
-    max_calls: int | None = None
-    groups: Mapping[str, Cutoff] | None = None
-    label_groups: tuple[str, ...] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON can hold them; a level that is not finite becomes None."""
-        out = asdict(replace(self, groups=None))
-        out["level"] = self.level if math.isfinite(self.level) else None
-        if self.groups is not None:
-            out["groups"] = {name: part.to_dict() for name, part in self.groups.items()}
-        return out
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Cutoff:
-        """Rebuild from :meth:`to_dict`."""
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(data) - known)
-        if unknown or "level" not in data or "kind" not in data:
-            raise DataError(f"Not the fields of a Cutoff: {unknown or sorted(data)}.")
-        values = dict(data)
-        values["level"] = math.inf if data["level"] is None else data["level"]
-        for field in fields(cls):
-            allowed = _JSON_TYPES.get(str(field.type))
-            value = values.get(field.name, field.default)
-            if allowed is not None and type(value) not in allowed:
-                raise DataError(f"Not a Cutoff: {field.name} is {value!r}.")
-        if data.get("groups") is not None:
-            values["groups"] = {k: cls.from_dict(v) for k, v in data["groups"].items()}
-            values["label_groups"] = tuple(data["label_groups"])
-        return cls(**values)
-
-    def __str__(self) -> str:
-        """Say it in words."""
-        if self.groups is not None:
-            lines = [f"{name}: {part}" for name, part in self.groups.items()]
-            return "\n".join(lines)
-        if self.kind == "default":
-            return f"Calls at a block score of {self.level:g} or more; not calibrated."
-        if not self.reachable:
-            return self.reason
-        asked = _asked(self.kind, self.target, self.beta, self.confidence)
-        everything = ", which is every instance" if self.n_calls == self.n_instances else ""
-        limit = f" and at most {self.max_calls:,} calls a sample" if self.max_calls else ""
-        return (
-            f"{asked}: calls at a block score of {self.level:.4g} or more{limit}; on "
-            f"{self.n_samples:,} calibration samples {self.n_calls:,} calls{everything}, "
-            f"{_percent(self.precision)} of them right, finding {_percent(self.recall)} of the "
-            "positives."
-        )
-
-
-# What a field of each declared type may hold when it comes from a file.
-_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
-    "float": (float, int),
-    "float | None": (float, int, type(None)),
-    "int": (int,),
-    "int | None": (int, type(None)),
-    "bool": (bool,),
-    "str": (str,),
-    "str | None": (str, type(None)),
-}
-
-DEFAULT_CUTOFF = Cutoff(level=0.5, kind="default")
-"""Before calibration: call what is more likely right than wrong, the fewest expected errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +160,9 @@ def choose_cutoff(
         What to put in use if the target is out of reach: the level of the best precision in reach
         (default), that of the largest F1, one that calls nothing, or an error. The result says so
         in every case.
+    profile : LevelProfile, optional
+        Of other samples than these, such as the fit part. With `confidence` it plans the tests;
+        without, it tells how many calls a sample can have, for `Cutoff.shaky`.
 
     Returns
     -------
@@ -260,8 +175,10 @@ def choose_cutoff(
     default, takes the most calls with :math:`H / (N + N/S) \ge p`: one more sample, with as many
     calls as the average one and all of them wrong, must not break the target. Otherwise the first
     call being right would "reach" any target. The difference vanishes like one over the number
-    of calling samples. For the largest F, the middle of the levels within half a standard error
-    of it is taken: around its top F is flat, and its very maximum mostly noise.
+    of calling samples. Neither rule promises anything about new samples; where the calibration
+    samples say little about them, `Cutoff.shaky` says so, see :func:`hierlpr.cutoff.doubts.doubts`.
+    For the largest F, the middle of the levels within half a standard error of it is taken: around
+    its top F is flat, and its very maximum mostly noise.
 
     References
     ----------
@@ -307,7 +224,7 @@ def cutoff_for(
     if goal.kind == "f":
         level = _level_of_largest_f(curve, goal.beta, instances.n_positives)
         return _with_calls(replace(best, level=level), instances)
-    target = _precision_target(goal)
+    target = precision_of(goal)
     if goal.confidence is None:
         found = _empirical_level(curve, target, rule)
     else:
@@ -322,11 +239,16 @@ def cutoff_for(
         best = replace(best, max_calls=certified.max_calls)
         found = certified.level
     if found is not None:
-        return _with_calls(replace(best, level=found), instances)
+        chosen = _with_calls(replace(best, level=found), instances)
+        if goal.confidence is None:
+            shaky = doubts(instances, level=found, target=target, profile=profile)
+            chosen = replace(chosen, shaky=shaky)
+        return chosen
     return _fall_back(goal, best, instances, unreachable)
 
 
-def _precision_target(goal: Goal) -> float:
+def precision_of(goal: Goal | Cutoff) -> float:
+    """Return the precision that a target of either kind asks for."""
     assert goal.target is not None
     return goal.target if goal.kind == "precision" else 1.0 - goal.target
 
@@ -377,26 +299,16 @@ def _with_calls(cutoff: Cutoff, instances: Scored) -> Cutoff:
         kept = limit_calls(instances.score, instances.sample, cutoff.max_calls)
         instances = instances.take(kept)
     called = instances.score >= cutoff.level
-    n_calls = int(np.count_nonzero(called))
     n_true = int(np.count_nonzero(called & instances.truth))
-    b2 = cutoff.beta**2
-    weight = n_calls + b2 * instances.n_positives
-    return replace(
-        cutoff,
-        n_calls=n_calls,
-        n_true_calls=n_true,
-        precision=n_true / n_calls if n_calls else None,
-        recall=n_true / instances.n_positives if instances.n_positives else None,
-        f=(1.0 + b2) * n_true / weight if weight else None,
-    )
+    return cutoff.counted(int(np.count_nonzero(called)), n_true)
 
 
 def _fall_back(goal: Goal, best: Cutoff, instances: Scored, unreachable: Unreachable) -> Cutoff:
-    asked = _asked(goal.kind, goal.target, goal.beta, goal.confidence)
+    asked = asked_for(goal.kind, goal.target, goal.beta, goal.confidence)
     surely = " that is large and sure enough" if goal.confidence is not None else ""
     reason = (
         f"{asked}: out of reach; no level{surely} meets it on these {best.n_samples:,} samples. "
-        f"The best precision in reach is about {_percent(best.best_precision)}, with "
+        f"The best precision in reach is about {percent(best.best_precision)}, with "
         f"{best.best_precision_calls:,} call{'' if best.best_precision_calls == 1 else 's'}."
     )
     assert best.max_f_level is not None
@@ -419,25 +331,8 @@ def _fall_back(goal: Goal, best: Cutoff, instances: Scored, unreachable: Unreach
     else:
         tail = (
             f" In use instead: {which}, {level:.4g}, with {in_use.n_calls:,} calls, "
-            f"{_percent(in_use.precision)} of them right."
+            f"{percent(in_use.precision)} of them right."
         )
     if unreachable != "max-f":
         tail += f" The largest F1, {best.max_f:.3g}, lies at level {best.max_f_level:.4g}."
     return replace(in_use, reason=reason + tail)
-
-
-def _asked(kind: str, target: float | None, beta: float, confidence: float | None) -> str:
-    sure = f" with {_percent(confidence)} confidence" if confidence is not None else ""
-    if kind == "f":
-        return f"Largest F{beta:g}"
-    name = "Precision of at least" if kind == "precision" else "FDR of at most"
-    return f"{name} {_percent(target)}{sure}"
-
-
-def _percent(share: float | None) -> str:
-    if share is None:
-        return "none"
-    rounded = f"{100.0 * share:.3g}"
-    if rounded == "100" and share < 1.0:  # almost all is not all
-        rounded = f"{100.0 * share:.6g}"
-    return f"{rounded} %"

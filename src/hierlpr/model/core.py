@@ -17,7 +17,7 @@ from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_choice, check_finite, listed
 from hierlpr._base.hashing import fingerprint
-from hierlpr.cutoff.by_group import Groups, cutoff_by_group
+from hierlpr.cutoff.by_group import Groups, Promise, cutoff_by_group
 from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
 from hierlpr.cutoff.profile import LevelProfile
@@ -160,6 +160,7 @@ class ScoreModel:
         maximize: str | None = None,
         confidence: float | None = None,
         groups: Groups | None = None,
+        promise: Promise = "together",
         rule: Rule = "cautious",
         unreachable: Unreachable = "best-precision",
     ) -> Self:
@@ -173,6 +174,9 @@ class ScoreModel:
             See :func:`hierlpr.cutoff.choose.choose_cutoff`.
         groups : "tree", "depth", mapping or sequence, optional
             One level for each group of labels; see :func:`hierlpr.cutoff.label_groups`.
+        promise : {"together", "each"}
+            With `groups` and `confidence`: whether all groups keep the target at once with that
+            confidence, or each on its own.
         """
         goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table = self._input(scores)
@@ -186,7 +190,9 @@ class ScoreModel:
                 # There is no fit-part profile of these groups: a third of the samples makes it.
                 planning, parts = split_at_random(score, held)
                 options["planning"] = planning
-            cutoff = cutoff_by_group(goal, *parts, self.hierarchy_, groups, **options)
+            cutoff = cutoff_by_group(
+                goal, *parts, self.hierarchy_, groups, promise=promise, **options
+            )
         else:
             profile, parts = self.profile_, (score, held)
             if goal.confidence is not None and profile is None:

@@ -178,10 +178,16 @@ def _target(cutoff: Cutoff) -> float:
 
 def _promise(cutoff: Cutoff) -> str:
     if cutoff.groups is not None:
-        return (
+        words = (
             f"The labels are in {len(cutoff.groups):,} groups, each with a cutoff of its own, "
             "listed below."
         )
+        if cutoff.confidence is None:
+            return words
+        sure = percent(cutoff.confidence)
+        if cutoff.promise == "together":
+            return f"{words} What is guaranteed holds for all at once with {sure} confidence."
+        return f"{words} What is guaranteed holds for each by itself with {sure} confidence."
     if cutoff.kind == "default":
         return (
             "The cutoff was not calibrated: calls are made where they are more likely right than "
@@ -194,7 +200,8 @@ def _promise(cutoff: Cutoff) -> str:
     if not cutoff.reachable:
         return "" if math.isinf(cutoff.level) else source
     limit = f" No sample gets more than {cutoff.max_calls:,} calls." if cutoff.max_calls else ""
-    return f"{_asked(cutoff)} {source}{limit}"
+    shaky = f" Shaky: {cutoff.shaky}" if cutoff.shaky else ""
+    return f"{_asked(cutoff)} {source}{limit}{shaky}"
 
 
 def _asked(cutoff: Cutoff) -> str:
@@ -207,7 +214,7 @@ def _asked(cutoff: Cutoff) -> str:
     if cutoff.confidence is None:
         return (
             f"Chosen so that at least {percent(target)} of the calls are right on the calibration "
-            "samples. Expect about that on new samples; it is no guarantee."
+            "samples. New samples may fall short of it: nothing is guaranteed."
         )
     return (
         f"Guaranteed: at least {percent(target)} of the calls are right for samples like those of "
