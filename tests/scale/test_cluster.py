@@ -77,7 +77,7 @@ def test_one_worker_gives_the_same_and_errors_come_back(tmp_path, client, small_
     columns = sc.wide_table(case).to_pydict()
     columns["L3"][400] = float("nan")
     sc.pq.write_table(sc.pa.table(columns), scores, row_group_size=50)
-    with pytest.raises(HierlprError, match="sample number 401"):
+    with pytest.raises(HierlprError, match="row 401, column 'L3'"):
         rank_file(model, scores, tmp_path / "out", partitions=4, executor=one)
     sc.assert_same(tmp_path / "out", case.expected(calls_only=True))
 

@@ -278,7 +278,7 @@ def test_resume_measures_what_is_not_finished(ranked, tmp_path, monkeypatch, nam
     measured, whole = [], evaluating.measure_part
     counted = lambda job, number: measured.append(number) or whole(job, number)  # noqa: E731
     monkeypatch.setattr(evaluating, "measure_part", counted)
-    monkeypatch.setattr(evaluating, "open_listing", None)  # the ranking is not read again
+    monkeypatch.setattr(evaluating, "listed_rows", None)  # the ranking is not read again
     done = evaluate_file(*args, **options)
     assert measured == [3, 4]
     assert not (tmp_path / "work").exists()

@@ -4,10 +4,11 @@ Every reader stops at the first problem with a `FileError` that names file and l
 ``lenient=True``, passes over row-level problems and counts them in its report.
 """
 
-from hierlpr.io._watch import Problem, ReadReport
+from hierlpr.io._watch import Problem, ReadReport, Watch
 from hierlpr.io._write_hierarchy import write_hierarchy
 from hierlpr.io._write_tables import write_arff, write_scores, write_truth
-from hierlpr.io.arff import ArffData, ClusPredictions, read_arff, read_clus_predictions
+from hierlpr.io.arff import ArffData, read_arff
+from hierlpr.io.arff_tables import ClusPredictions, read_clus_predictions
 from hierlpr.io.hierarchies import HierarchyFile, load_hierarchy, read_hierarchy
 from hierlpr.io.pairing import Pair, pair_samples
 from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
@@ -31,6 +32,7 @@ __all__ = [
     "ScoresFile",
     "TruthFile",
     "TruthSets",
+    "Watch",
     "load_hierarchy",
     "pair_samples",
     "read_arff",

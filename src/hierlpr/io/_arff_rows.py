@@ -27,6 +27,7 @@ class Attribute:
     type: str
     values: tuple[str, ...]
     line: int
+    place: int  # among the attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,10 @@ class Header:
     data_line: int | None
 
 
-def read_header(lines: list[str], watch: Watch) -> Header:
+def read_header(lines: Iterator[tuple[int, str]], watch: Watch) -> Header:
     """Read up to ``@data``."""
     attributes: list[Attribute] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in lines:
         text = line.strip()
         if not text:
             continue
@@ -51,7 +52,7 @@ def read_header(lines: list[str], watch: Watch) -> Header:
         if keyword == "@data":
             return _checked(attributes, number, watch)
         if keyword == "@attribute":
-            attributes.append(_attribute(text, number, watch))
+            attributes.append(_attribute(text, number, len(attributes), watch))
         elif keyword != "@relation":
             raise watch.fail(
                 f"{text[:40]!r} is no ARFF declaration.",
@@ -67,7 +68,7 @@ def _checked(attributes: list[Attribute], data_line: int | None, watch: Watch) -
     return Header(tuple(attributes), data_line)
 
 
-def _attribute(text: str, line: int, watch: Watch) -> Attribute:
+def _attribute(text: str, line: int, place: int, watch: Watch) -> Attribute:
     match = _DECLARATION.fullmatch(text)
     if match is None:
         raise watch.fail(
@@ -80,17 +81,20 @@ def _attribute(text: str, line: int, watch: Watch) -> Attribute:
     declared = match["type"].strip()
     word = declared.split(None, 1)[0].lower()
     if word in _NUMERIC:
-        return Attribute(name, "numeric", (), line)
+        return Attribute(name, "numeric", (), line, place)
     if word == "hierarchical":
         entries = declared[len(word) :].strip()
         values = tuple(entry.strip() for entry in entries.split(",") if entry.strip())
         if not values:
             raise watch.fail("the hierarchical attribute lists no labels.", line=line, column=name)
-        return Attribute(name, "hierarchical", values, line)
+        return Attribute(name, "hierarchical", values, line, place)
     if declared.startswith("{") and declared.endswith("}"):
-        return Attribute(name, "nominal", tuple(split_row(declared[1:-1])), line)
+        named = split_row(declared[1:-1])
+        if named is None:
+            raise watch.fail("the quotes do not match.", line=line, column=name)
+        return Attribute(name, "nominal", tuple(named), line, place)
     if word in ("string", "key", "date"):
-        return Attribute(name, word, (), line)
+        return Attribute(name, word, (), line, place)
     raise watch.fail(
         f"attribute type {declared[:30]!r} is unknown.",
         line=line,
@@ -99,31 +103,39 @@ def _attribute(text: str, line: int, watch: Watch) -> Attribute:
     )
 
 
-def rows(lines: list[str], header: Header, watch: Watch) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, one text per attribute) for every data row."""
+def rows(
+    lines: Iterator[tuple[int, str]], header: Header, watch: Watch
+) -> Iterator[tuple[int, list[str] | None]]:
+    """Yield (line number, one text per attribute) for every row after the header.
+
+    A row with a problem is None, so that rows can be counted.
+    """
     if header.data_line is None:
-        raise watch.fail("there is no @DATA line.", line=len(lines))
+        raise watch.fail("there is no @DATA line.", line=header.attributes[-1].line)
     n = len(header.attributes)
-    for number, line in enumerate(lines[header.data_line :], start=header.data_line + 1):
+    for number, line in lines:
         text = line.strip()
         if not text:
             continue
         if text.startswith("%"):
             watch.counts["comments"] += 1
             continue
-        values = _sparse(text, header, watch, number) if text[0] == "{" else split_row(text)
-        if values is None:
+        if text[0] == "{":
+            yield number, _sparse(text, header, watch, number)
             continue
-        if len(values) != n:
+        values = split_row(text)
+        if values is None:
+            watch.problem("the quotes do not match.", line=number)
+        elif len(values) != n:
             watch.problem(
                 f"the row has {len(values)} values, but there are {n} attributes.", line=number
             )
-            continue
+            values = None
         yield number, values
 
 
-def split_row(text: str) -> list[str]:
-    """Split at commas outside quotes.
+def split_row(text: str) -> list[str] | None:
+    """Split at commas outside quotes; None if a quote is not closed.
 
     >>> split_row("1, 'a, b',?")
     ['1', 'a, b', '?']
@@ -154,7 +166,7 @@ def split_row(text: str) -> list[str]:
             current.append(char)
         at += 1
     values.append("".join(current).strip())
-    return values
+    return None if quote else values
 
 
 def _sparse(text: str, header: Header, watch: Watch, line: int) -> list[str] | None:
@@ -162,11 +174,15 @@ def _sparse(text: str, header: Header, watch: Watch, line: int) -> list[str] | N
     values = [a.values[0] if a.type == "nominal" else "0" for a in header.attributes]
     values = ["" if a.type == "hierarchical" else v
               for a, v in zip(header.attributes, values, strict=True)]  # fmt: skip
-    for item in split_row(text.strip("{} \t")):
+    items = split_row(text[1:-1]) if text.endswith("}") else None
+    if items is None:
+        watch.problem("the quotes or braces of the sparse row do not match.", line=line)
+        return None
+    for item in items:
         if not item:
             continue
         place, _, value = item.partition(" ")
-        if not place.isdigit() or int(place) >= len(values):
+        if not (place.isascii() and place.isdigit()) or int(place[:9]) >= len(values):
             watch.problem(f"{item[:30]!r} is no entry 'place value' of a sparse row.", line=line)
             return None
         values[int(place)] = value.strip().strip("'\"")

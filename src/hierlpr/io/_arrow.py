@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +74,14 @@ def named_column(table: Any, name: str, type_: pa.DataType, watch: Watch) -> Any
     return cast_column(table.column(places[0]), type_, name, watch)
 
 
-def cast_column(column: Any, type_: pa.DataType, name: str, watch: Watch) -> Any:
+def cast_column(
+    column: Any,
+    type_: pa.DataType,
+    name: str,
+    watch: Watch,
+    *,
+    place: Callable[[int], str] = lambda row: f"row {row + 1}",
+) -> Any:
     """Bring a column to text or to numbers; what is neither is refused.
 
     Names may be stored as text, bytes of text, numbers or dates; numbers as numbers or flags.
@@ -100,9 +107,7 @@ def cast_column(column: Any, type_: pa.DataType, name: str, watch: Watch) -> Any
         return column.cast(type_, safe=not to_number)
     except pa.ArrowInvalid:  # bytes that are no text
         row = next(i for i, x in enumerate(column.to_pylist()) if not _is_text(x))
-        raise watch.fail(
-            "the name is not UTF-8 text.", line=f"row {row + 1}", column=name
-        ) from None
+        raise watch.fail("the name is not UTF-8 text.", line=place(row), column=name) from None
     except pa.ArrowNotImplementedError:
         what = "numbers" if to_number else "names"
         raise watch.fail(

@@ -13,8 +13,8 @@ from hierlpr._base.checks import check_choice
 from hierlpr._base.files import writing, writing_text
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._files import ending
 from hierlpr.io.obo import escape
+from hierlpr.io.opening import ending
 
 __all__ = ["arff_entries", "write_hierarchy"]
 

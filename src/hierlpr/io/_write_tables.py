@@ -15,8 +15,8 @@ from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._arrow import refuse_blanks, write_text_table
-from hierlpr.io._files import ending
 from hierlpr.io._write_hierarchy import arff_entries
+from hierlpr.io.opening import ending
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,6 @@ whose value lists the labels, ``a@b``. The header holds the hierarchy, as whole 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -16,18 +15,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._arff_rows import MISSING, Attribute, Header, read_header, rows
-from hierlpr.io._files import read_lines
 from hierlpr.io._watch import ReadReport, Watch
+from hierlpr.io.delimited import is_number
+from hierlpr.io.opening import read_lines
 
 __all__ = [
+    "TOP",
     "ArffData",
-    "ClusPredictions",
     "arff_hierarchy",
+    "class_column",
     "read_arff",
-    "read_clus_predictions",
 ]
 
 SEPARATOR = "/"
@@ -92,9 +91,9 @@ def read_arff(
         Naming file and line.
     """
     watch = Watch(path, "Clus ARFF", lenient=lenient)
-    lines = read_lines(path)
+    lines = iter(enumerate(read_lines(path), start=1))
     header = read_header(lines, watch)
-    class_at = _class_column(header, watch)
+    class_at = class_column(header, watch)
     if hierarchy is None:
         hierarchy = _build(header.attributes[class_at], kind, watch)
     plan = _plan(header.attributes)
@@ -102,13 +101,13 @@ def read_arff(
     sample_labels: list[str] = []
     names: list[str] = []
     where: list[int] = []
-    for line, values in rows(lines, header, watch):
-        row = _numbers(values, plan, watch, line)
-        if row is None:
+    for number, (line, values) in enumerate(rows(lines, header, watch), start=1):
+        row = None if values is None else _numbers(values, plan, watch, line)
+        if values is None or row is None:
             continue
         features.append(row)
         sample_labels.append(values[class_at])
-        names.append(values[plan.key] if plan.key is not None else str(len(names) + 1))
+        names.append(values[plan.key] if plan.key is not None else str(number))
         where.append(line)
     truth, labelled = _labels(sample_labels, where, hierarchy, watch)
     chosen = [header.attributes[i] for i in plan.columns]
@@ -132,11 +131,12 @@ def read_arff(
 
 def arff_hierarchy(lines: list[str], kind: Kind, watch: Watch) -> Hierarchy:
     """Hierarchy of an ARFF header; the data need not be there."""
-    header = read_header(lines, watch)
-    return _build(header.attributes[_class_column(header, watch)], kind, watch)
+    header = read_header(iter(enumerate(lines, start=1)), watch)
+    return _build(header.attributes[class_column(header, watch)], kind, watch)
 
 
-def _class_column(header: Header, watch: Watch) -> int:
+def class_column(header: Header, watch: Watch) -> int:
+    """Place of the attribute that holds the labels."""
     found = [i for i, a in enumerate(header.attributes) if a.type == "hierarchical"]
     if len(found) != 1:
         raise watch.fail(
@@ -213,12 +213,19 @@ def _numbers(values: list[str], plan: _Plan, watch: Watch, line: int) -> list[fl
             row.append(np.nan)
             continue
         try:
-            row.append(plan.codes[i][text] if i in plan.codes else float(text))
+            row.append(plan.codes[i][text] if i in plan.codes else numeric_value(text))
         except (ValueError, KeyError):
             kind = "one of the declared values" if i in plan.codes else "a number"
             watch.problem(f"{text!r} is not {kind}.", line=line, column=plan.names[i])
             return None
     return row
+
+
+def numeric_value(text: str) -> float:
+    """Read a number that stands for itself; ValueError if it is none, or not finite."""
+    if not (is_number(text.encode()) and np.isfinite(value := float(text))):
+        raise ValueError
+    return value
 
 
 def _labels(
@@ -238,75 +245,3 @@ def _labels(
             elif name != TOP:
                 watch.unknown_label(name, hierarchy.labels, line=where[row])
     return hierarchy.close_upward(truth), labelled
-
-
-# -- predictions ------------------------------------------------------------------------------
-
-_PREDICTED = re.compile(r"(?P<model>.*?)-p-(?P<label>.+)")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClusPredictions:
-    """Scores of a Clus prediction file, with its truth where the file holds it."""
-
-    scores: Table
-    truth: Table | None
-    report: ReadReport
-
-
-def read_clus_predictions(
-    path: str | os.PathLike[str], *, model: str | None = None, lenient: bool = False
-) -> ClusPredictions:
-    """Read a Clus prediction file (``.pred.arff``): attributes ``MODEL-p-LABEL``.
-
-    Parameters
-    ----------
-    path : path
-    model : str, optional
-        Which of the models in the file (``"Original"``, ``"Pruned"``, ...); may be left out if
-        there is only one, or if one is called Original.
-    lenient : bool
-        Leave out rows that cannot be read and count them.
-    """
-    watch = Watch(path, "Clus predictions", lenient=lenient)
-    lines = read_lines(path)
-    header = read_header(lines, watch)
-    found: dict[str, dict[int, str]] = {}
-    for i, attribute in enumerate(header.attributes):
-        match = _PREDICTED.fullmatch(attribute.name)
-        if match and attribute.type == "numeric":
-            found.setdefault(match["model"], {})[i] = match["label"]
-    if not found:
-        raise watch.fail(
-            "no attribute is called MODEL-p-LABEL, so this is no Clus prediction file.",
-            line=header.data_line,
-        )
-    if model is None:
-        model = next(iter(found)) if len(found) == 1 else "Original"
-    if model not in found:
-        raise watch.fail(f"no predictions of model {model!r}.", hint=f"it has: {', '.join(found)}.")
-    columns = found[model]
-    true_at = {
-        match[1]: i
-        for i, a in enumerate(header.attributes)
-        if (match := re.fullmatch(r"class-a-(.+)", a.name)) and a.type in ("nominal", "numeric")
-    }
-    plan = _plan(header.attributes)
-    numeric = _Plan(tuple(columns), {}, plan.names, None)
-    scores: list[list[float]] = []
-    truth: list[list[float]] = []
-    for line, values in rows(lines, header, watch):
-        row = _numbers(values, numeric, watch, line)
-        if row is None:
-            continue
-        scores.append(row)
-        truth.append([float(values[true_at[x]] == "1") for x in columns.values() if x in true_at])
-    labels = tuple(columns.values())
-    samples = tuple(str(i + 1) for i in range(len(scores)))
-    values_of = np.array(scores, dtype=np.float64).reshape(len(scores), len(labels))
-    known = len(truth) > 0 and all(label in true_at for label in labels)
-    return ClusPredictions(
-        scores=Table(values_of, labels, samples),
-        truth=Table(np.array(truth, dtype=np.float64), labels, samples) if known else None,
-        report=watch.report(samples=len(samples), labels=len(labels)),
-    )

@@ -13,11 +13,11 @@ import numpy as np
 from hierlpr._base.checks import check_choice
 from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._files import ending, read_bytes, read_lines
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.arff import Kind, arff_hierarchy
 from hierlpr.io.edgelists import line_of_name, parse_edge_list, parse_json, parse_paths
 from hierlpr.io.obo import Graph, parse_obo
+from hierlpr.io.opening import ending, read_bytes, read_lines
 
 __all__ = ["HierarchyFile", "load_hierarchy", "read_hierarchy"]
 

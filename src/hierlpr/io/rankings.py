@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hierlpr._base.checks import check_choice, listed
+from hierlpr._base.checks import check_choice
 from hierlpr._base.files import writing, writing_text
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._arrow import as_numbers, parquet_table, refuse_blanks, write_text_table
-from hierlpr.io._files import ending, read_bytes
-from hierlpr.io._long import text_codes
-from hierlpr.io._text import open_text, to_arrow
-from hierlpr.io._watch import ReadReport, Watch, closest
+from hierlpr.io._arrow import refuse_blanks, write_text_table
+from hierlpr.io._watch import ReadReport, Watch
+from hierlpr.io.opening import ending
+from hierlpr.io.row_rules import (
+    LabelNumbers,
+    long_rows,
+    name_codes,
+    no_rows,
+    tell_repeated_pairs,
+)
+from hierlpr.io.table_files import TableFile, TableFormat, open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RANKING_COLUMNS", "RankingFile", "read_ranking", "write_ranking"]
+__all__ = [
+    "ENDINGS",
+    "Listed",
+    "RankingFile",
+    "listed_rows",
+    "plain_columns",
+    "ranking_labels",
+    "read_ranking",
+    "write_ranking",
+]
 
-RANKING_COLUMNS = ("rank", "sample", "label", "lpr", "score", "call")
-_ENDINGS = (".parquet", ".csv", ".tsv")
+ENDINGS = (".parquet", ".csv", ".tsv")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +89,7 @@ def write_ranking(
     keep : array-like of bool, optional
         Write only these instances; they keep their rank.
     """
-    kind = check_choice(ending(path), _ENDINGS, name="the ending of the ranking file")
+    kind = check_choice(ending(path), ENDINGS, name="the ending of the ranking file")
     table = ranking_table(ranking, samples=samples, labels=labels, call=call)
     names = [chunk.dictionary for i in (1, 2) for chunk in table.column(i).chunks]
     if keep is not None:
@@ -89,7 +103,7 @@ def write_ranking(
     if kind == ".tsv":
         refuse_blanks(path, table)
         table = table.select(["sample", "label", "score"])
-    table = _plain(table)
+    table = plain_columns(table)
     with writing_text(path) as part:
         write_text_table(
             table, part, delimiter="\t" if kind == ".tsv" else ",", header=kind != ".tsv",
@@ -136,7 +150,7 @@ def _named(codes: NDArray[Any], names: Sequence[str] | None) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(names), type=pa.string()))
 
 
-def _plain(table: pa.Table) -> pa.Table:
+def plain_columns(table: pa.Table) -> pa.Table:
     """CSV has no dictionaries; text spelled out, calls as 0 and 1."""
     import pyarrow as pa
 
@@ -149,6 +163,45 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 # -- reading ----------------------------------------------------------------------------------
+
+
+class Listed(NamedTuple):
+    """Good rows of a ranking as they stand in the file; `sample` are names (Arrow)."""
+
+    sample: Any
+    label: NDArray[np.int64]
+    score: NDArray[np.float64]
+    lpr: NDArray[np.float64] | None
+    call: NDArray[np.bool_] | None
+    rank: NDArray[np.float64] | None
+
+
+def ranking_labels(hierarchy: Hierarchy | None, aliases: Mapping[str, str] | None) -> LabelNumbers:
+    """Make the numbers of the labels of a ranking."""
+    return LabelNumbers(
+        hierarchy, aliases,
+        hint="is this the hierarchy the ranking was made with? --lenient (lenient=True) leaves "
+        "unknown labels out.",
+    )  # fmt: skip
+
+
+def listed_rows(
+    table: TableFile, numbers: LabelNumbers, watch: Watch, *, n_rows: int = 1 << 19
+) -> Iterator[Listed]:
+    """Read a ranking that `hierlpr.io.open_table` opened, a block of rows at a time."""
+    names = [name.strip().lower() for name in table.numbers]
+    for block in table.blocks(watch, n_rows=n_rows):
+        label, score, good = long_rows(block, numbers, table, watch)
+        good = good & (label >= 0)
+        kept: Any = slice(None) if good.all() else np.flatnonzero(good)
+        sample = block.texts[0] if isinstance(kept, slice) else block.texts[0].take(kept)
+        further = dict(zip(names, block.numbers, strict=True))
+        lpr, call, rank = (
+            further[name][kept] if name in further else None for name in ("lpr", "call", "rank")
+        )
+        yield Listed(
+            sample, label[kept], score[kept], lpr, None if call is None else call != 0, rank
+        )  # fmt: skip
 
 
 def read_ranking(
@@ -164,154 +217,55 @@ def read_ranking(
     them. With a hierarchy, labels are numbered as there and unknown ones are a problem.
     """
     watch = Watch(path, "ranking", lenient=lenient)
-    table, place = _ranking_columns(path, watch)
-    sample, samples = text_codes(table.column("sample"))
-    label, names = text_codes(table.column("label"))
-    score = as_numbers(table.column("score")).astype(np.float64)
-    good = np.isfinite(score)
-    for row in np.flatnonzero(~good).tolist():
-        watch.problem("the score is missing or not finite.", line=place(row), column="score")
-    label, labels = _numbered(label, names, hierarchy, aliases, good, place, watch)
-    order = _order(table, score)
-    order = order[good[order]]
-    order = _distinct(sample[order], label[order], order, samples, labels, place, watch)
-
-    def column(name: str) -> NDArray[Any] | None:
-        return as_numbers(table.column(name))[order] if name in table.column_names else None
-
-    call = column("call")
+    table = open_table(path, TableFormat.of("ranking"), watch)
+    numbers = ranking_labels(hierarchy, aliases)
+    samples: dict[str, int] = {}
+    parts: list[Listed] = []
+    for rows in listed_rows(table, numbers, watch):
+        codes, names = name_codes(rows.sample)
+        used, first = np.unique(codes, return_index=True)
+        number = np.zeros(len(names), dtype=np.int64)
+        for code in used[np.argsort(first)].tolist():
+            number[code] = samples.setdefault(names[code], len(samples))
+        parts.append(rows._replace(sample=number[codes]))
+    if not samples:
+        raise no_rows(table, watch)
+    columns: Any = (
+        None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    sample, label, score, lpr, call, rank = columns
+    order = np.argsort(-score if rank is None else rank, kind="stable")
+    order = _distinct(sample, label, order, tuple(samples), numbers, table, watch)
     return RankingFile(
         sample=sample[order],
         label=label[order],
         score=score[order],
-        lpr=column("lpr"),
-        call=None if call is None else call.astype(bool),
-        samples=tuple(samples[:-1]),
-        labels=tuple(labels),
-        report=watch.report(rows=int(order.size), samples=len(samples) - 1),
+        lpr=None if lpr is None else lpr[order],
+        call=None if call is None else call[order],
+        samples=tuple(samples),
+        labels=numbers.labels,
+        report=watch.report(rows=int(order.size), samples=len(samples)),
     )
-
-
-def _order(table: pa.Table, score: NDArray[np.float64]) -> NDArray[np.int64]:
-    if "rank" in table.column_names:
-        return np.argsort(as_numbers(table.column("rank")), kind="stable")
-    return np.argsort(-score, kind="stable")
-
-
-def _ranking_columns(path: str | os.PathLike[str], watch: Watch) -> tuple[pa.Table, Any]:
-    import pyarrow as pa
-
-    coded = pa.dictionary(pa.int32(), pa.string())
-    types = {"rank": pa.float64(), "sample": coded, "label": coded,
-             "lpr": pa.float64(), "score": pa.float64(), "call": pa.float64()}  # fmt: skip
-    raw = None if os.path.isdir(path) else read_bytes(path)
-    if raw is None or ending(path) == ".parquet" or raw.startswith(b"PAR1"):
-        table = parquet_table(path, raw)
-        _need(table.column_names, watch, "the schema")
-        columns = {}
-        for name in table.column_names:
-            if name in types:
-                kind = pa.int8() if pa.types.is_boolean(table.schema.field(name).type) else None
-                given = table.column(name) if kind is None else table.column(name).cast(kind)
-                if name not in ("sample", "label"):
-                    given = given.cast(types[name])
-                elif not pa.types.is_dictionary(given.type):
-                    given = given.cast(pa.string())
-                columns[name] = given
-        return pa.table(columns), lambda row: f"row {row + 1}"
-    text = open_text(watch, raw)
-    names = [cell.strip() for cell in text.first]
-    has_header = "sample" in names
-    if not has_header:
-        if len(names) != 3:
-            _need(names, watch, text.first_line)
-        watch.format = "CAFA ranking"
-        names = ["sample", "label", "score"]
-    else:
-        _need(names, watch, text.first_line)
-    include = [name for name in names if name in types]
-    table, lines = to_arrow(
-        text, watch, names=names, has_header=has_header,
-        types={n: types[n] for n in include}, include=include,
-    )  # fmt: skip
-    counted: list[int] = []
-
-    def place(row: int) -> int:
-        if not counted:
-            counted.extend(lines if lines is not None else text.lines(watch)[has_header:])
-        return counted[row]
-
-    return table, place
-
-
-def _need(names: Sequence[str], watch: Watch, line: int | str) -> None:
-    missing = [name for name in ("sample", "label", "score") if name not in names]
-    if missing:
-        raise watch.fail(
-            f"this is no ranking: there is no column {listed(missing)}.",
-            line=line,
-            hint="a ranking has the columns rank,sample,label,lpr,score,call; a CAFA file has "
-            "sample, label and score without a header.",
-        )
-
-
-def _numbered(
-    label: NDArray[np.int64],
-    names: list[str],
-    hierarchy: Hierarchy | None,
-    aliases: Mapping[str, str] | None,
-    good: NDArray[np.bool_],
-    place: Any,
-    watch: Watch,
-) -> tuple[NDArray[np.int64], Sequence[str]]:
-    """Renumber labels as in the hierarchy; rows of unknown ones turn bad."""
-    if hierarchy is None:
-        return label, names[:-1]
-    known = {name: i for i, name in enumerate(hierarchy.labels)}
-    target = np.full(len(names), -1, dtype=np.int64)
-    for code, name in enumerate(names[:-1]):
-        real = name if name in known or not aliases else aliases.get(name, name)
-        if real in known:
-            target[code] = known[real]
-            continue
-        rows = np.flatnonzero(label == code)
-        if not watch.lenient:
-            raise watch.fail(
-                f"label {name!r} is not in the hierarchy ({rows.size:,} row(s)).",
-                line=place(int(rows[0])),
-                hint=f"{closest(name, known)}is this the hierarchy the ranking was made with? "
-                "--lenient (lenient=True) leaves unknown labels out.",
-            )
-        watch.unknown[name] += int(rows.size)
-    good &= target[label] >= 0
-    return target[label], hierarchy.labels
 
 
 def _distinct(
     sample: NDArray[np.int64],
     label: NDArray[np.int64],
     order: NDArray[np.int64],
-    samples: list[str],
-    labels: Sequence[str],
-    place: Any,
+    samples: tuple[str, ...],
+    numbers: LabelNumbers,
+    table: TableFile,
     watch: Watch,
 ) -> NDArray[np.int64]:
-    """Rows without repeated instances: CAFA files repeat, and the highest counts."""
-    if not sample.size:
-        raise watch.fail("no row could be read.")
-    key = sample * max(len(labels), 1) + label
+    """Rows in order without repeated pairs: CAFA files repeat, and the highest counts."""
+    key = (sample * len(numbers.labels) + label)[order]
     ordered = np.sort(key)
     if not (ordered[1:] == ordered[:-1]).any():
         return order
-    _, first = np.unique(key, return_index=True)
     again = np.ones(key.size, dtype=bool)
-    again[first] = False
-    if watch.format == "CAFA ranking":
-        watch.counts["repeated_pairs_merged"] += int(again.sum())
-    else:
-        for at in np.flatnonzero(again).tolist():
-            watch.problem(
-                f"sample {samples[sample[at]]!r} has label {labels[label[at]]!r} again.",
-                line=place(int(order[at])),
-            )
+    again[np.unique(key, return_index=True)[1]] = False
+    first = int(order[np.argmax(again)])
+    tell_repeated_pairs(
+        int(again.sum()), samples[sample[first]], int(label[first]), numbers, table, watch
+    )  # fmt: skip
     return order[~again]

@@ -1,31 +1,36 @@
-"""Scores and truth from files: wide, long, CAFA, Clus; text or Parquet."""
+"""Scores and truth from files, whole: the blocks of `hierlpr.io.table_files` put together."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import Matrix, listed
+from hierlpr._base.checks import Matrix
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._files import ending
-from hierlpr.io._layout import Columns, Content, read_columns
-from hierlpr.io._long import read_long, read_long_entries, value_problem
 from hierlpr.io._watch import ReadReport, Watch
-from hierlpr.io.arff import read_arff, read_clus_predictions
+from hierlpr.io.row_rules import (
+    LabelNumbers,
+    long_rows,
+    name_codes,
+    no_rows,
+    not_closed,
+    tell_repeated_pairs,
+    tell_repeated_samples,
+    wide_columns,
+    wide_rows,
+)
+from hierlpr.io.table_files import Layout, TableFile, TableFormat, open_table
 
 __all__ = [
     "ScoresFile", "TruthFile", "TruthSets", "read_scores", "read_truth", "read_truth_sets",
 ]  # fmt: skip
-
-Layout = Literal["wide", "long", "cafa", "arff"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,21 +105,13 @@ def read_scores(
         Naming file, line and column.
     """
     watch = Watch(path, lenient=lenient)
-    if ending(path) == ".arff":
-        predictions = read_clus_predictions(path, lenient=lenient)
-        table = _wide_table(
-            predictions.scores.values, predictions.scores.labels, predictions.scores.samples or (),
-            hierarchy, aliases, watch,
-        )  # fmt: skip
-        return ScoresFile(table, predictions.report, "arff")
-    columns = read_columns(path, "scores", watch)
-    if columns.layout == "wide":
-        table = _read_wide(columns, "scores", hierarchy, aliases, watch, allow_missing)
+    table = open_table(path, TableFormat.of("scores"), watch)
+    if table.is_wide:
+        found = _read_wide(table, hierarchy, aliases, watch, allow_missing)
     else:
-        table = read_long(columns, "scores", hierarchy, aliases, watch)
-    return ScoresFile(
-        table, _report(table.n_samples, len(table.labels), columns, watch), columns.layout
-    )
+        found = _read_long(table, LabelNumbers(hierarchy, aliases), watch).scores()
+    report = watch.report(samples=found.n_samples, labels=len(found.labels))
+    return ScoresFile(found, report, table.layout)
 
 
 def read_truth(
@@ -142,24 +139,25 @@ def read_truth(
         Leave out bad rows and unknown labels, close upward, and count all of it.
     """
     watch = Watch(path, lenient=lenient)
-    if ending(path) == ".arff":
-        data = read_arff(path, hierarchy=hierarchy, lenient=lenient)
-        kept = np.flatnonzero(data.labelled)
-        table = Table(
-            data.truth[kept].astype(np.float64), hierarchy.labels,
-            tuple(data.samples[i] for i in kept),
+    table = open_table(path, TableFormat.of("truth"), watch)
+    if not table.is_wide:
+        known = _read_sets(table, hierarchy, aliases, close, watch)
+        values = _matrix(known.sets)
+        if table.layout == "arff":
+            values = values.toarray()
+        return TruthFile(Table(values, hierarchy.labels, known.samples), known.report, known.layout)
+    found = _read_wide(table, hierarchy, aliases, watch, False)
+    before = found.values
+    closed = hierarchy.close_upward(before)
+    missing = closed & (before == 0.0)
+    if missing.any():
+        _add_missing(
+            before, found.samples or (), int(np.argmax(missing.any(axis=1))), int(missing.sum()),
+            close, LabelNumbers(hierarchy, aliases), table, hierarchy, watch,
         )  # fmt: skip
-        return TruthFile(table, data.report, "arff")
-    columns = read_columns(path, "truth", watch)
-    if columns.layout == "wide":
-        table = _read_wide(columns, "truth", hierarchy, aliases, watch, False)
-    else:
-        table = read_long(columns, "truth", hierarchy, aliases, watch)
-    closing = close or lenient or columns.layout == "cafa"
-    table = _closed(table, hierarchy, columns, closing, watch)
-    return TruthFile(
-        table, _report(table.n_samples, len(table.labels), columns, watch), columns.layout
-    )
+        found = Table(closed.astype(np.float64), found.labels, found.samples)
+    report = watch.report(samples=found.n_samples, labels=len(found.labels))
+    return TruthFile(found, report, table.layout)
 
 
 def read_truth_sets(
@@ -171,188 +169,187 @@ def read_truth_sets(
     lenient: bool = False,
 ) -> TruthSets:
     """Read truth as `read_truth` does, without making a matrix of a long table."""
-    if ending(path) != ".arff":
-        watch = Watch(path, lenient=lenient)
-        columns = read_columns(path, "truth", watch)
-        if columns.layout != "wide":
-            entries = read_long_entries(columns, "truth", hierarchy, aliases, watch)
-            sets = LabelSets(entries.row_ptr, entries.column, hierarchy.n_labels)
-            closed = sets.closed(hierarchy)
-            added = closed.label.size - sets.label.size
-            if added and not (close or lenient or columns.layout == "cafa"):
-                sample = int(np.argmax(np.diff(closed.row_ptr) != np.diff(sets.row_ptr)))
-                row = np.zeros((1, hierarchy.n_labels))
-                row[0, sets.run(sample, sample + 1)[0]] = 1.0
-                name = entries.samples[sample]
-                raise _not_closed(row, name, added, hierarchy, columns, watch)
-            watch.counts["ancestors_added"] += added
-            report = _report(len(entries.samples), len(entries.labels), columns, watch)
-            return TruthSets(closed, entries.samples, report, columns.layout)
+    watch = Watch(path, lenient=lenient)
+    table = open_table(path, TableFormat.of("truth"), watch)
+    if not table.is_wide:
+        return _read_sets(table, hierarchy, aliases, close, watch)
     known = read_truth(path, hierarchy, aliases=aliases, close=close, lenient=lenient)
     return TruthSets(LabelSets.of(known.table.values), known.samples, known.report, known.layout)
-
-
-def _report(n_samples: int, n_labels: int, columns: Columns, watch: Watch) -> ReadReport:
-    counts = {"samples": n_samples, "labels": n_labels}
-    if columns.layout != "wide":
-        counts = {"rows": columns.table.num_rows, **counts}
-    return watch.report(**counts)
 
 
 # -- wide -------------------------------------------------------------------------------------
 
 
 def _read_wide(
-    columns: Columns,
-    content: Content,
+    table: TableFile,
     hierarchy: Hierarchy | None,
     aliases: Mapping[str, str] | None,
     watch: Watch,
     allow_missing: bool,
 ) -> Table:
-    samples = columns.table.column(0).to_pylist()
-    values = np.empty((columns.table.num_rows, len(columns.labels)))
-    for i in range(len(columns.labels)):
-        values[:, i] = columns.table.column(i + 1).to_numpy()
-    good = _good_samples(samples, columns, watch)
-    _check_values(values, good, content, columns, watch, allow_missing)
-    if not good.all():
-        values = values[good]
-        samples = [sample for sample, keep in zip(samples, good, strict=True) if keep]
-        if not samples:
-            raise watch.fail(f"no row could be read; the first problem: {watch.problems[0]}")
-    return _wide_table(values, columns.labels, samples, hierarchy, aliases, watch)
-
-
-def _good_samples(samples: list[Any], columns: Columns, watch: Watch) -> NDArray[np.bool_]:
-    good = np.ones(len(samples), dtype=bool)
+    table = table.using(wide_columns(table.numbers, hierarchy, aliases, watch))
+    names: list[str] = []
+    values: list[NDArray[np.float64]] = []
+    good: list[NDArray[np.bool_]] = []
+    for block in table.blocks(watch):
+        matrix, fine = wide_rows(
+            block, table.numbers, table.format.content, watch, allow_missing=allow_missing
+        )
+        names += block.texts[0].to_pylist()
+        values.append(matrix)
+        good.append(fine)
+    if not names:
+        raise no_rows(table, watch)
     first: dict[str, int] = {}
-    for row, sample in enumerate(samples):
-        if sample is None or not sample.strip():
-            watch.problem("the sample has no name.", line=columns.place(row))
-            good[row] = False
-        elif sample in first:
-            watch.problem(
-                f"sample {sample!r} occurs again (first on {_words(columns, first[sample])}).",
-                line=columns.place(row),
-            )
-            good[row] = False
-        else:
-            first[sample] = row
-    return good
+    repeats = [
+        (name, at, row) for row, name in enumerate(names)
+        if name and name.strip() and (at := first.setdefault(name, row)) != row
+    ]  # fmt: skip
+    kept = np.concatenate(good)
+    kept[tell_repeated_samples(repeats, table, watch)] = False
+    if not kept.any():
+        raise no_rows(table, watch)
+    matrix = values[0] if len(values) == 1 else np.concatenate(values)
+    if not kept.all():
+        matrix = matrix[kept]
+        names = [name for name, keep in zip(names, kept, strict=True) if keep]
+    labels = tuple(table.numbers) if hierarchy is None else hierarchy.labels
+    return Table(matrix, labels, tuple(names))
 
 
-def _words(columns: Columns, row: int) -> str:
-    place = columns.place(row)
-    return f"line {place}" if isinstance(place, int) else place
+# -- long -------------------------------------------------------------------------------------
 
 
-def _check_values(
-    values: NDArray[np.float64],
-    good: NDArray[np.bool_],
-    content: Content,
-    columns: Columns,
+class _Entries(NamedTuple):
+    """A long table as sorted rows of entries, one row for each sample."""
+
+    row_ptr: NDArray[np.int64]
+    column: NDArray[np.int32]
+    value: NDArray[np.float64]
+    samples: tuple[str, ...]
+    labels: tuple[str, ...]
+
+    def scores(self) -> Table:
+        """Return the matrix that stores what is listed; dense if all scores are."""
+        shape = (len(self.samples), len(self.labels))
+        if self.value.size == shape[0] * shape[1]:
+            return Table(self.value.reshape(shape), self.labels, self.samples, is_list=True)
+        values = _csr(self.value, self.column, self.row_ptr, shape)
+        return Table(values, self.labels, self.samples)
+
+
+def _csr(
+    value: NDArray[np.float64],
+    column: NDArray[np.int32],
+    row_ptr: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> Matrix:
+    from scipy import sparse
+
+    return sparse.csr_array((value, column, row_ptr), shape=shape)
+
+
+def _read_long(table: TableFile, numbers: LabelNumbers, watch: Watch) -> _Entries:
+    """Entries of a long table; rows are the samples of good rows in order of first appearance."""
+    samples: dict[str, int] = {}
+    parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
+    n_rows = 0
+    for block in table.blocks(watch):
+        label, value, good = long_rows(block, numbers, table, watch)
+        n_rows += block.n_rows
+        codes, names = name_codes(block.texts[0])
+        used, first = np.unique(codes[good], return_index=True)
+        number = np.full(len(names), -1, dtype=np.int64)
+        for code in used[np.argsort(first)].tolist():
+            number[code] = samples.setdefault(names[code], len(samples))
+        entry = good & (label >= 0)
+        parts.append((number[codes[entry]], label[entry], value[entry]))
+    if not parts or not (samples if table.format.content == "truth" else sum(
+        part[0].size for part in parts
+    )):  # fmt: skip
+        raise no_rows(table, watch)
+    watch.counts["rows"] = n_rows
+    row, col, value = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _sorted_entries(row, col, value, tuple(samples), numbers, table, watch)
+
+
+def _sorted_entries(
+    row: NDArray[np.int64],
+    col: NDArray[np.int64],
+    value: NDArray[np.float64],
+    samples: tuple[str, ...],
+    numbers: LabelNumbers,
+    table: TableFile,
     watch: Watch,
-    allow_missing: bool,
-) -> None:
-    if content == "truth":
-        bad = (values != 0.0) & (values != 1.0)
-    elif allow_missing:
-        bad = np.isinf(values)
-    else:
-        bad = ~np.isfinite(values)
-    bad &= good[:, None]
-    for row in np.flatnonzero(bad.any(axis=1)).tolist():
-        column = int(np.argmax(bad[row]))
-        watch.problem(
-            value_problem(float(values[row, column]), content),
-            line=columns.place(row),
-            column=columns.labels[column],
-        )
-        good[row] = False
-
-
-def _wide_table(
-    values: Any,
-    labels: Sequence[str],
-    samples: Sequence[str],
-    hierarchy: Hierarchy | None,
-    aliases: Mapping[str, str] | None,
-    watch: Watch,
-) -> Table:
-    """Bring columns into the hierarchy's order; every label needs one."""
-    if hierarchy is None:
-        return Table(values, tuple(labels), tuple(samples))
-    column: dict[str, int] = {}
-    for i, given in enumerate(labels):
-        label = given if given in hierarchy or not aliases else aliases.get(given, given)
-        if label not in hierarchy:
-            watch.unknown_label(given, hierarchy.labels, line="the header")
-        elif label in column:
-            raise watch.fail(
-                f"is another name of column {labels[column[label]]!r}.", column=given,
-                hint=f"both are label {label!r}; keep one.",
-            )  # fmt: skip
-        else:
-            column[label] = i
-            watch.counts["labels_by_another_name"] += label != given
-    absent = [label for label in hierarchy.labels if label not in column]
-    if absent:
-        raise watch.fail(
-            f"{len(absent):,} label(s) of the hierarchy have no column: {listed(absent)}.",
-            line="the header",
-            hint="add the columns, or use a long table, which may lack entries.",
-        )
-    order = [column[label] for label in hierarchy.labels]
-    if order != list(range(len(labels))):
-        values = np.ascontiguousarray(values[:, order])
-    return Table(values, hierarchy.labels, tuple(samples))
+) -> _Entries:
+    """Sort the entries by sample and label, each pair once: of repeated ones the highest."""
+    labels = numbers.labels
+    order = np.lexsort([-value, col, row])
+    row, col, value = row[order], col[order], value[order]
+    again = np.zeros(row.size, dtype=bool)
+    again[1:] = (row[1:] == row[:-1]) & (col[1:] == col[:-1])
+    if again.any():
+        at = int(np.argmax(again))
+        tell_repeated_pairs(
+            int(again.sum()), samples[row[at]], int(col[at]), numbers, table, watch
+        )  # fmt: skip
+        row, col, value = row[~again], col[~again], value[~again]
+    if table.format.content == "truth":
+        positive = value != 0.0
+        row, col, value = row[positive], col[positive], value[positive]
+    row_ptr = np.zeros(len(samples) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(row, minlength=len(samples)), out=row_ptr[1:])
+    return _Entries(row_ptr, col.astype(np.int32), value, samples, labels)
 
 
 # -- closure ----------------------------------------------------------------------------------
 
 
-def _closed(
-    table: Table, hierarchy: Hierarchy, columns: Columns, closing: bool, watch: Watch
-) -> Table:
-    before = table.values
-    closed = hierarchy.close_upward(before)
-    if isinstance(before, np.ndarray):
-        missing = np.argwhere(closed & (before == 0.0))
-        added = len(missing)
-    else:
-        added = int(closed.nnz - before.nnz)
-        missing = np.array([np.flatnonzero(np.diff(closed.indptr) != np.diff(before.indptr))]).T
-    if added and not closing:
-        sample = int(missing[0][0])
-        name = (table.samples or ())[sample]
-        raise _not_closed(before[[sample]], name, added, hierarchy, columns, watch)
-    if not added:
-        return table
-    watch.counts["ancestors_added"] = added
-    values = closed.astype(np.float64)
-    return Table(values, table.labels, table.samples)
+def _read_sets(
+    table: TableFile,
+    hierarchy: Hierarchy,
+    aliases: Mapping[str, str] | None,
+    close: bool,
+    watch: Watch,
+) -> TruthSets:
+    """Read a long table as sets of labels, closed upward."""
+    numbers = LabelNumbers(hierarchy, aliases)
+    entries = _read_long(table, numbers, watch)
+    sets = LabelSets(entries.row_ptr, entries.column, hierarchy.n_labels)
+    closed = sets.closed(hierarchy)
+    added = closed.label.size - sets.label.size
+    if added:
+        sample = int(np.argmax(np.diff(closed.row_ptr) != np.diff(sets.row_ptr)))
+        row = np.zeros((1, hierarchy.n_labels))
+        row[0, sets.run(sample, sample + 1)[0]] = 1.0
+        close = close or table.layout in ("cafa", "arff")
+        _add_missing(
+            row, entries.samples[sample:], 0, added, close, numbers, table, hierarchy, watch
+        )  # fmt: skip
+    report = watch.report(samples=len(entries.samples), labels=hierarchy.n_labels)
+    return TruthSets(closed, entries.samples, report, table.layout)
 
 
-def _not_closed(
-    row: Matrix, name: str, added: int, hierarchy: Hierarchy, columns: Columns, watch: Watch
-) -> FileError:
-    """Name the first label without its parent in the row of a sample."""
-    _, parent, child = hierarchy.violations(row)[0]
-    return watch.fail(
-        f"sample {name!r} has {child!r} but not its parent "
-        f"{parent!r} ({added:,} label(s) are missing in all).",
-        line=_line_of_entry(columns, name, child),
-        hint="add the missing ancestors with --close-truth (close=True). Or is the hierarchy "
-        "reversed? hierlpr inspect shows its roots.",
-    )
+def _matrix(sets: LabelSets) -> Any:
+    found: Any = _csr(np.ones(sets.label.size), sets.label, sets.row_ptr, sets.shape)
+    found.sort_indices()
+    return found
 
 
-def _line_of_entry(columns: Columns, name: str, child: str) -> int | str | None:
-    found = columns.table.column("sample" if columns.layout != "wide" else 0).to_pylist()
-    if columns.layout == "wide":
-        return columns.place(found.index(name))
-    labels = columns.table.column("label").to_pylist()
-    pairs = zip(found, labels, strict=True)
-    row = next((i for i, pair in enumerate(pairs) if pair == (name, child)), None)
-    return columns.place(row if row is not None else found.index(name))
+def _add_missing(
+    values: Matrix,
+    samples: tuple[str, ...],
+    row: int,
+    n_missing: int,
+    close: bool,
+    numbers: LabelNumbers,
+    table: TableFile,
+    hierarchy: Hierarchy,
+    watch: Watch,
+) -> None:
+    """Count ancestors that are added, or refuse truth that lacks them from some row on."""
+    if close or watch.lenient:
+        watch.counts["ancestors_added"] += n_missing
+        return
+    _, parent, child = hierarchy.violations(values[[row]])[0]
+    raise not_closed(samples[row], parent, child, n_missing, numbers, table, watch)

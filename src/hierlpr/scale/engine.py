@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hierlpr._base.lazy import require
 from hierlpr.exceptions import HierlprError
-from hierlpr.scale.files import reason
+from hierlpr.io.opening import reason
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-from hierlpr.io._files import GZIP_MAGIC, ending
-from hierlpr.io._layout import _long_columns
-from hierlpr.scale.files import is_parquet, open_bytes, open_parquet, parquet_files
+from hierlpr.io.opening import file_size, is_parquet, open_parquet, parquet_files
+from hierlpr.io.table_files import names_pairs
 
 __all__ = ["estimate_instances", "estimate_rows"]
 
@@ -17,18 +14,15 @@ ROW_BYTES = 20
 
 def estimate_instances(path: str) -> int:
     """Guess how many instances a file of scores or truth holds, without reading it."""
-    if ending(path) == ".arff":
-        return 0  # read whole in any case
-    if is_parquet(path):
-        total = 0
-        for file in parquet_files(path):
-            opened = open_parquet(file)
-            names = list(opened.schema_arrow.names)
-            is_long = _long_columns(names, "scores") is not None
-            total += opened.metadata.num_rows * (4 if is_long else len(names) - 1)
-            opened.close()
-        return total
-    return _text_bytes(path) // INSTANCE_BYTES
+    if not is_parquet(path):
+        return _text_bytes(path) // INSTANCE_BYTES
+    total = 0
+    for file in parquet_files(path):
+        opened = open_parquet(file)
+        names = list(opened.schema_arrow.names)
+        total += opened.metadata.num_rows * (4 if names_pairs(names) else len(names) - 1)
+        opened.close()
+    return total
 
 
 def estimate_rows(path: str) -> int:
@@ -40,7 +34,5 @@ def estimate_rows(path: str) -> int:
 
 def _text_bytes(path: str) -> int:
     """Size of a text file, about four times as much if it is gzipped."""
-    with open_bytes(path) as stream:
-        is_packed = stream.read(2) == GZIP_MAGIC
-        size = int(stream.seek(0, os.SEEK_END))
+    size, is_packed = file_size(path)
     return size * (4 if is_packed else 1)

@@ -9,7 +9,7 @@ The measures are those of `hierlpr.metrics.evaluation`; the truth is held as set
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -22,15 +22,18 @@ from numpy.typing import NDArray
 from hierlpr._base.files import refuse_overlap, work_file, work_subfolder
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._watch import MOST_KEPT, ReadReport, Watch
+from hierlpr.io import ReadReport, Watch
+from hierlpr.io.opening import parquet_files
 from hierlpr.io.pairing import Absent
+from hierlpr.io.rankings import Listed, listed_rows, ranking_labels
+from hierlpr.io.row_rules import no_rows, tell_repeated_pairs
+from hierlpr.io.table_files import TableFormat, open_table
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.evaluation import STRETCH, Evaluation, PooledSums, Rows, SampleSums
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.engine import engine, stream
 from hierlpr.scale.estimate import estimate_rows
-from hierlpr.scale.files import absolute, parquet_files
-from hierlpr.scale.listing import Listed, open_listing
+from hierlpr.scale.files import absolute
 from hierlpr.scale.parts import (
     Executor,
     Here,
@@ -128,11 +131,12 @@ def evaluate_file(
                 truth_path, hierarchy, own / "truth", budget, aliases=aliases, close=close,
                 lenient=lenient,
             )  # fmt: skip
-            spread = _Spread(path, hierarchy, folder, budget, SampleRows(known, absent), say)
+            samples = SampleRows(known, absent)
+            spread = _Spread(path, hierarchy, aliases, folder, budget, samples, say)
             if plan.found:
                 spread.restore(plan.found)
             else:
-                spread.run(aliases=aliases, lenient=lenient, partitions=partitions)
+                spread.run(lenient=lenient, partitions=partitions)
                 plan.write(spread.state())
             samples = spread.samples
             notes = samples.notes(path)
@@ -155,6 +159,7 @@ class _Spread:
         self,
         path: str,
         hierarchy: Hierarchy,
+        aliases: Mapping[str, str] | None,
         folder: Path,
         budget: Budget,
         samples: SampleRows,
@@ -162,9 +167,10 @@ class _Spread:
     ) -> None:
         self.hierarchy, self.folder, self.budget, self.samples = hierarchy, folder, budget, samples
         self._path, self._say = path, say
+        self._labels = ranking_labels(hierarchy, aliases)
         self.watch = Watch(path)
         self.n_parts, self.n_rows = 1, 0
-        self.is_ordered = self.is_cafa = self.has_calls = self.has_ranks = False
+        self.is_ordered = self.has_calls = self.has_ranks = False
 
     def state(self) -> dict[str, Any]:
         """All that a run needs to go on from here, as plain values."""
@@ -180,24 +186,20 @@ class _Spread:
         add_seen(self.watch, state["seen"])
         self.samples.restore(state["samples"])
 
-    def run(
-        self, *, aliases: Mapping[str, str] | None, lenient: bool, partitions: int | None
-    ) -> None:
+    def run(self, *, lenient: bool, partitions: int | None) -> None:
         """Read the ranking once, or if it is out of order twice, and write its parts."""
         total = estimate_rows(self._path)
         most = partitions or -(-total // self.budget.evaluated_rows)
         self.n_parts = max(1, min(MOST_PARTS, most))
         for is_sorted in (False, True):
             self.watch = Watch(self._path, lenient=lenient)
-            listing = open_listing(self._path, self.watch)
-            self.is_ordered, self.is_cafa = listing.is_ordered, listing.is_cafa
-            self.has_calls, self.has_ranks = ("call" in listing.columns, "rank" in listing.columns)
-            rows: Iterable[Listed] = _counted(
-                listing.rows(
-                    self.hierarchy, self.watch, aliases=aliases, batch_rows=self.budget.listed_rows
-                ),
-                self._say, total,
-            )  # fmt: skip
+            table = open_table(self._path, TableFormat.of("ranking"), self.watch)
+            columns = {name.strip().lower() for name in table.numbers}
+            # With LPRs, its order counts among equal scores.
+            self.is_ordered = "lpr" in columns
+            self.has_calls, self.has_ranks = "call" in columns, "rank" in columns
+            read = listed_rows(table, self._labels, self.watch, n_rows=self.budget.listed_rows)
+            rows: Iterable[Listed] = _counted(read, self._say, total)
             if is_sorted:
                 self.samples = self.samples.fresh()
                 rows = _sorted_rows(rows, self.folder, self.budget)
@@ -207,8 +209,19 @@ class _Spread:
             except _OutOfOrderError:
                 continue
         if self.n_rows == 0:
-            first = str(self.watch.problems[0]) if self.watch.problems else ""
-            raise self.watch.fail("no row could be read.", hint=first)
+            raise no_rows(table, self.watch)
+
+    def tell_repeated(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Tell of pairs that the parts found listed again, naming the first in the list."""
+        found = [(*record["first"], record["number"]) for record in records if record["again"]]
+        if found:
+            _, sample, label, part = min(found)
+            table = open_table(self._path, TableFormat.of("ranking"), Watch(self._path))
+            tell_repeated_pairs(
+                sum(record["again"] for record in records),
+                self.samples.name(sample * self.n_parts + part), label, self._labels, table,
+                self.watch,
+            )  # fmt: skip
 
     def _write(self, rows: Iterable[Listed]) -> int:
         """Write every row to the file of its part; return how many there are."""
@@ -249,7 +262,7 @@ class _Spread:
         return float(key[-1]) if key.size else last
 
 
-_SPREAD = ("n_parts", "n_rows", "is_ordered", "is_cafa", "has_calls", "has_ranks")
+_SPREAD = ("n_parts", "n_rows", "is_ordered", "has_calls", "has_ranks")
 
 
 def _rows_file(folder: Path, part: int) -> Path:
@@ -325,9 +338,11 @@ def _measure(job: MeasureJob, number: int, part: Path) -> dict[str, Any]:
     state[first] = sums.add(rows, truth)
     with part.open("wb") as file:
         np.savez(file, **{"state": state, **sums.state()})  # type: ignore[arg-type]
-    few = found[order[again]][:MOST_KEPT]
-    return {"again": int(again.sum()),
-            "few": [few[name].tolist() for name in ("sample", "label", "place")]}  # fmt: skip
+    repeated = found[order[again]]
+    first_again = repeated[np.argmin(repeated["place"])] if repeated.size else None
+    return {"again": repeated.size,
+            "first": None if first_again is None else
+            [int(first_again[name]) for name in ("place", "sample", "label")]}  # fmt: skip
 
 
 def _repeated(found: NDArray[Any], n_labels: int) -> NDArray[np.bool_]:
@@ -357,6 +372,7 @@ def _measured(
         executor, measure_part, job, sizes, folder=job.folder, kind=MEASURED, stage="measuring",
         on_progress=say,
     )  # fmt: skip
+    spread.tell_repeated(records)
     pooled = PooledSums(truth.label.size)
     with work_subfolder(job.folder) as own:
         states = own / "states"
@@ -364,7 +380,6 @@ def _measured(
             file.truncate(spread.n_rows)
         for record in records:
             p = record["number"]
-            _tell_repeated(spread, record)
             found = np.fromfile(_rows_file(job.folder, p), dtype=ROW)
             with np.load(part_file(job.folder, MEASURED, p)) as part:
                 state = part["state"]
@@ -382,20 +397,6 @@ def _measured(
             for size, hits in _groups(own, spread.budget):
                 pooled.add(size, hits)
     return sums.evaluation(pooled)
-
-
-def _tell_repeated(spread: _Spread, record: dict[str, Any]) -> None:
-    watch = spread.watch
-    if spread.is_cafa:
-        watch.counts["repeated_pairs_merged"] += record["again"]
-        return
-    for sample, label, place in zip(*record["few"], strict=True):
-        name = spread.samples.name(sample * spread.n_parts + record["number"])
-        watch.problem(
-            f"sample {name!r} has label {spread.hierarchy.labels[label]!r} again.",
-            line=f"row {place + 1:,}",
-        )
-    watch.n_problems += record["again"] - len(record["few"][0])
 
 
 # -- along the list ---------------------------------------------------------------------------
@@ -473,5 +474,5 @@ def _sorted_rows(rows: Iterable[Listed], folder: Path, budget: Budget) -> Iterat
             label, score, call = (
                 batch.column(i).to_numpy(zero_copy_only=False) for i in (1, 2, 3)
             )  # fmt: skip
-            yield Listed(batch.column(0), label, score, call, None)
+            yield Listed(batch.column(0), label, score, None, call, None)
     file.unlink()

@@ -1,11 +1,11 @@
-"""Where bytes come from: local files, folders of Parquet files, and object stores by fsspec."""
+"""Files as a whole: fingerprints of inputs, outputs held for one run, copies to object stores."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,137 +13,16 @@ from typing import Any
 from hierlpr._base.files import MADE, refuse_foreign_folder, refuse_overlap
 from hierlpr._base.own_folders import claimed
 from hierlpr.exceptions import FileError
-from hierlpr.io._files import ending
+from hierlpr.io.opening import filesystem_of, is_remote, open_bytes
 
 __all__ = [
     "absolute",
     "fingerprint_file",
-    "group_batches",
-    "is_parquet",
-    "is_remote",
-    "open_bytes",
-    "open_parquet",
     "output",
-    "parquet_files",
     "upload",
 ]
 
 SPOT = 1 << 16  # bytes at either end of a file that enter its fingerprint
-
-
-def is_remote(path: str) -> bool:
-    """Whether a path is the address of an object store, such as ``s3://bucket/scores.parquet``."""
-    return "://" in path
-
-
-def _filesystem(path: str) -> tuple[Any, str]:
-    try:
-        import fsspec
-    except ImportError:
-        raise FileError(
-            f"{path}: reading from an object store needs fsspec.\n"
-            "Hint: pip install fsspec and the package for the store, such as s3fs or gcsfs."
-        ) from None
-    try:
-        filesystem, inside = fsspec.core.url_to_fs(path)
-    except (ImportError, ValueError) as error:
-        raise FileError(f"{path}: the store cannot be reached ({error}).") from None
-    return filesystem, inside
-
-
-def open_bytes(path: str) -> Any:
-    """Open a file for reading bytes, wherever it is."""
-    try:
-        if is_remote(path):
-            filesystem, inside = _filesystem(path)
-            return filesystem.open(inside, "rb")
-        return open(path, "rb")
-    except FileNotFoundError:
-        raise FileError(f"{path}: there is no such file.") from None
-    except IsADirectoryError:
-        raise FileError(f"{path}: this is a folder, not a file.") from None
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read ({error.strerror or error}).") from None
-
-
-def is_parquet(path: str) -> bool:
-    """Whether a path is a Parquet file, by its name or first bytes, or a folder of them."""
-    if ending(path) == ".parquet" or (not is_remote(path) and os.path.isdir(path)):
-        return True
-    with open_bytes(path) as stream:
-        return bool(stream.read(4) == b"PAR1")
-
-
-def parquet_files(path: str) -> list[str]:
-    """Return the Parquet files of a dataset in name order, or the file itself."""
-    if is_remote(path):
-        filesystem, inside = _filesystem(path)
-        scheme = path.split("://", 1)[0]
-        if filesystem.isdir(inside):
-            found = [f"{scheme}://{name}" for name in filesystem.find(inside)]
-        else:
-            return [path]
-    elif os.path.isdir(path):
-        found = [os.path.join(path, name) for name in os.listdir(path)]
-    else:
-        return [path]
-    kept = sorted(name for name in found if name.lower().endswith(".parquet"))
-    if not kept:
-        raise FileError(f"{path}: the folder holds no .parquet file.")
-    return kept
-
-
-def open_parquet(path: str, *, buffer_size: int = 0, dictionaries: Sequence[str] = ()) -> Any:
-    """Open a Parquet file for reading row groups; refuse what is none.
-
-    Text columns in `dictionaries` are read as codes and a dictionary.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    source = open_bytes(path) if is_remote(path) else path
-    try:
-        return pq.ParquetFile(
-            source, buffer_size=buffer_size, read_dictionary=list(dictionaries) or None
-        )
-    except FileNotFoundError:
-        raise FileError(f"{path}: there is no such file.") from None
-    except (pa.ArrowException, OSError, EOFError) as error:
-        raise FileError(
-            f"{path}: this is no readable Parquet file ({reason(error)}).\n"
-            "Hint: was it cut off while being copied or written?"
-        ) from None
-
-
-def group_batches(
-    path: str, n_rows: int, columns: Sequence[str], *, dictionaries: Sequence[str] = ()
-) -> Iterator[Any]:
-    """Yield the record batches of a Parquet file, one row group after the other.
-
-    Read in one go, Arrow would keep a part of every row group until the end.
-    """
-    import pyarrow as pa
-
-    opened = open_parquet(path, buffer_size=1 << 20, dictionaries=dictionaries)
-    at = 0
-    try:
-        for group in range(opened.num_row_groups):
-            for batch in opened.iter_batches(n_rows, row_groups=[group], columns=list(columns)):
-                yield batch
-                at += batch.num_rows
-    except (pa.ArrowException, OSError, EOFError) as error:
-        raise FileError(
-            f"{path}: cannot be read after row {at:,} ({reason(error)}).\n"
-            "Hint: the file is damaged; copy or write it again."
-        ) from None
-    finally:
-        opened.close()
-
-
-def reason(error: BaseException) -> str:
-    """First line of an error, short enough to show."""
-    text = str(error).strip()
-    return text.splitlines()[0][:200] if text else type(error).__name__
 
 
 def fingerprint_file(path: str) -> str:
@@ -165,7 +44,7 @@ def fingerprint_file(path: str) -> str:
 
 def upload(part: Path, target: str) -> None:
     """Copy a finished file or folder to an object store, where an object appears whole."""
-    filesystem, inside = _filesystem(target)
+    filesystem, inside = filesystem_of(target)
     if not part.is_dir():
         filesystem.put_file(str(part), inside)
         return
@@ -212,7 +91,7 @@ def output(
     refuse_overlap({"the output": target}, inputs, work)
     if is_remote(target):
         if is_folder:
-            _stored(*_filesystem(target), target)
+            _stored(*filesystem_of(target), target)
         yield
         return
     if is_folder:

@@ -23,7 +23,7 @@ from hierlpr._base.hashing import fingerprint_rows
 from hierlpr._kernels._threads import n_threads_or_default
 from hierlpr.data.tables import draw_samples, split_samples
 from hierlpr.exceptions import HierlprWarning
-from hierlpr.io._watch import ReadReport
+from hierlpr.io import ReadReport
 from hierlpr.io.pairing import Absent
 from hierlpr.lpr import LPRModel, fit_data
 from hierlpr.lpr.implied import ListedCounts, fit_implied

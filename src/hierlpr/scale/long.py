@@ -5,7 +5,7 @@ They are written as they come if they are grouped by sample already, else by an 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,23 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.data.tables import growth
-from hierlpr.io._arrow import cast_column
-from hierlpr.io._layout import Content
-from hierlpr.io._long import value_problem
-from hierlpr.io._watch import Watch
+from hierlpr.io import Watch
+from hierlpr.io.row_rules import (
+    LabelNumbers,
+    long_rows,
+    name_codes,
+    no_rows,
+    tell_repeated_pairs,
+)
+from hierlpr.io.table_files import TableFile
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.engine import engine, stream
-from hierlpr.scale.files import group_batches
-from hierlpr.scale.names import NamesWriter, has_repeats, names_table
-from hierlpr.scale.numbers import NAMELESS, LabelNumbers
+from hierlpr.scale.names import NamesWriter, has_repeats, names_table, open_names
 from hierlpr.scale.source import Piece, Source
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["long_source", "parquet_rows"]
+__all__ = ["GROUP_ROWS", "long_source"]
 
 GROUP_ROWS = 1 << 19
 SHORT_RUN = 4  # rows of a sample one after the other, below which a table is not grouped by sample
@@ -44,56 +45,40 @@ class _Entries(NamedTuple):
     score: NDArray[np.float64]
 
 
-def parquet_rows(files: list[str], columns: list[str], watch: Watch) -> Iterator[pa.RecordBatch]:
-    """Read the rows of long Parquet files: sample, label and, if there is one, value."""
-    import pyarrow as pa
-
-    types = (pa.string(), pa.string(), pa.float64())[: len(columns)]
-    names = ["sample", "label", "value"][: len(columns)]
-    for file in files:
-        for batch in group_batches(file, GROUP_ROWS, columns):
-            arrays = [
-                cast_column(batch.column(batch.schema.get_field_index(name)), kind, name, watch)
-                for name, kind in zip(columns, types, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, names=names)
-
-
 def long_source(
-    path: str,
-    rows: Iterable[pa.RecordBatch],
+    table: TableFile,
     hierarchy: Hierarchy,
     folder: Path,
     budget: Budget,
     watch: Watch,
     aliases: Mapping[str, str] | None,
-    *,
-    merges: bool = False,
-    content: Content = "scores",
 ) -> Source:
     """Rewrite a long table as row groups of whole samples; names go to `folder`."""
     target = max(1, budget.batch_instances // growth(hierarchy))
+    numbers = LabelNumbers(hierarchy, aliases)
     with (
         closing(NamesWriter(folder)) as names,
         closing(_GroupWriter(folder / "long.parquet", target, hierarchy.n_labels)) as writer,
     ):
-        reader = _LongReader(hierarchy, names, watch, aliases, content)
-        for entries in reader.entries(rows):
+        reader = _LongReader(table, numbers, names, watch)
+        for entries in reader.entries():
             writer.add(entries)
-    if reader.labels.n_by_another_name:
-        watch.counts["entries_by_another_name"] = reader.labels.n_by_another_name
-    if writer.n_entries == 0 and (content == "scores" or names.count == 0):
-        problem = str(watch.problems[0]) if watch.problems else ""
-        raise watch.fail("no row could be read.", hint=problem)
+    is_score = table.format.content == "scores"
+    if names.count == 0 or (is_score and writer.n_pairs == 0):
+        raise no_rows(table, watch)
     n_samples = names.count
     if has_repeats(folder, n_samples, budget):
         writer, n_samples = _regroup(folder, n_samples, target, hierarchy.n_labels, budget)
-    is_score = content == "scores"
+    if writer.first_repeated is not None:
+        sample, label = writer.first_repeated
+        name = open_names(folder, n_samples)[sample].as_py()
+        n_repeated = reader.n_entries - writer.n_pairs
+        tell_repeated_pairs(n_repeated, name, label, numbers, table, watch)
     is_complete = is_score and writer.n_pairs == n_samples * hierarchy.n_labels
     watch.counts["rows"] = reader.n_rows
     return Source(
-        path, "long", merges, watch.lenient, is_complete, (), tuple(writer.pieces), n_samples,
-        budget.batch_instances, content,
+        table.path, "long", table.layout, watch.lenient, is_complete, (), tuple(writer.pieces),
+        n_samples, budget.batch_instances, table.format.content,
     )  # fmt: skip
 
 
@@ -101,93 +86,69 @@ class _LongReader:
     """Turn names into numbers; the sample number is that of the run of rows with its name."""
 
     def __init__(
-        self,
-        hierarchy: Hierarchy,
-        names: NamesWriter,
-        watch: Watch,
-        aliases: Mapping[str, str] | None,
-        content: Content,
+        self, table: TableFile, numbers: LabelNumbers, names: NamesWriter, watch: Watch
     ) -> None:
-        self._names = names
-        self._content = content
-        self.lowest = 0.0
-        self.n_rows = 0
-        self._watch = watch
-        self.labels = LabelNumbers(
-            hierarchy, watch, aliases,
-            hint="--lenient (lenient=True) leaves unknown labels out and counts them.",
-        )  # fmt: skip
+        self._table, self._numbers = table, numbers
+        self._names, self._watch = names, watch
+        self.n_rows = self.n_entries = 0
         self._last: str | None = None
 
-    def entries(self, rows: Iterable[pa.RecordBatch]) -> Iterator[_Entries]:
-        for batch in rows:
-            score = np.ones(batch.num_rows)  # in truth, a row without a value is a positive
-            if batch.num_columns > 2:
-                score = batch.column(2).to_numpy(zero_copy_only=False).astype(np.float64)
-            label = self.labels.of(batch.column(1), self.n_rows)
-            good = np.flatnonzero(self._good(batch.column(0), score, label))
-            self.n_rows += batch.num_rows
+    def entries(self) -> Iterator[_Entries]:
+        for block in self._table.blocks(self._watch, n_rows=GROUP_ROWS):
+            label, value, fine = long_rows(block, self._numbers, self._table, self._watch)
+            self.n_rows += block.n_rows
+            good = np.flatnonzero(fine)
             if good.size == 0:
                 continue
             # A sample is there even if none of its labels is known.
-            sample, order = self._samples(batch.column(0).take(good))
+            sample, order = self._samples(block.texts[0], good)
             if order is not None:
                 good = good[order]
             entry = label[good] >= 0
             kept = good[entry]
-            self.lowest = min(self.lowest, float(score[kept].min(initial=0.0)))
-            yield _Entries(sample[entry], label[kept].astype(np.int32), score[kept])
+            self.n_entries += kept.size
+            yield _Entries(sample[entry], label[kept].astype(np.int32), value[kept])
 
-    def _good(
-        self, names: Any, score: NDArray[np.float64], label: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        import pyarrow.compute as pc
-
-        blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(names), ""), True)
-        nameless = blank.to_numpy(zero_copy_only=False)
-        is_score = self._content == "scores"
-        bad_score = ~np.isfinite(score) if is_score else (score != 0.0) & (score != 1.0)
-        unlabelled = (label == NAMELESS) & is_score  # in truth, it says that the sample is known
-        for row in np.flatnonzero(nameless | bad_score | unlabelled).tolist():
-            text = (
-                "the sample has no name." if nameless[row]
-                else value_problem(float(score[row]), self._content) if bad_score[row]
-                else "the label has no name."
-            )  # fmt: skip
-            self._watch.problem(text, line=f"row {self.n_rows + row + 1:,}")
-        good: NDArray[np.bool_] = ~nameless & ~bad_score & ~unlabelled
-        return good
-
-    def _samples(self, column: Any) -> tuple[NDArray[np.int64], NDArray[np.intp] | None]:
-        """Give numbers to the runs of equal names, one after the other.
+    def _samples(
+        self, column: Any, rows: NDArray[np.intp]
+    ) -> tuple[NDArray[np.int64], NDArray[np.intp] | None]:
+        """Give numbers to the runs of equal names in some rows, one after the other.
 
         Where most runs are short, the rows of a name are first brought together: there is then
         far less to sort later. Returns the numbers and the order of the rows, None if they stay.
         """
-        import pyarrow.compute as pc
-
-        starts = np.ones(len(column), dtype=bool)
-        starts[1:] = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1)).to_numpy(
-            zero_copy_only=False
-        )
+        codes, names = name_codes(column)
+        codes = codes[rows]
+        starts = np.ones(codes.size, dtype=bool)
+        starts[1:] = codes[1:] != codes[:-1]
         n_runs = np.count_nonzero(starts)
-        encoded = column.dictionary_encode() if n_runs > len(column) // SHORT_RUN else None
-        if encoded is not None and 2 * len(encoded.dictionary) < n_runs:
-            codes = encoded.indices.to_numpy()
-            order = np.argsort(codes, kind="stable")
-            number = codes[order].astype(np.int64) + self._names.count
-            self._names.add(encoded.dictionary)
-            self._last = None
-            return number, order
-        starts[0] = column[0].as_py() != self._last
-        number = np.cumsum(starts) + (self._names.count - 1)
-        self._names.add(column.filter(starts))
-        self._last = column[len(column) - 1].as_py()
-        return number, None
+        if n_runs > codes.size // SHORT_RUN:
+            used, first, number = np.unique(codes, return_index=True, return_inverse=True)
+            if 2 * used.size < n_runs:
+                appeared = np.argsort(first)
+                number = np.argsort(appeared)[number]
+                order = np.argsort(number, kind="stable")
+                sample = number[order].astype(np.int64) + self._names.count
+                self._add([names[code] for code in used[appeared]])
+                self._last = None
+                return sample, order
+        starts[0] = names[codes[0]] != self._last
+        sample = np.cumsum(starts) + (self._names.count - 1)
+        self._add([names[code] for code in codes[starts].tolist()])
+        self._last = names[codes[-1]]
+        return sample, None
+
+    def _add(self, names: list[str]) -> None:
+        import pyarrow as pa
+
+        self._names.add(pa.array(names, pa.large_string()))
 
 
 class _GroupWriter:
-    """Write entries in row groups that never part a sample."""
+    """Write entries in row groups that never part a sample, sorted, each pair once.
+
+    Of repeated pairs the highest score counts; `first_repeated` is the first of them.
+    """
 
     def __init__(self, file: Path, target: int, n_labels: int) -> None:
         import pyarrow as pa
@@ -203,7 +164,8 @@ class _GroupWriter:
         self._held: list[_Entries] = []
         self._n_held = 0
         self.pieces: list[Piece] = []
-        self.n_entries = self.n_pairs = 0
+        self.n_pairs = 0
+        self.first_repeated: tuple[int, int] | None = None
 
     def add(self, entries: _Entries) -> None:
         if entries.sample.size == 0:
@@ -235,20 +197,28 @@ class _GroupWriter:
     def _write(self, entries: _Entries) -> None:
         import pyarrow as pa
 
+        entries = self._sorted(entries)
         table = pa.table(list(entries), schema=self._schema)
         self._writer.write_table(table, row_group_size=table.num_rows)
         first = int(entries.sample[0])
         n_samples = int(entries.sample[-1]) + 1 - first
-        piece = Piece(str(self._file), len(self.pieces), first, n_samples, table.num_rows)
+        piece = Piece(str(self._file), len(self.pieces), 0, first, n_samples, table.num_rows)
         self.pieces.append(piece)
-        self.n_entries += table.num_rows
-        self.n_pairs += self._count_pairs(entries, n_samples)
+        self.n_pairs += table.num_rows
 
-    def _count_pairs(self, entries: _Entries, n_samples: int) -> int:
-        """Count the different pairs, if there are enough for all labels of all samples."""
-        if entries.sample.size < n_samples * self._n_labels:
-            return entries.sample.size  # too few, however many of them are different
-        return np.unique(entries.sample * self._n_labels + entries.label).size
+    def _sorted(self, entries: _Entries) -> _Entries:
+        key = entries.sample * self._n_labels + entries.label
+        if (key[1:] > key[:-1]).all():
+            return entries
+        order = np.lexsort((-entries.score, key))
+        key = key[order]
+        again = np.zeros(key.size, dtype=bool)
+        again[1:] = key[1:] == key[:-1]
+        if self.first_repeated is None and again.any():
+            sample, label = divmod(int(key[np.argmax(again)]), self._n_labels)
+            self.first_repeated = sample, label
+        order = order[~again]
+        return _Entries(entries.sample[order], entries.label[order], entries.score[order])
 
 
 def _regroup(

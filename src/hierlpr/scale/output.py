@@ -12,8 +12,8 @@ import numpy as np
 from hierlpr._base.checks import check_choice
 from hierlpr.exceptions import DataError
 from hierlpr.io._arrow import header_line, text_options
-from hierlpr.io._files import ending
-from hierlpr.io.rankings import _ENDINGS, _plain
+from hierlpr.io.opening import ending
+from hierlpr.io.rankings import ENDINGS, plain_columns
 from hierlpr.scale.rows import Packing, unpacked
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class RankingWriter:
             return
         if self._kind == ".tsv":
             table = table.select(["sample", "label", "score"])
-        table = _plain(table)
+        table = plain_columns(table)
         if self._writer is None:
             self._sink, self._writer = self._text_writer(table.schema)
         self._writer.write_table(table)
@@ -155,7 +155,7 @@ def output_kind(out: str, *, dataset: bool) -> str:
                 "Hint: give the name of a folder, with or without .parquet."
             )
         return ".parquet"
-    return check_choice(ending(out), _ENDINGS, name="the ending of the ranking file")
+    return check_choice(ending(out), ENDINGS, name="the ending of the ranking file")
 
 
 def refuse_blanks(out: str, names: Any, labels: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from hierlpr._base.files import work_file
 from hierlpr.exceptions import FileError
-from hierlpr.io._watch import Problem, Watch
+from hierlpr.io import Problem, Watch
 
 __all__ = [
     "Executor",

@@ -19,9 +19,10 @@ import numpy as np
 
 from hierlpr._base.files import list_made, put_in_place, writing
 from hierlpr.data.listing import check_kind
-from hierlpr.io._watch import ReadReport, Watch
+from hierlpr.io import ReadReport, Watch
+from hierlpr.io.opening import is_remote, parquet_files
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
-from hierlpr.scale.files import absolute, is_remote, output, parquet_files, upload
+from hierlpr.scale.files import absolute, output, upload
 from hierlpr.scale.finish import Stretch, bucket_stretches, write_bucket, write_file
 from hierlpr.scale.names import open_names
 from hierlpr.scale.output import output_kind, refuse_blanks

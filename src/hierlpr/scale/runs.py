@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hierlpr._base.files import work_subfolder
-from hierlpr.io._watch import Watch
+from hierlpr.io import Watch
 from hierlpr.scale.engine import engine, stream
 from hierlpr.scale.parts import keep, part_file, seen
 from hierlpr.scale.rows import Packing, Rows, Splitters, ranked_rows, row_schema

@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr.data.tables import Table, sample_limit
-from hierlpr.exceptions import FileError
-from hierlpr.io._files import ending
-from hierlpr.io._watch import ReadReport, Watch
+from hierlpr.io import ReadReport, Watch
 from hierlpr.io.pairing import Absent
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.source import Batch, Partition, Source
@@ -83,12 +81,6 @@ class SamplesReader:
 
     def read(self, scores: str, truth: str, folder: Path) -> Samples:
         """Read both files; work files go to `folder`."""
-        for path in (scores, truth):
-            if ending(path) == ".arff":
-                raise FileError(
-                    f"{path}: ARFF files are not read in parts.\nHint: write the table as "
-                    "Parquet or CSV, or give more --memory."
-                )
         folder.mkdir()
         options: dict[str, Any] = {"aliases": self.aliases, "lenient": self.lenient}
         source, watch = open_source(scores, self.hierarchy, folder, self.budget, **options)

@@ -1,30 +1,33 @@
 """Any table of scores -> a source of row groups that hold whole samples.
 
-Wide Parquet stays where it is. Wide text becomes wide Parquet. Long tables, text or Parquet, become
-rows (sample number, label number, score) grouped by sample, see `hierlpr.scale.long`. Nothing that
-the file does not list is ever stored.
+Wide Parquet stays where it is. Other wide tables become wide Parquet. Long tables become rows
+(sample number, label number, score) grouped by sample, see `hierlpr.scale.long`. Nothing that the
+file does not list is ever stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hierlpr.exceptions import FileError
-from hierlpr.io._arrow import cast_column
-from hierlpr.io._layout import Content, _long_columns, _note_extra
-from hierlpr.io._watch import Watch
+from hierlpr.io import Watch
+from hierlpr.io.opening import open_parquet
+from hierlpr.io.row_rules import (
+    nameless_rows,
+    no_rows,
+    tell_repeated_samples,
+    wide_columns,
+    wide_rows,
+)
+from hierlpr.io.table_files import Content, TableFile, TableFormat, open_table
 from hierlpr.scale.budget import Budget
-from hierlpr.scale.files import is_parquet, open_parquet, parquet_files, reason
-from hierlpr.scale.long import GROUP_ROWS, long_source, parquet_rows
+from hierlpr.scale.long import GROUP_ROWS, long_source
 from hierlpr.scale.names import NamesWriter, has_repeats, repeats
-from hierlpr.scale.source import Source, wide_source
-from hierlpr.scale.text import TextStream, open_stream, whole_gzip
+from hierlpr.scale.source import Piece, Source
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
@@ -44,110 +47,89 @@ def open_source(
 ) -> tuple[Source, Watch]:
     """Make scores or truth ready to be read in partitions; names and spools go to `folder`."""
     watch = Watch(path, lenient=lenient)
-    batch = budget.batch_instances
-    if is_parquet(path):
-        files = parquet_files(path)
-        schema = open_parquet(files[0]).schema_arrow
-        long = _long_columns(list(schema.names), content)
-        if long is None:
-            watch.format = f"wide Parquet {content}"
-            source = wide_source(
-                path,
-                files,
-                hierarchy,
-                watch,
-                batch_instances=batch,
-                lenient=lenient,
-                aliases=aliases,
-                content=content,
-            )
-            return _with_names(source, files, folder, budget, watch), watch
-        watch.format = f"long Parquet {content}"
-        _note_extra(list(schema.names), long, watch)
-        rows = parquet_rows(files, [name for name in long if name is not None], watch)
-        source = long_source(path, rows, hierarchy, folder, budget, watch, aliases, content=content)
-        return source, watch
-    text = open_stream(path, watch, lenient=lenient, content=content)
-    with whole_gzip(path):
-        if text.layout != "wide":
-            source = long_source(
-                path, text.batches(watch), hierarchy, folder, budget, watch, aliases,
-                merges=text.layout == "cafa", content=content,
-            )  # fmt: skip
-            return source, watch
-        file = _wide_spool(text, folder, budget, watch)
-    source = wide_source(
-        path,
-        [str(file)],
-        hierarchy,
-        watch,
-        batch_instances=batch,
-        lenient=lenient,
-        aliases=aliases,
-        content=content,
-    )
-    return _with_names(source, [str(file)], folder, budget, watch), watch
+    table = open_table(path, TableFormat.of(content), watch)
+    if not table.is_wide:
+        return long_source(table, hierarchy, folder, budget, watch, aliases), watch
+    table = table.using(wide_columns(table.numbers, hierarchy, aliases, watch))
+    with closing(NamesWriter(folder)) as names:
+        if table.files:
+            left_out = _add_names(table, names, watch)
+        else:
+            left_out = _spool(table, folder / "wide.parquet", names, budget, watch)
+    if names.count == 0:
+        raise no_rows(table, watch)
+    if has_repeats(folder, names.count, budget):
+        left_out |= _repeated(table, folder, names.count, budget, watch)
+    if len(left_out) == names.count:
+        raise no_rows(table, watch)
+    columns = table.numbers if table.files else _spool_columns(table)
+    pieces = _pieces(table.files or (str(folder / "wide.parquet"),), len(columns))
+    return Source(
+        path, "wide", table.layout, lenient, True, columns, tuple(pieces), names.count,
+        budget.batch_instances, content, tuple(sorted(left_out)),
+    ), watch  # fmt: skip
 
 
-# -- wide -------------------------------------------------------------------------------------
+def _pieces(files: tuple[str, ...], n_labels: int) -> Iterator[Piece]:
+    at = 0
+    for file in files:
+        first_row = 0
+        with open_parquet(file) as opened:
+            for group in range(opened.num_row_groups):
+                n = opened.metadata.row_group(group).num_rows
+                yield Piece(file, group, first_row, at, n, n * n_labels)
+                at += n
+                first_row += n
 
 
-def _wide_spool(text: TextStream, folder: Path, budget: Budget, watch: Watch) -> Path:
+def _add_names(table: TableFile, names: NamesWriter, watch: Watch) -> set[int]:
+    """Write the names of Parquet files that stay where they are; return the rows without one."""
+    nameless: set[int] = set()
+    for block in table.using(()).blocks(watch, n_rows=1 << 18):
+        for row in np.flatnonzero(nameless_rows(block.texts[0])).tolist():
+            if not watch.lenient:
+                _check_rows(table, watch)
+            watch.problem("the sample has no name.", line=block.place(row))
+            nameless.add(names.count + row)
+        names.add(block.texts[0].fill_null(""))
+    return nameless
+
+
+def _check_rows(table: TableFile, watch: Watch) -> None:
+    """Stop at the first row with a problem of its own, before any that others make."""
+    for block in table.blocks(watch, n_rows=max(1, (1 << 22) // len(table.numbers))):
+        wide_rows(block, table.numbers, table.format.content, watch)
+
+
+def _spool(
+    table: TableFile, file: Path, names: NamesWriter, budget: Budget, watch: Watch
+) -> set[int]:
+    """Rewrite a wide table; return the rows with problems, which are there all the same."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    labels = text.columns[1:]
-    schema = pa.schema([("sample", pa.string()), *((label, pa.float64()) for label in labels)])
-    size = max(1, min(GROUP_ROWS, budget.batch_instances // len(labels)))
-    file = folder / "wide.parquet"
+    schema = pa.schema([(name, pa.float64()) for name in _spool_columns(table)])
+    size = max(1, min(GROUP_ROWS, budget.batch_instances // len(schema)))
+    left_out: set[int] = set()
     with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False) as writer:
-        for batch in text.batches(watch):
-            if batch.num_rows:
-                table = pa.Table.from_arrays(batch.columns, schema=schema)
-                writer.write_table(table, row_group_size=size)
-    return file
+        for block in table.blocks(watch):
+            _, good = wide_rows(block, table.numbers, table.format.content, watch)
+            left_out.update((np.flatnonzero(~good) + names.count).tolist())
+            names.add(block.texts[0].fill_null(""))
+            writer.write_table(pa.table(block.numbers, schema=schema), row_group_size=size)
+    return left_out
 
 
-def _with_names(
-    source: Source, files: list[str], folder: Path, budget: Budget, watch: Watch
-) -> Source:
-    """Write the names of a wide table; rows without one, or with an earlier one, are left out."""
-    with closing(NamesWriter(folder)) as writer:
-        left_out = [row for file in files for row in _add_names(writer, file, watch)]
-    if has_repeats(folder, writer.count, budget):
-        nameless = set(left_out)
-        for name, first, row in repeats(folder, writer.count, budget):
-            if row in nameless:
-                continue
-            watch.problem(
-                f"sample {name!r} occurs again (first in row {first + 1:,}).",
-                line=f"row {row + 1:,}",
-                hint="each sample has one row; remove the others.",
-            )
-            left_out.append(row)
-    return replace(source, left_out=tuple(sorted(left_out)))
+def _spool_columns(table: TableFile) -> tuple[str, ...]:
+    return tuple(map(str, range(len(table.numbers))))
 
 
-def _add_names(writer: NamesWriter, file: str, watch: Watch) -> list[int]:
-    """Append the names of a file; returns the rows without one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    opened = open_parquet(file)
-    first = opened.schema_arrow.names[0]
-    nameless: list[int] = []
-    try:
-        for batch in opened.iter_batches(1 << 18, columns=[first]):
-            column = pc.fill_null(cast_column(batch.column(0), pa.string(), first, watch), "")
-            blank = pc.equal(pc.utf8_trim_whitespace(column), "").to_numpy(zero_copy_only=False)
-            for row in (np.flatnonzero(blank) + writer.count).tolist():
-                watch.problem("the sample has no name.", line=f"row {row + 1:,}")
-                nameless.append(row)
-            writer.add(column)
-    except (pa.ArrowException, OSError, EOFError) as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"{file}: the sample names cannot be read ({reason(error)}).") from None
-    finally:
-        opened.close()
-    return nameless
+def _repeated(table: TableFile, folder: Path, count: int, budget: Budget, watch: Watch) -> set[int]:
+    """Return the rows whose names occurred before."""
+    found: Iterator[tuple[str, int, int]]
+    found = ((name, first, row) for name, first, row in repeats(folder, count, budget)
+             if name.strip())  # fmt: skip
+    if table.files and not watch.lenient and (first := next(found, None)) is not None:
+        _check_rows(table, watch)
+        found = iter([first])
+    return set(tell_repeated_samples(found, table, watch))

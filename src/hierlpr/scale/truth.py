@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +13,13 @@ from scipy import sparse
 
 from hierlpr._base.checks import Matrix
 from hierlpr.exceptions import HierlprError
-from hierlpr.io._files import ending
-from hierlpr.io._watch import ReadReport, Watch
+from hierlpr.io import ReadReport, Watch
 from hierlpr.io.pairing import Absent, Match, Seen, judge_absent, unscored_note
-from hierlpr.io.tables import TruthFile, read_truth
+from hierlpr.io.row_rules import LabelNumbers, not_closed
+from hierlpr.io.table_files import TableFormat, open_table
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.engine import engine, stream
-from hierlpr.scale.names import NamesWriter, open_names
+from hierlpr.scale.names import open_names
 from hierlpr.scale.source import Partition
 from hierlpr.scale.spool import open_source
 
@@ -56,29 +55,20 @@ def stream_truth(
 ) -> StreamedTruth:
     """Read truth as `hierlpr.io.read_truth` does, holding the positives alone."""
     folder.mkdir()
-    if ending(path) == ".arff":
-        return _whole_truth(read_truth(path, hierarchy, lenient=lenient), folder)
     source, watch = open_source(
         path, hierarchy, folder, budget, aliases=aliases, lenient=lenient, content="truth"
     )
-    closing = close or lenient or source.layout == "cafa"
     rows = _Positives(hierarchy, watch, budget, folder, source.n_samples)
     for batch in source.batches(Partition(0, source.pieces), hierarchy, watch):
         rows.add(batch.table.values, batch.numbers)
-    values, numbers = rows.finish(closing, is_sparse=source.kind == "long")
+    if rows.n_added and not (close or lenient or source.layout in ("cafa", "arff")):
+        table = open_table(path, TableFormat.of("truth"), Watch(path, lenient=True))
+        numbered = LabelNumbers(hierarchy, aliases)
+        raise not_closed(*rows.first_breach, rows.n_added, numbered, table, watch)
+    watch.counts["ancestors_added"] += rows.n_added
+    values, numbers = rows.finish(is_sparse=source.kind == "long")
     report = watch.report(samples=numbers.size, labels=hierarchy.n_labels)
     return StreamedTruth(values, numbers, folder, source.n_samples, source.layout, report)
-
-
-def _whole_truth(truth: TruthFile, folder: Path) -> StreamedTruth:
-    """Take truth that can only be read whole."""
-    import pyarrow as pa
-
-    with closing(NamesWriter(folder)) as names:
-        names.add(pa.array(truth.samples, pa.large_string()))
-    values = sparse.csr_array(truth.table.values, dtype=bool)
-    numbers = np.arange(names.count)
-    return StreamedTruth(values, numbers, folder, names.count, truth.layout, truth.report)
 
 
 class _Positives:
@@ -92,20 +82,20 @@ class _Positives:
         self._columns: list[NDArray[np.int32]] = []
         self._numbers: list[NDArray[np.int64]] = []
         self._sizes: list[NDArray[np.int64]] = []
-        self._n_positives = self._n_added = 0
-        self._first_breach: tuple[str, str, str] | None = None
+        self._n_positives = self.n_added = 0
+        self.first_breach = ("", "", "")  # sample, parent, child
 
     def add(self, values: Matrix, numbers: NDArray[np.int64]) -> None:
         given = sparse.csr_array(values, dtype=bool)
         given.eliminate_zeros()
         closed = self._hierarchy.close_upward(given)
         closed.sort_indices()
-        if closed.nnz > given.nnz and self._first_breach is None:
+        if closed.nnz > given.nnz and not self.n_added:
             row = int(np.argmax(np.diff(closed.indptr) != np.diff(given.indptr)))
             _, parent, child = self._hierarchy.violations(given[[row]])[0]
             sample = _names(self._folder, self._n_named, numbers[[row]])[0]
-            self._first_breach = (sample, child, parent)
-        self._n_added += int(closed.nnz - given.nnz)
+            self.first_breach = (sample, parent, child)
+        self.n_added += int(closed.nnz - given.nnz)
         self._n_positives += int(closed.nnz)
         if self._n_positives * TRUTH_BYTES > self._budget.memory:
             raise HierlprError(
@@ -117,12 +107,8 @@ class _Positives:
         self._sizes.append(np.diff(closed.indptr).astype(np.int64))
         self._numbers.append(numbers)
 
-    def finish(
-        self, closing: bool, *, is_sparse: bool
-    ) -> tuple[sparse.csr_array, NDArray[np.int64]]:
+    def finish(self, *, is_sparse: bool) -> tuple[sparse.csr_array, NDArray[np.int64]]:
         """Return the matrix and the number of each row among the names."""
-        if self._n_added:
-            self._report_added(closing)
         numbers = np.concatenate([np.empty(0, np.int64), *self._numbers])
         sizes = np.concatenate([np.empty(0, np.int64), *self._sizes])
         if is_sparse:  # samples without any label may be in no row group
@@ -136,18 +122,6 @@ class _Positives:
         if ptr[-1] < 2**31:
             ptr = ptr.astype(np.int32)  # else SciPy would make the columns 64 bits wide too
         return sparse.csr_array((np.ones(columns.size, bool), columns, ptr), shape=shape), numbers
-
-    def _report_added(self, closing: bool) -> None:
-        assert self._first_breach is not None
-        sample, child, parent = self._first_breach
-        if not closing:
-            raise self._watch.fail(
-                f"sample {sample!r} has {child!r} but not its parent {parent!r} "
-                f"({self._n_added:,} label(s) are missing in all).",
-                hint="add the missing ancestors with --close-truth (close=True). Or is the "
-                "hierarchy reversed? hierlpr inspect shows its roots.",
-            )
-        self._watch.counts["ancestors_added"] = self._n_added
 
 
 # -- matching ---------------------------------------------------------------------------------

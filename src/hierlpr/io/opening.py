@@ -1,0 +1,236 @@
+"""Where bytes come from: local files, folders of Parquet files, object stores by fsspec; gzip."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hierlpr.exceptions import FileError
+
+__all__ = [
+    "BYTE_ORDER_MARK",
+    "LONGEST_LINE",
+    "ending",
+    "file_size",
+    "filesystem_of",
+    "is_parquet",
+    "is_remote",
+    "numbered_lines",
+    "open_bytes",
+    "open_parquet",
+    "open_plain",
+    "parquet_files",
+    "read_bytes",
+    "read_lines",
+    "reason",
+]
+
+GZIP_MAGIC = b"\x1f\x8b"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+LONGEST_LINE = 1 << 24  # a header of 500,000 labels still fits; a file without newlines does not
+
+
+def ending(path: str | os.PathLike[str]) -> str:
+    """Lower-case ending of a file name, looking through ``.gz``: ``"scores.CSV.gz"`` -> ``".csv"``.
+
+    >>> ending("scores.CSV.gz")
+    '.csv'
+    """
+    name = Path(path).name.lower()
+    return Path(name.removesuffix(".gz")).suffix
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is the address of an object store, such as ``s3://bucket/scores.parquet``."""
+    return "://" in path
+
+
+def filesystem_of(path: str) -> tuple[Any, str]:
+    """Return the object store of an address, and the place in it."""
+    try:
+        import fsspec
+    except ImportError:
+        raise FileError(
+            f"{path}: reading from an object store needs fsspec.\n"
+            "Hint: pip install fsspec and the package for the store, such as s3fs or gcsfs."
+        ) from None
+    try:
+        filesystem, inside = fsspec.core.url_to_fs(path)
+    except (ImportError, ValueError) as error:
+        raise FileError(f"{path}: the store cannot be reached ({error}).") from None
+    return filesystem, inside
+
+
+def open_bytes(path: str) -> Any:
+    """Open a file for reading bytes, wherever it is."""
+    try:
+        if is_remote(path):
+            filesystem, inside = filesystem_of(path)
+            return filesystem.open(inside, "rb")
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise FileError(f"{path}: there is no such file.") from None
+    except IsADirectoryError:
+        raise FileError(f"{path}: this is a folder, not a file.") from None
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read ({error.strerror or error}).") from None
+
+
+def file_size(path: str) -> tuple[int, bool]:
+    """Size of a file in bytes, and whether it is gzipped."""
+    with open_bytes(path) as stream:
+        is_packed = stream.read(2) == GZIP_MAGIC
+        return int(stream.seek(0, os.SEEK_END)), is_packed
+
+
+@contextmanager
+def open_plain(path: str) -> Iterator[Any]:
+    """Open a file for reading bytes; gzip is recognised by its first bytes and unpacked."""
+    with open_bytes(path) as stream:
+        is_packed = stream.read(2) == GZIP_MAGIC
+        stream.seek(0)
+        if not is_packed:
+            if path.lower().endswith(".gz"):
+                raise FileError(
+                    f"{path}: ends in .gz but is not gzip data.\nHint: rename it without .gz."
+                )
+            yield stream
+            return
+        try:
+            with gzip.GzipFile(fileobj=stream) as unpacked:
+                yield unpacked
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise FileError(
+                f"{path}: the gzip data is damaged or cut off ({reason(error)}).\n"
+                "Hint: copy or download the file again."
+            ) from None
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Whole content of a file, unpacked."""
+    name = os.fspath(path)
+    with open_plain(name) as stream:
+        try:
+            raw = bytes(stream.read())
+        except OSError as error:
+            if isinstance(error, gzip.BadGzipFile | FileError):
+                raise
+            raise FileError(f"{name}: cannot be read ({error.strerror or error}).") from None
+    if not raw.strip():
+        raise FileError(f"{name}: the file is empty.")
+    return raw
+
+
+def read_lines(path: str | os.PathLike[str], raw: bytes | None = None) -> list[str]:
+    """Lines of a UTF-8 text file without their ends; line ``i + 1`` of the file is item ``i``."""
+    if raw is None:
+        raw = read_bytes(path)
+    return [line for _, line in numbered_lines(path, io.BytesIO(raw))]
+
+
+def numbered_lines(path: str | os.PathLike[str], stream: Any) -> Iterator[tuple[int, str]]:
+    """Read lines of UTF-8 text with their numbers, without their ends, never all of them."""
+    for number, raw in enumerate(iter(lambda: stream.readline(LONGEST_LINE + 1), b""), start=1):
+        line = bytes(raw).removeprefix(BYTE_ORDER_MARK) if number == 1 else bytes(raw)
+        if len(line) > LONGEST_LINE:
+            raise too_long(path, number)
+        if b"\x00" in line:
+            refuse_binary(path, line, number)
+        try:
+            yield number, line.decode().removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise not_utf8(path, line, error, number) from None
+
+
+def refuse_binary(path: str | os.PathLike[str], raw: bytes, first_line: int) -> None:
+    """Refuse what holds the byte 0, which no text does."""
+    zero = raw.find(b"\x00")
+    if zero >= 0:
+        line = first_line + raw.count(b"\n", 0, zero)
+        raise FileError(
+            f"{path}, line {line}: this is binary data, not text.\n"
+            "Hint: the ending decides how a file is read; Parquet files end in .parquet."
+        )
+
+
+def too_long(path: str | os.PathLike[str], line: int) -> FileError:
+    """Make the error for a line that is too long to be one."""
+    return FileError(
+        f"{path}, line {line}: the line is longer than {LONGEST_LINE >> 20} MB.\n"
+        "Hint: rows end with a newline; is this a text table?"
+    )
+
+
+def not_utf8(
+    path: str | os.PathLike[str], raw: bytes, error: UnicodeDecodeError, first_line: int
+) -> FileError:
+    """Make the error for bytes that are no text."""
+    line = first_line + raw.count(b"\n", 0, error.start)
+    return FileError(
+        f"{path}, line {line}: byte 0x{raw[error.start]:02x} is not UTF-8 text.\n"
+        "Hint: save the file as UTF-8, for example with iconv -f latin1 -t utf-8."
+    )
+
+
+# -- Parquet ----------------------------------------------------------------------------------
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a path is a Parquet file, by its name or first bytes, or a folder of them."""
+    if ending(path) == ".parquet" or (not is_remote(path) and os.path.isdir(path)):
+        return True
+    with open_bytes(path) as stream:
+        return bool(stream.read(4) == b"PAR1")
+
+
+def parquet_files(path: str) -> list[str]:
+    """Return the Parquet files of a dataset in name order, or the file itself."""
+    if is_remote(path):
+        filesystem, inside = filesystem_of(path)
+        scheme = path.split("://", 1)[0]
+        if filesystem.isdir(inside):
+            found = [f"{scheme}://{name}" for name in filesystem.find(inside)]
+        else:
+            return [path]
+    elif os.path.isdir(path):
+        found = [os.path.join(path, name) for name in os.listdir(path)]
+    else:
+        return [path]
+    kept = sorted(name for name in found if name.lower().endswith(".parquet"))
+    if not kept:
+        raise FileError(f"{path}: the folder holds no .parquet file.")
+    return kept
+
+
+def open_parquet(path: str, *, buffer_size: int = 0, dictionaries: Sequence[str] = ()) -> Any:
+    """Open a Parquet file for reading row groups; refuse what is none.
+
+    Text columns in `dictionaries` are read as codes and a dictionary.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    source = open_bytes(path) if is_remote(path) else path
+    try:
+        return pq.ParquetFile(
+            source, buffer_size=buffer_size, read_dictionary=list(dictionaries) or None
+        )
+    except FileNotFoundError:
+        raise FileError(f"{path}: there is no such file.") from None
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise FileError(
+            f"{path}: this is no readable Parquet file ({reason(error)}).\n"
+            "Hint: was it cut off while being copied or written?"
+        ) from None
+
+
+def reason(error: BaseException) -> str:
+    """First line of an error, short enough to show."""
+    text = str(error).strip()
+    return text.splitlines()[0][:200] if text else type(error).__name__

@@ -1,0 +1,359 @@
+"""What a row of a table must hold: one rule for names, labels and numbers, in memory and in parts.
+
+A problem with a row stops the reading with its place; leniently the row is left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._base.checks import listed
+from hierlpr.io._arrow import as_numbers
+from hierlpr.io._watch import MOST_KEPT, Watch, closest
+from hierlpr.io.table_files import Content, TableFile
+from hierlpr.io.text_values import Block
+
+if TYPE_CHECKING:
+    from hierlpr.exceptions import FileError
+    from hierlpr.hierarchy import Hierarchy
+
+__all__ = [
+    "NAMELESS",
+    "LabelNumbers",
+    "LongRows",
+    "good_values",
+    "long_rows",
+    "name_codes",
+    "nameless_rows",
+    "no_rows",
+    "not_closed",
+    "tell_repeated_pairs",
+    "tell_repeated_samples",
+    "wide_columns",
+    "wide_rows",
+]
+
+UNKNOWN, NAMELESS = -1, -2
+_MAYBE_BLANK = np.zeros(256, dtype=bool)  # bytes that white space may begin with
+_MAYBE_BLANK[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32]] = True
+_MAYBE_BLANK[0x80:] = True
+
+
+# -- names ------------------------------------------------------------------------------------
+
+
+def name_codes(column: Any) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the code of each name of a block, and the names; a missing name is ``""``."""
+    encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+    names = [name or "" for name in encoded.dictionary.to_pylist()]
+    indices = encoded.indices
+    if indices.null_count:
+        names.append("")
+        indices = indices.fill_null(len(names) - 1)
+    codes = as_numbers(indices).astype(np.int64)
+    number: dict[str, int] = {}
+    place = [number.setdefault(name, len(number)) for name in names]
+    if len(number) < len(names):  # a stored dictionary may hold a name twice
+        return np.array(place, dtype=np.int64)[codes], list(number)
+    return codes, names
+
+
+def nameless_rows(column: Any) -> NDArray[np.bool_]:
+    """Mark the names that are missing, empty or blank."""
+    if hasattr(column, "dictionary"):
+        codes, names = name_codes(column)
+        return np.array([not name.strip() for name in names], dtype=bool)[codes]
+    n = len(column)
+    missing = np.zeros(n, dtype=bool)
+    if column.null_count:
+        missing = np.array([name is None for name in column.to_pylist()], dtype=bool)
+    _, starts, data = column.buffers()
+    kind = np.int64 if str(column.type) == "large_string" else np.int32
+    start = np.frombuffer(starts, kind)[column.offset : column.offset + n + 1]
+    found: NDArray[np.bool_] = missing | (start[1:] == start[:-1])
+    if data is not None and len(data):
+        first = np.frombuffer(data, np.uint8)[np.minimum(start[:-1], len(data) - 1)]
+        for row in np.flatnonzero(_MAYBE_BLANK[first] & ~found).tolist():
+            found[row] = not column[row].as_py().strip()
+    return found
+
+
+class LabelNumbers:
+    """Numbers of labels by name: those of the hierarchy, or in order of appearance without one.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy or None
+    aliases : mapping, optional
+        Other names of labels.
+    hint : str
+        What to do about an unknown label.
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy | None,
+        aliases: Mapping[str, str] | None,
+        *,
+        hint: str = "--lenient (lenient=True) leaves unknown labels out and counts them.",
+    ) -> None:
+        self._grows = hierarchy is None
+        self._known = {name: i for i, name in enumerate(hierarchy.labels if hierarchy else ())}
+        self._aliases = aliases or {}
+        self.hint = hint
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels in the order of their numbers."""
+        return tuple(self._known)
+
+    def of(self, name: str) -> int:
+        """Return the number of a label, `UNKNOWN` or `NAMELESS`."""
+        if name in self._known:
+            return self._known[name]
+        if not name.strip():
+            return NAMELESS
+        if self._grows:
+            return self._known.setdefault(name, len(self._known))
+        return self._known.get(self._aliases.get(name, name), UNKNOWN)
+
+    def is_other_name(self, name: str) -> bool:
+        """Whether a known label goes by another name here."""
+        return name not in self._known and self.of(name) >= 0
+
+    def unknown(self, name: str, watch: Watch, line: int | str) -> FileError:
+        """Make the error for a label that the hierarchy lacks."""
+        return watch.fail(
+            f"label {name!r} is not in the hierarchy.", line=line,
+            hint=f"{closest(name, self._known)}{self.hint}",
+        )  # fmt: skip
+
+
+# -- wide tables ------------------------------------------------------------------------------
+
+
+def wide_columns(
+    labels: Sequence[str],
+    hierarchy: Hierarchy | None,
+    aliases: Mapping[str, str] | None,
+    watch: Watch,
+) -> list[str]:
+    """Return the columns of a wide table in the order of the hierarchy; every label needs one."""
+    if hierarchy is None:
+        return list(labels)
+    column: dict[str, str] = {}
+    for given in labels:
+        label = given if given in hierarchy or not aliases else aliases.get(given, given)
+        if label not in hierarchy:
+            watch.unknown_label(given, hierarchy.labels, line="the header")
+        elif label in column:
+            raise watch.fail(
+                f"is another name of column {column[label]!r}.", line="the header", column=given,
+                hint=f"both are label {label!r}; keep one.",
+            )  # fmt: skip
+        else:
+            column[label] = given
+            watch.counts["labels_by_another_name"] += label != given
+    absent = [label for label in hierarchy.labels if label not in column]
+    if absent:
+        raise watch.fail(
+            f"{len(absent):,} label(s) of the hierarchy have no column: {listed(absent)}.",
+            line="the header",
+            hint="add the columns, or use a long table, which may lack entries.",
+        )
+    return [column[label] for label in hierarchy.labels]
+
+
+def wide_rows(
+    block: Block,
+    columns: Sequence[str],
+    content: Content,
+    watch: Watch,
+    *,
+    skip: NDArray[np.bool_] | None = None,
+    allow_missing: bool = False,
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Values of a block as a matrix, and which rows are good; rows to `skip` are not looked at."""
+    values = np.empty((block.n_rows, len(block.numbers)))
+    for i, column in enumerate(block.numbers):
+        values[:, i] = column
+    skipped = np.zeros(block.n_rows, dtype=bool) if skip is None else skip
+    nameless = nameless_rows(block.texts[0]) if block.texts else np.zeros(block.n_rows, dtype=bool)
+    fine = good_values(values, content, allow_missing=allow_missing)
+    if fine.all() and not nameless.any():
+        return values, ~skipped
+    good = np.asarray(fine.all(axis=1)) & ~nameless & ~skipped
+    for row in np.flatnonzero(~good & ~skipped).tolist():
+        if nameless[row]:
+            watch.problem("the sample has no name.", line=block.place(row))
+        else:
+            at = int(np.argmin(fine[row]))
+            text = _value_problem(float(values[row, at]), content)
+            watch.problem(text, line=block.place(row), column=columns[at])
+    return values, good
+
+
+def good_values(
+    values: NDArray[np.float64], content: Content, *, allow_missing: bool = False
+) -> NDArray[np.bool_]:
+    """Mark what is a score: a finite number; or truth: 0 or 1."""
+    if content == "truth":
+        return np.asarray((values == 0.0) | (values == 1.0))
+    return np.asarray(~np.isinf(values) if allow_missing else np.isfinite(values))
+
+
+def _value_problem(value: float, content: Content) -> str:
+    """Say what is wrong with a number that is no score, or no truth."""
+    if np.isnan(value):
+        return "the value is missing or not a number (NaN)."
+    if np.isinf(value):
+        return "the value is infinite."
+    return f"the value is {value:g}; truth is 0 or 1." if content == "truth" else f"{value:g}"
+
+
+def tell_repeated_samples(
+    repeats: Iterable[tuple[str, int, int]], table: TableFile, watch: Watch
+) -> list[int]:
+    """Tell of (name, first row, later row); returns the later rows, which are left out."""
+    later: list[int] = []
+    told: list[tuple[str, int, int]] = []
+    for name, first, row in repeats:
+        later.append(row)
+        if len(told) < (MOST_KEPT if watch.lenient else 1):
+            told.append((name, first, row))
+    rows = sorted({row for _, first, again in told for row in (first, again)})
+    place = dict(zip(rows, table.places(rows) if rows else [], strict=True))
+    for name, first, row in told:
+        where = place[first]
+        watch.problem(
+            f"sample {name!r} occurs again (first on "
+            f"{f'line {where}' if isinstance(where, int) else where}).",
+            line=place[row],
+            hint="each sample has one row; remove the others.",
+        )
+    watch.n_problems += len(later) - len(told)
+    return later
+
+
+# -- long tables ------------------------------------------------------------------------------
+
+
+class LongRows(NamedTuple):
+    """Rows of a long table: number of the label (negative for none), value, and whether good."""
+
+    label: NDArray[np.int64]
+    value: NDArray[np.float64]
+    good: NDArray[np.bool_]
+
+
+def long_rows(block: Block, labels: LabelNumbers, table: TableFile, watch: Watch) -> LongRows:
+    """Check the rows of a long table or a ranking.
+
+    In truth a row without a label only says that the sample is known, and one without a value is
+    a positive. Rows of unknown labels are good (the sample is there), but have no label.
+    """
+    content = table.format.content
+    value = block.numbers[0] if block.numbers else np.ones(block.n_rows)
+    nameless = nameless_rows(block.texts[0])
+    codes, names = name_codes(block.texts[1])
+    number = np.array([labels.of(name) for name in names], dtype=np.int64)
+    label = number[codes]
+    fine = [good_values(column, _kind(name)) for name, column in
+            zip(table.numbers, block.numbers, strict=True)] if content == "ranking" else [
+            good_values(value, content)]  # fmt: skip
+    unlabelled = (label == NAMELESS) & (content != "truth")
+    good = ~nameless & ~unlabelled
+    for is_fine in fine:
+        good &= is_fine
+    unknown = good & (label == UNKNOWN)
+    stops = ~good if watch.lenient else ~good | unknown
+    for row in np.flatnonzero(stops).tolist():
+        if good[row]:
+            raise labels.unknown(names[codes[row]], watch, block.place(row))
+        text, column = _row_problem(row, block, table, nameless, fine)
+        watch.problem(text, line=block.place(row), column=column)
+    if unknown.any():
+        times = np.bincount(codes[unknown], minlength=len(names))
+        watch.unknown.update({names[i]: int(times[i]) for i in np.flatnonzero(times)})
+    others = [i for i, name in enumerate(names) if number[i] >= 0 and labels.is_other_name(name)]
+    if others:
+        times = np.bincount(codes[good], minlength=len(names))
+        watch.counts["entries_by_another_name"] += int(times[others].sum())
+    return LongRows(label, value, good)
+
+
+def _kind(column: str) -> Content:
+    return "truth" if column.strip().lower() == "call" else "scores"
+
+
+def _row_problem(
+    row: int,
+    block: Block,
+    table: TableFile,
+    nameless: NDArray[np.bool_],
+    fine: list[NDArray[np.bool_]],
+) -> tuple[str, str | None]:
+    """Say what is wrong with a row, and in which column."""
+    if nameless[row]:
+        return "the sample has no name.", None
+    content = table.format.content
+    for i, column in enumerate(fine):
+        if not column[row]:
+            value = float(block.numbers[i][row])
+            if content != "ranking":
+                return _value_problem(value, content), None
+            name = table.numbers[i]
+            if _kind(name) == "truth" and np.isfinite(value):
+                return f"the call is {value:g}; expected 0 or 1.", name
+            return f"the {name.strip().lower()} is missing or not finite.", name
+    return "the label has no name.", None
+
+
+def tell_repeated_pairs(
+    n: int, sample: str, label: int, labels: LabelNumbers, table: TableFile, watch: Watch
+) -> None:
+    """Tell of `n` pairs that are listed again, the first of them by name; CAFA files may do so."""
+    if table.layout == "cafa":  # common there; the evaluators take the highest
+        watch.counts["repeated_pairs_merged"] += n
+        return
+    places = table.find(sample, lambda name: labels.of(name) == label)
+    second = [place for place, _ in zip(places, range(2), strict=False)]
+    watch.problem(f"sample {sample!r} has label {labels.labels[label]!r} again.", line=second[-1])
+    watch.n_problems += n - 1
+
+
+# -- whole tables -----------------------------------------------------------------------------
+
+
+def no_rows(table: TableFile, watch: Watch) -> FileError:
+    """Make the error for a table of which no row is left."""
+    if watch.problems:
+        return watch.fail(f"no row could be read; the first problem: {watch.problems[0]}")
+    if watch.unknown:
+        return watch.fail("no row could be read: no label is in the hierarchy.", line=table.header)
+    return watch.fail("there is a header but no rows.", line=table.header)
+
+
+def not_closed(
+    sample: str,
+    parent: str,
+    child: str,
+    n_missing: int,
+    labels: LabelNumbers,
+    table: TableFile,
+    watch: Watch,
+) -> FileError:
+    """Make the error for truth that has a label without its parent."""
+    number = labels.of(child)
+    is_label = None if table.is_wide else lambda name: labels.of(name) == number
+    return watch.fail(
+        f"sample {sample!r} has {child!r} but not its parent {parent!r} "
+        f"({n_missing:,} label(s) are missing in all).",
+        line=next(table.find(sample, is_label), None),
+        hint="add the missing ancestors with --close-truth (close=True). Or is the hierarchy "
+        "reversed? hierlpr inspect shows its roots.",
+    )

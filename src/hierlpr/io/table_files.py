@@ -1,0 +1,394 @@
+"""A table of scores, truth or ranked instances in any file, opened once and read as blocks of rows.
+
+The one reader: `hierlpr.io.read_scores` and its fellows put the blocks together in memory, and
+`hierlpr.scale` takes them one by one. Layouts are told apart by the header; a long table has one
+row for each (sample, label) pair, a wide one a row for each sample and a column for each label.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hierlpr._base.checks import listed
+from hierlpr.data.tables import SAMPLE_COLUMN
+from hierlpr.exceptions import FileError
+from hierlpr.io._arrow import as_numbers, cast_column
+from hierlpr.io._watch import Watch
+from hierlpr.io.arff_tables import arff_blocks, open_arff
+from hierlpr.io.delimited import TextFile, is_number, open_text, wrong_delimiter
+from hierlpr.io.opening import ending, is_parquet, open_parquet, parquet_files, reason
+from hierlpr.io.text_values import Block, parse_block
+
+__all__ = [
+    "Block",
+    "Content",
+    "Layout",
+    "TableFile",
+    "TableFormat",
+    "group_blocks",
+    "names_pairs",
+    "open_table",
+]
+
+Content = Literal["scores", "truth", "ranking"]
+Layout = Literal["wide", "long", "cafa", "arff"]
+GROUP_ROWS = 1 << 19
+RANKING_COLUMNS = ("rank", "sample", "label", "lpr", "score", "call")
+
+
+@dataclass(frozen=True, slots=True)
+class TableFormat:
+    """What a table holds, and what its columns may be called.
+
+    `values` are the names of the one number column of a long table; all `further` columns that
+    are there are read too.
+    """
+
+    content: Content
+    samples: tuple[str, ...] = (SAMPLE_COLUMN, "target", "target_id", "entryid", "protein")
+    labels: tuple[str, ...] = ("label", "term", "term_id", "go_id")
+    values: tuple[str, ...] = ("score", "probability", "confidence", "prediction")
+    further: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, content: Content) -> TableFormat:
+        """Return the format of scores, of truth or of a ranking."""
+        if content == "truth":
+            return cls(content, values=("truth", "value"))
+        if content == "ranking":
+            return cls(content, (SAMPLE_COLUMN,), ("label",), ("score",), ("lpr", "call", "rank"))
+        return cls(content)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A table that is open for reading: its layout, and which columns are read.
+
+    `texts` are the names of the columns that name the sample and, unless the layout is wide, the
+    label; `numbers` those of the others: labels in a wide table.
+    """
+
+    path: str
+    format: TableFormat
+    layout: Layout
+    is_wide: bool
+    header: int | str  # where it is in the file
+    texts: tuple[str, ...]
+    numbers: tuple[str, ...]
+    read: Callable[[TableFile, Watch, int], Iterator[Block]]
+    files: tuple[str, ...] = ()  # of Parquet
+
+    def blocks(self, watch: Watch, *, n_rows: int = GROUP_ROWS) -> Iterator[Block]:
+        """Read the rows; Parquet at most `n_rows` at a time. Row-level problems go to `watch`."""
+        return self.read(self, watch, n_rows)
+
+    def using(self, numbers: Sequence[str]) -> TableFile:
+        """Read only some of the number columns, in this order."""
+        return replace(self, numbers=tuple(numbers))
+
+    def places(self, rows: Sequence[int]) -> list[int | str]:
+        """Say where some rows are in the file, by rising number; takes a pass over it."""
+        found: list[int | str] = []
+        at = 0
+        for block in self.blocks(_muted(self.path)):
+            while len(found) < len(rows) and rows[len(found)] < at + block.n_rows:
+                found.append(block.place(rows[len(found)] - at))
+            if len(found) == len(rows):
+                break
+            at += block.n_rows
+        return found
+
+    def find(self, sample: str, is_label: Callable[[str], bool] | None = None) -> Iterator[Any]:
+        """Yield the places of the rows of a sample, of those with such a label in a long table."""
+        for block in self.blocks(_muted(self.path)):
+            names = block.texts[0].to_pylist()
+            labels = block.texts[1].to_pylist() if is_label is not None else names
+            for row, name in enumerate(names):
+                if name == sample and (is_label is None or is_label(labels[row] or "")):
+                    yield block.place(row)
+
+
+def _muted(path: str) -> Watch:
+    """Make a watch for a second reading, whose problems were told at the first."""
+    return Watch(path, lenient=True)
+
+
+def open_table(path: str | os.PathLike[str], format: TableFormat, watch: Watch) -> TableFile:
+    """Look at the schema or the first row of a table and find its layout."""
+    name = os.fspath(path)
+    if is_parquet(name):
+        return _open_parquet(name, format, watch)
+    if ending(name) == ".arff" and format.content != "ranking":
+        texts, numbers, line = open_arff(name, format.content, watch)
+        is_wide = format.content == "scores"
+        return TableFile(name, format, "arff", is_wide, line, texts, numbers, _arff_blocks)
+    return _open_text(name, format, watch)
+
+
+def _arff_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
+    yield from arff_blocks(table.path, table.format.content, table.numbers, watch)
+
+
+def names_pairs(names: Sequence[str]) -> bool:
+    """Whether a header names samples and labels, as that of a long table does."""
+    lower = {name.strip().lower() for name in names}
+    format = TableFormat.of("scores")
+    return bool(lower & set(format.samples)) and bool(lower & set(format.labels))
+
+
+# -- layouts ----------------------------------------------------------------------------------
+
+
+def _long_columns(
+    names: Sequence[str], format: TableFormat, watch: Watch, line: int | str
+) -> tuple[tuple[str, str], tuple[str, ...]] | None:
+    """Return the text and the number columns of a long table; None if it is none."""
+    lower: dict[str, str] = {}
+    for name in names:
+        lower.setdefault(name.strip().lower(), name)
+    chosen = [
+        next((lower[n] for n in wanted if n in lower), None)
+        for wanted in (format.samples, format.labels, format.values)
+    ]
+    sample, label, value = chosen
+    if sample is None or label is None or (value is None and format.content != "truth"):
+        return None
+    numbers = [value] if value is not None else []
+    numbers += [lower[name] for name in format.further if name in lower]
+    for name in (sample, label, *numbers):
+        if sum(other.strip().lower() == name.strip().lower() for other in names) > 1:
+            raise watch.fail("the column occurs twice.", line=line, column=name.strip())
+    extra = [name for name in names if name not in (sample, label, *numbers)]
+    if extra and format.content != "ranking":
+        watch.note(f"{watch.path}: further columns are not used: {listed(extra)}")
+    return (sample, label), tuple(numbers)
+
+
+def _wide_labels(names: Sequence[str], watch: Watch, *, line: int | str, hint: str = "") -> None:
+    first = names[0].strip()
+    if first.lower() != SAMPLE_COLUMN and first:
+        raise watch.fail(
+            f"the first column is {first[:60]!r}; expected {SAMPLE_COLUMN!r}.",
+            line=line,
+            hint=hint
+            or "a wide table has the header sample,LABEL,LABEL,...; a long one sample,label,score "
+            "(for truth sample,label).",
+        )
+    if not first:
+        watch.note(f"{watch.path}: the first column has no name and is taken as the samples")
+    labels = names[1:]
+    if not labels:
+        raise watch.fail(
+            "there is no label column.", line=line, hint=hint or "expected sample,LABEL,LABEL,..."
+        )
+    seen: set[str] = set()
+    for place, label in enumerate(labels, start=2):
+        if not label.strip():
+            raise watch.fail(f"column {place} of the header has no name.", line=line)
+        if label in seen:
+            raise watch.fail("the column occurs twice.", line=line, column=label)
+        seen.add(label)
+
+
+def _need_ranking(names: Sequence[str], watch: Watch, line: int | str) -> None:
+    missing = [name for name in ("sample", "label", "score") if name not in names]
+    raise watch.fail(
+        f"this is no ranking: there is no column {listed(missing)}.",
+        line=line,
+        hint="a ranking has the columns rank,sample,label,lpr,score,call; a CAFA file has "
+        "sample, label and score without a header.",
+    )
+
+
+# -- text -------------------------------------------------------------------------------------
+
+
+def _open_text(path: str, format: TableFormat, watch: Watch) -> TableFile:
+    text = open_text(watch, is_truth=format.content == "truth")
+    names = tuple(cell.strip() for cell in text.first)
+    line = text.first_line
+    what = format.content
+    long = _long_columns(names, format, watch, line)
+    if long is not None:
+        watch.format = "ranking" if what == "ranking" else f"long {what}"
+        return TableFile(path, format, "long", False, line, *long, _text_reader(text, names, True))
+    if what == "scores" and [name.lower() for name in names[:2]] == ["sample", "label"]:
+        raise watch.fail(
+            f"a long table of scores needs a column 'score'; the columns are {listed(names)}.",
+            line=line,
+        )
+    if _is_cafa(text, names, what):
+        watch.format = f"CAFA {what}"
+        columns = ("sample", "label", "score" if what != "truth" else "further")[: len(names)]
+        numbers = columns[2:] if what != "truth" else ()
+        read = _text_reader(text, columns, False)
+        return TableFile(path, format, "cafa", False, line, columns[:2], numbers, read)
+    if what == "ranking":
+        _need_ranking(names, watch, line)
+    _wide_labels(names, watch, line=line, hint=wrong_delimiter(text))
+    watch.format = f"wide {what}"
+    names = (SAMPLE_COLUMN, *names[1:])
+    # A label may be called as the samples are, so columns go by their place.
+    return TableFile(
+        path, format, "wide", True, line, names[:1], names[1:], _text_reader(text, names, True)
+    )
+
+
+def _is_cafa(text: TextFile, names: Sequence[str], content: Content) -> bool:
+    """Whether a table has no header: sample, label, and for scores a number in the third place."""
+    is_named = names[0].lower() in TableFormat(content).samples
+    if content == "truth":
+        return len(names) in (2, 3) and not is_named and bool(names[0])
+    if content == "ranking":
+        return len(names) == 3 and "sample" not in names
+    return len(names) == 3 and not is_named and (text.is_cafa or is_number(names[2].encode()))
+
+
+def _text_reader(
+    text: TextFile, names: tuple[str, ...], has_header: bool
+) -> Callable[[TableFile, Watch, int], Iterator[Block]]:
+    def read(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
+        at = {name: i for i, name in enumerate(names[1:], start=1)} if table.is_wide else {
+            name: i for i, name in reversed(list(enumerate(names)))
+        }  # fmt: skip
+        texts = (0,) if table.is_wide else tuple(at[name] for name in table.texts)
+        numbers = tuple(at[name] for name in table.numbers)
+        is_truth = table.format.content == "truth"
+        is_cafa = table.layout == "cafa"
+        for block in text.blocks(watch, has_header=has_header, is_cafa=is_cafa):
+            found = parse_block(block, names, texts, numbers, watch, has_flags=is_truth)
+            if found is not None:
+                yield found
+
+    return read
+
+
+# -- Parquet ----------------------------------------------------------------------------------
+
+
+def _open_parquet(path: str, format: TableFormat, watch: Watch) -> TableFile:
+    files = tuple(parquet_files(path))
+    opened = open_parquet(files[0])
+    names = list(opened.schema_arrow.names)
+    opened.close()
+    what, line = format.content, "the schema"
+    long = _long_columns(names, format, watch, line)
+    if long is not None:
+        watch.format = "ranking" if what == "ranking" else f"long Parquet {what}"
+        return TableFile(path, format, "long", False, line, *long, _parquet_blocks, files)
+    if what == "ranking":
+        _need_ranking(names, watch, line)
+    if not names:
+        raise watch.fail("there are no columns.", line=line)
+    _wide_labels(names, watch, line=line)
+    watch.format = f"wide Parquet {what}"
+    return TableFile(
+        path, format, "wide", True, line, (names[0],), tuple(names[1:]), _parquet_blocks, files
+    )
+
+
+def _parquet_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
+    for file in table.files:
+        first_row = 0
+        opened = open_parquet(file)
+        n_groups = opened.num_row_groups
+        opened.close()
+        for group in range(n_groups):
+            for block in group_blocks(
+                file, group, table.texts, table.numbers, watch, n_rows=n_rows, at=first_row,
+                is_one_of_many=len(table.files) > 1,
+            ):  # fmt: skip
+                yield block
+                first_row += block.n_rows
+
+
+def group_blocks(
+    file: str,
+    group: int,
+    texts: Sequence[str],
+    numbers: Sequence[str],
+    watch: Watch,
+    *,
+    n_rows: int,
+    at: int,
+    is_one_of_many: bool = False,
+    buffer_size: int = 1 << 20,
+) -> Iterator[Block]:
+    """Read columns of one row group of a Parquet file; `at` is how many rows are before it.
+
+    Read in one go, Arrow would keep a part of every row group until the end.
+    """
+    import pyarrow as pa
+
+    n_texts = len(texts)
+    columns = [*texts, *numbers]
+    coded = texts if n_texts > 1 else ()
+    opened = open_parquet(file, buffer_size=buffer_size, dictionaries=coded)
+    where = f"{os.path.basename(file)}, " if is_one_of_many else ""
+    try:
+        _check_columns(opened.schema_arrow.names, columns, file, watch)
+        chosen = list(dict.fromkeys(columns))
+        for batch in opened.iter_batches(n_rows, row_groups=[group], columns=chosen):
+            place = _row_place(where, at)
+            arrays = _in_order(batch, columns)
+            names = [
+                _names(array, name, watch, place)
+                for array, name in zip(arrays[:n_texts], texts, strict=True)
+            ]
+            values = [
+                as_numbers(
+                    array if array.type == pa.float64()
+                    else cast_column(array, pa.float64(), name, watch)
+                )
+                for array, name in zip(arrays[n_texts:], numbers, strict=True)
+            ]  # fmt: skip
+            yield Block(batch.num_rows, names, values, place)
+            at += batch.num_rows
+    except (pa.ArrowException, OSError, EOFError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(
+            f"{file}: row group {group} cannot be read after row {at:,} ({reason(error)}).\n"
+            "Hint: the file is damaged; copy or write it again."
+        ) from None
+    finally:
+        opened.close()
+
+
+def _row_place(where: str, at: int) -> Callable[[int], str]:
+    return lambda row: f"{where}row {at + row + 1}"
+
+
+def _check_columns(names: Sequence[str], columns: Sequence[str], file: str, watch: Watch) -> None:
+    there, wanted = Counter(names), Counter(columns)
+    for name, n in wanted.items():
+        if not there[name]:
+            raise FileError(
+                f"{file}: column {name!r} is missing, which the other files of the dataset have."
+            )
+        if there[name] != n:  # the first column of a wide table may have the name of a label
+            raise watch.fail("the column occurs twice.", line="the schema", column=name)
+
+
+def _in_order(batch: Any, columns: Sequence[str]) -> list[Any]:
+    """Columns of a batch by name, of equal names in the order of the file."""
+    names = batch.schema.names
+    if names == list(columns):
+        return list(batch.columns)
+    places: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        places.setdefault(name, []).append(i)
+    return [batch.column(places[name].pop(0)) for name in columns]
+
+
+def _names(array: Any, name: str, watch: Watch, place: Callable[[int], str]) -> Any:
+    """Names as text, or as codes where the file has them so."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(array.type) and pa.types.is_string(array.type.value_type):
+        return array
+    return cast_column(array, pa.string(), name, watch, place=place)
