@@ -220,8 +220,11 @@ def test_an_unreachable_target_warns(parts):
 
 def test_calibrating_on_the_fitted_samples_warns(parts):
     fit = parts[0]
+    n = len(fit.scores)
     model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
-    with pytest.warns(HierlprWarning, match="learned on the samples the model was fitted on"):
+    with pytest.warns(
+        HierlprWarning, match=f"{n:,} of {n:,} calibration samples were also fitted on"
+    ):
         model.calibrate(fit.scores, fit.truth, maximize="f1")
 
 

@@ -273,6 +273,11 @@ def test_compressed_members_are_refused(path):
         (lambda m, a: m["report"].update(fallback=["x"]), "wrong length"),
         (lambda m, a: a.update(profile_level=a["profile_level"][1:]), "different lengths"),
         (lambda m, a: m.update(format="cake"), "something else"),
+        (lambda m, a: a.update(fit_key=a["fit_key"][::-1].copy()), "no ascending list"),
+        (lambda m, a: a.update(fit_key=a["fit_key"][1:]), "no ascending list"),
+        (lambda m, a: a.update(cutoff_key_count=a["cutoff_key_count"] + 1), "make no sense"),
+        (lambda m, a: m["seen"]["fit"].update(bits=64), "make no sense"),
+        (lambda m, a: a.pop("cutoff_key"), "no valid model"),
     ],
 )
 def test_forged_content_is_checked_again(path, change, message):

@@ -1,6 +1,13 @@
 """What hierlpr raises: every message says what is wrong, where, and what to do."""
 
-__all__ = ["DataError", "FileError", "HierarchyError", "HierlprError", "HierlprWarning"]
+__all__ = [
+    "DataError",
+    "FileError",
+    "HierarchyError",
+    "HierlprError",
+    "HierlprWarning",
+    "UnreachableWarning",
+]
 
 
 class HierlprError(ValueError):
@@ -21,3 +28,7 @@ class FileError(HierlprError):
 
 class HierlprWarning(UserWarning):
     """The result stands, but the user should know something about it."""
+
+
+class UnreachableWarning(HierlprWarning):
+    """No cutoff reaches the target; `cutoff_.reason` says so too."""

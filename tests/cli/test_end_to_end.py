@@ -249,6 +249,26 @@ def test_calibration_files_and_lenient(fitted, tmp_path):
     assert "600 samples fitted, 120 for the cutoff" in err
 
 
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_samples_that_are_not_new_are_counted(fitted, tmp_path, monkeypatch, in_parts):
+    if in_parts:
+        monkeypatch.setattr("hierlpr.scale.budget.FIT_BYTES", 10**9)
+    files = (fitted / "hierarchy.csv", fitted / "scores.csv", fitted / "truth.csv")
+    code, _, err = fit_files(tmp_path, *files, "--max-f")
+    assert code == 0, err
+    assert "samples were also fitted on" not in err
+    code, _, err = run("report", "--model", tmp_path / "m.hlpr", "--scores", files[1],
+                       "--truth", files[2], "--out", tmp_path / "r.html")  # fmt: skip
+    assert code == 0, err
+    assert "400 of 600 samples here were also fitted on" in err
+    assert "200 of 600 samples here also chose the cutoff" in err
+    assert "400 of 600 samples here were also" in (tmp_path / "r.html").read_text("utf-8")
+    again = ("--calibration-scores", files[1], "--calibration-truth", files[2])
+    code, _, err = fit_files(tmp_path, *files, "--max-f", *again)
+    assert code == 0, err
+    assert "600 of 600 calibration samples were also fitted on" in err
+
+
 def test_environment_shows_tracebacks_on_request(tmp_path, monkeypatch):
     import hierlpr.io.hierarchies as module
 

@@ -272,8 +272,8 @@ def test_groups_are_counted_one_by_one():
 def test_samples_of_the_fit_are_recognized(disease):
     data = simulate.disease(n_samples=900, rng=1)
     answer = gather(disease.model, data.scores[:400], data.truth[:400]).answer
-    assert "fitted on these very samples" in answer.warnings[0]
-    assert not any("very samples" in text for text in gather_warnings(disease))
+    assert "400 of 400 samples here were also fitted on" in answer.warnings[0]
+    assert not any("samples here" in text for text in gather_warnings(disease))
 
 
 def gather_warnings(case):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["fingerprint", "fingerprint_rows", "mix", "row_keys"]
+__all__ = ["mix", "row_keys"]
 
 _KEY_VALUES = 2**15  # hashed at a time, so that what is in between stays in cache
 
@@ -23,31 +22,22 @@ def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed
 
 
-def fingerprint(matrix: Any) -> str:
-    """Digest a matrix, dense or CSR, to tell whether another is the same."""
-    return fingerprint_rows(row_keys(matrix), tuple(matrix.shape))
-
-
-def fingerprint_rows(keys: NDArray[np.uint64], shape: tuple[int, ...]) -> str:
-    """Digest the `row_keys` of a matrix, which may have come in parts."""
-    digest = hashlib.blake2b(repr((*map(int, shape),)).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(keys).tobytes())
-    return digest.hexdigest()
-
-
 def row_keys(matrix: Any) -> NDArray[np.uint64]:
-    """Hash the entries of each row with their columns; stored zeros of a CSR matrix count."""
+    """Hash the entries of each row with their columns; stored zeros of a CSR matrix count.
+
+    A zero hashes the same with either sign.
+    """
     keys = np.zeros(matrix.shape[0], dtype=np.uint64)
     salt = mix(np.arange(matrix.shape[1], dtype=np.uint64))
     if sparse.issparse(matrix):
         csr = sparse.csr_array(matrix)
-        bits = np.ascontiguousarray(csr.data, dtype=np.float64).view(np.uint64)
+        bits = (np.asarray(csr.data, dtype=np.float64) + 0.0).view(np.uint64)
         running = np.zeros(csr.nnz + 1, dtype=np.uint64)
         np.cumsum(mix(bits ^ salt[csr.indices]), out=running[1:])  # wraps around, as do its parts
         keys[:] = running[csr.indptr[1:]] - running[csr.indptr[:-1]]
         return keys
     step = max(1, _KEY_VALUES // max(1, matrix.shape[1]))
     for start in range(0, matrix.shape[0], step):
-        part = np.ascontiguousarray(matrix[start : start + step], dtype=np.float64)
+        part = np.ascontiguousarray(matrix[start : start + step], dtype=np.float64) + 0.0
         keys[start : start + step] = mix(part.view(np.uint64) ^ salt).sum(axis=1, dtype=np.uint64)
     return keys

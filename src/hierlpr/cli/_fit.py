@@ -281,7 +281,7 @@ def _fitted(
 ) -> ScoreModel:
     import warnings
 
-    from hierlpr.exceptions import HierlprWarning
+    from hierlpr.exceptions import UnreachableWarning
     from hierlpr.model import ScoreModel
 
     chosen: dict[str, Any] = {} if joint is None else {"joint": joint}
@@ -290,7 +290,7 @@ def _fitted(
     if goal is not None and held_out is not None:
         with warnings.catch_warnings():
             # The cutoff says in its own words what could not be reached.
-            warnings.simplefilter("ignore", HierlprWarning)
+            warnings.simplefilter("ignore", UnreachableWarning)
             model.calibrate(held_out.scores, held_out.truth, **goal)
     return model
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_choice, check_finite, listed
-from hierlpr._base.hashing import fingerprint
 from hierlpr.cutoff.by_group import Groups, Promise, cutoff_by_group
 from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
@@ -33,8 +32,9 @@ from hierlpr.cutoff.sets import (
     one_path_values,
 )
 from hierlpr.data.listing import Kind, as_kind, kind_of
+from hierlpr.data.repeats import SampleKeys, copies_note, overlap_note
 from hierlpr.data.tables import Table, align, align_truth_to, draw_samples, sample_limit
-from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
+from hierlpr.exceptions import DataError, HierlprError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import (
     JointModel,
@@ -98,7 +98,7 @@ class ScoreModel:
             lpr = fit_known(table.values, held, labels=hierarchy.labels, **options)
         self._assemble(
             hierarchy, lpr, implied, held, table.rows,
-            n_stored=table.n_stored, fitted_on=fingerprint(table.values),
+            n_stored=table.n_stored, fit_keys=SampleKeys.of_rows(table.values),
         )  # fmt: skip
         self._set_labels(hierarchy, has_names=table.backend is not None)
         return self
@@ -121,7 +121,7 @@ class ScoreModel:
         take: Callable[[NDArray[np.intp]], Table],
         *,
         n_stored: int | None,
-        fitted_on: str,
+        fit_keys: SampleKeys,
     ) -> None:
         """Learn all that follows the curves, from few enough samples to hold.
 
@@ -146,7 +146,9 @@ class ScoreModel:
         score = self._block_scores(take(drawn))
         held = truth if drawn.size == n_samples else truth[drawn]
         self.profile_: LevelProfile | None = LevelProfile.of(collect(score, held))
-        self.fitted_on_ = fitted_on
+        self.fit_keys_: SampleKeys | None = fit_keys
+        self.cutoff_keys_: SampleKeys | None = None
+        self.sets_keys_: SampleKeys | None = None
         self.cutoff_: Cutoff = DEFAULT_CUTOFF
         self.sets_: SetRule | None = None
 
@@ -181,7 +183,7 @@ class ScoreModel:
         goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
-        self._warn_if_fitted_on(table)
+        keys = self._checked_keys(table)
         score = self._block_scores(table)
         options: dict[str, Any] = {"rule": rule, "unreachable": unreachable}
         if groups is not None:
@@ -200,8 +202,9 @@ class ScoreModel:
                 profile = LevelProfile.of(collect(*planning))
             cutoff = cutoff_for(goal, collect(*parts), profile=profile, **options)
         if not cutoff.reachable:
-            warnings.warn(cutoff.reason, HierlprWarning, stacklevel=2)
+            warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=2)
         self.cutoff_ = cutoff
+        self.cutoff_keys_ = keys
         return self
 
     def calibrate_sets(
@@ -232,11 +235,12 @@ class ScoreModel:
         """
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
-        self._warn_if_fitted_on(table)
+        keys = self._checked_keys(table)
         self.sets_ = choose_sets(
             lambda: self._set_values(table, one_path=one_path), held,
             error=error, confidence=confidence, one_path=one_path,
         )  # fmt: skip
+        self.sets_keys_ = keys
         return self
 
     # -- using it ---------------------------------------------------------------------------
@@ -292,6 +296,20 @@ class ScoreModel:
         or the parent's parent.
         """
         return deepest_sure(self.predict_sets(scores), self.hierarchy_)
+
+    def seen(self, scores: Any) -> dict[str, str]:
+        """Tell which samples have the very scores of samples that the model has learned from.
+
+        Returns
+        -------
+        dict
+            Empty, or under "fit", "cutoff" and "sets" how many were met there, such as "37 of 400":
+            only if it is more than equal scores of different samples explain.
+        """
+        keys = SampleKeys.of_rows(self._input(scores).values)
+        known = {"fit": self.fit_keys_, "cutoff": self.cutoff_keys_, "sets": self.sets_keys_}
+        notes = {name: overlap_note(keys, given) for name, given in known.items()}
+        return {name: note for name, note in notes.items() if note}
 
     def score(self, scores: Any, truth: Any) -> float:
         """Area under the pooled precision-recall curve of the block scores, AU(PRC)."""
@@ -362,7 +380,7 @@ class ScoreModel:
         self.hierarchy = hierarchy
         self._set_labels(hierarchy, has_names=hasattr(self, "feature_names_in_"))
         self.profile_ = None
-        self.fitted_on_ = ""
+        self.fit_keys_ = self.cutoff_keys_ = self.sets_keys_ = None
         self.cutoff_ = DEFAULT_CUTOFF
         self.sets_ = None
         return self
@@ -394,14 +412,12 @@ class ScoreModel:
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _warn_if_fitted_on(self, table: Table) -> None:
-        if fingerprint(table.values) == self.fitted_on_:
-            warnings.warn(
-                "The cutoff is learned on the samples the model was fitted on, which makes its "
-                "precision look better than it is. Calibrate on other samples.",
-                HierlprWarning,
-                stacklevel=3,
-            )
+    def _checked_keys(self, table: Table) -> SampleKeys:
+        """Return the keys of calibration samples; warn if they are not new or not independent."""
+        keys = SampleKeys.of_rows(table.values)
+        for note in _doubts(keys, self.fit_keys_):
+            warnings.warn(note, HierlprWarning, stacklevel=3)
+        return keys
 
     def _scores(self, table: Table) -> Table:
         self._check_scores(table)
@@ -500,6 +516,25 @@ def _same_rows(truth: Table, scores: Table) -> Table:
         )
     rows = [place[name] for name in scores.samples]
     return Table(truth.values[rows], truth.labels, scores.samples, truth.backend)
+
+
+def _doubts(keys: SampleKeys, fit_keys: SampleKeys | None) -> list[str]:
+    """Say what is wrong with calibration samples that are not new, or not each their own."""
+    found = []
+    if overlap := overlap_note(keys, fit_keys):
+        found.append(
+            f"{overlap} calibration samples were also fitted on (their scores are the same): the "
+            "numbers look better than they are, and `confidence` promises nothing. "
+            "Calibrate on other samples."
+        )
+    # Samples in both parts are not also called copies.
+    if copies := copies_note(keys, None if overlap else fit_keys):
+        found.append(
+            f"Calibration samples are copies of each other: {copies}. They count as if they were "
+            "independent, so the result is less certain than it seems, and `confidence` promises "
+            "nothing. Keep one of each."
+        )
+    return found
 
 
 def _dense(matrix: Any) -> NDArray[Any]:

@@ -22,6 +22,7 @@ from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.sets import SetRule
 from hierlpr.data.listing import Kind
+from hierlpr.data.repeats import SampleKeys
 from hierlpr.exceptions import FileError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
@@ -45,6 +46,7 @@ __all__ = ["load_model", "load_score_model", "save_model"]
 
 _WEIGHTS = ("own", "others", "shift")
 _KNOTS = ("knot_ptr", "knot_score", "knot_lpr")
+_SEEN = ("fit", "cutoff", "sets")
 AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
 
@@ -120,6 +122,10 @@ def _arrays_of(model: ScoreModel) -> Arrays:
         for field in fields(LevelProfile):
             if field.name != "n_samples":
                 arrays[f"profile_{field.name}"] = getattr(model.profile_, field.name)
+    for name in _SEEN:
+        keys = getattr(model, f"{name}_keys_")
+        if keys is not None:
+            arrays[f"{name}_key"], arrays[f"{name}_key_count"] = keys.key, keys.count
     return arrays
 
 
@@ -135,7 +141,7 @@ def _meta_of(model: ScoreModel) -> dict[str, Any]:
         "implied_shared": -1 if model.implied_ is None else model.implied_.shared,
         "joint": None if model.joint_ is None else _choice_of(model.joint_),
         "profile_samples": None if model.profile_ is None else model.profile_.n_samples,
-        "fitted_on": model.fitted_on_,
+        "seen": {name: _key_counts(getattr(model, f"{name}_keys_")) for name in _SEEN},
         "cutoff": model.cutoff_.to_dict(),
         "sets": None if model.sets_ is None else model.sets_.to_dict(),
         "params": {
@@ -185,7 +191,8 @@ def _rebuild(
     model.kind_, model.implied_ = _kind(arrays, meta, hierarchy.n_labels)
     model._set_labels(hierarchy, has_names=bool(meta["has_names"]))
     model.profile_ = _profile(arrays, meta)
-    model.fitted_on_ = str(meta["fitted_on"])
+    for name in _SEEN:
+        setattr(model, f"{name}_keys_", _sample_keys(name, arrays, meta))
     model.cutoff_ = Cutoff.from_dict(_known_fields(Cutoff, meta["cutoff"]))
     model.sets_ = None if meta.get("sets") is None else SetRule.from_dict(meta["sets"])
     if model.cutoff_.label_groups and len(model.cutoff_.label_groups) != hierarchy.n_labels:
@@ -300,6 +307,26 @@ def _profile(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Lev
     ):
         raise FileError("the profile of the levels has columns of different lengths.")
     return LevelProfile(**columns, n_samples=int(meta["profile_samples"]))
+
+
+def _key_counts(keys: SampleKeys | None) -> dict[str, int] | None:
+    return None if keys is None else {"bits": keys.bits, "n_samples": keys.n_samples}
+
+
+def _sample_keys(
+    name: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]
+) -> SampleKeys | None:
+    about = meta.get("seen", {}).get(name)
+    if about is None:
+        return None
+    key = arrays[f"{name}_key"].astype(np.uint64)
+    count = arrays[f"{name}_key_count"].astype(np.uint32)
+    bits, n_samples = int(about["bits"]), int(about["n_samples"])
+    if key.ndim != 1 or key.shape != count.shape or not (key[1:] > key[:-1]).all():
+        raise FileError(f"the keys of the {name} samples are no ascending list with their counts.")
+    if not 0 <= bits < 64 or not (count > 0).all() or int(count.sum()) > n_samples:
+        raise FileError(f"the counts of the {name} samples make no sense.")
+    return SampleKeys(key, count, bits, n_samples)
 
 
 def _method_from(method: Any) -> Any:

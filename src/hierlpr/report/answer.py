@@ -20,6 +20,7 @@ __all__ = [
     "Tradeoff",
     "answer_of",
     "percent",
+    "seen_warnings",
     "tradeoffs_of",
 ]
 
@@ -245,13 +246,24 @@ def _unreachable(cutoff: Cutoff) -> str:
     return f"{len(lost):,} of {len(cutoff.groups):,} groups cannot reach the target; see below."
 
 
+def seen_warnings(e: Evidence) -> list[str]:
+    """Say which of the samples the model has learned from."""
+    uses = {
+        "fit": "were also fitted on",
+        "cutoff": "also chose the cutoff",
+        "sets": "also chose the sure and possible labels",
+    }
+    return [
+        f"{e.seen[stage]} samples here {use} (their scores are the same), so the numbers of this "
+        "report are flattering. Report on other samples."
+        for stage, use in uses.items()
+        if stage in e.seen
+    ]
+
+
 def _warnings(e: Evidence) -> tuple[str, ...]:
     found = []
-    if e.seen_in_fit:
-        found.append(
-            "The model was fitted on these very samples, so every number here is flattering. "
-            "Report on other samples."
-        )
+    found.extend(seen_warnings(e))
     n_weak = int(np.count_nonzero(e.curves.report.is_weak))
     if n_weak:
         found.append(

@@ -34,8 +34,8 @@ class Evidence:
 
     `own_lpr` is P(label | its own score); `lpr` is what was ranked, which may use the scores of the
     sample's other labels as well. `level` is the level of each label, `samples` the names of the
-    rows (numbers if they have none), and `seen_in_fit` tells whether the model was fitted on these
-    very scores.
+    rows (numbers if they have none), and `seen` tells how many of the samples the model has
+    learned from, see `ScoreModel.seen`.
     """
 
     model: ScoreModel
@@ -50,7 +50,7 @@ class Evidence:
     level: NDArray[np.float64]
     cutoff: Cutoff
     curves: LPRModel
-    seen_in_fit: bool
+    seen: dict[str, str]
 
     @property
     def n_samples(self) -> int:
@@ -90,7 +90,7 @@ def collect_evidence(model: ScoreModel, scores: Any, truth: Any) -> Evidence:
         level=label_levels(model.cutoff_, h),
         cutoff=model.cutoff_,
         curves=model.lpr_,
-        seen_in_fit=_is_fitted_on(model, table),
+        seen=model.seen(table),
     )
 
 
@@ -120,12 +120,6 @@ def _truth(truth: Any, h: Hierarchy, table: Table, *, close: bool) -> Any:
             "Hint: add the missing ancestors with hierarchy.close_upward(truth)."
         )
     return closed
-
-
-def _is_fitted_on(model: ScoreModel, table: Table) -> bool:
-    from hierlpr._base.hashing import fingerprint
-
-    return bool(model.fitted_on_ == fingerprint(table.values))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

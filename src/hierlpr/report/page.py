@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
@@ -18,8 +19,8 @@ import numpy as np
 from hierlpr import __version__
 from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
-from hierlpr.exceptions import DataError
-from hierlpr.report.answer import UNKNOWN, Answer, answer_of, percent
+from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.report.answer import UNKNOWN, Answer, answer_of, percent, seen_warnings
 from hierlpr.report.curves import (
     CalibrationCurve,
     MethodCurve,
@@ -124,6 +125,8 @@ def write_report(
     require("jinja2", "matplotlib", extra="report", what="A report")
     step = on_progress or (lambda done, total: None)
     report = gather(model, scores, truth, title=title, max_samples=max_samples, rng=rng, step=step)
+    for note in seen_warnings(report.evidence):
+        warnings.warn(note, HierlprWarning, stacklevel=2)
     text = render(report)
     step(4, 4)
     with writing(path) as part:

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.hashing import fingerprint_rows
 from hierlpr._kernels._threads import n_threads_or_default
+from hierlpr.data.repeats import SampleKeys
 from hierlpr.data.tables import draw_samples, split_samples
-from hierlpr.exceptions import HierlprWarning
+from hierlpr.exceptions import UnreachableWarning
 from hierlpr.io import ReadReport
 from hierlpr.io.pairing import Absent
 from hierlpr.lpr import LPRModel, fit_data
@@ -212,7 +212,7 @@ def _fit(
     keys = data.store.keys[rows]
     model._assemble(
         data.hierarchy, lpr, implied, held, lambda drawn: data.table(fitted[drawn]),
-        n_stored=n_stored, fitted_on=fingerprint_rows(keys, (rows.size, n_labels)),
+        n_stored=n_stored, fit_keys=SampleKeys.of(keys),
     )  # fmt: skip
     return errors
 
@@ -241,7 +241,7 @@ def _calibrate(
 ) -> None:
     with warnings.catch_warnings():
         # The cutoff says in its own words what could not be reached.
-        warnings.simplefilter("ignore", HierlprWarning)
+        warnings.simplefilter("ignore", UnreachableWarning)
         model.calibrate(data.table(kept), data.truth[kept], **goal)
 
 

@@ -1,0 +1,155 @@
+"""Find samples that were used before, or that are copies of each other, by the keys of their rows.
+
+Equal rows prove nothing by themselves: coarse or saturated scores repeat by chance. So the counts
+are held against what independent samples could show, whatever distribution they come from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._base.hashing import row_keys
+
+__all__ = ["SampleKeys", "copies_note", "overlap_note"]
+
+MOST_KEYS = 2**16  # kept in a model, at 12 bytes each
+MOST_COPIES = 64  # rows that occur more often are taken for saturated scores
+FEWEST_ROWS = 20  # distinct rows whose counts have a common factor: 2**-20 by chance
+FAR = 4.0  # standard errors
+
+Keys = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleKeys:
+    """The distinct rows of a set of samples, as sorted hashes, and how often each occurs.
+
+    Of a large set those are kept whose hash begins with `bits` zeros, which are the same whatever
+    order or parts the samples come in; `n_samples` counts all.
+    """
+
+    key: Keys
+    count: NDArray[np.uint32]
+    bits: int
+    n_samples: int
+
+    @classmethod
+    def of(cls, keys: Keys) -> Self:
+        """Sum up the row keys of samples in any order."""
+        distinct, count = np.unique(keys, return_counts=True)
+        bits = 0
+        # Sorted, so that what begins with zeros comes first.
+        while (n_kept := _n_below(distinct, bits)) > MOST_KEYS:
+            bits += 1
+        return cls(distinct[:n_kept], count[:n_kept].astype(np.uint32), bits, keys.size)
+
+    @classmethod
+    def of_rows(cls, values: Any) -> Self:
+        """Sum up the rows of a matrix, dense or CSR."""
+        return cls.of(row_keys(values))
+
+    def among(self, other: SampleKeys) -> tuple[int, int]:
+        """Count the samples that also occur in `other`, and those that were looked for."""
+        bits = max(self.bits, other.bits)
+        n_kept = _n_below(self.key, bits)
+        found = np.isin(self.key[:n_kept], other.key, assume_unique=True)
+        count = self.count[:n_kept]
+        return int(count[found].sum()), int(count.sum())
+
+    def with_others(self, other: SampleKeys) -> NDArray[np.int64]:
+        """Count how often each distinct row occurs in either set."""
+        bits = max(self.bits, other.bits)
+        ends = _n_below(self.key, bits), _n_below(other.key, bits)
+        key = np.concatenate((self.key[: ends[0]], other.key[: ends[1]]))
+        count = np.concatenate((self.count[: ends[0]], other.count[: ends[1]]))
+        _, row = np.unique(key, return_inverse=True)
+        return np.bincount(row, weights=count).astype(np.int64)
+
+
+def _n_below(sorted_keys: Keys, bits: int) -> int:
+    if bits == 0:
+        return sorted_keys.size
+    return int(np.searchsorted(sorted_keys, np.uint64(1) << np.uint64(64 - bits)))
+
+
+def overlap_note(samples: SampleKeys, known: SampleKeys | None) -> str:
+    """Say how many of `samples` occur among the `known` ones, if more do than by chance.
+
+    Independent samples of one population meet a known one as often as the known ones meet each
+    other, so the share of known ones that have a twin among themselves is the standard.
+    """
+    if known is None:
+        return ""
+    n_found, n_looked = samples.among(known)
+    if n_found == 0:
+        return ""
+    n_known, n_twins = int(known.count.sum()), int(known.count[known.count > 1].sum())
+    pooled = (n_found + n_twins) / (n_looked + n_known)
+    # Twins come in pairs, hence the 2.
+    error = math.sqrt(pooled * (1.0 - pooled) * (1.0 / n_looked + 2.0 / n_known))
+    if n_found / n_looked - n_twins / n_known <= FAR * error:
+        return ""
+    if n_looked < samples.n_samples:
+        return f"about {n_found / n_looked:.0%} of {samples.n_samples:,}"
+    return f"{n_found:,} of {samples.n_samples:,}"
+
+
+def copies_note(samples: SampleKeys, known: SampleKeys | None = None) -> str:
+    """Say how often rows occur, alone or together with `known` ones, if chance cannot explain it.
+
+    Rows of samples drawn independently, from whatever distribution, occur as often as mixtures of
+    Poisson counts do; and they do not repeat far more often than those of the `known` samples.
+    """
+    count: NDArray[Any] = samples.count
+    where = ""
+    if not _is_copied(count):
+        if known is None:
+            return ""
+        if not _repeats_more(samples, known):
+            count = samples.with_others(known)
+            where = " in the fit and calibration samples together"
+            if not _is_copied(count):
+                return ""
+    factor = int(np.gcd.reduce(count))
+    if factor > 1:
+        times = f"{factor}" if (count == factor).all() else f"{factor} or a multiple of {factor}"
+        return f"every row of scores occurs {times} times{where}"
+    n_repeated, n = int(count[count > 1].sum()), int(count.sum())
+    whole = samples.bits == 0 and (not where or known is None or known.bits == 0)
+    share = f"{n_repeated:,} of {n:,}" if whole else f"about {n_repeated / n:.0%} of the"
+    return f"{share} rows of scores occur more than once{where}"
+
+
+def _repeats_more(samples: SampleKeys, known: SampleKeys) -> bool:
+    """Whether rows have twins 20 times as often as the known ones, for equally many samples.
+
+    Less may be honest: out-of-fold scores, which come from several classifiers, have fewer twins
+    than scores of one of them.
+    """
+    n, n_known = int(samples.count.sum()), int(known.count.sum())
+    n_twins, n_known_twins = (int(s.count[s.count > 1].sum()) for s in (samples, known))
+    return n_twins >= 20 and n_twins / n**2 > 20.0 * (n_known_twins + 4.0) / n_known**2
+
+
+def _is_copied(count: NDArray[Any]) -> bool:
+    r"""Whether no independent samples have rows that occur so often.
+
+    With :math:`f_k` the number of distinct rows that occur k times, and a row of intensity
+    :math:`\lambda` a Poisson number of times, :math:`k!\, E f_k = \sum \lambda^k e^{-\lambda}` are
+    the moments of a measure, hence log-convex: :math:`k (E f_k)^2 \le (k+1) E f_{k-1} E f_{k+1}`.
+    Copies break it, as no row then occurs once more or less often. Counts with a common factor,
+    each of probability 1/2 at most, are the other thing that chance does not do.
+    """
+    if count.size >= FEWEST_ROWS and int(np.gcd.reduce(count)) > 1:
+        return True
+    few = count[count <= MOST_COPIES].astype(np.intp)
+    root = np.sqrt(np.bincount(few, minlength=MOST_COPIES + 2).astype(np.float64))
+    # The root of a Poisson count has a standard error of 1/2.
+    low, high = np.maximum(root - 2.0, 0.0) ** 2, (root + 3.0) ** 2
+    k = np.arange(2, MOST_COPIES + 1)
+    return bool(np.any(k * low[k] ** 2 > (k + 1) * high[k - 1] * high[k + 1]))
