@@ -103,6 +103,16 @@ def test_zero_samples_give_an_empty_ranking():
     assert empty.n_instances == 6
 
 
+def test_the_blocks_of_a_part_are_those_of_the_whole():
+    r = rank(LPR, H)
+    starts = np.flatnonzero(r.first)
+    for start in range(7):
+        for stop in range(start, 7):
+            inside = (starts >= start) & (starts < stop)
+            assert r[start:stop].block_score.tolist() == r.block_score[inside].tolist()
+            assert r[start:stop].certified.size == inside.sum()
+
+
 def test_sparse_rows_list_stored_entries_and_their_ancestors():
     lpr = sparse.csr_array(np.array([[0.0, 0.8, 0.0], [0.0, 0.0, 0.0], [0.5, 0.0, 0.0]]))
     r = rank(lpr, H)

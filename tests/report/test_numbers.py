@@ -297,8 +297,11 @@ def test_truth_of_other_samples_is_refused(disease):
 
 
 def test_names_must_agree(hostile):
-    with pytest.raises(DataError, match="different samples: row 0"):
-        gather(hostile.model, hostile.scores, hostile.truth.iloc[::-1])
+    report = gather(hostile.model, hostile.scores, hostile.truth)
+    again = gather(hostile.model, hostile.scores, hostile.truth.iloc[::-1])  # matched by name
+    assert again.answer == report.answer
+    with pytest.raises(DataError, match="the truth lacks samples"):
+        gather(hostile.model, hostile.scores, hostile.truth.rename(index=lambda name: name + "x"))
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,24 @@ def _breached(name: str, count: int, sample: int, parent: str, child: str) -> Da
     )
 
 
+def match_rows(truth: Table, scores: Table) -> Table:
+    """Bring the truth's rows in the order of the scores', by name where both have names."""
+    if truth.n_samples != scores.n_samples:
+        raise DataError(f"scores have {scores.n_samples:,} samples, truth {truth.n_samples:,}.")
+    if truth.samples is None or scores.samples is None or truth.samples == scores.samples:
+        return truth
+    place = {name: row for row, name in enumerate(truth.samples)}
+    missing = [name for name in scores.samples if name not in place]
+    if missing or len(place) != truth.n_samples:
+        what = f"the truth lacks samples {listed(missing)}" if missing else "sample names repeat"
+        raise DataError(
+            f"scores and truth do not name the same samples: {what}.\n"
+            "Hint: rows with names are matched by name; drop the names to match them by place."
+        )
+    rows = [place[name] for name in scores.samples]
+    return Table(truth.values[rows], truth.labels, scores.samples, truth.backend)
+
+
 def growth(hierarchy: Hierarchy) -> int:
     """How many instances one stored score may become with its ancestors, at most 8."""
     return min(8, 1 + int(np.mean(hierarchy.levels)))

@@ -44,7 +44,7 @@ __all__ = [
 
 FORMAT = "hierlpr model"
 FORMAT_VERSION = 1
-# 1: `minor` and `needs` themselves; 2: the kind of scores, LPRs of what is implied, keys of samples.
+# 1: `minor` and `needs`; 2: the kind of scores, LPRs of what is implied, keys of samples.
 FORMAT_MINOR = 2
 LISTED = "listed scores"
 FEATURES = frozenset({LISTED})  # additions that a file may need, all known here

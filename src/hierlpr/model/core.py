@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.checks import Matrix, check_choice, check_finite, listed
+from hierlpr._base.checks import Matrix, check_choice, check_finite
 from hierlpr.cutoff.by_group import Groups, Promise, cutoff_by_group
 from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
@@ -33,7 +33,14 @@ from hierlpr.cutoff.sets import (
 )
 from hierlpr.data.listing import Kind, as_kind, kind_of
 from hierlpr.data.repeats import SampleKeys, copies_note, overlap_note
-from hierlpr.data.tables import Table, align, align_truth_to, draw_samples, sample_limit
+from hierlpr.data.tables import (
+    Table,
+    align,
+    align_truth_to,
+    draw_samples,
+    match_rows,
+    sample_limit,
+)
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import (
@@ -459,7 +466,7 @@ class ScoreModel:
                 "HierLPR requires y to be passed, but the target y is None.\n"
                 "Hint: give scores and truth."
             )
-        given = _same_rows(align(truth, hierarchy, name="truth"), table)
+        given = match_rows(align(truth, hierarchy, name="truth"), table)
         held = align_truth_to(table.values, given, hierarchy, close=self.close_truth)
         if self.close_truth:
             n_added = _n_positives(held) - _n_positives(given.values)
@@ -498,24 +505,6 @@ class ScoreModel:
             self._lpr(table), self.hierarchy_, n_threads=self.n_threads
         )
         return score
-
-
-def _same_rows(truth: Table, scores: Table) -> Table:
-    """Bring the truth's rows in the order of the scores', by name where both have names."""
-    if truth.n_samples != scores.n_samples:
-        raise DataError(f"scores have {scores.n_samples:,} samples, truth {truth.n_samples:,}.")
-    if truth.samples is None or scores.samples is None or truth.samples == scores.samples:
-        return truth
-    place = {name: row for row, name in enumerate(truth.samples)}
-    missing = [name for name in scores.samples if name not in place]
-    if missing or len(place) != truth.n_samples:
-        what = f"the truth lacks samples {listed(missing)}" if missing else "sample names repeat"
-        raise DataError(
-            f"scores and truth do not name the same samples: {what}.\n"
-            "Hint: rows with names are matched by name; drop the names to match them by place."
-        )
-    rows = [place[name] for name in scores.samples]
-    return Table(truth.values[rows], truth.labels, scores.samples, truth.backend)
 
 
 def _doubts(keys: SampleKeys, fit_keys: SampleKeys | None) -> list[str]:

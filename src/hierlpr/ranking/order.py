@@ -65,6 +65,8 @@ class Ranking:
         How many of the last instances were pruned by `min_lpr`; their block score is 0.
     pruning_cost : float
         The most eAUC that pruning can have cost.
+    called_by : ndarray or None
+        The scores of the instances, if they are not the means of the blocks that are listed.
     """
 
     sample: NDArray[Any]
@@ -80,6 +82,7 @@ class Ranking:
     open_lack: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     n_pruned: int = 0
     pruning_cost: float = 0.0
+    called_by: NDArray[np.float64] | None = None
 
     @cached_property
     def lpr(self) -> NDArray[np.float64]:
@@ -98,7 +101,12 @@ class Ranking:
 
     @cached_property
     def block_score(self) -> NDArray[np.float64]:
-        """Score of each block: the mean of its LPRs, weighted if there are weights."""
+        """Score of each block that begins here: the mean of its LPRs, weighted as labels are.
+
+        Of a part of a ranking, those of the whole.
+        """
+        if self.called_by is not None:
+            return self.called_by[self.first]
         units = in_units(self.weight)
         return np.asarray(units.given(self._block_means(units)))
 
@@ -110,7 +118,9 @@ class Ranking:
 
     @cached_property
     def score(self) -> NDArray[np.float64]:
-        """Block score of each instance, non-increasing."""
+        """Score that each instance was called by, non-increasing: its block's, if none is given."""
+        if self.called_by is not None:
+            return self.called_by
         block = np.cumsum(self.first) - int(self.first[:1].sum())
         score: NDArray[np.float64] = self.block_score[block]
         return score
@@ -189,15 +199,14 @@ class Ranking:
             raise DataError("A ranking can be cut, not thinned: use a slice without a step.")
         start, stop, _ = key.indices(len(self))
         inside = (self.open_place >= start) & (self.open_place < stop)
-        part = replace(
+        return replace(
             self, sample=self.sample[key], label=self.label[key], first=self.first[key],
             source=self.lpr[key], open_place=self.open_place[inside] - start,
             open_lack=self.open_lack[inside],
+            # A slice may cut blocks, whose scores must stay those of the whole.
+            called_by=self.score[key],
             n_pruned=max(0, stop - max(start, len(self) - self.n_pruned)),
         )  # fmt: skip
-        # A slice may cut blocks, whose scores must stay those of the whole.
-        part.__dict__["score"] = self.score[key]
-        return part
 
     def __repr__(self) -> str:
         return f"<Ranking: {len(self):,} of {self.n_instances:,} instances>"

@@ -131,12 +131,8 @@ class Promise:
 def promise_of(evidence: Evidence) -> Promise:
     """Compare expected with observed precision, group of equal block scores by group."""
     listed = pool(evidence.block_score, evidence.truth)
-    order = np.argsort(-listed.value, kind="stable")
-    value = listed.value[order]
-    ends = np.flatnonzero(np.append(value[1:] != value[:-1], value.size > 0))
-    calls = (ends + 1).astype(np.float64)
-    hits: Float = np.cumsum(listed.truth[order], dtype=np.float64)[ends]
-    expected: Float = np.cumsum(value)[ends] / calls
+    calls, hits = (column[1:] for column in hit_curve(listed.truth, listed.value))
+    expected: Float = np.cumsum(np.sort(listed.value)[::-1])[calls.astype(np.intp) - 1] / calls
     return Promise(calls, hits / calls, expected)
 
 

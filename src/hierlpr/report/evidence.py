@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.checks import Matrix
 from hierlpr.cutoff.by_group import label_levels
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.decisions import decide
-from hierlpr.data.tables import Table, align, align_truth
+from hierlpr.data.tables import align, align_truth_to, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import own_lpr
@@ -75,7 +74,8 @@ def collect_evidence(model: ScoreModel, scores: Any, truth: Any) -> Evidence:
     table = align(scores, h, name="scores")
     if table.n_samples == 0:
         raise DataError("scores: there are no samples to report on.")
-    held = _truth(truth, h, table, close=model.close_truth)
+    known = match_rows(align(truth, h, name="truth"), table)
+    held = align_truth_to(table.values, known, h, close=model.close_truth)
     block_score = model.predict_proba(table)
     return Evidence(
         model=model,
@@ -92,34 +92,6 @@ def collect_evidence(model: ScoreModel, scores: Any, truth: Any) -> Evidence:
         curves=model.lpr_,
         seen=model.seen(table),
     )
-
-
-def _truth(truth: Any, h: Hierarchy, table: Table, *, close: bool) -> Any:
-    known = align(truth, h, name="truth")
-    if known.n_samples != table.n_samples:
-        raise DataError(
-            f"scores have {table.n_samples:,} samples, truth {known.n_samples:,}.\n"
-            "Hint: both must hold the same samples in the same order."
-        )
-    if table.samples is not None and known.samples is not None and table.samples != known.samples:
-        at = next(i for i, (a, b) in enumerate(zip(table.samples, known.samples, strict=True))
-                  if a != b)  # fmt: skip
-        raise DataError(
-            f"scores and truth hold different samples: row {at} is {table.samples[at]!r} in the "
-            f"scores and {known.samples[at]!r} in the truth.\n"
-            "Hint: both must hold the same samples in the same order."
-        )
-    if isinstance(known.values, np.ndarray) or isinstance(table.values, np.ndarray):
-        return align_truth(known, h, close=close)
-    held = sparse.csr_array(known.values, dtype=bool)
-    held.eliminate_zeros()
-    closed = h.close_upward(held)
-    if not close and closed.nnz != held.nnz:
-        raise DataError(
-            f"truth lacks {closed.nnz - held.nnz:,} ancestor(s) of labels it has.\n"
-            "Hint: add the missing ancestors with hierarchy.close_upward(truth)."
-        )
-    return closed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

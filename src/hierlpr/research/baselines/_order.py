@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -86,5 +87,4 @@ def call_by_score(
 
 def with_score(ranking: Ranking, score: Float) -> Ranking:
     """Set the score that the instances were called by, in place of their block's mean LPR."""
-    ranking.__dict__["score"] = score
-    return ranking
+    return replace(ranking, called_by=score)
