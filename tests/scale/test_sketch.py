@@ -1,16 +1,19 @@
 """Sketches of too many scores: counts are exact, ranks within the stated bound."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from hierlpr._base.hashing import row_keys
 from hierlpr.lpr import fit_data
 from hierlpr.lpr.groups import Gaps, read_training_data
 from hierlpr.scale.labels import StoredLabels
 from hierlpr.scale.sketch import sketch
-from hierlpr.scale.store import DenseStore, SparseStore
+from hierlpr.scale.store import Segment, Store, write_segment
 
 
 def blocks_of(scores, truth, size):
@@ -84,6 +87,41 @@ def test_with_few_distinct_scores_nothing_is_lost():
     assert found.total.tolist() == np.unique(scores, return_counts=True)[1].tolist()
 
 
+def stored(file, matrix, bounds):
+    """A store of the rows between bounds, each stretch a segment."""
+    segments = []
+    with file.open("wb") as stream:
+        for start, stop in pairwise(bounds):
+            place = write_segment(stream, matrix[start:stop], np.arange(start, stop))
+            segments.append(Segment(str(file), *place, start))
+    return Store(segments, matrix.shape[1], matrix.shape[0] if sparse.issparse(matrix) else None)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_any_labels_and_samples_of_a_store(tmp_path, is_sparse):
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(40, 9)) * (rng.random((40, 9)) < 0.5)
+    matrix = sparse.csr_array(scores) if is_sparse else scores
+    store = stored(tmp_path / "scores", matrix, [0, 7, 8, 30, 40])
+    rows = np.sort(rng.permutation(40)[:25])
+    taken = store.take(rows)
+    assert np.array_equal(taken.toarray() if is_sparse else taken, scores[rows])
+    assert np.array_equal(store.keys, row_keys(matrix))
+    for labels in ([0], [8], [2, 3, 4], [0, 2, 3, 8], range(9)):
+        if not is_sparse:
+            assert np.array_equal(store.dense(list(labels), rows), scores[rows][:, labels].T)
+            continue
+        found = store.columns(list(labels), store.places(rows))
+        for label, (place, score) in zip(labels, found, strict=True):
+            column = scores[rows, label]
+            assert np.array_equal(place, np.flatnonzero(column))
+            assert np.array_equal(score, column[place])
+            blocks = list(store.column_blocks(label, store.places(rows)))
+            assert np.array_equal(np.concatenate([s for _, s in blocks]), score)
+            assert store.size_of(label) == np.count_nonzero(scores[:, label])
+    assert store.stored_in(rows) == (np.count_nonzero(scores[rows]) if is_sparse else None)
+
+
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_a_fit_on_sketches_is_close_to_the_exact_one(tmp_path, is_sparse):
     rng = np.random.default_rng(2)
@@ -92,16 +130,8 @@ def test_a_fit_on_sketches_is_close_to_the_exact_one(tmp_path, is_sparse):
     rows = np.sort(rng.permutation(6000)[:5000])
     if is_sparse:
         scores *= rng.random(scores.shape) < 0.6
-        matrix = sparse.csr_array(scores)
-        store = SparseStore(tmp_path, 6000, 2, n_buckets=2)
-        store.add(matrix[:2500], np.arange(2500))
-        store.add(matrix[2500:], np.arange(2500, 6000))
-    else:
-        matrix = scores
-        store = DenseStore(tmp_path, 6000, 2)
-        store.add(scores[:2500], np.arange(2500))
-        store.add(scores[2500:], np.arange(2500, 6000))
-    store.finish()
+    matrix = sparse.csr_array(scores) if is_sparse else scores
+    store = stored(tmp_path / "scores", matrix, [0, 2500, 2500, 6000])
     held = sparse.csc_array(truth[rows])
     # Samples that imply a label are no part of its curve: say that 50 do, 10 of them rightly.
     gaps = Gaps.none(2)
@@ -117,4 +147,3 @@ def test_a_fit_on_sketches_is_close_to_the_exact_one(tmp_path, is_sparse):
     assert rough.rank_error.max() < 0.01
     assert np.abs(found.predict(matrix) - whole.predict(matrix)).max() < 0.01
     assert np.array_equal(found.report.positives, whole.report.positives)
-    store.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from hierlpr.lpr.local_quadratic import LocalQuadratic
 from hierlpr.lpr.pspline import PSpline
 from hierlpr.lpr.spline import Spline
 
-__all__ = ["ESTIMATORS", "LPRModel", "fit_data", "fit_lpr", "make_estimator"]
+__all__ = ["ESTIMATORS", "LPRModel", "fit_chunk", "fit_data", "fit_lpr", "make_estimator"]
 
 ESTIMATORS: Mapping[str, Callable[..., Estimator]] = {
     "auto": Auto,
@@ -106,6 +108,9 @@ class LPRModel:
         )
 
 
+Spread = Callable[[list[NDArray[np.int64]], Estimator], list[LPRModel]]
+
+
 def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
     """Return the named estimator with its options set; an estimator is passed through."""
     if not isinstance(method, str):
@@ -179,14 +184,18 @@ def fit_data(
     *,
     method: str | Estimator | Sequence[str | Estimator] = "auto",
     n_threads: int | None = None,
+    spread: Spread | None = None,
     **options: Any,
 ) -> LPRModel:
-    """Do the work of `fit_lpr` on training data that need not be in memory."""
+    """Do the work of `fit_lpr` on training data that need not be in memory.
+
+    `spread` fits chunks of labels elsewhere, each by `fit_chunk`; by default threads do it here.
+    """
     threads = n_threads_or_default(n_threads)
+    spread = spread or partial(_fit_here, data, threads)
     if isinstance(method, str) or not isinstance(method, Sequence):
-        return _fit_labels(
-            data, np.arange(data.n_labels), make_estimator(method, **options), threads
-        )
+        everything = np.arange(data.n_labels)
+        return _fit_labels(data, everything, make_estimator(method, **options), threads, spread)
     if len(method) != data.n_labels:
         raise DataError(f"{len(method):,} methods are given for {data.n_labels:,} labels.")
     # Labels of one method are fitted together, so that they can lend each other strength.
@@ -194,15 +203,19 @@ def fit_data(
     places = []
     for name in dict.fromkeys(method):
         place = np.flatnonzero([other == name for other in method])
-        parts.append(_fit_labels(data, place, make_estimator(name, **options), threads))
+        parts.append(_fit_labels(data, place, make_estimator(name, **options), threads, spread))
         places.append(place)
     return LPRModel.join(parts).select(np.argsort(np.concatenate(places)))
 
 
 def _fit_labels(
-    data: LabelData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
+    data: LabelData,
+    labels: NDArray[np.int64],
+    estimator: Estimator,
+    n_threads: int,
+    spread: Spread,
 ) -> LPRModel:
-    model = _fit_in_chunks(data, labels, estimator, n_threads)
+    model = _fit_in_chunks(data, labels, estimator, n_threads, spread)
     weak = np.flatnonzero(model.report.is_weak)
     if weak.size == 0 or not isinstance(estimator, PoolingEstimator):
         return model
@@ -210,25 +223,36 @@ def _fit_labels(
     pooled = estimator.with_pool(slopes[np.isfinite(slopes)])
     if pooled is None:
         return model
-    again = _fit_in_chunks(data, labels[weak], pooled, n_threads)
+    again = _fit_in_chunks(data, labels[weak], pooled, n_threads, spread)
     place = np.arange(labels.size)
     place[weak] = labels.size + np.arange(weak.size)
     return LPRModel.join([model, again]).select(place)
 
 
 def _fit_in_chunks(
-    data: LabelData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
+    data: LabelData,
+    labels: NDArray[np.int64],
+    estimator: Estimator,
+    n_threads: int,
+    spread: Spread,
 ) -> LPRModel:
     most = min(max(1, _CHUNK_VALUES // data.values_per_label), _MOST_LABELS)
     n_chunks = max(-(-labels.size // most), min(labels.size, n_threads))
     bounds = [int(b) for b in np.linspace(0, labels.size, n_chunks + 1)]
-    fits = run_chunks(
-        lambda start, stop: _fit_chunk(data, labels[start:stop], estimator), bounds, n_threads
-    )
-    return LPRModel.join(fits)
+    return LPRModel.join(spread([labels[a:b] for a, b in pairwise(bounds)], estimator))
 
 
-def _fit_chunk(data: LabelData, labels: NDArray[np.int64], estimator: Estimator) -> LPRModel:
+def _fit_here(
+    data: LabelData, n_threads: int, chunks: list[NDArray[np.int64]], estimator: Estimator
+) -> list[LPRModel]:
+    return run_chunks(
+        lambda start, _: fit_chunk(data, chunks[start], estimator), list(range(len(chunks) + 1)),
+        n_threads,
+    )  # fmt: skip
+
+
+def fit_chunk(data: LabelData, labels: NDArray[np.int64], estimator: Estimator) -> LPRModel:
+    """Fit some labels on their own."""
     groups = data.groups(labels)
     fit = estimator.fit_groups(groups)
     lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hierlpr._base.files import work_subfolder
 from hierlpr._kernels._threads import n_threads_or_default
 from hierlpr.data.repeats import SampleKeys
 from hierlpr.data.tables import draw_samples, split_samples
@@ -31,8 +31,8 @@ from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.files import absolute, output
 from hierlpr.scale.gaps import StoredGaps
 from hierlpr.scale.labels import FIT_LABEL_BYTES, StoredLabels
-from hierlpr.scale.samples import OnProgress, Samples, SamplesReader
-from hierlpr.scale.store import SparseStore
+from hierlpr.scale.parts import Executor, Here, OnProgress, say_nothing
+from hierlpr.scale.samples import Samples, SamplesReader
 from hierlpr.scale.work import work_folder
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def fit_file(
     lenient: bool = False,
     memory: str | int = DEFAULT_MEMORY,
     work: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    executor: Executor | None = None,
     n_threads: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> FitOutcome:
@@ -126,6 +128,11 @@ def fit_file(
         Working memory, beside the interpreter and its libraries.
     work : path, optional
         Where a folder for work files is made; beside the model by default.
+    resume : bool
+        Continue from the partitions that an interrupted run had stored, and keep them if this run
+        fails.
+    executor : Executor, optional
+        Where partitions are stored and labels are fitted; here by default.
     n_threads : int, optional
         No result depends on it.
     on_progress : callable, optional
@@ -141,7 +148,7 @@ def fit_file(
     model = ScoreModel(hierarchy, lpr=lpr, joint=joint, n_threads=n_threads)
     model._check_params()
     budget = Budget(parse_memory(memory))
-    progress = on_progress or (lambda stage, done, total: None)
+    progress, where = on_progress or say_nothing, executor or Here()
     inputs = {"the scores": os.fspath(scores), "the truth": os.fspath(truth)}
     if calibration is not None:
         inputs |= {"the calibration scores": os.fspath(calibration[0]),
@@ -149,11 +156,11 @@ def fit_file(
     place = work if work is not None else Path(os.path.realpath(target)).parent
     with (
         output(os.fspath(out), inputs, work=work),
-        work_folder(place, f"fit {absolute(os.fspath(out))}") as folder,
-        ExitStack() as stack,
+        work_folder(place, f"fit {absolute(os.fspath(out))}", resume=resume) as folder,
+        work_subfolder(folder) as own,
     ):
         reader = SamplesReader(
-            hierarchy, budget, aliases or {}, close_truth, lenient, absent, progress, stack
+            hierarchy, budget, aliases or {}, close_truth, lenient, absent, progress, where, resume
         )
         data = reader.read(os.fspath(scores), os.fspath(truth), folder / "fit")
         cutoff_data = data
@@ -164,7 +171,7 @@ def fit_file(
             kept = draw_samples(cutoff_data.n_samples, cutoff_data.limit(), seed)
         elif goal is not None:
             fitted, kept = split_samples(data.n_samples, data.limit(), seed, name=scores)
-        errors = _fit(model, data, fitted, folder, budget, progress)
+        errors = _fit(model, data, fitted, own, budget, where, progress)
         if goal is not None:
             _calibrate(model, cutoff_data, kept, goal)
         model.save(target)
@@ -182,6 +189,7 @@ def _fit(
     fitted: NDArray[np.intp],
     folder: Path,
     budget: Budget,
+    executor: Executor,
     on_progress: OnProgress,
 ) -> NDArray[np.float64]:
     """Fit the curves from the store, and the rest from samples that can be held."""
@@ -195,18 +203,18 @@ def _fit(
     count = _Counted(by_label, on_progress)
     options: dict[str, Any] = {"method": model.lpr, "n_threads": n_threads}
     absent, counts = None, ListedCounts.none(n_labels)
-    if isinstance(data.store, SparseStore):
-        absent = StoredGaps(data, data.store, rows, held)
+    if data.store.is_sparse:
+        absent = StoredGaps(data.store, data.hierarchy, rows, held)
         counts = absent.count()
     labels = StoredLabels(
         data.store, rows, by_label, counts.implied, most_scores=most, on_label=count.add
     )
-    lpr: LPRModel = fit_data(labels, **options)
+    spread = None if not executor.is_cluster else labels.spread(folder, executor)
+    lpr: LPRModel = fit_data(labels, **options, spread=spread)
     errors = labels.rank_error
     implied = None
     if absent is not None:
-        with absent.column(lpr, by_label, folder, budget) as column:
-            implied = fit_implied(lpr, counts, column, **options)
+        implied = fit_implied(lpr, counts, absent.column(lpr, by_label, folder), **options)
     del labels, by_label, count  # the truth by label
     n_stored = data.store.stored_in(rows)
     keys = data.store.keys[rows]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,10 @@ from scipy import sparse
 from hierlpr.data.listing import close_listed
 from hierlpr.lpr import LPRModel
 from hierlpr.lpr.implied import Column, ListedCounts, count_listed
-from hierlpr.scale.budget import Budget
-from hierlpr.scale.samples import Samples
-from hierlpr.scale.store import SparseStore
+from hierlpr.scale.store import Segment, Store, write_segment
+
+if TYPE_CHECKING:
+    from hierlpr.hierarchy import Hierarchy
 
 __all__ = ["StoredGaps"]
 
@@ -25,64 +26,53 @@ class StoredGaps:
 
     Parameters
     ----------
-    data : Samples
-    store : SparseStore
-        Of the same samples.
+    store : Store
+        Listed scores.
+    hierarchy : Hierarchy
     rows : ndarray
         Rows of the store to fit on, rising.
     truth : csr_array of bool of shape (rows.size, n_labels)
     """
 
     def __init__(
-        self, data: Samples, store: SparseStore, rows: NDArray[np.intp], truth: sparse.csr_array
+        self, store: Store, hierarchy: Hierarchy, rows: NDArray[np.intp], truth: sparse.csr_array
     ) -> None:
-        self._data, self._truth = data, truth
+        self._store, self._hierarchy, self._truth = store, hierarchy, truth
         self._place = store.places(rows)
-        self._n_gaps = 0
 
     def _batches(self) -> Iterator[tuple[sparse.csr_array, NDArray[np.int64]]]:
         """Scores of the samples to fit on, and their places among them."""
-        for batch in self._data.batches():
-            place = self._place[batch.numbers].astype(np.int64)
+        for values, numbers in self._store.batches():
+            place = self._place[numbers].astype(np.int64)
             kept = place >= 0
-            yield sparse.csr_array(batch.table.values[kept]), place[kept]
+            yield sparse.csr_array(values[kept]), place[kept]
 
     def count(self) -> ListedCounts:
         """Count the samples that list and that imply each label."""
-        counts = ListedCounts.none(self._data.hierarchy.n_labels)
+        counts = ListedCounts.none(self._hierarchy.n_labels)
         for values, place in self._batches():
-            closed = close_listed(values, self._data.hierarchy)
+            closed = close_listed(values, self._hierarchy)
             counts.add(count_listed(closed, self._truth[place]))
-        self._n_gaps = int(counts.implied.total.sum())
         return counts
 
-    @contextmanager
-    def column(
-        self, lpr: LPRModel, by_label: sparse.csc_array, folder: Path, budget: Budget
-    ) -> Iterator[Column]:
-        """Give what `hierlpr.lpr.implied.fit_implied` asks for, from work files."""
-        h = self._data.hierarchy
+    def column(self, lpr: LPRModel, by_label: sparse.csc_array, folder: Path) -> Column:
+        """Return what `hierlpr.lpr.implied.fit_implied` asks for, from a work file."""
         n_rows, n_labels = by_label.shape
-        target = folder / "implied"
-        target.mkdir()
-        n_buckets = max(1, -(-self._n_gaps // budget.sorted_entries))
-        store = SparseStore(target, n_rows, n_labels, n_buckets)
-        try:
-            for values, place in self._batches() if self._n_gaps else ():
-                closed = close_listed(lpr.curves.evaluate(values), h)
+        file, segments, first = folder / "implied", [], 0
+        with file.open("wb") as stream:
+            for values, place in self._batches():
+                closed = close_listed(lpr.curves.evaluate(values), self._hierarchy)
                 gone = np.concatenate([[0], np.cumsum(closed.is_implied)])
                 below = closed.value[closed.is_implied], closed.label[closed.is_implied]
-                store.add(
-                    sparse.csr_array((*below, gone[closed.row_ptr]), shape=values.shape), place
-                )
-            store.finish()
-            everything = np.arange(n_rows, dtype=np.int32)
+                implied = sparse.csr_array((*below, gone[closed.row_ptr]), shape=values.shape)
+                segments.append(Segment(str(file), *write_segment(stream, implied, place), first))
+                first += place.size
+        store = Store(segments, n_labels, n_rows)
+        everything = np.arange(n_rows, dtype=np.int32)
 
-            def column(label: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-                row, below = store.column(label, everything)
-                held = by_label.indices[by_label.indptr[label] : by_label.indptr[label + 1]]
-                return below, np.isin(row, held, assume_unique=True)
+        def column(label: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+            ((row, below),) = store.columns([label], everything)
+            held = by_label.indices[by_label.indptr[label] : by_label.indptr[label + 1]]
+            return below, np.isin(row, held, assume_unique=True)
 
-            yield column
-        finally:
-            store.close()
+        return column

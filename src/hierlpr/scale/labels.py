@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr.lpr import ScoreGroups
+from hierlpr.lpr import LPRModel, ScoreGroups
+from hierlpr.lpr.base import Estimator
+from hierlpr.lpr.fitting import Spread, fit_chunk
 from hierlpr.lpr.groups import Gaps, Places, group_columns, group_rows
+from hierlpr.scale.parts import Executor
 from hierlpr.scale.sketch import sketch
-from hierlpr.scale.store import DenseStore, SparseStore, Store
+from hierlpr.scale.store import Segment, Store
 
 __all__ = ["FIT_LABEL_BYTES", "StoredLabels"]
 
@@ -30,7 +36,7 @@ class StoredLabels:
 
     Parameters
     ----------
-    store : DenseStore or SparseStore
+    store : Store
     rows : ndarray
         Rows to fit on, rising.
     truth : csc_array of bool of shape (rows.size, n_labels)
@@ -55,13 +61,35 @@ class StoredLabels:
         self.n_labels = store.n_labels
         self.rank_error = np.zeros(store.n_labels)
         self._store, self._rows, self._truth = store, rows, truth
-        self._place = store.places(rows) if isinstance(store, SparseStore) else None
+        self._place = store.places(rows) if store.is_sparse else np.empty(0, np.int32)
         self._weight, self._gaps = np.ones(rows.size), gaps
-        if isinstance(store, SparseStore):  # as in `hierlpr.lpr.groups.read_training_data`
-            self._weight[store.is_empty(rows)] = 0.0
+        # As in `hierlpr.lpr.groups.read_training_data`.
+        self._weight[store.is_empty(rows)] = 0.0
         self._most_scores = most_scores
         self._on_label = on_label
         self._lock = threading.Lock()
+
+    def spread(self, folder: Path, executor: Executor) -> Spread:
+        """Return a way to fit labels wherever the executor does, from what is put in `folder`."""
+        arrays = {"rows": self._rows, "ptr": self._truth.indptr, "held": self._truth.indices,
+                  "total": self._gaps.total, "positive": self._gaps.positive}  # fmt: skip
+        for name, values in arrays.items():
+            np.save(folder / f"{name}.npy", values)
+        n_rows = self._store.n_rows if self._store.is_sparse else None
+        job = LabelsJob(
+            str(folder), self._store.segments, self.n_labels, n_rows, self._most_scores
+        )  # fmt: skip
+
+        def fit(chunks: list[NDArray[np.int64]], estimator: Estimator) -> list[LPRModel]:
+            found: dict[int, LPRModel] = {}
+            tasks = ((job, number, labels, estimator) for number, labels in enumerate(chunks))
+            for number, model, errors in executor.run(fit_labels, tasks):
+                found[number] = model
+                self.rank_error[chunks[number]] = errors
+                self._on_label(chunks[number].size)
+            return [found[number] for number in range(len(chunks))]
+
+        return fit
 
     @property
     def values_per_label(self) -> int:
@@ -85,10 +113,8 @@ class StoredLabels:
             parts = (np.concatenate([part[i] for part in found]) for i in range(3))
             sizes = [part[0].size for part in found]
             groups = ScoreGroups(np.concatenate([[0], np.cumsum(sizes)]), *parts)
-        elif isinstance(self._store, DenseStore):
-            groups = self._dense(self._store, numbers)
         else:
-            groups = self._sparse(self._store, numbers)
+            groups = self._sparse(numbers) if self._store.is_sparse else self._dense(numbers)
         with self._lock:
             self._on_label(len(numbers))
         return groups
@@ -99,17 +125,15 @@ class StoredLabels:
         held: NDArray[np.int32] = self._truth.indices[ptr[label] : ptr[label + 1]]
         return held
 
-    def _dense(self, store: DenseStore, labels: list[int]) -> ScoreGroups:
-        scores = np.empty((len(labels), self._rows.size))
+    def _dense(self, labels: list[int]) -> ScoreGroups:
+        scores = self._store.dense(labels, self._rows)
         truth = np.zeros(scores.shape, dtype=bool)
         for i, label in enumerate(labels):
-            scores[i] = store.column(label, self._rows)
             truth[i, self._held(label)] = True
         return group_rows(scores, truth, self._weight)
 
-    def _sparse(self, store: SparseStore, labels: list[int]) -> ScoreGroups:
-        assert self._place is not None
-        found = [store.column(label, self._place) for label in labels]
+    def _sparse(self, labels: list[int]) -> ScoreGroups:
+        found = self._store.columns(labels, self._place)
         held = [self._held(label) for label in labels]
         return group_columns(
             _joined([row for row, _ in found]), np.concatenate([score for _, score in found]),
@@ -122,19 +146,16 @@ class StoredLabels:
         truth[self._held(label)] = True
 
         def blocks() -> Iterator[tuple[Float, NDArray[np.bool_]]]:
-            if isinstance(self._store, DenseStore):
-                for first, scores in self._store.blocks(label, self._rows):
-                    yield scores, truth[first : first + scores.size]
+            if self._store.is_sparse:
+                for at, scores in self._store.column_blocks(label, self._place):
+                    yield scores, truth[at]
                 return
-            assert self._place is not None
-            for row, scores in self._store.blocks(label):
-                at = self._place[row]
-                yield scores[at >= 0], truth[at[at >= 0]]
+            for mine, block in self._store.dense_blocks(label, 1, self._rows):
+                yield block[0], truth[mine]
 
         n_scores = sum(scores.size for scores, _ in blocks())
         if not n_scores:
-            assert isinstance(self._store, SparseStore)
-            groups = self._sparse(self._store, [label])
+            groups = self._sparse([label])
             return groups.score, groups.positive, groups.total
         score, positive, total, error = sketch(blocks, n_scores)
         self.rank_error[label] = error * n_scores / self._rows.size
@@ -146,6 +167,38 @@ class StoredLabels:
             score = np.concatenate([[-np.inf], score])
             positive, total = np.append(lost, positive), np.append(absent, total)
         return score, positive, total
+
+
+class LabelsJob(NamedTuple):
+    """All that fitting some labels needs, wherever it happens; see `StoredLabels.spread`."""
+
+    folder: str
+    segments: tuple[Segment, ...]
+    n_labels: int
+    n_rows: int | None
+    most_scores: int
+
+
+def fit_labels(
+    job: LabelsJob, number: int, labels: NDArray[np.int64], estimator: Estimator
+) -> tuple[int, LPRModel, Float]:
+    """Fit some labels; returns their number, their curves, and how far ranks may be off."""
+    data = _opened(job)
+    model = fit_chunk(data, labels, estimator)
+    return number, model, data.rank_error[labels]
+
+
+@lru_cache(maxsize=1)
+def _opened(job: LabelsJob) -> StoredLabels:
+    rows, ptr, held, total, positive = (
+        np.load(Path(job.folder) / f"{name}.npy")
+        for name in ("rows", "ptr", "held", "total", "positive")
+    )
+    truth = sparse.csc_array(
+        (np.ones(held.size, dtype=bool), held, ptr), shape=(rows.size, job.n_labels)
+    )
+    store = Store(job.segments, job.n_labels, job.n_rows)
+    return StoredLabels(store, rows, truth, Gaps(total, positive), most_scores=job.most_scores)
 
 
 def _joined(parts: list[NDArray[np.int64]] | list[NDArray[np.int32]]) -> Places:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,21 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hierlpr._base.files import work_subfolder
 from hierlpr.data.tables import Table, sample_limit
 from hierlpr.io import ReadReport, Watch
+from hierlpr.io.opening import parquet_files
 from hierlpr.io.pairing import Absent
 from hierlpr.scale.budget import Budget
-from hierlpr.scale.source import Batch, Partition, Source
+from hierlpr.scale.parts import Executor, OnProgress, add_seen, run_parts, seen
+from hierlpr.scale.source import Source
 from hierlpr.scale.spool import open_source
-from hierlpr.scale.store import DenseStore, SparseStore, Store
+from hierlpr.scale.store import STORED, Store, StoreJob, store_partition
 from hierlpr.scale.truth import match_names, stream_truth, truth_rows
+from hierlpr.scale.work import Plan
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
 
 __all__ = ["OnProgress", "Samples", "SamplesReader"]
-
-OnProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,16 +60,10 @@ class Samples:
         values = self.store.take(self.rows[chosen])
         return Table(values, self.hierarchy.labels, is_list=self.source.kind == "long")
 
-    def batches(self) -> Iterator[Batch]:
-        """Read all scores again, sample by sample; problems were told the first time."""
-        watch = Watch(self.source.path, lenient=True)
-        for piece in self.source.pieces:
-            yield from self.source.batches(Partition(0, (piece,)), self.hierarchy, watch)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SamplesReader:
-    """Everything that reading a pair of files depends on; `stack` closes what stays open."""
+    """Everything that reading a pair of files depends on."""
 
     hierarchy: Hierarchy
     budget: Budget
@@ -77,23 +72,25 @@ class SamplesReader:
     lenient: bool
     absent: Absent | None
     on_progress: OnProgress
-    stack: ExitStack
+    executor: Executor
+    resume: bool
 
     def read(self, scores: str, truth: str, folder: Path) -> Samples:
         """Read both files; work files go to `folder`."""
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         options: dict[str, Any] = {"aliases": self.aliases, "lenient": self.lenient}
-        source, watch = open_source(scores, self.hierarchy, folder, self.budget, **options)
-        store = self._filled(source, watch, folder)
+        source, watch = self._opened(scores, folder, options)
+        store = self._stored(source, watch, folder)
         _release()
-        known = stream_truth(
-            truth, self.hierarchy, folder / "truth", self.budget, close=self.close, **options
-        )
-        _release()
-        match = match_names(
-            folder, source.n_samples, store.numbers, known, self.budget,
-            absent=self.absent, source=scores,
-        )  # fmt: skip
+        with work_subfolder(folder) as own:
+            known = stream_truth(
+                truth, self.hierarchy, own / "truth", self.budget, close=self.close, **options
+            )
+            _release()
+            match = match_names(
+                folder, source.n_samples, store.numbers, known, self.budget,
+                absent=self.absent, source=scores,
+            )  # fmt: skip
         rows = np.arange(match.at.size) if match.negative else np.flatnonzero(match.at >= 0)
         report = watch.report(samples=store.n_rows, labels=self.hierarchy.n_labels)
         return Samples(
@@ -101,29 +98,37 @@ class SamplesReader:
             (report, known.report), match.notes, source,
         )  # fmt: skip
 
-    def _filled(self, source: Source, watch: Watch, folder: Path) -> Store:
-        """Bring the scores to a store."""
-        n_labels = self.hierarchy.n_labels
-        total = sum(piece.n_entries for piece in source.pieces)
-        store: Any = None
-        if source.is_complete:
-            store = DenseStore(folder, source.n_samples, n_labels)
-        else:
-            n_buckets = max(1, -(-total // self.budget.sorted_entries))
-            store = SparseStore(folder, source.n_samples, n_labels, n_buckets)
-        self.stack.callback(store.close)
-        done = 0
-        self.on_progress("reading instances", 0, total)
-        for piece in source.pieces:
-            for batch in source.batches(Partition(0, (piece,)), self.hierarchy, watch):
-                store.add(batch.table.values, batch.numbers)
-            done += piece.n_entries
-            self.on_progress("reading instances", done, total)
-        store.finish()
+    def _opened(self, scores: str, folder: Path, options: dict[str, Any]) -> tuple[Source, Watch]:
+        """Make the scores ready to be read in partitions, or find that they are."""
+        known = {"hierarchy": [self.hierarchy.labels, self.hierarchy.edges],
+                 "aliases": dict(sorted(self.aliases.items())),
+                 "lenient": self.lenient}  # fmt: skip
+        files = {"scores": parquet_files(scores)}
+        plan = Plan.open(folder, files, known, resume=self.resume)
+        if plan.found is None:
+            source, watch = open_source(scores, self.hierarchy, folder, self.budget, **options)
+            found = {"source": source.to_dict(), "format": watch.format, "seen": seen(watch)}
+            plan.write(found)
+            return source, watch
+        watch = Watch(scores, plan.found["format"], lenient=self.lenient)
+        add_seen(watch, plan.found["seen"])
+        return Source.from_dict(plan.found["source"]), watch
+
+    def _stored(self, source: Source, watch: Watch, folder: Path) -> Store:
+        """Bring the scores to a store, partition by partition."""
+        parts = tuple(source.partitions())
+        records = run_parts(
+            self.executor, store_partition, StoreJob(str(folder), source, parts, self.hierarchy),
+            [part.n_entries for part in parts], folder=folder, kind=STORED,
+            stage="reading instances", on_progress=self.on_progress,
+        )  # fmt: skip
+        for record in records:
+            add_seen(watch, record)
+        n_rows = None if source.is_complete else source.n_samples
+        store = Store.of(folder, records, self.hierarchy.n_labels, n_rows)
         if store.n_rows == 0:
             raise watch.fail(f"no row could be read; the first problem: {watch.problems[0]}")
-        filled: Store = store
-        return filled
+        return store
 
 
 def _release() -> None:

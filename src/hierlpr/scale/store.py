@@ -1,16 +1,18 @@
-"""Scores on disk, label after label: read one label, or a few samples, never all of it.
+"""Scores on disk, label after label: read a few labels, or a few samples, never all of it.
 
-A batch of samples comes in rows; curves are fitted by label. A dense batch is written transposed,
-each label at its own place of one file. Sparse entries go to buckets of labels, each small enough
-to be sorted by label in memory. Slices are read explicitly: mapped files would count as memory.
+A batch of samples comes in rows; curves are fitted by label. Each batch is written transposed, as
+a segment of its partition's file, so that partitions can be stored anywhere and in any order; a
+label is what the segments hold of it, one after the other. Slices are read explicitly: mapped
+files would count as memory.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,232 +20,263 @@ from scipy import sparse
 
 from hierlpr._base.hashing import row_keys
 from hierlpr.exceptions import FileError
+from hierlpr.io import Watch
+from hierlpr.scale.parts import Record, keep, part_file, seen
+from hierlpr.scale.source import Partition, Source
 
-__all__ = ["DenseStore", "SparseStore", "Store"]
+if TYPE_CHECKING:
+    from hierlpr.hierarchy import Hierarchy
 
+__all__ = ["STORED", "Segment", "Store", "StoreJob", "store_partition", "write_segment"]
+
+STORED = "stored"  # kind of the parts
 Float = NDArray[np.float64]
 Rows = NDArray[np.intp]
-BLOCK = 1 << 20  # scores read at a time
-_ENTRY = np.dtype([("row", np.int32), ("label", np.int32), ("score", np.float64)])
+Column = tuple[NDArray[np.int64], Float]
 
 
-class DenseStore:
-    """Every score of every sample; label ``k`` lies at ``k * most_rows`` of the file."""
+@dataclass(frozen=True, slots=True, eq=False)
+class StoreJob:
+    """All that storing a partition needs, wherever it happens."""
 
-    n_stored: int | None = None
+    folder: str
+    source: Source
+    parts: tuple[Partition, ...]
+    hierarchy: Hierarchy
 
-    def __init__(self, folder: Path, most_rows: int, n_labels: int) -> None:
-        self.n_labels = n_labels
-        self.n_rows = 0
-        self._most_rows = most_rows
-        self._numbers: list[NDArray[np.int64]] = []
-        self._keys: list[NDArray[np.uint64]] = []
-        self._file = _File(folder / "scores.dense")
 
-    def add(self, values: Float, numbers: NDArray[np.int64]) -> None:
-        """Append samples; `numbers` are theirs in the file they come from."""
-        self._keys.append(row_keys(values))
-        self._numbers.append(numbers)
-        columns = np.ascontiguousarray(values.T)
-        for label in range(self.n_labels):
-            self._file.write(columns[label], label * self._most_rows + self.n_rows)
-        self.n_rows += len(values)
+def store_partition(job: StoreJob, number: int) -> Record:
+    """Write the scores of one partition, label after label; returns the record of it."""
+    return keep(job.folder, STORED, number, lambda part: _store(job, number, part))
 
-    def finish(self) -> None:
-        """Nothing is left to do once all samples are there."""
+
+def _store(job: StoreJob, number: int, part: Path) -> Record:
+    watch = Watch(job.source.path, lenient=job.source.lenient)
+    segments = []
+    with part.open("wb") as stream:
+        for batch in job.source.batches(job.parts[number], job.hierarchy, watch):
+            segments.append(write_segment(stream, batch.table.values, batch.numbers))
+    return {"segments": segments, **seen(watch)}
+
+
+def write_segment(
+    stream: IO[bytes], values: Any, numbers: NDArray[np.int64]
+) -> tuple[int, int, int]:
+    """Append samples to a file; returns where, how many, and their entries (-1 if dense).
+
+    The segment holds numbers and keys of the samples, then the scores by label; of sparse ones
+    first how many each sample has, where each label begins, and the sample of every score.
+    """
+    at = stream.tell()
+    head = [numbers.astype(np.int64), row_keys(values)]
+    if not sparse.issparse(values):
+        _write(stream, *head, np.ascontiguousarray(values.T))
+        return at, numbers.size, -1
+    columns = sparse.csc_array(values)
+    columns.sort_indices()
+    _write(stream, *head, np.diff(values.indptr).astype(np.int64), columns.indptr.astype(np.int64),
+           columns.indices.astype(np.int64), columns.data)  # fmt: skip
+    return at, numbers.size, int(columns.nnz)
+
+
+def _write(stream: IO[bytes], *arrays: NDArray[Any]) -> None:
+    for array in arrays:
+        stream.write(array.view(np.uint8).data if array.size else b"")
+
+
+class Segment(NamedTuple):
+    """Where the scores of some samples lie, and the row of the first."""
+
+    file: str
+    at: int
+    n_samples: int
+    n_entries: int
+    first_row: int
+
+    def read(self, dtype: Any, start: int, size: int) -> NDArray[Any]:
+        """Read words of 8 bytes, from a place in the segment."""
+        with open(self.file, "rb") as stream:
+            found = np.fromfile(stream, dtype=dtype, count=size, offset=self.at + 8 * start)
+        if found.size != size:
+            raise FileError(f"{self.file}: the work file is shorter than it was written.")
+        return found
+
+
+class Store:
+    """The stored scores of all samples.
+
+    A row of complete scores is a sample that was read; a row of listed ones is a sample's number,
+    and rows that never came are empty.
+    """
+
+    def __init__(self, segments: Iterable[Segment], n_labels: int, n_rows: int | None) -> None:
+        self.segments, self.n_labels = tuple(segments), n_labels
+        self.is_sparse = n_rows is not None
+        numbers, keys = ([x.read(t, i * x.n_samples, x.n_samples) for x in self.segments]
+                         for i, t in enumerate((np.int64, np.uint64)))  # fmt: skip
+        self._numbers = np.concatenate([np.empty(0, np.int64), *numbers])
+        self._sizes = np.zeros(0, dtype=np.int64)
+        self._counts = np.full(n_labels, self._numbers.size)
+        self.keys = np.concatenate([np.empty(0, np.uint64), *keys])
+        self.n_rows = self._numbers.size
+        if n_rows is not None:
+            self._read_sparse_sizes(n_rows)
+
+    @classmethod
+    def of(
+        cls, folder: str | Path, records: Sequence[Record], n_labels: int, n_rows: int | None
+    ) -> Store:
+        """Open the store that the parts make; `n_rows` is given of listed scores."""
+        segments, first = [], 0
+        for record in records:
+            file = str(part_file(folder, STORED, record["number"]))
+            for at, n_samples, n_entries in record["segments"]:
+                segments.append(Segment(file, at, n_samples, n_entries, first))
+                first += n_samples
+        return cls(segments, n_labels, n_rows)
+
+    def _read_sparse_sizes(self, n_rows: int) -> None:
+        keys, self.keys = self.keys, np.zeros(n_rows, dtype=np.uint64)
+        self.keys[self._numbers] = keys
+        self._sizes = np.zeros(n_rows, dtype=np.int64)
+        self._counts = np.zeros(self.n_labels, dtype=np.int64)
+        for segment in self.segments:
+            n = segment.n_samples
+            self._sizes[self._numbers_of(segment)] = segment.read(np.int64, 2 * n, n)
+            self._counts += np.diff(segment.read(np.int64, 3 * n, self.n_labels + 1))
+        self.n_rows = n_rows
+
+    def _numbers_of(self, segment: Segment) -> NDArray[np.int64]:
+        return self._numbers[segment.first_row : segment.first_row + segment.n_samples]
 
     @property
     def numbers(self) -> NDArray[np.int64]:
         """Number of each row in the file the scores come from."""
-        return np.concatenate(self._numbers)
-
-    @property
-    def keys(self) -> NDArray[np.uint64]:
-        """Hash of each row, see `hierlpr._base.hashing.row_keys`."""
-        return np.concatenate(self._keys)
-
-    def blocks(self, label: int, rows: Rows) -> Iterator[tuple[int, Float]]:
-        """Scores of a label, of some rows in order, with the place of the first of each block."""
-        if rows.size == 0:
-            return
-        for start in range(int(rows[0]), int(rows[-1]) + 1, BLOCK):
-            size = min(BLOCK, self.n_rows - start)
-            first, last = np.searchsorted(rows, [start, start + size])
-            if first < last:
-                read = self._file.read(np.float64, label * self._most_rows + start, size)
-                whole = last - first == size
-                yield int(first), read if whole else read[rows[first:last] - start]
-
-    def column(self, label: int, rows: Rows) -> Float:
-        """Scores of a label, of some rows in order."""
-        out = np.empty(rows.size)
-        for first, part in self.blocks(label, rows):
-            out[first : first + part.size] = part
-        return out
-
-    def take(self, rows: Rows) -> Float:
-        """All scores of some rows, in order."""
-        out = np.empty((rows.size, self.n_labels))
-        for label in range(self.n_labels):
-            for first, part in self.blocks(label, rows):
-                out[first : first + part.size, label] = part
-        return out
-
-    def stored_in(self, rows: Rows) -> int | None:
-        """Scores are not sparse: None."""
-        return None
-
-    def size_of(self, label: int) -> int:
-        """Scores of a label."""
-        return self.n_rows
-
-    def close(self) -> None:
-        """Close the file; the folder is its owner's."""
-        self._file.close()
-
-
-class SparseStore:
-    """The scores that are listed; those of a label lie together, by rising row.
-
-    Label ``k`` belongs to bucket ``k % n_buckets``. A bucket is a log of entries at first and
-    sorted by label at the end.
-    """
-
-    def __init__(self, folder: Path, n_rows: int, n_labels: int, n_buckets: int) -> None:
-        if n_rows >= 2**31:
-            raise FileError(f"{n_rows:,} samples are too many for a table that lacks pairs.")
-        self.n_labels, self.n_rows = n_labels, n_rows
-        self.numbers = np.arange(n_rows, dtype=np.int64)
-        self.keys = np.zeros(n_rows, dtype=np.uint64)
-        self._sizes = np.zeros(n_rows, dtype=np.int32)
-        self._counts = np.zeros(n_labels, dtype=np.int64)
-        self._starts = np.zeros(n_labels, dtype=np.int64)
-        self._logs = [folder / f"entries-{b}.log" for b in range(n_buckets)]
-        self._rows = [_File(folder / f"entries-{b}.row") for b in range(n_buckets)]
-        self._scores = [_File(folder / f"entries-{b}.score") for b in range(n_buckets)]
-
-    @property
-    def n_stored(self) -> int:
-        """Number of entries."""
-        return int(self._counts.sum())
-
-    def add(self, values: sparse.csr_array, numbers: NDArray[np.int64]) -> None:
-        """Append samples; a row is the sample's number, and rows that never come are empty."""
-        sizes = np.diff(values.indptr)
-        self.keys[numbers] = row_keys(values)
-        self._sizes[numbers] = sizes
-        self._counts += np.bincount(values.indices, minlength=self.n_labels)
-        entries = np.empty(values.nnz, dtype=_ENTRY)
-        entries["row"] = np.repeat(numbers, sizes)
-        entries["label"], entries["score"] = values.indices, values.data
-        bucket = values.indices % len(self._logs)
-        for b, log in enumerate(self._logs):
-            chosen = entries if len(self._logs) == 1 else entries[bucket == b]
-            with log.open("ab") as file:
-                chosen.tofile(file)
-
-    def finish(self) -> None:
-        """Sort every bucket by label."""
-        for b, log in enumerate(self._logs):
-            if not log.exists():
-                continue
-            entries = np.fromfile(log, dtype=_ENTRY)
-            log.unlink()
-            mine = np.arange(b, self.n_labels, len(self._logs))
-            self._starts[mine] = np.cumsum(self._counts[mine]) - self._counts[mine]
-            # Making columns is a counting sort that keeps rows in order.
-            places = (entries["row"], entries["label"] // len(self._logs))
-            shape = (self.n_rows, mine.size)
-            columns = sparse.coo_array((entries["score"], places), shape=shape).tocsc()
-            self._rows[b].write(columns.indices.astype(np.int32), 0)
-            self._scores[b].write(columns.data, 0)
+        return np.arange(self.n_rows) if self.is_sparse else self._numbers
 
     def size_of(self, label: int) -> int:
         """Scores of a label."""
         return int(self._counts[label])
 
-    def stored_in(self, rows: Rows) -> int:
-        """Scores of some rows."""
-        return int(self._sizes[rows].sum(dtype=np.int64))
+    def stored_in(self, rows: Rows) -> int | None:
+        """Scores of some rows; None if scores are complete."""
+        return int(self._sizes[rows].sum()) if self.is_sparse else None
 
     def is_empty(self, rows: Rows) -> NDArray[np.bool_]:
         """Whether each of some rows has no score."""
-        empty: NDArray[np.bool_] = self._sizes[rows] == 0
-        return empty
-
-    def blocks(self, label: int) -> Iterator[tuple[NDArray[np.int32], Float]]:
-        """Rows and scores of a label."""
-        b, start = label % len(self._logs), int(self._starts[label])
-        stop = start + int(self._counts[label])
-        for at in range(start, stop, BLOCK):
-            size = min(BLOCK, stop - at)
-            yield self._rows[b].read(np.int32, at, size), self._scores[b].read(np.float64, at, size)
-
-    def column(self, label: int, place: NDArray[np.int32]) -> tuple[NDArray[np.int64], Float]:
-        """Places and scores of a label; `place` is that of each row, -1 if it is left out."""
-        rows, scores = [np.empty(0, np.int64)], [np.empty(0)]
-        for row, score in self.blocks(label):
-            at = place[row]
-            kept = at >= 0
-            rows.append(at[kept].astype(np.int64))
-            scores.append(score[kept])
-        return np.concatenate(rows), np.concatenate(scores)
+        if not self.is_sparse:
+            return np.zeros(rows.size, dtype=bool)
+        return np.asarray(self._sizes[rows] == 0)
 
     def places(self, rows: Rows) -> NDArray[np.int32]:
         """Place of each row of the store among `rows`, -1 if it is not one of them."""
+        if self.n_rows >= 2**31:
+            raise FileError(f"{self.n_rows:,} samples are too many for a table that lacks pairs.")
         place = np.full(self.n_rows, -1, dtype=np.int32)
         place[rows] = np.arange(rows.size, dtype=np.int32)
         return place
 
-    def take(self, rows: Rows) -> sparse.csr_array:
+    # -- complete scores ----------------------------------------------------------------------
+
+    def dense_blocks(
+        self, first: int, n_labels: int, rows: Rows
+    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Scores of labels that follow each other, of some rows: where they belong, and what."""
+        for segment in self.segments:
+            n = segment.n_samples
+            mine = slice(*np.searchsorted(rows, [segment.first_row, segment.first_row + n]))
+            if mine.start < mine.stop:
+                read = segment.read(np.float64, (2 + first) * n, n_labels * n).reshape(n_labels, n)
+                whole = mine.stop - mine.start == n
+                yield mine, read if whole else read[:, rows[mine] - segment.first_row]
+
+    def dense(self, labels: Sequence[int], rows: Rows) -> Float:
+        """Scores of some labels and rows, one line a label."""
+        out = np.empty((len(labels), rows.size))
+        for at, first, n_labels in _runs(labels):
+            for mine, read in self.dense_blocks(first, n_labels, rows):
+                out[at : at + n_labels, mine] = read
+        return out
+
+    # -- listed scores ------------------------------------------------------------------------
+
+    def _sparse_run(self, segment: Segment, first: int, n_labels: int) -> tuple[Any, Any, Any]:
+        """Where each label begins, row and score of entries of labels that follow each other."""
+        ptr_at = 3 * segment.n_samples
+        row_at = ptr_at + self.n_labels + 1
+        ptr = segment.read(np.int64, ptr_at + first, n_labels + 1)
+        start, size = int(ptr[0]), int(ptr[-1] - ptr[0])
+        local = segment.read(np.int64, row_at + start, size)
+        score = segment.read(np.float64, row_at + segment.n_entries + start, size)
+        return ptr - start, self._numbers_of(segment)[local], score
+
+    def columns(self, labels: Sequence[int], place: NDArray[np.int32]) -> list[Column]:
+        """Places and scores of some labels; `place` is that of each row, -1 if it is left out."""
+        found: list[list[Column]] = [[(np.empty(0, np.int64), np.empty(0))] for _ in labels]
+        for at, first, n_labels in _runs(labels):
+            for segment in self.segments:
+                ptr, row, score = self._sparse_run(segment, first, n_labels)
+                places = place[row].astype(np.int64)
+                for i in range(n_labels):
+                    mine = slice(ptr[i], ptr[i + 1])
+                    found[at + i].append(_kept(places[mine], score[mine]))
+        return [
+            (np.concatenate([row for row, _ in parts]), np.concatenate([s for _, s in parts]))
+            for parts in found
+        ]
+
+    def column_blocks(self, label: int, place: NDArray[np.int32]) -> Iterator[Column]:
+        """Places and scores of one label, a segment at a time."""
+        for segment in self.segments:
+            _, row, score = self._sparse_run(segment, label, 1)
+            yield _kept(place[row].astype(np.int64), score)
+
+    def batches(self) -> Iterator[tuple[sparse.csr_array, NDArray[np.int64]]]:
+        """Read all samples again, a batch at a time: their scores and numbers."""
+        for segment in self.segments:
+            ptr, row, score = self._sparse_run(segment, 0, self.n_labels)
+            numbers = self._numbers_of(segment)
+            shape = (segment.n_samples, self.n_labels)
+            local = np.searchsorted(numbers, row)
+            csr = sparse.csr_array(sparse.csc_array((score, local, ptr), shape=shape))
+            csr.sort_indices()
+            yield csr, numbers
+
+    # -- samples ------------------------------------------------------------------------------
+
+    def take(self, rows: Rows) -> Any:
         """All scores of some rows, in order."""
-        place = self.places(rows)
-        columns = [self.column(label, place) for label in range(self.n_labels)]
-        sizes = np.array([row.size for row, _ in columns])
-        data = (
-            np.concatenate([score for _, score in columns]),
-            np.concatenate([row for row, _ in columns]).astype(np.int32),
-            np.concatenate([[0], np.cumsum(sizes)]),
-        )
-        csr = sparse.csr_array(sparse.csc_array(data, shape=(rows.size, self.n_labels)))
-        csr.sort_indices()
-        return csr
+        if not self.is_sparse:
+            out = np.empty((rows.size, self.n_labels))
+            for mine, read in self.dense_blocks(0, self.n_labels, rows):
+                out[mine] = read.T
+            return out
+        place, shape = self.places(rows), (rows.size, self.n_labels)
+        parts = []
+        for values, numbers in self.batches():
+            at = place[numbers]
+            if (at >= 0).any():
+                coo = sparse.coo_array(values[at >= 0])
+                parts.append((coo.data, at[at >= 0][coo.coords[0]], coo.coords[1]))
+        if not parts:
+            return sparse.csr_array(shape)
+        data, row, label = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        # Rows and labels come in order, so that no sum and no sort is needed.
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows.size))])
+        ptr = ptr.astype(np.int32 if ptr[-1] < 2**31 else np.int64)
+        return sparse.csr_array((data, label.astype(ptr.dtype), ptr), shape=shape)
 
-    def close(self) -> None:
-        """Close the files; the folder is its owner's."""
-        for file in (*self._rows, *self._scores):
-            file.close()
+
+def _kept(places: NDArray[np.int64], score: Float) -> Column:
+    kept = places >= 0
+    return places[kept], score[kept]
 
 
-Store: TypeAlias = DenseStore | SparseStore
-
-
-class _File:
-    """A file of numbers that is written and read at any place, by several threads."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = path.open("x+b", buffering=0)
-        self._lock = threading.Lock()  # reading at a place without moving there is not everywhere
-
-    def write(self, values: NDArray[Any], at: int) -> None:
-        data = values.view(np.uint8).data
-        with self._lock:
-            self._file.seek(at * values.itemsize)
-            while data:
-                data = data[self._file.write(data) :]
-
-    def read(self, dtype: Any, at: int, size: int) -> NDArray[Any]:
-        values = np.empty(size, dtype=dtype)
-        data = values.view(np.uint8).data
-        with self._lock:
-            self._file.seek(at * values.itemsize)
-            while data:
-                done = self._file.readinto(data)
-                if not done:
-                    raise FileError(f"{self._path}: the work file is shorter than it was written.")
-                data = data[done:]
-        return values
-
-    def close(self) -> None:
-        self._file.close()
+def _runs(labels: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Stretches of labels that follow each other: place of the first, its number, how many."""
+    if not len(labels):
+        return
+    breaks = np.flatnonzero(np.diff(labels) != 1) + 1
+    bounds = [0, *breaks.tolist(), len(labels)]
+    for start, stop in pairwise(bounds):
+        yield start, int(labels[start]), stop - start
