@@ -1,28 +1,18 @@
 """Models and pages shared by the tests of the report."""
 
+import os
+import shutil
 import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from watching import HOSTILE
 
 from hierlpr import Hierarchy, HierLPR, simulate
 from hierlpr.exceptions import HierlprWarning
 
-HOSTILE = (
-    "<script>alert(1)</script>",
-    "</script><script>document.title = 'taken'</script>",
-    '"><img src=x onerror="document.title = \'taken\'">',
-    "' onmouseover='alert(1)",
-    "<!-- <script>",
-    "{{ 7 * 7 }} ${alert(1)}",
-    "\u202eleft-to-right\u2066",
-    "日本語 العربية 🧬",
-    "line\u2028separator\u2029and\x00nul",
-    "__proto__",
-    "&lt;b&gt;&amp;",
-    "a" * 400,
-)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @dataclass(frozen=True)
@@ -65,3 +55,20 @@ def hostile():
         for values in (case.scores, case.truth)
     ]
     return Case(case.model, *frames)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="the package playwright is not installed (extra: browser)"
+    )
+    found = os.environ.get("HIERLPR_CHROMIUM") or next(
+        filter(None, map(shutil.which, BROWSERS)), None
+    )
+    if found is None:
+        pytest.skip("no Chromium is installed")
+    with sync_api.sync_playwright() as playwright:
+        # A sandbox needs rights that containers lack; the page under test is our own.
+        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield running
+        running.close()

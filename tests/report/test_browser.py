@@ -1,54 +1,10 @@
 """The page in a real browser: quiet, alone, usable by mouse and keyboard, and safe."""
 
-import os
-import shutil
-
 import pytest
+from watching import PHONE, Watched, names
 
 from hierlpr import HierLPR, simulate
 from hierlpr.report import write_report
-
-sync_api = pytest.importorskip(
-    "playwright.sync_api", reason="the package playwright is not installed (extra: browser)"
-)
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-PHONE = {"width": 390, "height": 844}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = os.environ.get("HIERLPR_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
-        pytest.skip("no Chromium is installed")
-    with sync_api.sync_playwright() as playwright:
-        # A sandbox needs rights that containers lack; the page under test is our own.
-        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield running
-        running.close()
-
-
-class Watched:
-    """A page with everything it complained about or asked for."""
-
-    def __init__(self, browser, path, **context):
-        self.complaints = []
-        self.requests = []
-        self.context = browser.new_context(
-            **{"viewport": {"width": 1200, "height": 900}, **context}
-        )
-        self.page = self.context.new_page()
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.url = path.as_uri()
-        self.page.goto(self.url)
-
-    def close(self):
-        self.context.close()
-        assert self.complaints == []
-        assert self.requests == [self.url]
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +19,6 @@ def opened(browser, report_file):
     watched = Watched(browser, report_file)
     yield watched.page
     watched.close()
-
-
-def names(page, tree="hierarchy-tree"):
-    """Full names of the labels drawn."""
-    return page.eval_on_selector_all(
-        f"#{tree} [data-label] > title", "all => all.map(e => e.textContent)"
-    )
 
 
 def test_it_opens_quietly_and_says_the_answer(opened):

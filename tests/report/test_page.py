@@ -12,7 +12,7 @@ import pytest
 from hierlpr import Hierarchy, HierLPR, simulate
 from hierlpr.exceptions import FileError
 from hierlpr.report import write_report
-from hierlpr.report.page import island
+from hierlpr.report.html import island
 
 
 class Reader(HTMLParser):

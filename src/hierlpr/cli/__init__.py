@@ -4,6 +4,7 @@ import click
 
 from hierlpr import __version__
 from hierlpr.cli._demo import demo
+from hierlpr.cli._discover import discover
 from hierlpr.cli._evaluate import evaluate
 from hierlpr.cli._fit import fit
 from hierlpr.cli._inspect import inspect
@@ -34,5 +35,5 @@ def main() -> None:
     """
 
 
-for _command in (demo, inspect, fit, rank, evaluate, report, simulate, reproduce):
+for _command in (demo, inspect, fit, rank, evaluate, report, discover, simulate, reproduce):
     main.add_command(_command)

@@ -10,6 +10,7 @@ from hierlpr.io._write_tables import write_arff, write_scores, write_truth
 from hierlpr.io.arff import ArffData, read_arff
 from hierlpr.io.arff_tables import ClusPredictions, read_clus_predictions
 from hierlpr.io.hierarchies import HierarchyFile, load_hierarchy, read_hierarchy
+from hierlpr.io.p_values import PValuesFile, read_p_values, write_discoveries
 from hierlpr.io.pairing import Pair, pair_samples
 from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
 from hierlpr.io.tables import (
@@ -25,6 +26,7 @@ __all__ = [
     "ArffData",
     "ClusPredictions",
     "HierarchyFile",
+    "PValuesFile",
     "Pair",
     "Problem",
     "RankingFile",
@@ -38,11 +40,13 @@ __all__ = [
     "read_arff",
     "read_clus_predictions",
     "read_hierarchy",
+    "read_p_values",
     "read_ranking",
     "read_scores",
     "read_truth",
     "read_truth_sets",
     "write_arff",
+    "write_discoveries",
     "write_hierarchy",
     "write_ranking",
     "write_scores",

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import math
 import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hierlpr import __version__
 from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
 from hierlpr.exceptions import DataError, HierlprWarning
-from hierlpr.report.answer import UNKNOWN, Answer, answer_of, percent, seen_warnings
+from hierlpr.report.answer import Answer, answer_of, seen_warnings
 from hierlpr.report.curves import (
     CalibrationCurve,
     MethodCurve,
@@ -37,6 +32,7 @@ from hierlpr.report.figures import (
     precision_figure,
     recall_figure,
 )
+from hierlpr.report.html import render_page
 from hierlpr.report.labels import LabelFacts, label_facts
 from hierlpr.report.samples import SampleChoice, SampleView, choose_samples, view_samples
 
@@ -45,7 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "gather", "render", "write_report"]
 
-SCRIPTS = ("dom.js", "tree.js", "labels.js", "samples.js", "table.js", "start.js")
+SCRIPTS = (
+    "dom.js", "tree.js", "browse.js", "table.js", "labels.js", "samples.js", "start.js",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,33 +169,10 @@ def gather(
 
 def render(report: Report) -> str:
     """Return the page as text."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    env = Environment(
-        loader=PackageLoader("hierlpr.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    env.filters.update(percent=percent, count=lambda n: f"{n:,}", number=_number, nobreak=_nobreak)
-    style, script = _asset("report.css"), "\n".join(_asset(name) for name in SCRIPTS)
-    return env.get_template("report.html.j2").render(
-        report=report,
-        answer=report.answer,
-        figures=_figures(report),
-        style=style,
-        script=script,
-        policy=_policy(style, script),
-        data=island(_data(report)),
-        version=__version__,
-    )
-
-
-def island(data: Any) -> str:
-    """JSON that may stand inside a script element: nothing in it can end the element."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)  # ASCII only
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return render_page(
+        "report.html.j2", SCRIPTS, _data(report),
+        report=report, answer=report.answer, figures=_figures(report),
+    )  # fmt: skip
 
 
 def _figures(report: Report) -> tuple[FigureText, ...]:
@@ -208,32 +183,6 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
         hit_figure(methods, answer),
         calibration_figure(report.calibration, report.block_calibration),
     )
-
-
-def _asset(name: str) -> str:
-    return resources.files("hierlpr.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _policy(style: str, script: str) -> str:
-    """Allow this very style sheet and this very script, and nothing else from anywhere."""
-
-    def allowed(text: str) -> str:
-        digest = hashlib.sha256(text.encode()).digest()
-        return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-    return (
-        f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _number(value: float | None, digits: int = 3) -> str:
-    return UNKNOWN if value is None or math.isnan(value) else f"{value:.{digits}f}"
-
-
-def _nobreak(text: str) -> str:
-    """Keep a number and its percent sign on one line."""
-    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _data(report: Report) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 /* The hierarchy of the labels: quality, support, search. */
 (() => {
-  const { labels } = hl;
-  const MOST_FOUND = 30;
+  const { labels, row } = hl;
 
   function describe(i) {
     const auc = hl.auc(i), share = hl.share(i);
@@ -28,17 +27,9 @@
       hl.svg("text", { class: "tiny", x: 46, y: 35, text: under(i) }));
   }
 
-  function item(i, run) {
-    return hl.el("button", { type: "button", class: "link", title: labels.name[i].length > 90 ? labels.name[i] : null, on: { click: () => run(i) } }, hl.el("bdi", { text: labels.name[i] }));
-  }
-
-  function row(name, ...values) {
-    return [hl.el("dt", { text: name }), hl.el("dd", {}, ...values)];
-  }
-
   function panel(i) {
     const parents = hl.parents(i), calls = labels.calls[i], auc = hl.auc(i);
-    const listed = (list) => list.flatMap((k, at) => at ? [", ", item(k, hl.showLabel)] : [item(k, hl.showLabel)]);
+    const listed = (list) => list.flatMap((k, at) => at ? [", ", hl.labelButton(k, hl.showLabel)] : [hl.labelButton(k, hl.showLabel)]);
     const note = hl.data.notes[labels.note[i]];
     const children = hl.children[i];
     return [
@@ -56,56 +47,19 @@
     ];
   }
 
-  hl.startLabels = () => {
-    const host = hl.id("hierarchy-tree");
-    const tree = new hl.Tree(host, {
-      roots: hl.roots, children: (i) => hl.children[i], parent: (i) => labels.parent[i], name: "Label hierarchy",
-      draw, under, describe, choose: (i) => hl.id("hierarchy-panel").replaceChildren(...panel(i)),
-    });
-    const many = labels.name.length > 300;
-    tree.openUpTo(many ? 60 : 130);
-    tree.chooseShape();
+  hl.startLabels = () => hl.browse({ draw, under, describe, panel });
 
-    hl.showLabel = (i) => {
-      tree.reveal(i);
-      tree.choose(i);
-      hl.id("hierarchy").scrollIntoView({ block: "start" });
-    };
-
-    const status = hl.el("span", { class: "small", role: "status" });
-    const found = hl.el("ul", { class: "found", id: "hierarchy-found" });
-    const search = hl.el("input", { type: "search", id: "hierarchy-search", placeholder: "Find a label", "aria-label": "Find a label", "aria-controls": "hierarchy-found", autocomplete: "off" });
-    let matching = [];
-    const look = () => {
-      const words = hl.words(search.value);
-      matching = words.length ? labels.name.map((_, i) => i).filter((i) => hl.matches(labels.name[i], words)) : [];
-      tree.marked = new Set(matching);
-      matching.slice(0, MOST_FOUND).forEach((i) => tree.reveal(i));
-      tree.render();
-      if (matching.length) tree.scrollTo(matching[0]);
-      status.textContent = words.length ? `${hl.plural(matching.length, "label")} found` : "";
-      const shown = matching.slice(0, 8).map((i) => hl.el("li", {}, item(i, hl.showLabel)));
-      if (matching.length > 8) shown.push(hl.el("li", { class: "small", text: `and ${hl.count(matching.length - 8)} more` }));
-      found.replaceChildren(...shown);
-    };
-    let wait = 0;
-    search.addEventListener("input", () => { clearTimeout(wait); wait = setTimeout(look, 120); });
-    search.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter") return;
-      event.preventDefault();
-      clearTimeout(wait);
-      look();
-      if (matching.length) hl.showLabel(matching[0]);
-    });
-    host.addEventListener("too-many", () => { status.textContent = "Not all labels fit into one drawing; open single ones or search."; });
-    hl.id("hierarchy-tools").append(search, ...tree.tools(), status);
-    hl.id("hierarchy-tools").after(found);
-    tree.render();
-    if (hl.roots.length) {
-      tree.chosen = hl.roots[0];
-      hl.id("hierarchy-panel").replaceChildren(...panel(hl.roots[0]));
-      tree.render();
-    }
-  };
-  hl.labelButton = item;
+  const ratio = (a, b) => b ? a / b : null;
+  const columns = [
+    { title: "label", value: (i) => labels.name[i], cell: (i) => hl.labelButton(i, hl.showLabel), head: true },
+    { title: "positives in the fit", value: (i) => labels.support[i] },
+    { title: "AUC", value: hl.auc, text: (v) => v.toFixed(2), mark: (i) => hl.quality(hl.auc(i)) },
+    { title: "LPR by score", cell: (i) => hl.curve(i, 96, 28) },
+    { title: "true here", value: (i) => labels.positives[i] },
+    { title: "calls", value: (i) => labels.calls[i] },
+    { title: "precision", value: (i) => ratio(labels.hits[i], labels.calls[i]), text: hl.percent },
+    { title: "recall", value: (i) => ratio(labels.hits[i], labels.positives[i]), text: hl.percent },
+    { title: "how the curve was made", value: (i) => hl.data.notes[labels.note[i]] || "from its own samples", words: true },
+  ];
+  hl.startTable = () => hl.labelTable(columns, columns[1], false);
 })();

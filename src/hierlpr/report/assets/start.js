@@ -6,7 +6,5 @@
   button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; name(); });
   button.hidden = false;
   name();
-  hl.startLabels();
-  hl.startSamples();
-  hl.startTable();
+  for (const start of [hl.startLabels, hl.startSamples, hl.startTable, hl.startDiscoveries]) if (start) start();
 })();

@@ -2,24 +2,12 @@
 (() => {
   const { labels } = hl;
   const PAGE = 50;
-  const ratio = (a, b) => b ? a / b : null;
-  const columns = [
-    { title: "label", value: (i) => labels.name[i], cell: (i) => hl.labelButton(i, hl.showLabel), head: true },
-    { title: "positives in the fit", value: (i) => labels.support[i] },
-    { title: "AUC", value: hl.auc, text: (v) => v.toFixed(2), mark: (i) => hl.quality(hl.auc(i)) },
-    { title: "LPR by score", cell: (i) => hl.curve(i, 96, 28) },
-    { title: "true here", value: (i) => labels.positives[i] },
-    { title: "calls", value: (i) => labels.calls[i] },
-    { title: "precision", value: (i) => ratio(labels.hits[i], labels.calls[i]), text: hl.percent },
-    { title: "recall", value: (i) => ratio(labels.hits[i], labels.positives[i]), text: hl.percent },
-    { title: "how the curve was made", value: (i) => hl.data.notes[labels.note[i]], words: true },
-  ];
 
   function cell(column, i) {
     if (column.head) return hl.el("th", { scope: "row" }, column.cell(i));
     if (column.cell) return hl.el("td", {}, column.cell(i));
     const value = column.value(i);
-    if (column.words) return hl.el("td", { class: "wide small", text: value || "from its own samples" });
+    if (column.words) return hl.el("td", { class: "wide small", text: value });
     const text = value === null ? "–" : column.text ? column.text(value) : hl.count(value);
     const mark = column.mark ? hl.el("span", { class: `dot ${column.mark(i)}`, "aria-hidden": "true" }) : null;
     return hl.el("td", { class: "n" }, mark, text);
@@ -34,8 +22,9 @@
     };
   }
 
-  hl.startTable = () => {
-    let sorted = columns[1], isUp = false, shown = PAGE;
+  /* columns: title and value(i), with text(v), mark(i), cell(i), head, words. */
+  hl.labelTable = (columns, sorted, isUp) => {
+    let shown = PAGE;
     const status = hl.el("span", { class: "small", role: "status" });
     const search = hl.el("input", { type: "search", id: "labels-search", placeholder: "Find labels", "aria-label": "Find labels in the table", autocomplete: "off" });
     const body = hl.el("tbody");

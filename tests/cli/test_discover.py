@@ -1,0 +1,161 @@
+"""``hierlpr discover``: files in and out, and what it refuses."""
+
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from shellrun import refused, run
+
+from hierlpr import discover, read_hierarchy
+
+TREE = 'parent,child\nA,B\nA,"C, d"\n"C, d",E\n'
+TABLE = 'label,p\nA,0.2\nB,0.5\n"C, d",0.001\nE,1e-4\n'
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "tree.csv").write_text(TREE)
+    (tmp_path / "p.csv").write_text(TABLE)
+    return tmp_path
+
+
+def command(folder, *more, p="p.csv"):
+    return ("discover", "--hierarchy", folder / "tree.csv", "--p-values", folder / p, *more)
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("dependence", ["positive", "independent", "arbitrary"])
+def test_the_table_is_that_of_the_library(folder, ending, dependence):
+    out = folder / f"found.{ending}"
+    code, said, _ = run(*command(folder, "--out", out, "--dependence", dependence))
+    assert code == 0
+    assert "Holds:" in said
+    h = read_hierarchy(folder / "tree.csv")
+    expected = discover(
+        {"A": 0.2, "B": 0.5, "C, d": 0.001, "E": 1e-4}, h, dependence=dependence
+    ).to_frame()
+    if ending == "parquet":
+        found = pd.read_parquet(out)
+    else:
+        found = pd.read_csv(out, sep="\t" if ending == "tsv" else ",")
+    assert list(found.columns) == ["rank", "label", "p", "lpr", "level", "rejected"]
+    assert found["label"].tolist() == expected["label"].tolist()
+    np.testing.assert_allclose(found["level"], expected["level"])
+    np.testing.assert_array_equal(found["rejected"].astype(bool), expected["rejected"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("p.tsv", TABLE.replace('"C, d"', "C, d").replace(",0", "\t0").replace(",1e", "\t1e")
+         .replace("label,p", "label\tp")),
+        ("p.csv.gz", gzip.compress(TABLE.encode(), mtime=0)),
+        ("other.csv", "# made by hand\nnote,pvalue,Label\r\n,0.2,A\r\nx,0.5,B\r\n"
+         ',0.001,"C, d"\r\n,0.0001,E\r\n'),
+        ("p.parquet", None),
+    ],
+    ids=["tsv", "gz", "other", "parquet"],
+)  # fmt: skip
+def test_tables_of_every_kind_give_the_same(folder, name, content):
+    path = folder / name
+    if content is None:
+        columns = {"label": ["E", "C, d", "B", "A"], "p": [1e-4, 0.001, 0.5, 0.2]}
+        pq.write_table(pa.table(columns), path)
+    elif isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_bytes(content.encode())
+    for given in ("p.csv", name):
+        code, _, err = run(*command(folder, "--json", folder / f"{given}.json", p=given))
+        assert code == 0, err
+    first, second = (json.loads((folder / f"{g}.json").read_text()) for g in ("p.csv", name))
+    assert first == second
+    assert first["rejected"] == ["A", "C, d", "E"]
+
+
+def test_missing_p_values_and_json_on_stdout(folder):
+    (folder / "p.csv").write_text('label,p\nB,NA\n"C, d",\nE,1e-4\n')
+    code, out, err = run(*command(folder, "--json", "-"))
+    assert code == 0
+    assert json.loads(out)["n_p_values"] == 1
+    assert "3 labels without one" in err
+
+
+def test_lenient_counts_what_it_leaves_out(folder):
+    (folder / "p.csv").write_text("label,p\nA,0.1\nZ,0.1\nB,7\nB,0.3\n")
+    code, _, err = run(*command(folder, "--lenient"))
+    assert code == 0
+    assert "unknown label" in err
+    assert "outside [0, 1]" in err
+
+
+def test_bayes_and_seed(folder):
+    code, out, _ = run(*command(folder, "--bayes", "--fdr", "0.3"))
+    assert code == 0
+    assert "model-based" in out
+    assert run(*command(folder, "--dependence", "independent", "--seed", "3"))[0] == 0
+
+
+def test_the_page_is_written(folder):
+    code, _, _ = run(*command(folder, "--report", folder / "page.html", "--title", "<b>x</b>"))
+    assert code == 0
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;x&lt;/b&gt;" in text
+    assert "<b>x</b>" not in text
+
+
+BAD_TABLES = [
+    ("csv", "", "empty"),
+    ("csv", "label,p\n", "no label of the hierarchy has a p-value"),
+    ("csv", "name,p\nA,0.1\n", "line 1: there is no column 'label'"),
+    ("csv", "label,score\nA,0.1\n", "line 1: there is no column 'p'"),
+    ("csv", "label,p,pvalue\nA,0.1,0.2\n", "more than one column 'p'"),
+    ("csv", "label;p\nA;0.1\n", "no column 'label'"),
+    ("csv", "label,p\nA,0.1\nA,0.2\n", "line 3: label 'A' is there again; it was at line 2"),
+    ("csv", "label,p\nA,1.5\n", "line 2, column 'p': 1.5 is outside [0, 1]"),
+    ("csv", "label,p\nA,-0.1\n", "outside [0, 1]"),
+    ("csv", "label,p\nA,inf\n", "outside [0, 1]"),
+    ("csv", "label,p\nA,<0.001\n", "'<0.001' is not a number"),
+    ("csv", "label,p\nA,0.1\nZ,0.1\n", "line 3: label 'Z' is not in the hierarchy"),
+    ("csv", "label,p\nA,0.1,9\n", "line 2: the row has 3 columns, expected 2"),
+    ("csv", "label,p\nA,NA\n", "no label of the hierarchy has a p-value"),
+    ("csv", b"label,p\nA,\xff\n", "not UTF-8"),
+    ("csv.gz", b"label,p\nA,0.1\n", "not gzip"),
+    ("parquet", b"PAR1 not really", "no readable Parquet"),
+]
+
+
+@pytest.mark.parametrize(("end", "content", "message"), BAD_TABLES, ids=range(len(BAD_TABLES)))
+def test_bad_tables(folder, end, content, message):
+    path = folder / f"bad.{end}"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    said = refused(*command(folder, "-q", "--out", folder / "o.csv", p=path.name))
+    assert message in said
+    assert "bad." in said
+    assert not (folder / "o.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--fdr", "0"), "fdr must lie strictly between 0 and 1"),
+        (("--fdr", "1.5"), "fdr"),
+        (("--fdr", "x"), "'x' is not a valid float"),
+        (("--dependence", "some"), "'some' is not one of"),
+        (("--seed", "-1"), "a seed is 0 or more"),
+        (("--out", "found.xlsx"), "'.parquet', '.csv', '.tsv'"),
+    ],
+)
+def test_bad_options(folder, options, message):
+    assert message in refused(*command(folder, "-q", *options))
+
+
+def test_outputs_never_overwrite_inputs(folder):
+    said = refused(*command(folder, "-q", "--out", folder / "p.csv"))
+    assert "p.csv" in said
+    assert (folder / "p.csv").read_text() == TABLE
+    assert "no such file" in refused(*command(folder, "-q", p="none.csv"))
