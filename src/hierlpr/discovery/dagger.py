@@ -28,7 +28,7 @@ from hierlpr._kernels.simes import simes_below
 from hierlpr._kernels.step_up import step_up_levels
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["Tested", "branch_p_values", "dagger_levels", "effective_counts", "tested_part"]
+__all__ = ["Tested", "branch_p_values", "dagger_levels", "effective_counts", "known_part"]
 
 Float = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ def branch_p_values(p: Float, hierarchy: Hierarchy, *, arbitrary: bool) -> Float
     return np.asarray(branch[hierarchy.position])
 
 
-def tested_part(p: Float, hierarchy: Hierarchy) -> Tested:
+def known_part(p: Float, hierarchy: Hierarchy) -> Tested:
     """Return the nodes where `p`, in the order of ``hierarchy.labels``, is not missing.
 
     They must be closed upward, as p-values of branches are.
@@ -133,7 +133,7 @@ def dagger_levels(p: Float, hierarchy: Hierarchy, *, arbitrary: bool) -> Float:
     >>> dagger_levels(np.array([0.01, 0.02, 0.3]), h, arbitrary=False)
     array([0.01, 0.02, 0.2 ])
     """
-    part = tested_part(p, hierarchy)
+    part = known_part(p, hierarchy)
     value = p[hierarchy.order][part.node]
     leaves, nodes = effective_counts(part)
     n_leaves = round(leaves[part.depth == 1].sum())  # every leaf is shared out among the roots

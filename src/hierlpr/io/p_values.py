@@ -15,8 +15,9 @@ from hierlpr._base.checks import check_choice, listed
 from hierlpr._base.files import writing, writing_text
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._arrow import parquet_table, write_text_table
-from hierlpr.io._files import ending, read_bytes, read_lines
 from hierlpr.io._watch import ReadReport, Watch
+from hierlpr.io.opening import ending, read_bytes, read_lines
+from hierlpr.io.rankings import ENDINGS, plain_columns
 
 if TYPE_CHECKING:
     from hierlpr.discovery import Discoveries
@@ -25,7 +26,6 @@ __all__ = ["PValuesFile", "read_p_values", "write_discoveries"]
 
 P_NAMES = ("p", "p_value", "pvalue", "p-value", "p.value", "pval")
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?")
-_ENDINGS = (".parquet", ".csv", ".tsv")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,7 +151,7 @@ def write_discoveries(path: str | os.PathLike[str], found: Discoveries) -> int:
     """
     import pyarrow as pa
 
-    kind = check_choice(ending(path), _ENDINGS, name="the ending of the file of discoveries")
+    kind = check_choice(ending(path), ENDINGS, name="the ending of the file of discoveries")
     table = found.to_frame("pyarrow")
     p = table.column_names.index("p")
     table = table.set_column(p, "p", pa.array(found.p[found.order], from_pandas=True))
@@ -161,8 +161,8 @@ def write_discoveries(path: str | os.PathLike[str], found: Discoveries) -> int:
         with writing(path) as part:
             pq.write_table(table, part)
         return int(table.num_rows)
-    last = table.column_names.index("rejected")
-    table = table.set_column(last, "rejected", table.column(last).cast(pa.int8()))
     with writing_text(path) as part:
-        write_text_table(table, part, delimiter="\t" if kind == ".tsv" else ",", header=True)
+        write_text_table(
+            plain_columns(table), part, delimiter="\t" if kind == ".tsv" else ",", header=True
+        )
     return int(table.num_rows)

@@ -2,13 +2,20 @@
 
 Each says whether its order is `consistent`, that is never puts a label before one of its parents.
 Those that learn from data are classes with ``fit(scores, truth, hierarchy)``; their method `rank`
-then has the same signature.
+then has the same signature. Those on p-values have the signature of `hierlpr.discover`.
 """
 
 from hierlpr.research.baselines.clus import ClusHMC
 from hierlpr.research.baselines.cssa import cssa
 from hierlpr.research.baselines.first_stage import BayesianCorrection, FirstStageCalls
 from hierlpr.research.baselines.flat import lpr_alone, raw_scores
+from hierlpr.research.baselines.p_values import (
+    benjamini_hochberg,
+    dagger,
+    meinshausen,
+    simes_max_bh,
+    yekutieli,
+)
 from hierlpr.research.baselines.propagated import (
     gpav,
     gpav_scores,
@@ -23,14 +30,19 @@ __all__ = [
     "BayesianCorrection",
     "ClusHMC",
     "FirstStageCalls",
+    "benjamini_hochberg",
     "cssa",
+    "dagger",
     "gpav",
     "gpav_scores",
     "lpr_alone",
     "max_propagation",
+    "meinshausen",
     "propagate_max",
     "propagate_min",
     "raw_scores",
+    "simes_max_bh",
     "single_parent",
     "top_down",
+    "yekutieli",
 ]
