@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hierlpr._base.hashing import mix, row_keys
 from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
 from hierlpr._kernels.smoothing import evaluate_stored
 from hierlpr.data.listing import Closed, close_listed
@@ -24,7 +25,16 @@ from hierlpr.lpr.base import LPRCurves, ScoreGroups
 from hierlpr.lpr.fitting import LPRModel, fit_data
 from hierlpr.lpr.groups import Gaps, read_training_data
 
-__all__ = ["ImpliedLPR", "ListedCounts", "count_listed", "fit_implied", "fit_listed"]
+__all__ = [
+    "Column",
+    "ImpliedLPR",
+    "ListedCounts",
+    "count_listed",
+    "fit_implied",
+    "fit_listed",
+    "halves_of",
+    "unseen_lpr",
+]
 
 LEAST_IMPLIED = 20  # samples that imply a label, below which it shares a curve with other such
 Column = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
@@ -102,23 +112,52 @@ def fit_listed(
     """Fit the curves of listed scores, and those of labels that are implied.
 
     The curve of a label is learned from all samples but those in which it is implied: it is never
-    used for such a sample.
+    used for such a sample. What is implied is learned from LPRs that did not see the sample.
     """
     held = sparse.csr_array(truth, dtype=np.bool_)
-    counts = count_listed(close_listed(scores, hierarchy), held)
-    data = read_training_data(scores, held, None, hierarchy.labels, counts.implied)
-    model = fit_data(data, method=method, n_threads=n_threads)
-    closed = close_listed(model.curves.evaluate(scores, n_threads=n_threads), hierarchy)
+    half = halves_of(row_keys(scores))
+    parts = [np.flatnonzero(half == side) for side in (0, 1)]
+    counts = [count_listed(close_listed(scores[x], hierarchy), held[x]) for x in parts]
+    options: dict[str, Any] = {"method": method, "n_threads": n_threads}
+
+    def fit(rows: Any, gaps: Gaps) -> LPRModel:
+        data = read_training_data(scores[rows], held[rows], None, hierarchy.labels, gaps)
+        return fit_data(data, **options)
+
+    both = ListedCounts.sum(counts)
+    model = fit(slice(None), both.implied)
+    others = model, model
+    if both.implied.total.any() and all(scores[x].nnz for x in parts):
+        others = fit(parts[1], counts[1].implied), fit(parts[0], counts[0].implied)
+    closed = close_listed(unseen_lpr(others, half, scores), hierarchy)
     at = np.flatnonzero(closed.is_implied)
     at = at[np.argsort(closed.label[at], kind="stable")]
     below, status = closed.value[at], closed.holds(held)[at]
-    ptr = np.concatenate([[0.0], np.cumsum(counts.implied.total)]).astype(np.int64)
+    ptr = np.concatenate([[0.0], np.cumsum(both.implied.total)]).astype(np.int64)
 
     def column(label: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         mine = slice(ptr[label], ptr[label + 1])
         return below[mine], status[mine]
 
-    return model, fit_implied(model, counts, column, method=method, n_threads=n_threads)
+    return model, fit_implied(model, both, column, **options)
+
+
+def halves_of(keys: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Part samples in two by the keys of their rows: in any order alike, and copies together."""
+    return (mix(keys) & np.uint64(1)).astype(np.intp)
+
+
+def unseen_lpr(
+    models: Sequence[LPRModel], half: NDArray[np.intp], scores: sparse.csr_array
+) -> sparse.csr_array:
+    """LPRs of the samples of each half by the model of that number, fitted on the other half.
+
+    Where labels have few scores, LPRs of the samples they were learned from know too well which
+    of them are right, and what is above would be trusted far too much.
+    """
+    first, second = (model.curves.evaluate(scores) for model in models)
+    lpr = np.where(np.repeat(half, np.diff(scores.indptr)) == 0, first.data, second.data)
+    return sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
 
 
 class ListedCounts(NamedTuple):
@@ -137,6 +176,14 @@ class ListedCounts(NamedTuple):
         for mine, more in zip(self, other, strict=True):
             for count, one in zip(mine, more, strict=True):
                 count += one
+
+    @classmethod
+    def sum(cls, parts: Sequence[ListedCounts]) -> ListedCounts:
+        """Return the counts of all parts."""
+        total = cls.none(parts[0].implied.total.size)
+        for part in parts:
+            total.add(part)
+        return total
 
 
 def count_listed(closed: Closed, truth: sparse.csr_array) -> ListedCounts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,8 @@ from hierlpr.data.tables import draw_samples, split_samples
 from hierlpr.exceptions import UnreachableWarning
 from hierlpr.io import ReadReport
 from hierlpr.io.pairing import Absent
-from hierlpr.lpr import LPRModel, fit_data
+from hierlpr.lpr import ImpliedLPR, LPRModel, fit_data
+from hierlpr.lpr.groups import Gaps
 from hierlpr.lpr.implied import ListedCounts, fit_implied
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.files import absolute, output
@@ -199,23 +200,32 @@ def _fit(
     most = budget.memory * 3 // 4 // FIT_LABEL_BYTES
     largest = max(data.store.size_of(label) for label in range(n_labels))
     n_threads = max(1, min(n_threads_or_default(model.n_threads), most // max(1, largest)))
-    by_label = sparse.csc_array(held)
-    count = _Counted(by_label, on_progress)
+    errors = np.zeros(n_labels)
     options: dict[str, Any] = {"method": model.lpr, "n_threads": n_threads}
-    absent, counts = None, ListedCounts.none(n_labels)
+
+    def fit(part: Any, gaps: Gaps, name: str) -> LPRModel:
+        """Fit the curves on some of the rows; on all of them, note how far ranks are off."""
+        stored = sparse.csc_array(held[part])
+        count = _Counted(stored, name, on_progress)
+        labels = StoredLabels(
+            data.store, rows[part], stored, gaps, most_scores=most, on_label=count.add
+        )
+        spread = None
+        if executor.is_cluster:
+            place = folder / name.replace(" ", "-")
+            place.mkdir()
+            spread = labels.spread(place, executor)
+        lpr = fit_data(labels, **options, spread=spread)
+        if stored.shape[0] == rows.size:
+            errors[:] = labels.rank_error
+        return lpr
+
+    implied = None
     if data.store.is_sparse:
         absent = StoredGaps(data.store, data.hierarchy, rows, held)
-        counts = absent.count()
-    labels = StoredLabels(
-        data.store, rows, by_label, counts.implied, most_scores=most, on_label=count.add
-    )
-    spread = None if not executor.is_cluster else labels.spread(folder, executor)
-    lpr: LPRModel = fit_data(labels, **options, spread=spread)
-    errors = labels.rank_error
-    implied = None
-    if absent is not None:
-        implied = fit_implied(lpr, counts, absent.column(lpr, by_label, folder), **options)
-    del labels, by_label, count  # the truth by label
+        lpr, implied = _fit_implied(absent, fit, sparse.csc_array(held), folder, options)
+    else:
+        lpr = fit(slice(None), Gaps.none(n_labels), "labels")
     n_stored = data.store.stored_in(rows)
     keys = data.store.keys[rows]
     model._assemble(
@@ -225,23 +235,43 @@ def _fit(
     return errors
 
 
+def _fit_implied(
+    absent: StoredGaps,
+    fit: Callable[[Any, Gaps, str], LPRModel],
+    by_label: sparse.csc_array,
+    folder: Path,
+    options: Mapping[str, Any],
+) -> tuple[LPRModel, ImpliedLPR]:
+    """Do as `hierlpr.lpr.fit_listed`, from what is stored."""
+    counts = absent.count()
+    both = ListedCounts.sum(counts)
+    lpr = fit(slice(None), both.implied, "labels")
+    parts = [np.flatnonzero(absent.half == side) for side in (0, 1)]
+    others = [lpr, lpr]
+    if both.implied.total.any() and all(part.listed.total.any() for part in counts):
+        others = [fit(parts[1 - side], counts[1 - side].implied, f"labels on half {side + 1}")
+                  for side in (0, 1)]  # fmt: skip
+    column = absent.column(others, by_label, folder)
+    return lpr, fit_implied(lpr, both, column, **options)
+
+
 class _Counted:
     """Progress over labels; those with few positives come twice."""
 
-    def __init__(self, truth: sparse.csc_array, on_progress: OnProgress) -> None:
+    def __init__(self, truth: sparse.csc_array, name: str, on_progress: OnProgress) -> None:
         positives = np.diff(truth.indptr)
         support = np.minimum(positives, truth.shape[0] - positives)
         self._n_labels, self._n_rare = positives.size, int(np.count_nonzero(support < 10))
-        self._read = 0
+        self._read, self._name = 0, name
         self._on_progress = on_progress
-        self._on_progress("fitting labels", 0, self._n_labels)
+        self._on_progress(f"fitting {name}", 0, self._n_labels)
 
     def add(self, n: int) -> None:
         self._read += n
         if self._read <= self._n_labels:
-            self._on_progress("fitting labels", self._read, self._n_labels)
+            self._on_progress(f"fitting {self._name}", self._read, self._n_labels)
         elif (again := self._read - self._n_labels) <= self._n_rare:
-            self._on_progress("fitting rare labels", again, self._n_rare)
+            self._on_progress(f"fitting rare {self._name}", again, self._n_rare)
 
 
 def _calibrate(

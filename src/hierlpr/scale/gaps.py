@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from scipy import sparse
 
 from hierlpr.data.listing import close_listed
 from hierlpr.lpr import LPRModel
-from hierlpr.lpr.implied import Column, ListedCounts, count_listed
+from hierlpr.lpr.implied import Column, ListedCounts, count_listed, halves_of, unseen_lpr
 from hierlpr.scale.store import Segment, Store, write_segment
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ class StoredGaps:
     rows : ndarray
         Rows of the store to fit on, rising.
     truth : csr_array of bool of shape (rows.size, n_labels)
+
+    Attributes
+    ----------
+    half : ndarray
+        Which half of the samples each belongs to.
     """
 
     def __init__(
@@ -39,6 +44,7 @@ class StoredGaps:
     ) -> None:
         self._store, self._hierarchy, self._truth = store, hierarchy, truth
         self._place = store.places(rows)
+        self.half = halves_of(store.keys[rows])
 
     def _batches(self) -> Iterator[tuple[sparse.csr_array, NDArray[np.int64]]]:
         """Scores of the samples to fit on, and their places among them."""
@@ -47,21 +53,26 @@ class StoredGaps:
             kept = place >= 0
             yield sparse.csr_array(values[kept]), place[kept]
 
-    def count(self) -> ListedCounts:
-        """Count the samples that list and that imply each label."""
-        counts = ListedCounts.none(self._hierarchy.n_labels)
+    def count(self) -> list[ListedCounts]:
+        """Count the samples of each half that list and that imply each label."""
+        counts = [ListedCounts.none(self._hierarchy.n_labels) for _ in range(2)]
         for values, place in self._batches():
-            closed = close_listed(values, self._hierarchy)
-            counts.add(count_listed(closed, self._truth[place]))
+            for side in range(2):
+                mine = self.half[place] == side
+                closed = close_listed(values[mine], self._hierarchy)
+                counts[side].add(count_listed(closed, self._truth[place[mine]]))
         return counts
 
-    def column(self, lpr: LPRModel, by_label: sparse.csc_array, folder: Path) -> Column:
-        """Return what `hierlpr.lpr.implied.fit_implied` asks for, from a work file."""
+    def column(
+        self, models: Sequence[LPRModel], by_label: sparse.csc_array, folder: Path
+    ) -> Column:  # fmt: skip
+        """Return what `fit_implied` asks for, from a work file; `models` as in `unseen_lpr`."""
         n_rows, n_labels = by_label.shape
         file, segments, first = folder / "implied", [], 0
         with file.open("wb") as stream:
             for values, place in self._batches():
-                closed = close_listed(lpr.curves.evaluate(values), self._hierarchy)
+                lpr = unseen_lpr(models, self.half[place], values)
+                closed = close_listed(lpr, self._hierarchy)
                 gone = np.concatenate([[0], np.cumsum(closed.is_implied)])
                 below = closed.value[closed.is_implied], closed.label[closed.is_implied]
                 implied = sparse.csr_array((*below, gone[closed.row_ptr]), shape=values.shape)
