@@ -46,8 +46,11 @@ __all__ = ["TextBlock", "TextFile", "is_number", "open_text", "wrong_delimiter"]
 BLOCK = 1 << 23
 HEAD = 1 << 16
 # A CAFA submission opens with such lines and closes with END.
-_CAFA_WORDS = re.compile(rb"(?m)^(?:AUTHOR|MODEL|KEYWORDS|ACCURACY|END)(?:[ \t][^\r\n]*)?(?=\r?$)")
-_COMMENT = re.compile(rb"(?m)^#[^\r\n]*")
+_START = rb"(?:(?<=[\r\n])|\A)"  # of a line
+_CAFA_WORDS = re.compile(
+    _START + rb"(?:AUTHOR|MODEL|KEYWORDS|ACCURACY|END)(?:[ \t][^\r\n]*)?(?=[\r\n]|\Z)"
+)
+_COMMENT = re.compile(_START + rb"#[^\r\n]*")
 _LINE_END = re.compile(rb"\r\n?|\n")
 _NAMES = {",": "commas", "\t": "tabs", " ": "spaces", ";": "semicolons", "|": "bars"}
 

@@ -30,6 +30,7 @@ __all__ = [
     "name_codes",
     "nameless_rows",
     "no_rows",
+    "none_left",
     "not_closed",
     "tell_repeated_pairs",
     "tell_repeated_samples",
@@ -329,10 +330,15 @@ def tell_repeated_pairs(
 # -- whole tables -----------------------------------------------------------------------------
 
 
+def none_left(watch: Watch) -> FileError:
+    """Make the error for a table all of whose rows have problems."""
+    return watch.fail(f"no row could be read; the first problem: {watch.problems[0]}")
+
+
 def no_rows(table: TableFile, watch: Watch) -> FileError:
     """Make the error for a table of which no row is left."""
     if watch.problems:
-        return watch.fail(f"no row could be read; the first problem: {watch.problems[0]}")
+        return none_left(watch)
     if watch.unknown:
         return watch.fail("no row could be read: no label is in the hierarchy.", line=table.header)
     return watch.fail("there is a header but no rows.", line=table.header)

@@ -260,9 +260,7 @@ def _text_reader(
         is_truth = table.format.content == "truth"
         is_cafa = table.layout == "cafa"
         for block in text.blocks(watch, has_header=has_header, is_cafa=is_cafa):
-            found = parse_block(block, names, texts, numbers, watch, has_flags=is_truth)
-            if found is not None:
-                yield found
+            yield from parse_block(block, names, texts, numbers, watch, has_flags=is_truth)
 
     return read
 
@@ -330,11 +328,11 @@ def group_blocks(
     opened = open_parquet(file, buffer_size=buffer_size, dictionaries=coded)
     where = f"{os.path.basename(file)}, " if is_one_of_many else ""
     try:
-        _check_columns(opened.schema_arrow.names, columns, file, watch)
+        _check_columns(opened.schema_arrow.names, texts, numbers, file, watch)
         chosen = list(dict.fromkeys(columns))
         for batch in opened.iter_batches(n_rows, row_groups=[group], columns=chosen):
             place = _row_place(where, at)
-            arrays = _in_order(batch, columns)
+            arrays = _in_order(batch, texts, numbers)
             names = [
                 _names(array, name, watch, place)
                 for array, name in zip(arrays[:n_texts], texts, strict=True)
@@ -363,26 +361,30 @@ def _row_place(where: str, at: int) -> Callable[[int], str]:
     return lambda row: f"{where}row {at + row + 1}"
 
 
-def _check_columns(names: Sequence[str], columns: Sequence[str], file: str, watch: Watch) -> None:
-    there, wanted = Counter(names), Counter(columns)
-    for name, n in wanted.items():
+def _check_columns(
+    names: Sequence[str], texts: Sequence[str], numbers: Sequence[str], file: str, watch: Watch
+) -> None:
+    there = Counter(names)
+    for name in (*texts, *numbers):
         if not there[name]:
             raise FileError(
                 f"{file}: column {name!r} is missing, which the other files of the dataset have."
             )
-        if there[name] != n:  # the first column of a wide table may have the name of a label
+        # The first column of a wide table may have the name of a label.
+        if there[name] > (2 if name == names[0] and len(texts) < 2 else 1):
             raise watch.fail("the column occurs twice.", line="the schema", column=name)
 
 
-def _in_order(batch: Any, columns: Sequence[str]) -> list[Any]:
-    """Columns of a batch by name, of equal names in the order of the file."""
+def _in_order(batch: Any, texts: Sequence[str], numbers: Sequence[str]) -> list[Any]:
+    """Columns of a batch by name; of two, names are in the first and numbers in the last."""
     names = batch.schema.names
-    if names == list(columns):
+    if names == [*texts, *numbers]:
         return list(batch.columns)
-    places: dict[str, list[int]] = {}
-    for i, name in enumerate(names):
-        places.setdefault(name, []).append(i)
-    return [batch.column(places[name].pop(0)) for name in columns]
+    last = {name: i for i, name in enumerate(names)}
+    return [
+        *(batch.column(names.index(name)) for name in texts),
+        *(batch.column(last[name]) for name in numbers),
+    ]
 
 
 def _names(array: Any, name: str, watch: Watch, place: Callable[[int], str]) -> Any:

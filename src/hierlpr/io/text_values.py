@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr.exceptions import FileError
 from hierlpr.io._arrow import as_numbers
 from hierlpr.io._watch import Watch
 from hierlpr.io.delimited import TextBlock, is_number
@@ -50,10 +51,11 @@ def parse_block(
     watch: Watch,
     *,
     has_flags: bool,
-) -> Block | None:
+) -> Iterator[Block]:
     """Parse the chosen columns, `texts` and `numbers` by place, of rows with all these `names`.
 
-    In truth (`has_flags`) ``true`` and ``false`` are numbers too. None if no row is left.
+    In truth (`has_flags`) ``true`` and ``false`` are numbers too. Rows before one that stops the
+    reading are given first, so that the first problem in the file is the one that is told.
     """
     import pyarrow as pa
 
@@ -63,8 +65,19 @@ def parse_block(
         types = dict.fromkeys(texts, text) | dict.fromkeys(numbers, number)
         found = _by_arrow(block, len(names), types)
         if found is not None:
-            return _Places(block).of(found, len(texts))
-    return _by_row(block, names, texts, numbers, watch, has_flags)
+            if found.num_rows:
+                yield _Places(block).of(found, len(texts))
+            return
+    rows = _Rows(names, texts, numbers, watch, has_flags)
+    try:
+        for line, cells in block.rows():
+            rows.add(cells, line)
+    except FileError:
+        if rows.lines:
+            yield rows.block()
+        raise
+    if rows.lines:
+        yield rows.block()
 
 
 class _Places:
@@ -74,9 +87,7 @@ class _Places:
         self._block = block
         self._lines: NDArray[np.int64] | None = None
 
-    def of(self, table: pa.Table, n_texts: int) -> Block | None:
-        if table.num_rows == 0:
-            return None
+    def of(self, table: pa.Table, n_texts: int) -> Block:
         arrays = [_one(column) for column in table.columns]
         numbers = [_numbers(x) for x in arrays[n_texts:]]
         return Block(table.num_rows, arrays[:n_texts], numbers, self._line)
@@ -132,72 +143,64 @@ def _by_arrow(block: TextBlock, width: int, types: dict[int, pa.DataType]) -> pa
         return None
 
 
-def _by_row(
-    block: TextBlock,
-    names: Sequence[str],
-    texts: Sequence[int],
-    numbers: Sequence[int],
-    watch: Watch,
-    has_flags: bool,
-) -> Block | None:
-    import pyarrow as pa
+class _Rows:
+    """Rows value by value, with the line of each."""
 
-    found_texts: list[list[str]] = [[] for _ in texts]
-    found: list[list[float]] = []
-    lines: list[int] = []
-    for line, cells in _rows_of_width(block, len(names), watch):
-        values = _typed(cells, names, numbers, line, watch, has_flags)
-        if values is None:
-            continue
-        for column, at in zip(found_texts, texts, strict=True):
-            column.append(_decoded(cells[at], watch, line))
-        found.append(values)
-        lines.append(line)
-    if not lines:
-        return None
-    arrays = [pa.array(column, pa.string()) for column in found_texts]
-    matrix = np.array(found, dtype=np.float64).reshape(len(lines), len(numbers))
-    return Block(
-        len(lines), arrays if len(arrays) == 1 else [array.dictionary_encode() for array in arrays],
-        list(np.ascontiguousarray(matrix.T)), lambda row: lines[row],
-    )  # fmt: skip
+    def __init__(
+        self,
+        names: Sequence[str],
+        texts: Sequence[int],
+        numbers: Sequence[int],
+        watch: Watch,
+        has_flags: bool,
+    ) -> None:
+        self._names, self._texts, self._numbers = names, texts, numbers
+        self._watch, self._has_flags = watch, has_flags
+        self._found: list[list[str]] = [[] for _ in texts]
+        self._values: list[list[float]] = []
+        self.lines: list[int] = []
 
+    def add(self, cells: list[bytes], line: int) -> None:
+        """Take a row, or tell what is wrong with it."""
+        if len(cells) != len(self._names):
+            hint = "is the delimiter right, and is a value with a comma in quotes?"
+            self._watch.problem(
+                f"the row has {len(cells):,} columns, expected {len(self._names):,}.",
+                line=line,
+                hint=hint if len(cells) != 1 else "is the delimiter right?",
+            )
+            return
+        texts = [_decoded(cells[at], self._watch, line) for at in self._texts]
+        values = [self._value(cells[at]) for at in self._numbers]
+        if None in values:
+            at = self._numbers[values.index(None)]
+            shown = cells[at].decode(errors="replace")[:40]
+            self._watch.problem(f"{shown!r} is not a number.", line=line, column=self._names[at])
+            return
+        for column, text in zip(self._found, texts, strict=True):
+            column.append(text)
+        self._values.append([value for value in values if value is not None])
+        self.lines.append(line)
 
-def _rows_of_width(block: TextBlock, width: int, watch: Watch) -> Iterator[tuple[int, list[bytes]]]:
-    for line, cells in block.rows():
-        if len(cells) == width:
-            yield line, cells
-            continue
-        hint = "is the delimiter right, and is a value with a comma in quotes?"
-        watch.problem(
-            f"the row has {len(cells):,} columns, expected {width:,}.",
-            line=line,
-            hint=hint if len(cells) != 1 else "is the delimiter right?",
-        )
-
-
-def _typed(
-    cells: list[bytes],
-    names: Sequence[str],
-    numbers: Sequence[int],
-    line: int,
-    watch: Watch,
-    has_flags: bool,
-) -> list[float] | None:
-    values = []
-    for at in numbers:
-        text = cells[at]
+    def _value(self, text: bytes) -> float | None:
         if is_number(text):
-            values.append(float(text))
-        elif text.strip() in _MISSING:
-            values.append(np.nan)
-        elif has_flags and text.strip().lower() in _FLAGS:
-            values.append(_FLAGS[text.strip().lower()])
-        else:
-            shown = text.decode(errors="replace")
-            watch.problem(f"{shown[:40]!r} is not a number.", line=line, column=names[at])
-            return None
-    return values
+            return float(text)
+        word = text.strip()
+        if word in _MISSING:
+            return float("nan")
+        return _FLAGS.get(word.lower()) if self._has_flags else None
+
+    def block(self) -> Block:
+        """Return the rows that were taken."""
+        import pyarrow as pa
+
+        lines = self.lines
+        texts = [pa.array(column, pa.string()) for column in self._found]
+        if len(texts) > 1:
+            texts = [text.dictionary_encode() for text in texts]
+        matrix = np.array(self._values, dtype=np.float64).reshape(len(lines), len(self._numbers))
+        numbers = list(np.ascontiguousarray(matrix.T))
+        return Block(len(lines), texts, numbers, lambda row: lines[row])
 
 
 def _decoded(cell: bytes, watch: Watch, line: int) -> str:

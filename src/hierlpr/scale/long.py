@@ -68,11 +68,11 @@ def long_source(
         raise no_rows(table, watch)
     n_samples = names.count
     if has_repeats(folder, n_samples, budget):
-        writer, n_samples = _regroup(folder, n_samples, target, hierarchy.n_labels, budget)
-    if writer.first_repeated is not None:
-        sample, label = writer.first_repeated
+        writer, n_samples = _regroup(folder, n_samples, writer, budget)
+    n_repeated = reader.n_entries - writer.n_pairs
+    if n_repeated:
+        sample, label = divmod(int(min(part[0] for part in writer.repeated)), hierarchy.n_labels)
         name = open_names(folder, n_samples)[sample].as_py()
-        n_repeated = reader.n_entries - writer.n_pairs
         tell_repeated_pairs(n_repeated, name, label, numbers, table, watch)
     is_complete = is_score and writer.n_pairs == n_samples * hierarchy.n_labels
     watch.counts["rows"] = reader.n_rows
@@ -147,7 +147,7 @@ class _LongReader:
 class _GroupWriter:
     """Write entries in row groups that never part a sample, sorted, each pair once.
 
-    Of repeated pairs the highest score counts; `first_repeated` is the first of them.
+    Of repeated pairs the highest score counts; `repeated` are their keys, rising in each part.
     """
 
     def __init__(self, file: Path, target: int, n_labels: int) -> None:
@@ -159,20 +159,20 @@ class _GroupWriter:
         )
         self._writer = pq.ParquetWriter(file, self._schema, compression="lz4")
         self._file = file
-        self._target = target
-        self._n_labels = n_labels
+        self.target = target
+        self.n_labels = n_labels
         self._held: list[_Entries] = []
         self._n_held = 0
         self.pieces: list[Piece] = []
         self.n_pairs = 0
-        self.first_repeated: tuple[int, int] | None = None
+        self.repeated: list[NDArray[np.int64]] = []
 
     def add(self, entries: _Entries) -> None:
         if entries.sample.size == 0:
             return
         self._held.append(entries)
         self._n_held += entries.sample.size
-        if self._n_held >= 2 * self._target:
+        if self._n_held >= 2 * self.target:
             self._flush(is_last=False)
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class _GroupWriter:
         sample, label, score = (np.concatenate(part) for part in zip(*self._held, strict=True))
         start = 0
         while start < sample.size:
-            stop = min(start + self._target, sample.size)
+            stop = min(start + self.target, sample.size)
             # The sample at the cut goes whole into this group.
             stop = int(np.searchsorted(sample, sample[stop - 1], side="right"))
             if stop == sample.size and not is_last:
@@ -207,27 +207,28 @@ class _GroupWriter:
         self.n_pairs += table.num_rows
 
     def _sorted(self, entries: _Entries) -> _Entries:
-        key = entries.sample * self._n_labels + entries.label
+        key = entries.sample * self.n_labels + entries.label
         if (key[1:] > key[:-1]).all():
             return entries
         order = np.lexsort((-entries.score, key))
         key = key[order]
         again = np.zeros(key.size, dtype=bool)
         again[1:] = key[1:] == key[:-1]
-        if self.first_repeated is None and again.any():
-            sample, label = divmod(int(key[np.argmax(again)]), self._n_labels)
-            self.first_repeated = sample, label
+        if again.any():
+            self.repeated.append(key[again])
         order = order[~again]
         return _Entries(entries.sample[order], entries.label[order], entries.score[order])
 
 
 def _regroup(
-    folder: Path, n_runs: int, target: int, n_labels: int, budget: Budget
+    folder: Path, n_runs: int, by_run: _GroupWriter, budget: Budget
 ) -> tuple[_GroupWriter, int]:
     """Bring the rows of each sample together, samples in order of first appearance."""
+    import pyarrow as pa
+
     ungrouped = folder / "long.parquet"
     ungrouped.rename(folder / "ungrouped.parquet")
-    writer = _GroupWriter(ungrouped, target, n_labels)
+    writer = _GroupWriter(ungrouped, by_run.target, by_run.n_labels)
     with engine(folder, budget.engine_memory) as connection:
         connection.register("names", names_table(folder, n_runs))
         connection.execute(
@@ -244,6 +245,14 @@ def _regroup(
             columns = [batch.column(i).to_numpy(zero_copy_only=False) for i in range(3)]
             writer.add(_Entries(*columns))
         writer.close()
+        if by_run.repeated:
+            run, label = np.divmod(np.concatenate(by_run.repeated), by_run.n_labels)
+            connection.register("repeated", pa.table({"run": run, "label": label}))
+            first = connection.execute(
+                f"SELECT min(n.sample * {by_run.n_labels} + r.label) FROM repeated r "
+                "JOIN number n ON n.run = r.run"
+            ).fetchall()
+            writer.repeated.append(np.array(first[0], dtype=np.int64))
         n_samples = _rewrite_names(connection, folder, n_runs)
     (folder / "ungrouped.parquet").unlink()
     return writer, n_samples

@@ -21,6 +21,7 @@ from hierlpr._base.files import list_made, put_in_place, writing
 from hierlpr.data.listing import check_kind
 from hierlpr.io import ReadReport, Watch
 from hierlpr.io.opening import is_remote, parquet_files
+from hierlpr.io.row_rules import none_left
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.files import absolute, output, upload
 from hierlpr.scale.finish import Stretch, bucket_stretches, write_bucket, write_file
@@ -165,6 +166,8 @@ def rank_file(
         )  # fmt: skip
         for record in records:
             add_seen(watch, record)
+        if source.kind == "wide" and not any(record["samples"] for record in records):
+            raise none_left(watch)
         names = open_names(folder, source.n_samples)
         if kind == ".tsv":
             refuse_blanks(target, names, fitted.hierarchy_.labels)

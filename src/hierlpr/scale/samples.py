@@ -16,6 +16,7 @@ from hierlpr.data.tables import Table, sample_limit
 from hierlpr.io import ReadReport, Watch
 from hierlpr.io.opening import parquet_files
 from hierlpr.io.pairing import Absent
+from hierlpr.io.row_rules import none_left
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.parts import Executor, OnProgress, add_seen, run_parts, seen
 from hierlpr.scale.source import Source
@@ -127,7 +128,7 @@ class SamplesReader:
         n_rows = None if source.is_complete else source.n_samples
         store = Store.of(folder, records, self.hierarchy.n_labels, n_rows)
         if store.n_rows == 0:
-            raise watch.fail(f"no row could be read; the first problem: {watch.problems[0]}")
+            raise none_left(watch)
         return store
 
 

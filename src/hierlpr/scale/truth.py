@@ -15,7 +15,7 @@ from hierlpr._base.checks import Matrix
 from hierlpr.exceptions import HierlprError
 from hierlpr.io import ReadReport, Watch
 from hierlpr.io.pairing import Absent, Match, Seen, judge_absent, unscored_note
-from hierlpr.io.row_rules import LabelNumbers, not_closed
+from hierlpr.io.row_rules import LabelNumbers, none_left, not_closed
 from hierlpr.io.table_files import TableFormat, open_table
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.engine import engine, stream
@@ -61,6 +61,8 @@ def stream_truth(
     rows = _Positives(hierarchy, watch, budget, folder, source.n_samples)
     for batch in source.batches(Partition(0, source.pieces), hierarchy, watch):
         rows.add(batch.table.values, batch.numbers)
+    if rows.n_rows == 0 and source.kind == "wide":
+        raise none_left(watch)
     if rows.n_added and not (close or lenient or source.layout in ("cafa", "arff")):
         table = open_table(path, TableFormat.of("truth"), Watch(path, lenient=True))
         numbered = LabelNumbers(hierarchy, aliases)
@@ -82,10 +84,11 @@ class _Positives:
         self._columns: list[NDArray[np.int32]] = []
         self._numbers: list[NDArray[np.int64]] = []
         self._sizes: list[NDArray[np.int64]] = []
-        self._n_positives = self.n_added = 0
+        self._n_positives = self.n_added = self.n_rows = 0
         self.first_breach = ("", "", "")  # sample, parent, child
 
     def add(self, values: Matrix, numbers: NDArray[np.int64]) -> None:
+        self.n_rows += numbers.size
         given = sparse.csr_array(values, dtype=bool)
         given.eliminate_zeros()
         closed = self._hierarchy.close_upward(given)
