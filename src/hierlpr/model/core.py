@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -57,7 +58,25 @@ from hierlpr.model.edit import added, removed, replaced
 from hierlpr.ranking.blocks import consistent_scores
 from hierlpr.ranking.order import Ranking, rank
 
-__all__ = ["ScoreModel"]
+__all__ = ["FitSource", "ScoreModel"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitSource:
+    """Samples to fit on, in memory or on disk: what was learned label by label, and the rest.
+
+    `implied` is what was learned of labels that are not listed, None if scores are complete; `take`
+    fetches the scores of some samples, few enough to hold; `n_stored` is the number of scores if
+    they are listed, and `keys` are those of all the samples.
+    """
+
+    hierarchy: Hierarchy
+    lpr: LPRModel
+    implied: ImpliedLPR | None
+    truth: NDArray[np.bool_] | sparse.csr_array
+    take: Callable[[NDArray[np.intp]], Table]
+    n_stored: int | None
+    keys: SampleKeys
 
 
 class ScoreModel:
@@ -93,7 +112,7 @@ class ScoreModel:
         truth : matrix or data frame of the same shape
             0 or 1; a label that holds implies its parents.
         """
-        self._check_params()
+        self.check_params()
         table = self._scores(align(scores, self.hierarchy, name="scores"))
         hierarchy = self.hierarchy or Hierarchy(labels=table.labels)
         held = self._truth(truth, hierarchy, table)
@@ -103,14 +122,13 @@ class ScoreModel:
             lpr, implied = fit_listed(table.values, held, hierarchy, **options)
         else:
             lpr = fit_known(table.values, held, labels=hierarchy.labels, **options)
-        self._assemble(
-            hierarchy, lpr, implied, held, table.rows,
-            n_stored=table.n_stored, fit_keys=SampleKeys.of_rows(table.values),
-        )  # fmt: skip
+        keys = SampleKeys.of_rows(table.values)
+        self.fit_on(FitSource(hierarchy, lpr, implied, held, table.rows, table.n_stored, keys))
         self._set_labels(hierarchy, has_names=table.backend is not None)
         return self
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Refuse parameters that make no sense, before any work is done."""
         if self.joint is not False and self.joint is not True and self.joint != "auto":
             raise DataError(f"joint must be False, True or 'auto'; got {self.joint!r}.")
         check_choice(self.missing, ("error", "allow"), name="missing")
@@ -119,45 +137,34 @@ class ScoreModel:
                 f"hierarchy must be a Hierarchy or None, got {type(self.hierarchy).__name__}."
             )
 
-    def _assemble(
-        self,
-        hierarchy: Hierarchy,
-        lpr: LPRModel,
-        implied: ImpliedLPR | None,
-        truth: NDArray[np.bool_] | sparse.csr_array,
-        take: Callable[[NDArray[np.intp]], Table],
-        *,
-        n_stored: int | None,
-        fit_keys: SampleKeys,
-    ) -> None:
-        """Learn all that follows the curves, from few enough samples to hold.
-
-        Both ways of fitting meet here: `take` fetches the scores of some samples, from memory or
-        from disk; `n_stored` is the number of scores if they are listed, and `implied` what was
-        learned of labels that are not.
-        """
+    def fit_on(self, source: FitSource) -> Self:
+        """Learn all that follows the curves. Fitting in memory and in parts both end here."""
+        self.check_params()
+        hierarchy, truth, take = source.hierarchy, source.truth, source.take
         self._set_labels(hierarchy, has_names=False)
-        self.lpr_: LPRModel = lpr
-        self.implied_: ImpliedLPR | None = implied
-        self.kind_: Kind | None = "complete" if implied is None else "listed"
+        self.lpr_: LPRModel = source.lpr
+        self.implied_: ImpliedLPR | None = source.implied
+        self.kind_: Kind | None = "complete" if source.implied is None else "listed"
         self.joint_: JointModel | None = None
         if self.joint is not False:
             self.joint_ = fit_joint_on(
-                (lambda rows: take(rows).values) if n_stored is None else None, truth, hierarchy,
+                (lambda rows: take(rows).values) if source.n_stored is None else None,
+                truth, hierarchy,
                 use="exact" if self.joint is True else "auto",
                 method=self.lpr, n_threads=self.n_threads,
             )  # fmt: skip
         n_samples = truth.shape[0]
         # A profile from part of the samples costs power at worst, never validity.
-        drawn = draw_samples(n_samples, sample_limit(n_samples, hierarchy, n_stored), rng=0)
+        drawn = draw_samples(n_samples, sample_limit(n_samples, hierarchy, source.n_stored), rng=0)
         score = self._block_scores(take(drawn))
         held = truth if drawn.size == n_samples else truth[drawn]
         self.profile_: LevelProfile | None = LevelProfile.of(collect(score, held))
-        self.fit_keys_: SampleKeys | None = fit_keys
+        self.fit_keys_: SampleKeys | None = source.keys
         self.cutoff_keys_: SampleKeys | None = None
         self.sets_keys_: SampleKeys | None = None
         self.cutoff_: Cutoff = DEFAULT_CUTOFF
         self.sets_: SetRule | None = None
+        return self
 
     def calibrate(
         self,

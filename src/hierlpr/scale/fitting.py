@@ -147,7 +147,7 @@ def fit_file(
 
     target = Path(out)
     model = ScoreModel(hierarchy, lpr=lpr, joint=joint, n_threads=n_threads)
-    model._check_params()
+    model.check_params()
     budget = Budget(parse_memory(memory))
     progress, where = on_progress or say_nothing, executor or Here()
     inputs = {"the scores": os.fspath(scores), "the truth": os.fspath(truth)}
@@ -194,6 +194,8 @@ def _fit(
     on_progress: OnProgress,
 ) -> NDArray[np.float64]:
     """Fit the curves from the store, and the rest from samples that can be held."""
+    from hierlpr.model.core import FitSource
+
     rows = data.rows[fitted]
     held = data.truth if fitted.size == data.n_samples else data.truth[fitted]
     n_labels = data.hierarchy.n_labels
@@ -226,12 +228,11 @@ def _fit(
         lpr, implied = _fit_implied(absent, fit, sparse.csc_array(held), folder, options)
     else:
         lpr = fit(slice(None), Gaps.none(n_labels), "labels")
-    n_stored = data.store.stored_in(rows)
-    keys = data.store.keys[rows]
-    model._assemble(
+    source = FitSource(
         data.hierarchy, lpr, implied, held, lambda drawn: data.table(fitted[drawn]),
-        n_stored=n_stored, fit_keys=SampleKeys.of(keys),
+        data.store.stored_in(rows), SampleKeys.of(data.store.keys[rows]),
     )  # fmt: skip
+    model.fit_on(source)
     return errors
 
 
