@@ -5,11 +5,15 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import scalecases as sc
 
-from hierlpr import HierlprError
+from hierlpr import HierlprError, scale, workflows
+from hierlpr.data.tables import Table
+from hierlpr.io import write_truth
 from hierlpr.scale import budget, rank_file
+from hierlpr.scale.cluster import Cluster
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what Dask's own shutdown leaves open
@@ -42,21 +46,13 @@ def kill_one(client):
 
 
 def test_killed_workers_change_nothing(tmp_path, client, small_parts):
-    from hierlpr.scale.cluster import Cluster
-
     case = sc.make_case()
     model, scores = sc.write_inputs(tmp_path, case)
     killed = set()
-
-    def kill_once_a_stage(stage, done, total):
-        if 0 < done < total and stage not in killed:
-            killed.add(stage)
-            kill_one(client)
-
     out = tmp_path / "out.parquet"
     done = rank_file(
         model, scores, out, partitions=6, executor=Cluster(client), n_threads=1,
-        on_progress=kill_once_a_stage,
+        on_progress=killer(client, killed),
     )  # fmt: skip
     assert killed == {"ranking", "sorting"}
     assert out.is_dir()
@@ -66,8 +62,6 @@ def test_killed_workers_change_nothing(tmp_path, client, small_parts):
 
 
 def test_one_worker_gives_the_same_and_errors_come_back(tmp_path, client, small_parts):
-    from hierlpr.scale.cluster import Cluster
-
     case = sc.make_case()
     model, scores = sc.write_inputs(tmp_path, case)
     client.wait_for_workers(3)
@@ -80,6 +74,56 @@ def test_one_worker_gives_the_same_and_errors_come_back(tmp_path, client, small_
     with pytest.raises(HierlprError, match="row 401, column 'L3'"):
         rank_file(model, scores, tmp_path / "out", partitions=4, executor=one)
     sc.assert_same(tmp_path / "out", case.expected(calls_only=True))
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_fit_survives_a_killed_worker(tmp_path, client, small_parts, is_sparse):
+    case, h = fit_inputs(tmp_path, is_sparse=is_sparse)
+    options = {"goal": {"maximize": "f1"}, "lpr": "isotonic", "joint": False}
+    files = (h, tmp_path / "scores.parquet", tmp_path / "truth.csv")
+    workflows.fit_file(*files, tmp_path / "whole.hlpr", **options)
+    client.wait_for_workers(3)
+    killed = set()
+    scale.fit_file(
+        *files, tmp_path / "parts.hlpr", **options, executor=Cluster(client), n_threads=1,
+        partitions=6, on_progress=killer(client, killed),
+    )  # fmt: skip
+    assert "reading instances" in killed
+    assert (tmp_path / "parts.hlpr").read_bytes() == (tmp_path / "whole.hlpr").read_bytes()
+    assert case.n_samples == 600
+
+
+def test_an_evaluation_survives_a_killed_worker(tmp_path, client, small_parts):
+    _, h = fit_inputs(tmp_path)
+    ranked = tmp_path / "ranked.parquet"
+    workflows.rank_file(tmp_path / "model.hlpr", tmp_path / "scores.parquet", ranked)
+    whole = workflows.evaluate_file(ranked, tmp_path / "truth.csv", h)
+    client.wait_for_workers(3)
+    killed = set()
+    parts = scale.evaluate_file(
+        ranked, tmp_path / "truth.csv", h, partitions=7, executor=Cluster(client),
+        on_progress=killer(client, killed),
+    )  # fmt: skip
+    assert "measuring" in killed
+    assert parts.evaluation == whole.evaluation
+
+
+def fit_inputs(folder, **options):
+    case = sc.make_case(**options)
+    sc.write_inputs(folder, case)
+    h = case.model.hierarchy_
+    truth = h.close_upward(np.random.default_rng(1).random((case.n_samples, h.n_labels)) < 0.1)
+    write_truth(folder / "truth.csv", Table(truth.astype(float), h.labels, case.table.samples))
+    return case, h
+
+
+def killer(client, killed):
+    def kill_once_a_stage(stage, done, total):
+        if 0 < done < total and stage not in killed:
+            killed.add(stage)
+            kill_one(client)
+
+    return kill_once_a_stage
 
 
 def test_no_scheduler_is_said():

@@ -108,6 +108,31 @@ def test_stopped_runs_leave_the_old_state_or_the_new(place, n):
                            for p in home.rglob("*"))  # fmt: skip
 
 
+@pytest.mark.parametrize("n", [2, pytest.param(12, marks=pytest.mark.slow)])
+def test_killed_fits_and_evaluations_are_resumed(place, n):
+    """Killed again and again with --resume, the last run gives what one run gives."""
+    rng = random.Random(n)
+    data, home = place / "in", place / "home"
+    with launcher(warm=WARM.format(model=str(data / "model.hlpr"))) as run:
+        ranked = data / "ranked.parquet"
+        run({"args": ["rank", "--model", data / "model.hlpr", "--scores", data / "scores0.csv",
+                      "--out", ranked]})  # fmt: skip
+        for args, out in (commands(place)[1], commands(place)[5]):
+            args = [*args, "--partitions", 5]
+            ((code, took, err),) = run({"args": args})
+            assert code == 0, err
+            new = (home / out).read_bytes()
+            (home / out).unlink()
+            for _ in range(n):
+                run({"args": [*args, "--resume"], "seconds": took * rng.uniform(0.3, 0.95),
+                     "stop": signal.SIGKILL})  # fmt: skip
+            ((code, _, err),) = run({"args": [*args, "--resume"]})
+            assert code == 0, err
+            assert (home / out).read_bytes() == new
+            assert not any(p.name.startswith(".hierlpr-") and p.name not in KEPT
+                           for p in home.rglob("*"))  # fmt: skip
+
+
 KEPT = (".hierlpr-0123456789abcdef", ".hierlpr-notes.part")
 
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import click
 
-from hierlpr.cli._fit import read_pair
-from hierlpr.cli._shell import Shell, lenient_option, names_option, other_names, quiet_option
+from hierlpr.cli._shell import (
+    Shell,
+    lenient_option,
+    memory_option,
+    names_option,
+    other_names,
+    quiet_option,
+    work_option,
+)
 
 __all__ = ["report"]
 
@@ -30,6 +37,8 @@ __all__ = ["report"]
               help="Scored samples that the truth lacks: without any label (default for a long "
               "table), or left out (default for CAFA truth).")  # fmt: skip
 @click.option("--close-truth", is_flag=True, help="Add the missing ancestors of true labels.")
+@memory_option
+@work_option
 @names_option
 @lenient_option
 @quiet_option
@@ -42,6 +51,8 @@ def report(
     max_samples: int,
     absent: str | None,
     close_truth: bool,
+    memory: str,
+    work: str | None,
     hierarchy: str | None,
     lenient: bool,
     quiet: bool,
@@ -50,27 +61,23 @@ def report(
     shell = Shell(quiet=quiet)
     from pathlib import Path
 
+    from hierlpr import workflows
     from hierlpr._base.files import refuse_overlap
-    from hierlpr._base.own_folders import claimed
-    from hierlpr.io import HierarchyFile, ReadReport
-    from hierlpr.model import load_score_model
-    from hierlpr.report import write_report
 
     inputs = {"--model": model, "--scores": scores, "--truth": truth, "--hierarchy": hierarchy}
-    refuse_overlap({"--out": out}, inputs)
-    fitted = load_score_model(model)
-    loaded = HierarchyFile(
-        fitted.hierarchy_, ReadReport(model, "model"), other_names(hierarchy), {}
-    )
-    pair = read_pair(
-        scores, truth, loaded, shell, absent=absent, close_truth=close_truth, lenient=lenient
-    )
-    with claimed(out), shell.progress("report") as bar:
-        write_report(
-            out, fitted, pair.scores, pair.truth,
-            title=title, max_samples=max_samples, on_progress=bar,
+    refuse_overlap({"--out": out}, inputs, work)
+    with shell.rates("") as on_progress:
+        done = workflows.report_file(
+            model, scores, truth, out, title=title, max_samples=max_samples,
+            absent=absent, close_truth=close_truth,  # type: ignore[arg-type]
+            aliases=other_names(hierarchy), lenient=lenient, memory=memory, work=work,
+            on_progress=on_progress,
         )  # fmt: skip
+    for report in done.reports:
+        shell.read(report)
+    shell.notes(done.notes)
+    answer = done.report.answer
     shell.close(
-        f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {pair.scores.n_samples:,} "
-        f"samples x {fitted.hierarchy_.n_labels:,} labels"
+        f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {answer.n_samples:,} "
+        f"samples x {answer.n_labels:,} labels"
     )

@@ -25,11 +25,14 @@ __all__ = [
     "hierarchy_options",
     "json_option",
     "lenient_option",
+    "memory_option",
     "names_option",
     "other_names",
+    "parts_options",
     "put_json",
     "quiet_option",
     "reading_options",
+    "work_option",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -107,10 +110,46 @@ names_option = click.option(
     help="The hierarchy file again, if scores use its other names of labels (OBO alt_id and "
     "replaced_by).",
 )  # fmt: skip
+memory_option = click.option(
+    "--memory", default="1GB", show_default=True, metavar="SIZE",
+    help="Working memory. What needs more is read and worked on in parts; the result is the same.",
+)  # fmt: skip
+work_option = click.option(
+    "--work", type=click.Path(file_okay=False), metavar="DIR",
+    help="Where a folder for work files is made: beside the output if not given, for evaluate "
+    "among the system's temporary files. The workers of a scheduler must share it.",
+)  # fmt: skip
 json_option = click.option(
     "--json", "json_out", type=click.Path(dir_okay=False, allow_dash=True), metavar="OUT",
     help="Write the result as JSON to this file, or to stdout if it is -.",
 )  # fmt: skip
+
+
+def parts_options(command: F) -> F:
+    """Add the options that say how to work in parts."""
+    for option in reversed(
+        [
+            memory_option,
+            click.option(
+                "--partitions", type=click.IntRange(min=1), metavar="N",
+                help="Number of parts to work on one by one; by default as --memory needs.",
+            ),
+            work_option,
+            click.option(
+                "--resume", is_flag=True,
+                help="Continue an interrupted run from its finished parts, and keep them if this "
+                "run fails.",
+            ),
+            click.option(
+                "--scheduler", metavar="ADDRESS",
+                help="Work on the parts with the workers of this Dask scheduler, such as "
+                "tcp://host:8786; local starts one worker a core here. A ranking is then a folder "
+                "of Parquet files.",
+            ),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
 
 
 class Shell:
@@ -218,6 +257,8 @@ class Rates:
         now = time.perf_counter()
         if stage != self._stage:
             self._stage, self._began, self._done_before = stage, now, done
+            if self._is_terminal:
+                self._show(f"{stage} ...")
             return
         if done < total and now - self._shown < (0.5 if self._is_terminal else 10.0):
             return
@@ -231,10 +272,13 @@ class Rates:
             f"{rate:,.0f} a second, {_clock(left)} left"
         )
         if self._is_terminal:
-            click.echo(f"\r{text:<{self._width}}", err=True, nl=False)
-            self._width = len(text)
+            self._show(text)
         else:
             click.echo(text, err=True)
+
+    def _show(self, text: str) -> None:
+        click.echo(f"\r{text:<{self._width}}", err=True, nl=False)
+        self._width = len(text)
 
     def clear(self) -> None:
         """Leave a terminal's line empty."""

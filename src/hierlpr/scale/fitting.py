@@ -89,6 +89,7 @@ def fit_file(
     aliases: Mapping[str, str] | None = None,
     lenient: bool = False,
     memory: str | int = DEFAULT_MEMORY,
+    partitions: int | None = None,
     work: str | os.PathLike[str] | None = None,
     resume: bool = False,
     executor: Executor | None = None,
@@ -127,6 +128,8 @@ def fit_file(
         Pass over rows with problems and count them.
     memory : str or int
         Working memory, beside the interpreter and its libraries.
+    partitions : int, optional
+        Number of parts of each file of scores; by default one for each batch that fits the memory.
     work : path, optional
         Where a folder for work files is made; beside the model by default.
     resume : bool
@@ -161,7 +164,16 @@ def fit_file(
         work_subfolder(folder) as own,
     ):
         reader = SamplesReader(
-            hierarchy, budget, aliases or {}, close_truth, lenient, absent, progress, where, resume
+            hierarchy,
+            budget,
+            aliases or {},
+            close_truth,
+            lenient,
+            absent,
+            progress,
+            where,
+            resume,
+            partitions,
         )
         data = reader.read(os.fspath(scores), os.fspath(truth), folder / "fit")
         cutoff_data = data

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from hierlpr._base.files import list_made, put_in_place, writing
+from hierlpr.cutoff.choose import Cutoff
 from hierlpr.data.listing import check_kind
 from hierlpr.io import ReadReport, Watch
 from hierlpr.io.opening import is_remote, parquet_files
@@ -49,6 +50,7 @@ class Outcome:
     n_samples: int
     n_instances: int
     report: ReadReport
+    cutoff: Cutoff
 
 
 def rank_file(
@@ -184,7 +186,7 @@ def rank_file(
         n_samples = sum(record["samples"] for record in records)
     return Outcome(
         n_rows, n_calls, n_samples, n_samples * n_labels,
-        watch.report(samples=n_samples, labels=n_labels),
+        watch.report(samples=n_samples, labels=n_labels), cutoff,
     )  # fmt: skip
 
 

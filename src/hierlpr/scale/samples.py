@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,23 +13,24 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.files import work_subfolder
-from hierlpr.data.tables import Table, sample_limit
+from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.io import ReadReport, Watch
 from hierlpr.io.opening import parquet_files
-from hierlpr.io.pairing import Absent
+from hierlpr.io.pairing import Absent, Pair
 from hierlpr.io.row_rules import none_left
-from hierlpr.scale.budget import Budget
-from hierlpr.scale.parts import Executor, OnProgress, add_seen, run_parts, seen
+from hierlpr.scale.budget import Budget, parse_memory
+from hierlpr.scale.names import open_names
+from hierlpr.scale.parts import Executor, Here, OnProgress, add_seen, run_parts, seen
 from hierlpr.scale.source import Source
 from hierlpr.scale.spool import open_source
 from hierlpr.scale.store import STORED, Store, StoreJob, store_partition
 from hierlpr.scale.truth import match_names, stream_truth, truth_rows
-from hierlpr.scale.work import Plan
+from hierlpr.scale.work import Plan, work_folder
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["OnProgress", "Samples", "SamplesReader"]
+__all__ = ["Samples", "SamplesReader", "drawn_pair"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,8 +75,9 @@ class SamplesReader:
     lenient: bool
     absent: Absent | None
     on_progress: OnProgress
-    executor: Executor
-    resume: bool
+    executor: Executor = field(default_factory=Here)
+    resume: bool = False
+    partitions: int | None = None
 
     def read(self, scores: str, truth: str, folder: Path) -> Samples:
         """Read both files; work files go to `folder`."""
@@ -117,7 +120,7 @@ class SamplesReader:
 
     def _stored(self, source: Source, watch: Watch, folder: Path) -> Store:
         """Bring the scores to a store, partition by partition."""
-        parts = tuple(source.partitions())
+        parts = tuple(source.partitions(self.partitions))
         records = run_parts(
             self.executor, store_partition, StoreJob(str(folder), source, parts, self.hierarchy),
             [part.n_entries for part in parts], folder=folder, kind=STORED,
@@ -130,6 +133,41 @@ class SamplesReader:
         if store.n_rows == 0:
             raise none_left(watch)
         return store
+
+
+def drawn_pair(
+    hierarchy: Hierarchy,
+    scores: str,
+    truth: str,
+    *,
+    memory: str | int,
+    work: str | os.PathLike[str],
+    aliases: Mapping[str, str] | None,
+    absent: Absent | None,
+    close_truth: bool,
+    lenient: bool,
+    on_progress: OnProgress,
+) -> tuple[Pair, tuple[ReadReport, ...]]:
+    """Read files of any size; hold as many samples as can be, drawn at random, and say so."""
+    with work_folder(work, "") as folder:
+        reader = SamplesReader(
+            hierarchy, Budget(parse_memory(memory)), aliases or {}, close_truth, lenient, absent,
+            on_progress,
+        )  # fmt: skip
+        data = reader.read(scores, truth, folder / "pair")
+        chosen = draw_samples(data.n_samples, data.limit(), 0)
+        notes = data.notes
+        if chosen.size < data.n_samples:
+            notes = (*notes, f"{chosen.size:,} of {data.n_samples:,} samples are looked at, drawn "
+                     "at random; more would not fit")  # fmt: skip
+        names = open_names(folder / "pair", data.source.n_samples)
+        samples = tuple(names.take(data.store.numbers[data.rows[chosen]]).to_pylist())
+        held = data.truth[chosen].astype(np.float64)
+        tables = (
+            replace(data.table(chosen), samples=samples),
+            Table(held if data.store.is_sparse else held.toarray(), hierarchy.labels, samples),
+        )
+        return Pair(*tables, notes), data.reports
 
 
 def _release() -> None:
