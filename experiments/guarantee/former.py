@@ -1,0 +1,150 @@
+"""The certified cutoff as it was at first, kept to show it fail.
+
+It bet on the samples in the order of a hash of their scores and took the largest wealth on the way.
+That order depends on the scores: a group of good scores may come first in every draw, and is then
+certified on its own before a worse group is seen. Nothing but the study uses this module.
+"""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from hierlpr.cutoff.choose import Cutoff
+from hierlpr.cutoff.scored import Scored, collect, limit_calls
+
+N_LEVELS = 200
+FEWEST_CALLS = 10
+LARGEST_STAKE = 0.95
+
+
+class FormerProfile:
+    """Moments of the calls and right calls a sample at each level, of other samples."""
+
+    def __init__(self, score, truth):
+        instances = collect(score, truth)
+        self.level = _spaced_levels(instances.score)
+        moments = [
+            (c.mean(), h.mean(), (c * c).mean(), (h * h).mean(), (c * h).mean(), c.max())
+            for c, h in calls_by_level(instances, self.level)
+        ]
+        columns = np.reshape(moments, (-1, 6)).T
+        self.calls, self.hits, self.calls2, self.hits2, self.calls_hits, self.most_calls = columns
+
+    def drift(self, alpha):
+        """Mean of ``alpha * calls - false calls`` a sample."""
+        return self.hits - (1.0 - alpha) * self.calls
+
+    def square(self, alpha):
+        """Mean square of the same."""
+        a = 1.0 - alpha
+        return self.hits2 - 2.0 * a * self.calls_hits + a * a * self.calls2
+
+
+def former_cutoff(score, truth, profile, *, target, confidence):
+    """Return the cutoff that the former test certified; one that calls nothing if none."""
+    instances = collect(score, truth)
+    alpha, goal = 1.0 - target, math.log(1.0 / (1.0 - confidence))
+    found = Cutoff(math.inf, "precision", target, confidence=confidence, reachable=False)
+    order, is_stop = _betting_order(instances)
+    for levels, stakes, most in _plan(profile, instances, alpha=alpha, goal=goal):
+        limited = most < instances.n_labels
+        kept = instances
+        if limited:
+            kept = instances.take(limit_calls(instances.score, instances.sample, most))
+        for level, stake, (c, h) in zip(levels, stakes, calls_by_level(kept, levels), strict=True):
+            gains = np.log1p(-stake * ((1.0 - alpha) * c - h))
+            if np.cumsum(gains[order])[is_stop].max() < goal:
+                return found
+            found = Cutoff(
+                float(level), "precision", target, confidence=confidence,
+                max_calls=most if limited else None,
+            )  # fmt: skip
+    return found
+
+
+def former_cutoff_by_group(score, truth, groups, *, target, confidence):
+    """Certify each group of columns alone, a third of the samples by hash making the profiles."""
+    instances = collect(score, truth)
+    keys = sample_keys(instances.score, instances.sample, instances.n_samples)
+    apart = keys % np.uint64(3) == 0
+    parts = {}
+    for group in dict.fromkeys(groups):
+        columns = [column for column, name in enumerate(groups) if name == group]
+        profile = FormerProfile(score[apart][:, columns], truth[apart][:, columns])
+        parts[group] = former_cutoff(
+            score[~apart][:, columns], truth[~apart][:, columns], profile,
+            target=target, confidence=confidence,
+        )  # fmt: skip
+    return Cutoff(
+        math.inf, "precision", target, confidence=confidence,
+        reachable=any(part.reachable for part in parts.values()),
+        groups=parts, label_groups=tuple(groups),
+    )  # fmt: skip
+
+
+def calls_by_level(instances: Scored, level):
+    """Yield the calls and the right calls of every sample at each level, strict to lenient."""
+    enters = level.size - np.searchsorted(level[::-1], instances.score, side="right")
+    order = np.argsort(enters.astype(np.int16), kind="stable")
+    bounds = np.searchsorted(enters[order], np.arange(level.size + 1))
+    sample, truth = instances.sample[order], instances.truth[order].astype(np.float64)
+    calls, hits = np.zeros(instances.n_samples), np.zeros(instances.n_samples)
+    for first, last in pairwise(bounds):
+        new = slice(first, last)
+        calls += np.bincount(sample[new], minlength=instances.n_samples)
+        hits += np.bincount(sample[new], weights=truth[new], minlength=instances.n_samples)
+        yield calls, hits
+
+
+def sample_keys(score, sample, n_samples):
+    """Hash the scores of each sample (the finalizer of SplitMix64, summed over the scores)."""
+    key = np.zeros(n_samples, dtype=np.uint64)
+    np.add.at(key, sample, _mix(np.ascontiguousarray(score).view(np.uint64)))
+    return _mix(key)
+
+
+def _mix(bits):
+    x = bits + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _betting_order(instances: Scored):
+    key = sample_keys(instances.score, instances.sample, instances.n_samples)
+    order = np.argsort(key, kind="stable")
+    return order, np.append(key[order][1:] != key[order][:-1], True)
+
+
+def _plan(profile, instances, *, alpha, goal):
+    """Levels from the surest on, with their stakes and limits of calls."""
+    n = instances.n_samples
+    if profile.level.size == 0 or n == 0:
+        return []
+    drift, square = profile.drift(alpha), np.maximum(profile.square(alpha), 1e-12)
+    wanted = np.sqrt(2.0 * goal / (n * square))
+    useful = LARGEST_STAKE / ((1.0 - alpha) * wanted)
+    limit = _round_limits(np.maximum(profile.most_calls, useful), instances.n_labels)
+    stake = np.minimum(wanted, LARGEST_STAKE / ((1.0 - alpha) * limit))
+    spread = np.sqrt(np.maximum(square - drift**2, 1e-3 * square) * n)
+    margin = (n * (drift - 0.5 * stake * square) - goal / stake) / spread
+    first = int(np.argmax(margin))
+    changes = np.flatnonzero(np.diff(limit[first:])) + 1 + first
+    bounds = [first, *changes.tolist(), limit.size]
+    return [(profile.level[i:k], stake[i:k], int(limit[i])) for i, k in pairwise(bounds)]
+
+
+def _round_limits(limit, n_labels):
+    powers = 2.0 ** np.arange(0, 64)
+    grid = np.unique(np.concatenate([powers, 1.5 * powers[1:]]))
+    rising = np.maximum.accumulate(np.ceil(np.minimum(limit, n_labels)))
+    return np.minimum(grid[np.searchsorted(grid, rising)], n_labels).astype(np.int64)
+
+
+def _spaced_levels(score):
+    if score.size == 0:
+        return np.empty(0)
+    fewest = min(FEWEST_CALLS, score.size)
+    counts = np.unique(np.rint(np.geomspace(fewest, score.size, N_LEVELS)).astype(np.int64))
+    return np.unique(np.sort(score)[::-1][counts - 1])[::-1].copy()
