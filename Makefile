@@ -7,7 +7,7 @@ RUN := $(BIN)/python -m
 # The suite with the lower bound of every dependency in pyproject.toml.
 OLDEST ?= .venv-oldest
 
-.PHONY: demo test test-oldest lint types check slow bench bench-scale docs paper clean
+.PHONY: demo kernels test test-oldest lint types check slow bench bench-scale docs paper clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hierlpr demo
@@ -35,6 +35,9 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/ratios.py
 	$(BIN)/python benchmarks/lpr_ratios.py
 
+kernels: $(VENV)/.installed
+	$(BIN)/python -m hierlpr._kernels._build
+
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
 
@@ -48,6 +51,7 @@ bench-scale: $(VENV)/.test
 	$(BIN)/python benchmarks/scale_evaluate.py $(SIZES)
 
 clean:
+	rm -f src/hierlpr/_kernels/compiled_*
 	rm -rf $(VENV) $(OLDEST) build dist site paper .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 $(VENV)/.installed: pyproject.toml

@@ -9,8 +9,9 @@ from scipy.optimize import lsq_linear
 import reference
 from cases import by_number, hierarchy_of, random_dag, random_dag_lpr, random_forest, scored_dags
 from hierlpr import Hierarchy, consistent_scores, rank
-from hierlpr._kernels.dag_blocks import dag_blocks
-from hierlpr._kernels.forest_blocks import forest_blocks
+from hierlpr._kernels.dag_blocks import dag_keys, dag_scores
+from hierlpr._kernels.forest_blocks import merge_forest, write_keys, write_scores
+from hierlpr._kernels.layout import Dag, Forest, KeyBits, Linked, Rows
 from hierlpr.ranking import blocks
 
 N_DAGS = 2160
@@ -83,25 +84,22 @@ def test_on_forests_the_kernel_for_dags_gives_the_same_bits(ties):
         row_ptr = np.arange(n_samples + 1, dtype=np.int64) * n
         parent = np.full(n, -1, dtype=np.int32)
         parent[np.diff(h.parent_ptr) == 1] = h.parent_idx
-        ptr = h.parent_ptr.astype(np.int64)
-        none = np.empty(0, dtype=np.int32)
-        output = [
-            (np.empty(values.size, np.int32), np.empty(values.size, np.uint64)) for _ in range(2)
-        ]
-        common = (True, 2.0**30, 0, n_samples, none, 6, 2)
-        n_blocks = forest_blocks(values, row_ptr, h.order, parent, *common, *output[0], np.empty(0))
-        counted, _, lack = dag_blocks(
-            values, row_ptr, h.order, ptr, h.parent_idx, *common, 100, *output[1], np.empty(0)
-        )
-        assert (counted, lack.size) == (n_blocks, 0)
-        np.testing.assert_array_equal(output[0][0], output[1][0])
-        np.testing.assert_array_equal(
-            np.sort(output[0][1][:n_blocks]), np.sort(output[1][1][:n_blocks])
-        )
+        rows = Rows(values, row_ptr, h.order, np.empty(0, dtype=np.int32), 2.0**30)
+        forest = Forest(parent, True)
+        dag = Dag(h.parent_ptr.astype(np.int64), h.parent_idx, True)
+        bits = KeyBits(6, 2)
+        links = [np.empty(values.size, np.int32) for _ in range(2)]
+        keys = [np.empty(values.size, np.uint64) for _ in range(2)]
+        linked = Linked.empty(links[0])
+        merge_forest(rows, forest, 0, n_samples, linked)
+        n_blocks = write_keys(rows, 0, n_samples, linked, bits, keys[0])
+        counted, lacking = dag_keys(rows, dag, 0, n_samples, bits, 100, links[1], keys[1])
+        assert (counted, lacking.lack.size) == (n_blocks, 0)
+        np.testing.assert_array_equal(*links)
+        np.testing.assert_array_equal(np.sort(keys[0][:n_blocks]), np.sort(keys[1][:n_blocks]))
         score, dag_score = np.empty(values.size), np.empty(values.size)
-        nothing = (none, np.empty(0, np.uint64))
-        forest_blocks(values, row_ptr, h.order, parent, *common, *nothing, score)
-        dag_blocks(values, row_ptr, h.order, ptr, h.parent_idx, *common, 9, *nothing, dag_score)
+        write_scores(rows, forest, 0, n_samples, linked, score)
+        dag_scores(rows, dag, 0, n_samples, dag_score)
         np.testing.assert_array_equal(score, dag_score)
 
 

@@ -281,7 +281,7 @@ def test_a_profile_in_parts_is_that_of_the_whole(monkeypatch):
 )
 def test_bets_match_their_slow_twin(counts, precision, delta, square):
     counts = [(max(pair), min(pair)) for pair in counts]
-    calls, hits = np.array(counts).T
+    calls, hits = np.ascontiguousarray(np.array(counts).T)
     goal, largest = math.log(1 / delta), LARGEST_STAKE / (3 * precision)
     fast = bet(
         calls, hits, np.arange(len(counts)), precision, largest, square, PROFILE_WEIGHT, goal,

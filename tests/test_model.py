@@ -126,6 +126,32 @@ def test_calls_meet_the_target_and_the_hierarchy(parts, model):
     assert sum(map(len, lists)) == calls.sum()
 
 
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("most_parents", [1, 3])
+def test_a_sample_alone_gets_what_it_gets_among_many(most_parents, joint):
+    rng = np.random.default_rng(5)
+    labels = [f"L{i}" for i in range(25)]
+    edges = [
+        (labels[p], labels[i]) for i in range(1, 25) for p in set(rng.integers(0, i, most_parents))
+    ]
+    h = Hierarchy(edges, labels=labels)
+    truth = h.close_upward(rng.random((400, 25)) < 0.05)
+    scores = truth + rng.normal(size=truth.shape)
+    model = HierLPR(h, joint=joint).fit(scores, truth)
+    assert model.warm_up() is model
+    lists = model.call_lists(scores)
+    for method in (model.transform, model.predict_proba, model.predict):
+        together = method(scores)
+        for m in range(0, 400, 37):
+            np.testing.assert_array_equal(method(scores[m : m + 1])[0], together[m])
+            assert model.call_lists(scores[m : m + 1]) == [lists[m]]
+
+
+def test_a_model_that_is_not_fitted_cannot_be_warmed_up():
+    with pytest.raises(ValueError, match="not fitted"):
+        HierLPR().warm_up()
+
+
 def test_before_calibration_the_cut_is_at_one_half(parts):
     fit, _, test = parts
     model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)

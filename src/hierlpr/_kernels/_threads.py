@@ -1,5 +1,6 @@
 """Samples split over a thread pool: kernels release the GIL, so plain threads scale."""
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,9 +10,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["even_bounds", "even_chunks", "n_threads_or_default", "run_chunks"]
+__all__ = ["even_bounds", "even_chunks", "n_threads_or_default", "row_chunks", "run_chunks"]
 
 R = TypeVar("R")
+
+WORTH_SHARING = 1 << 13  # numbers to work on, below which a thread costs more than it saves
 
 
 def n_threads_or_default(n_threads: int | None) -> int:
@@ -27,8 +30,10 @@ def n_threads_or_default(n_threads: int | None) -> int:
 
 
 def even_bounds(work: NDArray[np.int64], n_chunks: int) -> list[int]:
-    """Split rows into `n_chunks` runs of about equal work; `work` is its cumulative sum from 0."""
+    """Split rows into up to `n_chunks` runs of about equal work; `work` is its cumulative sum."""
     n_rows = work.size - 1
+    if work[-1] - work[0] < WORTH_SHARING:
+        n_chunks = 1
     targets = np.linspace(work[0], work[-1], n_chunks + 1)[1:-1]
     inner = np.searchsorted(work, targets).tolist()
     return [0, *(min(int(b), n_rows) for b in inner), n_rows]
@@ -39,10 +44,16 @@ def even_chunks(n: int, n_chunks: int) -> list[int]:
     return [n * chunk // n_chunks for chunk in range(n_chunks + 1)]
 
 
+def row_chunks(shape: tuple[int, ...], n_threads: int) -> list[int]:
+    """Bounds of runs of rows for threads; one run where there is too little to share."""
+    n_chunks = 1 if math.prod(shape) < WORTH_SHARING else min(n_threads, shape[0])
+    return even_chunks(shape[0], n_chunks)
+
+
 def run_chunks(task: Callable[[int, int], R], bounds: list[int], n_threads: int) -> list[R]:
     """Call ``task(start, stop)`` on every run between bounds; results in the order of the runs."""
     runs = list(pairwise(bounds))
-    if n_threads == 1 or len(runs) == 1:
+    if n_threads == 1 or len(runs) <= 1:
         return [task(start, stop) for start, stop in runs]
     # A pool per call: it costs well under a millisecond and is safe under fork and nesting.
     with ThreadPoolExecutor(max_workers=min(n_threads, len(runs))) as pool:

@@ -1,14 +1,15 @@
 """The order inside a block: best where that can be certified, else good and bounded."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Index, Ints
 from hierlpr._kernels._jit import kernel
-from hierlpr._kernels.forest_blocks import forest_blocks
+from hierlpr._kernels.forest_blocks import merge_forest
 from hierlpr._kernels.ideals import best_order
-from hierlpr._kernels.keys import SIZE_BITS
+from hierlpr._kernels.keys import find_node
+from hierlpr._kernels.layout import Dag, Forest, Linked, Rows
 
-__all__ = ["area_of", "order_block"]
+__all__ = ["area_of", "block_graph", "order_open_block"]
 
 WINDOW = 16  # nodes that are put in their best order together, others fixed
 WINDOW_STATES = 1000
@@ -18,7 +19,7 @@ SMALL = 200  # blocks up to this size are also ordered cone by cone
 
 
 @kernel
-def area_of(value: NDArray[np.int64], order: NDArray[np.int32]) -> float:
+def area_of(value: Ints, order: Index) -> float:
     """Sum of the running sums of `value` along `order`."""
     n = order.size
     area = 0.0
@@ -28,44 +29,71 @@ def area_of(value: NDArray[np.int64], order: NDArray[np.int32]) -> float:
 
 
 @kernel
-def _relaxed_order(
-    value: NDArray[np.int64], parent: NDArray[np.int32], order: NDArray[np.int32]
-) -> None:
+def block_graph(rows: Rows, dag: Dag, sample: int, nodes: Index) -> tuple[Ints, Ints, Index]:
+    """Values of some rising nodes of a sample, and their parents among them as a CSR pair."""
+    size = nodes.size
+    row = rows.row_ptr[sample]
+    base = 0 if dag.is_shared else row
+    value = np.empty(size, np.int64)
+    n_edges = 0
+    for k in range(size):
+        i = nodes[k]
+        value[k] = np.int64(np.rint(rows.value[row + rows.slot[i]] * rows.scale))
+        n_edges += dag.parent_ptr[base + i + 1] - dag.parent_ptr[base + i]
+    up_ptr = np.empty(size + 1, np.int64)
+    up_ptr[0] = 0
+    up_idx = np.empty(n_edges, np.int32)
+    n_edges = 0
+    for k in range(size):
+        i = nodes[k]
+        for e in range(dag.parent_ptr[base + i], dag.parent_ptr[base + i + 1]):
+            q = find_node(nodes, 0, size, dag.parent_idx[e])
+            if q < size and nodes[q] == dag.parent_idx[e]:
+                up_idx[n_edges] = q
+                n_edges += 1
+        up_ptr[k + 1] = n_edges
+    return value, up_ptr, up_idx[:n_edges]
+
+
+def _relaxed_order(value: Ints, parent: Index) -> Index:
     """Best order if each node has one parent only (Horn, 1972)."""
     n = value.size
-    row_ptr = np.array([0, n], np.int64)
-    slot = np.arange(n).astype(np.int32)
-    keys = np.empty(n, np.uint64)
-    following = np.empty(n, np.int32)
-    n_blocks = forest_blocks(
-        value.astype(np.float64), row_ptr, slot, parent, True, 1.0, 0, 1, slot, 24, 0, following,
-        keys, np.empty(0),
-    )  # fmt: skip
-    head = np.empty(n_blocks, np.int32)
-    mean = np.empty(n_blocks)
-    for b in range(n_blocks):
-        head[b] = (np.int64(keys[b]) >> SIZE_BITS) & ((1 << 24) - 1)
-        total = 0.0
-        size = 0
-        i = head[b]
-        while i >= 0:
-            total += value[i]
-            size += 1
-            i = following[i]
-        mean[b] = total / size
+    each = np.arange(n, dtype=np.int32)
+    rows = Rows(value.astype(np.float64), np.array([0, n], dtype=np.int64), each, each[:0], 1.0)
+    linked = Linked.empty(np.empty(n, dtype=np.int32))
+    merge_forest(rows, Forest(parent, True), 0, 1, linked)
+    head = np.flatnonzero(linked.count).astype(np.int32)
+    order = np.empty(n, dtype=np.int32)
+    walk(head[np.argsort(-linked.mean[head], kind="stable")], linked.next_node, order)
+    return order
+
+
+@kernel
+def walk(head: Index, next_node: Index, order: Index) -> None:
+    """List the nodes of blocks, block by block."""
     k = 0
-    for b in np.argsort(-mean, kind="mergesort"):
+    for b in range(head.size):
         i = head[b]
         while i >= 0:
             order[k] = i
             k += 1
-            i = following[i]
+            i = next_node[i]
 
 
 @kernel
-def _pull_parents(
-    up_ptr: NDArray[np.int64], up_idx: NDArray[np.int32], order: NDArray[np.int32]
-) -> None:
+def latest_parents(up_ptr: Ints, up_idx: Index, place: Index) -> Index:
+    """Of each node's parents the one with the latest place, or -1."""
+    parent = np.empty(place.size, np.int32)
+    for i in range(place.size):
+        parent[i] = -1
+        for e in range(up_ptr[i], up_ptr[i + 1]):
+            if parent[i] < 0 or place[up_idx[e]] > place[parent[i]]:
+                parent[i] = up_idx[e]
+    return parent
+
+
+@kernel
+def pull_parents(up_ptr: Ints, up_idx: Index, order: Index) -> None:
     """Make `order` respect all parents, in place: what a node needs is called right before it."""
     n = order.size
     wish = np.empty(n, np.int32)
@@ -100,11 +128,11 @@ def _pull_parents(
 
 
 @kernel
-def _cone_order(
-    value: NDArray[np.int64],
-    up_ptr: NDArray[np.int64],
-    up_idx: NDArray[np.int32],
-    order: NDArray[np.int32],
+def cone_order(
+    value: Ints,
+    up_ptr: Ints,
+    up_idx: Index,
+    order: Index,
 ) -> None:
     """Call the cone of largest mean, a node with all ancestors not yet called, again and again."""
     n = value.size
@@ -149,12 +177,12 @@ def _cone_order(
 
 
 @kernel
-def _improve(
-    value: NDArray[np.int64],
-    up_ptr: NDArray[np.int64],
-    up_idx: NDArray[np.int32],
-    table: NDArray[np.int32],
-    order: NDArray[np.int32],
+def improve(
+    value: Ints,
+    up_ptr: Ints,
+    up_idx: Index,
+    table: Index,
+    order: Index,
 ) -> None:
     """Put overlapping windows of `order` in their best order until none gets better, or enough."""
     n = order.size
@@ -212,54 +240,32 @@ def _improve(
                     place[v] = begin + k
 
 
-@kernel
-def order_block(
-    value: NDArray[np.int64],
-    up_ptr: NDArray[np.int64],
-    up_idx: NDArray[np.int32],
-    state_cap: int,
-    table: NDArray[np.int32],
-    order: NDArray[np.int32],
-) -> float:
-    """Write an order of the block's nodes, parents first; return how much area it may lack.
+def order_open_block(value: Ints, up_ptr: Ints, up_idx: Index, table: Index) -> tuple[Index, float]:
+    """Return a good order of a block's nodes, parents first, and how much area it may lack.
 
-    0 means that the order is certified best. Otherwise it is the best of several: follow the
+    For blocks that are too large for the exact search. It is the best of several: follow the
     relaxation that leaves each node the parent called latest, or cones of largest mean; then
     improved window by window. What relaxations reach bounds the best from above, as does the mean:
     no closed part of a block has a larger mean than the block.
     """
-    if best_order(value, up_ptr, up_idx, state_cap, table, order):
-        return 0.0
     n = value.size
-    total = 0.0
-    for i in range(n):
-        total += value[i]
-    bound = total * (n + 1) / 2.0
-    parent = np.empty(n, np.int32)
-    place = np.arange(n).astype(np.int32)
-    trial = np.arange(n).astype(np.int32)
-    for i in range(n):
-        order[i] = i
+    bound = float(value.astype(np.float64).sum()) * (n + 1) / 2.0
+    order = np.arange(n, dtype=np.int32)
+    place = order
     best = area_of(value, order)
     for _ in range(RELAXATIONS):
-        for i in range(n):
-            parent[i] = -1
-            for e in range(up_ptr[i], up_ptr[i + 1]):
-                if parent[i] < 0 or place[up_idx[e]] > place[parent[i]]:
-                    parent[i] = up_idx[e]
-        _relaxed_order(value, parent, trial)
+        trial = _relaxed_order(value, latest_parents(up_ptr, up_idx, place))
         bound = min(bound, area_of(value, trial))
-        _pull_parents(up_ptr, up_idx, trial)
+        pull_parents(up_ptr, up_idx, trial)
         area = area_of(value, trial)
-        for k in range(n):
-            place[trial[k]] = k
-            if area > best:
-                order[k] = trial[k]
-        best = max(area, best)
+        place = np.empty(n, dtype=np.int32)
+        place[trial] = np.arange(n, dtype=np.int32)
+        if area > best:
+            order, best = trial, area
     if n <= SMALL:
-        _cone_order(value, up_ptr, up_idx, trial)
+        trial = np.empty(n, dtype=np.int32)
+        cone_order(value, up_ptr, up_idx, trial)
         if area_of(value, trial) > best:
-            for k in range(n):
-                order[k] = trial[k]
-    _improve(value, up_ptr, up_idx, table, order)
-    return max(0.0, bound - area_of(value, order))
+            order = trial
+    improve(value, up_ptr, up_idx, table, order)
+    return order, max(0.0, bound - area_of(value, order))

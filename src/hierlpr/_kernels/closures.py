@@ -5,23 +5,23 @@ above the mean pays for its ancestors below it. What cannot be paid for stays be
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._arrays import Floats, Index, Ints, Sides
+from hierlpr._kernels._jit import inner
 
 __all__ = ["cut_at_mean", "tied_blocks"]
 
 EXACT = 1 << 17  # up to this many nodes, flows in units of 1 / n grid steps fit 63 bits
 
 
-@kernel
+@inner
 def cut_at_mean(
-    value: NDArray[np.int64],
-    up_ptr: NDArray[np.int64],
-    up_idx: NDArray[np.int32],
-    flow: NDArray[np.float64],
-    side: NDArray[np.int8],
-) -> tuple[NDArray[np.int64], bool]:
+    value: Ints,
+    up_ptr: Ints,
+    up_idx: Index,
+    flow: Floats,
+    side: Sides,
+) -> tuple[Ints, bool]:
     """Part a DAG at its mean value: the isotonic regression lies above, at or below it.
 
     The parents of node ``i`` are ``up_idx[up_ptr[i]:up_ptr[i + 1]]``, all smaller than ``i``.
@@ -227,13 +227,13 @@ def cut_at_mean(
     return moved, True
 
 
-@kernel
+@inner
 def tied_blocks(
-    up_ptr: NDArray[np.int64],
-    up_idx: NDArray[np.int32],
-    moved: NDArray[np.int64],
-    side: NDArray[np.int8],
-    block: NDArray[np.int32],
+    up_ptr: Ints,
+    up_idx: Index,
+    moved: Ints,
+    side: Sides,
+    block: Index,
 ) -> int:
     """Give the smallest blocks of nodes at the mean (``side == 0``) numbers, and others -1.
 

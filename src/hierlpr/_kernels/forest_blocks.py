@@ -1,45 +1,23 @@
 """Block merging on forests, exact: all samples, one bottom-up pass each."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Floats, Words
 from hierlpr._kernels._jit import kernel
 from hierlpr._kernels.keys import pack
+from hierlpr._kernels.layout import Forest, KeyBits, Linked, Rows
 
-__all__ = ["forest_blocks"]
+__all__ = ["merge_forest", "write_keys", "write_scores"]
 
 
 @kernel
-def forest_blocks(
-    values: NDArray[np.float64],
-    row_ptr: NDArray[np.int64],
-    slot: NDArray[np.int32],
-    parent: NDArray[np.int32],
-    shared: bool,
-    scale: float,
-    start: int,
-    stop: int,
-    node_of: NDArray[np.int32],
-    node_bits: int,
-    sample_bits: int,
-    next_node: NDArray[np.int32],
-    keys: NDArray[np.uint64],
-    score: NDArray[np.float64],
-) -> int:
-    """Merge the labels of samples ``start`` to ``stop`` into blocks.
-
-    Node ``i`` of sample ``m`` has its value at ``row_ptr[m] + slot[i]`` and its parent's number,
-    or -1, at ``parent[base + i]`` with ``base = 0`` if all samples share one forest, else
-    ``row_ptr[m]``. Parents have smaller numbers than their children.
-
-    Writes either, if `score` is not empty, ``score[row_ptr[m] + slot[i]]``, the mean of the block
-    of ``i`` back in [0, 1]; or else
-
-    - ``next_node[row_ptr[m] + i]``: the node called after ``i`` in its block, -1 at the end;
-    - ``keys[row_ptr[start]:]``: the blocks' keys, in no order. Their number is returned.
+def merge_forest(rows: Rows, forest: Forest, start: int, stop: int, linked: Linked) -> None:
+    """Merge the labels of samples ``start`` to ``stop`` into blocks and write them to `linked`.
 
     O(K log K) per sample; O(longest row) memory.
     """
+    values, row_ptr, slot = rows.value, rows.row_ptr, rows.slot
+    parent = forest.parent
     width = 0
     for m in range(start, stop):
         width = max(width, row_ptr[m + 1] - row_ptr[m])
@@ -48,24 +26,19 @@ def forest_blocks(
     count = np.empty(width, np.int32)
     tail = np.empty(width, np.int32)
     link = np.empty(width, np.int32)
-    merged = np.empty(width, np.bool_)
     # Each node holds a pairing heap of the blocks right below its own: `best` is its top; in a
     # heap, `eldest` is a block's first child and `sibling` the next in that list of children.
     best = np.empty(width, np.int32)
     eldest = np.empty(width, np.int32)
     sibling = np.empty(width, np.int32)
-    unscale = 1.0 / scale
-    mean_bits = mean.view(np.int64)
-    first_key = row_ptr[start]
-    n_keys = 0
 
     for m in range(start, stop):
         row = row_ptr[m]
         n = row_ptr[m + 1] - row
-        base = 0 if shared else row
+        base = 0 if forest.is_shared else row
         for i in range(n):
             # On this grid sums are exact in float64, so equal means compare equal.
-            total[i] = np.rint(values[row + slot[i]] * scale)
+            total[i] = np.rint(values[row + slot[i]] * rows.scale)
             best[i] = -1
         # Invariant: when node i is reached, every block below it is final and in its heap.
         for i in range(n - 1, -1, -1):
@@ -80,7 +53,7 @@ def forest_blocks(
                 block_mean = block_total / block_count
                 link[block_tail] = top
                 block_tail = tail[top]
-                merged[top] = True
+                count[top] = 0
                 # Remove `top` from the heap: pair its children up, then join the pairs.
                 joined = -1
                 a = eldest[top]
@@ -121,7 +94,6 @@ def forest_blocks(
             count[i] = block_count
             tail[i] = block_tail
             link[block_tail] = -1
-            merged[i] = False
             best[i] = top
             eldest[i] = -1
             p = parent[base + i]
@@ -136,18 +108,48 @@ def forest_blocks(
                     sibling[lower] = eldest[upper]
                     eldest[upper] = lower
                     best[p] = upper
-        if score.size > 0:
-            for i in range(n):
-                if merged[i]:
-                    mean[i] = mean[parent[base + i]]
-                score[row + slot[i]] = mean[i] * unscale
-            continue
+        at = row - row_ptr[start]
         for i in range(n):
-            next_node[row + i] = link[i]
-            if not merged[i]:
-                node = node_of[row + i] if node_of.size > 0 else i
-                keys[first_key + n_keys] = pack(
-                    mean_bits[i], node, m, count[i], node_bits, sample_bits
-                )
+            linked.next_node[at + i] = link[i]
+            linked.count[at + i] = count[i]
+            linked.mean[at + i] = mean[i]
+
+
+@kernel
+def write_keys(
+    rows: Rows, start: int, stop: int, linked: Linked, bits: KeyBits, keys: Words
+) -> int:
+    """Write the keys of the blocks of samples ``start`` to ``stop``. Return their number."""
+    mean_bits = linked.mean.view(np.int64)
+    offset = rows.row_ptr[start]
+    n_keys = 0
+    for m in range(start, stop):
+        row = rows.row_ptr[m]
+        for i in range(rows.row_ptr[m + 1] - row):
+            at = row - offset + i
+            size = linked.count[at]
+            if size > 0:
+                node = rows.node_of[row + i] if rows.node_of.size > 0 else i
+                keys[n_keys] = pack(mean_bits[at], node, m, size, bits.node, bits.sample)
                 n_keys += 1
     return n_keys
+
+
+@kernel
+def write_scores(
+    rows: Rows, forest: Forest, start: int, stop: int, linked: Linked, score: Floats
+) -> None:
+    """Set ``score[row_ptr[m] + slot[i]]`` to the mean of the block of node ``i``, off the grid.
+
+    Overwrites the means in `linked`: a node that joined a block takes that of its parent.
+    """
+    unscale = 1.0 / rows.scale
+    offset = rows.row_ptr[start]
+    for m in range(start, stop):
+        row = rows.row_ptr[m]
+        base = 0 if forest.is_shared else row
+        at = row - offset
+        for i in range(rows.row_ptr[m + 1] - row):
+            if linked.count[at + i] == 0:
+                linked.mean[at + i] = linked.mean[at + forest.parent[base + i]]
+            score[row + rows.slot[i]] = linked.mean[at + i] * unscale

@@ -1,17 +1,15 @@
 """Generalized pooled adjacent violators: approximate isotonic regression on DAGs."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Floats2, Index
 from hierlpr._kernels._jit import kernel
 
 __all__ = ["gpav_rows"]
 
 
 @kernel
-def gpav_rows(
-    values: NDArray[np.float64], child_ptr: NDArray[np.int32], child_idx: NDArray[np.int32]
-) -> None:
+def gpav_rows(values: Floats2, child_ptr: Index, child_idx: Index) -> None:
     """Replace each row by means over blocks, children never above parents; topological columns.
 
     Labels join from the bottom up. A new block takes in, one after another, the highest of the

@@ -1,9 +1,9 @@
 """The best order inside a block that is no tree: reductions, then a program over closed sets."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._arrays import Index, Ints
+from hierlpr._kernels._jit import inner, kernel
 
 __all__ = ["TABLE_BITS", "best_order", "reduce_modules"]
 
@@ -15,12 +15,10 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 MIX_AGAIN = np.uint64(0xBF58476D1CE4E5B9)
 
 
-@kernel
+@inner
 def reduce_modules(
-    value: NDArray[np.int64], up_ptr: NDArray[np.int64], up_idx: NDArray[np.int32]
-) -> tuple[
-    NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]
-]:
+    value: Ints, up_ptr: Ints, up_idx: Index
+) -> tuple[Index, Index, Ints, Ints, Index]:
     """Merge nodes into jobs that some best order calls without a break.
 
     Nodes with the same parents and the same children are called by falling mean; a node whose
@@ -263,12 +261,12 @@ def reduce_modules(
 
 @kernel
 def best_order(
-    value: NDArray[np.int64],
-    up_ptr: NDArray[np.int64],
-    up_idx: NDArray[np.int32],
+    value: Ints,
+    up_ptr: Ints,
+    up_idx: Index,
     state_cap: int,
-    table: NDArray[np.int32],
-    order: NDArray[np.int32],
+    table: Index,
+    order: Index,
 ) -> bool:
     """Write the order of largest area, parents first, unless that takes over `state_cap` states.
 

@@ -1,14 +1,11 @@
 """The exact posterior on DAGs whose junction tree is small: collect and distribute."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Bools, Floats, Floats2, Index, Ints
 from hierlpr._kernels._jit import kernel
 
 __all__ = ["fill_tables", "joint_dag"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @kernel
@@ -34,22 +31,22 @@ def fill_tables(
 
 @kernel
 def joint_dag(
-    lpr: Floats,
+    lpr: Floats2,
     start: int,
     stop: int,
-    order: NDArray[np.int32],
+    order: Index,
     node: Ints,
     table_ptr: Ints,
     prior_table: Floats,
     parent: Ints,
     map_ptr: Ints,
-    share_of: NDArray[np.int32],
+    share_of: Index,
     prevalence: Floats,
     floor: float,
     most: float,
-    posterior: Floats,
-    others: Floats,
-    failed: NDArray[np.bool_],
+    posterior: Floats2,
+    others: Floats2,
+    failed: Bools,
 ) -> None:
     """Write the posteriors of samples ``start`` to ``stop`` by a pass up and down the cliques.
 

@@ -1,29 +1,27 @@
 """The exact posterior of every label given all LPRs of its sample, on forests."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Floats, Floats2, Index
 from hierlpr._kernels._jit import kernel
 
 __all__ = ["joint_forest", "weigh_evidence"]
 
-Floats = NDArray[np.float64]
-
 
 @kernel
 def joint_forest(
-    lpr: Floats,
+    lpr: Floats2,
     start: int,
     stop: int,
-    order: NDArray[np.int32],
-    parent: NDArray[np.int32],
+    order: Index,
+    parent: Index,
     on: Floats,
     off: Floats,
     prevalence: Floats,
     floor: float,
     most: float,
-    posterior: Floats,
-    others: Floats,
+    posterior: Floats2,
+    others: Floats2,
 ) -> None:
     """Write the posteriors of samples ``start`` to ``stop``: one pass up, one pass down.
 
@@ -98,8 +96,8 @@ def joint_forest(
 
 @kernel
 def weigh_evidence(
-    lpr: Floats,
-    others: Floats,
+    lpr: Floats2,
+    others: Floats2,
     start: int,
     stop: int,
     prior: Floats,
@@ -107,7 +105,7 @@ def weigh_evidence(
     rest: Floats,
     shift: Floats,
     floor: float,
-    out: Floats,
+    out: Floats2,
 ) -> None:
     """Write the probability of each label from its own and the others' evidence, both weighted.
 

@@ -1,32 +1,30 @@
 """How far to trust a label's own and the others' evidence: penalized logistic fits."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Bools2, Floats, Floats2, Ints
 from hierlpr._kernels._jit import kernel
 
 __all__ = ["fit_weights", "sample_losses"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_STEPS = 30
 
 
 @kernel
 def fit_weights(
-    own: Floats,
-    others: Floats,
-    prior: Floats,
-    truth: NDArray[np.bool_],
+    own: Floats2,
+    others: Floats2,
+    prior: Floats2,
+    truth: Bools2,
     fold: Ints,
     group_ptr: Ints,
     group_label: Ints,
-    target: Floats,
+    target: Floats2,
     strength: float,
     start: int,
     stop: int,
-    weights: Floats,
+    weights: Floats2,
 ) -> None:
     """Fit (own, others, shift) of the groups ``start`` to ``stop`` of labels; see `Tempering`.
 
@@ -105,12 +103,12 @@ def fit_weights(
 
 @kernel
 def sample_losses(
-    own: Floats,
-    others: Floats,
-    prior: Floats,
-    truth: NDArray[np.bool_],
+    own: Floats2,
+    others: Floats2,
+    prior: Floats2,
+    truth: Bools2,
     fold: Ints,
-    weights: Floats,
+    weights: Floats2,
     loss: Floats,
 ) -> None:
     """Set ``loss[m]`` to the log-loss of sample ``m``, summed over the labels. O(size)."""

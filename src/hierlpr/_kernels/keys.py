@@ -5,21 +5,26 @@ its sample, rising; and its size, cut off at 31, which never decides. The mean i
 the bits that are left, so keys may tie in it; `settle_ties` orders such runs by the exact mean.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
-from hierlpr._kernels._jit import kernel
+import numpy as np
+
+from hierlpr._kernels._arrays import Bools, Floats, Index, Ints, Places, Words
+from hierlpr._kernels._jit import inner, kernel
 from hierlpr._kernels._threads import even_chunks
+from hierlpr._kernels.layout import KeyBits, Rows
 
 __all__ = [
     "LONG",
     "SIZE_BITS",
+    "Listed",
     "block_means",
-    "compact",
+    "find_node",
     "gather",
     "merge_runs",
-    "name_nodes",
     "pack",
+    "run_bounds",
+    "settle_ties",
     "split",
     "write_order",
 ]
@@ -33,7 +38,7 @@ MEAN_BITS = 58
 MEAN_BASE = (1023 - 26) << 52
 
 
-@kernel
+@inner
 def pack(
     mean_bits: int, node: int, sample: int, size: int, node_bits: int, sample_bits: int
 ) -> np.uint64:
@@ -46,18 +51,7 @@ def pack(
 
 
 @kernel
-def compact(keys: NDArray[np.uint64], source: NDArray[np.int64], count: NDArray[np.int64]) -> int:
-    """Move runs of keys to the front, in place and in order. Return how many there are."""
-    at = 0
-    for run in range(source.size):
-        for j in range(source[run], source[run] + count[run]):
-            keys[at] = keys[j]
-            at += 1
-    return at
-
-
-@kernel
-def split(a: NDArray[np.uint64], b: NDArray[np.uint64], k: int) -> int:
+def split(a: Words, b: Words, k: int) -> int:
     """How many of the `k` smallest of two sorted arrays without common values lie in `a`."""
     low = max(0, k - b.size)
     high = min(k, a.size)
@@ -71,7 +65,7 @@ def split(a: NDArray[np.uint64], b: NDArray[np.uint64], k: int) -> int:
 
 
 @kernel
-def merge_runs(a: NDArray[np.uint64], b: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+def merge_runs(a: Words, b: Words, out: Words) -> None:
     """Merge two sorted arrays into a third."""
     i = j = 0
     for k in range(out.size):
@@ -83,7 +77,7 @@ def merge_runs(a: NDArray[np.uint64], b: NDArray[np.uint64], out: NDArray[np.uin
             j += 1
 
 
-def run_bounds(keys: NDArray[np.uint64], bits: int, n_chunks: int) -> list[int]:
+def run_bounds(keys: Words, bits: int, n_chunks: int) -> list[int]:
     """Split sorted keys into about even chunks that never part keys with equal bits of the mean.
 
     `bits` counts those of the node and the sample.
@@ -98,28 +92,57 @@ def run_bounds(keys: NDArray[np.uint64], bits: int, n_chunks: int) -> list[int]:
     return bounds
 
 
-@kernel
-def settle_ties(
-    keys: NDArray[np.uint64],
-    node_bits: int,
-    sample_bits: int,
-    priority: NDArray[np.float64],
-    slot: NDArray[np.int32],
-    row_ptr: NDArray[np.int64],
-    node_of: NDArray[np.int32],
-    next_node: NDArray[np.int32],
-    scale: float,
-) -> int:
-    """Order sorted keys that tie in the bits of the mean they hold by the exact mean, in place.
+class Loose(NamedTuple):
+    """Keys that exact means put in another order: their places, where their runs begin, means."""
 
-    The order of node and sample decides among exact ties, as the sort is stable. One pass over
-    the keys, a walk through the blocks that tie, and a sort of those runs that need it. Returns
-    the number of instances in all blocks.
+    at: Ints
+    run: Ints
+    mean: Floats
+
+    @staticmethod
+    def empty(size: int) -> "Loose":
+        """Room for so many."""
+        return Loose(np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size))
+
+
+class Listed(NamedTuple):
+    """Instances in calling order: place in the input matrix, whether a block begins, LPR.
+
+    `lpr` is empty where all samples hold all labels: there the place tells it.
     """
-    low_bits = np.uint64(node_bits + sample_bits + SIZE_BITS)
-    sample_mask = (1 << sample_bits) - 1
-    node_mask = (1 << node_bits) - 1
+
+    place: Places
+    first: Bools
+    lpr: Floats
+
+
+@inner
+def find_node(node_of: Index, start: int, stop: int, number: int) -> int:
+    """Where `number` stands between ``start`` and ``stop`` of the rising `node_of`, from start."""
+    low = start
+    while start < stop:
+        middle = (start + stop) // 2
+        if node_of[middle] < number:
+            start = middle + 1
+        else:
+            stop = middle
+    return start - low
+
+
+@kernel
+def find_loose(
+    keys: Words, rows: Rows, bits: KeyBits, next_node: Index, loose: Loose
+) -> tuple[int, int]:
+    """Find sorted keys that tie in the bits of the mean they hold, but not by falling exact mean.
+
+    One pass over the keys, and a walk through the blocks that tie. Returns the number of instances
+    in all blocks, and that of loose keys: as many of them as there is room for are written.
+    """
+    low_bits = np.uint64(bits.node + bits.sample + SIZE_BITS)
+    sample_mask = (1 << bits.sample) - 1
+    node_mask = (1 << bits.node) - 1
     n_instances = 0
+    n_loose = 0
     begin = 0
     while begin < keys.size:
         end = begin + 1
@@ -130,62 +153,69 @@ def settle_ties(
             n_instances += size
             begin = end
             continue
-        means = np.empty(0)
-        for attempt in range(2):
-            falling = True
-            previous = np.inf
-            for k in range(begin, end):
-                low = np.int64(keys[k])
-                m = (low >> SIZE_BITS) & sample_mask
-                i = (low >> (SIZE_BITS + sample_bits)) & node_mask
-                row = row_ptr[m]
-                if node_of.size > 0:
-                    i = np.searchsorted(node_of[row : row_ptr[m + 1]], i)
-                total = 0.0
-                size = 0
-                while i >= 0:
-                    total += np.rint(priority[row + slot[i]] * scale)
-                    size += 1
-                    i = next_node[row + i]
-                if attempt == 0:
-                    n_instances += size
-                else:
-                    means[k - begin] = total / size
-                falling &= total / size <= previous
-                previous = total / size
-            if falling:
-                break
-            if attempt == 0:
-                means = np.empty(end - begin)
-            else:
-                keys[begin:end] = keys[begin:end][np.argsort(-means, kind="mergesort")]
+        falling = True
+        previous = np.inf
+        for k in range(begin, end):
+            low = np.int64(keys[k])
+            m = (low >> SIZE_BITS) & sample_mask
+            i = (low >> (SIZE_BITS + bits.sample)) & node_mask
+            row = rows.row_ptr[m]
+            if rows.node_of.size > 0:
+                i = find_node(rows.node_of, row, rows.row_ptr[m + 1], int(i))
+            total = 0.0
+            size = 0
+            while i >= 0:
+                total += np.rint(rows.value[row + rows.slot[i]] * rows.scale)
+                size += 1
+                i = next_node[row + i]
+            n_instances += size
+            mean = total / size
+            falling &= mean <= previous
+            previous = mean
+            at = n_loose + k - begin
+            if at < loose.at.size:
+                loose.at[at] = k
+                loose.run[at] = begin
+                loose.mean[at] = mean
+        if not falling:
+            n_loose += end - begin
         begin = end
+    return n_instances, n_loose
+
+
+def settle_ties(keys: Words, rows: Rows, bits: KeyBits, next_node: Index) -> int:
+    """Order sorted keys that tie in the bits of the mean they hold by the exact mean, in place.
+
+    The order of node and sample decides among exact ties, as the sort is stable. Returns the
+    number of instances in all blocks.
+    """
+    loose = Loose.empty(1024)
+    n_instances, n_loose = find_loose(keys, rows, bits, next_node, loose)
+    if n_loose > loose.at.size:
+        loose = Loose.empty(n_loose)
+        find_loose(keys, rows, bits, next_node, loose)
+    if n_loose:
+        at, run, mean = (array[:n_loose] for array in loose)
+        keys[at] = keys[at[np.lexsort((-mean, run))]]
     return n_instances
 
 
 @kernel
 def write_order(
-    keys: NDArray[np.uint64],
-    at: int,
-    node_bits: int,
-    sample_bits: int,
-    row_ptr: NDArray[np.int64],
-    node_of: NDArray[np.int32],
-    next_node: NDArray[np.int32],
-    n_labels: int,
-    sample: NDArray[np.integer],
-    node: NDArray[np.integer],
-    first: NDArray[np.bool_],
+    keys: Words, at: int, rows: Rows, bits: KeyBits, next_node: Index, column: Index, listed: Listed
 ) -> None:
-    """Write sample and node of the instances of sorted blocks, from place `at` on; O(instances).
+    """Write the instances of sorted blocks to `listed`, from place `at` on; O(instances).
 
-    Sorted blocks lie all over memory, so a batch of them is walked side by side, in short loops:
-    their loads do not wait for each other.
+    ``column`` are the columns of the input matrix by number. Sorted blocks lie all over memory,
+    so a batch of them is walked side by side, in short loops: their loads do not wait for each
+    other.
     """
-    sample_mask = (1 << sample_bits) - 1
-    node_mask = (1 << node_bits) - 1
-    dense = node_of.size == 0
-    row = np.empty(BATCH, np.int64)
+    sample_mask = (1 << bits.sample) - 1
+    node_mask = (1 << bits.node) - 1
+    n_labels = column.size
+    dense = rows.node_of.size == 0
+    row = np.empty(BATCH, np.int64)  # where the sample's instances begin
+    base = np.empty(BATCH, np.int64)  # and where they do in the input matrix
     here = np.empty(BATCH, np.int64)  # the node where the walk through a block stands
     place = np.empty(BATCH, np.int64)  # and its place in the outputs
     size = np.empty(BATCH, np.int64)
@@ -195,12 +225,14 @@ def write_order(
         for b in range(min(BATCH, keys.size - batch)):
             low = np.int64(keys[batch + b])
             m = (low >> SIZE_BITS) & sample_mask
-            i = (low >> (SIZE_BITS + sample_bits)) & node_mask
-            if dense:
-                row[b] = m * n_labels
-            else:
-                row[b] = row_ptr[m]
-                i = np.searchsorted(node_of[row_ptr[m] : row_ptr[m + 1]], i)
+            i = (low >> (SIZE_BITS + bits.sample)) & node_mask
+            base[b] = m * n_labels
+            row[b] = base[b]
+            label = column[i]
+            if not dense:
+                row[b] = rows.row_ptr[m]
+                i = find_node(rows.node_of, row[b], rows.row_ptr[m + 1], int(i))
+                listed.lpr[at] = rows.value[row[b] + i]
             here[b] = i
             size[b] = low & LONG
             if size[b] == LONG:
@@ -209,9 +241,8 @@ def write_order(
                     size[b] += 1
                     i = next_node[row[b] + i]
             place[b] = at
-            sample[at] = m
-            node[at] = here[b]
-            first[at] = True
+            listed.place[at] = base[b] + label
+            listed.first[at] = True
             at += size[b]
             active[n_active] = b
             n_active += size[b] > 1
@@ -222,61 +253,28 @@ def write_order(
             n_active = 0
             for a in range(n_walked):
                 b = active[a]
-                here[b] = next_node[row[b] + here[b]]
+                i = next_node[row[b] + here[b]]
+                here[b] = i
                 place[b] += 1
-                sample[place[b]] = sample[place[b] - 1]
-                node[place[b]] = here[b]
-                first[place[b]] = False
+                if not dense:
+                    listed.lpr[place[b]] = rows.value[row[b] + i]
+                    i = rows.node_of[row[b] + i]
+                listed.place[place[b]] = base[b] + column[i]
+                listed.first[place[b]] = False
                 active[n_active] = b
                 n_active += size[b] > depth
 
 
 @kernel
-def name_nodes(
-    start: int,
-    stop: int,
-    sample: NDArray[np.integer],
-    node: NDArray[np.integer],
-    values: NDArray[np.float64],
-    row_ptr: NDArray[np.int64],
-    node_of: NDArray[np.int32],
-    column: NDArray[np.int32],
-    lpr: NDArray[np.float64],
-) -> None:
-    """Turn nodes into columns of the input, in place; of sparse rows also fetch the values."""
-    if node_of.size == 0:
-        for j in range(start, stop):
-            node[j] = column[node[j]]
-    else:
-        for j in range(start, stop):
-            where = row_ptr[sample[j]] + node[j]
-            lpr[j] = values[where]
-            node[j] = column[node_of[where]]
-
-
-@kernel
-def gather(
-    start: int,
-    stop: int,
-    sample: NDArray[np.integer],
-    label: NDArray[np.integer],
-    values: NDArray[np.float64],
-    n_labels: int,
-    out: NDArray[np.float64],
-) -> None:
-    """Fetch the value of each instance from a dense matrix."""
-    for j in range(start, stop):
-        out[j] = values[np.int64(sample[j]) * n_labels + label[j]]
+def gather(values: Floats, place: Places, out: Floats) -> None:
+    """Fetch the value at each place."""
+    for j in range(place.size):
+        out[j] = values[place[j]]
 
 
 @kernel
 def block_means(
-    lpr: NDArray[np.float64],
-    label: NDArray[np.integer],
-    first: NDArray[np.bool_],
-    weight: NDArray[np.float64],
-    scale: float,
-    score: NDArray[np.float64],
+    lpr: Floats, label: Places, first: Bools, weight: Floats, scale: float, score: Floats
 ) -> None:
     """Mean of each block of instances, on the grid; `weight` is empty if all count the same."""
     block = 0

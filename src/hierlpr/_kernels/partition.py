@@ -1,9 +1,9 @@
 """One sample on a DAG -> blocks: Sidney's decomposition, by cuts where nothing simpler will do."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._arrays import Bools, Index, Ints
+from hierlpr._kernels._jit import inner
 from hierlpr._kernels.closures import cut_at_mean, tied_blocks
 
 __all__ = ["partition"]
@@ -11,24 +11,26 @@ __all__ = ["partition"]
 ROUNDS = 4  # of looking for edges that bind nothing, before each cut
 
 
-@kernel
+@inner
 def partition(
-    value: NDArray[np.int64],
-    up_ptr: NDArray[np.int64],
-    up_idx: NDArray[np.int32],
-    parent: NDArray[np.int32],
-    hard: NDArray[np.int32],
-    hard_ptr: NDArray[np.int64],
-    exact: NDArray[np.bool_],
+    value: Ints,
+    up_ptr: Ints,
+    up_idx: Index,
+    parent: Index,
+    n_hard: int,
+    hard: Index,
+    hard_ptr: Ints,
+    exact: Bools,
 ) -> int:
     """Find the blocks of one sample, the finest ones if there are ties.
 
     The parents of node ``i`` are ``up_idx[up_ptr[i]:up_ptr[i + 1]]``, all smaller than ``i``.
 
     Writes ``parent[i]``, the only parent that still matters to ``i``, or -1, such that merging
-    this forest gives the blocks; except for blocks that are not trees: the number of these is
-    returned, block ``b`` has the nodes ``hard[hard_ptr[b]:hard_ptr[b + 1]]``, rising, with
-    ``parent`` -1, and ``exact[b]`` tells whether its mean was resolved exactly.
+    this forest gives the blocks; except for blocks that are not trees: block ``b`` has the nodes
+    ``hard[hard_ptr[b]:hard_ptr[b + 1]]``, rising, with ``parent`` -1, and ``exact[b]`` tells
+    whether its mean was resolved exactly. They are numbered from `n_hard` on; the number with
+    them is returned.
 
     An edge from ``p`` to ``i`` binds nothing if all of ``p`` and its ancestors have values at
     least as large as ``i`` and its descendants: then their block scores fall anyway, and if they
@@ -50,8 +52,6 @@ def partition(
     stack[0, 0] = 0
     stack[0, 1] = n
     n_stack = 1
-    n_hard = 0
-    hard_ptr[0] = 0
     for i in range(n):
         parent[i] = -1
     while n_stack > 0:

@@ -5,13 +5,12 @@ the local precision rate is G(u) - (1 - u) G'(u).
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Floats
 from hierlpr._kernels._jit import kernel
 
 __all__ = ["density_ratio", "local_quadratic", "precision_points", "smoothing_spline"]
 
-Floats = NDArray[np.float64]
 
 _CELLS = 16  # cells per bandwidth: the kernel's error is then about 0.1 %
 

@@ -1,17 +1,13 @@
 """Scores made consistent along the edges: maxima upward, minima downward."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from hierlpr._kernels._arrays import Floats2, Index
 from hierlpr._kernels._jit import kernel
 
 __all__ = ["max_up", "min_down"]
 
 
 @kernel
-def max_up(
-    values: NDArray[np.float64], parent_ptr: NDArray[np.int32], parent_idx: NDArray[np.int32]
-) -> None:
+def max_up(values: Floats2, parent_ptr: Index, parent_idx: Index) -> None:
     """Raise every label to its highest descendant, in place; columns in topological order."""
     n_samples, n_labels = values.shape
     for m in range(n_samples):
@@ -23,9 +19,7 @@ def max_up(
 
 
 @kernel
-def min_down(
-    values: NDArray[np.float64], parent_ptr: NDArray[np.int32], parent_idx: NDArray[np.int32]
-) -> None:
+def min_down(values: Floats2, parent_ptr: Index, parent_idx: Index) -> None:
     """Lower every label to its lowest ancestor, in place; columns in topological order."""
     n_samples, n_labels = values.shape
     for m in range(n_samples):

@@ -1,8 +1,8 @@
 """Penalized logistic splines on the normal scores of ranks: the whole path of penalties."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Floats, Floats2, Ints
 from hierlpr._kernels._jit import kernel
 
 __all__ = [
@@ -13,9 +13,6 @@ __all__ = [
     "fit_pspline_path",
     "spread_bins",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @kernel
@@ -31,8 +28,12 @@ def bin_normal_scores(
     """
     n_groups = total.size
     z = np.empty(n_groups)
-    n_all = total.sum()
-    n_positive = positive.sum()
+    # Loops rather than whole-array expressions, which take seconds to compile.
+    n_all = 0.0
+    n_positive = 0.0
+    for g in range(n_groups):
+        n_all += total[g]
+        n_positive += positive[g]
     few_positive = n_positive <= 0.5 * n_all
     n_common = n_all - n_positive if few_positive else n_positive
     last = normal_table.size - 1
@@ -53,13 +54,17 @@ def bin_normal_scores(
             t = min(max(at - i, 0.0), 1.0)
             z[g] = 0.5 * (z[g] + normal_table[i] + t * (normal_table[i + 1] - normal_table[i]))
     bin_of = np.empty(n_groups, np.int64)
+    most = min(n_bins, n_groups)
+    bin_z = np.zeros(most)
+    bin_positive = np.zeros(most)
+    bin_total = np.zeros(most)
     if n_groups <= n_bins:
         for g in range(n_groups):
             bin_of[g] = g
-        return z, bin_of, z.copy(), positive.copy(), total.copy()
-    bin_z = np.zeros(n_bins)
-    bin_positive = np.zeros(n_bins)
-    bin_total = np.zeros(n_bins)
+            bin_z[g] = z[g]
+            bin_positive[g] = positive[g]
+            bin_total[g] = total[g]
+        return z, bin_of, bin_z, bin_positive, bin_total
     per_bin = n_bins / (z[-1] - z[0])
     at_bin = -1
     grid_bin = -1
@@ -73,7 +78,8 @@ def bin_normal_scores(
         bin_positive[at_bin] += positive[g]
         bin_total[at_bin] += total[g]
     size = at_bin + 1
-    bin_z[:size] /= bin_total[:size]
+    for b in range(size):
+        bin_z[b] /= bin_total[b]
     return z, bin_of, bin_z[:size], bin_positive[:size], bin_total[:size]
 
 
@@ -114,7 +120,7 @@ def fit_pspline_path(
     n_segments: int,
     slope_mean: float,
     slope_sd: float,
-    fitted: Floats,
+    fitted: Floats2,
     log_evidence: Floats,
 ) -> None:
     """Fit a cubic logistic P-spline of `positive` out of `total` on `z` for every penalty.
@@ -143,8 +149,11 @@ def fit_pspline_path(
         basis[b, 3] = t**3 / 6.0
     ridge = 1.0 / ((m - 1) * h * h * slope_sd * slope_sd)
     rise = slope_mean * h
-    n_positive = positive.sum()
-    n_all = total.sum()
+    n_positive = 0.0
+    n_all = 0.0
+    for b in range(n_bins):
+        n_positive += positive[b]
+        n_all += total[b]
     start = np.log((n_positive + 0.5) / (n_all - n_positive + 0.5))
     coef = np.empty(m)
     for i in range(m):
@@ -155,7 +164,8 @@ def fit_pspline_path(
     for at in range(penalties.size - 1, -1, -1):
         penalty = penalties[at]
         # The penalty matrix, upper band: penalty * D2'D2 + ridge * D1'D1.
-        penalty_band[:, :] = 0.0
+        for i in range(m):
+            penalty_band[i, 0] = penalty_band[i, 1] = penalty_band[i, 2] = 0.0
         for i in range(m - 2):
             penalty_band[i, 0] += penalty
             penalty_band[i, 1] -= 2.0 * penalty
@@ -265,9 +275,8 @@ def fit_pspline_path(
 
 
 @kernel
-def spread_bins(z: Floats, bin_z: Floats, bin_value: Floats) -> Floats:
+def spread_bins(z: Floats, bin_z: Floats, bin_value: Floats, out: Floats) -> None:
     """Interpolate values at the bins' normal scores to all groups of the label. O(groups)."""
-    out = np.empty(z.size)
     last = bin_z.size - 1
     b = 0
     for g in range(z.size):
@@ -280,7 +289,6 @@ def spread_bins(z: Floats, bin_z: Floats, bin_value: Floats) -> Floats:
         else:
             t = (z[g] - bin_z[b]) / (bin_z[b + 1] - bin_z[b])
             out[g] = bin_value[b] + t * (bin_value[b + 1] - bin_value[b])
-    return out
 
 
 @kernel
@@ -296,7 +304,7 @@ def average_psplines(
     slope_sd: Floats,
     pseudo: Floats,
     lpr: Floats,
-    report: Floats,
+    report: Floats2,
 ) -> None:
     """Fit every label's P-splines and average them over the penalties by their evidence.
 
@@ -306,43 +314,65 @@ def average_psplines(
     under the largest penalty and the effective share of the best penalty to `report`, NaN if all
     scores are equal.
     """
+    share = np.empty(penalties.size)
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]
         if end == begin + 1:  # there is no curve through one score, and its fit converges slowly
             lpr[begin] = positive[begin] / total[begin]
-            report[k] = np.nan
+            report[k, 0] = report[k, 1] = report[k, 2] = np.nan
             continue
         z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
             positive[begin:end], total[begin:end], normal_table, n_bins, True
         )
         size = bin_z.size
+        mean = np.empty(size)
         if pseudo[k] > 0.0:
             # The rarer class is tilted along the prior slope, the commoner one follows the scores.
-            few_positive = bin_positive.sum() <= 0.5 * bin_total.sum()
+            n_all = 0.0
+            n_positive = 0.0
+            for b in range(size):
+                n_all += bin_total[b]
+                n_positive += bin_positive[b]
+            few_positive = n_positive <= 0.5 * n_all
             tilt = slope_mean[k] if few_positive else -slope_mean[k]
-            rare = bin_total * np.exp(tilt * bin_z)
-            rare *= pseudo[k] / rare.sum()
-            common = bin_total * (pseudo[k] / bin_total.sum())
-            bin_positive += rare if few_positive else common
-            bin_total += rare + common
+            rare_all = 0.0
+            for b in range(size):
+                mean[b] = bin_total[b] * np.exp(tilt * bin_z[b])
+                rare_all += mean[b]
+            for b in range(size):
+                rare = mean[b] * (pseudo[k] / rare_all)
+                common = bin_total[b] * (pseudo[k] / n_all)
+                bin_positive[b] += rare if few_positive else common
+                bin_total[b] += rare + common
         fitted = np.empty((penalties.size, size))
         log_evidence = np.empty(penalties.size)
         fit_pspline_path(
             bin_z, bin_positive, bin_total, penalties, n_segments, slope_mean[k], slope_sd[k],
             fitted, log_evidence,
         )  # fmt: skip
-        share = np.exp(log_evidence - log_evidence.max())
-        share /= share.sum()
-        mean = np.zeros(size)
+        best = -np.inf
         for at in range(penalties.size):
+            best = max(best, log_evidence[at])
+        share_all = 0.0
+        for at in range(penalties.size):
+            share[at] = np.exp(log_evidence[at] - best)
+            share_all += share[at]
+        log_penalty = 0.0
+        largest = 0.0
+        for b in range(size):
+            mean[b] = 0.0
+        for at in range(penalties.size):
+            share[at] /= share_all
+            log_penalty += share[at] * np.log(penalties[at])
+            largest = max(largest, share[at])
             if share[at] > 1e-6:
                 for b in range(size):
                     mean[b] += share[at] / (1.0 + np.exp(-fitted[at, b]))
-        lpr[begin:end] = spread_bins(z, bin_z, mean)
-        report[k, 0] = np.exp((share * np.log(penalties)).sum())
-        line = fitted[penalties.size - 1]
-        report[k, 1] = (line[size - 1] - line[0]) / max(bin_z[size - 1] - bin_z[0], 1e-6)
-        report[k, 2] = share.max()
+        spread_bins(z, bin_z, mean, lpr[begin:end])
+        report[k, 0] = np.exp(log_penalty)
+        rise = fitted[penalties.size - 1, size - 1] - fitted[penalties.size - 1, 0]
+        report[k, 1] = rise / max(bin_z[size - 1] - bin_z[0], 1e-6)
+        report[k, 2] = largest
 
 
 @kernel
@@ -357,7 +387,7 @@ def crossvalidate_psplines(
     n_folds: int,
     slope_sd: float,
     lpr: Floats,
-    report: Floats,
+    report: Floats2,
 ) -> None:
     """Fit every label's P-spline with the penalty of least cross-validated log-loss.
 
@@ -396,7 +426,7 @@ def crossvalidate_psplines(
             bin_z, bin_positive, bin_total, penalties, n_segments, 0.0, slope_sd, fitted, unused
         )
         mean = 1.0 / (1.0 + np.exp(-fitted[best]))
-        lpr[begin:end] = spread_bins(z, bin_z, mean)
+        spread_bins(z, bin_z, mean, lpr[begin:end])
         report[k, 0] = penalties[best]
         line = fitted[penalties.size - 1]
         report[k, 1] = (line[size - 1] - line[0]) / max(bin_z[size - 1] - bin_z[0], 1e-6)

@@ -1,8 +1,8 @@
 """Ranked instances as two 64-bit words, so that any engine that sorts integers orders them."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Bools, Index, Ints, Places, Words
 from hierlpr._kernels._jit import kernel
 
 __all__ = ["pack_rows", "unpack_samples"]
@@ -10,16 +10,16 @@ __all__ = ["pack_rows", "unpack_samples"]
 
 @kernel
 def pack_rows(
-    sample: NDArray[np.integer],
-    label: NDArray[np.integer],
-    first: NDArray[np.bool_],
-    score_bits: NDArray[np.uint64],
-    number: NDArray[np.int32],
+    sample: Places,
+    label: Places,
+    first: Bools,
+    score_bits: Words,
+    number: Index,
     first_sample: int,
     sample_bits: int,
     place_bits: int,
-    depth: NDArray[np.uint64],
-    place: NDArray[np.uint64],
+    depth: Words,
+    place: Words,
 ) -> None:
     """Write the two words of each instance of a ranking; smaller words are called earlier.
 
@@ -41,9 +41,7 @@ def pack_rows(
 
 
 @kernel
-def unpack_samples(
-    place: NDArray[np.uint64], sample_bits: int, place_bits: int, sample: NDArray[np.int64]
-) -> None:
+def unpack_samples(place: Words, sample_bits: int, place_bits: int, sample: Ints) -> None:
     """Read the sample numbers back out of the words `place`."""
     mask = (np.uint64(1) << np.uint64(sample_bits)) - np.uint64(1)
     for j in range(place.size):

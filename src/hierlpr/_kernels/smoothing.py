@@ -1,8 +1,8 @@
 """Groups of tied scores, monotone regression on them, and the curves they compile to."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Bools2, Floats, Floats2, Index, Ints, Ints2
 from hierlpr._kernels._jit import kernel
 
 __all__ = [
@@ -16,13 +16,10 @@ __all__ = [
     "summarize_groups",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 @kernel
 def group_sorted(
-    scores: Floats, truth: NDArray[np.bool_], order: Ints, weight: Floats
+    scores: Floats2, truth: Bools2, order: Ints2, weight: Floats
 ) -> tuple[Ints, Floats, Floats, Floats]:
     """Merge equal scores of each row into one group with its weight and its positives' weight.
 
@@ -248,7 +245,7 @@ def compress_curves(
 
 @kernel
 def evaluate_curves(
-    scores: Floats, knot_ptr: Ints, knot_score: Floats, knot_lpr: Floats, out: Floats
+    scores: Floats2, knot_ptr: Ints, knot_score: Floats, knot_lpr: Floats, out: Floats2
 ) -> None:
     """Interpolate every score on the curve of its column; constant beyond the last knots.
 
@@ -314,7 +311,7 @@ def evaluate_curves(
 
 @kernel
 def evaluate_stored(
-    column: NDArray[np.int32],
+    column: Index,
     scores: Floats,
     knot_ptr: Ints,
     knot_score: Floats,
@@ -353,12 +350,14 @@ def summarize_groups(ptr: Ints, positive: Floats, total: Floats, lpr: Floats) ->
     n_labels = ptr.size - 1
     out = np.zeros((n_labels, 5))
     for k in range(n_labels):
-        n_positive = positive[ptr[k] : ptr[k + 1]].sum()
-        n_all = total[ptr[k] : ptr[k + 1]].sum()
-        n_negative = n_all - n_positive
+        n_positive = 0.0
+        n_all = 0.0
         expected_all = 0.0
         for g in range(ptr[k], ptr[k + 1]):
+            n_positive += positive[g]
+            n_all += total[g]
             expected_all += total[g] * lpr[g]
+        n_negative = n_all - n_positive
         below = 0.0
         area = 0.0
         loss = 0.0

@@ -1,25 +1,28 @@
 """Blocks of equal mean in one sample: make sure that the order of their keys puts parents first."""
 
+from typing import NamedTuple
+
 import numpy as np
-from numpy.typing import NDArray
 
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._arrays import Floats, Index, Ints
+from hierlpr._kernels._jit import inner
 
-__all__ = ["join_ties"]
+__all__ = ["RowBlocks", "join_ties"]
 
 
-@kernel
+class RowBlocks(NamedTuple):
+    """The blocks of one sample: the block of each node; first and last node, size, mean of each."""
+
+    block: Index
+    head: Index
+    tail: Index
+    count: Index
+    mean: Floats
+
+
+@inner
 def join_ties(
-    up_ptr: NDArray[np.int64],
-    up_idx: NDArray[np.int32],
-    n_blocks: int,
-    block: NDArray[np.int32],
-    head: NDArray[np.int32],
-    tail: NDArray[np.int32],
-    count: NDArray[np.int32],
-    mean: NDArray[np.float64],
-    next_node: NDArray[np.int32],
-    lack: NDArray[np.float64],
+    up_ptr: Ints, up_idx: Index, n_blocks: int, blocks: RowBlocks, next_node: Index, lack: Floats
 ) -> int:
     """Join blocks of equal mean that their first nodes' numbers would put in the wrong order.
 
@@ -30,6 +33,7 @@ def join_ties(
     stay as they are, and so does the area. All in place; returns the number of blocks left. The
     first node of a block keeps in `lack` the sum over what was joined.
     """
+    block, head, tail, count, mean = blocks
     n = up_ptr.size - 1
     group = np.empty(0, np.int32)
     for i in range(n):
@@ -111,6 +115,7 @@ def join_ties(
             tail[a] = tail[b]
             count[a] += count[b]
             lack[head[a]] += lack[head[b]]
+            lack[head[b]] = 0.0
             joined[b] = True
         else:
             previous[group[b]] = b

@@ -1,9 +1,10 @@
 """Walks along the edges of a hierarchy: closures and breaches, over all samples."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Bools, Bools2, Floats, Floats2, Index, Ints
 from hierlpr._kernels._jit import kernel
+from hierlpr._kernels.layout import Rows
 
 __all__ = [
     "close_dense",
@@ -19,9 +20,7 @@ __all__ = [
 
 
 @kernel
-def close_dense(
-    truth: NDArray[np.bool_], parent_ptr: NDArray[np.int32], parent_idx: NDArray[np.int32]
-) -> None:
+def close_dense(truth: Bools2, parent_ptr: Index, parent_idx: Index) -> None:
     """Close each row upward in place; columns are in topological order. O(samples x edges)."""
     n_samples, n_labels = truth.shape
     for m in range(n_samples):
@@ -34,11 +33,11 @@ def close_dense(
 
 @kernel
 def close_rows(
-    row_ptr: NDArray[np.int64],
-    nodes: NDArray[np.int32],
-    parent_ptr: NDArray[np.int32],
-    parent_idx: NDArray[np.int32],
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    row_ptr: Ints,
+    nodes: Index,
+    parent_ptr: Index,
+    parent_idx: Index,
+) -> tuple[Ints, Index]:
     """Upward closure of sparse rows of topological numbers; numbers ascend within a row.
 
     Time and memory O(closure x parents), plus O(labels) once.
@@ -77,13 +76,13 @@ def close_rows(
 
 @kernel
 def close_values(
-    row_ptr: NDArray[np.int64],
-    nodes: NDArray[np.int32],
-    values: NDArray[np.float64],
-    closed_ptr: NDArray[np.int64],
-    closed: NDArray[np.int32],
+    row_ptr: Ints,
+    nodes: Index,
+    values: Floats,
+    closed_ptr: Ints,
+    closed: Index,
     n_labels: int,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Spread the stored values over the closed rows; labels that only the closure added get 0."""
     out = np.zeros(closed.size)
     place = np.empty(n_labels, np.int64)
@@ -97,14 +96,14 @@ def close_values(
 
 @kernel
 def raise_rows(
-    row_ptr: NDArray[np.int64],
-    nodes: NDArray[np.int32],
-    values: NDArray[np.float64],
-    closed_ptr: NDArray[np.int64],
-    closed: NDArray[np.int32],
-    parent_ptr: NDArray[np.int32],
-    parent_idx: NDArray[np.int32],
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    row_ptr: Ints,
+    nodes: Index,
+    values: Floats,
+    closed_ptr: Ints,
+    closed: Index,
+    parent_ptr: Index,
+    parent_idx: Index,
+) -> tuple[Floats, Bools]:
     """Spread the stored values over the closed rows, and mark which were stored.
 
     A label that only the closure added gets the largest value stored below it. Stored labels are
@@ -136,12 +135,12 @@ def raise_rows(
 
 @kernel
 def find_stored(
-    row_ptr: NDArray[np.int64],
-    labels: NDArray[np.int32],
-    other_ptr: NDArray[np.int64],
-    other: NDArray[np.int32],
+    row_ptr: Ints,
+    labels: Index,
+    other_ptr: Ints,
+    other: Index,
     n_labels: int,
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Say of every entry of sparse rows whether other rows have it too. O(entries)."""
     found = np.empty(labels.size, np.bool_)
     last = np.full(n_labels, -1, np.int64)  # the last of the other rows that holds the label
@@ -154,9 +153,7 @@ def find_stored(
 
 
 @kernel
-def find_violations(
-    matrix: NDArray[np.float64], parent: NDArray[np.int32], child: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_violations(matrix: Floats2, parent: Index, child: Index) -> tuple[Ints, Ints]:
     """Sample and edge of every ``matrix[m, child] > matrix[m, parent]``, by sample then edge."""
     n_found = 0
     for m in range(matrix.shape[0]):
@@ -175,9 +172,7 @@ def find_violations(
 
 
 @kernel
-def local_parents(
-    row_ptr: NDArray[np.int64], nodes: NDArray[np.int32], parent: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def local_parents(row_ptr: Ints, nodes: Index, parent: Index) -> Index:
     """Place of each node's parent within its own closed row, -1 for roots; forests only."""
     out = np.empty(nodes.size, np.int32)
     place = np.empty(parent.size, np.int32)
@@ -191,11 +186,11 @@ def local_parents(
 
 @kernel
 def local_edges(
-    row_ptr: NDArray[np.int64],
-    nodes: NDArray[np.int32],
-    parent_ptr: NDArray[np.int32],
-    parent_idx: NDArray[np.int32],
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    row_ptr: Ints,
+    nodes: Index,
+    parent_ptr: Index,
+    parent_idx: Index,
+) -> tuple[Ints, Index]:
     """Places of each node's parents within its own closed row, as one CSR pair over all rows."""
     ptr = np.zeros(nodes.size + 1, np.int64)
     for at in range(nodes.size):
@@ -212,22 +207,20 @@ def local_edges(
 
 @kernel
 def prune_rows(
-    lpr: NDArray[np.float64],
-    priority: NDArray[np.float64],
-    row_ptr: NDArray[np.int64],
-    slot: NDArray[np.int32],
-    node_of: NDArray[np.int32],
-    parent_ptr: NDArray[np.int32],
-    parent_idx: NDArray[np.int32],
+    rows: Rows,
+    lpr: Floats,
+    parent_ptr: Index,
+    parent_idx: Index,
     min_lpr: float,
-    kept: NDArray[np.bool_],
-    least: NDArray[np.float64],
+    kept: Bools,
+    least: Floats,
 ) -> None:
     """Mark the labels of LPR at least `min_lpr` and their ancestors, in rows that are closed.
 
     ``kept[row_ptr[m] + i]`` tells of node ``i``; of the others, ``least[row_ptr[m] + i]`` becomes
     the smallest priority of the node and those of its ancestors that are not kept.
     """
+    row_ptr, slot, node_of = rows.row_ptr, rows.slot, rows.node_of
     needed = np.zeros(parent_ptr.size - 1, np.bool_)
     lowest = np.empty(parent_ptr.size - 1)
     for m in range(row_ptr.size - 1):
@@ -244,7 +237,7 @@ def prune_rows(
             k = node_of[row + i] if node_of.size > 0 else i
             lowest[k] = np.inf
             if not kept[row + i]:
-                lowest[k] = priority[row + slot[i]]
+                lowest[k] = rows.value[row + slot[i]]
                 for e in range(parent_ptr[k], parent_ptr[k + 1]):
                     lowest[k] = min(lowest[k], lowest[parent_idx[e]])
             least[row + i] = lowest[k]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -152,6 +153,20 @@ def parts_options(command: F) -> F:
     return command
 
 
+class _Messages(logging.Handler):
+    """What the library logs, said as the commands say things."""
+
+    shell: Shell | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the message to stderr, unless quiet."""
+        if self.shell is not None:
+            self.shell.say(record.getMessage())
+
+
+_messages = _Messages()
+
+
 class Shell:
     """One run of a command: what it says, and how long it took."""
 
@@ -159,6 +174,11 @@ class Shell:
         self.quiet = quiet
         self._start = time.perf_counter()
         self._has_status = False
+        # One handler, whatever the number of runs in this process: the latest run speaks.
+        _messages.shell = self
+        logger = logging.getLogger("hierlpr")
+        logger.setLevel(logging.INFO)
+        logger.addHandler(_messages)
 
     @property
     def shows_progress(self) -> bool:

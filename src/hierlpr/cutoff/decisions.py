@@ -105,9 +105,11 @@ def call_lists(calls: Any, score: Any, hierarchy: Hierarchy) -> list[tuple[Label
     >>> call_lists(np.array([[True, True], [False, False]]), np.array([[0.9, 0.9], [0.1, 0.2]]), h)
     [(LabelCall(label='A', score=0.9), LabelCall(label='B', score=0.9)), ()]
     """
-    called = sparse.csr_array(calls)
-    row = np.repeat(np.arange(called.shape[0]), np.diff(called.indptr))
-    column = called.indices
+    if isinstance(calls, np.ndarray):
+        row, column = np.nonzero(calls)
+    else:
+        called = sparse.csr_array(calls)
+        row, column = np.repeat(np.arange(called.shape[0]), np.diff(called.indptr)), called.indices
     values = np.asarray(score[row, column]).ravel()
     # By sample, then falling score; equal scores in topological order.
     order = np.lexsort((hierarchy.position[column], -values, row))
@@ -115,5 +117,5 @@ def call_lists(calls: Any, score: Any, hierarchy: Hierarchy) -> list[tuple[Label
         LabelCall(hierarchy.labels[j], v)
         for j, v in zip(column[order].tolist(), values[order].tolist(), strict=True)
     ]
-    bounds = called.indptr.tolist()
+    bounds = np.searchsorted(row, np.arange(calls.shape[0] + 1)).tolist()
     return [tuple(listed[start:stop]) for start, stop in pairwise(bounds)]

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_unit_interval
 from hierlpr._kernels import traversal
-from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
 from hierlpr._kernels.joint_forest import weigh_evidence
 from hierlpr.data.tables import align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
@@ -170,7 +170,7 @@ class JointModel:
                 LPR_EDGE, out,
             )  # fmt: skip
 
-        run_chunks(weigh, even_chunks(lpr.shape[0], n_threads), n_threads)
+        run_chunks(weigh, row_chunks(lpr.shape, n_threads), n_threads)
 
     def _sparse(self, lpr: sparse.csr_array, absent: Float | None, n_threads: int) -> Matrix:
         """Rows made dense a few at a time; of the result, the stored entries' closure is kept."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
 from hierlpr._kernels.joint_dag import joint_dag
 from hierlpr._kernels.joint_forest import joint_forest
 from hierlpr.exceptions import DataError
@@ -119,7 +121,7 @@ def forest_posteriors(
             MOST_EVIDENCE, posterior, others,
         )  # fmt: skip
 
-    run_chunks(run, even_chunks(values.shape[0], threads), threads)
+    run_chunks(run, row_chunks(values.shape, threads), threads)
     return posterior, others
 
 
@@ -128,6 +130,7 @@ def is_exact(hierarchy: Hierarchy) -> bool:
     return hierarchy.is_forest or junction_tree(hierarchy) is not None
 
 
+@lru_cache(maxsize=8)  # one sample at a time, it would cost more than the pass
 def main_forest(prior: LabelPrior, hierarchy: Hierarchy) -> tuple[NDArray[np.int32], Float]:
     """Parent of each number, the rarest if there are several, and P(label | that parent).
 
@@ -170,7 +173,7 @@ def _pass_cliques(
             failed,
         )  # fmt: skip
 
-    run_chunks(run, even_chunks(lpr.shape[0], n_threads), n_threads)
+    run_chunks(run, row_chunks(lpr.shape, n_threads), n_threads)
     return failed
 
 

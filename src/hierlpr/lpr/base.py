@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.checks import Matrix
-from hierlpr._kernels._threads import n_threads_or_default, run_chunks
+from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
 from hierlpr._kernels.smoothing import compress_curves, evaluate_curves, evaluate_stored
 from hierlpr.exceptions import DataError
 
@@ -235,14 +235,14 @@ class LPRCurves:
         if isinstance(scores, np.ndarray):
             dense = np.ascontiguousarray(scores)
             out = np.empty_like(dense)
-            bounds = _thread_bounds(dense.shape[0], threads)
+            bounds = row_chunks(dense.shape, threads)
             run_chunks(
                 lambda start, stop: evaluate_curves(dense[start:stop], *knots, out[start:stop]),
                 bounds, threads,
             )  # fmt: skip
             return out
         values = np.empty_like(scores.data)
-        bounds = _thread_bounds(values.size, threads)
+        bounds = row_chunks((values.size,), threads)
         column = np.asarray(scores.indices, dtype=np.int32)
         run_chunks(
             lambda start, stop: evaluate_stored(
@@ -251,11 +251,6 @@ class LPRCurves:
             bounds, threads,
         )  # fmt: skip
         return sparse.csr_array((values, scores.indices, scores.indptr), shape=scores.shape)
-
-
-def _thread_bounds(size: int, n_threads: int) -> list[int]:
-    n_chunks = max(1, min(n_threads, size // 1024))
-    return [int(bound) for bound in np.linspace(0, size, n_chunks + 1)]
 
 
 def _check_curves(

@@ -75,7 +75,7 @@ class Spline:
             if bin_z.size < LEAST_DISTINCT:
                 continue
             lpr, fit.smoothing[k] = self._bag(bin_positive, bin_total)
-            fit.lpr[at] = spread_bins(z, bin_z, lpr)
+            spread_bins(z, bin_z, lpr, fit.lpr[at])
         fall_back_to_shares(groups, fit, fewer_than=LEAST_DISTINCT)
         fall_back_to_prevalence(groups, fit, least=2.0)
         return fit

@@ -121,7 +121,8 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[A
         or len(rest) != count * dtype.itemsize
     ):
         raise FileError(f"member {member.filename!r} is no plain array of numbers.")
-    return np.frombuffer(rest, dtype=dtype).reshape(shape)
+    # A copy is aligned and writable, as arrays are that were fitted: kernels need no variant.
+    return np.frombuffer(rest, dtype=dtype).reshape(shape).copy()
 
 
 def read_meta(member: NDArray[Any] | None) -> dict[str, Any]:

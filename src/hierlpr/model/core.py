@@ -325,6 +325,17 @@ class ScoreModel:
         notes = {name: overlap_note(keys, given) for name, given in known.items()}
         return {name: note for name, note in notes.items() if note}
 
+    def warm_up(self) -> Self:
+        """Do now what the first call of each method does once, for services that answer at once.
+
+        Ranks and decides one made-up sample. Returns the model.
+        """
+        self.check_fitted()
+        sample = np.zeros((1, self.n_features_in_))
+        self.call_lists(sample)
+        self.rank(sample)
+        return self
+
     def score(self, scores: Any, truth: Any) -> float:
         """Area under the pooled precision-recall curve of the block scores, AU(PRC)."""
         table = self._input(scores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,10 @@ from scipy import sparse
 
 from hierlpr._base.checks import check_fraction
 from hierlpr._kernels._threads import even_bounds, n_threads_or_default, run_chunks
-from hierlpr._kernels.dag_blocks import Merged, dag_blocks
-from hierlpr._kernels.forest_blocks import forest_blocks
-from hierlpr._kernels.keys import SIZE_BITS, compact
+from hierlpr._kernels.dag_blocks import OpenBlocks, dag_keys, dag_scores
+from hierlpr._kernels.forest_blocks import merge_forest, write_keys, write_scores
+from hierlpr._kernels.keys import SIZE_BITS
+from hierlpr._kernels.layout import Forest, KeyBits, Linked, Rows
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -27,16 +29,12 @@ __all__ = [
 ]
 
 STATE_CAP = 20_000  # closed sets of one block to look at before its order goes uncertified
-
-_NONE_INT = np.empty(0, dtype=np.int32)
-_NONE_LONG = np.empty(0, dtype=np.int64)
-_NONE_KEY = np.empty(0, dtype=np.uint64)
-_NONE_FLOAT = np.empty(0, dtype=np.float64)
+BATCH = 1 << 15  # instances merged at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """The blocks of all samples: one key each, unsorted, and the calling order inside them.
+    """The blocks of all samples: one key each, in unsorted runs, and the calling order inside.
 
     ``next_node[row_ptr[m] + i]`` is the node that follows node ``i`` of sample ``m`` inside its
     block, -1 at the end. See `hierlpr._kernels.keys` for what a key holds. The blocks whose order
@@ -44,10 +42,9 @@ class Blocks:
     `open_lack` of eAUC; on forests there are none.
     """
 
-    keys: NDArray[np.uint64]
+    runs: list[NDArray[np.uint64]]
     next_node: NDArray[np.int32]
-    node_bits: int
-    sample_bits: int
+    bits: KeyBits
     open_place: NDArray[np.int64]
     open_lack: NDArray[np.float64]
 
@@ -60,49 +57,48 @@ def merge_blocks(instances: Instances, *, n_threads: int | None = None) -> Block
     Sidney, 1975).
     """
     threads = n_threads_or_default(n_threads)
-    node_bits = max(1, (instances.hierarchy.n_labels - 1).bit_length())
-    sample_bits = max(1, (instances.n_samples - 1).bit_length())
-    if node_bits + sample_bits + SIZE_BITS > 62:
+    rows, graph = instances.rows, instances.graph
+    bits = KeyBits(
+        max(1, (instances.hierarchy.n_labels - 1).bit_length()),
+        max(1, (instances.n_samples - 1).bit_length()),
+    )
+    if bits.node + bits.sample + SIZE_BITS > 62:
         raise DataError("Too many samples and labels for one ranking; rank them in parts.")
     next_node = np.empty(instances.lpr.size, dtype=np.int32)
     keys = np.empty(instances.lpr.size, dtype=np.uint64)
+    found: list[OpenBlocks] = []
 
-    def merge(start: int, stop: int) -> Merged:
-        return _merge(instances, start, stop, node_bits, sample_bits, next_node, keys, _NONE_FLOAT)
+    def merge(start: int, stop: int) -> NDArray[np.uint64]:
+        free = keys[rows.row_ptr[start] :]
+        n_keys = 0
+        for begin, end in _batches(rows, start, stop):
+            at = slice(rows.row_ptr[begin], rows.row_ptr[end])
+            if isinstance(graph, Forest):
+                linked = Linked.empty(next_node[at])
+                merge_forest(rows, graph, begin, end, linked)
+                n_keys += write_keys(rows, begin, end, linked, bits, free[n_keys:])
+            else:
+                count, open_blocks = dag_keys(
+                    rows, graph, begin, end, bits, STATE_CAP, next_node[at], free[n_keys:]
+                )
+                n_keys += count
+                found.append(open_blocks)
+        return free[:n_keys]
 
-    bounds = even_bounds(instances.row_ptr, threads)
-    merged = run_chunks(merge, bounds, threads)
-    source = instances.row_ptr[bounds[:-1]]
-    n_blocks = compact(keys, source, np.array([count for count, _, _ in merged], dtype=np.int64))
-    place = np.concatenate([place for _, place, _ in merged])
-    lack = np.concatenate([lack for _, _, lack in merged])
-    open_lack = instances.units.given(lack / GRID)
-    return Blocks(keys[:n_blocks], next_node, node_bits, sample_bits, place, open_lack)
+    runs = run_chunks(merge, even_bounds(rows.row_ptr, threads), threads)
+    place = np.concatenate([np.empty(0, dtype=np.int64), *(part.place for part in found)])
+    lack = np.concatenate([np.empty(0), *(part.lack for part in found)])
+    return Blocks(runs, next_node, bits, place, instances.units.given(lack / GRID))
 
 
-def _merge(
-    instances: Instances,
-    start: int,
-    stop: int,
-    node_bits: int,
-    sample_bits: int,
-    next_node: NDArray[np.int32],
-    keys: NDArray[np.uint64],
-    score: NDArray[np.float64],
-) -> Merged:
-    """Run the kernel of the hierarchy's kind on samples `start` to `stop`."""
-    if instances.hierarchy.is_forest:
-        count = forest_blocks(
-            instances.priority, instances.row_ptr, instances.slot, instances.parent,
-            instances.is_dense, GRID, start, stop, instances.node_of, node_bits,
-            sample_bits, next_node, keys, score,
-        )  # fmt: skip
-        return count, _NONE_LONG, _NONE_FLOAT
-    return dag_blocks(
-        instances.priority, instances.row_ptr, instances.slot, instances.parent_ptr,
-        instances.parent_idx, instances.is_dense, GRID, start, stop, instances.node_of,
-        node_bits, sample_bits, STATE_CAP, next_node, keys, score,
-    )  # fmt: skip
+def _batches(rows: Rows, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Split samples into batches small enough that what is known of them stays in the cache."""
+    while start < stop:
+        most = rows.row_ptr[start] + BATCH
+        end = int(np.searchsorted(rows.row_ptr, most, side="right")) - 1
+        end = min(stop, max(start + 1, end))
+        yield start, end
+        start = end
 
 
 def consistent_scores(
@@ -156,17 +152,23 @@ def consistent_scores(
     score = np.empty(instances.lpr.size)
     threads = n_threads_or_default(n_threads)
 
-    node_bits = max(1, (hierarchy.n_labels - 1).bit_length())
+    rows, graph = instances.rows, instances.graph
 
-    def merge(start: int, stop: int) -> Merged:
-        return _merge(instances, start, stop, node_bits, 0, _NONE_INT, _NONE_KEY, score)
+    def merge(start: int, stop: int) -> None:
+        for begin, end in _batches(rows, start, stop):
+            if isinstance(graph, Forest):
+                size = int(rows.row_ptr[end] - rows.row_ptr[begin])
+                linked = Linked.empty(np.empty(size, dtype=np.int32))
+                merge_forest(rows, graph, begin, end, linked)
+                write_scores(rows, graph, begin, end, linked, score)
+            else:
+                dag_scores(rows, graph, begin, end, score)
 
-    if score.size:
-        run_chunks(merge, even_bounds(instances.row_ptr, threads), threads)
+    run_chunks(merge, even_bounds(rows.row_ptr, threads), threads)
     score = instances.units.given(score)
     if dense:
         return score.reshape(table.values.shape)
-    columns = hierarchy.order[instances.node_of]
-    scores = sparse.csr_array((score, columns, instances.row_ptr), shape=table.values.shape)
+    columns = hierarchy.order[rows.node_of]
+    scores = sparse.csr_array((score, columns, rows.row_ptr), shape=table.values.shape)
     scores.sort_indices()
     return scores

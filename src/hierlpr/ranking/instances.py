@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_label_weights, check_unit_interval
 from hierlpr._kernels import traversal
+from hierlpr._kernels.layout import Dag, Forest, Rows
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import HierarchyError
 from hierlpr.hierarchy import Hierarchy
@@ -21,8 +22,7 @@ GRID_BITS = 30  # LPRs are rounded to multiples of 2**-30, so that sums and ties
 GRID = 2.0**GRID_BITS
 MOST_LABELS = 1 << (53 - GRID_BITS)
 
-_NONE_INT = np.empty(0, dtype=np.int32)
-_NONE_LONG = np.empty(0, dtype=np.int64)
+_NONE = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,22 +34,14 @@ class Instances:
     are shared by all of them and `node_of` is empty. Sparse samples hold the labels stored and
     their ancestors; there ``node_of[row_ptr[m] + i]`` is the label's number in the hierarchy.
 
-    With ``base`` 0 for dense samples, else ``row_ptr[m]``, the parents of node ``i`` are the nodes
-    ``parent_idx[parent_ptr[base + i]:parent_ptr[base + i + 1]]`` of the same sample. On a forest
-    that pair is empty, and the parent is ``parent[base + i]``, -1 for roots.
-
-    `priority` is what is maximized: the LPR times the label's weight in `units`, which kernels
-    round to steps of ``1 / GRID``. `weight` is as given, None if all labels count the same.
+    `rows` has this layout for the kernels. Its values are what is maximized: the LPR times the
+    label's weight in `units`, which kernels round to steps of ``1 / GRID``. `graph` tells the
+    parents within each sample. `weight` is as given, None if all labels count the same.
     """
 
     lpr: NDArray[np.float64]
-    priority: NDArray[np.float64]
-    row_ptr: NDArray[np.int64]
-    slot: NDArray[np.int32]
-    parent: NDArray[np.int32]
-    parent_ptr: NDArray[np.int64]
-    parent_idx: NDArray[np.int32]
-    node_of: NDArray[np.int32]
+    rows: Rows
+    graph: Forest | Dag
     weight: NDArray[np.float64] | None
     units: Units
     hierarchy: Hierarchy
@@ -57,12 +49,12 @@ class Instances:
     @property
     def is_dense(self) -> bool:
         """Whether every sample holds every label."""
-        return self.node_of.size == 0 and self.lpr.size > 0
+        return self.rows.node_of.size == 0 and self.lpr.size > 0
 
     @property
     def n_samples(self) -> int:
         """Number of samples."""
-        return self.row_ptr.size - 1
+        return self.rows.row_ptr.size - 1
 
 
 def list_instances(
@@ -81,10 +73,8 @@ def list_instances(
         row_ptr = np.arange(values.shape[0] + 1, dtype=np.int64) * hierarchy.n_labels
         lpr = values.reshape(-1)
         priority = lpr if weights is None else (values * units.share).reshape(-1)
-        return Instances(
-            lpr, priority, row_ptr, hierarchy.order, *_parents(hierarchy), _NONE_INT,
-            weights, units, hierarchy,
-        )  # fmt: skip
+        rows = Rows(priority, row_ptr, hierarchy.order, _NONE, GRID)
+        return Instances(lpr, rows, _shared_graph(hierarchy), weights, units, hierarchy)
     stored_ptr = values.indptr.astype(np.int64)
     stored = hierarchy.position[values.indices]
     row_ptr, node_of = traversal.close_rows(
@@ -94,26 +84,22 @@ def list_instances(
         stored_ptr, stored, values.data, row_ptr, node_of, hierarchy.n_labels
     )
     priority = lpr if weights is None else lpr * units.share[hierarchy.order[node_of]]
-    parent, parent_ptr, parent_idx = _NONE_INT, _NONE_LONG, _NONE_INT
-    if hierarchy.is_forest:
-        parent = traversal.local_parents(row_ptr, node_of, _parents(hierarchy)[0])
-    else:
-        parent_ptr, parent_idx = traversal.local_edges(
-            row_ptr, node_of, hierarchy.parent_ptr, hierarchy.parent_idx
-        )
     slot = np.arange(int(np.diff(row_ptr).max(initial=0)), dtype=np.int32)
-    return Instances(
-        lpr, priority, row_ptr, slot, parent, parent_ptr, parent_idx, node_of, weights, units,
-        hierarchy,
-    )  # fmt: skip
+    rows = Rows(priority, row_ptr, slot, node_of, GRID)
+    shared = _shared_graph(hierarchy)
+    graph: Forest | Dag
+    if isinstance(shared, Forest):
+        graph = Forest(traversal.local_parents(row_ptr, node_of, shared.parent), False)
+    else:
+        edges = traversal.local_edges(row_ptr, node_of, hierarchy.parent_ptr, hierarchy.parent_idx)
+        graph = Dag(*edges, False)
+    return Instances(lpr, rows, graph, weights, units, hierarchy)
 
 
-def _parents(
-    hierarchy: Hierarchy,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """Return `parent`, `parent_ptr` and `parent_idx` of samples that hold every label."""
+def _shared_graph(hierarchy: Hierarchy) -> Forest | Dag:
+    """Return the parents in samples that hold every label."""
     if not hierarchy.is_forest:
-        return _NONE_INT, hierarchy.parent_ptr.astype(np.int64), hierarchy.parent_idx
+        return Dag(hierarchy.parent_ptr.astype(np.int64), hierarchy.parent_idx, True)
     parent = np.full(hierarchy.n_labels, -1, dtype=np.int32)
     parent[np.diff(hierarchy.parent_ptr) == 1] = hierarchy.parent_idx
-    return parent, _NONE_LONG, _NONE_INT
+    return Forest(parent, True)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_fraction
 from hierlpr._kernels import keys as kernels
-from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
+from hierlpr._kernels.keys import Listed
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -44,8 +45,8 @@ class Ranking:
 
     Attributes
     ----------
-    sample, label : ndarray of int
-        Row and column of the input matrix, in calling order.
+    place : ndarray of int
+        Place in the input matrix, row by row: row times columns plus column, in calling order.
     first : ndarray of bool
         True where a block begins.
     source : ndarray of float
@@ -69,8 +70,7 @@ class Ranking:
         The scores of the instances, if they are not the means of the blocks that are listed.
     """
 
-    sample: NDArray[Any]
-    label: NDArray[Any]
+    place: NDArray[Any]
     first: NDArray[np.bool_]
     source: NDArray[np.float64]
     labels: tuple[str, ...]
@@ -85,6 +85,16 @@ class Ranking:
     called_by: NDArray[np.float64] | None = None
 
     @cached_property
+    def sample(self) -> NDArray[Any]:
+        """Row of the input matrix, in calling order."""
+        return np.asarray(self.place // max(1, len(self.labels)))
+
+    @cached_property
+    def label(self) -> NDArray[Any]:
+        """Column of the input matrix, in calling order."""
+        return np.asarray(self.place - self.sample * len(self.labels))
+
+    @cached_property
     def lpr(self) -> NDArray[np.float64]:
         """The instance's own LPR."""
         if self.source.ndim == 1:
@@ -93,10 +103,10 @@ class Ranking:
         flat = np.ascontiguousarray(self.source).reshape(-1)
 
         def gather(start: int, stop: int) -> None:
-            kernels.gather(start, stop, self.sample, self.label, flat, len(self.labels), lpr)
+            kernels.gather(flat, self.place[start:stop], lpr[start:stop])
 
         threads = n_threads_or_default(None)
-        run_chunks(gather, even_chunks(len(self), threads), threads)
+        run_chunks(gather, row_chunks((len(self),), threads), threads)
         return lpr
 
     @cached_property
@@ -180,7 +190,7 @@ class Ranking:
         return nw.from_dict(columns, backend=library).to_native()
 
     def __len__(self) -> int:
-        return int(self.sample.size)
+        return int(self.place.size)
 
     def __iter__(self) -> Iterator[Call]:
         columns = (self.sample, self.label, self.lpr, self.score)
@@ -200,12 +210,11 @@ class Ranking:
         start, stop, _ = key.indices(len(self))
         inside = (self.open_place >= start) & (self.open_place < stop)
         return replace(
-            self, sample=self.sample[key], label=self.label[key], first=self.first[key],
-            source=self.lpr[key], open_place=self.open_place[inside] - start,
-            open_lack=self.open_lack[inside],
+            self, place=self.place[key], first=self.first[key], source=self.lpr[key],
+            open_place=self.open_place[inside] - start, open_lack=self.open_lack[inside],
+            n_pruned=max(0, stop - max(start, len(self) - self.n_pruned)),
             # A slice may cut blocks, whose scores must stay those of the whole.
             called_by=self.score[key],
-            n_pruned=max(0, stop - max(start, len(self) - self.n_pruned)),
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -280,14 +289,12 @@ def rank(
     instances = list_instances(table, hierarchy, weight=weight)
     threads = n_threads_or_default(n_threads)
     blocks = merge_blocks(instances, n_threads=threads)
-    keys = _sort_keys(blocks.keys, n_top, threads)
-    sample, label, first, lpr = _call_in_order(instances, blocks, keys, threads)
-    open_place, open_lack = _find_open(instances, blocks, sample, label, first)
+    listed = _call_in_order(instances, blocks, _sort_keys(blocks.runs, n_top, threads), threads)
+    open_place, open_lack = _find_open(instances, blocks, listed)
     ranking = Ranking(
-        sample,
-        label,
-        first,
-        instances.lpr.reshape(-1, hierarchy.n_labels) if instances.is_dense else lpr,
+        listed.place,
+        listed.first,
+        instances.lpr.reshape(-1, hierarchy.n_labels) if instances.is_dense else listed.lpr,
         labels=hierarchy.labels,
         n_instances=table.n_samples * hierarchy.n_labels,
         samples=table.samples,
@@ -304,10 +311,10 @@ def _append(ranking: Ranking, tail: Tail) -> Ranking:
     starts = np.flatnonzero(ranking.first)
     sizes = np.diff(np.append(starts, len(ranking)))
     units = in_units(ranking.weight)
+    place = tail.sample * len(ranking.labels) + tail.label
     return replace(
         ranking,
-        sample=np.concatenate((ranking.sample, tail.sample.astype(ranking.sample.dtype))),
-        label=np.concatenate((ranking.label, tail.label.astype(ranking.label.dtype))),
+        place=np.concatenate((ranking.place, place.astype(ranking.place.dtype))),
         first=np.concatenate((ranking.first, np.ones(tail.lpr.size, dtype=bool))),
         source=np.concatenate((ranking.lpr, tail.lpr)),
         n_pruned=int(tail.lpr.size),
@@ -323,95 +330,85 @@ def _check_top(top: int | None) -> int | None:
     return int(top)
 
 
-def _sort_keys(keys: NDArray[np.uint64], top: int | None, n_threads: int) -> NDArray[np.uint64]:
-    """Sort the keys in place; of a short list only the `top` smallest, as no block is empty."""
-    if top is not None and top < keys.size:
+def _sort_keys(
+    runs: list[NDArray[np.uint64]], top: int | None, n_threads: int
+) -> NDArray[np.uint64]:
+    """Sort runs of keys in place and merge them; of a short list only the `top` smallest.
+
+    No block is empty, so `top` blocks hold at least as many instances.
+    """
+    if top is not None and top < sum(run.size for run in runs):
+        keys = np.concatenate(runs)
         keys.partition(top)
-        keys = keys[:top]
-    n_runs = 1 if keys.size < SMALL else n_threads
-    bounds = even_chunks(keys.size, n_runs)
-    run_chunks(lambda start, stop: keys[start:stop].sort(), bounds, n_threads)
-    while len(bounds) > 2:
-        merged = np.empty_like(keys)
-        for start, middle, stop in zip(bounds[:-2:2], bounds[1:-1:2], bounds[2::2], strict=True):
-            _merge(keys[start:middle], keys[middle:stop], merged[start:stop], n_threads)
-        if len(bounds) % 2 == 0:  # the last run has no partner
-            merged[bounds[-2] :] = keys[bounds[-2] :]
-        bounds = [*bounds[:-1:2], bounds[-1]]
-        keys[...] = merged
-    return keys
+        runs = [keys[:top]]
+    run_chunks(lambda run, _: runs[run].sort(), list(range(len(runs) + 1)), n_threads)
+    while len(runs) > 1:
+        pairs = zip(runs[::2], runs[1::2], strict=False)
+        odd = runs[-1:] if len(runs) % 2 else []
+        runs = [_merge(a, b, n_threads) for a, b in pairs] + odd
+    return runs[0]
 
 
-def _merge(
-    a: NDArray[np.uint64], b: NDArray[np.uint64], out: NDArray[np.uint64], n_threads: int
-) -> None:
+def _merge(a: NDArray[np.uint64], b: NDArray[np.uint64], n_threads: int) -> NDArray[np.uint64]:
     """Merge two sorted arrays, each thread a stretch of the output."""
+    out = np.empty(a.size + b.size, dtype=np.uint64)
 
     def merge(start: int, stop: int) -> None:
         i, k = kernels.split(a, b, start), kernels.split(a, b, stop)
         kernels.merge_runs(a[i:k], b[start - i : stop - k], out[start:stop])
 
-    run_chunks(merge, even_chunks(out.size, n_threads), n_threads)
+    run_chunks(merge, row_chunks((out.size,), n_threads), n_threads)
+    return out
 
 
 def _call_in_order(
     instances: Instances, blocks: Blocks, keys: NDArray[np.uint64], n_threads: int
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.float64]]:
-    """Write out sample, label, block starts and, of sparse rows, LPRs along the sorted keys."""
-    node_bits, sample_bits = blocks.node_bits, blocks.sample_bits
-    row_ptr, node_of = instances.row_ptr, instances.node_of
-    bounds = kernels.run_bounds(
-        keys, node_bits + sample_bits, 1 if keys.size < SMALL else n_threads
-    )
-
-    def settle(start: int, stop: int) -> int:
-        return kernels.settle_ties(
-            keys[start:stop], node_bits, sample_bits, instances.priority, instances.slot,
-            row_ptr, node_of, blocks.next_node, GRID,
-        )  # fmt: skip
-
-    sizes = run_chunks(settle, bounds, n_threads)
+) -> Listed:
+    """List the instances along the sorted keys."""
+    bits, next_node = blocks.bits, blocks.next_node
+    n_runs = 1 if keys.size < SMALL else n_threads
+    bounds = kernels.run_bounds(keys, bits.node + bits.sample, n_runs)
+    sizes = run_chunks(
+        lambda start, stop: kernels.settle_ties(
+            keys[start:stop], instances.rows, bits, next_node
+        ),
+        bounds, n_threads,
+    )  # fmt: skip
     places = dict(zip(bounds, np.cumsum([0, *sizes]).tolist(), strict=True))
     n = places[keys.size]
-    n_labels = instances.hierarchy.n_labels
-    index_type = np.int32 if instances.n_samples * n_labels < 2**31 else np.int64
-    sample, label = np.empty(n, dtype=index_type), np.empty(n, dtype=index_type)
-    first = np.empty(n, dtype=bool)
-    lpr = np.empty(0 if instances.is_dense else n)
+    order = instances.hierarchy.order
+    index_type = np.int32 if instances.n_samples * order.size < 2**31 else np.int64
+    listed = Listed(
+        np.empty(n, dtype=index_type),
+        np.empty(n, dtype=bool),
+        np.empty(0 if instances.is_dense else n),
+    )
+    rows = instances.rows._replace(value=instances.lpr)
 
     def write(start: int, stop: int) -> None:
-        at, end = places[start], places[stop]
-        kernels.write_order(
-            keys[start:stop], at, node_bits, sample_bits, row_ptr, node_of, blocks.next_node,
-            n_labels, sample, label, first,
-        )  # fmt: skip
-        kernels.name_nodes(
-            at, end, sample, label, instances.lpr, row_ptr, node_of, instances.hierarchy.order, lpr,
-        )  # fmt: skip
+        kernels.write_order(keys[start:stop], places[start], rows, bits, next_node, order, listed)
 
     run_chunks(write, bounds, n_threads)
-    return sample, label, first, lpr
+    return listed
 
 
 def _find_open(
-    instances: Instances,
-    blocks: Blocks,
-    sample: NDArray[Any],
-    label: NDArray[Any],
-    first: NDArray[np.bool_],
+    instances: Instances, blocks: Blocks, listed: Listed
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Places in the ranking of the blocks that are not certified, and what they may lack."""
     if blocks.open_place.size == 0:
         return blocks.open_place, blocks.open_lack
     hierarchy = instances.hierarchy
-    open_sample = np.searchsorted(instances.row_ptr, blocks.open_place, side="right") - 1
-    node = blocks.open_place - instances.row_ptr[open_sample]
+    row_ptr = instances.rows.row_ptr
+    sample = np.searchsorted(row_ptr, blocks.open_place, side="right") - 1
+    node = blocks.open_place - row_ptr[sample]
     if not instances.is_dense:
-        node = instances.node_of[blocks.open_place]
-    wanted = open_sample * hierarchy.n_labels + hierarchy.order[node]
-    starts = np.flatnonzero(first)
-    listed = sample[starts].astype(np.int64) * hierarchy.n_labels + label[starts]
-    _, at, which = np.intersect1d(listed, wanted, assume_unique=True, return_indices=True)
+        node = instances.rows.node_of[blocks.open_place]
+    wanted = sample * hierarchy.n_labels + hierarchy.order[node]
+    starts = np.flatnonzero(listed.first)
+    _, at, which = np.intersect1d(
+        listed.place[starts], wanted, assume_unique=True, return_indices=True
+    )
     by_place = np.argsort(at)
     return starts[at[by_place]].astype(np.int64), blocks.open_lack[which[by_place]]
 

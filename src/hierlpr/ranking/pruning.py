@@ -42,13 +42,13 @@ def prune(
     kept = np.empty(whole.lpr.size, dtype=bool)
     least = np.empty(whole.lpr.size)
     prune_rows(
-        whole.lpr, whole.priority, whole.row_ptr, whole.slot, whole.node_of,
-        hierarchy.parent_ptr, hierarchy.parent_idx, min_lpr, kept, least,
-    )  # fmt: skip
-    sample = np.repeat(np.arange(whole.n_samples), np.diff(whole.row_ptr))
-    place = np.arange(whole.lpr.size) - whole.row_ptr[sample]
-    where = whole.row_ptr[sample] + whole.slot[place]
-    number = place if whole.is_dense else whole.node_of
+        whole.rows, whole.lpr, hierarchy.parent_ptr, hierarchy.parent_idx, min_lpr, kept, least
+    )
+    row_ptr = whole.rows.row_ptr
+    sample = np.repeat(np.arange(whole.n_samples), np.diff(row_ptr))
+    place = np.arange(whole.lpr.size) - row_ptr[sample]
+    where = row_ptr[sample] + whole.rows.slot[place]
+    number = place if whole.is_dense else whole.rows.node_of
     rows = np.concatenate(([0], np.cumsum(np.bincount(sample[kept], minlength=whole.n_samples))))
     part = sparse.csr_array(
         (whole.lpr[where[kept]], hierarchy.order[number[kept]], rows),
@@ -60,7 +60,7 @@ def prune(
         sample[rest],
         hierarchy.order[number[rest]],
         whole.lpr[where[rest]],
-        whole.priority[where[rest]],
+        whole.rows.value[where[rest]],
     )
     return replace(table, values=part), tail
 

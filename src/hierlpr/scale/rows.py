@@ -113,7 +113,8 @@ def ranked_rows(
     if numbers.size and int(numbers[-1]) - first_sample + 1 != numbers.size:
         sample, first_sample = numbers[sample], 0  # some samples were left out
     pack_rows(
-        sample, order.label[:n], order.first[:n], score[:n].view(np.uint64),
+        sample, order.label[:n].astype(sample.dtype, copy=False), order.first[:n],
+        np.ascontiguousarray(score[:n]).view(np.uint64),
         model.hierarchy_.position.astype(np.int32), first_sample, packing.sample_bits,
         packing.place_bits, depth, place,
     )  # fmt: skip

@@ -73,8 +73,7 @@ def call_by_score(
     number, sample = np.divmod(place, max(1, n_samples))
     label = h.order[number]
     ranking = Ranking(
-        sample=sample,
-        label=label,
+        place=sample * h.n_labels + label,
         first=np.ones(place.size, dtype=bool),
         source=own[sample, label],
         labels=h.labels,

@@ -82,8 +82,7 @@ def cssa(
     kept = kept[np.argsort(-fraction[block[kept]], kind="stable")]
     selected = replace(
         ordered,
-        sample=ordered.sample[kept],
-        label=ordered.label[kept],
+        place=ordered.place[kept],
         first=np.ones(kept.size, dtype=bool),
         source=ordered.lpr[kept],
         open_place=ordered.open_place[:0],

@@ -1,0 +1,183 @@
+"""One table of all ratios: what, now, target, physical limit, and that of the last release.
+
+Run with `make bench`. Each ratio is to a plain NumPy operation in the same run, as machines differ
+and are shared. Everything is timed side by side in several rounds, and the median taken.
+
+python benchmarks/table.py --quick    # small sizes, to see that it still runs
+python benchmarks/table.py --save     # keep the ratios as those of the last release
+"""
+
+import argparse
+import csv
+import gc
+import time
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from lpr_ratios import labels as lpr_labels
+from lpr_ratios import sort_columns
+from ratios import disease_like_forest, random_tree
+
+from hierlpr import HierLPR, consistent_scores, fit_lpr, rank
+from hierlpr.joint import fit_joint
+
+LAST = Path(__file__).parent / "last.csv"
+UNIT = "unit"
+
+
+class Row(NamedTuple):
+    what: str
+    ratio: float
+    target: float | None
+    limit: float | None
+
+
+def timed(task):
+    gc.collect()
+    start = time.perf_counter()
+    task()
+    return time.perf_counter() - start
+
+
+def ratios_to_unit(tasks, rounds):
+    """Median over the rounds of each task's time over that of the task `UNIT`."""
+    for task in tasks.values():
+        task()  # load or compile, and let the system hand out the memory once
+    spent = [{name: timed(task) for name, task in tasks.items()} for _ in range(rounds)]
+    return {
+        name: float(np.median([times[name] / times[UNIT] for times in spent])) for name in tasks
+    }
+
+
+def ranking(n_instances, rounds):
+    """Cost of rank and consistent_scores; the unit is np.argsort of the same values.
+
+    The limit of rank is to read the matrix once and write the order once; that of the scores to
+    read and write a matrix once.
+    """
+    rng = np.random.default_rng(0)
+    for name, h in (
+        ("110-label forest", disease_like_forest(rng)),
+        ("4,000-label tree", random_tree(rng)),
+    ):
+        lpr = rng.random((max(2, n_instances // h.n_labels), h.n_labels))
+        order, matrix = np.empty(lpr.size, np.int32), np.empty_like(lpr)
+        found = ratios_to_unit(
+            {
+                UNIT: lambda x=lpr: np.argsort(-x.ravel()),
+                "read": lambda x=lpr: x.max(),
+                "order": lambda x=order: x.fill(1),
+                "matrix": lambda x=matrix: x.fill(1.0),
+                "rank, 1 thread": lambda x=lpr, h=h: rank(x, h, n_threads=1),
+                "rank, 2 threads": lambda x=lpr, h=h: rank(x, h, n_threads=2),
+                "rank with lpr and score, 2 threads": lambda x=lpr, h=h: (
+                    rank(x, h, n_threads=2).score
+                ),
+                "consistent_scores, 2 threads": lambda x=lpr, h=h: consistent_scores(
+                    x, h, n_threads=2
+                ),
+            },
+            rounds,
+        )
+        limit, both = found["read"] + found["order"], found["read"] + found["matrix"]
+        targets = {"rank, 2 threads": (0.30, limit / 2), "rank, 1 thread": (0.60, limit)}
+        targets["consistent_scores, 2 threads"] = (0.20, both / 2)
+        for what in list(found)[4:]:
+            yield Row(f"{what}, {name} (argsort)", found[what], *targets.get(what, (None, None)))
+
+
+def fitting(n_samples, n_labels, rounds):
+    """Cost of fitting; the units are a sort of every column, and fitting the LPRs alone."""
+    scores, truth = lpr_labels(n_samples, n_labels)
+    found = ratios_to_unit(
+        {
+            UNIT: lambda: sort_columns(scores),
+            "1 thread": lambda: fit_lpr(scores, truth, n_threads=1),
+            "2 threads": lambda: fit_lpr(scores, truth, n_threads=2),
+        },
+        rounds,
+    )
+    size = f"{n_labels:,} labels x {n_samples:,} samples"
+    yield Row(f"fit LPRs, {size}, 1 thread (column sorts)", found["1 thread"], None, 1.0)
+    yield Row(f"fit LPRs, {size}, 2 threads (column sorts)", found["2 threads"], 4.0, 0.5)
+
+
+def joint(n_samples, rounds):
+    """Cost of what joint="auto" adds to fitting the LPRs."""
+    rng = np.random.default_rng(1)
+    h = disease_like_forest(rng)
+    held = h.close_upward(rng.random((n_samples, h.n_labels)) < 0.02)
+    scores = held * 1.5 + rng.normal(size=held.shape)
+    found = ratios_to_unit(
+        {
+            UNIT: lambda: fit_lpr(scores, held, n_threads=1),
+            "auto": lambda: (
+                fit_lpr(scores, held, n_threads=1), fit_joint(scores, held, h, n_threads=1)
+            ),
+        },
+        rounds,
+    )  # fmt: skip
+    yield Row(
+        f'fit with joint="auto", 110 labels x {n_samples:,} (LPR fit)', found["auto"], 3.0, 1.0
+    )
+
+
+def one_sample(rounds):
+    """Milliseconds of calls for one sample, which are times, not ratios."""
+    rng = np.random.default_rng(2)
+    for h, target in ((disease_like_forest(rng), 0.3), (random_tree(rng), 1.0)):
+        truth = h.close_upward(rng.random((200, h.n_labels)) < 3 / h.n_labels)
+        scores = truth + rng.normal(size=truth.shape)
+        model = HierLPR(h, joint=True).fit(scores, truth).warm_up()
+        calls = [timed(lambda m=model, x=scores[:1]: m.call_lists(x)) for _ in range(40 * rounds)]
+        yield Row(
+            f"call_lists of one sample, {h.n_labels:,} labels (ms)", 1e3 * min(calls), target, None
+        )
+
+
+def last_ratios():
+    if not LAST.exists():
+        return {}
+    with LAST.open(newline="") as file:
+        return {row["what"]: float(row["ratio"]) for row in csv.DictReader(file)}
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--save", action="store_true")
+    parser.add_argument("--instances", type=int, default=20_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    quick, rounds = options.quick, 1 if options.quick else options.rounds
+    last = last_ratios()
+
+    def shown(value):
+        return "-" if value is None else f"{value:.3f}"
+
+    print(f"{'what (unit)':72}{'now':>8}{'target':>8}{'limit':>8}{'last':>8}")
+    found = []
+    for rows in (
+        ranking(100_000 if quick else options.instances, rounds),
+        fitting(*((500, 40) if quick else (5000, 1000)), rounds),
+        joint(500 if quick else 5000, rounds),
+        one_sample(rounds),
+    ):
+        for row in rows:
+            found.append(row)
+            cells = (row.ratio, row.target, row.limit, last.get(row.what))
+            print(f"{row.what:72}" + "".join(f"{shown(cell):>8}" for cell in cells), flush=True)
+    if options.save:
+        with LAST.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("what", "ratio"))
+            writer.writerows((row.what, f"{row.ratio:.3f}") for row in found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The arrays that kernels of the ranking share, as named tuples: Numba passes them at no cost.
+
+A call with six fields costs 0.7 microseconds more than with six arguments, and a loop over them
+nothing.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hierlpr._kernels._arrays import Bools, Floats, Index, Ints
+
+__all__ = ["Dag", "Forest", "Hard", "KeyBits", "Linked", "Rows"]
+
+
+class Rows(NamedTuple):
+    """The instances of all samples: node ``i`` of sample ``m`` has ``value[row_ptr[m] + slot[i]]``.
+
+    Nodes are numbered with parents first. If samples hold different labels, node ``i`` of sample
+    ``m`` is the label of number ``node_of[row_ptr[m] + i]``; else `node_of` is empty. Values times
+    `scale` are rounded to whole grid steps.
+    """
+
+    value: Floats
+    row_ptr: Ints
+    slot: Index
+    node_of: Index
+    scale: float
+
+
+class Forest(NamedTuple):
+    """The parent of node ``i``, or -1, is ``parent[base + i]``.
+
+    ``base`` is 0 if all samples share one forest, else ``row_ptr[m]``.
+    """
+
+    parent: Index
+    is_shared: bool
+
+
+class Dag(NamedTuple):
+    """The parents of node ``i`` are ``parent_idx[parent_ptr[base + i]:parent_ptr[base + i + 1]]``.
+
+    ``base`` is 0 if all samples share one DAG, else ``row_ptr[m]``.
+    """
+
+    parent_ptr: Ints
+    parent_idx: Index
+    is_shared: bool
+
+
+class Linked(NamedTuple):
+    """The blocks of a run of samples, at ``row_ptr[m] - row_ptr[start] + i`` for node ``i``.
+
+    `next_node` is the node called after ``i`` in its block, -1 at the end. The first node of a
+    block holds its size in `count` and its mean, in grid steps, in `mean`; others count 0.
+    """
+
+    next_node: Index
+    count: Index
+    mean: Floats
+
+    @staticmethod
+    def empty(next_node: Index) -> "Linked":
+        """Room for the blocks, the links in an array that is there."""
+        n = next_node.size
+        return Linked(next_node, np.empty(n, dtype=np.int32), np.empty(n))
+
+
+class Hard(NamedTuple):
+    """Blocks that are no trees: ``nodes[ptr[b]:ptr[b + 1]]`` of ``sample[b]``.
+
+    `exact` tells whether the mean of a block was resolved exactly.
+    """
+
+    nodes: Index
+    ptr: Ints
+    sample: Ints
+    exact: Bools
+
+
+class KeyBits(NamedTuple):
+    """How many bits of a block's key the number of its first node and its sample take."""
+
+    node: int
+    sample: int
