@@ -32,8 +32,8 @@ slow: $(VENV)/.test
 	$(RUN) pytest -n auto -m slow
 
 bench: $(VENV)/.test
+	$(BIN)/python benchmarks/table.py
 	$(BIN)/python benchmarks/ratios.py
-	$(BIN)/python benchmarks/lpr_ratios.py
 
 kernels: $(VENV)/.installed
 	$(BIN)/python -m hierlpr._kernels._build

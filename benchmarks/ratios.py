@@ -1,8 +1,4 @@
-"""Time and memory of the ranking core, as ratios against `np.argsort` in the same run.
-
-Run with `make bench`. Each figure is the median over rounds in which everything is timed once,
-side by side; machines differ and are shared, ratios much less so.
-"""
+"""Growth of the time of ranking, and its memory beside its input; `table.py` has the ratios."""
 
 import argparse
 import gc
@@ -12,7 +8,7 @@ import time
 
 import numpy as np
 
-from hierlpr import Hierarchy, consistent_scores, rank
+from hierlpr import Hierarchy, rank
 
 
 def disease_like_forest(rng, n_labels=110):
@@ -33,39 +29,6 @@ def timed(function):
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
-
-
-def table_of_ratios(n_instances, rounds):
-    rng = np.random.default_rng(0)
-    print(f"\n{n_instances:,} instances, uniform LPRs, ratio to np.argsort(-lpr.ravel())\n")
-    print(f"{'':34}{'110-label forest':>18}{'4,000-label tree':>18}  target")
-    columns = []
-    for h in (disease_like_forest(rng), random_tree(rng)):
-        lpr = rng.random((n_instances // h.n_labels, h.n_labels))
-        tasks = {
-            "np.argsort": lambda lpr=lpr: np.argsort(-lpr.ravel()),
-            "rank, 1 thread": lambda lpr=lpr, h=h: rank(lpr, h, n_threads=1),
-            "rank, 2 threads": lambda lpr=lpr, h=h: rank(lpr, h, n_threads=2),
-            "rank with lpr and score, 2 threads": lambda lpr=lpr, h=h: (
-                rank(lpr, h, n_threads=2).score
-            ),
-            "consistent_scores, 2 threads": lambda lpr=lpr, h=h: consistent_scores(
-                lpr, h, n_threads=2
-            ),
-        }
-        for task in tasks.values():
-            task()  # compile, and let the system hand out the memory once
-        times = {name: [] for name in tasks}
-        for _ in range(rounds):
-            for name, task in tasks.items():
-                times[name].append(timed(task))
-        unit = np.array(times["np.argsort"])
-        columns.append({name: float(np.median(np.array(t) / unit)) for name, t in times.items()})
-    targets = {"rank, 1 thread": "0.60", "rank, 2 threads": "0.35"}
-    targets["consistent_scores, 2 threads"] = "0.20"
-    for name in columns[0]:
-        cells = "".join(f"{column[name]:18.3f}" for column in columns)
-        print(f"{name:34}{cells}  {targets.get(name, '')}")
 
 
 def growth(sizes, rounds):
@@ -113,7 +76,6 @@ def main():
     if options.memory_only:
         memory(options.instances)
         return
-    table_of_ratios(options.instances, options.rounds)
     growth([10**5, 10**6, 10**7], options.rounds)
     sys.stdout.flush()
     command = [sys.executable, __file__, "--memory-only", "--instances", str(options.instances)]
