@@ -221,6 +221,8 @@ def open_parquet(path: str, *, buffer_size: int = 0, dictionaries: Sequence[str]
         return pq.ParquetFile(
             source, buffer_size=buffer_size, read_dictionary=list(dictionaries) or None
         )
+    except KeyError:  # a list or a structure has no codes; its type is refused when it is read
+        return open_parquet(path, buffer_size=buffer_size)
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file.") from None
     except (pa.ArrowException, OSError, EOFError) as error:
