@@ -53,9 +53,9 @@ _WORDS = {
         "HierLPR-STAR",
         _OWN,
         "the FDR is at most fdr, counted over labels that have a p-value, if the p-values of null "
-        "labels are independent of each other and of all others, and as likely near 1 - x as near "
-        "x for x < 1/2, or likelier (uniform, or of non-decreasing density). The model only "
-        "decides the power.",
+        "labels are valid, independent of each other and of all others, and as likely near 1 - x "
+        "as near x for x < 1/2, or likelier (uniform, or of non-decreasing density). The model "
+        "only decides the power.",
     ),
     "bayes": _Words(
         "posterior mean",
@@ -92,9 +92,10 @@ def discover(
         p-values that are independent or positively dependent (PRDS).
         ``"arbitrary"``: the same with Simes' p-value times the harmonic number and reshaped
         levels; for any dependence.
-        ``"independent"``: HierLPR-STAR; for independent p-values, and then the most powerful. It
-        spends nine tenths of `fdr` on finding many signals, at least 1.52 / `fdr` of them, and a
-        tenth on DAGGER with the nodes' own p-values, which finds single ones.
+        ``"independent"``: HierLPR-STAR; for independent p-values, the most powerful where signals
+        are many. It spends nine tenths of `fdr` on finding many, at least 1.52 / `fdr` of them,
+        and a tenth on DAGGER with the nodes' own p-values, which finds single ones; where signals
+        are few, ``"positive"`` finds more.
     rng : int or numpy.random.Generator, optional
         Breaks ties at random in HierLPR-STAR; by default they go by the order of the hierarchy.
     bayes : bool
