@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hierlpr.lpr import ESTIMATORS, fit_lpr
 
 METHODS = sorted(ESTIMATORS)
-RANK_BASED = [name for name in METHODS if ESTIMATORS[name].rank_based]
 
 TRANSFORMS = {
     "eighth power": lambda s: s**8,
@@ -26,7 +25,7 @@ def beta_label(n, seed, decimals=None):
     return (scores if decimals is None else scores.round(decimals).clip(0.01, 0.99)), truth
 
 
-@pytest.mark.parametrize("method", RANK_BASED)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("decimals", [None, 2, 1])
 def test_increasing_transforms_leave_training_lprs_exactly_alone(method, transform, decimals):
@@ -36,7 +35,7 @@ def test_increasing_transforms_leave_training_lprs_exactly_alone(method, transfo
     assert np.array_equal(fit_lpr(moved, truth, method=method).predict(moved), plain)
 
 
-@pytest.mark.parametrize("method", RANK_BASED)
+@pytest.mark.parametrize("method", METHODS)
 def test_between_training_scores_the_lpr_lies_between_its_neighbours(method):
     scores, truth = beta_label(3000, 1)
     model = fit_lpr(scores, truth, method=method)

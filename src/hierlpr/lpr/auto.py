@@ -58,7 +58,6 @@ class Auto:
     n_pooled: int = 0
 
     name: ClassVar[str] = "auto"
-    rank_based: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_support < np.inf:

@@ -97,12 +97,11 @@ class GroupFit:
 class Estimator(Protocol):
     """One way to estimate local precision rates: a frozen dataclass of its options.
 
-    `rank_based` estimators see the scores' order alone: no strictly increasing transform of a
-    label's scores changes what they return for it.
+    Estimators see the scores' order alone: no strictly increasing transform of a label's scores
+    changes what they return for it.
     """
 
     name: ClassVar[str]
-    rank_based: ClassVar[bool]
 
     def fit_groups(self, groups: ScoreGroups) -> GroupFit:
         """Estimate the LPR of every group. Called from several threads at once."""

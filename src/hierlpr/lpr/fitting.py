@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -15,25 +16,20 @@ from hierlpr._base.checks import Matrix, check_choice
 from hierlpr._kernels._threads import n_threads_or_default, run_chunks
 from hierlpr._kernels.smoothing import make_monotone
 from hierlpr.exceptions import DataError
-from hierlpr.lpr.auto import Auto
 from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves, PoolingEstimator
-from hierlpr.lpr.density_ratio import DensityRatio
 from hierlpr.lpr.diagnostics import LabelReport
 from hierlpr.lpr.groups import LabelData, check_scores, read_training_data
-from hierlpr.lpr.isotonic import Isotonic
-from hierlpr.lpr.local_quadratic import LocalQuadratic
-from hierlpr.lpr.pspline import PSpline
-from hierlpr.lpr.spline import Spline
 
 __all__ = ["ESTIMATORS", "LPRModel", "fit_chunk", "fit_data", "fit_lpr", "make_estimator"]
 
-ESTIMATORS: Mapping[str, Callable[..., Estimator]] = {
-    "auto": Auto,
-    "density-ratio": DensityRatio,
-    "isotonic": Isotonic,
-    "local-quadratic": LocalQuadratic,
-    "p-spline": PSpline,
-    "spline": Spline,
+# Where each estimator lives. They are loaded by name, as those for studies are in a later stage.
+ESTIMATORS: Mapping[str, tuple[str, str]] = {
+    "auto": ("hierlpr.lpr.auto", "Auto"),
+    "density-ratio": ("hierlpr.research.estimators.density_ratio", "DensityRatio"),
+    "isotonic": ("hierlpr.lpr.isotonic", "Isotonic"),
+    "local-quadratic": ("hierlpr.research.estimators.local_quadratic", "LocalQuadratic"),
+    "p-spline": ("hierlpr.lpr.pspline", "PSpline"),
+    "spline": ("hierlpr.research.estimators.spline", "Spline"),
 }
 
 _CHUNK_VALUES = 2**18  # scores sorted and fitted together: small enough for the cache
@@ -117,7 +113,8 @@ def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
         if options:
             raise DataError("Options belong to an estimator given by name; set them on yours.")
         return method
-    make = ESTIMATORS[check_choice(method, sorted(ESTIMATORS), name="method")]
+    module, name = ESTIMATORS[check_choice(method, sorted(ESTIMATORS), name="method")]
+    make: Callable[..., Estimator] = getattr(import_module(module), name)
     known = [option.name for option in fields(make)]  # type: ignore[arg-type]
     unknown = sorted(set(options) - set(known))
     if unknown:

@@ -39,7 +39,6 @@ class Isotonic:
     shrinkage: float = 1.0
 
     name: ClassVar[str] = "isotonic"
-    rank_based: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.shrinkage < np.inf:

@@ -89,7 +89,6 @@ class PSpline:
     n_folds: int = 5
 
     name: ClassVar[str] = "p-spline"
-    rank_based: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (isinstance(self.n_folds, int) and 2 <= self.n_folds <= 100):

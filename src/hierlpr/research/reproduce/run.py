@@ -28,7 +28,6 @@ __all__ = [
 
 Row = dict[str, Any]
 Progress = Callable[[int, int], None]
-MEASURES = ("hit_area", "early", "start", "middle", "au_prc", "f_max")
 
 
 @dataclass(frozen=True, slots=True)

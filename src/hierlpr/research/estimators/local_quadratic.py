@@ -57,7 +57,6 @@ class LocalQuadratic:
     n_folds: int = 5
 
     name: ClassVar[str] = "local-quadratic"
-    rank_based: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.bandwidth is not None and not 0.001 <= self.bandwidth <= 1.0:

@@ -52,7 +52,6 @@ class DensityRatio:
     n_folds: int = 5
 
     name: ClassVar[str] = "density-ratio"
-    rank_based: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.adjust is not None and not 0.0 < self.adjust < np.inf:

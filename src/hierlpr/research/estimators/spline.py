@@ -12,8 +12,8 @@ from hierlpr._kernels.precision_curve import precision_points, smoothing_spline
 from hierlpr._kernels.pspline import bin_normal_scores, spread_bins
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence, fall_back_to_shares
-from hierlpr.lpr.local_quadratic import LEAST_DISTINCT
 from hierlpr.lpr.pspline import normal_table
+from hierlpr.research.estimators.local_quadratic import LEAST_DISTINCT
 
 __all__ = ["PENALTIES", "Spline"]
 
@@ -52,7 +52,6 @@ class Spline:
     rng: int = 0
 
     name: ClassVar[str] = "spline"
-    rank_based: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (isinstance(self.n_bags, int) and self.n_bags >= 1):
