@@ -1,6 +1,5 @@
 """Messy tables are read alike in memory and in parts: the same values, or the same message."""
 
-import json
 from itertools import count
 
 import numpy as np
@@ -125,31 +124,43 @@ def run(*args):
     return done.exit_code, done.stdout, message if done.exit_code else ""
 
 
-@pytest.mark.parametrize("seed", range(500, 530))
-def test_rankings_are_the_same_bytes(tmp_path, models, seed):
-    end, raw, lenient = messy_file(seed, "scores")
-    path = tmp_path / f"scores.{end}"
-    path.write_bytes(raw)
-    for name in ("wide", "long"):
-        args = ["rank", "-q", "--model", models / f"{name}.hlpr", "--scores", path]
-        args += ["--lenient"] if lenient else []
-        memory = run(*args, "--out", tmp_path / "memory.csv")
-        parts = run(*args, "--out", tmp_path / "parts.csv", "--partitions", 3)
-        assert memory == parts
-        if memory[0] == 0:
-            assert (tmp_path / "memory.csv").read_bytes() == (tmp_path / "parts.csv").read_bytes()
+def compared(tmp_path, seeds, content, commands):
+    """Run commands whole and in parts on messy files; return how many were done and refused."""
+    done = [0, 0]
+    for seed in seeds:
+        end, raw, lenient = messy_file(seed, content)
+        path = tmp_path / f"{seed}.{end}"
+        path.write_bytes(raw)
+        for command in commands(path):
+            args = [*command, *(["--lenient"] if lenient else [])]
+            memory = run(*args, "--out", tmp_path / "memory.csv") if content == "scores" else (
+                run(*args))  # fmt: skip
+            args += ["--partitions", 3]
+            parts = run(*args, "--out", tmp_path / "parts.csv") if content == "scores" else (
+                run(*args))  # fmt: skip
+            assert memory == parts, (seed, raw)
+            done[memory[0] != 0] += 1
+            if content == "scores" and memory[0] == 0:
+                whole, merged = (tmp_path / f"{x}.csv" for x in ("memory", "parts"))
+                assert whole.read_bytes() == merged.read_bytes(), (seed, raw)
+    return done
 
 
-@pytest.mark.parametrize("seed", range(600, 640))
-def test_evaluations_are_the_same(tmp_path, models, seed):
-    end, raw, lenient = messy_file(seed, "ranking")
-    path = tmp_path / f"ranking.{end}"
-    path.write_bytes(raw)
-    args = ["evaluate", "-q", "--hierarchy", models / "h.csv", "--ranking", path]
-    args += ["--truth", models / "truth.tsv", "--absent", "negative", "--json", "-"]
-    args += ["--lenient"] if lenient else []
-    memory, parts = run(*args), run(*args, "--partitions", 3)
-    assert memory[0] == parts[0]
-    assert memory[2] == parts[2]
-    if memory[0] == 0:
-        assert json.loads(memory[1]) == json.loads(parts[1])
+def test_rankings_are_the_same_bytes(tmp_path, models):
+    def commands(path):
+        for name in ("wide", "long"):
+            yield ["rank", "-q", "--model", models / f"{name}.hlpr", "--scores", path]
+
+    done, refused = compared(tmp_path, range(500, 530), "scores", commands)
+    assert done >= 15
+    assert refused >= 15
+
+
+def test_evaluations_are_the_same(tmp_path, models):
+    def commands(path):
+        yield ["evaluate", "-q", "--hierarchy", models / "h.csv", "--ranking", path, "--truth",
+               models / "truth.tsv", "--absent", "negative", "--json", "-"]  # fmt: skip
+
+    done, refused = compared(tmp_path, range(600, 640), "ranking", commands)
+    assert done >= 15
+    assert refused >= 8

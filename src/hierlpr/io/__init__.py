@@ -14,6 +14,7 @@ from hierlpr.io.p_values import PValuesFile, read_p_values, write_discoveries
 from hierlpr.io.pairing import Pair, pair_samples
 from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
 from hierlpr.io.tables import (
+    ReadTable,
     ScoresFile,
     TruthFile,
     TruthSets,
@@ -31,6 +32,7 @@ __all__ = [
     "Problem",
     "RankingFile",
     "ReadReport",
+    "ReadTable",
     "ScoresFile",
     "TruthFile",
     "TruthSets",

@@ -1,20 +1,17 @@
-"""Arrow at the edge: Parquet and delimited text to columns, with errors a user can act on."""
+"""Arrow at the edge: columns of Parquet to names and numbers, with errors a user can act on."""
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import listed
-from hierlpr.exceptions import DataError, FileError
+from hierlpr.exceptions import FileError
 from hierlpr.io._watch import Watch
+from hierlpr.io.opening import reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,31 +19,21 @@ if TYPE_CHECKING:
 __all__ = [
     "as_numbers",
     "cast_column",
-    "header_line",
     "named_column",
     "parquet_table",
-    "refuse_blanks",
-    "text_options",
-    "write_text_table",
 ]
 
 
-def parquet_table(path: str | os.PathLike[str], raw: bytes | None = None) -> pa.Table:
-    """Read a whole Parquet file (or a folder of them)."""
+def parquet_table(path: str | os.PathLike[str], raw: bytes) -> pa.Table:
+    """Read a whole Parquet file, whose bytes are given."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        if os.path.isdir(path):
-            return pq.read_table(os.fspath(path))
-        source = os.fspath(path) if raw is None else pa.BufferReader(raw)
-        return pq.ParquetFile(source).read()
-    except FileNotFoundError:
-        raise FileError(f"{path}: there is no such file.") from None
+        return pq.ParquetFile(pa.BufferReader(raw)).read()
     except (pa.ArrowException, OSError, EOFError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise FileError(
-            f"{path}: this is no readable Parquet file ({reason[:200]}).\n"
+            f"{path}: this is no readable Parquet file ({reason(error)}).\n"
             "Hint: was it cut off while being copied or written?"
         ) from None
 
@@ -120,56 +107,3 @@ def _is_text(value: Any) -> bool:
         return not isinstance(value, bytes) or bool(value.decode() or True)
     except UnicodeDecodeError:
         return False
-
-
-def write_text_table(
-    table: pa.Table, part: Path, *, delimiter: str, header: bool, names: Iterable[Any] | None = None
-) -> None:
-    """Write delimited text, with quotes only if one of the `names` needs them.
-
-    They are Arrow arrays; by default the columns of text.
-    """
-    import pyarrow as pa
-    import pyarrow.csv as pacsv
-
-    if names is None:
-        names = [column for column in table.columns if pa.types.is_string(column.type)]
-    with part.open("wb") as stream:
-        if header:
-            stream.write(header_line(table.column_names, delimiter))
-        pacsv.write_csv(table, stream, text_options(names, delimiter))
-
-
-def header_line(names: Sequence[str], delimiter: str) -> bytes:
-    """Names of columns as a line of text; Arrow would quote them all."""
-    line = io.StringIO()
-    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(names)
-    return line.getvalue().encode()
-
-
-def text_options(names: Iterable[Any], delimiter: str) -> Any:
-    """Options to write text tables whose names are these Arrow arrays.
-
-    Arrow quotes either all texts or none, and refuses none if one needs it.
-    """
-    import pyarrow.compute as pc
-    import pyarrow.csv as pacsv
-
-    needed = any(
-        pc.any(pc.match_substring_regex(array, f'["\r\n{delimiter}]')).as_py() for array in names
-    )
-    return pacsv.WriteOptions(
-        include_header=False, delimiter=delimiter, quoting_style="needed" if needed else "none"
-    )
-
-
-def refuse_blanks(path: str | os.PathLike[str], table: pa.Table) -> None:
-    """Refuse names that the CAFA layout, which is split at blanks, cannot hold."""
-    for column in ("sample", "label"):
-        names = table.column(column).unique().to_pylist()
-        bad = [name for name in names if name.split() != [name]]
-        if bad:
-            raise DataError(
-                f"{path}: the CAFA layout cannot hold {column} names with blanks: {listed(bad)}.\n"
-                "Hint: write .csv or .parquet instead."
-            )

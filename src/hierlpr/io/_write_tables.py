@@ -14,9 +14,9 @@ from hierlpr._base.files import writing, writing_text
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._arrow import refuse_blanks, write_text_table
 from hierlpr.io._write_hierarchy import arff_entries
 from hierlpr.io.opening import ending
+from hierlpr.io.text_output import refuse_blanks, write_text_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

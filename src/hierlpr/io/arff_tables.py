@@ -49,7 +49,8 @@ def arff_blocks(path: str, content: str, labels: Sequence[str], watch: Watch) ->
         if content == "truth":
             yield from _truth_blocks(found, header, watch)
         else:
-            yield from _score_blocks(found, _predicted(header, None, watch), labels, watch)
+            columns = _predicted(header, None, watch)
+            yield from _score_blocks(found, [(x, columns[x].place) for x in labels], watch)
 
 
 def _truth_blocks(
@@ -90,11 +91,9 @@ def _coded(held: list[tuple[str, str, int]]) -> Block:
 
 def _score_blocks(
     found: Iterator[tuple[int, list[str] | None]],
-    columns: dict[str, Attribute],
-    labels: Sequence[str],
+    chosen: list[tuple[str, int]],
     watch: Watch,
 ) -> Iterator[Block]:
-    chosen = [(label, columns[label].place) for label in labels]
     size = max(1, _BLOCK_VALUES // max(1, len(chosen)))
     names: list[str] = []
     lines: list[int] = []
@@ -190,31 +189,29 @@ def read_clus_predictions(
     """
     watch = Watch(path, "Clus predictions", lenient=lenient)
     with open_plain(watch.path) as stream:
+        header = read_header(numbered_lines(watch.path, stream), watch)
+    columns = _predicted(header, model, watch)
+    true_at = {
+        match[1]: attribute
+        for attribute in header.attributes
+        if (match := re.fullmatch(r"class-a-(.+)", attribute.name))
+        and attribute.type in ("nominal", "numeric")
+    }
+    labels = tuple(columns)
+    known = all(label in true_at for label in labels)
+    chosen = [(x, columns[x].place) for x in labels]
+    chosen += [(x, true_at[x].place) for x in labels if known]
+    with open_plain(watch.path) as stream:
         lines = numbered_lines(watch.path, stream)
-        header = read_header(lines, watch)
-        columns = _predicted(header, model, watch)
-        true_at = {
-            match[1]: attribute.place
-            for attribute in header.attributes
-            if (match := re.fullmatch(r"class-a-(.+)", attribute.name))
-            and attribute.type in ("nominal", "numeric")
-        }
-        chosen = [(label, attribute.place) for label, attribute in columns.items()]
-        scores: list[list[float]] = []
-        truth: list[list[float]] = []
-        samples: list[str] = []
-        for number, (line, cells) in enumerate(rows(lines, header, watch), start=1):
-            row = None if cells is None else _scores(cells, chosen, line, watch)
-            if cells is None or row is None:
-                continue
-            scores.append(row)
-            truth.append([float(cells[true_at[x]] == "1") for x in columns if x in true_at])
-            samples.append(str(number))
-    labels, names = tuple(columns), tuple(samples)
-    values = np.array(scores, dtype=np.float64).reshape(len(scores), len(labels))
-    known = len(truth) > 0 and all(label in true_at for label in labels)
+        read_header(lines, Watch(path, lenient=True))
+        found = list(_score_blocks(rows(lines, header, watch), chosen, watch))
+    names = tuple(name for block in found for name in block.texts[0].to_pylist())
+    values = np.concatenate(
+        [np.empty((len(chosen), 0)), *(np.stack(block.numbers) for block in found)], axis=1
+    ).T.copy()
+    n = len(labels)
     return ClusPredictions(
-        scores=Table(values, labels, names),
-        truth=Table(np.array(truth, dtype=np.float64), labels, names) if known else None,
-        report=watch.report(samples=len(names), labels=len(labels)),
+        scores=Table(values[:, :n].copy(), labels, names),
+        truth=Table(values[:, n:].copy(), labels, names) if known and names else None,
+        report=watch.report(samples=len(names), labels=n),
     )

@@ -41,7 +41,7 @@ from hierlpr.io.opening import (
     too_long,
 )
 
-__all__ = ["TextBlock", "TextFile", "is_number", "open_text", "wrong_delimiter"]
+__all__ = ["TextBlock", "TextFile", "is_number", "open_text", "read_rows", "wrong_delimiter"]
 
 BLOCK = 1 << 23
 HEAD = 1 << 16
@@ -307,6 +307,14 @@ class _Stream:
         )  # fmt: skip
         self.line += 1
         return data[end.end() :] if end else b""
+
+
+def read_rows(watch: Watch, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number and values of every row of a text file, the first included."""
+    table = TextFile(watch.path, delimiter, [], 1, False, False)
+    for block in table.blocks(watch, has_header=False, is_cafa=False):
+        for line, cells in block.rows():
+            yield line, [_decoded(watch, cell, line) for cell in cells]
 
 
 # -- the first row ----------------------------------------------------------------------------

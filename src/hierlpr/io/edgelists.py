@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 from hierlpr._base.checks import listed
 from hierlpr.exceptions import DataError
 from hierlpr.io._watch import Watch
+from hierlpr.io.delimited import read_rows
 from hierlpr.io.obo import Graph
 
 __all__ = ["line_of_name", "parse_edge_list", "parse_json", "parse_paths"]
@@ -29,7 +29,6 @@ _SEPARATORS = ("/", "|", ">", ";", "\\", "::")
 
 
 def parse_edge_list(
-    lines: list[str],
     watch: Watch,
     *,
     delimiter: str,
@@ -41,7 +40,7 @@ def parse_edge_list(
     The columns are found by name if the first row is a header, and further columns are ignored,
     except that `relation` and `namespace` can choose rows.
     """
-    rows = list(_csv_rows(lines, watch, delimiter))
+    rows = list(read_rows(watch, delimiter))
     if not rows:
         raise watch.fail("there are no rows, only comments.")
     header = [cell.strip().lower() for cell in rows[0][1]]
@@ -84,22 +83,6 @@ def parse_edge_list(
         extra = [h for i, h in enumerate(header) if i not in (parent_at, child_at)]
         watch.note(f"{watch.path}: further columns are not used: {listed(extra)}")
     return graph
-
-
-def _csv_rows(lines: list[str], watch: Watch, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        if line.startswith("#"):
-            watch.counts["comments"] += 1
-            continue
-        if '"' in line:
-            try:
-                yield number, next(csv.reader([line], delimiter=delimiter, strict=True))
-            except (csv.Error, StopIteration) as error:
-                watch.problem(f"the quotes do not match ({error}).", line=number)
-        else:
-            yield number, line.split(delimiter)
 
 
 def _edge_columns(

@@ -159,7 +159,7 @@ def load_hierarchy(
         else:
             watch.format = "edge list"
             graph = parse_edge_list(
-                lines, watch, delimiter=_delimiter(path, lines),
+                watch, delimiter=_delimiter(path, lines),
                 relationships=relationships, namespaces=namespaces,
             )  # fmt: skip
         _check_encodable(graph, lines, watch)

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import check_choice, listed
 from hierlpr._base.files import writing, writing_text
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._arrow import parquet_table, write_text_table
+from hierlpr.io._arrow import parquet_table
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.opening import ending, read_bytes, read_lines
 from hierlpr.io.rankings import ENDINGS, plain_columns
+from hierlpr.io.text_output import write_text_table
 
 if TYPE_CHECKING:
     from hierlpr.discovery import Discoveries

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import check_choice, listed
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
-from hierlpr.io.tables import ScoresFile, TruthFile, TruthSets
+from hierlpr.io.tables import ReadTable, TruthSets
 
 __all__ = [
     "Absent",
@@ -54,7 +54,7 @@ class Match:
 
 def match_samples(
     names: Sequence[str],
-    truth: TruthFile | TruthSets,
+    truth: ReadTable | TruthSets,
     *,
     absent: Absent | None,
     source: str,
@@ -137,7 +137,7 @@ def unlisted_note(n_unlisted: int) -> str:
     )
 
 
-def pair_samples(scores: ScoresFile, truth: TruthFile, *, absent: Absent | None = None) -> Pair:
+def pair_samples(scores: ReadTable, truth: ReadTable, *, absent: Absent | None = None) -> Pair:
     """Match samples by name.
 
     A scored sample that the truth file lacks has no positive label if the truth is a long table

@@ -14,17 +14,17 @@ from hierlpr._base.checks import check_choice
 from hierlpr._base.files import writing, writing_text
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._arrow import refuse_blanks, write_text_table
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.opening import ending
 from hierlpr.io.row_rules import (
     LabelNumbers,
     long_rows,
-    name_codes,
     no_rows,
+    number_names,
     tell_repeated_pairs,
 )
 from hierlpr.io.table_files import TableFile, TableFormat, open_table
+from hierlpr.io.text_output import refuse_blanks, write_text_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -222,12 +222,7 @@ def read_ranking(
     samples: dict[str, int] = {}
     parts: list[Listed] = []
     for rows in listed_rows(table, numbers, watch):
-        codes, names = name_codes(rows.sample)
-        used, first = np.unique(codes, return_index=True)
-        number = np.zeros(len(names), dtype=np.int64)
-        for code in used[np.argsort(first)].tolist():
-            number[code] = samples.setdefault(names[code], len(samples))
-        parts.append(rows._replace(sample=number[codes]))
+        parts.append(rows._replace(sample=number_names(rows.sample, slice(None), samples)))
     if not samples:
         raise no_rows(table, watch)
     columns: Any = (

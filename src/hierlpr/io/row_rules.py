@@ -32,6 +32,7 @@ __all__ = [
     "no_rows",
     "none_left",
     "not_closed",
+    "number_names",
     "tell_repeated_pairs",
     "tell_repeated_samples",
     "wide_columns",
@@ -81,6 +82,19 @@ def nameless_rows(column: Any) -> NDArray[np.bool_]:
         for row in np.flatnonzero(_MAYBE_BLANK[first] & ~found).tolist():
             found[row] = not column[row].as_py().strip()
     return found
+
+
+def number_names(
+    column: Any, rows: NDArray[np.bool_] | slice, numbers: dict[str, int]
+) -> NDArray[np.int64]:
+    """Give numbers to names in the order in which they appear in some rows of blocks."""
+    codes, names = name_codes(column)
+    codes = codes[rows]
+    used, first = np.unique(codes, return_index=True)
+    number = np.zeros(len(names), dtype=np.int64)
+    for code in used[np.argsort(first)].tolist():
+        number[code] = numbers.setdefault(names[code], len(numbers))
+    return number[codes]
 
 
 class LabelNumbers:

@@ -18,9 +18,9 @@ from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.row_rules import (
     LabelNumbers,
     long_rows,
-    name_codes,
     no_rows,
     not_closed,
+    number_names,
     tell_repeated_pairs,
     tell_repeated_samples,
     wide_columns,
@@ -29,25 +29,23 @@ from hierlpr.io.row_rules import (
 from hierlpr.io.table_files import Layout, TableFile, TableFormat, open_table
 
 __all__ = [
-    "ScoresFile", "TruthFile", "TruthSets", "read_scores", "read_truth", "read_truth_sets",
-]  # fmt: skip
+    "ReadTable",
+    "ScoresFile",
+    "TruthFile",
+    "TruthSets",
+    "read_scores",
+    "read_truth",
+    "read_truth_sets",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScoresFile:
-    """Scores and what was seen. `table` is sparse if the file lacks some (sample, label) pairs."""
+class ReadTable:
+    """Scores, or truth (0 and 1, closed upward), and what was seen.
 
-    table: Table
-    report: ReadReport
-    layout: Layout
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TruthFile:
-    """Truth (0 and 1, closed upward) and what was seen.
-
-    A wide table names all its samples; a long one (`layout` "long" or "cafa") names those with a
-    label, so that a sample it lacks may have none, or may be unknown.
+    Scores are sparse if the file lacks some (sample, label) pairs. A wide table names all its
+    samples; long truth (`layout` "long" or "cafa") names those with a label, so that a sample it
+    lacks may have none, or may be unknown.
     """
 
     table: Table
@@ -60,9 +58,12 @@ class TruthFile:
         return self.table.samples or ()
 
 
+ScoresFile = TruthFile = ReadTable
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TruthSets:
-    """Truth as in `TruthFile`, but as the set of labels of every sample."""
+    """Truth as in `ReadTable`, but as the set of labels of every sample."""
 
     sets: LabelSets
     samples: tuple[str, ...]
@@ -77,7 +78,7 @@ def read_scores(
     aliases: Mapping[str, str] | None = None,
     allow_missing: bool = False,
     lenient: bool = False,
-) -> ScoresFile:
+) -> ReadTable:
     """Read scores: wide, long or CAFA text, Parquet, or Clus predictions.
 
     Parameters
@@ -95,7 +96,7 @@ def read_scores(
 
     Returns
     -------
-    ScoresFile
+    ReadTable
         A long file that lacks pairs gives a sparse matrix that stores what the file lists, zeros
         included: for what is not stored there is no score.
 
@@ -111,7 +112,7 @@ def read_scores(
     else:
         found = _read_long(table, LabelNumbers(hierarchy, aliases), watch).scores()
     report = watch.report(samples=found.n_samples, labels=len(found.labels))
-    return ScoresFile(found, report, table.layout)
+    return ReadTable(found, report, table.layout)
 
 
 def read_truth(
@@ -121,7 +122,7 @@ def read_truth(
     aliases: Mapping[str, str] | None = None,
     close: bool = False,
     lenient: bool = False,
-) -> TruthFile:
+) -> ReadTable:
     """Read truth: wide 0/1, long pairs or CAFA pairs, text or Parquet, or Clus ARFF.
 
     CAFA and Clus files list the most specific labels and are closed upward. Elsewhere a label
@@ -145,7 +146,7 @@ def read_truth(
         values = _matrix(known.sets)
         if table.layout == "arff":
             values = values.toarray()
-        return TruthFile(Table(values, hierarchy.labels, known.samples), known.report, known.layout)
+        return ReadTable(Table(values, hierarchy.labels, known.samples), known.report, known.layout)
     found = _read_wide(table, hierarchy, aliases, watch, False)
     before = found.values
     closed = hierarchy.close_upward(before)
@@ -157,7 +158,7 @@ def read_truth(
         )  # fmt: skip
         found = Table(closed.astype(np.float64), found.labels, found.samples)
     report = watch.report(samples=found.n_samples, labels=len(found.labels))
-    return TruthFile(found, report, table.layout)
+    return ReadTable(found, report, table.layout)
 
 
 def read_truth_sets(
@@ -257,13 +258,10 @@ def _read_long(table: TableFile, numbers: LabelNumbers, watch: Watch) -> _Entrie
     for block in table.blocks(watch):
         label, value, good = long_rows(block, numbers, table, watch)
         n_rows += block.n_rows
-        codes, names = name_codes(block.texts[0])
-        used, first = np.unique(codes[good], return_index=True)
-        number = np.full(len(names), -1, dtype=np.int64)
-        for code in used[np.argsort(first)].tolist():
-            number[code] = samples.setdefault(names[code], len(samples))
-        entry = good & (label >= 0)
-        parts.append((number[codes[entry]], label[entry], value[entry]))
+        sample = number_names(block.texts[0], good, samples)
+        label, value = label[good], value[good]
+        entry = label >= 0
+        parts.append((sample[entry], label[entry], value[entry]))
     if not parts or not (samples if table.format.content == "truth" else sum(
         part[0].size for part in parts
     )):  # fmt: skip
