@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.checks import Matrix
 from hierlpr.exceptions import HierlprError
@@ -24,6 +23,8 @@ from hierlpr.scale.source import Partition
 from hierlpr.scale.spool import open_source
 
 if TYPE_CHECKING:
+    from scipy import sparse
+
     from hierlpr.hierarchy import Hierarchy
 
 __all__ = ["StreamedTruth", "match_names", "stream_truth", "truth_rows"]
@@ -88,6 +89,8 @@ class _Positives:
         self.first_breach = ("", "", "")  # sample, parent, child
 
     def add(self, values: Matrix, numbers: NDArray[np.int64]) -> None:
+        from scipy import sparse  # late: an evaluation imports this module, and needs no SciPy
+
         self.n_rows += numbers.size
         given = sparse.csr_array(values, dtype=bool)
         given.eliminate_zeros()
@@ -112,6 +115,8 @@ class _Positives:
 
     def finish(self, *, is_sparse: bool) -> tuple[sparse.csr_array, NDArray[np.int64]]:
         """Return the matrix and the number of each row among the names."""
+        from scipy import sparse
+
         numbers = np.concatenate([np.empty(0, np.int64), *self._numbers])
         sizes = np.concatenate([np.empty(0, np.int64), *self._sizes])
         if is_sparse:  # samples without any label may be in no row group
@@ -190,6 +195,8 @@ def _names(folder: Path, count: int, numbers: NDArray[np.int64]) -> list[str]:
 
 def truth_rows(truth: sparse.csr_array, at: NDArray[np.int64]) -> sparse.csr_array:
     """Return rows of the truth by place, -1 for one without any label."""
+    from scipy import sparse
+
     if at.size == truth.shape[0] and np.array_equal(at, np.arange(at.size)):
         return truth
     # Place -1 is an empty row at the end: a sample without any label.
