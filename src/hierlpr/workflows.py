@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hierlpr.io import HierarchyFile, Pair, RankingFile, ReadReport, TruthSets
     from hierlpr.io.pairing import Absent
     from hierlpr.model import ScoreModel
-    from hierlpr.report.page import Report
+    from hierlpr.report.report_page import Report
     from hierlpr.scale import Evaluated, Executor, FitOutcome, Outcome
 
 __all__ = ["Reported", "evaluate_file", "fit_file", "rank_file", "report_file"]
@@ -491,7 +491,7 @@ def report_file(
             say("reading scores and truth", 0, 1)
             pair, reports = _read_pair(files[0], files[1], loaded, **options)
         else:
-            from hierlpr.scale.samples import drawn_pair
+            from hierlpr.scale.paired_samples import drawn_pair
 
             pair, reports = drawn_pair(
                 fitted.hierarchy_, files[0], files[1], memory=memory, aliases=aliases,

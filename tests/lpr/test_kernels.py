@@ -15,7 +15,7 @@ from hierlpr._kernels.smoothing import (
     make_monotone,
     summarize_groups,
 )
-from hierlpr.lpr.pspline import PENALTIES, normal_table
+from hierlpr.lpr.p_spline import PENALTIES, normal_table
 
 
 @st.composite

@@ -11,10 +11,10 @@ from hierlpr import Hierarchy, HierLPR, metrics, simulate
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.report.answer import percent, tradeoffs_of
-from hierlpr.report.curves import calibration_of, method_curve, thin
+from hierlpr.report.comparisons import calibration_of, method_curve, thin
 from hierlpr.report.evidence import pool
-from hierlpr.report.page import gather, render
-from hierlpr.report.samples import choose_samples, view_samples
+from hierlpr.report.report_page import gather, render
+from hierlpr.report.sample_entries import choose_samples, view_samples
 from hierlpr.research.baselines import propagate_max
 
 
@@ -137,7 +137,7 @@ def test_label_facts(disease, report):
 
 
 def test_a_label_with_several_parents_lists_the_others():
-    from hierlpr.report.labels import parents_of
+    from hierlpr.report.label_entries import parents_of
 
     h = Hierarchy([("A", "C"), ("B", "C"), ("C", "D")])
     first, others = parents_of(h)
@@ -183,8 +183,8 @@ def test_a_sample_view_holds_its_labels_in_calling_order(disease, report):
 
 
 def test_what_does_not_fit_is_counted(disease, report, monkeypatch):
-    monkeypatch.setattr("hierlpr.report.samples.MOST_ENTRIES", 0)
-    monkeypatch.setattr("hierlpr.report.samples.FEWEST_LABELS", 8)
+    monkeypatch.setattr("hierlpr.report.sample_entries.MOST_ENTRIES", 0)
+    monkeypatch.setattr("hierlpr.report.sample_entries.FEWEST_LABELS", 8)
     h = disease.model.hierarchy_
     for view in view_samples(report.evidence, np.arange(40)):
         assert view.label.size == 8

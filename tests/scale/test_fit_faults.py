@@ -17,7 +17,7 @@ from killing import killable
 from hierlpr import Hierarchy, HierlprError
 from hierlpr.cli import main
 from hierlpr.io import pair_samples, read_scores, read_truth, write_hierarchy
-from hierlpr.scale import fit_file, fitting
+from hierlpr.scale import fit_file, fit_parts
 from hierlpr.scale import truth as scale_truth
 
 FAST = {"lpr": "isotonic", "joint": False}
@@ -127,7 +127,7 @@ def test_repeated_pairs_of_long_truth_are_a_problem(files):
 
 
 def test_labels_too_large_to_sort_are_sketched_and_said(files, monkeypatch):
-    monkeypatch.setattr(fitting, "FIT_LABEL_BYTES", 10**6)
+    monkeypatch.setattr(fit_parts, "FIT_LABEL_BYTES", 10**6)
     monkeypatch.setattr("hierlpr.scale.sketch.N_EDGES", 4)
     done = fit_file(H, files / "scores.parquet", files / "truth.parquet", files / "model.hlpr",
                     memory=1 << 26, **FAST)  # fmt: skip

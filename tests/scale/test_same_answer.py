@@ -15,7 +15,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.io import read_scores, write_ranking
 from hierlpr.model.estimator import HierLPR
 from hierlpr.scale import budget, rank_file
-from hierlpr.scale.rows import Packing, Splitters, ranked_rows, unpacked
+from hierlpr.scale.ranked_rows import Packing, Splitters, ranked_rows, unpacked
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from hierlpr.io._write_tables import write_arff, write_scores, write_truth
 from hierlpr.io.arff import ArffData, read_arff
 from hierlpr.io.arff_tables import ClusPredictions, read_clus_predictions
 from hierlpr.io.hierarchies import HierarchyFile, load_hierarchy, read_hierarchy
-from hierlpr.io.p_values import PValuesFile, read_p_values, write_discoveries
+from hierlpr.io.p_value_files import PValuesFile, read_p_values, write_discoveries
 from hierlpr.io.pairing import Pair, pair_samples
 from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
-from hierlpr.io.tables import (
+from hierlpr.io.whole_tables import (
     ReadTable,
     ScoresFile,
     TruthFile,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import check_choice, listed
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
-from hierlpr.io.tables import ReadTable, TruthSets
+from hierlpr.io.whole_tables import ReadTable, TruthSets
 
 __all__ = [
     "Absent",

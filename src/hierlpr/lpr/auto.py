@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence
-from hierlpr.lpr.pspline import SLOPE_SD, fit_averaged
+from hierlpr.lpr.p_spline import SLOPE_SD, fit_averaged
 
 __all__ = ["Auto"]
 

@@ -28,7 +28,7 @@ ESTIMATORS: Mapping[str, tuple[str, str]] = {
     "density-ratio": ("hierlpr.research.estimators.density_ratio", "DensityRatio"),
     "isotonic": ("hierlpr.lpr.isotonic", "Isotonic"),
     "local-quadratic": ("hierlpr.research.estimators.local_quadratic", "LocalQuadratic"),
-    "p-spline": ("hierlpr.lpr.pspline", "PSpline"),
+    "p-spline": ("hierlpr.lpr.p_spline", "PSpline"),
     "spline": ("hierlpr.research.estimators.spline", "Spline"),
 }
 

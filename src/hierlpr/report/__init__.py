@@ -1,6 +1,6 @@
 """Decisions and metrics -> one self-contained HTML file that answers, shows and explains."""
 
 from hierlpr.report.discoveries import write_discoveries_report
-from hierlpr.report.page import Report, write_report
+from hierlpr.report.report_page import Report, write_report
 
 __all__ = ["Report", "write_discoveries_report", "write_report"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hierlpr.cutoff.choose import Cutoff
-from hierlpr.report.curves import MethodCurve
+from hierlpr.report.comparisons import MethodCurve
 from hierlpr.report.evidence import Evidence
 
 __all__ = [

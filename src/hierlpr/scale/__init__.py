@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
     from hierlpr.scale.estimate import estimate_instances, estimate_rows
     from hierlpr.scale.evaluating import Evaluated, evaluate_file
-    from hierlpr.scale.fitting import FitOutcome, fit_file
+    from hierlpr.scale.fit_parts import FitOutcome, fit_file
     from hierlpr.scale.parts import Executor
     from hierlpr.scale.pipeline import Outcome, rank_file
-    from hierlpr.scale.rows import calls_along
+    from hierlpr.scale.ranked_rows import calls_along
 
 # Names and their homes, loaded on first use: an evaluation needs neither compiler nor model.
 _HOMES = {
@@ -19,13 +19,13 @@ _HOMES = {
     "Budget": "budget",
     "Evaluated": "evaluating",
     "Executor": "parts",
-    "FitOutcome": "fitting",
+    "FitOutcome": "fit_parts",
     "Outcome": "pipeline",
-    "calls_along": "rows",
+    "calls_along": "ranked_rows",
     "estimate_instances": "estimate",
     "estimate_rows": "estimate",
     "evaluate_file": "evaluating",
-    "fit_file": "fitting",
+    "fit_file": "fit_parts",
     "parse_memory": "budget",
     "rank_file": "pipeline",
 }

@@ -33,7 +33,7 @@ from hierlpr.metrics.evaluation import STRETCH, Evaluation, PooledSums, Rows, Sa
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
 from hierlpr.scale.engine import engine, stream
 from hierlpr.scale.estimate import estimate_rows
-from hierlpr.scale.files import absolute
+from hierlpr.scale.inputs import absolute
 from hierlpr.scale.parts import (
     Executor,
     Here,

@@ -14,7 +14,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.io.opening import ending
 from hierlpr.io.rankings import ENDINGS, plain_columns
 from hierlpr.io.text_output import header_line, text_options
-from hierlpr.scale.rows import Packing, unpacked
+from hierlpr.scale.ranked_rows import Packing, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,12 +24,12 @@ from hierlpr.io import ReadReport, Watch
 from hierlpr.io.opening import is_remote, parquet_files
 from hierlpr.io.row_rules import none_left
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
-from hierlpr.scale.files import absolute, output, upload
 from hierlpr.scale.finish import Stretch, bucket_stretches, write_bucket, write_file
+from hierlpr.scale.inputs import absolute, output, upload
 from hierlpr.scale.names import open_names
 from hierlpr.scale.output import output_kind, refuse_blanks
 from hierlpr.scale.parts import Executor, Here, OnProgress, add_seen, run_parts, say_nothing, seen
-from hierlpr.scale.rows import Packing, Splitters, ranked_rows
+from hierlpr.scale.ranked_rows import Packing, Splitters, ranked_rows
 from hierlpr.scale.runs import RUN, Job, load_shared, rank_partition
 from hierlpr.scale.source import Partition, Source
 from hierlpr.scale.spool import open_source

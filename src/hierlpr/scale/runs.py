@@ -15,7 +15,7 @@ from hierlpr._base.files import work_subfolder
 from hierlpr.io import Watch
 from hierlpr.scale.engine import engine, stream
 from hierlpr.scale.parts import keep, part_file, seen
-from hierlpr.scale.rows import Packing, Rows, Splitters, ranked_rows, row_schema
+from hierlpr.scale.ranked_rows import Packing, Rows, Splitters, ranked_rows, row_schema
 from hierlpr.scale.source import Partition, Source
 
 if TYPE_CHECKING:

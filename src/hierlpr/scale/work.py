@@ -17,7 +17,7 @@ from hierlpr import __version__
 from hierlpr._base.files import work_file
 from hierlpr._base.own_folders import own_folder
 from hierlpr.exceptions import FileError
-from hierlpr.scale.files import fingerprint_file
+from hierlpr.scale.inputs import fingerprint_file
 
 __all__ = ["WORK_VERSION", "Plan", "file_digest", "work_folder"]
 

@@ -9,7 +9,7 @@ from hierlpr.research.baselines.clus import ClusHMC
 from hierlpr.research.baselines.cssa import cssa
 from hierlpr.research.baselines.first_stage import BayesianCorrection, FirstStageCalls
 from hierlpr.research.baselines.flat import lpr_alone, raw_scores
-from hierlpr.research.baselines.p_values import (
+from hierlpr.research.baselines.p_value_procedures import (
     benjamini_hochberg,
     dagger,
     meinshausen,

@@ -13,7 +13,7 @@ from hierlpr._kernels.pspline import bin_normal_scores, deal_folds
 from hierlpr._kernels.smoothing import make_monotone
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence
-from hierlpr.lpr.pspline import normal_table
+from hierlpr.lpr.p_spline import normal_table
 
 __all__ = ["ADJUSTMENTS", "DensityRatio"]
 

@@ -12,7 +12,7 @@ from hierlpr._kernels.precision_curve import precision_points, smoothing_spline
 from hierlpr._kernels.pspline import bin_normal_scores, spread_bins
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence, fall_back_to_shares
-from hierlpr.lpr.pspline import normal_table
+from hierlpr.lpr.p_spline import normal_table
 from hierlpr.research.estimators.local_quadratic import LEAST_DISTINCT
 
 __all__ = ["PENALTIES", "Spline"]

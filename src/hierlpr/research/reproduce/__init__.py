@@ -82,10 +82,10 @@ def _write(
     n_jobs: int,
     on_progress: Callable[[int, int], None] | None,
 ) -> dict[str, Any]:
-    from hierlpr.research.reproduce import figures, page, run
+    from hierlpr.research.reproduce import figures, run, study_page
 
     results: dict[str, Any] = {}
-    sections: list[page.Section] = []
+    sections: list[study_page.Section] = []
     verdicts: list[run.Verdict] = []
 
     n_disease = max(2, replications // 5)
@@ -106,14 +106,14 @@ def _write(
         figures.draw_curves(curves, max_recall=0.5, stem=folder / "curves_half")
         figures.draw_curves(curves, max_recall=1.0, stem=folder / "curves_full")
         figures.draw_areas(curves, stem=folder / "areas")
-        sections.append(page.areas_section(curves))
+        sections.append(study_page.areas_section(curves))
     if "disease" in asked:
         disease = run.run_disease(n_disease, chosen, n_jobs=n_jobs, on_progress=progress("disease"))
         results["disease"], results["n_disease"] = disease, n_disease
         verdicts += run.check_claims(disease)
         run.write_csv(folder / "disease.csv", disease.rows)
         figures.draw_disease(disease, stem=folder / "disease")
-        sections.append(page.disease_section(disease))
+        sections.append(study_page.disease_section(disease))
     if "table2" in asked:
         rows = run.run_table2(
             SETTINGS, replications, chosen, n_jobs=n_jobs, on_progress=progress("table2")
@@ -122,15 +122,15 @@ def _write(
         run.write_csv(folder / "table2_runs.csv", rows)
         run.write_csv(folder / "table2.csv", results["table2"])
         figures.draw_table2(results["table2"], stem=folder / "table2")
-        sections.append(page.table2_section(results["table2"]))
+        sections.append(study_page.table2_section(results["table2"]))
     if verdicts:
         results["verdicts"] = verdicts
-        sections.insert(0, page.claims_section(verdicts))
+        sections.insert(0, study_page.claims_section(verdicts))
     intro = (
         f"{replications} replications ({n_disease} of the disease-like data) from seed "
         f"{chosen.seed}: {chosen.n_train:,} training and "
         f"{chosen.n_test:,} test samples, LPRs by the estimator '{chosen.lpr}', ClusHMC with "
         f"{chosen.n_trees} trees."
     )
-    page.write_page(folder / "index.html", intro, sections)
+    study_page.write_page(folder / "index.html", intro, sections)
     return results

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hierlpr._base.files import writing
-from hierlpr.research.reproduce.paper import SETTING_TITLES, TARGETS
+from hierlpr.research.reproduce.published import SETTING_TITLES, TARGETS
 from hierlpr.research.reproduce.run import Curves
 from hierlpr.research.reproduce.studies import RECALL_GRID
 

@@ -17,7 +17,7 @@ from hierlpr.model import HierLPR
 from hierlpr.ranking.blocks import consistent_scores
 from hierlpr.ranking.order import Ranking, rank
 from hierlpr.research.baselines import BayesianCorrection, ClusHMC, FirstStageCalls, lpr_alone
-from hierlpr.research.reproduce.paper import TARGETS
+from hierlpr.research.reproduce.published import TARGETS
 from hierlpr.research.simulate import Simulation
 
 __all__ = [

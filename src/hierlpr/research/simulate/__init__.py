@@ -5,8 +5,8 @@ data.
 """
 
 from hierlpr.research.simulate.disease import disease
-from hierlpr.research.simulate.hierarchies import random_dag, random_forest, random_tree
-from hierlpr.research.simulate.model import QUALITY, Model, Simulation, random_model
+from hierlpr.research.simulate.generative import QUALITY, Model, Simulation, random_model
+from hierlpr.research.simulate.random_hierarchies import random_dag, random_forest, random_tree
 from hierlpr.research.simulate.settings import (
     SETTINGS,
     draw_supported,

@@ -8,7 +8,7 @@ import numpy as np
 
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.research.simulate.model import QUALITY, Model, Simulation
+from hierlpr.research.simulate.generative import QUALITY, Model, Simulation
 
 __all__ = ["disease"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.research.simulate.model import QUALITY, Model, Simulation, random_model
+from hierlpr.research.simulate.generative import QUALITY, Model, Simulation, random_model
 
 __all__ = [
     "FIXED_CONDITIONAL",

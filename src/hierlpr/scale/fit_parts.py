@@ -29,11 +29,11 @@ from hierlpr.lpr import ImpliedLPR, LPRModel, fit_data
 from hierlpr.lpr.groups import Gaps
 from hierlpr.lpr.implied import ListedCounts, fit_implied
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget, parse_memory
-from hierlpr.scale.files import absolute, output
 from hierlpr.scale.gaps import StoredGaps
-from hierlpr.scale.labels import FIT_LABEL_BYTES, StoredLabels
+from hierlpr.scale.inputs import absolute, output
+from hierlpr.scale.paired_samples import Samples, SamplesReader
 from hierlpr.scale.parts import Executor, Here, OnProgress, say_nothing
-from hierlpr.scale.samples import Samples, SamplesReader
+from hierlpr.scale.stored_labels import FIT_LABEL_BYTES, StoredLabels
 from hierlpr.scale.work import work_folder
 
 if TYPE_CHECKING:

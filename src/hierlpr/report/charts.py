@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hierlpr.report.answer import Answer, percent
-from hierlpr.report.curves import CalibrationCurve, MethodCurve, Promise, thin
+from hierlpr.report.comparisons import CalibrationCurve, MethodCurve, Promise, thin
 from hierlpr.report.svg import COLORS, figure, svg_of
 
 __all__ = ["FigureText", "calibration_figure", "hit_figure", "precision_figure", "recall_figure"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hierlpr._base.files import writing
-from hierlpr.research.reproduce.paper import HIT_AREA, SETTING_TITLES
+from hierlpr.research.reproduce.published import HIT_AREA, SETTING_TITLES
 from hierlpr.research.reproduce.run import Curves, Verdict
 
 __all__ = ["Section", "areas_section", "claims_section", "table2_section", "write_page"]

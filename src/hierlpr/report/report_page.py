@@ -16,7 +16,14 @@ from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.report.answer import Answer, answer_of, seen_warnings
-from hierlpr.report.curves import (
+from hierlpr.report.charts import (
+    FigureText,
+    calibration_figure,
+    hit_figure,
+    precision_figure,
+    recall_figure,
+)
+from hierlpr.report.comparisons import (
     CalibrationCurve,
     MethodCurve,
     Promise,
@@ -25,16 +32,9 @@ from hierlpr.report.curves import (
     promise_of,
 )
 from hierlpr.report.evidence import Evidence, collect_evidence, pool
-from hierlpr.report.figures import (
-    FigureText,
-    calibration_figure,
-    hit_figure,
-    precision_figure,
-    recall_figure,
-)
 from hierlpr.report.html import render_page
-from hierlpr.report.labels import LabelFacts, label_facts
-from hierlpr.report.samples import SampleChoice, SampleView, choose_samples, view_samples
+from hierlpr.report.label_entries import LabelFacts, label_facts
+from hierlpr.report.sample_entries import SampleChoice, SampleView, choose_samples, view_samples
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
