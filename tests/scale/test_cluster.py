@@ -19,9 +19,12 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what Dask's own shutdown leaves open
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def client():
-    """Three worker processes that talk TCP on the loopback device."""
+    """Three fresh worker processes that talk TCP on the loopback device.
+
+    Fresh for every test: Dask now and then fails to replace a worker that was killed.
+    """
     with (
         distributed.LocalCluster(
             n_workers=3, threads_per_worker=1, processes=True, protocol="tcp",
@@ -29,6 +32,7 @@ def client():
         ) as here,
         distributed.Client(here) as client,
     ):  # fmt: skip
+        client.wait_for_workers(3, timeout=120)
         yield client
 
 
@@ -64,7 +68,6 @@ def test_killed_workers_change_nothing(tmp_path, client, small_parts):
 def test_one_worker_gives_the_same_and_errors_come_back(tmp_path, client, small_parts):
     case = sc.make_case()
     model, scores = sc.write_inputs(tmp_path, case)
-    client.wait_for_workers(3)
     one = Cluster(client, workers=[min(client.nthreads())])
     rank_file(model, scores, tmp_path / "out", partitions=4, executor=one, calls_only=True)
     sc.assert_same(tmp_path / "out", case.expected(calls_only=True))
@@ -82,7 +85,6 @@ def test_a_fit_survives_a_killed_worker(tmp_path, client, small_parts, is_sparse
     options = {"goal": {"maximize": "f1"}, "lpr": "isotonic", "joint": False}
     files = (h, tmp_path / "scores.parquet", tmp_path / "truth.csv")
     workflows.fit_file(*files, tmp_path / "whole.hlpr", **options)
-    client.wait_for_workers(3)
     killed = set()
     scale.fit_file(
         *files, tmp_path / "parts.hlpr", **options, executor=Cluster(client), n_threads=1,
@@ -98,7 +100,6 @@ def test_an_evaluation_survives_a_killed_worker(tmp_path, client, small_parts):
     ranked = tmp_path / "ranked.parquet"
     workflows.rank_file(tmp_path / "model.hlpr", tmp_path / "scores.parquet", ranked)
     whole = workflows.evaluate_file(ranked, tmp_path / "truth.csv", h)
-    client.wait_for_workers(3)
     killed = set()
     parts = scale.evaluate_file(
         ranked, tmp_path / "truth.csv", h, partitions=7, executor=Cluster(client),
