@@ -65,6 +65,38 @@ def test_joint_is_ahead_by_more_than_three_standard_errors(table, setting, metho
     assert float(row["joint_ahead_by"]) > 3 * float(row["standard_error"])
 
 
+@pytest.fixture(scope="module")
+def small_n():
+    return {(r["n"], r["rule"]): r for r in rows(STUDY / "small_n.csv")}
+
+
+def test_few_samples_never_hurt_beyond_noise(small_n):
+    sizes = ("30", "50", "80", "120", "250", "1000")
+    assert set(small_n) == {(n, rule) for n in (*sizes, "all") for rule in ("third", "all")}
+    for n in sizes:
+        now = small_n[n, "all"]
+        assert int(now["fits"]) == 240
+        # Two standard errors are passed by chance alone in 2.3 % of fits that change nothing.
+        assert int(now["worse"]) <= 0.025 * 240, n
+    former, now = small_n["all", "third"], small_n["all", "all"]
+    assert int(now["worse"]) < int(former["worse"]) / 5
+    assert float(now["mean_gain"]) > 0.95 * float(former["mean_gain"])
+
+
+def test_a_fit_to_few_samples_is_reproduced():
+    config = tomllib.loads((STUDY / "config.toml").read_text())["small_n"]
+    module = load(STUDY / "small_n.py")
+    stored = rows(STUDY / "small_n_runs.csv")
+    for name, n in (("setting 3", 50), ("coarse scores, DAG", 30), ("much shared noise", 30)):
+        for row in module.run_one(name, n, 0, config):
+            same = [r for r in stored if all(r[k] == str(row[k]) for k in module.FIELDS[:5])]
+            assert len(same) == 1, row
+            assert float(same[0]["gain"]) == pytest.approx(row["gain"], abs=1e-4)
+    assert rows(STUDY / "small_n.csv") == [
+        {key: str(value) for key, value in row.items()} for row in module.summary(stored)
+    ]
+
+
 def test_the_study_of_dags_runs(study, tmp_path):
     small = {"seed": 1, "dag": {"cases": 2, "labels": 6, "samples": 5}}
     study.run_dag(small, tmp_path)

@@ -7,6 +7,7 @@ from scipy import optimize
 from hierlpr import Hierarchy, fit_lpr, simulate
 from hierlpr._kernels.joint_temper import fit_weights, sample_losses
 from hierlpr.joint import Tempering, fit_joint
+from hierlpr.joint.tempering import best_candidate
 from reference_joint import log_loss
 
 
@@ -109,6 +110,39 @@ def test_fit_repeats_and_threads_do_not_matter():
     for name in ("own", "others", "shift"):
         assert np.array_equal(getattr(one.tempering, name), getattr(two.tempering, name))
     assert one.tempering.loss == two.tempering.loss
+
+
+def test_a_candidate_needs_a_clear_gain():
+    rng = np.random.default_rng(0)
+    plain = rng.normal(1.0, 0.3, 40)
+    noise = rng.normal(0.0, 0.1, 40)
+    noise -= noise.mean()
+    error = noise.std(ddof=1) / np.sqrt(40)
+    for gain, expected in ((1.9, "none"), (2.0, "none"), (2.2, "exact")):
+        use, found, at = best_candidate({"none": plain, "exact": plain - noise - gain * error})
+        assert use == expected
+        assert at == pytest.approx(error)
+        assert found == pytest.approx(gain * error if use == "exact" else 0.0)
+    # Of few samples the same number of standard errors says less.
+    few = {"none": plain[:5], "exact": plain[:5] - 0.1 - np.array([1, -1, 0, 1, -1]) * 0.1}
+    assert best_candidate(few)[0] == "none"
+
+
+def test_few_samples_all_judge_and_of_many_a_third(monkeypatch):
+    from hierlpr.joint import model as module
+
+    train, _ = simulate.train_test(3, n_train=300, n_test=5, rng=5)
+    judged = []
+    original = module.losses_of
+    monkeypatch.setattr(
+        module, "losses_of", lambda e, w: judged.append(e.fold.size) or original(e, w)
+    )
+    fit_joint(train.scores, train.truth, train.hierarchy)
+    assert sum(judged) == 5 * 300  # five candidates
+    judged.clear()
+    monkeypatch.setattr(module, "ENOUGH_JUDGES", 100)
+    fit_joint(train.scores, train.truth, train.hierarchy)
+    assert sum(judged) == 5 * 100
 
 
 def test_new_labels_start_with_what_is_safe():

@@ -5,7 +5,7 @@ from hierlpr.joint.model import JointModel, fit_joint, fit_joint_on
 from hierlpr.joint.one_path import end_posterior
 from hierlpr.joint.posterior import joint_posterior, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
-from hierlpr.joint.tempering import USES, Evidence, Tempering, choose_tempering
+from hierlpr.joint.tempering import USES, Evidence, Tempering
 
 __all__ = [
     "USES",
@@ -13,7 +13,6 @@ __all__ = [
     "JointModel",
     "LabelPrior",
     "Tempering",
-    "choose_tempering",
     "end_posterior",
     "fit_joint",
     "fit_joint_on",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,15 +20,22 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.missing import fit_known, predict_known
 from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
-from hierlpr.joint.tempering import Evidence, Tempering, choose_tempering, refit_tempering
+from hierlpr.joint.tempering import (
+    Evidence,
+    Tempering,
+    best_candidate,
+    fit_candidates,
+    losses_of,
+)
 from hierlpr.lpr import Estimator
 
-__all__ = ["JointModel", "fit_joint", "fit_joint_on"]
+__all__ = ["JointModel", "cross_fitted", "evidence_of", "fit_joint", "fit_joint_on"]
 
 Float = NDArray[np.float64]
 
 N_FOLDS = 5
-JUDGES = 1 / 3  # share of the samples that only choose among the candidates
+N_THIRDS = 3
+ENOUGH_JUDGES = 2000
 _CACHED_VALUES = 2**18  # a thread's rows at a time, so that the evidence in between stays in cache
 _CHUNK_VALUES = 2**22  # of sparse rows made dense at a time
 
@@ -228,7 +235,7 @@ def fit_joint(
     n_folds : int
         Parts into which ``"auto"`` splits the samples to get evidence they were not fitted on.
     rng : seed or Generator
-        Chooses the parts, and the third of the samples that judges.
+        Chooses the parts.
     n_threads : int, optional
 
     Returns
@@ -278,25 +285,48 @@ def fit_joint_on(
     values = take(used)
     held = truth[used] if isinstance(truth, np.ndarray) else truth[used].toarray()
     options = {"method": method, "labels": hierarchy.labels, "n_threads": n_threads}
-    judges, rest = _split(held.shape[0], JUDGES, generator)
-    learning = _cross_fitted(values[rest], held[rest], hierarchy, n_folds, generator, options)
-    judging = _evidence(values, held, hierarchy, rest, judges, options)
-    tempering = choose_tempering(learning, judging, hierarchy, n_threads=n_threads)
-    if tempering.use not in ("none", "exact"):
-        everything = _cross_fitted(values, held, hierarchy, n_folds, generator, options)
-        tempering = refit_tempering(tempering, everything, hierarchy, n_threads=n_threads)
+    losses = _judge(values, held, hierarchy, n_folds, generator, options)
+    chosen, gain, error = best_candidate(losses)
+    if chosen == "none" or chosen == "exact":
+        tempering = Tempering.fixed(chosen, hierarchy.n_labels)
+    else:
+        evidence = cross_fitted(values, held, hierarchy, n_folds, generator, options)
+        threads = n_threads_or_default(n_threads)
+        tempering = Tempering.of(fit_candidates(evidence, hierarchy, threads)[chosen], chosen)
+    mean = {name: float(loss.mean()) for name, loss in losses.items()}
+    tempering = replace(tempering, loss=mean, gain=gain, gain_error=error)
     return JointModel(hierarchy, prior, tempering)
 
 
-def _split(
-    n_samples: int, share: float, rng: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    shuffled = rng.permutation(n_samples)
-    n_first = round(share * n_samples)
-    return np.sort(shuffled[:n_first]), np.sort(shuffled[n_first:])
+def _judge(
+    scores: Float,
+    truth: NDArray[np.bool_],
+    hierarchy: Hierarchy,
+    n_folds: int,
+    rng: np.random.Generator,
+    options: Mapping[str, Any],
+) -> dict[str, Float]:
+    """Log-loss of every candidate on samples that neither its LPRs nor its weights have seen.
+
+    Each third of the samples judges what was learned from the other two; of many samples the first
+    third or two are enough. Weights from evidence whose LPRs had seen the judges would look too bad
+    for rare labels: a positive among the judges is then one that the others lack.
+    """
+    n_threads = n_threads_or_default(options["n_threads"])
+    third = rng.permutation(truth.shape[0]) % N_THIRDS
+    losses: dict[str, list[Float]] = {}
+    for f in range(N_THIRDS):
+        rest, judges = np.flatnonzero(third != f), np.flatnonzero(third == f)
+        learning = cross_fitted(scores[rest], truth[rest], hierarchy, n_folds, rng, options)
+        judging = evidence_of(scores, truth, hierarchy, rest, judges, options)
+        for use, weights in fit_candidates(learning, hierarchy, n_threads).items():
+            losses.setdefault(use, []).append(losses_of(judging, weights))
+        if np.count_nonzero(third <= f) >= ENOUGH_JUDGES:
+            break
+    return {use: np.concatenate(parts) for use, parts in losses.items()}
 
 
-def _evidence(
+def evidence_of(
     scores: Matrix,
     truth: NDArray[np.bool_],
     hierarchy: Hierarchy,
@@ -323,7 +353,7 @@ def _evidence(
     )
 
 
-def _cross_fitted(
+def cross_fitted(
     scores: Matrix,
     truth: NDArray[np.bool_],
     hierarchy: Hierarchy,
@@ -334,7 +364,7 @@ def _cross_fitted(
     """Evidence of every sample from LPRs and priors fitted on the other folds."""
     fold = rng.permutation(truth.shape[0]) % n_folds
     parts = [
-        _evidence(
+        evidence_of(
             scores, truth, hierarchy, np.flatnonzero(fold != f), np.flatnonzero(fold == f), options
         )
         for f in range(n_folds)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
 
-from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels._threads import even_chunks, run_chunks
 from hierlpr._kernels.joint_temper import fit_weights, sample_losses
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["USES", "Evidence", "Tempering", "choose_tempering", "refit_tempering"]
+__all__ = [
+    "USES",
+    "Evidence",
+    "Tempering",
+    "best_candidate",
+    "fit_candidates",
+    "losses_of",
+]
 
 Float = NDArray[np.float64]
 
@@ -25,6 +34,9 @@ EXACT = np.array([1.0, 1.0, 0.0])  # the joint posterior as it is
 SHARED_PULL = 1.0
 DEPTH_PULL = 5.0
 LABEL_PULL = 50.0
+
+# Standard errors by which a candidate must beat the LPR: see experiments/joint/small_n.py.
+MARGIN = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,8 +83,8 @@ class Tempering:
     gain_error: float = 0.0
 
     @classmethod
-    def fixed(cls, use: Literal["none", "exact"], n_labels: int) -> Tempering:
-        """Weights that need no data."""
+    def fixed(cls, use: str, n_labels: int) -> Tempering:
+        """Weights that need no data, of the use "none" or "exact"."""
         return cls.of(np.tile(PLAIN if use == "none" else EXACT, (n_labels, 1)), use)
 
     @classmethod
@@ -119,51 +131,23 @@ class Tempering:
         )
 
 
-def choose_tempering(
-    learning: Evidence, judging: Evidence, hierarchy: Hierarchy, *, n_threads: int | None = None
-) -> Tempering:
-    r"""Fit the weights of every candidate on one part and keep the best on another.
+def best_candidate(losses: Mapping[str, Float]) -> tuple[str, float, float]:
+    """Return the candidate to use, its gain on the plain LPR a sample, and that gain's error.
 
-    Parameters
-    ----------
-    learning : Evidence
-        What the weights are fitted on: from LPRs and priors that did not see the sample's fold.
-    judging : Evidence
-        Of other samples, which neither the LPRs nor the weights have seen.
-    hierarchy : Hierarchy
-        Gives the depths.
-    n_threads : int, optional
-
-    Notes
-    -----
-    For label :math:`k` with prior log-odds :math:`\lambda_k`, own evidence
-    :math:`a_k = \mathrm{logit}\,\ell_k - \lambda_k` and the others' evidence
-    :math:`e_k = \mathrm{logit}\,P_k - \mathrm{logit}\,\ell_k`, the tempered log-odds are
-    :math:`\lambda_k + w_k a_k + t_k e_k + b_k` with :math:`w_k, t_k \in [0, 1]`. They maximize
-    the likelihood of the truth (a proper score) with a pull of every label's weights to those of
-    its depth, of these to those of all labels, and of these to the plain LPR. The plain LPR stays
-    unless the best candidate beats its log-loss by more than one standard error of the difference.
+    The plain LPR stays unless the candidate of least log-loss beats it by more than `MARGIN`
+    standard errors of the difference, taken as a quantile of Student's distribution.
     """
-    candidates = _fit_all(learning, hierarchy, n_threads_or_default(n_threads))
-    losses = {use: _losses(judging, weights) for use, weights in candidates.items()}
-    mean = {use: float(loss.mean()) for use, loss in losses.items()}
-    use: str = min(mean, key=mean.__getitem__)
+    use = min(losses, key=lambda name: float(losses[name].mean()))
     gain = losses["none"] - losses[use]
-    error = float(gain.std() / np.sqrt(gain.size))
-    if gain.mean() <= error:
-        use, gain = "none", np.zeros(1)
-    return Tempering.of(candidates[use], use, mean, float(gain.mean()), error)
+    error = float(gain.std(ddof=1) / math.sqrt(gain.size))
+    needed = float(stdtrit(gain.size - 1, ndtr(MARGIN)))
+    if gain.mean() <= needed * error:
+        return "none", 0.0, error
+    return use, float(gain.mean()), error
 
 
-def refit_tempering(
-    chosen: Tempering, learning: Evidence, hierarchy: Hierarchy, *, n_threads: int | None = None
-) -> Tempering:
-    """Fit the weights of the chosen kind again, on all there is."""
-    weights = _fit_all(learning, hierarchy, n_threads_or_default(n_threads))[chosen.use]
-    return Tempering.of(weights, chosen.use, chosen.loss, chosen.gain, chosen.gain_error)
-
-
-def _losses(evidence: Evidence, weights: Float) -> Float:
+def losses_of(evidence: Evidence, weights: Float) -> Float:
+    """Log-loss of every sample."""
     loss = np.empty(evidence.fold.size)
     sample_losses(
         evidence.own, evidence.others, evidence.prior, evidence.truth, evidence.fold, weights, loss
@@ -171,8 +155,16 @@ def _losses(evidence: Evidence, weights: Float) -> Float:
     return loss
 
 
-def _fit_all(evidence: Evidence, hierarchy: Hierarchy, n_threads: int) -> dict[str, Float]:
-    """Weights (n_labels, 3) of every candidate, the simplest first."""
+def fit_candidates(evidence: Evidence, hierarchy: Hierarchy, n_threads: int) -> dict[str, Float]:
+    r"""Weights (n_labels, 3) of every candidate, the simplest first.
+
+    For label :math:`k` with prior log-odds :math:`\lambda_k`, own evidence
+    :math:`a_k = \mathrm{logit}\,\ell_k - \lambda_k` and the others' evidence
+    :math:`e_k = \mathrm{logit}\,P_k - \mathrm{logit}\,\ell_k`, the tempered log-odds are
+    :math:`\lambda_k + w_k a_k + t_k e_k + b_k` with :math:`w_k, t_k \in [0, 1]`. They maximize
+    the likelihood of the truth (a proper score) with a pull of every label's weights to those of
+    its depth, of these to those of all labels, and of these to the plain LPR.
+    """
     n_labels = evidence.own.shape[0]
     depth = np.unique(hierarchy.levels, return_inverse=True)[1].astype(np.int64)
     everyone = np.zeros(n_labels, dtype=np.int64)

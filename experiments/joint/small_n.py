@@ -1,0 +1,220 @@
+"""Whether ``joint="auto"`` comes out worse than the LPRs with 30 to 1,000 samples to learn from.
+
+    python experiments/joint/small_n.py                        # about an hour; adds what is missing
+    python experiments/joint/small_n.py --sizes 30 --replications 2 --out /tmp/small_n
+
+Twelve populations: the paper's settings, random trees and DAGs, and scores for which the model of
+the joint posterior is wrong (noise that all labels of a sample share, scores that are copies of
+those of the parents, coarse scores with ties). For each fit the AU(PRC) of the block scores on new
+samples is compared with that of the LPRs alone; a fit is worse if it loses more than two standard
+errors, taken over batches of the test samples.
+
+``small_n_runs.csv`` has a row a fit, ``small_n.csv`` sums them up for two rules:
+
+- ``third``: a third of the samples judges, and a gain of one standard error is enough (the rule up
+  to version 0.1);
+- ``all``: each third of the samples judges what was learned from the other two, and the gain must
+  be two standard errors (Student's quantile).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hierlpr import Hierarchy, HierLPR, consistent_scores, metrics, simulate
+from hierlpr.joint import JointModel, Tempering, fit_joint, fit_prior
+from hierlpr.joint.model import cross_fitted, evidence_of
+from hierlpr.joint.tempering import fit_candidates, losses_of
+
+HERE = Path(__file__).parent
+RULES = ("third", "all")
+FIELDS = ("population", "n", "replication", "rule", "use", "gain", "standard_error")
+
+Draw = Callable[[int], tuple[np.ndarray, np.ndarray]]
+Make = Callable[[np.random.Generator], tuple[Hierarchy, Draw]]
+
+
+def of_model(model_of: Callable[[np.random.Generator], Any]) -> Make:
+    """Draw from a simulated model, whose scores are independent given the labels."""
+
+    def make(rng: np.random.Generator) -> tuple[Hierarchy, Draw]:
+        model = model_of(rng)
+
+        def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+            drawn = model.draw(n, rng)
+            return drawn.scores, drawn.truth
+
+        return model.hierarchy, draw
+
+    return make
+
+
+def of_noise(
+    hierarchy_of: Callable[[np.random.Generator], Hierarchy],
+    *,
+    shared: float,
+    own: float,
+    copied: float = 0.0,
+    steps: float | None = None,
+) -> Make:
+    """Scores that depend on each other given the labels, in ways the joint model does not know."""
+
+    def make(rng: np.random.Generator) -> tuple[Hierarchy, Draw]:
+        model = simulate.random_model(hierarchy_of(rng), rng=rng)
+        h = model.hierarchy
+
+        def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+            truth = model.draw(n, rng).truth
+            noise = shared * rng.normal(size=(n, 1)) + own * rng.normal(size=truth.shape)
+            scores = 1.5 * truth + noise
+            for number in np.flatnonzero(np.diff(h.parent_ptr)) if copied else ():
+                label, parent = h.order[number], h.order[h.parent_idx[h.parent_ptr[number]]]
+                scores[:, label] += copied * (scores[:, parent] - scores[:, label])
+            return (scores if steps is None else np.round(scores * steps) / steps), truth
+
+        return h, draw
+
+    return make
+
+
+def tree(n: int) -> Callable[[np.random.Generator], Hierarchy]:
+    """Random trees of `n` labels."""
+    return lambda rng: simulate.random_tree(n, rng=rng)
+
+
+def dag(n: int) -> Callable[[np.random.Generator], Hierarchy]:
+    """Random DAGs of `n` labels."""
+    return lambda rng: simulate.random_dag(n, rng=rng)
+
+
+POPULATIONS: dict[str, Make] = {
+    "setting 1": of_model(lambda rng: simulate.setting_model("1", rng=rng)),
+    "setting 2": of_model(lambda rng: simulate.setting_model("2", rng=rng)),
+    "setting 3": of_model(lambda rng: simulate.setting_model("3", rng=rng)),
+    "tree of 25": of_model(lambda rng: simulate.setting_model("tree25", rng=rng)),
+    "tree of 12": of_model(lambda rng: simulate.random_model(tree(12)(rng), rng=rng)),
+    "DAG of 12": of_model(lambda rng: simulate.random_model(dag(12)(rng), rng=rng)),
+    "shared noise": of_noise(tree(12), shared=1.0, own=0.6),
+    "copied scores": of_noise(tree(12), shared=0.0, own=1.0, copied=0.8),
+    "coarse scores": of_noise(tree(8), shared=0.3, own=0.8, steps=1.0),
+    "coarse scores, DAG": of_noise(dag(8), shared=0.6, own=0.6, steps=2.0),
+    "weak scores": of_noise(tree(12), shared=0.3, own=2.0),
+    "much shared noise": of_noise(tree(40), shared=1.5, own=0.5),
+}
+
+
+def fit_third(scores: np.ndarray, truth: np.ndarray, h: Hierarchy) -> Tempering:
+    """Choose as versions up to 0.1 did."""
+    rng = np.random.default_rng(0)
+    options = {"method": "auto", "labels": h.labels, "n_threads": 1}
+    shuffled = rng.permutation(len(truth))
+    n_judges = round(len(truth) / 3)
+    judges, rest = np.sort(shuffled[:n_judges]), np.sort(shuffled[n_judges:])
+    learning = cross_fitted(scores[rest], truth[rest], h, 5, rng, options)
+    judging = evidence_of(scores, truth, h, rest, judges, options)
+    candidates = fit_candidates(learning, h, 1)
+    losses = {use: losses_of(judging, weights) for use, weights in candidates.items()}
+    use = min(losses, key=lambda name: float(losses[name].mean()))
+    gain = losses["none"] - losses[use]
+    if gain.mean() <= gain.std() / np.sqrt(gain.size):
+        use = "none"
+    everything = cross_fitted(scores, truth, h, 5, rng, options)
+    return Tempering.of(fit_candidates(everything, h, 1)[use], use)
+
+
+def run_one(name: str, n: int, replication: int, config: dict[str, Any]) -> list[dict[str, Any]]:
+    """Fit by both rules on the same samples; one row for each."""
+    place = list(POPULATIONS).index(name)
+    rng = np.random.default_rng([config["seed"], place, n, replication])
+    h, draw = POPULATIONS[name](rng)
+    (scores, truth), (new_scores, new_truth) = draw(n), draw(config["n_test"])
+    lpr = HierLPR(h, joint=False, n_threads=1).fit(scores, truth).transform(new_scores)
+    plain = areas(new_truth, lpr, h, config["batches"])
+    temperings = {
+        "third": fit_third(scores, truth, h),
+        "all": fit_joint(scores, truth, h, n_threads=1).tempering,
+    }
+    rows = []
+    for rule in RULES:
+        model = JointModel(h, fit_prior(truth, h), temperings[rule])
+        ahead = areas(new_truth, model.transform(lpr, n_threads=1), h, config["batches"]) - plain
+        error = np.nanstd(ahead[1:], ddof=1) / np.sqrt(config["batches"])
+        values = (name, n, replication, rule, temperings[rule].use, ahead[0], error)
+        rows.append(dict(zip(FIELDS, values, strict=True)))
+    return rows
+
+
+def areas(truth: np.ndarray, p: np.ndarray, h: Hierarchy, batches: int) -> np.ndarray:
+    """AU(PRC) of the block scores, of all samples and then batch by batch."""
+    blocks = consistent_scores(p, h, n_threads=1)
+    parts = [slice(None), *np.array_split(np.arange(len(truth)), batches)]
+    return np.array(
+        [metrics.au_prc_score(truth[i], blocks[i]) if truth[i].any() else np.nan for i in parts]
+    )
+
+
+def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How often the joint posterior is used and how it fares, by size and rule, and in all."""
+    sizes = sorted({int(row["n"]) for row in runs})
+    rows = []
+    for n in (*sizes, None):
+        for rule in RULES:
+            part = [r for r in runs if r["rule"] == rule and n in (None, int(r["n"]))]
+            gain = np.array([float(r["gain"]) for r in part])
+            error = np.array([float(r["standard_error"]) for r in part])
+            rows.append(
+                {
+                    "n": "all" if n is None else n,
+                    "rule": rule,
+                    "fits": len(part),
+                    "used": f"{np.mean([r['use'] != 'none' for r in part]):.3f}",
+                    "mean_gain": f"{gain.mean():.4f}",
+                    "worse": int(np.sum(gain < -2.0 * error)),
+                    "worst": f"{gain.min():.4f}",
+                }
+            )
+    return rows
+
+
+def write(rows: list[dict[str, Any]], path: Path) -> None:
+    """Write rows of one kind."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def main() -> None:
+    """Run what is missing, and sum up."""
+    config = tomllib.loads((HERE / "config.toml").read_text())["small_n"]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="*", default=config["sizes"])
+    parser.add_argument("--replications", type=int, default=config["replications"])
+    parser.add_argument("--out", type=Path, default=HERE)
+    options = parser.parse_args()
+    path = options.out / "small_n_runs.csv"
+    runs: list[dict[str, Any]] = []
+    if path.exists():
+        with path.open(newline="") as file:
+            runs = list(csv.DictReader(file))
+    done = {(r["population"], int(r["n"]), int(r["replication"])) for r in runs}
+    for n in options.sizes:
+        for name in POPULATIONS:
+            for replication in range(options.replications):
+                if (name, n, replication) not in done:
+                    for row in run_one(name, n, replication, config):
+                        rounded = {k: f"{row[k]:.6f}" for k in ("gain", "standard_error")}
+                        runs.append(row | rounded)
+            write(runs, path)
+    write(summary(runs), options.out / "small_n.csv")
+
+
+if __name__ == "__main__":
+    main()
