@@ -391,3 +391,22 @@ def test_changes_that_make_no_sense(parts, model):
         model.replace(["A", "A"], s, t)
     with pytest.raises(DataError, match="scores have 5 samples, truth 4"):
         model.replace("A", s, t[:4])
+
+
+def test_changed_labels_match_rows_by_name(parts):
+    import pandas as pd
+
+    fit = parts[0]
+    h = fit.hierarchy
+    names = [f"s{i}" for i in range(len(fit.scores))]
+    scores = pd.DataFrame(fit.scores, index=names, columns=h.labels)
+    truth = pd.DataFrame(fit.truth, index=names, columns=h.labels)
+    leaf = h.labels[-1]
+    curves = []
+    for order in (slice(None), slice(None, None, -1)):
+        model = HierLPR(h, joint=False).fit(fit.scores, fit.truth)
+        model.replace([leaf], scores[[leaf]], truth[[leaf]].iloc[order])
+        curves.append(model.lpr_.predict(fit.scores))
+    np.testing.assert_array_equal(curves[0], curves[1])
+    with pytest.raises(DataError, match="the truth lacks samples"):
+        model.replace([leaf], scores[[leaf]], truth[[leaf]].rename(index=str.upper))

@@ -7,7 +7,7 @@ from typing import Any
 
 from hierlpr._base.checks import listed
 from hierlpr.data.listing import Kind, as_kind, kind_of
-from hierlpr.data.tables import align, align_truth_to
+from hierlpr.data.tables import align, align_truth_to, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import LPRModel, fit_listed, fit_lpr
@@ -106,9 +106,7 @@ def _fit(
     table = align(scores, part, name="scores")
     if kind is not None:
         table = as_kind(table, kind)
-    held = align_truth_to(table.values, truth, part)
-    if held.shape[0] != table.n_samples:
-        raise DataError(f"scores have {table.n_samples:,} samples, truth {held.shape[0]:,}.")
+    held = align_truth_to(table.values, match_rows(align(truth, part, name="truth"), table), part)
     if kind_of(table) == "listed":
         return fit_listed(table.values, held, part, method=method, n_threads=n_threads)[0]
     return fit_lpr(table.values, held, method=method, labels=part.labels, n_threads=n_threads)
