@@ -26,6 +26,7 @@ __all__ = [
     "LabelNumbers",
     "LongRows",
     "good_values",
+    "in_order",
     "long_rows",
     "name_codes",
     "nameless_rows",
@@ -90,11 +91,18 @@ def number_names(
     """Give numbers to names in the order in which they appear in some rows of blocks."""
     codes, names = name_codes(column)
     codes = codes[rows]
-    used, first = np.unique(codes, return_index=True)
     number = np.zeros(len(names), dtype=np.int64)
-    for code in used[np.argsort(first)].tolist():
+    for code in in_order(codes, len(names)).tolist():
         number[code] = numbers.setdefault(names[code], len(numbers))
     return number[codes]
+
+
+def in_order(codes: NDArray[np.int64], n_codes: int) -> NDArray[np.int64]:
+    """Return the codes that occur, in order of their first places. O(n)."""
+    first = np.full(n_codes, codes.size, dtype=np.int64)
+    first[codes[::-1]] = np.arange(codes.size)[::-1]  # of equal codes the last one written stays
+    used = np.flatnonzero(first < codes.size)
+    return used[np.argsort(first[used])]
 
 
 class LabelNumbers:

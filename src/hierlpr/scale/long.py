@@ -17,6 +17,7 @@ from hierlpr.data.tables import growth
 from hierlpr.io import Watch
 from hierlpr.io.row_rules import (
     LabelNumbers,
+    in_order,
     long_rows,
     name_codes,
     no_rows,
@@ -123,13 +124,14 @@ class _LongReader:
         starts[1:] = codes[1:] != codes[:-1]
         n_runs = np.count_nonzero(starts)
         if n_runs > codes.size // SHORT_RUN:
-            used, first, number = np.unique(codes, return_index=True, return_inverse=True)
+            used = in_order(codes, len(names))
             if 2 * used.size < n_runs:
-                appeared = np.argsort(first)
-                number = np.argsort(appeared)[number]
+                place = np.empty(len(names), dtype=np.int64)
+                place[used] = np.arange(used.size)
+                number = place[codes]
                 order = np.argsort(number, kind="stable")
-                sample = number[order].astype(np.int64) + self._names.count
-                self._add([names[code] for code in used[appeared]])
+                sample = number[order] + self._names.count
+                self._add([names[code] for code in used.tolist()])
                 self._last = None
                 return sample, order
         starts[0] = names[codes[0]] != self._last
