@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import zlib
 from collections.abc import Iterator, Sequence
@@ -129,9 +128,15 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 def read_lines(path: str | os.PathLike[str], raw: bytes | None = None) -> list[str]:
     """Lines of a UTF-8 text file without their ends; line ``i + 1`` of the file is item ``i``."""
-    if raw is None:
-        raw = read_bytes(path)
-    return [line for _, line in numbered_lines(path, io.BytesIO(raw))]
+    raw = (read_bytes(path) if raw is None else raw).removeprefix(BYTE_ORDER_MARK)
+    refuse_binary(path, raw, 1)
+    refuse_long_lines(path, raw, 1)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise not_utf8(path, raw, error, 1) from None
+    lines = text.removesuffix("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
 
 def numbered_lines(path: str | os.PathLike[str], stream: Any) -> Iterator[tuple[int, str]]:
@@ -165,6 +170,17 @@ def too_long(path: str | os.PathLike[str], line: int) -> FileError:
         f"{path}, line {line}: the line is longer than {LONGEST_LINE >> 20} MB.\n"
         "Hint: rows end with a newline; is this a text table?"
     )
+
+
+def refuse_long_lines(path: str | os.PathLike[str], raw: bytes, line: int) -> None:
+    """Refuse lines too long to be lines; `line` is the number of the first."""
+    start = 0
+    while len(raw) - start > LONGEST_LINE:
+        end = raw.rfind(b"\n", start, start + LONGEST_LINE)
+        if end < 0:
+            raise too_long(path, line)
+        line += raw.count(b"\n", start, end + 1)
+        start = end + 1
 
 
 def not_utf8(
