@@ -19,7 +19,7 @@ import numpy as np
 from hierlpr import Hierarchy, HierLPR, consistent_scores, simulate
 from hierlpr.cutoff.sets import SetValues, choose_sets, many_label_values, one_path_values
 from hierlpr.io import read_arff
-from hierlpr.joint import end_posterior, smoothed_prevalence
+from hierlpr.joint import end_posterior
 from hierlpr.research.baselines.selective import climb_values, descent_values
 
 HERE = Path(__file__).parent
@@ -135,7 +135,7 @@ def compare(name: str, h: Hierarchy, scores, truth, config: dict) -> list[dict]:
     score = model.predict_proba(scores[rest])
     own = model.lpr_.predict(scores[rest])
     lpr = consistent_scores(own, h)
-    (one,) = one_path_values(end_posterior(own, smoothed_prevalence(model.lpr_), h), h)
+    (one,) = one_path_values(end_posterior(own, model.lpr_.report.smoothed_prevalence(), h), h)
     held = truth[rest]
     values = {
         "hierlpr": np.concatenate([part.sure for part in many_label_values(score, h)]),
