@@ -240,7 +240,10 @@ def claimed(out: AnyPath) -> Iterator[None]:
     until = time.monotonic() + _PATIENCE
     while True:
         try:
-            lock = _take(path, create=True)
+            with _unbroken():
+                lock = _take(path, create=True)
+                if lock is not None and not _is_foreign(lock, path):
+                    _held[path] = lock
         except OSError as error:
             raise _cannot_make(target.parent, out, error) from None
         if lock is not None:
@@ -251,15 +254,19 @@ def claimed(out: AnyPath) -> Iterator[None]:
                 "Hint: wait for it, or give another --out."
             )
         time.sleep(0.02)
-    if os.fstat(lock.fileno()).st_size and _read_mark(lock, path) is None:
+    if path not in _held:
         lock.close()
         raise FileError(f"{path}: this file is not hierlpr's, but has the name of its lock.")
-    _held[path] = lock
     try:
         _write_mark(lock, path, {"out": target.name})
         yield
     finally:
         _release(path)
+
+
+def _is_foreign(lock: Any, path: Path) -> bool:
+    """Whether an open lock holds something that hierlpr did not write."""
+    return bool(os.fstat(lock.fileno()).st_size) and _read_mark(lock, path) is None
 
 
 def _release(path: Path) -> None:
@@ -278,7 +285,7 @@ def _remove_lock(path: Path) -> None:
     """Remove the lock of a killed run."""
     lock = _take(path)
     if lock is not None:
-        if os.fstat(lock.fileno()).st_size and _read_mark(lock, path) is None:
+        if _is_foreign(lock, path):
             lock.close()
             return
         _held[path] = lock
@@ -350,6 +357,29 @@ class _Stop:
     asked = False
 
 
+class _Shield:
+    """How many stretches of code must not be interrupted now, and whether one would have been."""
+
+    depth = 0
+    was_hit = False
+
+
+@contextmanager
+def _unbroken() -> Iterator[None]:
+    """Put an interruption off to the end: what was made must be noted before anything else."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _Shield.depth += 1
+    try:
+        yield
+    finally:
+        _Shield.depth -= 1
+        if _Shield.depth == 0 and _Shield.was_hit:
+            _Shield.was_hit = False
+            raise KeyboardInterrupt
+
+
 @contextmanager
 def stopping_cleanly() -> Iterator[_Stop]:
     """Let SIGTERM and SIGHUP interrupt like Ctrl-C, and leave nothing behind in any case."""
@@ -357,6 +387,9 @@ def stopping_cleanly() -> Iterator[_Stop]:
 
     def interrupt(number: int, frame: Any) -> None:
         stop.asked = True
+        if _Shield.depth:
+            _Shield.was_hit = True
+            return
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
