@@ -163,3 +163,63 @@ def test_deep_and_wide_hierarchies_build_without_recursion():
     star = Hierarchy([(names[0], name) for name in names[1:]])
     assert star.depth == 2
     assert len(star.children(names[0])) == 99_999
+
+
+# -- names for people ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def named():
+    edges = [("C", "C9"), ("C9", "C91"), ("C9", "C92")]
+    return Hierarchy(edges, names={"C": "cancer", "C91": "lymphoid <b>leukemia</b>"})
+
+
+def test_names_stand_beside_labels_and_never_replace_them(named):
+    assert named.labels == ("C", "C9", "C91", "C92")
+    assert dict(named.names) == {"C": "cancer", "C91": "lymphoid <b>leukemia</b>"}
+    assert [named.name(x) for x in named.labels] == [
+        "cancer", "C9", "lymphoid <b>leukemia</b>", "C92",
+    ]  # fmt: skip
+    assert named.caption("C") == "C (cancer)"
+    assert named.caption("C9") == "C9"
+    assert Hierarchy(labels=["cat"], names={"cat": "cat"}).caption("cat") == "cat"
+    with pytest.raises(HierarchyError, match="no label 'C93'"):
+        named.name("C93")
+    with pytest.raises(TypeError):
+        named.names["C"] = "x"
+
+
+def test_two_labels_may_share_a_name():
+    h = Hierarchy(labels=["1.1", "2.1"], names={"1.1": "other", "2.1": "other"})
+    assert h.name("1.1") == h.name("2.1") == "other"
+
+
+def test_names_follow_their_labels(named):
+    assert dict(named.subset(["C", "C92"]).names) == {"C": "cancer"}
+    assert pickle.loads(pickle.dumps(named)) == named
+    more = named.with_names({"C92": "myeloid leukemia", "C": "neoplasm"})
+    assert (more.name("C92"), more.name("C")) == ("myeloid leukemia", "neoplasm")
+    assert (more.edges, more.labels) == (named.edges, named.labels)
+    assert named.name("C") == "cancer"
+    assert more != named
+    assert hash(Hierarchy(named.edges, named.labels, named.names)) == hash(named)
+
+
+def test_names_go_through_networkx_and_the_other_ways_in(named):
+    pytest.importorskip("networkx")
+    assert Hierarchy.from_networkx(named.to_networkx()) == named
+    assert Hierarchy.from_parents({"B": "A"}, names={"B": "bird"}).name("B") == "bird"
+    assert Hierarchy.from_paths(["A/B"], names={"A/B": "bird"}).name("A/B") == "bird"
+
+
+@pytest.mark.parametrize("name", ["", "  ", None, 3, ["a"]])
+def test_a_name_must_be_visible_text(name):
+    with pytest.raises(HierarchyError, match="name of label 'A' must be visible text"):
+        Hierarchy([("A", "B")], names={"A": name})
+
+
+def test_a_name_for_an_unknown_label_is_not_dropped_in_silence(named):
+    with pytest.raises(HierarchyError, match=r"2 name\(s\) are for labels.*'X', 'Y'"):
+        Hierarchy([("A", "B")], names={"X": "x", "A": "a", "Y": "y"})
+    with pytest.raises(HierarchyError, match=r"1 name\(s\)"):
+        named.with_names({"Z": "z"})

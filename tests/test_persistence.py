@@ -205,6 +205,25 @@ def test_fields_of_a_later_minor_version_are_ignored(case, path, tmp_path):
     assert path.read_bytes() == saved
 
 
+def test_names_of_labels_are_kept_and_files_without_have_none(case, path):
+    model, scores, cal = case
+    first = model.hierarchy_.labels[0]
+    named = HierLPR(model.hierarchy_.with_names({first: "disease <of any kind>"}))
+    named.fit(cal.scores, cal.truth).save(path)
+    again = load_model(path)
+    assert dict(again.hierarchy_.names) == {first: "disease <of any kind>"}
+    assert again.remove_labels([model.hierarchy_.labels[-1]]).hierarchy_.name(first).endswith(">")
+    again = load_model(edit_meta(path, lambda m, _: m.pop("names")))
+    assert dict(again.hierarchy_.names) == {}
+    np.testing.assert_array_equal(again.predict(scores), named.predict(scores))
+
+
+@pytest.mark.parametrize("forged", ["ab", [1], {"nobody": "x"}, 7])
+def test_forged_names(path, forged):
+    with pytest.raises(FileError, match="no valid model"):
+        load_model(edit_meta(path, lambda m, _: m.update(names=forged)))
+
+
 def test_a_later_file_that_needs_more_is_refused(path):
     edit_meta(path, lambda m, _: m.update(minor=99, needs=["second sight"]))
     with pytest.raises(FileError, match=r"format 1\.99; .* needs 'second sight'.*Update hierlpr"):

@@ -1,5 +1,6 @@
-"""The label graph: immutable names and edges, checked once."""
+"""The label graph: immutable labels, names and edges, checked once."""
 
-from hierlpr.hierarchy.label_graph import Hierarchy, Violations
+from hierlpr.hierarchy.label_graph import Hierarchy
+from hierlpr.hierarchy.violations import Violations
 
 __all__ = ["Hierarchy", "Violations"]

@@ -1,14 +1,24 @@
 """Checking and numbering a label graph: names to indices, cycles, topological order."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.checks import listed
 from hierlpr.exceptions import HierarchyError
 
-__all__ = ["adjacency", "collect_edges", "collect_labels", "levels", "reach", "topological_order"]
+__all__ = [
+    "adjacency",
+    "collect_edges",
+    "collect_labels",
+    "collect_names",
+    "levels",
+    "reach",
+    "topological_order",
+]
 
 Index = NDArray[np.int32]
 
@@ -52,6 +62,25 @@ def collect_edges(
                 f"Label {edge[0]!r} is its own parent (edge {place}).\nHint: remove this edge."
             )
     return np.array(ends[0], dtype=np.int64), np.array(ends[1], dtype=np.int64)
+
+
+def collect_names(names: Mapping[str, str] | None, index: Mapping[str, int]) -> Mapping[str, str]:
+    """Names of labels for people, each checked; a name for an unknown label is an error."""
+    given = dict(names) if names is not None else {}
+    unknown = [label for label in given if label not in index]
+    if unknown:
+        raise HierarchyError(
+            f"{len(unknown):,} name(s) are for labels that are not in the hierarchy: "
+            f"{listed(unknown)}.\n"
+            "Hint: leave them out: {k: v for k, v in names.items() if k in hierarchy}."
+        )
+    for label, name in given.items():
+        if not isinstance(name, str) or not name.strip():
+            raise HierarchyError(
+                f"The name of label {label!r} must be visible text, got {name!r}.\n"
+                "Hint: leave labels without a name out of names."
+            )
+    return MappingProxyType(given)
 
 
 def _check_name(name: object) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hierlpr._base.checks import listed
 from hierlpr.exceptions import DataError, HierarchyError
@@ -16,16 +16,18 @@ from hierlpr.hierarchy.graph import (
     adjacency,
     collect_edges,
     collect_labels,
+    collect_names,
     levels,
     reach,
     topological_order,
 )
+from hierlpr.hierarchy.violations import Violations
 from hierlpr.hierarchy.waves import Waves
 
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["Hierarchy", "Violations"]
+__all__ = ["Hierarchy"]
 
 
 class Hierarchy:
@@ -43,6 +45,9 @@ class Hierarchy:
         Label names. Repeated edges are merged and counted in `n_merged_edges`.
     labels : iterable of str, optional
         Fixes the order of the labels and adds standalone ones.
+    names : mapping of str to str, optional
+        Words for people beside labels that are codes. A label may have none, and two labels the
+        same. They are shown and saved, and never decide anything.
 
     Examples
     --------
@@ -53,6 +58,8 @@ class Hierarchy:
     ('disease', 'cancer')
     >>> h.depth, h.is_forest
     (3, True)
+    >>> Hierarchy([("C81-C96", "C91")], names={"C91": "lymphoid leukemia"}).caption("C91")
+    'C91 (lymphoid leukemia)'
     """
 
     __slots__ = (
@@ -64,6 +71,7 @@ class Hierarchy:
         "is_forest",
         "labels",
         "n_merged_edges",
+        "names",
         "order",
         "parent_idx",
         "parent_ptr",
@@ -73,6 +81,7 @@ class Hierarchy:
     labels: tuple[str, ...]
     is_forest: bool
     n_merged_edges: int
+    names: Mapping[str, str]
     order: Index
     position: Index
     child_ptr: Index
@@ -84,26 +93,30 @@ class Hierarchy:
     _waves: Waves
 
     def __init__(
-        self, edges: Iterable[tuple[str, str]] = (), labels: Iterable[str] | None = None
+        self,
+        edges: Iterable[tuple[str, str]] = (),
+        labels: Iterable[str] | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
-        names, index = collect_labels(labels)
-        parent, child = collect_edges(edges, names, index)
-        if not names:
+        found, index = collect_labels(labels)
+        parent, child = collect_edges(edges, found, index)
+        if not found:
             raise HierarchyError(
                 "The hierarchy has no labels.\nHint: give edges (parent, child), or labels=[...]."
             )
-        key = np.sort(parent * len(names) + child)
+        key = np.sort(parent * len(found) + child)
         key = key[np.append(True, key[1:] != key[:-1])[: key.size]]
-        pairs = np.stack(np.divmod(key, len(names)), axis=1)
-        order = topological_order(names, pairs)
+        pairs = np.stack(np.divmod(key, len(found)), axis=1)
+        order = topological_order(found, pairs)
         position = np.empty_like(order)
         position[order] = np.arange(order.size, dtype=np.int32)
         numbered = position[pairs]
-        child_ptr, child_idx = adjacency(numbered[:, 0], numbered[:, 1], len(names))
-        parent_ptr, parent_idx = adjacency(numbered[:, 1], numbered[:, 0], len(names))
+        child_ptr, child_idx = adjacency(numbered[:, 0], numbered[:, 1], len(found))
+        parent_ptr, parent_idx = adjacency(numbered[:, 1], numbered[:, 0], len(found))
         _freeze(
             self,
-            labels=tuple(names),
+            labels=tuple(found),
+            names=collect_names(names, index),
             _index=index,
             n_merged_edges=int(parent.size - pairs.shape[0]),
             order=order,
@@ -119,7 +132,12 @@ class Hierarchy:
     # -- other ways to build one ---------------------------------------------------------
 
     @classmethod
-    def from_parents(cls, parents: Mapping[str, str | Iterable[str] | None]) -> Hierarchy:
+    def from_parents(
+        cls,
+        parents: Mapping[str, str | Iterable[str] | None],
+        *,
+        names: Mapping[str, str] | None = None,
+    ) -> Hierarchy:
         """Build from a map of each label to its parent, its parents, or None for a root.
 
         >>> Hierarchy.from_parents({"B": "A", "C": ["A", "D"], "E": None}).roots
@@ -129,10 +147,12 @@ class Hierarchy:
         for child, given in parents.items():
             for parent in [given] if isinstance(given, str) else given or ():
                 edges.append((parent, child))
-        return cls(edges, labels=parents.keys())
+        return cls(edges, labels=parents.keys(), names=names)
 
     @classmethod
-    def from_paths(cls, paths: Iterable[str], *, sep: str = "/") -> Hierarchy:
+    def from_paths(
+        cls, paths: Iterable[str], *, sep: str = "/", names: Mapping[str, str] | None = None
+    ) -> Hierarchy:
         """Build from paths; a label is named by its whole path, so segments may repeat.
 
         >>> Hierarchy.from_paths(["A/B/C", "A/D"]).labels
@@ -153,25 +173,43 @@ class Hierarchy:
             prefixes = [sep.join(segments[: i + 1]) for i in range(len(segments))]
             labels.update(dict.fromkeys(prefixes))
             edges.update(dict.fromkeys(pairwise(prefixes)))
-        return cls(edges, labels=labels)
+        return cls(edges, labels=labels, names=names)
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph) -> Hierarchy:
-        """Build from a networkx graph whose edges point from parent to child."""
+        """Build from a networkx graph whose edges point from parent to child.
+
+        An attribute ``name`` of a node, where it is text, is the label's name.
+        """
         if not graph.is_directed():
             raise HierarchyError(
                 "The networkx graph is undirected.\nHint: use a DiGraph, parent -> child."
             )
-        return cls(graph.edges(), labels=graph.nodes())
+        named = graph.nodes(data="name")
+        names = {label: name for label, name in named if isinstance(name, str) and name.strip()}
+        return cls(graph.edges(), labels=graph.nodes(), names=names)
 
     def to_networkx(self) -> nx.DiGraph:
-        """Return a networkx ``DiGraph`` with the same labels and edges."""
+        """Return a networkx ``DiGraph`` with the same labels, names and edges."""
         import networkx as nx
 
         graph = nx.DiGraph()
         graph.add_nodes_from(self.labels)
         graph.add_edges_from(self.edges)
+        nx.set_node_attributes(graph, dict(self.names), "name")
         return graph
+
+    def with_names(self, names: Mapping[str, str]) -> Hierarchy:
+        """Return the same hierarchy with these names beside those it has; the new ones win.
+
+        >>> Hierarchy([("A", "B")], names={"A": "animal"}).with_names({"B": "bird"}).names["B"]
+        'bird'
+        """
+        named = object.__new__(Hierarchy)
+        shared = {slot: getattr(self, slot) for slot in self.__slots__ if hasattr(self, slot)}
+        merged = {**self.names, **collect_names(names, self._index)}
+        _freeze(named, **{**shared, "names": MappingProxyType(merged)})
+        return named
 
     def subset(self, labels: Iterable[str]) -> Hierarchy:
         """Keep `labels` only; edges pass through what is dropped.
@@ -205,7 +243,8 @@ class Hierarchy:
             nearest.append(above)
             if is_kept[number]:
                 edges.extend((self._name(parent), self._name(number)) for parent in above)
-        return Hierarchy(edges, labels=kept)
+        names = {label: self.names[label] for label in kept if label in self.names}
+        return Hierarchy(edges, labels=kept, names=names)
 
     # -- reading it -----------------------------------------------------------------------
 
@@ -252,6 +291,16 @@ class Hierarchy:
     def index(self, label: str) -> int:
         """Column of `label` in every matrix, that is its place in `labels`."""
         return int(self.order[self._number(label)])
+
+    def name(self, label: str) -> str:
+        """Name of `label`; the label itself if it has none."""
+        self._number(label)
+        return self.names.get(label, label)
+
+    def caption(self, label: str) -> str:
+        """Text to show for `label`: the label, and its name in brackets if that says more."""
+        name = self.name(label)
+        return label if name == label else f"{label} ({name})"
 
     def parents(self, label: str) -> tuple[str, ...]:
         """Direct parents."""
@@ -402,6 +451,7 @@ class Hierarchy:
             self.labels == other.labels
             and np.array_equal(self.child_ptr, other.child_ptr)
             and np.array_equal(self.child_idx, other.child_idx)
+            and self.names == other.names
         )
 
     def __hash__(self) -> int:
@@ -411,7 +461,7 @@ class Hierarchy:
         return self  # immutable: a copy could never differ
 
     def __reduce__(self) -> tuple[type[Hierarchy], tuple[Any, ...]]:
-        return Hierarchy, (self.edges, self.labels)
+        return Hierarchy, (self.edges, self.labels, dict(self.names))
 
     def __repr__(self) -> str:
         kind = "forest" if self.is_forest else "DAG"
@@ -419,45 +469,6 @@ class Hierarchy:
             f"<Hierarchy: {kind}, {self.n_labels:,} labels, {self.n_edges:,} edges, "
             f"{len(self.roots):,} roots, depth {self.depth}>"
         )
-
-
-class Violations(Sequence[tuple[int, str, str]]):
-    """Breaches of a hierarchy: a sequence of (sample, parent, child), sorted by sample.
-
-    `sample`, `parent` and `child` hold the same as index arrays (rows and columns).
-    """
-
-    __slots__ = ("_labels", "child", "parent", "sample")
-
-    def __init__(
-        self,
-        sample: NDArray[np.intp],
-        parent: NDArray[Any],
-        child: NDArray[Any],
-        labels: tuple[str, ...],
-    ) -> None:
-        self.sample, self.parent, self.child = sample, parent, child
-        self._labels = labels
-
-    def __len__(self) -> int:
-        return int(self.sample.size)
-
-    @overload
-    def __getitem__(self, key: int) -> tuple[int, str, str]: ...
-    @overload
-    def __getitem__(self, key: slice) -> Violations: ...
-
-    def __getitem__(self, key: int | slice) -> tuple[int, str, str] | Violations:
-        if isinstance(key, slice):
-            return Violations(self.sample[key], self.parent[key], self.child[key], self._labels)
-        parent, child = self._labels[self.parent[key]], self._labels[self.child[key]]
-        return int(self.sample[key]), parent, child
-
-    def __iter__(self) -> Iterator[tuple[int, str, str]]:
-        return (self[i] for i in range(len(self)))
-
-    def __repr__(self) -> str:
-        return f"<Violations: {len(self):,}>"
 
 
 def _freeze(hierarchy: Hierarchy, **fields: Any) -> None:

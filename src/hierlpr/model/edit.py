@@ -42,7 +42,9 @@ def added(
             "add_labels: no new label.\n"
             "Hint: name them in edges (parent, child) or, standing alone, in labels=[...]."
         )
-    grown = Hierarchy([*hierarchy.edges, *pairs], labels=[*hierarchy.labels, *new])
+    grown = Hierarchy(
+        [*hierarchy.edges, *pairs], labels=[*hierarchy.labels, *new], names=hierarchy.names
+    )
     if grown.n_labels != hierarchy.n_labels + len(new):
         strays = [name for name in grown.labels[hierarchy.n_labels :] if name not in set(new)]
         raise DataError(f"add_labels: edges name labels that are not in labels=: {listed(strays)}.")

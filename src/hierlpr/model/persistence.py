@@ -134,6 +134,7 @@ def _meta_of(model: ScoreModel) -> dict[str, Any]:
     return {
         **new_meta(needs=[LISTED] if model.kind_ == "listed" else []),
         "labels": list(model.hierarchy_.labels),
+        "names": dict(model.hierarchy_.names),
         "has_names": hasattr(model, "feature_names_in_"),
         "has_hierarchy": model.hierarchy is not None,
         "report": {key: c.tolist() for key, c in columns.items() if c.dtype.kind == "U"},
@@ -174,7 +175,8 @@ def _rebuild(
             strict=True,
         )
     ]
-    hierarchy = Hierarchy(edges, labels=labels)
+    # Files from before labels could have names have none.
+    hierarchy = Hierarchy(edges, labels=labels, names=meta.get("names", {}))
     curves = _curves(arrays)
     if curves.n_labels != hierarchy.n_labels:
         raise FileError(f"{curves.n_labels} curves for {hierarchy.n_labels} labels.")
