@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.checks import Matrix, check_choice, check_finite
-from hierlpr.cutoff.by_group import Groups, Promise, cutoff_by_group
-from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, cutoff_for, goal_of
+from hierlpr._base.checks import Matrix, check_choice
+from hierlpr.cutoff.by_group import Groups, Promise
+from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, goal_of
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
 from hierlpr.cutoff.profile import LevelProfile
-from hierlpr.cutoff.scored import collect, split_at_random
+from hierlpr.cutoff.scored import collect
 from hierlpr.cutoff.sets import (
     CallSets,
     SetRule,
@@ -32,16 +32,9 @@ from hierlpr.cutoff.sets import (
     many_label_values,
     one_path_values,
 )
-from hierlpr.data.listing import Kind, as_kind, kind_of
-from hierlpr.data.repeats import SampleKeys, copies_note, overlap_note
-from hierlpr.data.tables import (
-    Table,
-    align,
-    align_truth_to,
-    draw_samples,
-    match_rows,
-    sample_limit,
-)
+from hierlpr.data.listing import Kind, kind_of
+from hierlpr.data.repeats import SampleKeys, overlap_note
+from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import (
@@ -54,7 +47,9 @@ from hierlpr.joint import (
 )
 from hierlpr.lpr import ImpliedLPR, LPRModel, fit_listed
 from hierlpr.metrics import au_prc_score
+from hierlpr.model.calibrating import cutoff_on, doubts_about
 from hierlpr.model.edit import added, removed, replaced
+from hierlpr.model.given_tables import new_scores, scores_to_fit, truth_beside
 from hierlpr.ranking.blocks import consistent_scores
 from hierlpr.ranking.order import Ranking, rank
 
@@ -113,7 +108,7 @@ class ScoreModel:
             0 or 1; a label that holds implies its parents.
         """
         self.check_params()
-        table = self._scores(align(scores, self.hierarchy, name="scores"))
+        table = scores_to_fit(scores, self.hierarchy, missing=self.missing)
         hierarchy = self.hierarchy or Hierarchy(labels=table.labels)
         held = self._truth(truth, hierarchy, table)
         options: dict[str, Any] = {"method": self.lpr, "n_threads": self.n_threads}
@@ -198,23 +193,10 @@ class ScoreModel:
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
         keys = self._checked_keys(table)
-        score = self._block_scores(table)
-        options: dict[str, Any] = {"rule": rule, "unreachable": unreachable}
-        if groups is not None:
-            parts = (score, held)
-            if goal.confidence is not None:
-                # There is no fit-part profile of these groups: a third of the samples makes it.
-                planning, parts = split_at_random(score, held)
-                options["planning"] = planning
-            cutoff = cutoff_by_group(
-                goal, *parts, self.hierarchy_, groups, promise=promise, **options
-            )
-        else:
-            profile, parts = self.profile_, (score, held)
-            if goal.confidence is not None and profile is None:
-                planning, parts = split_at_random(score, held)
-                profile = LevelProfile.of(collect(*planning))
-            cutoff = cutoff_for(goal, collect(*parts), profile=profile, **options)
+        cutoff = cutoff_on(
+            goal, self._block_scores(table), held, self.hierarchy_, self.profile_,
+            groups=groups, promise=promise, rule=rule, unreachable=unreachable,
+        )  # fmt: skip
         if not cutoff.reachable:
             warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=2)
         self.cutoff_ = cutoff
@@ -440,61 +422,18 @@ class ScoreModel:
     def _checked_keys(self, table: Table) -> SampleKeys:
         """Return the keys of calibration samples; warn if they are not new or not independent."""
         keys = SampleKeys.of_rows(table.values)
-        for note in _doubts(keys, self.fit_keys_):
+        for note in doubts_about(keys, self.fit_keys_):
             warnings.warn(note, HierlprWarning, stacklevel=3)
         return keys
 
-    def _scores(self, table: Table) -> Table:
-        self._check_scores(table)
-        for count, what in zip(table.values.shape, ("sample", "feature"), strict=True):
-            if count == 0:
-                raise DataError(
-                    f"scores: 0 {what}(s) (shape={table.values.shape}) while a minimum of 1 is "
-                    "required."
-                )
-        return table
-
     def _input(self, scores: Any) -> Table:
         self.check_fitted()
-        if isinstance(scores, np.ndarray) and scores.ndim == 2:
-            width = scores.shape[1]
-            if width != self.n_features_in_:
-                raise DataError(
-                    f"X has {width} features, but HierLPR is expecting {self.n_features_in_} "
-                    "features as input.\n"
-                    "Hint: one column of scores a label, in the order of hierarchy_.labels."
-                )
-        table = align(scores, self.hierarchy_, name="scores")
-        if self.kind_ is not None:
-            table = as_kind(table, self.kind_)
-        self._check_scores(table)
-        return table
-
-    def _check_scores(self, table: Table) -> None:
-        values = table.values
-        if self.missing == "allow" and isinstance(values, np.ndarray):
-            values = np.where(np.isnan(values), 0.0, values)
-        check_finite(values, table.labels, name="scores")
+        return new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
 
     def _truth(
         self, truth: Any, hierarchy: Hierarchy, table: Table
     ) -> NDArray[np.bool_] | sparse.csr_array:
-        if truth is None:
-            raise DataError(
-                "HierLPR requires y to be passed, but the target y is None.\n"
-                "Hint: give scores and truth."
-            )
-        given = match_rows(align(truth, hierarchy, name="truth"), table)
-        held = align_truth_to(table.values, given, hierarchy, close=self.close_truth)
-        if self.close_truth:
-            n_added = _n_positives(held) - _n_positives(given.values)
-            if n_added:
-                warnings.warn(
-                    f"{n_added:,} missing ancestors were added to the truth.",
-                    HierlprWarning,
-                    stacklevel=3,
-                )
-        return held
+        return truth_beside(table, truth, hierarchy, close=self.close_truth)
 
     def _lpr(self, table: Table) -> Table:
         """Scores to LPRs: the one place where the joint posterior joins the pipeline."""
@@ -525,28 +464,5 @@ class ScoreModel:
         return score
 
 
-def _doubts(keys: SampleKeys, fit_keys: SampleKeys | None) -> list[str]:
-    """Say what is wrong with calibration samples that are not new, or not each their own."""
-    found = []
-    if overlap := overlap_note(keys, fit_keys):
-        found.append(
-            f"{overlap} calibration samples were also fitted on (their scores are the same): the "
-            "numbers look better than they are, and `confidence` promises nothing. "
-            "Calibrate on other samples."
-        )
-    # Samples in both parts are not also called copies.
-    if copies := copies_note(keys, None if overlap else fit_keys):
-        found.append(
-            f"Calibration samples are copies of each other: {copies}. They count as if they were "
-            "independent, so the result is less certain than it seems, and `confidence` promises "
-            "nothing. Keep one of each."
-        )
-    return found
-
-
 def _dense(matrix: Any) -> NDArray[Any]:
     return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())
-
-
-def _n_positives(truth: Any) -> int:
-    return int(np.count_nonzero(truth if isinstance(truth, np.ndarray) else truth.data))
