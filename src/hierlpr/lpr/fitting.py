@@ -25,11 +25,11 @@ __all__ = ["ESTIMATORS", "LPRModel", "fit_chunk", "fit_data", "fit_lpr", "make_e
 # Where each estimator lives. They are loaded by name, as those for studies are in a later stage.
 ESTIMATORS: Mapping[str, tuple[str, str]] = {
     "auto": ("hierlpr.lpr.auto", "Auto"),
-    "density-ratio": ("hierlpr.research.estimators.density_ratio", "DensityRatio"),
+    "density-ratio": ("hierlpr.research.estimators", "DensityRatio"),
     "isotonic": ("hierlpr.lpr.isotonic", "Isotonic"),
-    "local-quadratic": ("hierlpr.research.estimators.local_quadratic", "LocalQuadratic"),
+    "local-quadratic": ("hierlpr.research.estimators", "LocalQuadratic"),
     "p-spline": ("hierlpr.lpr.p_spline", "PSpline"),
-    "spline": ("hierlpr.research.estimators.spline", "Spline"),
+    "spline": ("hierlpr.research.estimators", "Spline"),
 }
 
 _CHUNK_VALUES = 2**18  # scores sorted and fitted together: small enough for the cache

@@ -5,24 +5,25 @@ Those that learn from data are classes with ``fit(scores, truth, hierarchy)``; t
 then has the same signature. Those on p-values have the signature of `hierlpr.discover`.
 """
 
+from hierlpr.research.baselines.by_score import (
+    gpav,
+    gpav_scores,
+    lpr_alone,
+    max_propagation,
+    propagate_max,
+    propagate_min,
+    raw_scores,
+    top_down,
+)
 from hierlpr.research.baselines.clus import ClusHMC
 from hierlpr.research.baselines.cssa import cssa
 from hierlpr.research.baselines.first_stage import BayesianCorrection, FirstStageCalls
-from hierlpr.research.baselines.flat import lpr_alone, raw_scores
 from hierlpr.research.baselines.p_value_procedures import (
     benjamini_hochberg,
     dagger,
     meinshausen,
     simes_max_bh,
     yekutieli,
-)
-from hierlpr.research.baselines.propagated import (
-    gpav,
-    gpav_scores,
-    max_propagation,
-    propagate_max,
-    propagate_min,
-    top_down,
 )
 from hierlpr.research.baselines.single_parent import single_parent
 

@@ -14,7 +14,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics import au_prc_score
 from hierlpr.ranking.order import Ranking
 from hierlpr.research.baselines._order import call_by_score, weighted
-from hierlpr.research.baselines.propagated import propagate_min
+from hierlpr.research.baselines.by_score import propagate_min
 
 __all__ = ["ClusHMC"]
 

@@ -159,7 +159,7 @@ class BayesianCorrection:
         self, scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
     ) -> Ranking:
         """Order the instances by posterior."""
-        from hierlpr.research.baselines.propagated import propagate_min
+        from hierlpr.research.baselines.by_score import propagate_min
 
         table, values = dense(scores, hierarchy, name="scores")
         posterior = self.predict_proba(values)

@@ -1,4 +1,4 @@
-"""Rankings by scores that are made consistent along the edges, one value at a time."""
+"""Rankings by a score: as it is, or made consistent along the edges one value at a time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,60 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.checks import check_unit_interval
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.ranking.order import Ranking
 from hierlpr.research.baselines._order import baseline, call_by_score, dense, weighted
 
-__all__ = ["gpav", "gpav_scores", "max_propagation", "propagate_max", "propagate_min", "top_down"]
+__all__ = [
+    "gpav",
+    "gpav_scores",
+    "lpr_alone",
+    "max_propagation",
+    "propagate_max",
+    "propagate_min",
+    "raw_scores",
+    "top_down",
+]
 
 Float = NDArray[np.float64]
+
+
+@baseline(consistent=False)
+def lpr_alone(
+    lpr: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
+) -> Ranking:
+    """Sort by LPR and ignore the hierarchy: best pooled precision where no hierarchy binds.
+
+    References
+    ----------
+    Jiang et al. (2014), key ``jiang2014``.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B")])
+    >>> [h.labels[k] for k in lpr_alone([[0.2, 0.8]], h).label]
+    ['B', 'A']
+    """
+    table, values = dense(lpr, hierarchy, name="lpr")
+    check_unit_interval(values, hierarchy.labels, name="lpr")
+    return call_by_score(weighted(values, weight, hierarchy), values, table, hierarchy, top=top)
+
+
+@baseline(consistent=False)
+def raw_scores(
+    scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
+) -> Ranking:
+    """Sort by the classifiers' own scores, of any real range, as if they were comparable.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B")])
+    >>> raw_scores([[-3.0, 7.0]], h).score
+    array([ 7., -3.])
+    """
+    table, values = dense(scores, hierarchy, name="scores")
+    return call_by_score(weighted(values, weight, hierarchy), values, table, hierarchy, top=top)
 
 
 @baseline(consistent=True)
