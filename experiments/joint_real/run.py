@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
 from hierlpr import Hierarchy, HierLPR, metrics
-from hierlpr.io.arff import read_arff
+from hierlpr.io import read_arff
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE / "../../../shared/data"))

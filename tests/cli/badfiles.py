@@ -70,7 +70,7 @@ HIERARCHIES = [
     ("parquet", parquet(parent=["A"], child=["B"])[:60], "no readable Parquet file"),
     ("csv", "parent,child\nA,B\x00C\n", "line 2: this is binary data"),
     ("csv", 'parent,child\nA,"B\n', "line 2: the quotes do not match"),
-    ("csv", "parent,child,parent\nA,B,A\n", "line 1: the column 'parent' occurs twice"),
+    ("csv", "parent,child,parent\nA,B,A\n", "line 1, column 'parent': the column occurs twice"),
     ("csv", "parent,child\n", "line 1: there is a header but no rows"),
     ("csv", "parent,child\n  ,\t\n", "line 2: both names are empty"),
     ("obo", OBO + "alt_id: A\n", "line 9: the alt_id 'A' of 'B' is the id of another term"),

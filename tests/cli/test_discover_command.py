@@ -120,6 +120,8 @@ BAD_TABLES = [
     ("csv", "label,p\nA,-0.1\n", "outside [0, 1]"),
     ("csv", "label,p\nA,inf\n", "outside [0, 1]"),
     ("csv", "label,p\nA,<0.001\n", "'<0.001' is not a number"),
+    ("csv", "label,p\nA,0_1\n", "'0_1' is not a number"),
+    ("csv", "# none\n", "comments only"),
     ("csv", "label,p\nA,0.1\nZ,0.1\n", "line 3: label 'Z' is not in the hierarchy"),
     ("csv", "label,p\nA,0.1,9\n", "line 2: the row has 3 columns, expected 2"),
     ("csv", "label,p\nA,NA\n", "no label of the hierarchy has a p-value"),

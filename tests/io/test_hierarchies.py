@@ -249,6 +249,23 @@ def test_bad_files(tmp_path, name, text, message):
         read_hierarchy(write(tmp_path / name, text))
 
 
+def test_parquet_edge_lists_are_read_as_text_ones_are(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"Parent": ["A", "A", None], "child": ["B", "C", "D"],
+               "relation": ["is_a", "part_of", "is_a"], "synonyms": [["x"], [], None]}  # fmt: skip
+    pq.write_table(pa.table(columns), tmp_path / "h.parquet")
+    loaded = load_hierarchy(tmp_path / "h.parquet")
+    assert loaded.hierarchy.labels == ("A", "B", "C", "D")
+    assert "further columns are not used: 'relation', 'synonyms'" in loaded.report.notes[0]
+    chosen = load_hierarchy(tmp_path / "h.parquet", relationships=["is_a"])
+    assert chosen.hierarchy.labels == ("A", "B", "D")
+    assert chosen.report.counts["rows of another relation"] == 1
+    with pytest.raises(FileError, match="no column 'namespace'"):
+        load_hierarchy(tmp_path / "h.parquet", namespaces=["x"])
+
+
 def test_unreadable_files(tmp_path):
     with pytest.raises(FileError, match="no such file"):
         read_hierarchy(tmp_path / "none.obo")

@@ -5,14 +5,13 @@ Every reader stops at the first problem with a `FileError` that names file and l
 """
 
 from hierlpr.io._watch import Problem, ReadReport, Watch
-from hierlpr.io._write_hierarchy import write_hierarchy
-from hierlpr.io._write_tables import write_arff, write_scores, write_truth
-from hierlpr.io.arff import ArffData, read_arff
-from hierlpr.io.arff_tables import ClusPredictions, read_clus_predictions
+from hierlpr.io.arff_tables import ArffData, ClusPredictions, read_arff, read_clus_predictions
 from hierlpr.io.hierarchies import HierarchyFile, load_hierarchy, read_hierarchy
-from hierlpr.io.p_value_files import PValuesFile, read_p_values, write_discoveries
+from hierlpr.io.hierarchy_output import write_arff, write_hierarchy
+from hierlpr.io.p_value_files import PValuesFile, read_p_values
 from hierlpr.io.pairing import Pair, pair_samples
-from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
+from hierlpr.io.rankings import RankingFile, read_ranking
+from hierlpr.io.table_output import write_discoveries, write_ranking, write_scores, write_truth
 from hierlpr.io.whole_tables import (
     ReadTable,
     ScoresFile,

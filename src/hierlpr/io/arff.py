@@ -1,138 +1,223 @@
-"""Clus ARFF: features with hierarchical labels, trees and DAGs in the header, predictions.
+"""Clus ARFF: attribute declarations, quoting, rows; trees and DAGs in the header.
 
 The format is that of the Clus system: plain ARFF with one attribute of type ``hierarchical``
 whose value lists the labels, ``a@b``. The header holds the hierarchy, as whole paths for a tree
-(``1,1/1,1/2``) and as parent/child pairs for a DAG (``root/a,a/b``).
+(``1,1/1,1/2``) and as parent/child pairs for a DAG (``root/a,a/b``). Here are the syntax and the
+hierarchy; `hierlpr.io.arff_tables` has the data.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._arff_rows import MISSING, Attribute, Header, read_header, rows
-from hierlpr.io._watch import ReadReport, Watch
-from hierlpr.io.delimited import is_number
-from hierlpr.io.opening import read_lines
+from hierlpr.io._watch import Watch
 
 __all__ = [
+    "MISSING",
     "TOP",
-    "ArffData",
+    "Attribute",
+    "Found",
+    "Header",
+    "Kind",
     "arff_hierarchy",
+    "build_hierarchy",
     "class_column",
-    "read_arff",
+    "read_header",
+    "rows",
 ]
 
+MISSING = "?"
 SEPARATOR = "/"
 TOP = "root"  # the artificial label above all others in a DAG header
+_NUMERIC = {"numeric", "real", "integer"}
+_DECLARATION = re.compile(
+    r"""@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s'"]\S*))
+        \s+(?P<type>.+)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
 
 Kind = Literal["auto", "tree", "dag"]
+Numbered = Iterator[tuple[int, str]]
+Found = Iterator[tuple[int, list[str] | None]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ArffData:
-    """A Clus data set.
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One column: `type` is numeric, nominal, string, key, date or hierarchical."""
 
-    Attributes
-    ----------
-    features : ndarray of shape (n_samples, n_features)
-        NaN where the file says ``?``; nominal values as their place in `categories`.
-    feature_names : tuple of str
-    categories : mapping of str to tuple of str
-        The values of each nominal feature.
-    hierarchy : Hierarchy
-    truth : ndarray of bool of shape (n_samples, n_labels)
-        Closed upward; a row without labels (``?``) is False throughout and not `labelled`.
-    labelled : ndarray of bool of shape (n_samples,)
-    samples : tuple of str
-        The first string attribute (a key), or the number of the row from 1.
-    report : ReadReport
+    name: str
+    type: str
+    values: tuple[str, ...]
+    line: int
+    place: int  # among the attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The declarations; `data_line` is the line of ``@data``, or None in a bare header."""
+
+    attributes: tuple[Attribute, ...]
+    data_line: int | None
+
+
+def _content(lines: Numbered, watch: Watch) -> Numbered:
+    """Pass over blank lines and count comments."""
+    for number, line in lines:
+        text = line.strip()
+        if text.startswith("%"):
+            watch.counts["comments"] += 1
+        elif text:
+            yield number, text
+
+
+def read_header(lines: Numbered, watch: Watch) -> Header:
+    """Read up to ``@data``."""
+    attributes: list[Attribute] = []
+    data_line = None
+    for number, text in _content(lines, watch):
+        keyword = text.split(None, 1)[0].lower()
+        if keyword == "@data":
+            data_line = number
+            break
+        if keyword == "@attribute":
+            attributes.append(_attribute(text, number, len(attributes), watch))
+        elif keyword != "@relation":
+            raise watch.fail(
+                f"{text[:40]!r} is no ARFF declaration.",
+                line=number,
+                hint="an ARFF header has lines @RELATION, @ATTRIBUTE and @DATA.",
+            )
+    if not attributes:
+        raise watch.fail("the ARFF header declares no attributes.", line=data_line)
+    return Header(tuple(attributes), data_line)
+
+
+def _attribute(text: str, line: int, place: int, watch: Watch) -> Attribute:
+    match = _DECLARATION.fullmatch(text)
+    if match is None:
+        raise watch.fail(
+            f"{text[:60]!r} is no attribute declaration.",
+            line=line,
+            hint="write: @ATTRIBUTE name type",
+        )
+    quoted = match["single"] if match["single"] is not None else match["double"]
+    name = match["bare"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+    declared = match["type"].strip()
+    word = declared.split(None, 1)[0].lower()
+    if word in _NUMERIC:
+        return Attribute(name, "numeric", (), line, place)
+    if word == "hierarchical":
+        entries = declared[len(word) :].strip()
+        values = tuple(entry.strip() for entry in entries.split(",") if entry.strip())
+        if not values:
+            raise watch.fail("the hierarchical attribute lists no labels.", line=line, column=name)
+        return Attribute(name, "hierarchical", values, line, place)
+    if declared.startswith("{") and declared.endswith("}"):
+        named = split_row(declared[1:-1])
+        if named is None:
+            raise watch.fail("the quotes do not match.", line=line, column=name)
+        return Attribute(name, "nominal", tuple(named), line, place)
+    if word in ("string", "key", "date"):
+        return Attribute(name, word, (), line, place)
+    raise watch.fail(
+        f"attribute type {declared[:30]!r} is unknown.",
+        line=line,
+        column=name,
+        hint="types are numeric, {a,b}, string, key, date and hierarchical.",
+    )
+
+
+def rows(lines: Numbered, header: Header, watch: Watch) -> Found:
+    """Yield (line number, one text per attribute) for every row after the header.
+
+    A row with a problem is None, so that rows can be counted.
     """
-
-    features: NDArray[np.float64]
-    feature_names: tuple[str, ...]
-    categories: Mapping[str, tuple[str, ...]]
-    hierarchy: Hierarchy
-    truth: NDArray[np.bool_]
-    labelled: NDArray[np.bool_]
-    samples: tuple[str, ...]
-    report: ReadReport
-
-
-def read_arff(
-    path: str | os.PathLike[str],
-    *,
-    kind: Kind = "auto",
-    hierarchy: Hierarchy | None = None,
-    lenient: bool = False,
-) -> ArffData:
-    """Read features, labels and hierarchy of a Clus ARFF file (``.arff`` or ``.arff.gz``).
-
-    Parameters
-    ----------
-    path : path
-    kind : {"auto", "tree", "dag"}
-        How to read the header; "auto" takes a DAG if it lists parent/child pairs.
-    hierarchy : Hierarchy, optional
-        Use this one instead of the header's, for instance that of the training part.
-    lenient : bool
-        Leave out rows that cannot be read and labels that the hierarchy lacks, and count them,
-        instead of stopping at the first.
-
-    Raises
-    ------
-    FileError
-        Naming file and line.
-    """
-    watch = Watch(path, "Clus ARFF", lenient=lenient)
-    lines = iter(enumerate(read_lines(path), start=1))
-    header = read_header(lines, watch)
-    class_at = class_column(header, watch)
-    if hierarchy is None:
-        hierarchy = _build(header.attributes[class_at], kind, watch)
-    plan = _plan(header.attributes)
-    features: list[list[float]] = []
-    sample_labels: list[str] = []
-    names: list[str] = []
-    where: list[int] = []
-    for number, (line, values) in enumerate(rows(lines, header, watch), start=1):
-        row = None if values is None else _numbers(values, plan, watch, line)
-        if values is None or row is None:
+    if header.data_line is None:
+        raise watch.fail("there is no @DATA line.", line=header.attributes[-1].line)
+    n = len(header.attributes)
+    for number, text in _content(lines, watch):
+        if text[0] == "{":
+            yield number, _sparse(text, header, watch, number)
             continue
-        features.append(row)
-        sample_labels.append(values[class_at])
-        names.append(values[plan.key] if plan.key is not None else str(number))
-        where.append(line)
-    truth, labelled = _labels(sample_labels, where, hierarchy, watch)
-    chosen = [header.attributes[i] for i in plan.columns]
-    matrix = np.array(features, dtype=np.float64).reshape(len(features), len(chosen))
-    watch.counts["missing_values"] = int(np.isnan(matrix).sum())
-    watch.counts["unlabelled_samples"] = int((~labelled).sum())
-    return ArffData(
-        features=matrix,
-        feature_names=tuple(a.name for a in chosen),
-        categories={a.name: a.values for a in chosen if a.type == "nominal"},
-        hierarchy=hierarchy,
-        truth=truth,
-        labelled=labelled,
-        samples=tuple(names),
-        report=watch.report(
-            samples=len(names), features=len(chosen), labels=hierarchy.n_labels,
-            edges=hierarchy.n_edges,
-        ),
-    )  # fmt: skip
+        values = split_row(text)
+        if values is None:
+            watch.problem("the quotes do not match.", line=number)
+        elif len(values) != n:
+            watch.problem(
+                f"the row has {len(values)} values, but there are {n} attributes.", line=number
+            )
+            values = None
+        yield number, values
+
+
+def split_row(text: str) -> list[str] | None:
+    """Split at commas outside quotes; None if a quote is not closed.
+
+    >>> split_row("1, 'a, b',?")
+    ['1', 'a, b', '?']
+    """
+    if "'" not in text and '"' not in text:
+        return [part.strip() for part in text.split(",")]
+    values: list[str] = []
+    current: list[str] = []
+    quote = ""
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if char == "\\" and quote and at + 1 < len(text):
+            at += 1
+            current.append(text[at])
+        elif quote:
+            if char == quote:
+                quote = ""
+            else:
+                current.append(char)
+        elif char in "'\"" and not "".join(current).strip():
+            quote = char
+            current = []
+        elif char == ",":
+            values.append("".join(current).strip())
+            current = []
+        else:
+            current.append(char)
+        at += 1
+    values.append("".join(current).strip())
+    return None if quote else values
+
+
+def _sparse(text: str, header: Header, watch: Watch, line: int) -> list[str] | None:
+    """Read a row ``{place value, ...}``; what it does not mention is 0 or the first value."""
+    empty = {"hierarchical": "", "nominal": None}
+    values = [
+        a.values[0] if (x := empty.get(a.type, "0")) is None else x for a in header.attributes
+    ]
+    items = split_row(text[1:-1]) if text.endswith("}") else None
+    if items is None:
+        watch.problem("the quotes or braces of the sparse row do not match.", line=line)
+        return None
+    for item in items:
+        if not item:
+            continue
+        place, _, value = item.partition(" ")
+        if not (place.isascii() and place.isdigit()) or int(place[:9]) >= len(values):
+            watch.problem(f"{item[:30]!r} is no entry 'place value' of a sparse row.", line=line)
+            return None
+        values[int(place)] = value.strip().strip("'\"")
+    return values
+
+
+# -- the hierarchy ---------------------------------------------------------------------------
 
 
 def arff_hierarchy(lines: list[str], kind: Kind, watch: Watch) -> Hierarchy:
     """Hierarchy of an ARFF header; the data need not be there."""
     header = read_header(iter(enumerate(lines, start=1)), watch)
-    return _build(header.attributes[class_column(header, watch)], kind, watch)
+    return build_hierarchy(header.attributes[class_column(header, watch)], kind, watch)
 
 
 def class_column(header: Header, watch: Watch) -> int:
@@ -147,7 +232,8 @@ def class_column(header: Header, watch: Watch) -> int:
     return found[0]
 
 
-def _build(attribute: Attribute, kind: Kind, watch: Watch) -> Hierarchy:
+def build_hierarchy(attribute: Attribute, kind: Kind, watch: Watch) -> Hierarchy:
+    """Make the hierarchy that an attribute lists."""
     entries = list(attribute.values)
     pairs = [entry.split(SEPARATOR) for entry in entries]
     for entry, segments in zip(entries, pairs, strict=True):
@@ -167,9 +253,10 @@ def _build(attribute: Attribute, kind: Kind, watch: Watch) -> Hierarchy:
     wrong = next((entry for entry in entries if entry.count(SEPARATOR) != 1), None)
     if wrong is not None:
         raise watch.fail(
-            f"the class entry {wrong!r} is no parent/child pair.", line=attribute.line,
+            f"the class entry {wrong!r} is no parent/child pair.",
+            line=attribute.line,
             hint="read it with kind='tree'.",
-        )  # fmt: skip
+        )
     # Clus puts one artificial label above all; it is no label of any sample.
     labels = dict.fromkeys(name for pair in pairs for name in pair if name != TOP)
     return Hierarchy([(p, c) for p, c in pairs if p != TOP], labels=labels)
@@ -181,67 +268,3 @@ def _lists_edges(pairs: list[list[str]]) -> bool:
         return False
     parents = {parent for parent, _ in pairs}
     return TOP in parents or any(child in parents for _, child in pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Which columns are features, how nominal ones are numbered, which names the samples."""
-
-    columns: tuple[int, ...]
-    codes: Mapping[int, Mapping[str, float]]
-    names: tuple[str, ...]
-    key: int | None
-
-
-def _plan(attributes: tuple[Attribute, ...]) -> _Plan:
-    columns = tuple(i for i, a in enumerate(attributes) if a.type in ("numeric", "nominal"))
-    codes = {
-        i: {value: float(code) for code, value in enumerate(attributes[i].values)}
-        for i in columns
-        if attributes[i].type == "nominal"
-    }
-    keys = [i for i, a in enumerate(attributes) if a.type in ("string", "key")]
-    names = tuple(a.name for a in attributes)
-    return _Plan(columns, codes, names, keys[0] if keys else None)
-
-
-def _numbers(values: list[str], plan: _Plan, watch: Watch, line: int) -> list[float] | None:
-    row: list[float] = []
-    for i in plan.columns:
-        text = values[i]
-        if text == MISSING:
-            row.append(np.nan)
-            continue
-        try:
-            row.append(plan.codes[i][text] if i in plan.codes else numeric_value(text))
-        except (ValueError, KeyError):
-            kind = "one of the declared values" if i in plan.codes else "a number"
-            watch.problem(f"{text!r} is not {kind}.", line=line, column=plan.names[i])
-            return None
-    return row
-
-
-def numeric_value(text: str) -> float:
-    """Read a number that stands for itself; ValueError if it is none, or not finite."""
-    if not (is_number(text.encode()) and np.isfinite(value := float(text))):
-        raise ValueError
-    return value
-
-
-def _labels(
-    texts: list[str], where: list[int], hierarchy: Hierarchy, watch: Watch
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    column = {label: i for i, label in enumerate(hierarchy.labels)}
-    truth = np.zeros((len(texts), hierarchy.n_labels), dtype=bool)
-    labelled = np.ones(len(texts), dtype=bool)
-    for row, text in enumerate(texts):
-        if text == MISSING:
-            labelled[row] = False
-            continue
-        for label in text.split("@") if text else ():
-            name = label.strip()
-            if name in column:
-                truth[row, column[name]] = True
-            elif name != TOP:
-                watch.unknown_label(name, hierarchy.labels, line=where[row])
-    return hierarchy.close_upward(truth), labelled

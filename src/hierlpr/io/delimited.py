@@ -5,7 +5,7 @@ delimiters and line ends, and doubled quotes; a quote inside an unquoted value i
 any other. A row that begins with ``#`` is a comment. A byte order mark is dropped where the file
 begins, and nowhere else.
 
-Rows are found here, and Arrow parses the values of a block (`hierlpr.io.text_values`). Neither
+Rows are found here, and Arrow parses the values of a block (`hierlpr.io.cell_values`). Neither
 Arrow nor DuckDB does the whole job; tried with Arrow 26 and DuckDB 2.0:
 
 - Numbers are no reason: both read 10^5 decimal texts of all magnitudes to the very doubles of
@@ -22,7 +22,7 @@ Arrow nor DuckDB does the whole job; tried with Arrow 26 and DuckDB 2.0:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -34,25 +34,31 @@ from hierlpr.io._watch import Watch
 from hierlpr.io.opening import (
     BYTE_ORDER_MARK,
     LONGEST_LINE,
+    decode,
     ending,
-    not_utf8,
     open_plain,
     refuse_binary,
     refuse_long_lines,
     too_long,
 )
 
-__all__ = ["TextBlock", "TextFile", "is_number", "open_text", "read_rows", "wrong_delimiter"]
+__all__ = [
+    "DELIMITERS",
+    "TextBlock",
+    "TextFile",
+    "is_number",
+    "open_text",
+    "read_rows",
+    "wrong_delimiter",
+]
 
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}  # by ending
 BLOCK = 1 << 23
 HEAD = 1 << 16
 # A CAFA submission opens with such lines and closes with END.
 _CAFA_WORDS = re.compile(rb"(?:AUTHOR|MODEL|KEYWORDS|ACCURACY|END)(?:[ \t][^\r\n]*)?(?=[\r\n]|\Z)")
-_COMMENT = re.compile(rb"#[^\r\n]*")
 _LINE_END = re.compile(rb"\r\n?|\n")
-_NAMES = {",": "commas", "\t": "tabs", " ": "spaces", ";": "semicolons", "|": "bars"}
-
-
+_NAMES = {",": "comma", "\t": "tab", " ": "space", ";": "semicolon", "|": "bar"}
 _NUMBER = re.compile(
     rb"[ \t]*[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:inf|infinity|nan))[ \t]*"
 )
@@ -96,37 +102,38 @@ class TextBlock(NamedTuple):
 
     def rows(self) -> Iterator[tuple[int, list[bytes]]]:
         """Line number and values of every row; slow, for blocks that Arrow refuses."""
-        delimiter = self.delimiter.encode()
-        line = self.first_line
-        for text in self._texts():
-            if text.strip():
-                yield (
-                    line,
-                    _values(text, self.delimiter)
-                    if b'"' in text
-                    else (text.rstrip(b"\r\n").split(delimiter)),
-                )
-            line += count_lines(text)
+        cut = self.delimiter.encode()
+        for line, text in self._texts():
+            has_quotes = b'"' in text
+            plain = text.rstrip(b"\r\n")
+            yield line, _values(text, self.delimiter) if has_quotes else plain.split(cut)
 
     def lines(self) -> NDArray[np.int64]:
         """Line number of every row."""
-        found, line = [], self.first_line
-        for text in self._texts():
-            if text.strip():
-                found.append(line)
-            line += count_lines(text)
-        return np.array(found, dtype=np.int64)
+        return np.array([line for line, _ in self._texts()], dtype=np.int64)
 
-    def _texts(self) -> Iterator[bytes]:
-        if not self.has_quotes:
-            yield from self.raw.splitlines(keepends=True)
-            return
-        row, at = _grammar(self.delimiter).row, 0
-        while at < len(self.raw):
-            found = row.match(self.raw, at)
-            assert found is not None  # a block holds nothing but rows
-            yield found[0]
-            at = found.end()
+    def _texts(self) -> Iterator[tuple[int, bytes]]:
+        """Line number and text of every row; blank lines are none."""
+        line = self.first_line
+        texts = (
+            _matches(_grammar(self.delimiter).row, self.raw)
+            if self.has_quotes
+            else self.raw.splitlines(keepends=True)
+        )
+        for text in texts:
+            if text.strip():
+                yield line, text
+            line += count_lines(text)
+
+
+def _matches(pattern: re.Pattern[bytes], raw: bytes) -> Iterator[bytes]:
+    """Yield what a pattern matches one after the other; it must match to the end."""
+    at = 0
+    while at < len(raw):
+        found = pattern.match(raw, at)
+        assert found is not None  # a block holds nothing but rows
+        yield found[0]
+        at = found.end()
 
 
 def count_lines(raw: bytes) -> int:
@@ -142,7 +149,7 @@ def _values(text: bytes, delimiter: str) -> list[bytes]:
     while True:
         match = value.match(text, at)
         assert match is not None
-        cell = match[0].removesuffix(cut) if match[0].endswith(cut) else match[0]
+        cell = match[0].removesuffix(cut)
         found.append(cell[1:-1].replace(b'""', b'"') if cell[:1] == b'"' else cell)
         if not match[0].endswith(cut):
             return found
@@ -170,61 +177,36 @@ class TextFile:
                 if has_header and line + count_lines(raw) > self.first_line:
                     raw = _blank_first(raw, self.first_line - line, self.delimiter)
                     has_header = False
-                raw = _blanked(raw, self.delimiter, watch, self.is_cafa_line if is_cafa else None)
+                raw = self._blanked(raw, watch, is_cafa)
                 if raw.strip():
                     yield TextBlock(raw, line, self.delimiter, b'"' in raw)
 
-    def is_cafa_line(self, line: bytes) -> bool:
-        """Whether a line is one of CAFA's own, and no row: a sample may be called MODEL."""
-        return _is_cafa_line(line, self.delimiter, self.is_truth)
+    def _blanked(self, raw: bytes, watch: Watch, is_cafa: bool) -> bytes:
+        """Blank comments and, in a CAFA file, its own lines; but nothing inside of quotes."""
+        has_comments = raw.startswith(b"#") or b"\n#" in raw or b"\r#" in raw
+        if not has_comments and not (is_cafa and _CAFA_WORDS.search(raw)):
+            return raw
+        kept, row, at = [], _grammar(self.delimiter).row, 0
+        while at < len(raw):
+            is_comment = raw[at : at + 1] == b"#"
+            text = _LINE_END.search(raw, at) if is_comment else row.match(raw, at)
+            assert text is not None
+            watch.counts["comments"] += is_comment
+            blank = not is_comment and is_cafa
+            blank = blank and _is_cafa_line(text[0], self.delimiter, self.is_truth)
+            kept.append(b"\n" if blank else text[0])
+            at = text.end()
+        return b"".join(kept)
 
 
 def _is_cafa_line(line: bytes, delimiter: str, is_truth: bool) -> bool:
+    """Whether a line is one of CAFA's own, and no row: a sample may be called MODEL."""
     if not _CAFA_WORDS.fullmatch(line.rstrip(b"\r\n")):
         return False
     cells = line.strip().split(delimiter.encode())
     if is_truth:
         return not (delimiter == "\t" and len(cells) in (2, 3))
     return not (len(cells) == 3 and is_number(cells[2]))
-
-
-def _blanked(
-    raw: bytes, delimiter: str, watch: Watch, is_own: Callable[[bytes], bool] | None
-) -> bytes:
-    """Blank comments and, if told which, CAFA's own lines; but nothing inside of quotes."""
-    has_comments = raw.startswith(b"#") or b"\n#" in raw or b"\r#" in raw
-    if not has_comments and (is_own is None or not _CAFA_WORDS.search(raw)):
-        return raw
-    if b'"' not in raw:
-        if has_comments:
-            raw, n = _without_lines(raw, _COMMENT, lambda line: True)
-            watch.counts["comments"] += n
-        return raw if is_own is None else _without_lines(raw, _CAFA_WORDS, is_own)[0]
-    kept, row, at = [], _grammar(delimiter).row, 0
-    while at < len(raw):
-        is_comment = raw[at : at + 1] == b"#"
-        text = _LINE_END.search(raw, at) if is_comment else row.match(raw, at)
-        assert text is not None
-        watch.counts["comments"] += is_comment
-        blank = not is_comment and is_own is not None and is_own(text[0])
-        kept.append(b"\n" if blank else text[0])
-        at = text.end()
-    return b"".join(kept)
-
-
-def _without_lines(
-    raw: bytes, pattern: re.Pattern[bytes], is_blank: Callable[[bytes], bool]
-) -> tuple[bytes, int]:
-    """Blank lines; patterns that begin with a letter are found far faster than beginnings."""
-    kept: list[bytes] = []
-    at = n = 0
-    for found in pattern.finditer(raw):
-        start = found.start()
-        if (start == 0 or raw[start - 1] in b"\r\n") and is_blank(found[0]):
-            kept.append(raw[at:start])
-            at = found.end()
-            n += 1
-    return b"".join([*kept, raw[at:]]), n
 
 
 def _blank_first(raw: bytes, lines_before: int, delimiter: str) -> bytes:
@@ -304,11 +286,10 @@ class _Stream:
         end = _LINE_END.search(data)
         if (end.start() if end else len(data)) > LONGEST_LINE:
             raise too_long(self._watch.path, self.line)
-        self._watch.problem(
-            "the quotes do not match.", line=self.line,
-            hint="a quoted value ends with a quote before the next delimiter, and holds a quote "
-            "as two.",
-        )  # fmt: skip
+        hint = (
+            "a quoted value ends with a quote before the next delimiter, and holds a quote as two."
+        )
+        self._watch.problem("the quotes do not match.", line=self.line, hint=hint)
         self.line += 1
         return data[end.end() :] if end else b""
 
@@ -318,7 +299,7 @@ def read_rows(watch: Watch, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     table = TextFile(watch.path, delimiter, [], 1, False, False)
     for block in table.blocks(watch, has_header=False, is_cafa=False):
         for line, cells in block.rows():
-            yield line, [_decoded(watch, cell, line) for cell in cells]
+            yield line, [decode(watch.path, cell, line) for cell in cells]
 
 
 # -- the first row ----------------------------------------------------------------------------
@@ -328,68 +309,50 @@ def open_text(watch: Watch, *, is_truth: bool = False) -> TextFile:
     """Find the first row of a text table that is no comment and no line of CAFA's own."""
     line, is_cafa = 1, False
     with open_plain(watch.path) as stream:
-        lines = _HeadLines(stream, watch)
-        while (text := lines.next()) is not None:
+        lines = _head_lines(stream, watch)
+        for text in lines:
             delimiter = delimiter_of(watch.path, text.decode(errors="replace"))
             if _is_cafa_line(text, delimiter, is_truth):
                 is_cafa = True
             elif text.strip() and not text.startswith(b"#"):
                 break
             line += count_lines(text)
-        if text is None:
+        else:
             empty = "the file is empty." if line == 1 else "there are no rows, only comments."
             raise watch.fail(empty)
-        delimiter = delimiter_of(watch.path, _decoded(watch, text, line))
-        row = _grammar(delimiter).row
-        while (match := row.match(text)) is None:  # a quoted value may hold line ends
-            more = lines.next()
+        decode(watch.path, text, line)
+        while (match := _grammar(delimiter).row.match(text)) is None:  # line ends in quotes
+            more = next(lines, None)
             if more is None or len(text) > LONGEST_LINE:
                 raise watch.fail("the quotes of the header do not match.", line=line)
             text += more
-    cells = [_decoded(watch, cell, line) for cell in _values(match[0], delimiter)]
+    cells = [decode(watch.path, cell, line) for cell in _values(match[0], delimiter)]
     return TextFile(watch.path, delimiter, cells, line, is_cafa, is_truth)
 
 
-class _HeadLines:
-    """The first lines of a file, one at a time."""
-
-    def __init__(self, stream: Any, watch: Watch) -> None:
-        self._stream, self._watch = stream, watch
-        self._data = bytes(stream.read(HEAD)).removeprefix(BYTE_ORDER_MARK)
-        refuse_binary(watch.path, self._data, 1)
-        self._line = 1
-
-    def next(self) -> bytes | None:
-        """Return the next line with its end, None after the last."""
-        while (end := _LINE_END.search(self._data)) is None or end.end() == len(self._data):
-            more = self._stream.read(HEAD)
-            if not more:
-                break
-            self._data += more
-            if len(self._data) > LONGEST_LINE + HEAD:
-                break
-        cut = end.end() if end else len(self._data)
+def _head_lines(stream: Any, watch: Watch) -> Iterator[bytes]:
+    """Read the first lines of a file with their ends, one at a time."""
+    data, number = bytes(stream.read(HEAD)).removeprefix(BYTE_ORDER_MARK), 1
+    refuse_binary(watch.path, data, 1)
+    while data:
+        end = _LINE_END.search(data)
+        is_whole = end is not None and end.end() < len(data)  # a line end must not be parted
+        if not is_whole and len(data) <= LONGEST_LINE and (more := stream.read(HEAD)):
+            data += more
+            continue
+        cut = end.end() if end else len(data)
         if cut > LONGEST_LINE:
-            raise too_long(self._watch.path, self._line)
-        line, self._data = self._data[:cut], self._data[cut:]
-        if not line:
-            return None
-        refuse_binary(self._watch.path, line, self._line)
-        self._line += 1
-        return line if end else line + b"\n"
-
-
-def _decoded(watch: Watch, raw: bytes, line: int) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise not_utf8(watch.path, raw, error, line) from None
+            raise too_long(watch.path, number)
+        line, data = data[:cut], data[cut:]
+        refuse_binary(watch.path, line, number)
+        number += 1
+        yield line if end else line + b"\n"
 
 
 def delimiter_of(path: str, first: str) -> str:
     """Return the delimiter that the ending of a file, or its first row, tells."""
     first = first.rstrip("\r\n")
-    by_ending = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(ending(path))
+    by_ending = DELIMITERS.get(ending(path))
     if by_ending == "\t" and "\t" not in first and len(first.split(" ")) in (2, 3):
         return " "  # CAFA files are sometimes written with spaces
     if by_ending is not None:
@@ -397,13 +360,12 @@ def delimiter_of(path: str, first: str) -> str:
     return max(("\t", ",", " "), key=first.count) if first.strip() else ","
 
 
-def wrong_delimiter(table: TextFile) -> str:
+def wrong_delimiter(first: Sequence[str], delimiter: str | None) -> str:
     """Explain a table that seems to have one column because it is split elsewhere."""
-    if len(table.first) == 1:
-        for other in ("\t", ";", ",", "|"):
-            if other != table.delimiter and other in table.first[0]:
-                return (
-                    f"columns are read as separated by {_NAMES[table.delimiter]}, but the file "
-                    f"has {_NAMES[other]}; .csv means commas, .tsv means tabs."
-                )
+    for other in ("\t", ";", ",", "|"):
+        if delimiter and len(first) == 1 and other != delimiter and other in first[0]:
+            return (
+                f"columns are read as separated by {_NAMES[delimiter]}s, but the file has "
+                f"{_NAMES[other]}s; .csv means commas, .tsv means tabs."
+            )
     return ""

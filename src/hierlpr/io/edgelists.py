@@ -6,13 +6,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from hierlpr._base.checks import listed
 from hierlpr.exceptions import DataError
 from hierlpr.io._watch import Watch
-from hierlpr.io.delimited import read_rows
+from hierlpr.io.delimited import wrong_delimiter
 from hierlpr.io.obo import Graph
+from hierlpr.io.table_files import read_cells
 
 __all__ = ["line_of_name", "parse_edge_list", "parse_json", "parse_paths"]
 
@@ -21,104 +23,97 @@ CHILD_NAMES = ("child", "child_id")
 RELATION_NAMES = ("relation", "relationship", "type")
 NAMESPACE_NAMES = ("namespace", "aspect")
 # A first row of such words is a header that we must not take for an edge.
-_HEADER_WORDS = {
-    "from", "to", "source", "target", "subject", "object", "node", "term", "label", "name", "id",
-    "parents", "children", "ancestor", "descendant", "head", "tail", "superclass", "subclass",
-}  # fmt: skip
+_HEADER_WORDS = re.compile(
+    "from|to|source|target|subject|object|node|term|label|name|id|parents|children|ancestor"
+    "|descendant|head|tail|superclass|subclass"
+)
 _SEPARATORS = ("/", "|", ">", ";", "\\", "::")
 
 
 def parse_edge_list(
     watch: Watch,
+    delimiter: str | None,
     *,
-    delimiter: str,
     relationships: Collection[str] | None = None,
     namespaces: Collection[str] | None = None,
 ) -> Graph:
     """Rows ``parent,child``; a row with one of them empty is a standalone label.
 
     The columns are found by name if the first row is a header, and further columns are ignored,
-    except that `relation` and `namespace` can choose rows.
+    except that `relation` and `namespace` can choose rows. The first row of Parquet is its schema.
     """
-    rows = list(read_rows(watch, delimiter))
+    used = (*PARENT_NAMES, *CHILD_NAMES, *RELATION_NAMES, *NAMESPACE_NAMES)
+    rows = list(read_cells(watch, delimiter, used))
     if not rows:
         raise watch.fail("there are no rows, only comments.")
-    header = [cell.strip().lower() for cell in rows[0][1]]
-    columns = _edge_columns(header, rows[0][0], watch, delimiter)
+    first, header = rows[0][0], [cell.lower() for cell in rows[0][1]]
+    columns = _edge_columns(rows[0][1], first, watch, delimiter)
     named = columns is not None
     if named and len(rows) == 1:
-        raise watch.fail("there is a header but no rows.", line=rows[0][0])
+        what = "is a header" if isinstance(first, int) else "are columns"
+        raise watch.fail(f"there {what} but no rows.", line=first)
     parent_at, child_at = columns or (0, 1)
     filters = _filters(header if named else [], relationships, namespaces, watch)
-    width = len(header)
     graph = Graph()
     skipped: Counter[str] = Counter()
     for line, row in rows[1:] if named else rows:
-        if len(row) != width:
+        if len(row) != len(header):
             watch.problem(
-                f"the row has {len(row)} columns, the first row has {width}.",
+                f"the row has {len(row)} columns, the first row has {len(header)}.",
                 line=line,
-                hint=_delimiter_hint(row, delimiter),
+                hint=wrong_delimiter(row, delimiter),
             )
             continue
         dropped = next((at for at, chosen in filters if row[at].strip() not in chosen), None)
         if dropped is not None:
             skipped[header[dropped]] += 1
             continue
-        parent, child = row[parent_at].strip(), row[child_at].strip()
-        if not parent and not child:
+        parent, child = row[parent_at], row[child_at]
+        if not parent.strip() and not child.strip():
             watch.problem("both names are empty.", line=line)
-        elif parent == child:
-            watch.problem(f"label {parent!r} is its own parent.", line=line)
         elif parent and child:
-            graph.labels.setdefault(parent)
-            graph.labels.setdefault(child)
-            graph.edges.append((parent, child))
+            graph.link(parent, child, watch, line=line, adds=True)
         else:
             graph.labels.setdefault(parent or child)
             watch.counts["standalone_rows"] += 1
     for what, n in skipped.items():
         watch.counts[f"rows of another {what}"] = n
-    if named and width > 2 and not filters:
+    if named and len(header) > 2 and not filters:
         extra = [h for i, h in enumerate(header) if i not in (parent_at, child_at)]
         watch.note(f"{watch.path}: further columns are not used: {listed(extra)}")
     return graph
 
 
 def _edge_columns(
-    header: list[str], line: int, watch: Watch, delimiter: str
+    given: list[str], line: int | str, watch: Watch, delimiter: str | None
 ) -> tuple[int, int] | None:
-    parent = [i for i, name in enumerate(header) if name in PARENT_NAMES]
-    child = [i for i, name in enumerate(header) if name in CHILD_NAMES]
-    for found in (parent, child):
+    header = [name.lower() for name in given]
+    places = []
+    for wanted in (PARENT_NAMES, CHILD_NAMES):
+        found = [i for i, name in enumerate(header) if name in wanted]
         if len(found) > 1:
-            raise watch.fail(f"the column {header[found[0]]!r} occurs twice.", line=line)
-    if parent and child:
-        return parent[0], child[0]
+            raise watch.fail("the column occurs twice.", line=line, column=header[found[0]])
+        if not found and not isinstance(line, int):
+            columns = ", ".join(given)
+            raise watch.fail(
+                f"there is no column {wanted[0]!r}; the columns are {columns}.", line=line
+            )
+        places += found
+    if len(places) == 2:
+        return places[0], places[1]
     if len(header) == 1:
         raise watch.fail(
             f"the first row has one column, {header[0][:60]!r}; expected parent and child.",
             line=line,
-            hint=_delimiter_hint(header, delimiter) or "write: parent,child",
+            hint=wrong_delimiter(header, delimiter) or "write: parent,child",
         )
-    if parent or child or len(header) > 2 or set(header) & _HEADER_WORDS:
+    if places or len(header) > 2 or any(map(_HEADER_WORDS.fullmatch, header)):
         raise watch.fail(
             f"cannot tell which columns are parent and child from {listed(header)}.",
             line=line,
             hint="name the columns parent and child in the first row.",
         )
     return None
-
-
-def _delimiter_hint(row: list[str], delimiter: str) -> str:
-    names = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
-    for other in ("\t", ";", ",", "|"):
-        if other != delimiter and len(row) == 1 and other in row[0]:
-            return (
-                f"columns are read as separated by {names[delimiter]}, but this row has a "
-                f"{names[other]}; .csv means comma, .tsv means tab."
-            )
-    return ""
 
 
 def _filters(
@@ -144,24 +139,18 @@ def _filters(
 def parse_json(lines: list[str], watch: Watch) -> Graph:
     """Nested objects, a map of each label to its parents, or ``{"labels": ..., "edges": ...}``."""
     try:
-        data = json.loads("\n".join(lines), object_pairs_hook=_no_repeats(lines, watch))
+        data = json.loads("\n".join(lines), object_pairs_hook=partial(_object, lines, watch))
     except json.JSONDecodeError as error:
-        raise watch.fail(
-            f"this is not JSON: {error.msg} at column {error.colno}.", line=error.lineno
-        ) from None
+        text = f"this is not JSON: {error.msg} at column {error.colno}."
+        raise watch.fail(text, line=error.lineno) from None
     except RecursionError:
-        raise watch.fail(
-            "the JSON is nested too deeply.", hint="write it as a map of each label to its parent."
-        ) from None
+        hint = "write it as a map of each label to its parent."
+        raise watch.fail("the JSON is nested too deeply.", hint=hint) from None
     except ValueError as error:  # Python reads no integer of more than 4,300 digits
-        raise watch.fail(
-            f"this JSON cannot be read ({str(error).split(';')[0]}).", line=_longest(lines)
-        ) from None
+        longest = max(range(len(lines)), key=lambda i: len(lines[i])) + 1
+        text = f"this JSON cannot be read ({str(error).split(';')[0]})."
+        raise watch.fail(text, line=longest) from None
     return _JsonGraph(lines, watch).of(data)
-
-
-def _longest(lines: list[str]) -> int:
-    return max(range(len(lines)), key=lambda i: len(lines[i])) + 1
 
 
 def line_of_name(lines: list[str], name: str, *, is_key: bool = False) -> int | None:
@@ -175,73 +164,70 @@ def line_of_name(lines: list[str], name: str, *, is_key: bool = False) -> int | 
     return None
 
 
-def _no_repeats(lines: list[str], watch: Watch) -> Any:
-    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        built = dict(pairs)
-        if len(built) != len(pairs):
-            seen: set[str] = set()
-            twice = [k for k, _ in pairs if k in seen or seen.add(k)]  # type: ignore[func-returns-value]
-            watch.problem(
-                f"the key {twice[0]!r} occurs twice in one object.",
-                line=line_of_name(lines, twice[0], is_key=True),
-            )
-        return built
-
-    return build
+def _object(lines: list[str], watch: Watch, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object whose keys occur once."""
+    built = dict(pairs)
+    if len(built) != len(pairs):
+        times = Counter(key for key, _ in pairs)
+        seen: set[str] = set()
+        twice = next(k for k, _ in pairs if times[k] > 1 and (k in seen or seen.add(k)))  # type: ignore[func-returns-value]
+        line = line_of_name(lines, twice, is_key=True)
+        watch.problem(f"the key {twice!r} occurs twice in one object.", line=line)
+    return built
 
 
 class _JsonGraph:
     """Collect labels and edges of parsed JSON; names are found again in `lines` for messages."""
 
     def __init__(self, lines: list[str], watch: Watch) -> None:
-        self._lines, self._watch = lines, watch
-        self._graph = Graph()
+        self._lines, self._watch, self._graph = lines, watch, Graph()
 
     def of(self, data: Any) -> Graph:
-        if isinstance(data, dict) and "edges" in data and isinstance(data["edges"], list):
-            self._edge_objects(data)
+        kind = "nested"
+        if isinstance(data, dict) and isinstance(data.get("edges"), list):
+            kind, walk = "edges", self._edge_objects
         elif isinstance(data, list) or _node_name(data) is not None:
-            self._watch.format = "JSON (nested)"
-            for place, node in enumerate(data if isinstance(data, list) else [data]):
-                self._nested_node(node, f"item {place}")
+            walk = self._nested_nodes
         elif isinstance(data, dict) and data and all(isinstance(v, dict) for v in data.values()):
-            self._watch.format = "JSON (nested)"
-            self._nested_map(data)
+            walk = self._nested_map
         elif isinstance(data, dict) and data:
-            self._watch.format = "JSON (parent map)"
-            self._parent_map(data)
+            kind, walk = "parent map", self._parent_map
         else:
             raise self._watch.fail(
                 f"the JSON holds {type(data).__name__} at the top, no labels.",
                 line=1,
                 hint='write {"child": "parent", ...}, or {"name": "A", "children": [...]}.',
             )
+        self._watch.format = f"JSON ({kind})"
+        walk(data)
         return self._graph
 
+    def _at(self, key: str) -> int | None:
+        return line_of_name(self._lines, key, is_key=True)
+
     def _edge_objects(self, data: dict[str, Any]) -> None:
-        self._watch.format = "JSON (edges)"
         labels = data.get("labels", [])
         if not isinstance(labels, list):
             raise self._watch.fail(
                 f"labels is {_shown(labels)}, not a list of names.",
-                line=line_of_name(self._lines, "labels", is_key=True),
+                line=self._at("labels"),
                 hint='write "labels": ["A", "B"], or leave it out.',
             )
         for place, label in enumerate(labels):
             self._graph.labels.setdefault(self._name(label, f"labels[{place}]"))
         for place, edge in enumerate(data["edges"]):
-            if not isinstance(edge, list) or len(edge) != 2:
-                self._watch.problem(
-                    f"edges[{place}] is {_shown(edge)}, not a pair [parent, child].",
-                    line=line_of_name(self._lines, "edges", is_key=True),
-                )
-                continue
-            parent, child = (self._name(end, f"edges[{place}]") for end in edge)
-            self._edge(parent, child, f"edges[{place}]")
+            if isinstance(edge, list) and len(edge) == 2:
+                parent, child = (self._name(end, f"edges[{place}]") for end in edge)
+                self._edge(parent, child, f"edges[{place}]")
+            else:
+                text = f"edges[{place}] is {_shown(edge)}, not a pair [parent, child]."
+                self._watch.problem(text, line=self._at("edges"))
 
-    def _nested_node(self, node: Any, place: str) -> None:
+    def _nested_nodes(self, data: Any) -> None:
         """Walk without recursion, so that a long chain is no trouble."""
-        stack: list[tuple[Any, str | None, str]] = [(node, None, place)]
+        nodes = data if isinstance(data, list) else [data]
+        stack: list[tuple[Any, str | None, str]] = []
+        stack += [(node, None, f"item {i}") for i, node in reversed(list(enumerate(nodes)))]
         while stack:
             item, above, where = stack.pop()
             name = item if isinstance(item, str) else _node_name(item)
@@ -270,43 +256,32 @@ class _JsonGraph:
                 if isinstance(below, dict):
                     stack.append((name, below))
                 elif below is not None:
-                    self._watch.problem(
-                        f"{name!r} holds {_shown(below)}, expected an object or null.",
-                        line=line_of_name(self._lines, name, is_key=True),
-                    )
+                    text = f"{name!r} holds {_shown(below)}, expected an object or null."
+                    self._watch.problem(text, line=self._at(name))
 
     def _parent_map(self, data: dict[str, Any]) -> None:
         for child, given in data.items():
             self._graph.labels.setdefault(child)
-            if given is None:
-                continue
-            parents = [given] if isinstance(given, str) else given
-            if not isinstance(parents, list) or not all(isinstance(p, str) for p in parents):
+            parents = [given] if isinstance(given, str) else [] if given is None else given
+            if isinstance(parents, list) and all(isinstance(p, str) for p in parents):
+                for parent in parents:
+                    self._edge(parent, child, f"key {child!r}")
+            else:
                 self._watch.problem(
                     f"the parents of {child!r} are {_shown(given)}.",
-                    line=line_of_name(self._lines, child, is_key=True),
+                    line=self._at(child),
                     hint="give a name, a list of names, or null for a root.",
                 )
-                continue
-            for parent in parents:
-                self._edge(parent, child, f"key {child!r}")
 
     def _name(self, value: Any, place: str) -> str:
         if not isinstance(value, str):
-            raise self._watch.fail(
-                f"{place} holds {_shown(value)}; label names are strings.",
-                line=line_of_name(self._lines, place.partition("[")[0], is_key=True),
-            )
+            text = f"{place} holds {_shown(value)}; label names are strings."
+            raise self._watch.fail(text, line=self._at(place.partition("[")[0]))
         return value
 
     def _edge(self, parent: str, child: str, place: str) -> None:
-        if parent == child:
-            self._watch.problem(
-                f"label {parent!r} is its own parent ({place}).",
-                line=line_of_name(self._lines, parent),
-            )
-        else:
-            self._graph.edges.append((parent, child))
+        line = line_of_name(self._lines, parent) if parent == child else None
+        self._graph.link(parent, child, self._watch, line=line, where=f" ({place})")
 
 
 def _shown(value: Any) -> str:
@@ -319,12 +294,11 @@ def _shown(value: Any) -> str:
 
 def _node_name(node: Any) -> str | None:
     """Name of a node written as an object with children; None if it is no such object."""
-    if isinstance(node, dict):
+    if isinstance(node, dict) and isinstance(node.get("children", []), list):
         for key in ("name", "id", "label"):
-            if isinstance(node.get(key), str) and isinstance(node.get("children", []), list):
-                others = set(node) - {key, "children"}
-                if "children" in node or not others or "name" in node:
-                    return str(node[key])
+            is_node = "children" in node or "name" in node or not set(node) - {key}
+            if isinstance(node.get(key), str) and is_node:
+                return str(node[key])
     return None
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,17 +14,16 @@ from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.arff import Kind, arff_hierarchy
+from hierlpr.io.delimited import DELIMITERS
 from hierlpr.io.edgelists import line_of_name, parse_edge_list, parse_json, parse_paths
 from hierlpr.io.obo import Graph, parse_obo
-from hierlpr.io.opening import ending, read_bytes, read_lines
+from hierlpr.io.opening import AnyPath, ending, read_bytes, read_lines
 
 __all__ = ["HierarchyFile", "load_hierarchy", "read_hierarchy"]
 
 FORMATS = ("obo", "edges", "json", "paths", "arff", "parquet")
-_BY_ENDING = {
-    ".obo": "obo", ".json": "json", ".arff": "arff", ".csv": "edges", ".tsv": "edges",
-    ".tab": "edges", ".paths": "paths", ".parquet": "parquet",
-}  # fmt: skip
+_BY_ENDING = {f".{name}": name for name in ("obo", "json", "arff", "paths", "parquet")}
+_BY_ENDING |= dict.fromkeys((".csv", ".tsv", ".tab"), "edges")
 _UNDIRECTED = ("edge list", "Parquet edge list", "JSON (parent map)", "JSON (edges)")
 
 Format = Literal["obo", "edges", "json", "paths", "arff", "parquet"]
@@ -53,7 +51,7 @@ class HierarchyFile:
 
 
 def read_hierarchy(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     format: Format | None = None,
     relationships: Collection[str] | None = None,
@@ -66,7 +64,8 @@ def read_hierarchy(
     r"""Read a hierarchy from an OBO, edge list, JSON, path list, Clus ARFF or Parquet file.
 
     The ending tells the format (``.obo``, ``.csv``, ``.tsv``, ``.json``, ``.txt``, ``.paths``,
-    ``.arff``, ``.parquet``; gzip is unpacked), and the content where the ending does not.
+    ``.arff``, ``.parquet``; gzip is unpacked), and the content where the ending does not. What
+    else the file says, and what was seen, comes from `hierlpr.io.load_hierarchy`.
 
     Parameters
     ----------
@@ -88,11 +87,6 @@ def read_hierarchy(
     lenient : bool
         Pass over row-level problems and count them, instead of stopping at the first.
 
-    Returns
-    -------
-    Hierarchy
-        What else the file says, and what was seen, comes from `hierlpr.io.load_hierarchy`.
-
     Raises
     ------
     FileError
@@ -106,10 +100,9 @@ def read_hierarchy(
     >>> read_hierarchy(path)
     <Hierarchy: forest, 3 labels, 2 edges, 1 roots, depth 2>
     """
-    loaded = load_hierarchy(
-        path, format=format, relationships=relationships, namespaces=namespaces,
-        direction=direction, sep=sep, kind=kind, lenient=lenient,
-    )  # fmt: skip
+    edges: Any = {"relationships": relationships, "namespaces": namespaces, "direction": direction}
+    other: Any = {"format": format, "sep": sep, "kind": kind, "lenient": lenient}
+    loaded = load_hierarchy(path, **edges, **other)
     report = loaded.report
     said = [note for note in report.notes if "reversed" in note]
     if report.n_problems:
@@ -120,7 +113,7 @@ def read_hierarchy(
 
 
 def load_hierarchy(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     format: Format | None = None,
     relationships: Collection[str] | None = None,
@@ -136,16 +129,12 @@ def load_hierarchy(
         check_choice(format, FORMATS, name="format")
     watch = Watch(path, lenient=lenient)
     raw = read_bytes(path)
-    if raw.startswith(b"PAR1"):
-        format = "parquet"
-    if format == "parquet" or (format is None and ending(path) == ".parquet"):
-        graph = _from_parquet(path, raw, watch)
-    else:
-        lines = read_lines(path, raw)
-        chosen = format or _BY_ENDING.get(ending(path)) or _guess(lines)
+    chosen = "parquet" if raw.startswith(b"PAR1") else format or _BY_ENDING.get(ending(path))
+    lines = read_lines(path, raw) if chosen != "parquet" else []
+    chosen = chosen or _guess(lines)
+    try:
         if chosen == "arff":
-            hierarchy = _checked(watch, lambda: arff_hierarchy(lines, kind, watch))
-            return _finish(hierarchy, Graph(), direction, watch)
+            return _finish(arff_hierarchy(lines, kind, watch), Graph(), direction, watch)
         if chosen == "obo":
             watch.format = "OBO"
             graph = parse_obo(
@@ -157,16 +146,21 @@ def load_hierarchy(
             watch.format = "path list"
             graph = parse_paths(lines, watch, sep=sep)
         else:
-            watch.format = "edge list"
+            watch.format = "edge list" if chosen == "edges" else "Parquet edge list"
+            first = next((x for x in lines if x.strip() and not x.startswith("#")), "")
+            delimiter = DELIMITERS.get(ending(path)) or ("\t" if "\t" in first else ",")
             graph = parse_edge_list(
-                watch, delimiter=_delimiter(path, lines),
-                relationships=relationships, namespaces=namespaces,
-            )  # fmt: skip
+                watch,
+                delimiter if chosen == "edges" else None,
+                relationships=relationships,
+                namespaces=namespaces,
+            )
         _check_encodable(graph, lines, watch)
-    if direction == "child-parent":
-        graph.edges = [(child, parent) for parent, child in graph.edges]
-    hierarchy = _checked(watch, lambda: Hierarchy(graph.edges, labels=graph.labels))
-    return _finish(hierarchy, graph, direction, watch)
+        if direction == "child-parent":
+            graph.edges = [(child, parent) for parent, child in graph.edges]
+        return _finish(Hierarchy(graph.edges, labels=graph.labels), graph, direction, watch)
+    except HierarchyError as error:
+        raise FileError(f"{watch.path}: {error}") from None
 
 
 def _check_encodable(graph: Graph, lines: list[str], watch: Watch) -> None:
@@ -188,15 +182,6 @@ def _is_encodable(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _checked(watch: Watch, build: Callable[[], Hierarchy]) -> Hierarchy:
-    try:
-        return build()
-    except FileError:
-        raise
-    except HierarchyError as error:
-        raise FileError(f"{watch.path}: {error}") from None
 
 
 def _finish(
@@ -256,43 +241,3 @@ def _guess(lines: list[str]) -> str:
     if all(text.count("\t") == 1 for text in first) or all(text.count(",") == 1 for text in first):
         return "edges"
     return "paths"
-
-
-def _delimiter(path: str | os.PathLike[str], lines: list[str]) -> str:
-    known = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(ending(path))
-    if known is not None:
-        return known
-    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
-    return "\t" if "\t" in first else ","
-
-
-def _from_parquet(path: str | os.PathLike[str], raw: bytes, watch: Watch) -> Graph:
-    import pyarrow as pa
-
-    from hierlpr.io._arrow import named_column, parquet_table
-
-    watch.format = "Parquet edge list"
-    table = parquet_table(path, raw)
-    for name in ("parent", "child"):
-        if name not in table.column_names:
-            raise watch.fail(
-                f"there is no column {name!r}; the columns are {', '.join(table.column_names)}.",
-                line="the schema",
-            )
-    if table.num_rows == 0:
-        raise watch.fail("there are columns but no rows.", line="the schema")
-    graph = Graph()
-    columns = (named_column(table, name, pa.string(), watch) for name in ("parent", "child"))
-    ends = zip(*(column.to_pylist() for column in columns), strict=True)
-    for row, (parent, child) in enumerate(ends, start=1):
-        if not (parent and parent.strip()) and not (child and child.strip()):
-            watch.problem("both names are empty.", line=f"row {row}")
-        elif parent == child:
-            watch.problem(f"label {parent!r} is its own parent.", line=f"row {row}")
-        elif parent and child:
-            graph.labels.setdefault(parent)
-            graph.labels.setdefault(child)
-            graph.edges.append((parent, child))
-        else:
-            graph.labels.setdefault(str(parent or child))
-    return graph

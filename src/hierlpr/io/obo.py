@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from hierlpr._base.checks import listed
@@ -30,6 +30,25 @@ class Graph:
     edges: list[tuple[str, str]] = field(default_factory=list)
     aliases: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+
+    def link(
+        self,
+        parent: str,
+        child: str,
+        watch: Watch,
+        *,
+        line: int | str | None,
+        where: str = "",
+        adds: bool = False,
+    ) -> None:
+        """Add an edge, and its ends if asked; a label above itself is a problem."""
+        if parent == child:
+            watch.problem(f"label {parent!r} is its own parent{where}.", line=line)
+            return
+        if adds:
+            self.labels.setdefault(parent)
+            self.labels.setdefault(child)
+        self.edges.append((parent, child))
 
 
 @dataclass(slots=True)
@@ -70,7 +89,7 @@ def parse_obo(
     graph.names = {term.id: term.name for term in kept.values() if term.name}
     _check_alternatives(live, watch)
     _collect_edges(graph, kept, live, obsolete, relationships, watch)
-    _collect_aliases(graph, kept.values(), obsolete, live, watch)
+    _collect_aliases(graph, kept, live, obsolete, watch)
     watch.counts["obsolete_terms"] += len(obsolete)
     return graph
 
@@ -87,9 +106,12 @@ def _terms(lines: list[str], watch: Watch) -> tuple[list[_Term], str]:
             continue
         if line[0] == "[":
             in_header = False
-            term = _open_stanza(line, number, term, watch)
+            _check_closed(term, watch)
+            term = _Term(number) if line.strip() == "[Term]" else None
             if term is not None:
                 terms.append(term)
+            else:
+                watch.counts[f"{line.strip()} stanzas ignored"] += 1
             continue
         if line[0] == "!":
             watch.counts["comments"] += 1
@@ -111,20 +133,12 @@ def _terms(lines: list[str], watch: Watch) -> tuple[list[_Term], str]:
         _take(term, tag, value, number, watch)
     if in_header:
         raise watch.fail(
-            "there is no [Term] stanza, so this is no OBO file.", line=len(lines),
+            "there is no [Term] stanza, so this is no OBO file.",
+            line=len(lines),
             hint="the ending decides how a file is read.",
-        )  # fmt: skip
+        )
     _check_closed(term, watch)
     return [t for t in terms if t.id], default_namespace
-
-
-def _open_stanza(line: str, number: int, before: _Term | None, watch: Watch) -> _Term | None:
-    _check_closed(before, watch)
-    stanza = line.strip()
-    if stanza == "[Term]":
-        return _Term(number)
-    watch.counts[f"{stanza} stanzas ignored"] += 1
-    return None
 
 
 def _check_closed(term: _Term | None, watch: Watch) -> None:
@@ -267,22 +281,18 @@ def _collect_edges(
 
 def _collect_aliases(
     graph: Graph,
-    kept: Iterable[_Term],
-    obsolete: dict[str, _Term],
+    kept: dict[str, _Term],
     live: dict[str, _Term],
+    obsolete: dict[str, _Term],
     watch: Watch,
 ) -> None:
-    for term in kept:
-        for alt in term.alt_ids:
-            if alt not in live:
-                graph.aliases[alt] = term.id
+    for term in kept.values():
+        graph.aliases |= {alt: term.id for alt in term.alt_ids if alt not in live}
     watch.counts["alternative_ids"] += len(graph.aliases)
-    replaced = 0
     for term in obsolete.values():
         # Several replacements are a choice for a curator, not for a program.
         if len(term.replaced_by) == 1 and term.id not in live:
             target = graph.aliases.get(term.replaced_by[0], term.replaced_by[0])
             if target in graph.labels:
                 graph.aliases[term.id] = target
-                replaced += 1
-    watch.counts["replaced_terms"] += replaced
+                watch.counts["replaced_terms"] += 1

@@ -15,6 +15,8 @@ from hierlpr.exceptions import FileError
 __all__ = [
     "BYTE_ORDER_MARK",
     "LONGEST_LINE",
+    "AnyPath",
+    "decode",
     "ending",
     "file_size",
     "filesystem_of",
@@ -30,12 +32,13 @@ __all__ = [
     "reason",
 ]
 
+AnyPath = str | os.PathLike[str]
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 24  # a header of 500,000 labels still fits; a file without newlines does not
 
 
-def ending(path: str | os.PathLike[str]) -> str:
+def ending(path: AnyPath) -> str:
     """Lower-case ending of a file name, looking through ``.gz``: ``"scores.CSV.gz"`` -> ``".csv"``.
 
     >>> ending("scores.CSV.gz")
@@ -111,7 +114,7 @@ def open_plain(path: str) -> Iterator[Any]:
             ) from None
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
+def read_bytes(path: AnyPath) -> bytes:
     """Whole content of a file, unpacked."""
     name = os.fspath(path)
     with open_plain(name) as stream:
@@ -126,34 +129,39 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return raw
 
 
-def read_lines(path: str | os.PathLike[str], raw: bytes | None = None) -> list[str]:
-    """Lines of a UTF-8 text file without their ends; line ``i + 1`` of the file is item ``i``."""
-    raw = (read_bytes(path) if raw is None else raw).removeprefix(BYTE_ORDER_MARK)
+def read_lines(path: AnyPath, raw: bytes) -> list[str]:
+    """Lines of UTF-8 text without their ends; line ``i + 1`` of the file is item ``i``."""
+    raw = raw.removeprefix(BYTE_ORDER_MARK)
     refuse_binary(path, raw, 1)
     refuse_long_lines(path, raw, 1)
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        raise not_utf8(path, raw, error, 1) from None
+    text = decode(path, raw, 1)
     lines = text.removesuffix("\n").split("\n")
     return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
 
-def numbered_lines(path: str | os.PathLike[str], stream: Any) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: AnyPath, stream: Any) -> Iterator[tuple[int, str]]:
     """Read lines of UTF-8 text with their numbers, without their ends, never all of them."""
     for number, raw in enumerate(iter(lambda: stream.readline(LONGEST_LINE + 1), b""), start=1):
         line = bytes(raw).removeprefix(BYTE_ORDER_MARK) if number == 1 else bytes(raw)
         if len(line) > LONGEST_LINE:
             raise too_long(path, number)
-        if b"\x00" in line:
-            refuse_binary(path, line, number)
-        try:
-            yield number, line.decode().removesuffix("\n").removesuffix("\r")
-        except UnicodeDecodeError as error:
-            raise not_utf8(path, line, error, number) from None
+        refuse_binary(path, line, number)
+        yield number, decode(path, line, number).removesuffix("\n").removesuffix("\r")
 
 
-def refuse_binary(path: str | os.PathLike[str], raw: bytes, first_line: int) -> None:
+def decode(path: AnyPath, raw: bytes, first_line: int) -> str:
+    """Return bytes as text; `first_line` is the number of their first line."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        line = first_line + raw.count(b"\n", 0, error.start)
+        raise FileError(
+            f"{path}, line {line}: byte 0x{raw[error.start]:02x} is not UTF-8 text.\n"
+            "Hint: save the file as UTF-8, for example with iconv -f latin1 -t utf-8."
+        ) from None
+
+
+def refuse_binary(path: AnyPath, raw: bytes, first_line: int) -> None:
     """Refuse what holds the byte 0, which no text does."""
     zero = raw.find(b"\x00")
     if zero >= 0:
@@ -164,15 +172,7 @@ def refuse_binary(path: str | os.PathLike[str], raw: bytes, first_line: int) -> 
         )
 
 
-def too_long(path: str | os.PathLike[str], line: int) -> FileError:
-    """Make the error for a line that is too long to be one."""
-    return FileError(
-        f"{path}, line {line}: the line is longer than {LONGEST_LINE >> 20} MB.\n"
-        "Hint: rows end with a newline; is this a text table?"
-    )
-
-
-def refuse_long_lines(path: str | os.PathLike[str], raw: bytes, line: int) -> None:
+def refuse_long_lines(path: AnyPath, raw: bytes, line: int) -> None:
     """Refuse lines too long to be lines; `line` is the number of the first."""
     start = 0
     while len(raw) - start > LONGEST_LINE:
@@ -183,14 +183,11 @@ def refuse_long_lines(path: str | os.PathLike[str], raw: bytes, line: int) -> No
         start = end + 1
 
 
-def not_utf8(
-    path: str | os.PathLike[str], raw: bytes, error: UnicodeDecodeError, first_line: int
-) -> FileError:
-    """Make the error for bytes that are no text."""
-    line = first_line + raw.count(b"\n", 0, error.start)
+def too_long(path: AnyPath, line: int) -> FileError:
+    """Make the error for a line that is too long to be one."""
     return FileError(
-        f"{path}, line {line}: byte 0x{raw[error.start]:02x} is not UTF-8 text.\n"
-        "Hint: save the file as UTF-8, for example with iconv -f latin1 -t utf-8."
+        f"{path}, line {line}: the line is longer than {LONGEST_LINE >> 20} MB.\n"
+        "Hint: rows end with a newline; is this a text table?"
     )
 
 

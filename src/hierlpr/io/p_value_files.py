@@ -1,29 +1,21 @@
-"""p-values of labels in files, and discoveries out."""
+"""p-values of labels from files."""
 
 from __future__ import annotations
 
-import csv
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_choice, listed
-from hierlpr._base.files import writing, writing_text
+from hierlpr._base.checks import listed
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._arrow import parquet_table
 from hierlpr.io._watch import ReadReport, Watch
-from hierlpr.io.opening import ending, read_bytes, read_lines
-from hierlpr.io.rankings import ENDINGS, plain_columns
-from hierlpr.io.text_output import write_text_table
+from hierlpr.io.delimited import is_number
+from hierlpr.io.opening import AnyPath, ending, is_parquet
+from hierlpr.io.table_files import read_cells
 
-if TYPE_CHECKING:
-    from hierlpr.discovery import Discoveries
-
-__all__ = ["PValuesFile", "read_p_values", "write_discoveries"]
+__all__ = ["PValuesFile", "read_p_values"]
 
 P_NAMES = ("p", "p_value", "pvalue", "p-value", "p.value", "pval")
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?")
@@ -38,7 +30,7 @@ class PValuesFile:
 
 
 def read_p_values(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     hierarchy: Hierarchy,
     *,
     aliases: Mapping[str, str] | None = None,
@@ -58,56 +50,33 @@ def read_p_values(
         Leave out unknown labels and bad rows, and count them.
     """
     watch = Watch(path, "p-values", lenient=lenient)
+    delimiter = None if is_parquet(watch.path) else "\t" if ending(path) == ".tsv" else ","
+    rows = read_cells(watch, delimiter, ("label", *P_NAMES))
+    first, header = next(rows, (1, None))
+    if header is None:
+        raise watch.fail("the file is empty, or has comments only.")
+    label_at, p_at = _columns(header, watch, first)
     known = {name: i for i, name in enumerate(hierarchy.labels)}
     p = np.full(hierarchy.n_labels, np.nan)
     given: dict[int, int | str] = {}
-    n_missing = 0
-    for place, name, cell in _rows(path, watch):
-        label = name if name in known or not aliases else aliases.get(name, name)
-        if label not in known:
+    for place, cells in rows:
+        if len(cells) != len(header):
+            text = f"the row has {len(cells):,} columns, expected {len(header):,}."
+            watch.problem(text, line=place)
+            continue
+        name = cells[label_at]
+        at = known.get(name if name in known or not aliases else aliases.get(name, name))
+        if at is None:
             watch.unknown_label(name, known, line=place)
-            continue
-        at = known[label]
-        if at in given:
+        elif at in given:
             watch.problem(f"label {name!r} is there again; it was at {given[at]}.", line=place)
-            continue
-        value = _number(cell, place, watch)
-        if value is None:
-            continue
-        given[at] = f"line {place}" if isinstance(place, int) else place
-        p[at] = value
-        n_missing += bool(np.isnan(value))
+        elif (value := _number(cells[p_at], place, watch)) is not None:
+            given[at] = f"line {place}" if isinstance(place, int) else place
+            p[at] = value
     if np.isnan(p).all():
         raise watch.fail("no label of the hierarchy has a p-value here.")
     counts = {"p-values": int((~np.isnan(p)).sum()), "labels without one": int(np.isnan(p).sum())}
     return PValuesFile(p, watch.report(**counts))
-
-
-def _rows(path: str | os.PathLike[str], watch: Watch) -> Iterator[tuple[int | str, str, Any]]:
-    """Place, label and p-value of every row."""
-    kind = ending(path)
-    raw = read_bytes(path)
-    if kind == ".parquet" or raw.startswith(b"PAR1"):
-        table = parquet_table(path, raw)
-        label, p = _columns(table.column_names, watch, "the schema")
-        names, values = table.column(label).to_pylist(), table.column(p).to_pylist()
-        for row, (name, value) in enumerate(zip(names, values, strict=True), start=1):
-            yield f"row {row}", "" if name is None else str(name), value
-        return
-    lines = read_lines(path, raw)
-    delimiter = "\t" if kind == ".tsv" else ","
-    numbered = ((n, text) for n, text in enumerate(lines, 1) if text.strip() and text[0] != "#")
-    first, header = next(numbered, (1, ""))
-    columns = next(csv.reader([header], delimiter=delimiter), [])
-    label, p = _columns(columns, watch, first)
-    for number, text in numbered:
-        cells = next(csv.reader([text], delimiter=delimiter))
-        if len(cells) != len(columns):
-            watch.problem(
-                f"the row has {len(cells):,} columns, expected {len(columns):,}.", line=number
-            )
-            continue
-        yield number, cells[label], cells[p]
 
 
 def _columns(names: list[str], watch: Watch, line: int | str) -> tuple[int, int]:
@@ -127,43 +96,15 @@ def _columns(names: list[str], watch: Watch, line: int | str) -> tuple[int, int]
     return labels[0], values[0]
 
 
-def _number(cell: Any, place: int | str, watch: Watch) -> float | None:
+def _number(cell: str, place: int | str, watch: Watch) -> float | None:
     """Return a p-value, NaN if it is missing, or None after a problem."""
-    if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING):
+    if cell.strip().lower() in MISSING:
         return float("nan")
-    try:
-        value = float("x" if isinstance(cell, bool) else cell)
-    except (TypeError, ValueError):
-        watch.problem(f"{str(cell)[:40]!r} is not a number.", line=place, column="p")
-        return None
-    if value < 0.0 or value > 1.0:
-        watch.problem(
-            f"{cell} is outside [0, 1].", line=place, column="p",
-            hint="give p-values, not test statistics or their logarithms.",
-        )  # fmt: skip
-        return None
-    return value
-
-
-def write_discoveries(path: str | os.PathLike[str], found: Discoveries) -> int:
-    """Write rank, label, p, lpr, level and rejected, whole or not at all; returns the rows.
-
-    ``.parquet``, ``.csv`` or ``.tsv``; text may end in ``.gz``, and holds 0 and 1 for `rejected`.
-    """
-    import pyarrow as pa
-
-    kind = check_choice(ending(path), ENDINGS, name="the ending of the file of discoveries")
-    table = found.to_frame("pyarrow")
-    p = table.column_names.index("p")
-    table = table.set_column(p, "p", pa.array(found.p[found.order], from_pandas=True))
-    if kind == ".parquet":
-        import pyarrow.parquet as pq
-
-        with writing(path) as part:
-            pq.write_table(table, part)
-        return int(table.num_rows)
-    with writing_text(path) as part:
-        write_text_table(
-            plain_columns(table), part, delimiter="\t" if kind == ".tsv" else ",", header=True
-        )
-    return int(table.num_rows)
+    if not is_number(cell.encode()):
+        watch.problem(f"{cell[:40]!r} is not a number.", line=place, column="p")
+    elif not 0.0 <= float(cell) <= 1.0:
+        hint = "give p-values, not test statistics or their logarithms."
+        watch.problem(f"{cell} is outside [0, 1].", line=place, column="p", hint=hint)
+    else:
+        return float(cell)
+    return None

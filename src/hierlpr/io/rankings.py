@@ -1,21 +1,17 @@
-"""Rankings to and from files: rank, sample, label, lpr, score, call; or the CAFA layout."""
+"""Rankings from files: rank, sample, label, lpr, score, call; or the CAFA layout."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_choice
-from hierlpr._base.files import writing, writing_text
-from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
-from hierlpr.io.opening import ending
+from hierlpr.io.opening import AnyPath
 from hierlpr.io.row_rules import (
     LabelNumbers,
     long_rows,
@@ -24,23 +20,14 @@ from hierlpr.io.row_rules import (
     tell_repeated_pairs,
 )
 from hierlpr.io.table_files import TableFile, TableFormat, open_table
-from hierlpr.io.text_output import refuse_blanks, write_text_table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
-    "ENDINGS",
     "Listed",
     "RankingFile",
     "listed_rows",
-    "plain_columns",
     "ranking_labels",
     "read_ranking",
-    "write_ranking",
 ]
-
-ENDINGS = (".parquet", ".csv", ".tsv")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,107 +51,6 @@ class RankingFile:
         return int(self.sample.size)
 
 
-def write_ranking(
-    path: str | os.PathLike[str],
-    ranking: Any,
-    *,
-    samples: Sequence[str] | None = None,
-    labels: Sequence[str] | None = None,
-    call: ArrayLike | None = None,
-    keep: ArrayLike | None = None,
-) -> int:
-    """Write a ranking whole or not at all; returns the number of rows.
-
-    Parameters
-    ----------
-    path : path
-        ``.parquet`` and ``.csv`` hold rank, sample, label, lpr, score, call. ``.tsv`` holds the
-        CAFA layout (sample, label, score; no header). Text may end in ``.gz``.
-    ranking : Ranking
-        Anything with the arrays `sample`, `label`, `lpr` and `score`.
-    samples, labels : sequence of str, optional
-        Names of rows and columns; by default those of the ranking, or numbers.
-    call : array-like of bool, optional
-        Whether each instance is called; all are if not given.
-    keep : array-like of bool, optional
-        Write only these instances; they keep their rank.
-    """
-    kind = check_choice(ending(path), ENDINGS, name="the ending of the ranking file")
-    table = ranking_table(ranking, samples=samples, labels=labels, call=call)
-    names = [chunk.dictionary for i in (1, 2) for chunk in table.column(i).chunks]
-    if keep is not None:
-        table = table.filter(np.asarray(keep, dtype=bool))
-    if kind == ".parquet":
-        import pyarrow.parquet as pq
-
-        with writing(path) as part:
-            pq.write_table(table, part, row_group_size=1 << 20)
-        return int(table.num_rows)
-    if kind == ".tsv":
-        refuse_blanks(path, table)
-        table = table.select(["sample", "label", "score"])
-    table = plain_columns(table)
-    with writing_text(path) as part:
-        write_text_table(
-            table, part, delimiter="\t" if kind == ".tsv" else ",", header=kind != ".tsv",
-            names=names,
-        )  # fmt: skip
-    return int(table.num_rows)
-
-
-def ranking_table(
-    ranking: Any,
-    *,
-    samples: Sequence[str] | None = None,
-    labels: Sequence[str] | None = None,
-    call: ArrayLike | None = None,
-) -> pa.Table:
-    """Arrow table of a ranking; names are stored once and pointed to."""
-    import pyarrow as pa
-
-    samples = samples if samples is not None else getattr(ranking, "samples", None)
-    labels = labels if labels is not None else getattr(ranking, "labels", None)
-    sample, label = np.asarray(ranking.sample), np.asarray(ranking.label)
-    n = sample.size
-    called = np.ones(n, dtype=bool) if call is None else np.asarray(call, dtype=bool)
-    if called.shape != (n,):
-        raise DataError(f"call has shape {called.shape}, but the ranking has {n:,} instances.")
-    return pa.table(
-        {
-            "rank": pa.array(np.arange(1, n + 1, dtype=np.int64)),
-            "sample": _named(sample, samples),
-            "label": _named(label, labels),
-            "lpr": pa.array(np.asarray(ranking.lpr, dtype=np.float64)),
-            "score": pa.array(np.asarray(ranking.score, dtype=np.float64)),
-            "call": pa.array(called),
-        }
-    )
-
-
-def _named(codes: NDArray[Any], names: Sequence[str] | None) -> pa.Array:
-    import pyarrow as pa
-
-    if names is None:
-        names = [str(i) for i in range(int(codes.max(initial=-1)) + 1)]
-    indices = pa.array(codes.astype(np.int32))
-    return pa.DictionaryArray.from_arrays(indices, pa.array(list(names), type=pa.string()))
-
-
-def plain_columns(table: pa.Table) -> pa.Table:
-    """CSV has no dictionaries; text spelled out, calls as 0 and 1."""
-    import pyarrow as pa
-
-    for i, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
-        elif pa.types.is_boolean(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.int8()))
-    return table
-
-
-# -- reading ----------------------------------------------------------------------------------
-
-
 class Listed(NamedTuple):
     """Good rows of a ranking as they stand in the file; `sample` are names (Arrow)."""
 
@@ -178,11 +64,8 @@ class Listed(NamedTuple):
 
 def ranking_labels(hierarchy: Hierarchy | None, aliases: Mapping[str, str] | None) -> LabelNumbers:
     """Make the numbers of the labels of a ranking."""
-    return LabelNumbers(
-        hierarchy, aliases,
-        hint="is this the hierarchy the ranking was made with? --lenient (lenient=True) leaves "
-        "unknown labels out.",
-    )  # fmt: skip
+    hint = "is this the hierarchy the ranking was made with? --lenient (lenient=True) leaves "
+    return LabelNumbers(hierarchy, aliases, hint=hint + "unknown labels out.")
 
 
 def listed_rows(
@@ -199,13 +82,12 @@ def listed_rows(
         lpr, call, rank = (
             further[name][kept] if name in further else None for name in ("lpr", "call", "rank")
         )
-        yield Listed(
-            sample, label[kept], score[kept], lpr, None if call is None else call != 0, rank
-        )  # fmt: skip
+        called = None if call is None else call != 0
+        yield Listed(sample, label[kept], score[kept], lpr, called, rank)
 
 
 def read_ranking(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     hierarchy: Hierarchy | None = None,
     *,
     aliases: Mapping[str, str] | None = None,

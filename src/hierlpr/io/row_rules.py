@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import listed
-from hierlpr.io._arrow import as_numbers
 from hierlpr.io._watch import MOST_KEPT, Watch, closest
+from hierlpr.io.cell_values import Block, as_numbers
 from hierlpr.io.table_files import Content, TableFile
-from hierlpr.io.text_values import Block
 
 if TYPE_CHECKING:
     from hierlpr.exceptions import FileError

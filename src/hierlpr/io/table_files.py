@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hierlpr._base.checks import listed
 from hierlpr.data.tables import SAMPLE_COLUMN
 from hierlpr.exceptions import FileError
-from hierlpr.io._arrow import as_numbers, cast_column
 from hierlpr.io._watch import Watch
 from hierlpr.io.arff_tables import arff_blocks, open_arff
-from hierlpr.io.delimited import TextFile, is_number, open_text, wrong_delimiter
-from hierlpr.io.opening import ending, is_parquet, open_parquet, parquet_files, reason
-from hierlpr.io.text_values import Block, parse_block
+from hierlpr.io.cell_values import Block, as_numbers, cast_column, parse_block
+from hierlpr.io.delimited import TextFile, is_number, open_text, read_rows, wrong_delimiter
+from hierlpr.io.opening import AnyPath, ending, is_parquet, open_parquet, parquet_files, reason
 
 __all__ = [
     "Block",
@@ -32,12 +31,12 @@ __all__ = [
     "group_blocks",
     "names_pairs",
     "open_table",
+    "read_cells",
 ]
 
 Content = Literal["scores", "truth", "ranking"]
 Layout = Literal["wide", "long", "cafa", "arff"]
 GROUP_ROWS = 1 << 19
-RANKING_COLUMNS = ("rank", "sample", "label", "lpr", "score", "call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +116,23 @@ def _muted(path: str) -> Watch:
     return Watch(path, lenient=True)
 
 
-def open_table(path: str | os.PathLike[str], format: TableFormat, watch: Watch) -> TableFile:
+def open_table(path: AnyPath, format: TableFormat, watch: Watch) -> TableFile:
     """Look at the schema or the first row of a table and find its layout."""
     name = os.fspath(path)
     if is_parquet(name):
-        return _open_parquet(name, format, watch)
+        files = tuple(parquet_files(name))
+        opened = open_parquet(files[0])
+        names = tuple(opened.schema_arrow.names)
+        opened.close()
+        table = _laid_out(name, format, names, "the schema", None, watch)
+        return replace(table, read=_parquet_blocks, files=files)
     if ending(name) == ".arff" and format.content != "ranking":
         texts, numbers, line = open_arff(name, format.content, watch)
         is_wide = format.content == "scores"
         return TableFile(name, format, "arff", is_wide, line, texts, numbers, _arff_blocks)
-    return _open_text(name, format, watch)
+    text = open_text(watch, is_truth=format.content == "truth")
+    names = tuple(cell.strip() for cell in text.first)
+    return _laid_out(name, format, names, text.first_line, text, watch)
 
 
 def _arff_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
@@ -141,6 +147,52 @@ def names_pairs(names: Sequence[str]) -> bool:
 
 
 # -- layouts ----------------------------------------------------------------------------------
+
+
+def _laid_out(
+    path: str,
+    format: TableFormat,
+    names: tuple[str, ...],
+    line: int | str,
+    text: TextFile | None,
+    watch: Watch,
+) -> TableFile:
+    """Find the layout of a table by the names of its columns; `text` is None for Parquet."""
+    what = format.content
+    kind = what if text is not None else f"Parquet {what}"
+    long = _long_columns(names, format, watch, line)
+    if long is not None:
+        watch.format = "ranking" if what == "ranking" else f"long {kind}"
+        read = _text_reader(text, names, True)
+        return TableFile(path, format, "long", False, line, *long, read)
+    if what == "scores" and [name.lower() for name in names[:2]] == ["sample", "label"]:
+        raise watch.fail(
+            f"a long table of scores needs a column 'score'; the columns are {listed(names)}.",
+            line=line,
+        )
+    if text is not None and _is_cafa(text, names, what):
+        watch.format = f"CAFA {what}"
+        columns = ("sample", "label", "score" if what != "truth" else "further")[: len(names)]
+        numbers = columns[2:] if what != "truth" else ()
+        read = _text_reader(text, columns, False)
+        return TableFile(path, format, "cafa", False, line, columns[:2], numbers, read)
+    if what == "ranking":
+        missing = [name for name in ("sample", "label", "score") if name not in names]
+        raise watch.fail(
+            f"this is no ranking: there is no column {listed(missing)}.",
+            line=line,
+            hint="a ranking has the columns rank,sample,label,lpr,score,call; a CAFA file has "
+            "sample, label and score without a header.",
+        )
+    if not names:
+        raise watch.fail("there are no columns.", line=line)
+    hint = wrong_delimiter(text.first, text.delimiter) if text is not None else ""
+    _check_labels(names, watch, line=line, hint=hint)
+    watch.format = f"wide {kind}"
+    first = SAMPLE_COLUMN if text is not None else names[0]
+    # A label may be called as the samples are, so columns of text go by their place.
+    read = _text_reader(text, (first, *names[1:]), True)
+    return TableFile(path, format, "wide", True, line, (first,), names[1:], read)
 
 
 def _long_columns(
@@ -168,7 +220,8 @@ def _long_columns(
     return (sample, label), tuple(numbers)
 
 
-def _wide_labels(names: Sequence[str], watch: Watch, *, line: int | str, hint: str = "") -> None:
+def _check_labels(names: Sequence[str], watch: Watch, *, line: int | str, hint: str) -> None:
+    """Refuse a header that is none of a wide table."""
     first = names[0].strip()
     if first.lower() != SAMPLE_COLUMN and first:
         raise watch.fail(
@@ -194,50 +247,6 @@ def _wide_labels(names: Sequence[str], watch: Watch, *, line: int | str, hint: s
         seen.add(label)
 
 
-def _need_ranking(names: Sequence[str], watch: Watch, line: int | str) -> None:
-    missing = [name for name in ("sample", "label", "score") if name not in names]
-    raise watch.fail(
-        f"this is no ranking: there is no column {listed(missing)}.",
-        line=line,
-        hint="a ranking has the columns rank,sample,label,lpr,score,call; a CAFA file has "
-        "sample, label and score without a header.",
-    )
-
-
-# -- text -------------------------------------------------------------------------------------
-
-
-def _open_text(path: str, format: TableFormat, watch: Watch) -> TableFile:
-    text = open_text(watch, is_truth=format.content == "truth")
-    names = tuple(cell.strip() for cell in text.first)
-    line = text.first_line
-    what = format.content
-    long = _long_columns(names, format, watch, line)
-    if long is not None:
-        watch.format = "ranking" if what == "ranking" else f"long {what}"
-        return TableFile(path, format, "long", False, line, *long, _text_reader(text, names, True))
-    if what == "scores" and [name.lower() for name in names[:2]] == ["sample", "label"]:
-        raise watch.fail(
-            f"a long table of scores needs a column 'score'; the columns are {listed(names)}.",
-            line=line,
-        )
-    if _is_cafa(text, names, what):
-        watch.format = f"CAFA {what}"
-        columns = ("sample", "label", "score" if what != "truth" else "further")[: len(names)]
-        numbers = columns[2:] if what != "truth" else ()
-        read = _text_reader(text, columns, False)
-        return TableFile(path, format, "cafa", False, line, columns[:2], numbers, read)
-    if what == "ranking":
-        _need_ranking(names, watch, line)
-    _wide_labels(names, watch, line=line, hint=wrong_delimiter(text))
-    watch.format = f"wide {what}"
-    names = (SAMPLE_COLUMN, *names[1:])
-    # A label may be called as the samples are, so columns go by their place.
-    return TableFile(
-        path, format, "wide", True, line, names[:1], names[1:], _text_reader(text, names, True)
-    )
-
-
 def _is_cafa(text: TextFile, names: Sequence[str], content: Content) -> bool:
     """Whether a table has no header: sample, label, and for scores a number in the third place."""
     is_named = names[0].lower() in TableFormat(content).samples
@@ -249,44 +258,51 @@ def _is_cafa(text: TextFile, names: Sequence[str], content: Content) -> bool:
 
 
 def _text_reader(
-    text: TextFile, names: tuple[str, ...], has_header: bool
+    text: TextFile | None, names: tuple[str, ...], has_header: bool
 ) -> Callable[[TableFile, Watch, int], Iterator[Block]]:
     def read(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
-        at = {name: i for i, name in enumerate(names[1:], start=1)} if table.is_wide else {
-            name: i for i, name in reversed(list(enumerate(names)))
-        }  # fmt: skip
+        assert text is not None
+        first = 1 if table.is_wide else 0
+        at = {names[i]: i for i in reversed(range(first, len(names)))}
         texts = (0,) if table.is_wide else tuple(at[name] for name in table.texts)
         numbers = tuple(at[name] for name in table.numbers)
         is_truth = table.format.content == "truth"
-        is_cafa = table.layout == "cafa"
-        for block in text.blocks(watch, has_header=has_header, is_cafa=is_cafa):
+        for block in text.blocks(watch, has_header=has_header, is_cafa=table.layout == "cafa"):
             yield from parse_block(block, names, texts, numbers, watch, has_flags=is_truth)
 
     return read
 
 
+def read_cells(
+    watch: Watch, delimiter: str | None, used: Collection[str]
+) -> Iterator[tuple[int | str, list[str]]]:
+    """Place and texts of every row of a small table, the first included.
+
+    Without a delimiter the table is Parquet, its first row is the schema, and only columns whose
+    names are in `used` have texts.
+    """
+    if delimiter is not None:
+        for line, cells in read_rows(watch, delimiter):
+            yield line, [cell.strip() for cell in cells]
+        return
+    import pyarrow as pa
+
+    opened = open_parquet(watch.path)
+    names = opened.schema_arrow.names
+    yield "the schema", names
+    table = opened.read()
+    columns: list[Sequence[str]] = [[""] * table.num_rows for _ in names]
+    for i, name in enumerate(names):
+        if name.strip().lower() in used:
+            column = table.column(i)
+            if not pa.types.is_floating(column.type):  # Arrow drops digits of numbers
+                column = cast_column(column, pa.string(), name, watch)
+            columns[i] = ["" if x is None else str(x) for x in column.to_pylist()]
+    for row, values in enumerate(zip(*columns, strict=True), start=1):
+        yield f"row {row}", list(values)
+
+
 # -- Parquet ----------------------------------------------------------------------------------
-
-
-def _open_parquet(path: str, format: TableFormat, watch: Watch) -> TableFile:
-    files = tuple(parquet_files(path))
-    opened = open_parquet(files[0])
-    names = list(opened.schema_arrow.names)
-    opened.close()
-    what, line = format.content, "the schema"
-    long = _long_columns(names, format, watch, line)
-    if long is not None:
-        watch.format = "ranking" if what == "ranking" else f"long Parquet {what}"
-        return TableFile(path, format, "long", False, line, *long, _parquet_blocks, files)
-    if what == "ranking":
-        _need_ranking(names, watch, line)
-    if not names:
-        raise watch.fail("there are no columns.", line=line)
-    _wide_labels(names, watch, line=line)
-    watch.format = f"wide Parquet {what}"
-    return TableFile(
-        path, format, "wide", True, line, (names[0],), tuple(names[1:]), _parquet_blocks, files
-    )
 
 
 def _parquet_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
@@ -295,11 +311,11 @@ def _parquet_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Blo
         opened = open_parquet(file)
         n_groups = opened.num_row_groups
         opened.close()
+        columns, is_one = (table.texts, table.numbers), len(table.files) > 1
         for group in range(n_groups):
             for block in group_blocks(
-                file, group, table.texts, table.numbers, watch, n_rows=n_rows, at=first_row,
-                is_one_of_many=len(table.files) > 1,
-            ):  # fmt: skip
+                file, group, *columns, watch, n_rows=n_rows, at=first_row, is_one_of_many=is_one
+            ):
                 yield block
                 first_row += block.n_rows
 
@@ -322,14 +338,13 @@ def group_blocks(
     """
     import pyarrow as pa
 
-    n_texts = len(texts)
-    columns = [*texts, *numbers]
+    n_texts, float64 = len(texts), pa.float64()
     coded = texts if n_texts > 1 else ()
     opened = open_parquet(file, buffer_size=buffer_size, dictionaries=coded)
     where = f"{os.path.basename(file)}, " if is_one_of_many else ""
     try:
         _check_columns(opened.schema_arrow.names, texts, numbers, file, watch)
-        chosen = list(dict.fromkeys(columns))
+        chosen = list(dict.fromkeys((*texts, *numbers)))
         for batch in opened.iter_batches(n_rows, row_groups=[group], columns=chosen):
             place = _row_place(where, at)
             arrays = _in_order(batch, texts, numbers)
@@ -338,12 +353,10 @@ def group_blocks(
                 for array, name in zip(arrays[:n_texts], texts, strict=True)
             ]
             values = [
-                as_numbers(
-                    array if array.type == pa.float64()
-                    else cast_column(array, pa.float64(), name, watch)
-                )
+                array if array.type == float64 else cast_column(array, float64, name, watch)
                 for array, name in zip(arrays[n_texts:], numbers, strict=True)
-            ]  # fmt: skip
+            ]
+            values = [as_numbers(array) for array in values]
             yield Block(batch.num_rows, names, values, place)
             at += batch.num_rows
     except (pa.ArrowException, OSError, EOFError) as error:

@@ -12,8 +12,7 @@ import numpy as np
 from hierlpr._base.checks import check_choice
 from hierlpr.exceptions import DataError
 from hierlpr.io.opening import ending
-from hierlpr.io.rankings import ENDINGS, plain_columns
-from hierlpr.io.text_output import header_line, text_options
+from hierlpr.io.table_output import ENDINGS, header_line, plain_columns, text_options
 from hierlpr.scale.ranked_rows import Packing, unpacked
 
 if TYPE_CHECKING:

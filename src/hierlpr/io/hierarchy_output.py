@@ -1,31 +1,30 @@
-"""Hierarchies to files, whole or not at all."""
+"""Hierarchies, and data sets with theirs, to files, whole or not at all."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_choice
 from hierlpr._base.files import writing, writing_text
-from hierlpr.exceptions import FileError
+from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.obo import escape
-from hierlpr.io.opening import ending
+from hierlpr.io.opening import AnyPath, ending
 
-__all__ = ["arff_entries", "write_hierarchy"]
+__all__ = ["write_arff", "write_hierarchy"]
 
-_BY_ENDING = {
-    ".obo": "obo", ".csv": "edges", ".tsv": "edges", ".tab": "edges", ".json": "json",
-    ".paths": "paths", ".txt": "paths", ".arff": "arff", ".parquet": "parquet",
-}  # fmt: skip
+_ENDINGS = (".obo", ".csv", ".tsv", ".tab", ".json", ".paths", ".txt", ".arff", ".parquet")
 
 
 def write_hierarchy(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     hierarchy: Hierarchy,
     *,
     names: Mapping[str, str] | None = None,
@@ -53,22 +52,25 @@ def write_hierarchy(
     FileError
         If the format cannot hold the hierarchy, such as a path list for labels that are no paths.
     """
-    kind = _BY_ENDING.get(ending(path))
-    if kind is None:
-        check_choice(ending(path), tuple(_BY_ENDING), name="the ending of the file")
-    if kind == "parquet":
+    kind = check_choice(ending(path), _ENDINGS, name="the ending of the file")
+    if kind == ".parquet":
         _write_parquet(path, hierarchy)
         return
-    if kind == "obo":
+    if kind == ".obo":
         text = _obo(hierarchy, names or {}, aliases or {})
-    elif kind == "json":
+    elif kind == ".json":
         text = _nested(path, hierarchy) if nested else _parent_map(hierarchy)
-    elif kind == "paths":
+    elif kind in (".paths", ".txt"):
         text = _paths(path, hierarchy, sep)
-    elif kind == "arff":
-        text = _arff(path, hierarchy)
+    elif kind == ".arff":
+        entries = ",".join(_arff_entries(path, hierarchy))
+        text = f"@RELATION hierarchy\n\n@ATTRIBUTE class hierarchical {entries}\n\n@DATA\n"
     else:
-        text = _edges(hierarchy, "," if ending(path) == ".csv" else "\t")
+        text = _edges(hierarchy, "," if kind == ".csv" else "\t")
+    _write(path, text)
+
+
+def _write(path: AnyPath, text: str) -> None:
     with writing_text(path) as part:
         part.write_text(text, encoding="utf-8", newline="\n")
 
@@ -97,7 +99,7 @@ def _edges(hierarchy: Hierarchy, delimiter: str) -> str:
     return stream.getvalue()
 
 
-def _write_parquet(path: str | os.PathLike[str], hierarchy: Hierarchy) -> None:
+def _write_parquet(path: AnyPath, hierarchy: Hierarchy) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -130,7 +132,7 @@ def _parent_map(hierarchy: Hierarchy) -> str:
     return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
-def _nested(path: str | os.PathLike[str], hierarchy: Hierarchy) -> str:
+def _nested(path: AnyPath, hierarchy: Hierarchy) -> str:
     if not hierarchy.is_forest:
         raise FileError(f"{path}: nested JSON holds forests only, and this is a DAG.")
     nodes: dict[str, dict[str, Any]] = {x: {"name": x, "children": []} for x in hierarchy.labels}
@@ -145,7 +147,7 @@ def _nested(path: str | os.PathLike[str], hierarchy: Hierarchy) -> str:
         ) from None
 
 
-def _paths(path: str | os.PathLike[str], hierarchy: Hierarchy, sep: str) -> str:
+def _paths(path: AnyPath, hierarchy: Hierarchy, sep: str) -> str:
     for parent, child in hierarchy.edges:
         if child.rpartition(sep)[0] != parent:
             raise FileError(
@@ -158,7 +160,7 @@ def _paths(path: str | os.PathLike[str], hierarchy: Hierarchy, sep: str) -> str:
     return "\n".join(hierarchy.labels) + "\n"
 
 
-def arff_entries(path: str | os.PathLike[str], hierarchy: Hierarchy) -> list[str]:
+def _arff_entries(path: AnyPath, hierarchy: Hierarchy) -> list[str]:
     """Class entries of a Clus header: whole paths if the names are paths, else parent/child."""
     bad = next((x for x in hierarchy.labels if set(x) & set(",@% \t")), None)
     if bad is not None:
@@ -171,11 +173,45 @@ def arff_entries(path: str | os.PathLike[str], hierarchy: Hierarchy) -> list[str
         slash = next((x for x in hierarchy.labels if "/" in x), None)
         if slash is not None:
             raise FileError(f"{path}: a Clus DAG cannot hold the label name {slash!r}.")
-        entries = [f"{parent}/{label}" for label in hierarchy.labels
-                   for parent in hierarchy.parents(label) or ("root",)]  # fmt: skip
+        entries = [
+            f"{parent}/{label}"
+            for label in hierarchy.labels
+            for parent in hierarchy.parents(label) or ("root",)
+        ]
     return entries
 
 
-def _arff(path: str | os.PathLike[str], hierarchy: Hierarchy) -> str:
-    entries = ",".join(arff_entries(path, hierarchy))
-    return f"@RELATION hierarchy\n\n@ATTRIBUTE class hierarchical {entries}\n\n@DATA\n"
+def write_arff(
+    path: AnyPath,
+    features: NDArray[np.float64],
+    truth: NDArray[Any],
+    hierarchy: Hierarchy,
+    *,
+    feature_names: Sequence[str] | None = None,
+    relation: str = "hierlpr",
+) -> None:
+    """Write a Clus data set: numeric features (NaN as ``?``) and most specific labels."""
+    features = np.asarray(features, dtype=np.float64)
+    held = np.asarray(truth) != 0
+    if held.shape != (features.shape[0], hierarchy.n_labels):
+        raise DataError(
+            f"truth has shape {held.shape}; expected ({features.shape[0]}, {hierarchy.n_labels})."
+        )
+    names = feature_names or [f"x{i + 1}" for i in range(features.shape[1])]
+    quoted = ["'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'" for name in names]
+    entries = _arff_entries(path, hierarchy)
+    if not all(name.strip() and "\n" not in name for name in names):
+        raise FileError(f"{path}: feature names must be visible and on one line.")
+    lines = [f"@RELATION '{relation}'", ""]
+    lines += [f"@ATTRIBUTE {name} numeric" for name in quoted]
+    lines += [f"@ATTRIBUTE class hierarchical {','.join(entries)}", "", "@DATA"]
+    has_child = np.zeros_like(held)
+    column = {label: i for i, label in enumerate(hierarchy.labels)}
+    for parent, child in hierarchy.edges:
+        has_child[:, column[parent]] |= held[:, column[child]]
+    specific = held & ~has_child
+    for row, chosen in zip(features.tolist(), specific, strict=True):
+        values = ["?" if value != value else repr(value) for value in row]
+        values.append("@".join(hierarchy.labels[i] for i in np.flatnonzero(chosen)))
+        lines.append(",".join(values))
+    _write(path, "\n".join(lines) + "\n")

@@ -1,0 +1,228 @@
+"""Cells of text and columns of Parquet to names and numbers.
+
+Text is parsed by Arrow, and value by value where a row is bad, to say which. What the slow way
+accepts is the rule; Arrow accepts less, and reads what it accepts to the same texts and numbers.
+So no row is read in another way because of the rows around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr.exceptions import FileError
+from hierlpr.io._watch import Watch
+from hierlpr.io.delimited import TextBlock, is_number
+from hierlpr.io.opening import BYTE_ORDER_MARK, decode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Block", "as_numbers", "cast_column", "parse_block"]
+
+MISSING = ("", "NA", "N/A", "nan", "NaN", "NAN", "null", "None", "?")
+_MISSING = frozenset(text.encode() for text in MISSING)
+_FLAGS = {b"true": 1.0, b"false": 0.0}
+_CHUNK = 1 << 22  # what Arrow parses at once; smaller ones take more memory together
+
+
+class Block(NamedTuple):
+    """Some rows of a table as they stand in the file.
+
+    `texts` are the names: of the sample and, in a long table, of the label; as text or as codes
+    with a dictionary. `numbers` are one array for each other column, NaN where nothing stands.
+    `place` says where a row is in the file, for messages.
+    """
+
+    n_rows: int
+    texts: list[Any]
+    numbers: list[NDArray[np.float64]]
+    place: Callable[[int], int | str]
+
+    @classmethod
+    def of(cls, rows: list[tuple[int, list[str], list[float]]]) -> Block:
+        """Make a block of rows: line, names and numbers of each."""
+        import pyarrow as pa
+
+        lines, names, values = zip(*rows, strict=True)
+        texts = [pa.array(column, pa.string()) for column in zip(*names, strict=True)]
+        if len(texts) > 1:
+            texts = [text.dictionary_encode() for text in texts]
+        matrix = np.array(values, dtype=np.float64).reshape(len(rows), len(values[0]))
+        return cls(len(rows), texts, list(np.ascontiguousarray(matrix.T)), lines.__getitem__)
+
+
+def parse_block(
+    block: TextBlock,
+    names: Sequence[str],
+    texts: Sequence[int],
+    numbers: Sequence[int],
+    watch: Watch,
+    *,
+    has_flags: bool,
+) -> Iterator[Block]:
+    """Parse the chosen columns, `texts` and `numbers` by place, of rows with all these `names`.
+
+    In truth (`has_flags`) ``true`` and ``false`` are numbers too. Rows before one that stops the
+    reading are given first, so that the first problem in the file is the one that is told.
+    """
+    import pyarrow as pa
+
+    # Names of samples that have one row each are not worth a dictionary.
+    text = pa.string() if len(texts) == 1 else pa.dictionary(pa.int32(), pa.string())
+    for number in (pa.bool_(), pa.float64()) if has_flags else (pa.float64(),):
+        types = dict.fromkeys(texts, text) | dict.fromkeys(numbers, number)
+        found = _by_arrow(block, len(names), types)
+        if found is not None:
+            if found.num_rows:
+                yield _block_of(found, len(texts), block)
+            return
+    rows: list[tuple[int, list[str], list[float]]] = []
+    try:
+        for line, cells in block.rows():
+            if len(cells) != len(names):
+                hint = "is the delimiter right, and is a value with a comma in quotes?"
+                watch.problem(
+                    f"the row has {len(cells):,} columns, expected {len(names):,}.",
+                    line=line,
+                    hint=hint if len(cells) != 1 else "is the delimiter right?",
+                )
+                continue
+            given = [decode(watch.path, cells[at], line) for at in texts]
+            values = [_value(cells[at], has_flags) for at in numbers]
+            if None in values:
+                at = numbers[values.index(None)]
+                shown = cells[at].decode(errors="replace")[:40]
+                watch.problem(f"{shown!r} is not a number.", line=line, column=names[at])
+            else:
+                rows.append((line, given, values))  # type: ignore[arg-type]
+    except FileError:
+        if rows:
+            yield Block.of(rows)
+        raise
+    if rows:
+        yield Block.of(rows)
+
+
+def _value(text: bytes, has_flags: bool) -> float | None:
+    if is_number(text):
+        return float(text)
+    word = text.strip()
+    if word in _MISSING:
+        return float("nan")
+    return _FLAGS.get(word.lower()) if has_flags else None
+
+
+def _by_arrow(block: TextBlock, width: int, types: dict[int, pa.DataType]) -> pa.Table | None:
+    """Parse with Arrow; None if it refuses anything."""
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+
+    raw = block.raw
+    if raw.startswith(BYTE_ORDER_MARK):
+        raw = b"\n" + raw  # Arrow would drop the mark, which here is part of a name
+    # Arrow splits at any chunk, but a row must fit into one.
+    chunk = _CHUNK if len(raw) > _CHUNK * 2 and width < _CHUNK // 256 else len(raw) + 1
+    columns = [str(i) for i in range(width)]
+    try:
+        return pacsv.read_csv(
+            pa.BufferReader(raw),
+            read_options=pacsv.ReadOptions(column_names=columns, block_size=chunk),
+            parse_options=pacsv.ParseOptions(
+                delimiter=block.delimiter, newlines_in_values=block.has_quotes
+            ),
+            convert_options=pacsv.ConvertOptions(
+                column_types={str(i): kind for i, kind in types.items()},
+                include_columns=[str(i) for i in types],
+                strings_can_be_null=False,
+                null_values=list(MISSING),
+            ),
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError):
+        return None
+
+
+def _block_of(table: pa.Table, n_texts: int, block: TextBlock) -> Block:
+    import pyarrow as pa
+
+    lines = cache(block.lines)  # takes a pass, so it waits for a problem
+    texts = [
+        column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
+        for column in table.columns[:n_texts]
+    ]
+    numbers = [
+        as_numbers(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column)
+        for column in table.columns[n_texts:]
+    ]
+    numbers = [column.astype(np.float64, copy=False) for column in numbers]
+    return Block(table.num_rows, texts, numbers, lambda row: int(lines()[row]))
+
+
+# -- columns of Arrow -------------------------------------------------------------------------
+
+
+def as_numbers(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return a column of numbers as an array; missing ones become NaN.
+
+    Arrow's own conversion imports pandas where it is installed, which takes longer than reading
+    most files; without missing values the memory is shared instead.
+    """
+    array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    if getattr(array, "num_chunks", 1) != 1 or array.null_count:
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if hasattr(array, "chunk"):
+        array = array.chunk(0)
+    return np.from_dlpack(array)
+
+
+def cast_column(
+    column: Any,
+    type_: pa.DataType,
+    name: str,
+    watch: Watch,
+    *,
+    place: Callable[[int], str] = lambda row: f"row {row + 1}",
+) -> Any:
+    """Bring a column to text or to numbers; what is neither is refused.
+
+    Names may be stored as text, bytes of text, numbers or dates; numbers as numbers or flags.
+    Integers beyond 2**53 are rounded, as they are in text files.
+    """
+    import pyarrow as pa
+
+    kinds = pa.types
+    if kinds.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    given = column.type
+    to_number = kinds.is_floating(type_)
+    is_text = kinds.is_string(given) or kinds.is_large_string(given)
+    is_number = kinds.is_integer(given) or kinds.is_floating(given) or kinds.is_decimal(given)
+    is_number |= kinds.is_boolean(given) or kinds.is_null(given)
+    expected = "numbers" if to_number else "names"
+    wrong = watch.fail(
+        f"holds {'text' if is_text else given}, expected {expected}.",
+        line="the schema",
+        column=name,
+    )
+    if (not is_number) if to_number else kinds.is_nested(given):
+        raise wrong
+    try:
+        if to_number and kinds.is_boolean(given):
+            column = column.cast(pa.int8())
+        return column.cast(type_, safe=not to_number)
+    except pa.ArrowInvalid:  # bytes that are no text
+        row = next(i for i, x in enumerate(column.to_pylist()) if not _is_text(x))
+        raise watch.fail("the name is not UTF-8 text.", line=place(row), column=name) from None
+    except pa.ArrowNotImplementedError:
+        raise wrong from None
+
+
+def _is_text(value: Any) -> bool:
+    try:
+        return not isinstance(value, bytes) or bool(value.decode() or True)
+    except UnicodeDecodeError:
+        return False
