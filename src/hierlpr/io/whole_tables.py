@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import Matrix
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
+from hierlpr.io.opening import AnyPath
 from hierlpr.io.row_rules import (
     LabelNumbers,
     long_rows,
@@ -26,7 +25,7 @@ from hierlpr.io.row_rules import (
     wide_columns,
     wide_rows,
 )
-from hierlpr.io.table_files import Layout, TableFile, TableFormat, open_table
+from hierlpr.io.table_files import Content, Layout, TableFormat, open_table
 
 __all__ = [
     "ReadTable",
@@ -72,7 +71,7 @@ class TruthSets:
 
 
 def read_scores(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     hierarchy: Hierarchy | None = None,
     *,
     aliases: Mapping[str, str] | None = None,
@@ -105,18 +104,12 @@ def read_scores(
     FileError
         Naming file, line and column.
     """
-    watch = Watch(path, lenient=lenient)
-    table = open_table(path, TableFormat.of("scores"), watch)
-    if table.is_wide:
-        found = _read_wide(table, hierarchy, aliases, watch, allow_missing)
-    else:
-        found = _read_long(table, LabelNumbers(hierarchy, aliases), watch).scores()
-    report = watch.report(samples=found.n_samples, labels=len(found.labels))
-    return ReadTable(found, report, table.layout)
+    whole = _Whole(path, "scores", hierarchy, aliases, lenient)
+    return whole.read(whole.wide(allow_missing) if whole.table.is_wide else whole.listed())
 
 
 def read_truth(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     hierarchy: Hierarchy,
     *,
     aliases: Mapping[str, str] | None = None,
@@ -139,30 +132,18 @@ def read_truth(
     lenient : bool
         Leave out bad rows and unknown labels, close upward, and count all of it.
     """
-    watch = Watch(path, lenient=lenient)
-    table = open_table(path, TableFormat.of("truth"), watch)
-    if not table.is_wide:
-        known = _read_sets(table, hierarchy, aliases, close, watch)
-        values = _matrix(known.sets)
-        if table.layout == "arff":
-            values = values.toarray()
-        return ReadTable(Table(values, hierarchy.labels, known.samples), known.report, known.layout)
-    found = _read_wide(table, hierarchy, aliases, watch, False)
-    before = found.values
-    closed = hierarchy.close_upward(before)
-    missing = closed & (before == 0.0)
-    if missing.any():
-        _add_missing(
-            before, found.samples or (), int(np.argmax(missing.any(axis=1))), int(missing.sum()),
-            close, LabelNumbers(hierarchy, aliases), table, hierarchy, watch,
-        )  # fmt: skip
-        found = Table(closed.astype(np.float64), found.labels, found.samples)
-    report = watch.report(samples=found.n_samples, labels=len(found.labels))
-    return ReadTable(found, report, table.layout)
+    whole = _Whole(path, "truth", hierarchy, aliases, lenient)
+    if whole.table.is_wide:
+        return whole.read(whole.closed_wide(hierarchy, close))
+    sets, samples = whole.sets(hierarchy, close)
+    values = _csr(np.ones(sets.label.size), sets.label, sets.row_ptr, sets.shape)
+    values.sort_indices()
+    is_dense = whole.table.layout == "arff"
+    return whole.read(Table(values.toarray() if is_dense else values, hierarchy.labels, samples))
 
 
 def read_truth_sets(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     hierarchy: Hierarchy,
     *,
     aliases: Mapping[str, str] | None = None,
@@ -170,184 +151,150 @@ def read_truth_sets(
     lenient: bool = False,
 ) -> TruthSets:
     """Read truth as `read_truth` does, without making a matrix of a long table."""
-    watch = Watch(path, lenient=lenient)
-    table = open_table(path, TableFormat.of("truth"), watch)
-    if not table.is_wide:
-        return _read_sets(table, hierarchy, aliases, close, watch)
-    known = read_truth(path, hierarchy, aliases=aliases, close=close, lenient=lenient)
-    return TruthSets(LabelSets.of(known.table.values), known.samples, known.report, known.layout)
+    whole = _Whole(path, "truth", hierarchy, aliases, lenient)
+    if whole.table.is_wide:
+        found = whole.closed_wide(hierarchy, close)
+        sets, samples = LabelSets.of(found.values), found.samples or ()
+    else:
+        sets, samples = whole.sets(hierarchy, close)
+    report = whole.watch.report(samples=len(samples), labels=hierarchy.n_labels)
+    return TruthSets(sets, samples, report, whole.table.layout)
 
 
-# -- wide -------------------------------------------------------------------------------------
-
-
-def _read_wide(
-    table: TableFile,
-    hierarchy: Hierarchy | None,
-    aliases: Mapping[str, str] | None,
-    watch: Watch,
-    allow_missing: bool,
-) -> Table:
-    table = table.using(wide_columns(table.numbers, hierarchy, aliases, watch))
-    names: list[str] = []
-    values: list[NDArray[np.float64]] = []
-    good: list[NDArray[np.bool_]] = []
-    for block in table.blocks(watch):
-        matrix, fine = wide_rows(
-            block, table.numbers, table.format.content, watch, allow_missing=allow_missing
-        )
-        names += block.texts[0].to_pylist()
-        values.append(matrix)
-        good.append(fine)
-    if not names:
-        raise no_rows(table, watch)
-    first: dict[str, int] = {}
-    repeats = [
-        (name, at, row) for row, name in enumerate(names)
-        if name and name.strip() and (at := first.setdefault(name, row)) != row
-    ]  # fmt: skip
-    kept = np.concatenate(good)
-    kept[tell_repeated_samples(repeats, table, watch)] = False
-    if not kept.any():
-        raise no_rows(table, watch)
-    matrix = values[0] if len(values) == 1 else np.concatenate(values)
-    if not kept.all():
-        matrix = matrix[kept]
-        names = [name for name, keep in zip(names, kept, strict=True) if keep]
-    labels = tuple(table.numbers) if hierarchy is None else hierarchy.labels
-    return Table(matrix, labels, tuple(names))
-
-
-# -- long -------------------------------------------------------------------------------------
-
-
-class _Entries(NamedTuple):
-    """A long table as sorted rows of entries, one row for each sample."""
-
-    row_ptr: NDArray[np.int64]
-    column: NDArray[np.int32]
-    value: NDArray[np.float64]
-    samples: tuple[str, ...]
-    labels: tuple[str, ...]
-
-    def scores(self) -> Table:
-        """Return the matrix that stores what is listed; dense if all scores are."""
-        shape = (len(self.samples), len(self.labels))
-        if self.value.size == shape[0] * shape[1]:
-            return Table(self.value.reshape(shape), self.labels, self.samples, is_list=True)
-        values = _csr(self.value, self.column, self.row_ptr, shape)
-        return Table(values, self.labels, self.samples)
-
-
-def _csr(
-    value: NDArray[np.float64],
-    column: NDArray[np.int32],
-    row_ptr: NDArray[np.int64],
-    shape: tuple[int, int],
-) -> Matrix:
+def _csr(value: Any, column: Any, row_ptr: Any, shape: tuple[int, int]) -> Any:
     from scipy import sparse
 
     return sparse.csr_array((value, column, row_ptr), shape=shape)
 
 
-def _read_long(table: TableFile, numbers: LabelNumbers, watch: Watch) -> _Entries:
-    """Entries of a long table; rows are the samples of good rows in order of first appearance."""
-    samples: dict[str, int] = {}
-    parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
-    n_rows = 0
-    for block in table.blocks(watch):
-        label, value, good = long_rows(block, numbers, table, watch)
-        n_rows += block.n_rows
-        sample = number_names(block.texts[0], good, samples)
-        label, value = label[good], value[good]
-        entry = label >= 0
-        parts.append((sample[entry], label[entry], value[entry]))
-    if not parts or not (samples if table.format.content == "truth" else sum(
-        part[0].size for part in parts
-    )):  # fmt: skip
-        raise no_rows(table, watch)
-    watch.counts["rows"] = n_rows
-    row, col, value = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _sorted_entries(row, col, value, tuple(samples), numbers, table, watch)
+class _Whole:
+    """A table whose blocks are put together."""
 
+    def __init__(
+        self,
+        path: AnyPath,
+        content: Content,
+        hierarchy: Hierarchy | None,
+        aliases: Mapping[str, str] | None,
+        lenient: bool,
+    ) -> None:
+        self.watch = Watch(path, lenient=lenient)
+        self.table = open_table(path, TableFormat.of(content), self.watch)
+        self._hierarchy, self._aliases = hierarchy, aliases
+        self._labels = LabelNumbers(hierarchy, aliases)
 
-def _sorted_entries(
-    row: NDArray[np.int64],
-    col: NDArray[np.int64],
-    value: NDArray[np.float64],
-    samples: tuple[str, ...],
-    numbers: LabelNumbers,
-    table: TableFile,
-    watch: Watch,
-) -> _Entries:
-    """Sort the entries by sample and label, each pair once: of repeated ones the highest."""
-    labels = numbers.labels
-    order = np.lexsort([-value, col, row])
-    row, col, value = row[order], col[order], value[order]
-    again = np.zeros(row.size, dtype=bool)
-    again[1:] = (row[1:] == row[:-1]) & (col[1:] == col[:-1])
-    if again.any():
-        at = int(np.argmax(again))
-        tell_repeated_pairs(
-            int(again.sum()), samples[row[at]], int(col[at]), numbers, table, watch
-        )  # fmt: skip
-        row, col, value = row[~again], col[~again], value[~again]
-    if table.format.content == "truth":
-        positive = value != 0.0
-        row, col, value = row[positive], col[positive], value[positive]
-    row_ptr = np.zeros(len(samples) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(row, minlength=len(samples)), out=row_ptr[1:])
-    return _Entries(row_ptr, col.astype(np.int32), value, samples, labels)
+    def read(self, found: Table) -> ReadTable:
+        """Return a table with what was seen."""
+        report = self.watch.report(samples=found.n_samples, labels=len(found.labels))
+        return ReadTable(found, report, self.table.layout)
 
+    def wide(self, allow_missing: bool = False) -> Table:
+        """Return the matrix of a wide table: its good rows, the first of each sample."""
+        watch, content = self.watch, self.table.format.content
+        columns = wide_columns(self.table.numbers, self._hierarchy, self._aliases, watch)
+        table = self.table.using(columns)
+        names: list[str] = []
+        parts: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
+        for block in table.blocks(watch):
+            parts.append(wide_rows(block, columns, content, watch, allow_missing=allow_missing))
+            names += block.texts[0].to_pylist()
+        if not names:
+            raise no_rows(table, watch)
+        first: dict[str, int] = {}
+        places = ((first.setdefault(name, row), row) for row, name in enumerate(names))
+        again = [(at, row) for at, row in places if at != row and (names[row] or "").strip()]
+        repeats = [(names[row], at, row) for at, row in again]
+        matrix, kept = (
+            x[0] if len(x) == 1 else np.concatenate(x) for x in zip(*parts, strict=True)
+        )
+        kept[tell_repeated_samples(repeats, table, watch)] = False
+        if not kept.any():
+            raise no_rows(table, watch)
+        if not kept.all():
+            matrix = matrix[kept]
+            names = [name for name, keep in zip(names, kept, strict=True) if keep]
+        labels = self._hierarchy.labels if self._hierarchy is not None else tuple(columns)
+        return Table(matrix, labels, tuple(names))
 
-# -- closure ----------------------------------------------------------------------------------
+    def listed(self) -> Table:
+        """Return the matrix that stores what a long table lists; dense if all scores are."""
+        row_ptr, column, value, samples = self._entries()
+        labels = self._labels.labels
+        shape = (len(samples), len(labels))
+        if value.size == shape[0] * shape[1]:
+            return Table(value.reshape(shape), labels, samples, is_list=True)
+        return Table(_csr(value, column, row_ptr, shape), labels, samples)
 
+    def _entries(self) -> tuple[Any, Any, Any, tuple[str, ...]]:
+        """Pointers, labels and values of a long table, and its samples.
 
-def _read_sets(
-    table: TableFile,
-    hierarchy: Hierarchy,
-    aliases: Mapping[str, str] | None,
-    close: bool,
-    watch: Watch,
-) -> TruthSets:
-    """Read a long table as sets of labels, closed upward."""
-    numbers = LabelNumbers(hierarchy, aliases)
-    entries = _read_long(table, numbers, watch)
-    sets = LabelSets(entries.row_ptr, entries.column, hierarchy.n_labels)
-    closed = sets.closed(hierarchy)
-    added = closed.label.size - sets.label.size
-    if added:
-        sample = int(np.argmax(np.diff(closed.row_ptr) != np.diff(sets.row_ptr)))
-        row = np.zeros((1, hierarchy.n_labels))
-        row[0, sets.run(sample, sample + 1)[0]] = 1.0
-        close = close or table.layout in ("cafa", "arff")
-        _add_missing(
-            row, entries.samples[sample:], 0, added, close, numbers, table, hierarchy, watch
-        )  # fmt: skip
-    report = watch.report(samples=len(entries.samples), labels=hierarchy.n_labels)
-    return TruthSets(closed, entries.samples, report, table.layout)
+        Rows are the samples of good rows in order of first appearance, sorted by label, each pair
+        once: of repeated ones the highest.
+        """
+        table, watch = self.table, self.watch
+        is_truth = table.format.content == "truth"
+        numbers: dict[str, int] = {}
+        parts = []
+        n_rows = 0
+        for block in table.blocks(watch):
+            label, value, good = long_rows(block, self._labels, table, watch)
+            n_rows += block.n_rows
+            sample = number_names(block.texts[0], good, numbers)
+            label, value = label[good], value[good]
+            entry = label >= 0
+            parts.append((sample[entry], label[entry], value[entry]))
+        if not (numbers if is_truth else any(part[0].size for part in parts)):
+            raise no_rows(table, watch)
+        watch.counts["rows"] = n_rows
+        row, col, value = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.lexsort([-value, col, row])
+        row, col, value = row[order], col[order], value[order]
+        samples = tuple(numbers)
+        again = np.zeros(row.size, dtype=bool)
+        again[1:] = (row[1:] == row[:-1]) & (col[1:] == col[:-1])
+        if again.any():
+            at = int(np.argmax(again))
+            n, name = int(again.sum()), samples[row[at]]
+            tell_repeated_pairs(n, name, int(col[at]), self._labels, table, watch)
+        kept = ~again & (value != 0.0) if is_truth else ~again
+        row_ptr = np.zeros(len(samples) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(row[kept], minlength=len(samples)), out=row_ptr[1:])
+        return row_ptr, col[kept].astype(np.int32), value[kept], samples
 
+    # -- closure ------------------------------------------------------------------------------
 
-def _matrix(sets: LabelSets) -> Any:
-    found: Any = _csr(np.ones(sets.label.size), sets.label, sets.row_ptr, sets.shape)
-    found.sort_indices()
-    return found
+    def closed_wide(self, hierarchy: Hierarchy, close: bool) -> Table:
+        """Return wide truth, closed upward."""
+        found = self.wide()
+        closed = hierarchy.close_upward(found.values)
+        missing = closed & (found.values == 0.0)
+        if not missing.any():
+            return found
+        row = int(np.argmax(missing.any(axis=1)))
+        name = (found.samples or ())[row]
+        self._add_missing(found.values[[row]], name, int(missing.sum()), hierarchy, close)
+        return Table(closed.astype(np.float64), found.labels, found.samples)
 
+    def sets(self, hierarchy: Hierarchy, close: bool) -> tuple[LabelSets, tuple[str, ...]]:
+        """Return long truth as sets of labels, closed upward, and the samples."""
+        row_ptr, column, _, samples = self._entries()
+        sets = LabelSets(row_ptr, column, hierarchy.n_labels)
+        closed = sets.closed(hierarchy)
+        added = closed.label.size - sets.label.size
+        if added:
+            sample = int(np.argmax(np.diff(closed.row_ptr) != np.diff(sets.row_ptr)))
+            row = np.zeros((1, hierarchy.n_labels))
+            row[0, sets.run(sample, sample + 1)[0]] = 1.0
+            close = close or self.table.layout in ("cafa", "arff")
+            self._add_missing(row, samples[sample], added, hierarchy, close)
+        return closed, samples
 
-def _add_missing(
-    values: Matrix,
-    samples: tuple[str, ...],
-    row: int,
-    n_missing: int,
-    close: bool,
-    numbers: LabelNumbers,
-    table: TableFile,
-    hierarchy: Hierarchy,
-    watch: Watch,
-) -> None:
-    """Count ancestors that are added, or refuse truth that lacks them from some row on."""
-    if close or watch.lenient:
-        watch.counts["ancestors_added"] += n_missing
-        return
-    _, parent, child = hierarchy.violations(values[[row]])[0]
-    raise not_closed(samples[row], parent, child, n_missing, numbers, table, watch)
+    def _add_missing(
+        self, row: Any, sample: str, n_missing: int, hierarchy: Hierarchy, close: bool
+    ) -> None:
+        """Count ancestors that are added, or refuse truth that lacks them from some row on."""
+        if close or self.watch.lenient:
+            self.watch.counts["ancestors_added"] += n_missing
+            return
+        _, parent, child = hierarchy.violations(row)[0]
+        raise not_closed(sample, parent, child, n_missing, self._labels, self.table, self.watch)
