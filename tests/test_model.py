@@ -308,8 +308,8 @@ def test_bad_input_is_named(parts, change, message):
 
 def test_wrong_parameters(parts):
     fit = parts[0]
-    with pytest.raises(HierlprError, match="hierarchy must be a Hierarchy or None, got list"):
-        HierLPR([("A", "B")]).fit(fit.scores, fit.truth)
+    with pytest.raises(HierlprError, match=r"hierarchy must be a Hierarchy, a path.*got int"):
+        HierLPR(7).fit(fit.scores, fit.truth)
     with pytest.raises(HierlprError, match="method must be one of"):
         HierLPR(fit.hierarchy, lpr="magic").fit(fit.scores, fit.truth)
     with pytest.raises(HierlprError, match="joint"):

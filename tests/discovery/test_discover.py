@@ -158,7 +158,7 @@ def test_bad_frames_and_options_are_refused():
     for arguments, message in [
         ((pd.DataFrame({"label": ["A"], "pvalue": [0.1]}), H), "no column 'p'"),
         ((pd.DataFrame({"label": ["A", "A"], "p": [0.1, 0.2]}), H), "more than once: 'A'"),
-        ((P, [("A", "B")]), "hierarchy must be a Hierarchy"),
+        ((P, 7), "hierarchy must be a Hierarchy"),
         ((P, H, 0.0), "fdr must lie strictly between 0 and 1"),
         ((P, H, 1.0), "fdr"),
         ((P, H, "x"), "fdr"),

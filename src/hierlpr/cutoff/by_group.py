@@ -30,10 +30,10 @@ def label_groups(hierarchy: Hierarchy, groups: Groups) -> tuple[str, ...]:
     Parameters
     ----------
     hierarchy : Hierarchy
-    groups : "tree", "depth", mapping or sequence
+    groups : "tree", "depth", "label", mapping or sequence
         ``"tree"``: one group for each connected part of the hierarchy, named by its first root.
-        ``"depth"``: one for each level. Otherwise a map from each label to its group, or the groups
-        in label order.
+        ``"depth"``: one for each level. ``"label"``: each label by itself. Otherwise a map
+        from each label to its group, or the groups in label order.
 
     Examples
     --------
@@ -46,8 +46,10 @@ def label_groups(hierarchy: Hierarchy, groups: Groups) -> tuple[str, ...]:
             return _connected_parts(hierarchy)
         if groups == "depth":
             return tuple(str(level) for level in hierarchy.levels)
+        if groups == "label":
+            return hierarchy.labels
         raise DataError(
-            f"groups must be 'tree', 'depth', a map from labels or a list; got {groups!r}."
+            f"groups must be 'tree', 'depth', 'label', a map from labels or a list; got {groups!r}."
         )
     if isinstance(groups, Mapping):
         missing = [label for label in hierarchy.labels if label not in groups]

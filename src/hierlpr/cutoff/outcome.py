@@ -108,6 +108,11 @@ class Cutoff:
             return "\n".join([*self._promise_for_groups(), *lines])
         if self.kind == "default":
             return f"Calls at a block score of {self.level:g} or more; not calibrated."
+        if self.kind == "by hand":
+            return (
+                f"Calls at a block score of {self.level:g} or more, set by hand; nothing is "
+                "promised about them."
+            )
         if not self.reachable:
             return self.reason
         asked = asked_for(self.kind, self.target, self.beta, self.confidence)

@@ -10,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix, check_finite, check_real_array, listed, refuse_entries
+from hierlpr.data.frames import SAMPLE_COLUMN, as_frame, index_names
+from hierlpr.data.label_lists import label_matrix, sample_labels
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.closing import close_dense
+from hierlpr.hierarchy.column_order import fits_if_sorted
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -20,15 +24,17 @@ __all__ = [
     "SAMPLE_COLUMN",
     "Table",
     "align",
+    "align_labels",
     "align_truth",
     "align_truth_to",
+    "closing_note",
     "draw_samples",
     "growth",
+    "match_rows",
     "sample_limit",
     "split_samples",
 ]
 
-SAMPLE_COLUMN = "sample"
 # What needs no more to be known well enough (the tempering of the joint posterior, a profile of
 # levels, a cutoff) is learned from at most so many instances, so that memory stays bounded.
 MOST_INSTANCES = 2**23
@@ -42,7 +48,8 @@ class Table:
 
     `samples` names the rows, or is None if they have only numbers. `backend` is the data frame
     library the user gave the data in (``"pandas"``, ``"polars"``, ...), or None for arrays.
-    `is_list` tells that dense values come from a list of pairs which happened to hold every one.
+    `is_list` tells that dense values come from a list of pairs which happened to hold every one,
+    `by_place` that the columns had no names and were taken in the order of the labels.
     """
 
     values: Matrix
@@ -50,6 +57,7 @@ class Table:
     samples: tuple[str, ...] | None = None
     backend: str | None = None
     is_list: bool = False
+    by_place: bool = False
 
     @property
     def n_samples(self) -> int:
@@ -87,13 +95,14 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
     from scipy import sparse
 
     names = labels.labels if isinstance(labels, Hierarchy) else labels
+    data = getattr(data, "table", data)  # what a file was read as
     if isinstance(data, Table):
         return data if names is None or data.labels == tuple(names) else _reorder(data, names, name)
     if sparse.issparse(data):
         values: Matrix = _sparse_values(data, name)
         given = None
         samples = backend = None
-    elif (frame := _as_frame(data, name)) is not None:
+    elif (frame := as_frame(data, name)) is not None:
         values, given, samples, backend = _frame_values(frame, names, name)
     else:
         values, given, samples, backend = check_real_array(data, name=name), None, None, None
@@ -102,6 +111,7 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
             f"{name} must be a matrix of shape (n_samples, n_labels), got shape {values.shape}.\n"
             "Hint: Reshape your data; a single sample is one row, [[...]]."
         )
+    by_place = given is None
     if given is None:
         given = tuple(names) if names is not None else _numbered(values.shape[1])
         if values.shape[1] != len(given):
@@ -110,7 +120,19 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
                 f"expected shape (n_samples, {len(given)}).\n"
                 "Hint: the columns of an array follow the order of hierarchy.labels."
             )
-    return Table(values, given, samples, backend)
+    return Table(values, given, samples, backend, by_place=by_place)
+
+
+def align_labels(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> Table:
+    """Bring truth to a table, as `align` does; it may also list the labels of each sample.
+
+    Lists give a sparse table of 0 and 1; see :func:`hierlpr.data.label_lists.sample_labels`.
+    """
+    given = sample_labels(data)
+    if given is None:
+        return align(data, labels, name=name)
+    matrix, names = label_matrix(given, labels, name=name)
+    return Table(matrix, names, given.samples)
 
 
 def align_truth(
@@ -120,7 +142,8 @@ def align_truth(
 
     A label without its parent is refused, or closed upward if `close`.
     """
-    values = align(data, hierarchy, name=name).values
+    table = align_labels(data, hierarchy, name=name)
+    values = table.values
     check_finite(values, hierarchy.labels, name=name)
     dense = values if isinstance(values, np.ndarray) else np.asarray(values.toarray())
     truth: NDArray[np.bool_] = dense != 0.0
@@ -130,13 +153,12 @@ def align_truth(
             f"{name} must hold only 0 and 1, got {dense[row, column]} at sample {row}, "
             f"label {hierarchy.labels[column]!r}."
         )
-    if close:
-        closed: NDArray[np.bool_] = hierarchy.close_upward(truth)
-        return closed
     breaches = hierarchy.violations(truth)
-    if breaches:
-        raise _breached(name, len(breaches), *breaches[0])
-    return truth
+    if not breaches:
+        return truth
+    if not close:
+        raise _breached(name, len(breaches), breaches[0], table, truth, hierarchy)
+    return close_dense(hierarchy, truth)
 
 
 def align_truth_to(
@@ -147,9 +169,10 @@ def align_truth_to(
 
     if isinstance(scores, np.ndarray):
         return align_truth(data, hierarchy, name=name, close=close)
-    values = align(data, hierarchy, name=name).values
+    table = align_labels(data, hierarchy, name=name)
+    values = table.values
     if isinstance(values, np.ndarray):
-        return sparse.csr_array(align_truth(values, hierarchy, name=name, close=close))
+        return sparse.csr_array(align_truth(table, hierarchy, name=name, close=close))
     check_finite(values, hierarchy.labels, name=name)
     refuse_entries(
         (values.data != 0.0) & (values.data != 1.0), values, hierarchy.labels, name=name,
@@ -165,15 +188,56 @@ def align_truth_to(
     step = max(1, _BREACH_VALUES // hierarchy.n_labels)
     parts = [hierarchy.violations(truth[bad[i : i + step]]) for i in range(0, bad.size, step)]
     _, parent, child = parts[0][0]
-    raise _breached(name, sum(map(len, parts)), int(bad[0]), parent, child)
+    first = (int(bad[0]), parent, child)
+    raise _breached(name, sum(map(len, parts)), first, table, truth, hierarchy)
 
 
-def _breached(name: str, count: int, sample: int, parent: str, child: str) -> DataError:
+def _breached(
+    name: str,
+    count: int,
+    first: tuple[int, str, str],
+    table: Table,
+    truth: Any,
+    hierarchy: Hierarchy,
+) -> DataError:
+    """Say where truth breaks the hierarchy; columns without names may just be in another order."""
+    sample, parent, child = first
+    add = "add the missing ancestors with close_truth=True or hierarchy.close_upward(truth)."
+    hint = add
+    if table.by_place:
+        order = f"its columns have no names and were taken as {listed(hierarchy.labels, most=3)}"
+        if fits_if_sorted(hierarchy, truth):
+            hint = (
+                f"{order}. With the labels sorted by name, as MultiLabelBinarizer makes its "
+                "columns, no label would lack its parent: give it "
+                "MultiLabelBinarizer(classes=hierarchy.labels), or give a data frame whose columns "
+                "are the labels, or the lists of labels themselves."
+            )
+        else:
+            hint = f"{order}: see first that this is their order. If it is, {add}"
     return DataError(
         f"{name} has a label without its parent {count:,} time(s); the first: sample "
-        f"{sample} has {child!r} but not {parent!r}.\n"
-        "Hint: add the missing ancestors with hierarchy.close_upward(truth)."
+        f"{sample} has {child!r} but not {parent!r}.\nHint: {hint}"
     )
+
+
+def closing_note(given: Table, closed: Any, hierarchy: Hierarchy) -> str:
+    """Say how many ancestors were added to the truth that was given; empty if none."""
+    n_added = _n_true(closed) - _n_true(given.values)
+    if n_added == 0:
+        return ""
+    note = f"{n_added:,} missing ancestors were added to the truth."
+    # Chance may do so for a few labels: a hint that is wrong costs more than one that is missing.
+    if given.by_place and fits_if_sorted(hierarchy, given.values, least=20):
+        note += (
+            " But its columns have no names, and sorted by label, as MultiLabelBinarizer makes "
+            "them, they would lack none: see that they follow hierarchy.labels."
+        )
+    return note
+
+
+def _n_true(truth: Any) -> int:
+    return int(np.count_nonzero(truth if isinstance(truth, np.ndarray) else truth.data))
 
 
 def match_rows(truth: Table, scores: Table) -> Table:
@@ -191,7 +255,7 @@ def match_rows(truth: Table, scores: Table) -> Table:
             "Hint: rows with names are matched by name; drop the names to match them by place."
         )
     rows = [place[name] for name in scores.samples]
-    return Table(truth.values[rows], truth.labels, scores.samples, truth.backend)
+    return replace(truth, values=truth.values[rows], samples=scores.samples)
 
 
 def growth(hierarchy: Hierarchy) -> int:
@@ -238,21 +302,6 @@ def _numbered(n_labels: int) -> tuple[str, ...]:
     return tuple(str(i) for i in range(n_labels))
 
 
-def _as_frame(data: Any, name: str) -> Any:
-    """Return a narwhals data frame, or None if `data` is something else."""
-    if isinstance(data, np.ndarray | list | tuple):
-        return None
-    import narwhals.stable.v1 as nw
-
-    try:
-        frame = nw.from_native(data, pass_through=True)
-    except nw.exceptions.DuplicateError as error:
-        raise DataError(f"{name} has repeated columns. {error}") from None
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
-    return frame if isinstance(frame, nw.DataFrame) else None
-
-
 def _sparse_values(data: Any, name: str) -> sparse.csr_array:
     if data.dtype.kind not in "biuf":
         raise DataError(f"{name} must hold real numbers, got dtype {data.dtype}.")
@@ -276,9 +325,7 @@ def _frame_values(
         samples = tuple(str(s) for s in frame[SAMPLE_COLUMN].to_list())
         columns.remove(SAMPLE_COLUMN)
     else:
-        index = nw.maybe_get_index(frame)
-        if index is not None and not _is_default_index(index):
-            samples = tuple(str(s) for s in index)
+        samples = index_names(frame)
     wanted = tuple(columns) if names is None else tuple(names)
     _check_columns(columns, wanted, name)
     for column in wanted:
@@ -289,10 +336,6 @@ def _frame_values(
             )
     values = check_real_array(frame.select(wanted).to_numpy(), name=name)
     return values, wanted, samples, frame.implementation.value
-
-
-def _is_default_index(index: Any) -> bool:
-    return type(index).__name__ == "RangeIndex"
 
 
 def _check_columns(columns: Sequence[str], wanted: Sequence[str], name: str) -> None:

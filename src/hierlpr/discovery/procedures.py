@@ -15,7 +15,7 @@ from hierlpr.discovery.p_values import align_p_values
 from hierlpr.discovery.shift_model import ShiftModel, fit_shift, normal_scores
 from hierlpr.discovery.star import star_levels
 from hierlpr.exceptions import DataError
-from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy import Hierarchy, HierarchyLike, as_hierarchy
 from hierlpr.ranking.order import rank
 
 __all__ = ["DEPENDENCE", "discover"]
@@ -68,7 +68,7 @@ _WORDS = {
 
 def discover(
     p_values: Any,
-    hierarchy: Hierarchy,
+    hierarchy: HierarchyLike,
     fdr: float = 0.1,
     dependence: Literal["positive", "independent", "arbitrary"] = "positive",
     rng: int | np.random.Generator | None = None,
@@ -84,7 +84,7 @@ def discover(
     p_values : array-like of shape (n_labels,), dict, or data frame with columns label and p
         An array follows ``hierarchy.labels``. Missing p-values are allowed: NaN, None, or a label
         that a dict or frame leaves out. Whether one is missing must not depend on its value.
-    hierarchy : Hierarchy
+    hierarchy : Hierarchy, path, dict, edges or networkx graph
     fdr : float
         Largest false discovery rate, strictly between 0 and 1.
     dependence : {"positive", "independent", "arbitrary"}
@@ -130,11 +130,7 @@ def discover(
     >>> found
     <Discoveries: 3 of 4 labels rejected at fdr 0.1 (Simes-DAGGER).>
     """
-    if not isinstance(hierarchy, Hierarchy):
-        raise DataError(
-            f"hierarchy must be a Hierarchy, got {type(hierarchy).__name__}.\n"
-            "Hint: build one with Hierarchy(edges) or read_hierarchy(path)."
-        )
+    hierarchy = as_hierarchy(hierarchy)
     fdr = check_level(fdr, name="fdr")
     check_choice(dependence, DEPENDENCE, name="dependence")
     generator = _check_rng(rng)

@@ -325,12 +325,12 @@ class Hierarchy:
 
         Parameters
         ----------
-        truth : array-like or scipy sparse of shape (n_samples, n_labels)
-            Anything nonzero is a label that holds.
+        truth : array-like, scipy sparse or data frame of shape (n_samples, n_labels)
+            Anything nonzero is a label that holds. Frames go by the names of their columns.
 
         Returns
         -------
-        ndarray of bool, or csr_array of bool for sparse input
+        ndarray of bool, csr_array of bool for sparse input, or the frame with its labels closed
 
         Examples
         --------
@@ -347,15 +347,27 @@ class Hierarchy:
                 csr = csr.copy()
                 csr.eliminate_zeros()
             row_ptr, nodes = self.waves.close_rows(csr.indptr, self.position[csr.indices])
-            closed = (np.ones(nodes.size, dtype=bool), self.order[nodes], row_ptr)
-            return sparse.csr_array(closed, shape=csr.shape)
-        from hierlpr._kernels import traversal
+            parts = (np.ones(nodes.size, dtype=bool), self.order[nodes], row_ptr)
+            return sparse.csr_array(parts, shape=csr.shape)
+        if hasattr(truth, "__dataframe__") or hasattr(truth, "columns"):
+            from hierlpr.hierarchy.closing import close_frame
+
+            return close_frame(self, truth)
+        from hierlpr.hierarchy.closing import close_dense
 
         array = np.asarray(truth)
+        if array.dtype.kind not in "biuf":
+            raise DataError(
+                f"truth must be a matrix of 0 and 1, got dtype {array.dtype}.\n"
+                "Hint: lists of labels go into fit; HierLPR(close_truth=True) closes them."
+            )
         self._check_width(array.shape, name="truth")
-        numbered = np.ascontiguousarray(array[:, self.order] != 0)
-        traversal.close_dense(numbered, self.parent_ptr, self.parent_idx)
-        return numbered[:, self.position]
+        closed = close_dense(self, array)
+        if np.count_nonzero(closed) > np.count_nonzero(array):
+            from hierlpr.hierarchy.column_order import doubt_order
+
+            doubt_order(self, array)
+        return closed
 
     def violations(self, matrix: Any) -> Violations:
         """Find every (sample, parent, child) where the child's value exceeds the parent's.

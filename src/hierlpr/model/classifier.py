@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,9 +15,9 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from hierlpr.cutoff.choose import Cutoff, Unreachable, goal_of
 from hierlpr.cutoff.decisions import LabelCall
-from hierlpr.data.tables import align, align_truth
-from hierlpr.exceptions import DataError, HierlprError
-from hierlpr.hierarchy import Hierarchy
+from hierlpr.data.tables import align_labels, align_truth, closing_note
+from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
+from hierlpr.hierarchy import Hierarchy, HierarchyLike, as_hierarchy
 from hierlpr.model.estimator import HierLPR
 from hierlpr.ranking.order import Ranking
 
@@ -32,14 +33,14 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : scikit-learn classifier or pipeline
         With ``predict_proba`` or ``decision_function``. It is cloned for each label.
-    hierarchy : Hierarchy, optional
+    hierarchy : Hierarchy, path, dict, edges or networkx graph, optional
         None: the columns of `truth` stand alone.
     precision, fdr, maximize, confidence : optional
         What the cutoff is for, as in :meth:`HierLPR.calibrate`. If none is given, ``predict`` cuts
         at a block score of 0.5.
     groups, unreachable
         As in :meth:`HierLPR.calibrate`.
-    lpr, joint
+    lpr, joint, close_truth
         As in :class:`HierLPR`.
     cv : int
         Folds for the out-of-fold scores.
@@ -88,7 +89,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         estimator: Any,
-        hierarchy: Hierarchy | None = None,
+        hierarchy: HierarchyLike | None = None,
         *,
         precision: float | None = None,
         fdr: float | None = None,
@@ -98,6 +99,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         unreachable: Unreachable = "best-precision",
         lpr: Any = "auto",
         joint: bool | str = "auto",
+        close_truth: bool = False,
         cv: int = 5,
         holdout: float = 1 / 3,
         multi_output: bool = False,
@@ -115,6 +117,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.unreachable = unreachable
         self.lpr = lpr
         self.joint = joint
+        self.close_truth = close_truth
         self.cv = cv
         self.holdout = holdout
         self.multi_output = multi_output
@@ -129,16 +132,19 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         ----------
         X : array, sparse matrix, data frame or list of shape (n_samples, ...)
             Whatever the estimator takes.
-        truth : matrix or data frame of shape (n_samples, n_labels)
+        truth : matrix or data frame of shape (n_samples, n_labels), or lists of labels
         on_progress : callable, optional
             Called as ``on_progress(done, total)``, counting fitted classifiers.
         """
         if not hasattr(self.estimator, "fit"):
             raise HierlprError("estimator must be a scikit-learn classifier or pipeline.")
         goal = self._goal()
-        table = align(truth, self.hierarchy, name="truth")
-        hierarchy = self.hierarchy or Hierarchy(labels=table.labels)
-        held = align_truth(table, hierarchy)
+        given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
+        table = align_labels(truth, given, name="truth")
+        hierarchy = given or Hierarchy(labels=table.labels)
+        held = align_truth(table, hierarchy, close=self.close_truth)
+        if self.close_truth and (note := closing_note(table, held, hierarchy)):
+            warnings.warn(note, HierlprWarning, stacklevel=2)
         n_samples = _num_samples(X)
         if held.shape[0] != n_samples:
             raise DataError(f"X has {n_samples:,} samples, truth {held.shape[0]:,}.")
@@ -156,7 +162,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.oof_scores_[kept] = scores
         self.held_out_ = apart
         self.hierarchy_ = hierarchy
-        self.model_ = HierLPR(self.hierarchy, lpr=self.lpr, joint=self.joint)
+        self.model_ = HierLPR(given, lpr=self.lpr, joint=self.joint)
         self.model_.fit(scores, y_kept)
         if goal:
             self.model_.calibrate(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.checks import Matrix, check_choice
+from hierlpr._base.checks import Matrix, check_choice, check_fraction
 from hierlpr.cutoff.by_group import Groups, Promise
 from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, goal_of
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
@@ -36,7 +36,7 @@ from hierlpr.data.listing import Kind, kind_of
 from hierlpr.data.repeats import SampleKeys, overlap_note
 from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning, UnreachableWarning
-from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy import Hierarchy, HierarchyLike, as_hierarchy
 from hierlpr.joint import (
     JointModel,
     end_posterior,
@@ -79,7 +79,7 @@ class ScoreModel:
 
     def __init__(
         self,
-        hierarchy: Hierarchy | None = None,
+        hierarchy: HierarchyLike | None = None,
         *,
         lpr: Any = "auto",
         joint: bool | str = "auto",
@@ -104,12 +104,14 @@ class ScoreModel:
         scores : matrix or data frame of shape (n_samples, n_labels)
             Any real numbers, larger for more likely; from classifiers that did not train on these
             samples (out-of-fold or held-out).
-        truth : matrix or data frame of the same shape
-            0 or 1; a label that holds implies its parents.
+        truth : matrix or data frame of the same shape, or lists of labels
+            0 or 1; a label that holds implies its parents. Or the labels of each sample, as a list
+            of lists or sets, or a mapping of sample to labels.
         """
         self.check_params()
-        table = scores_to_fit(scores, self.hierarchy, missing=self.missing)
-        hierarchy = self.hierarchy or Hierarchy(labels=table.labels)
+        given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
+        table = scores_to_fit(scores, given, missing=self.missing)
+        hierarchy = given or Hierarchy(labels=table.labels)
         held = self._truth(truth, hierarchy, table)
         options: dict[str, Any] = {"method": self.lpr, "n_threads": self.n_threads}
         implied = None
@@ -127,10 +129,6 @@ class ScoreModel:
         if self.joint is not False and self.joint is not True and self.joint != "auto":
             raise DataError(f"joint must be False, True or 'auto'; got {self.joint!r}.")
         check_choice(self.missing, ("error", "allow"), name="missing")
-        if self.hierarchy is not None and not isinstance(self.hierarchy, Hierarchy):
-            raise HierlprError(
-                f"hierarchy must be a Hierarchy or None, got {type(self.hierarchy).__name__}."
-            )
 
     def fit_on(self, source: FitSource) -> Self:
         """Learn all that follows the curves. Fitting in memory and in parts both end here."""
@@ -183,7 +181,7 @@ class ScoreModel:
             As in `fit`, of other samples.
         precision, fdr, maximize, confidence, rule, unreachable
             See :func:`hierlpr.cutoff.choose.choose_cutoff`.
-        groups : "tree", "depth", mapping or sequence, optional
+        groups : "tree", "depth", "label", mapping or sequence, optional
             One level for each group of labels; see :func:`hierlpr.cutoff.label_groups`.
         promise : {"together", "each"}
             With `groups` and `confidence`: whether all groups keep the target at once with that
@@ -201,6 +199,21 @@ class ScoreModel:
             warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=2)
         self.cutoff_ = cutoff
         self.cutoff_keys_ = keys
+        return self
+
+    def set_cutoff(self, level: float) -> Self:
+        """Cut at a block score of your own choosing, from 0 to 1; nothing is promised about it.
+
+        Examples
+        --------
+        >>> from hierlpr import HierLPR
+        >>> model = HierLPR({"dog": "animal"}).fit([[0.9, 0.2], [0.1, 0.0]], [["animal"], []])
+        >>> print(model.set_cutoff(0.6).cutoff_)
+        Calls at a block score of 0.6 or more, set by hand; nothing is promised about them.
+        """
+        self.check_fitted()
+        self.cutoff_ = Cutoff(level=check_fraction(level, name="level"), kind="by hand")
+        self.cutoff_keys_ = None
         return self
 
     def calibrate_sets(

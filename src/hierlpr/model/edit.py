@@ -7,7 +7,7 @@ from typing import Any
 
 from hierlpr._base.checks import listed
 from hierlpr.data.listing import Kind, as_kind, kind_of
-from hierlpr.data.tables import align, align_truth_to, match_rows
+from hierlpr.data.tables import align, align_labels, align_truth_to, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import LPRModel, fit_listed, fit_lpr
@@ -108,7 +108,8 @@ def _fit(
     table = align(scores, part, name="scores")
     if kind is not None:
         table = as_kind(table, kind)
-    held = align_truth_to(table.values, match_rows(align(truth, part, name="truth"), table), part)
+    known = match_rows(align_labels(truth, part, name="truth"), table)
+    held = align_truth_to(table.values, known, part)
     if kind_of(table) == "listed":
         return fit_listed(table.values, held, part, method=method, n_threads=n_threads)[0]
     return fit_lpr(table.values, held, method=method, labels=part.labels, n_threads=n_threads)

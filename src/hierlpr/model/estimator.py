@@ -16,8 +16,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ScoreModel)
 
     Parameters
     ----------
-    hierarchy : Hierarchy, optional
-        The labels and what implies what. None: the labels stand alone.
+    hierarchy : Hierarchy, path, dict, edges or networkx graph, optional
+        The labels and what implies what; what is no `Hierarchy` becomes one, see
+        :func:`hierlpr.hierarchy.as_hierarchy`. None: the labels stand alone.
     lpr : str or estimator
         How local precision rates are estimated; see :func:`hierlpr.lpr.fit_lpr`.
     joint : bool or "auto"

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_finite
 from hierlpr.data.listing import Kind, as_kind
-from hierlpr.data.tables import Table, align, align_truth_to, match_rows
+from hierlpr.data.tables import (
+    Table,
+    align,
+    align_labels,
+    align_truth_to,
+    closing_note,
+    match_rows,
+)
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 
@@ -65,18 +72,8 @@ def truth_beside(
             "HierLPR requires y to be passed, but the target y is None.\n"
             "Hint: give scores and truth."
         )
-    given = match_rows(align(truth, hierarchy, name="truth"), table)
+    given = match_rows(align_labels(truth, hierarchy, name="truth"), table)
     held = align_truth_to(table.values, given, hierarchy, close=close)
-    if close:
-        n_added = _n_positives(held) - _n_positives(given.values)
-        if n_added:
-            warnings.warn(
-                f"{n_added:,} missing ancestors were added to the truth.",
-                HierlprWarning,
-                stacklevel=4,
-            )
+    if close and (note := closing_note(given, held, hierarchy)):
+        warnings.warn(note, HierlprWarning, stacklevel=4)
     return held
-
-
-def _n_positives(truth: Any) -> int:
-    return int(np.count_nonzero(truth if isinstance(truth, np.ndarray) else truth.data))

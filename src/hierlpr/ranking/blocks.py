@@ -18,7 +18,7 @@ from hierlpr._kernels.keys import SIZE_BITS
 from hierlpr._kernels.layout import Forest, KeyBits, Linked, Rows
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
-from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.ranking.instances import GRID, Instances, list_instances
 from hierlpr.ranking.pruning import prune
 
@@ -103,7 +103,7 @@ def _batches(rows: Rows, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 def consistent_scores(
     lpr: Any,
-    hierarchy: Hierarchy,
+    hierarchy: HierarchyLike,
     *,
     weight: Any = None,
     min_lpr: float = 0.0,
@@ -115,7 +115,7 @@ def consistent_scores(
     ----------
     lpr : array-like, sparse matrix or data frame of shape (n_samples, n_labels)
         Local precision rates in [0, 1]. In a sparse matrix, absent means 0.
-    hierarchy : Hierarchy
+    hierarchy : Hierarchy, path, dict, edges or networkx graph
         The label hierarchy; array columns follow ``hierarchy.labels``.
     weight : array-like of shape (n_labels,) or dict of label to number, optional
         Importance of each label; see `rank`.
@@ -142,6 +142,7 @@ def consistent_scores(
     >>> consistent_scores([[0.2, 0.8, 0.1]], h)
     array([[0.5, 0.5, 0.1]])
     """
+    hierarchy = as_hierarchy(hierarchy)
     table = align(lpr, hierarchy, name="lpr")
     dense = isinstance(table.values, np.ndarray)
     if check_fraction(min_lpr, name="min_lpr") > 0.0:

@@ -16,7 +16,7 @@ from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chun
 from hierlpr._kernels.keys import Listed
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
-from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.ranking.blocks import Blocks, merge_blocks
 from hierlpr.ranking.instances import GRID, Instances, list_instances
 from hierlpr.ranking.pruning import Tail, cost_bound, prune
@@ -223,7 +223,7 @@ class Ranking:
 
 def rank(
     lpr: Any,
-    hierarchy: Hierarchy,
+    hierarchy: HierarchyLike,
     *,
     top: int | None = None,
     weight: Any = None,
@@ -237,8 +237,9 @@ def rank(
     lpr : array-like, sparse matrix or data frame of shape (n_samples, n_labels)
         Local precision rates in [0, 1]. In a sparse matrix, absent means 0, and only the stored
         entries and their ancestors are listed.
-    hierarchy : Hierarchy
-        The label hierarchy; array columns follow ``hierarchy.labels``, data frames go by name.
+    hierarchy : Hierarchy, path, dict, edges or networkx graph
+        The label hierarchy; array columns follow ``hierarchy.labels``, data frames go by name. What
+        is no `Hierarchy` becomes one, see :func:`hierlpr.hierarchy.as_hierarchy`.
     top : int, optional
         List only the first `top` instances; the others are not sorted.
     weight : array-like of shape (n_labels,) or dict of label to number, optional
@@ -280,6 +281,7 @@ def rank(
     >>> r.score
     array([0.9, 0.5, 0.5, 0.4, 0.3, 0.1])
     """
+    hierarchy = as_hierarchy(hierarchy)
     table = align(lpr, hierarchy, name="lpr")
     n_top = _check_top(top)
     if check_fraction(min_lpr, name="min_lpr") > 0.0:

@@ -194,6 +194,11 @@ def _promise(cutoff: Cutoff) -> str:
             "The cutoff was not calibrated: calls are made where they are more likely right than "
             "wrong (block score 0.5 or more). Nothing is promised about their precision."
         )
+    if cutoff.kind == "by hand":
+        return (
+            f"The cutoff, a block score of {cutoff.level:.4g}, was set by hand. Nothing is "
+            "promised about the precision of the calls."
+        )
     source = (
         f"The cutoff, a block score of {cutoff.level:.4g}, was chosen on {cutoff.n_samples:,} "
         f"samples, where {percent(cutoff.precision)} of {cutoff.n_calls:,} calls were right."

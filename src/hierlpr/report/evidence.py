@@ -15,7 +15,7 @@ from hierlpr._base.checks import Matrix
 from hierlpr.cutoff.by_group import label_levels
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.decisions import decide
-from hierlpr.data.tables import align, align_truth_to, match_rows
+from hierlpr.data.tables import align, align_labels, align_truth_to, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import own_lpr
@@ -74,7 +74,7 @@ def collect_evidence(model: ScoreModel, scores: Any, truth: Any) -> Evidence:
     table = align(scores, h, name="scores")
     if table.n_samples == 0:
         raise DataError("scores: there are no samples to report on.")
-    known = match_rows(align(truth, h, name="truth"), table)
+    known = match_rows(align_labels(truth, h, name="truth"), table)
     held = align_truth_to(table.values, known, h, close=model.close_truth)
     block_score = model.predict_proba(table)
     return Evidence(
