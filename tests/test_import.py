@@ -75,8 +75,12 @@ def test_commands_on_models_need_no_scikit_learn(tmp_path):
             "from hierlpr.research.reproduce import reproduce as f; f(out='p')",
             "report",
         ),
-        ("duckdb", "from hierlpr.scale.engine import engine as f; f(0, 1).__enter__()", "scale"),
-        ("dask", "from hierlpr.scale.cluster import cluster as f; f('x').__enter__()", "dask"),
+        ("duckdb", "from hierlpr.scale.disk import engine as f; f(0, 1).__enter__()", "scale"),
+        (
+            "dask",
+            "from hierlpr.scale.executors import executor_of as f; f('x').__enter__()",
+            "dask",
+        ),
     ],
 )
 def test_a_library_that_is_not_there_is_named_with_its_extra(library, call, extra, tmp_path):

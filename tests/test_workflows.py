@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from hierlpr import Hierarchy, HierlprError, scale, simulate, workflows
+from hierlpr import Hierarchy, HierlprError, simulate, workflows
 from hierlpr.data.tables import Table
 from hierlpr.io import read_hierarchy, write_hierarchy, write_scores, write_truth
-from hierlpr.scale import paired_samples
+from hierlpr.scale import fit_parts, rank_parts
 
 FAST = {"lpr": "isotonic", "joint": False}
 
@@ -68,7 +68,7 @@ def test_a_report_of_more_than_can_be_held_says_so(files, tmp_path, monkeypatch)
     model = tmp_path / "m.hlpr"
     given = (model, files / "test_scores.csv", files / "test_truth.csv")
     workflows.fit_file(files / "tree.csv", files / "scores.csv", files / "truth.csv", model, **FAST)
-    monkeypatch.setattr(paired_samples.Samples, "limit", lambda self: 100)
+    monkeypatch.setattr(fit_parts.StoredSamples, "limit", lambda self: 100)
     monkeypatch.setattr("hierlpr.scale.budget.FIT_BYTES", 10**9)
     done = workflows.report_file(*given, tmp_path / "page.html", memory="70MB")
     assert done.report.answer.n_samples == 100
@@ -79,16 +79,25 @@ def test_a_report_of_more_than_can_be_held_says_so(files, tmp_path, monkeypatch)
 
 def test_memory_decides(files, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(scale, "rank_file", lambda *args, **options: seen.append(options))
+
+    class TakenError(Exception):
+        pass
+
+    def take(*args, **options):
+        seen.append((args[-1].budget.memory, options["top"]))
+        raise TakenError
+
+    monkeypatch.setattr(rank_parts, "rank_in_parts", take)
     model = tmp_path / "m.hlpr"
     workflows.fit_file(files / "tree.csv", files / "scores.csv", files / "truth.csv", model, **FAST)
     workflows.rank_file(model, files / "scores.csv", tmp_path / "r.csv")
     assert not seen
     monkeypatch.setattr("hierlpr.scale.budget.WHOLE_BYTES", 10**9)
-    workflows.rank_file(model, files / "scores.csv", tmp_path / "r.csv", memory="70MB", top=3)
-    workflows.rank_file(model, files / "scores.csv", tmp_path / "folder")
-    assert [options["memory"] for options in seen] == ["70MB", "1GB"]
-    assert seen[0]["top"] == 3
+    with pytest.raises(TakenError):
+        workflows.rank_file(model, files / "scores.csv", tmp_path / "r.csv", memory="70MB", top=3)
+    with pytest.raises(TakenError):
+        workflows.rank_file(model, files / "scores.csv", tmp_path / "folder")
+    assert seen == [(70_000_000, 3), (10**9, None)]
 
 
 def test_inputs_are_not_overwritten(files, tmp_path):

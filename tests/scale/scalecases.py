@@ -1,7 +1,7 @@
 """Small data with many ties, a fitted model, and its ranking in memory: what parts must equal."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,35 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from cases import hierarchy_of, random_forest
-from hierlpr import Hierarchy, HierLPR
+from hierlpr import Hierarchy, HierLPR, workflows
 from hierlpr.data.tables import Table
 from hierlpr.io import read_ranking
-from hierlpr.scale import calls_along
+from hierlpr.scale.executors import Here
+from hierlpr.scale.rank_parts import calls_along
 
 N_LABELS = 12
+
+# In parts, however small the files.
+fit_file = partial(workflows.fit_file, scheduler=Here())
+rank_file = partial(workflows.rank_file, scheduler=Here())
+evaluate_file = partial(workflows.evaluate_file, scheduler=Here())
+
+
+class StopError(Exception):
+    """What a run dies of."""
+
+
+def stop_after(n):
+    """An executor that fails after some partitions, as a power cut would."""
+
+    class Failing(Here):
+        def run(self, function, tasks):
+            for done, result in enumerate(super().run(function, tasks), start=1):
+                yield result
+                if done == n:
+                    raise StopError
+
+    return Failing()
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scalecases as sc
 
-from hierlpr import HierlprError, scale, workflows
+from hierlpr import HierlprError, workflows
 from hierlpr.data.tables import Table
 from hierlpr.io import write_truth
-from hierlpr.scale import budget, rank_file
-from hierlpr.scale.cluster import Cluster
+from hierlpr.scale import budget, output, rank_parts
+from hierlpr.scale.executors import Cluster, executor_of
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what Dask's own shutdown leaves open
@@ -38,7 +38,9 @@ def client():
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(budget.Budget, "bucket_rows", property(lambda self: 1000))
+    monkeypatch.setattr(output, "GROUP_ROWS", 500)
+    monkeypatch.setattr(output, "FILE_ROWS", 1000)
+    monkeypatch.setattr(rank_parts, "CHUNK_ROWS", 100)
     monkeypatch.setattr(budget.Budget, "batch_instances", property(lambda self: 700))
 
 
@@ -54,8 +56,8 @@ def test_killed_workers_change_nothing(tmp_path, client, small_parts):
     model, scores = sc.write_inputs(tmp_path, case)
     killed = set()
     out = tmp_path / "out.parquet"
-    done = rank_file(
-        model, scores, out, partitions=6, executor=Cluster(client), n_threads=1,
+    done = workflows.rank_file(
+        model, scores, out, partitions=6, scheduler=Cluster(client),
         on_progress=killer(client, killed),
     )  # fmt: skip
     assert killed == {"ranking", "sorting"}
@@ -69,13 +71,14 @@ def test_one_worker_gives_the_same_and_errors_come_back(tmp_path, client, small_
     case = sc.make_case()
     model, scores = sc.write_inputs(tmp_path, case)
     one = Cluster(client, workers=[min(client.nthreads())])
-    rank_file(model, scores, tmp_path / "out", partitions=4, executor=one, calls_only=True)
+    options = {"partitions": 4, "scheduler": one}
+    workflows.rank_file(model, scores, tmp_path / "out", calls_only=True, **options)
     sc.assert_same(tmp_path / "out", case.expected(calls_only=True))
     columns = sc.wide_table(case).to_pydict()
     columns["L3"][400] = float("nan")
     sc.pq.write_table(sc.pa.table(columns), scores, row_group_size=50)
     with pytest.raises(HierlprError, match="row 401, column 'L3'"):
-        rank_file(model, scores, tmp_path / "out", partitions=4, executor=one)
+        workflows.rank_file(model, scores, tmp_path / "out", **options)
     sc.assert_same(tmp_path / "out", case.expected(calls_only=True))
 
 
@@ -86,9 +89,9 @@ def test_a_fit_survives_a_killed_worker(tmp_path, client, small_parts, is_sparse
     files = (h, tmp_path / "scores.parquet", tmp_path / "truth.csv")
     workflows.fit_file(*files, tmp_path / "whole.hlpr", **options)
     killed = set()
-    scale.fit_file(
-        *files, tmp_path / "parts.hlpr", **options, executor=Cluster(client), n_threads=1,
-        partitions=6, on_progress=killer(client, killed),
+    workflows.fit_file(
+        *files, tmp_path / "parts.hlpr", **options, scheduler=Cluster(client), partitions=6,
+        on_progress=killer(client, killed),
     )  # fmt: skip
     assert "reading instances" in killed
     assert (tmp_path / "parts.hlpr").read_bytes() == (tmp_path / "whole.hlpr").read_bytes()
@@ -101,8 +104,8 @@ def test_an_evaluation_survives_a_killed_worker(tmp_path, client, small_parts):
     workflows.rank_file(tmp_path / "model.hlpr", tmp_path / "scores.parquet", ranked)
     whole = workflows.evaluate_file(ranked, tmp_path / "truth.csv", h)
     killed = set()
-    parts = scale.evaluate_file(
-        ranked, tmp_path / "truth.csv", h, partitions=7, executor=Cluster(client),
+    parts = workflows.evaluate_file(
+        ranked, tmp_path / "truth.csv", h, partitions=7, scheduler=Cluster(client),
         on_progress=killer(client, killed),
     )  # fmt: skip
     assert "measuring" in killed
@@ -128,16 +131,14 @@ def killer(client, killed):
 
 
 def test_no_scheduler_is_said():
-    from hierlpr.scale.cluster import cluster
-
     with (
         pytest.raises(HierlprError, match="does not answer"),
-        cluster("tcp://127.0.0.1:1", timeout="2s"),
+        executor_of("tcp://127.0.0.1:1", timeout="2s"),
     ):
         pass
 
 
 def test_the_core_does_not_import_dask():
-    code = "import sys, hierlpr.scale, hierlpr.cli; print('dask' in sys.modules)"
+    code = "import sys, hierlpr.scale.executors, hierlpr.cli; print('dask' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import scalecases as sc
 from click.testing import CliRunner
+from scalecases import StopError, evaluate_file, rank_file, stop_after
 
 from hierlpr import Hierarchy, HierlprError, simulate
 from hierlpr.cli import main
@@ -18,10 +19,10 @@ from hierlpr.data.tables import Table
 from hierlpr.io import load_hierarchy, read_ranking, write_hierarchy, write_ranking, write_truth
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.evaluation import PooledSums, Rows, SampleSums, evaluate_ranking
-from hierlpr.scale import calls_along, evaluate_file, evaluating, rank_file
+from hierlpr.scale import evaluate_parts
 from hierlpr.scale.budget import Budget
-from hierlpr.scale.parts import Here
-from hierlpr.scale.work import work_folder
+from hierlpr.scale.parts import How, in_parts
+from hierlpr.scale.rank_parts import calls_along
 
 
 def assert_same(ours, theirs):
@@ -108,7 +109,7 @@ def test_sums_over_parts_are_those_of_the_whole():
             at = np.flatnonzero(rows.sample % n == p)
             part = rows.take(at)._replace(sample=rows.sample[at] // n)
             own = SampleSums(h, accretion_of(truth, h), has_calls=True)
-            status[at] = own.add(part, truth.every(p, n))
+            status[at] = own.add(part, truth.take(np.arange(p, 40, n)))
             sums.merge(own.state())
         pooled = PooledSums(truth.label.size)
         for start in range(0, 250, 17):
@@ -206,11 +207,10 @@ def test_damage_is_said(small, tmp_path):
 
 def test_memory_decides_and_work_files_go_away(ranked, tmp_path, monkeypatch):
     taken = []
-    whole = evaluating.evaluate_file
+    whole = evaluate_parts.evaluate_in_parts
     monkeypatch.setattr(
-        "hierlpr.scale.evaluate_file", lambda *a, **k: taken.append(k) or whole(*a, **k),
-        raising=False,
-    )  # fmt: skip
+        evaluate_parts, "evaluate_in_parts", lambda *a: taken.append(a) or whole(*a)
+    )
     monkeypatch.setattr(Budget, "evaluated_rows", property(lambda self: 500))
     run(ranked)
     assert not taken
@@ -246,23 +246,8 @@ def test_two_runs_share_a_work_folder(small):
     options = {"work": small / "work"}
     args = (small / "r.csv", small / "truth.csv", Hierarchy([("A", "B")]))
     alone = evaluate_file(*args, **options)
-    with work_folder(small / "work", "another"):
+    with in_parts(How(**options), "another"):
         assert evaluate_file(*args, **options).evaluation == alone.evaluation
-
-
-class StopError(Exception):
-    pass
-
-
-def stop_after(n):
-    class Failing(Here):
-        def run(self, function, tasks):
-            for done, result in enumerate(super().run(function, tasks), start=1):
-                yield result
-                if done == n:
-                    raise StopError
-
-    return Failing()
 
 
 @pytest.mark.parametrize("name", ["ranked.parquet", "p.tsv"])
@@ -271,14 +256,14 @@ def test_resume_measures_what_is_not_finished(ranked, tmp_path, monkeypatch, nam
     args = (ranked / name, ranked / "truth.csv", h)
     options = {"partitions": 5, "work": tmp_path / "work", "resume": True}
     with pytest.raises(StopError):
-        evaluate_file(*args, **options, executor=stop_after(3))
+        evaluate_file(*args, **options, scheduler=stop_after(3))
     assert len(list(tmp_path.rglob("measured-*.data"))) == 3
     with pytest.raises(HierlprError, match="the options changed since"):
         evaluate_file(*args, **{**options, "partitions": 6})
-    measured, whole = [], evaluating.measure_part
+    measured, whole = [], evaluate_parts.measure_part
     counted = lambda job, number: measured.append(number) or whole(job, number)  # noqa: E731
-    monkeypatch.setattr(evaluating, "measure_part", counted)
-    monkeypatch.setattr(evaluating, "listed_rows", None)  # the ranking is not read again
+    monkeypatch.setattr(evaluate_parts, "measure_part", counted)
+    monkeypatch.setattr(evaluate_parts, "listed_rows", None)  # the ranking is not read again
     done = evaluate_file(*args, **options)
     assert measured == [3, 4]
     assert not (tmp_path / "work").exists()

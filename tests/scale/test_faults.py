@@ -11,18 +11,21 @@ import pytest
 import scalecases as sc
 from click.testing import CliRunner
 from killing import killable
+from scalecases import StopError, rank_file, stop_after
 
 from hierlpr import HierlprError
 from hierlpr._base.own_folders import claimed
 from hierlpr.cli import main
-from hierlpr.scale import budget, parts, pipeline, rank_file, runs
-from hierlpr.scale.budget import parse_memory
-from hierlpr.scale.work import WORK_VERSION
+from hierlpr.scale import budget, output, rank_parts, source
+from hierlpr.scale.budget import Budget
+from hierlpr.scale.parts import WORK_VERSION
 
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(budget.Budget, "bucket_rows", property(lambda self: 1000))
+    monkeypatch.setattr(output, "GROUP_ROWS", 500)
+    monkeypatch.setattr(output, "FILE_ROWS", 1000)
+    monkeypatch.setattr(rank_parts, "CHUNK_ROWS", 100)
     monkeypatch.setattr(budget.Budget, "batch_instances", property(lambda self: 700))
 
 
@@ -32,33 +35,16 @@ def inputs(tmp_path):
     return case, *sc.write_inputs(tmp_path, case), tmp_path / "out.parquet"
 
 
-class StopError(Exception):
-    pass
-
-
-def stop_after(n):
-    """An executor that fails after some partitions, as a power cut would."""
-
-    class Failing(parts.Here):
-        def run(self, function, tasks):
-            for done, result in enumerate(super().run(function, tasks), start=1):
-                yield result
-                if done == n:
-                    raise StopError
-
-    return Failing()
-
-
 def test_resume_goes_on_from_finished_partitions(inputs, small_parts, monkeypatch):
     case, model, scores, out = inputs
     out.write_bytes(b"old")
     with pytest.raises(StopError):
-        rank_file(model, scores, out, partitions=6, resume=True, executor=stop_after(4))
+        rank_file(model, scores, out, partitions=6, resume=True, scheduler=stop_after(4))
     assert out.read_bytes() == b"old"
     ranked = []
-    whole = runs.rank_partition
+    whole = source.make_part
     monkeypatch.setattr(
-        pipeline, "rank_partition", lambda job, number: ranked.append(number) or whole(job, number)
+        source, "make_part", lambda job, number: ranked.append(number) or whole(job, number)
     )
     rank_file(model, scores, out, partitions=6, resume=True)
     assert ranked == [4, 5]
@@ -69,7 +55,7 @@ def test_resume_goes_on_from_finished_partitions(inputs, small_parts, monkeypatc
 def test_without_resume_a_failed_run_leaves_nothing(inputs, small_parts):
     _, model, scores, out = inputs
     with pytest.raises(StopError):
-        rank_file(model, scores, out, partitions=6, executor=stop_after(2))
+        rank_file(model, scores, out, partitions=6, scheduler=stop_after(2))
     assert {p.name for p in out.parent.iterdir()} == {"model.hlpr", "scores.parquet"}
 
 
@@ -77,7 +63,7 @@ def test_without_resume_a_failed_run_leaves_nothing(inputs, small_parts):
 def test_resume_refuses_what_changed(inputs, small_parts, what):
     case, model, scores, out = inputs
     with pytest.raises(StopError):
-        rank_file(model, scores, out, partitions=6, resume=True, executor=stop_after(4))
+        rank_file(model, scores, out, partitions=6, resume=True, scheduler=stop_after(4))
     options = {}
     if what == "the scores":
         sc.pq.write_table(sc.wide_table(case).slice(1), scores, row_group_size=50)
@@ -85,7 +71,8 @@ def test_resume_refuses_what_changed(inputs, small_parts, what):
         sc.make_case(seed=5).model.save(model)
     else:
         options = {"top": 5}
-    with pytest.raises(HierlprError, match=f"{what} changed since .*\nHint: run again without"):
+    said = what.replace("the model", "the model and the hierarchy")
+    with pytest.raises(HierlprError, match=f"{said} changed since .*\nHint: run again without"):
         rank_file(model, scores, out, partitions=6, resume=True, **options)
     rank_file(model, scores, out, partitions=6, **options)
     assert out.exists()
@@ -94,7 +81,7 @@ def test_resume_refuses_what_changed(inputs, small_parts, what):
 def test_a_lost_run_file_is_made_again(inputs, small_parts):
     case, model, scores, out = inputs
     with pytest.raises(StopError):
-        rank_file(model, scores, out, partitions=6, resume=True, executor=stop_after(4))
+        rank_file(model, scores, out, partitions=6, resume=True, scheduler=stop_after(4))
     (run,) = out.parent.rglob("run-000001.data")
     run.write_bytes(b"cut")
     rank_file(model, scores, out, partitions=6, resume=True)
@@ -190,10 +177,11 @@ def test_bad_rows_of_long_tables(inputs, tmp_path, row, message):
 
 
 def test_memory_is_written_with_a_unit():
-    assert parse_memory("64MiB") == 1 << 26
+    assert Budget.of("64MiB").memory == Budget.of(1 << 26).memory == 1 << 26
+    assert Budget.of("1.5 gb").memory == 1_500_000_000
     for bad in ("much", "-1GB", "1MB"):
         with pytest.raises(HierlprError):
-            parse_memory(bad)
+            Budget.of(bad)
 
 
 # -- the process is killed --------------------------------------------------------------------
@@ -278,7 +266,7 @@ def test_a_full_disk_is_said_and_leaves_the_old_output(tmp_path, tiny_disk, wher
 def test_plan_is_json(inputs, small_parts):
     _, model, scores, out = inputs
     with pytest.raises(StopError):
-        rank_file(model, scores, out, partitions=6, resume=True, executor=stop_after(1))
+        rank_file(model, scores, out, partitions=6, resume=True, scheduler=stop_after(1))
     (plan,) = out.parent.rglob("plan.json")
     plan = json.loads(plan.read_text())
     assert plan["inputs"]["the format of the work files"] == WORK_VERSION

@@ -13,11 +13,12 @@ import pytest
 import scalecases as sc
 from click.testing import CliRunner
 from killing import killable
+from scalecases import StopError, fit_file, stop_after
 
 from hierlpr import Hierarchy, HierlprError
 from hierlpr.cli import main
 from hierlpr.io import pair_samples, read_scores, read_truth, write_hierarchy
-from hierlpr.scale import fit_file, fit_parts
+from hierlpr.scale import fit_parts
 from hierlpr.scale import truth as scale_truth
 
 FAST = {"lpr": "isotonic", "joint": False}
@@ -103,7 +104,7 @@ def test_messages_about_truth_are_those_of_memory(files, case):
 
 
 def test_truth_that_does_not_fit_is_refused(files, monkeypatch):
-    monkeypatch.setattr(scale_truth, "TRUTH_BYTES", 10**7)
+    monkeypatch.setattr(scale_truth, "POSITIVE_BYTES", 10**7)
     refused(files, "positives and more do not fit in the memory.\nHint: give more --memory")
 
 
@@ -138,6 +139,20 @@ def test_labels_too_large_to_sort_are_sketched_and_said(files, monkeypatch):
     ]
 
 
+def test_resume_needs_the_same_partitions(files):
+    """Parts of another split would leave samples out, or count them twice."""
+    given = (H, files / "scores.parquet", files / "truth.parquet", files / "model.hlpr")
+    with pytest.raises(StopError):
+        fit_file(*given, **FAST, partitions=2, resume=True, scheduler=stop_after(1))
+    with pytest.raises(HierlprError, match="the options changed since"):
+        fit_file(*given, **FAST, partitions=4, resume=True)
+    done = fit_file(*given, **FAST, partitions=2, resume=True)
+    assert done.n_fitted == 90
+    resumed = (files / "model.hlpr").read_bytes()
+    fit_file(*given, **FAST)
+    assert (files / "model.hlpr").read_bytes() == resumed
+
+
 # -- from the command line ----------------------------------------------------------------------
 
 
@@ -165,13 +180,13 @@ def test_the_command_says_the_same_in_parts(files):
 
 def test_memory_decides(files, monkeypatch):
     seen = []
-    monkeypatch.setattr("hierlpr.scale.fit_file", lambda *a, **k: seen.append(k) or 1 / 0)
+    monkeypatch.setattr(fit_parts, "store_samples", lambda *a: seen.append(a[-1]) or 1 / 0)
     assert CliRunner().invoke(main, fit_args(files, files / "model.hlpr")).exit_code == 0
     assert not seen
     monkeypatch.setattr("hierlpr.scale.budget.FIT_BYTES", 10**9)
     result = CliRunner().invoke(main, fit_args(files, files / "model.hlpr", "--memory", "70MB"))
     assert result.exit_code == 1
-    assert seen[0]["memory"] == "70MB"
+    assert seen[0].budget.memory == 70_000_000
 
 
 WARM = """

@@ -6,6 +6,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import scalecases as sc
+from scalecases import fit_file
 from scipy import sparse
 
 from cases import hierarchy_of, random_forest
@@ -13,7 +14,7 @@ from hierlpr import Hierarchy, HierLPR
 from hierlpr.data.listing import close_listed
 from hierlpr.data.tables import Table, draw_samples, sample_limit, split_samples
 from hierlpr.io import pair_samples, read_scores, read_truth
-from hierlpr.scale import budget, fit_file
+from hierlpr.scale import budget
 
 K = 8
 N = 240
@@ -22,7 +23,6 @@ N = 240
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     monkeypatch.setattr(budget.Budget, "batch_instances", property(lambda self: 300))
-    monkeypatch.setattr(budget.Budget, "sorted_entries", property(lambda self: 200))
 
 
 def make_data(*, is_sparse=False, dag=False, seed=0, n=N):
@@ -241,13 +241,14 @@ def test_the_joint_posterior_agrees(tmp_path, joint, is_sparse, monkeypatch):
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_the_default_estimator_and_any_threads_agree(tmp_path, is_sparse):
+def test_the_default_estimator_and_any_threads_agree(tmp_path, is_sparse, monkeypatch):
     h, table, truth = make_data(is_sparse=is_sparse, dag=True)
     truth[:, h.index("L7")] &= np.arange(N) < 60  # a label that borrows strength
     scores = write_scores(tmp_path / "scores.parquet", table, "long" if is_sparse else "wide")
     held = write_truth(tmp_path / "truth.csv", table.samples, h.labels, truth, "wide")
-    for n_threads in (1, 2):
-        assert_same_model(tmp_path, h, scores, held, joint=False, n_threads=n_threads)
+    for n_threads in ("1", "2"):
+        monkeypatch.setenv("HIERLPR_NUM_THREADS", n_threads)
+        assert_same_model(tmp_path, h, scores, held, joint=False)
 
 
 def test_lenient_and_closing_readings_agree(tmp_path):

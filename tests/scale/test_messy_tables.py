@@ -12,8 +12,8 @@ from hierlpr.cli import main
 from hierlpr.io import delimited, read_scores, read_truth, write_hierarchy
 from hierlpr.io.row_rules import none_left
 from hierlpr.scale.budget import Budget
-from hierlpr.scale.names import open_names
-from hierlpr.scale.source import Partition
+from hierlpr.scale.disk import open_names
+from hierlpr.scale.source import Reading
 from hierlpr.scale.spool import open_source
 from hierlpr.scale.truth import stream_truth
 
@@ -51,19 +51,19 @@ def whole(path, content, lenient):
 
 
 def in_parts(path, content, lenient, folder):
-    budget = SmallBudget(1 << 26)
+    budget, reading = SmallBudget(1 << 26), Reading(H, lenient=lenient)
     if content == "truth":
-        known = stream_truth(
-            str(path), H, folder, budget, aliases=None, close=False, lenient=lenient
-        )
-        names = open_names(folder, known.n_named).take(known.numbers).to_pylist()
-        return tuple(names), known.values.toarray().astype(float).tobytes(), said(known.report)
+        known = stream_truth(str(path), reading, folder, budget)
+        values = np.zeros(known.sets.shape)
+        for row in range(len(values)):
+            values[row, known.sets.run(row, row + 1)[0]] = 1.0
+        return tuple(known.names.to_pylist()), values.tobytes(), said(known.report)
     folder.mkdir()
-    source, watch = open_source(str(path), H, folder, budget, lenient=lenient)
+    source, watch = open_source(str(path), reading, folder, budget)
     values = np.full((source.n_samples, H.n_labels), np.nan)
     kept = np.zeros(source.n_samples, dtype=bool) if source.kind == "wide" else slice(None)
-    for batch in source.batches(Partition(0, source.pieces), H, watch):
-        values[batch.numbers] = filled(batch.table.values, batch.table.values.shape)
+    for batch in source.batches(watch):
+        values[batch.numbers] = filled(batch.values, batch.values.shape)
         if source.kind == "wide":
             kept[batch.numbers] = True
     if source.kind == "wide" and not kept.any():

@@ -8,34 +8,36 @@ import pytest
 import scalecases as sc
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scalecases import rank_file
 
 from hierlpr import Hierarchy
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.io import read_scores, write_ranking
 from hierlpr.model.estimator import HierLPR
-from hierlpr.scale import budget, rank_file
-from hierlpr.scale.ranked_rows import Packing, Splitters, ranked_rows, unpacked
+from hierlpr.scale import budget, output, rank_parts
+from hierlpr.scale.rank_parts import Packing, ranked_rows, unpacked
 
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    """Batches and buckets as small as they get, so that little data makes many of them."""
-    monkeypatch.setattr(budget, "SORT_BYTES", 10**9)
-    monkeypatch.setattr(budget, "BATCH_BYTES", 10**9)
-    monkeypatch.setattr(budget.Budget, "bucket_rows", property(lambda self: 1000))
+    """Batches and files as small as they get, so that little data makes many of them."""
+    monkeypatch.setattr(output, "GROUP_ROWS", 500)
+    monkeypatch.setattr(output, "FILE_ROWS", 1000)
+    monkeypatch.setattr(rank_parts, "CHUNK_ROWS", 100)
     monkeypatch.setattr(budget.Budget, "batch_instances", property(lambda self: 700))
 
 
 @pytest.mark.parametrize("dag", [False, True])
 @pytest.mark.parametrize(("partitions", "threads"), [(None, 1), (1, 2), (3, 1), (7, 2)])
 def test_wide_parquet_in_parts_is_the_ranking_in_memory(
-    tmp_path, small_parts, partitions, threads, dag
+    tmp_path, small_parts, monkeypatch, partitions, threads, dag
 ):
+    monkeypatch.setenv("HIERLPR_NUM_THREADS", str(threads))
     case = sc.make_case(dag=dag)
     model, scores = sc.write_inputs(tmp_path, case)
     out = tmp_path / "out.parquet"
-    done = rank_file(model, scores, out, partitions=partitions, n_threads=threads)
+    done = rank_file(model, scores, out, partitions=partitions)
     expected = case.expected()
     sc.assert_same(out, expected)
     assert (done.n_rows, done.n_calls) == (expected[0].size, expected[5].sum())
@@ -202,16 +204,9 @@ def test_rows_of_any_split_sort_to_the_ranking(data):
         ranked_rows(model, Table(scores[a:b], h.labels), numbers=np.arange(a, b), packing=packing)
         for a, b in pairwise(cuts)
     ]
-    splitters = Splitters.from_sample(parts, data.draw(st.integers(1, 4)))
-    listed = []
-    for bucket in range(splitters.n_buckets):
-        rows = []
-        for part in parts:
-            bounds = splitters.bounds(part)
-            rows += part.batch(bounds[bucket], bounds[bucket + 1]).to_pylist()
-        listed += sorted(rows, key=lambda r: (r["depth"], r["place"]))
-    found = unpacked(sc.pa.RecordBatch.from_pylist(listed, schema=parts[0].batch(0, 0).schema),
-                     packing)  # fmt: skip
+    rows = [row for part in parts for row in part.to_pylist()]
+    rows.sort(key=lambda row: (row["depth"], row["place"]))
+    found = unpacked(sc.pa.RecordBatch.from_pylist(rows, schema=parts[0].schema), packing)
     assert found["sample"].tolist() == whole.sample.tolist()
     assert found["label"].tolist() == whole.label.tolist()
     assert found["score"].tolist() == whole.score.tolist()

@@ -9,12 +9,12 @@ import click
 from hierlpr.cli._shell import (
     Shell,
     hierarchy_options,
+    how_and_reading,
     json_option,
     lenient_option,
     parts_options,
     put_json,
     quiet_option,
-    reading_options,
 )
 
 if TYPE_CHECKING:
@@ -55,15 +55,10 @@ def evaluate(
     truth: str,
     absent: str | None,
     close_truth: bool,
-    memory: str,
-    partitions: int | None,
-    work: str | None,
-    resume: bool,
-    scheduler: str | None,
     lenient: bool,
     json_out: str | None,
     quiet: bool,
-    **reading: Any,
+    **options: Any,
 ) -> None:
     """Measure a ranking, and its calls, against the truth.
 
@@ -75,14 +70,14 @@ def evaluate(
     from hierlpr.io import load_hierarchy
 
     inputs = {"--hierarchy": hierarchy, "--ranking": ranking, "--truth": truth}
-    refuse_overlap({"--json": json_out}, inputs, work)
-    loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
+    how, reading = how_and_reading(options)
+    refuse_overlap({"--json": json_out}, inputs, how["work"])
+    loaded = load_hierarchy(hierarchy, lenient=lenient, **reading)
     shell.read(loaded.report)
     with shell.rates("rows") as on_progress:
         done = workflows.evaluate_file(
             ranking, truth, loaded, absent=absent,  # type: ignore[arg-type]
-            close_truth=close_truth, lenient=lenient, memory=memory, partitions=partitions,
-            work=work, resume=resume, scheduler=scheduler, on_progress=on_progress,
+            close_truth=close_truth, lenient=lenient, on_progress=on_progress, **how,
         )  # fmt: skip
     shell.read(done.ranking)
     shell.read(done.truth)

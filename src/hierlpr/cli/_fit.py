@@ -9,16 +9,16 @@ import click
 from hierlpr.cli._shell import (
     Shell,
     hierarchy_options,
+    how_and_reading,
     json_option,
     lenient_option,
     parts_options,
     put_json,
     quiet_option,
-    reading_options,
 )
 
 if TYPE_CHECKING:
-    from hierlpr.scale import FitOutcome
+    from hierlpr.workflows import FitOutcome
 
 __all__ = ["fit"]
 
@@ -83,15 +83,10 @@ def fit(
     absent: str | None,
     close_truth: bool,
     seed: int,
-    memory: str,
-    partitions: int | None,
-    work: str | None,
-    resume: bool,
-    scheduler: str | None,
     lenient: bool,
     json_out: str | None,
     quiet: bool,
-    **reading: Any,
+    **options: Any,
 ) -> None:
     """Learn how precise every score is, and where to cut, and write a model file.
 
@@ -111,8 +106,9 @@ def fit(
     inputs = {"--hierarchy": hierarchy, "--scores": scores, "--truth": truth,
               "--calibration-scores": calibration_scores,
               "--calibration-truth": calibration_truth}  # fmt: skip
-    refuse_overlap({"--out": out, "--json": json_out}, inputs, work)
-    loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
+    how, reading = how_and_reading(options)
+    refuse_overlap({"--out": out, "--json": json_out}, inputs, how["work"])
+    loaded = load_hierarchy(hierarchy, lenient=lenient, **reading)
     shell.read(loaded.report)
     calibration: Any = None
     if calibration_scores is not None:
@@ -121,9 +117,7 @@ def fit(
         done = workflows.fit_file(
             loaded, scores, truth, out, goal=goal, calibration=calibration, lpr=lpr,
             joint="auto" if joint is None else joint, absent=absent,  # type: ignore[arg-type]
-            close_truth=close_truth, seed=seed, lenient=lenient, memory=memory,
-            partitions=partitions, work=work, resume=resume, scheduler=scheduler,
-            on_progress=on_progress,
+            close_truth=close_truth, seed=seed, lenient=lenient, on_progress=on_progress, **how,
         )  # fmt: skip
     for report in done.reports:
         shell.read(report)

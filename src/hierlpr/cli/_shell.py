@@ -24,6 +24,7 @@ __all__ = [
     "Group",
     "Shell",
     "hierarchy_options",
+    "how_and_reading",
     "json_option",
     "lenient_option",
     "memory_option",
@@ -349,6 +350,13 @@ def reading_options(
         "direction": direction,
         "sep": sep,
     }
+
+
+def how_and_reading(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Part the options of working in parts from those of reading a hierarchy."""
+    names = ("memory", "partitions", "work", "resume", "scheduler")
+    how = {name: options.pop(name) for name in names}
+    return how, reading_options(**options)
 
 
 def other_names(hierarchy: str | None) -> dict[str, str]:

@@ -51,9 +51,9 @@ class LabelSets:
         ptr = self.row_ptr[first : stop + 1]
         return self.label[ptr[0] : ptr[-1]], np.repeat(np.arange(stop - first), np.diff(ptr))
 
-    def every(self, start: int, step: int) -> LabelSets:
-        """Return the samples start, start + step, and so on."""
-        first, size = self.row_ptr[:-1][start::step], np.diff(self.row_ptr)[start::step]
+    def take(self, rows: NDArray[np.integer[Any]]) -> LabelSets:
+        """Return some of the samples."""
+        first, size = self.row_ptr[rows], self.row_ptr[rows + 1] - self.row_ptr[rows]
         ptr = np.append(0, np.cumsum(size))
         at = np.repeat(first - ptr[:-1], size) + np.arange(ptr[-1])
         return LabelSets(ptr, self.label[at], self.n_labels)

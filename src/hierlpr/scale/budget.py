@@ -1,4 +1,4 @@
-"""How much memory a run may use, and what that means for batches and for the sort."""
+"""How much memory a run may use, what that means for batches, and how much a file may need."""
 
 from __future__ import annotations
 
@@ -6,44 +6,28 @@ import re
 from dataclasses import dataclass
 
 from hierlpr.exceptions import DataError
+from hierlpr.io.opening import file_size, is_parquet, open_parquet, parquet_files
+from hierlpr.io.table_files import names_pairs
 
-__all__ = ["DEFAULT_MEMORY", "Budget", "parse_memory"]
+__all__ = ["DEFAULT_MEMORY", "Budget", "estimate_instances", "estimate_rows"]
 
 DEFAULT_MEMORY = "1GB"
 SMALLEST = 1 << 26
-_UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS = "bkmgt"
 
 # Bytes of working memory for one instance, measured: from the scores of a batch to its ranked
-# rows; inside the sort; and in the path that holds everything at once.
+# rows; in the path that holds everything at once; and there while fitting.
 BATCH_BYTES = 200
-SORT_BYTES = 110
 WHOLE_BYTES = 140
-# The same for fitting: in the path that holds everything at once, and for one entry of a sparse
-# table while a bucket of them is sorted by label.
 FIT_BYTES = 80
-ENTRY_BYTES = 60
 # And for evaluating: a row while its part is measured; a row, and an instance of the truth, in the
 # path that holds everything at once.
 EVALUATED_BYTES = 150
 LISTED_BYTES = 250
 TRUTH_BYTES = 40
-
-
-def parse_memory(text: str | int) -> int:
-    """Bytes of an amount such as ``"1GB"``, ``"500 MB"`` or ``"2GiB"``.
-
-    >>> parse_memory("1.5GB"), parse_memory("64MiB")
-    (1500000000, 67108864)
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", str(text).lower())
-    if match is None:
-        raise DataError(f"{text!r} is no amount of memory.\nHint: write it as 500MB, 1GB or 2GiB.")
-    number, unit, binary = match.groups()
-    factor = 1 << (10 * "bkmgt".index(unit or "b")) if binary else _UNITS[unit]
-    amount = int(float(number) * factor)
-    if amount < SMALLEST:
-        raise DataError(f"{text!r} is too little memory: give at least {SMALLEST // 2**20} MiB.")
-    return amount
+# Bytes of a text table for one instance of a wide one, and for a row of a ranking: rules of thumb.
+TEXT_INSTANCE_BYTES = 6
+TEXT_ROW_BYTES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +36,36 @@ class Budget:
 
     memory: int
 
+    @classmethod
+    def of(cls, text: str | int) -> Budget:
+        """Read an amount such as ``"1GB"``, ``"500 MB"`` or ``"2GiB"``.
+
+        >>> Budget.of("1.5GB").memory, Budget.of("64MiB").memory
+        (1500000000, 67108864)
+        """
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", str(text).lower())
+        if match is None:
+            raise DataError(
+                f"{text!r} is no amount of memory.\nHint: write it as 500MB, 1GB or 2GiB."
+            )
+        number, unit, binary = match.groups()
+        factor = (1024 if binary else 1000) ** _UNITS.index(unit or "b")
+        amount = int(float(number) * factor)
+        if amount < SMALLEST:
+            raise DataError(
+                f"{text!r} is too little memory: give at least {SMALLEST // 2**20} MiB."
+            )
+        return cls(amount)
+
     @property
     def batch_instances(self) -> int:
         """Instances ranked at once."""
         return max(1 << 12, min(self.memory // 2 // BATCH_BYTES, 1 << 22))
 
     @property
-    def bucket_rows(self) -> int:
-        """Rows that are sorted at once without going to disk."""
-        return max(1 << 12, self.memory * 3 // 4 // SORT_BYTES)
-
-    @property
     def engine_memory(self) -> int:
         """What the sorting engine may hold before it spills."""
         return self.memory * 4 // 5
-
-    @property
-    def sorted_entries(self) -> int:
-        """Entries of a sparse table that are sorted by label at once."""
-        return max(1 << 12, self.memory // 2 // ENTRY_BYTES)
 
     @property
     def evaluated_rows(self) -> int:
@@ -93,3 +88,28 @@ class Budget:
     def holds(self, n_instances: int) -> bool:
         """Whether the path that holds everything at once stays within the budget."""
         return n_instances * WHOLE_BYTES <= self.memory
+
+
+def estimate_instances(path: str) -> int:
+    """Guess how many instances a file of scores or truth holds, without reading it."""
+    if not is_parquet(path):
+        return _text_bytes(path) // TEXT_INSTANCE_BYTES
+    total = 0
+    for file in parquet_files(path):
+        with open_parquet(file) as opened:
+            names = list(opened.schema_arrow.names)
+            total += opened.metadata.num_rows * (4 if names_pairs(names) else len(names) - 1)
+    return total
+
+
+def estimate_rows(path: str) -> int:
+    """Count the rows of a Parquet ranking, or guess those of a text file."""
+    if is_parquet(path):
+        return sum(open_parquet(file).metadata.num_rows for file in parquet_files(path))
+    return _text_bytes(path) // TEXT_ROW_BYTES
+
+
+def _text_bytes(path: str) -> int:
+    """Size of a text file, about four times as much if it is gzipped."""
+    size, is_packed = file_size(path)
+    return size * (4 if is_packed else 1)

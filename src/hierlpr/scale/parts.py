@@ -1,4 +1,4 @@
-"""Partial results: each a file and a record that it is complete, made anywhere, and once.
+"""One way to work in parts: a folder of the run's own, partial results in it, and a merge.
 
 Ranking, fitting and evaluating go the same way: a source is split into parts, a task makes a file
 of each part in the work folder, and what the files hold is merged. File and record appear by
@@ -9,71 +9,151 @@ is not finished.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from hierlpr import __version__
 from hierlpr._base.files import work_file
+from hierlpr._base.own_folders import own_folder
 from hierlpr.exceptions import FileError
 from hierlpr.io import Problem, Watch
+from hierlpr.io.opening import is_remote, open_bytes, parquet_files
+from hierlpr.scale.budget import DEFAULT_MEMORY, Budget
+from hierlpr.scale.executors import Executor, Here, executor_of
 
-__all__ = [
-    "Executor",
-    "Here",
-    "OnProgress",
-    "add_seen",
-    "all_finished",
-    "finished",
-    "keep",
-    "part_file",
-    "run_parts",
-    "say_nothing",
-    "seen",
-]
+if TYPE_CHECKING:
+    from hierlpr.hierarchy import Hierarchy
 
+__all__ = ["WORK_VERSION", "How", "Parts", "Plan", "add_seen", "in_parts", "part_file", "seen"]
+
+WORK_VERSION = 4
+SPOT = 1 << 16  # bytes at either end of a file that enter its fingerprint
+AnyPath = str | os.PathLike[str]
 OnProgress = Callable[[str, int, int], None]
 Record = dict[str, Any]
 
 
-class Executor(Protocol):
-    """Where tasks run. Results come in any order."""
-
-    is_cluster: bool
-
-    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Call the function on the arguments of every task."""
-
-
-class Here:
-    """One task after the other, in this process; kernels use its threads."""
-
-    is_cluster = False
-
-    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Call the function on every task in turn."""
-        for task in tasks:
-            yield function(*task)
-
-
-def say_nothing(stage: str, done: int, total: int) -> None:
+def _say_nothing(stage: str, done: int, total: int) -> None:
     """Progress that nobody watches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How a run works: what every function of `hierlpr.workflows` takes beside its own options.
+
+    Attributes
+    ----------
+    memory : str or int
+        Working memory, beside the interpreter and its libraries, such as ``"1GB"``. What needs
+        more is worked on in parts.
+    partitions : int, optional
+        Number of parts of a file, by default as many as the memory needs; asks for parts.
+    work : path, optional
+        Where a folder for work files is made: beside the output by default, for an evaluation
+        among the system's temporary files. A cluster must share it. Asks for parts.
+    resume : bool
+        Continue an interrupted run, and keep what is finished if this one fails; asks for parts.
+    scheduler : str or Executor, optional
+        Address of a Dask scheduler whose workers do the parts; ``"local"`` starts one here.
+        Anything with the method `run` of an `Executor` may take its place.
+    on_progress : callable, optional
+        Called with stage, done and total.
+    """
+
+    memory: str | int = DEFAULT_MEMORY
+    partitions: int | None = None
+    work: AnyPath | None = None
+    resume: bool = False
+    scheduler: str | Executor | None = None
+    on_progress: OnProgress | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """What the memory means."""
+        return Budget.of(self.memory)
+
+    @property
+    def say(self) -> OnProgress:
+        """Where progress is told."""
+        return self.on_progress or _say_nothing
+
+    def asks_for_parts(self, *files: str) -> bool:
+        """Whether an option, or an address among the files, asks for parts."""
+        asked = (self.work, self.scheduler, self.partitions)
+        return self.resume or any(x is not None for x in asked) or any(map(is_remote, files))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A run in parts: its folder, what it may use, and who does the work."""
+
+    folder: Path
+    budget: Budget
+    executor: Executor = field(default_factory=Here)
+    partitions: int | None = None
+    resume: bool = False
+    say: OnProgress = _say_nothing
+
+    def make(
+        self,
+        function: Callable[[Any, int], Record],
+        jobs: Sequence[Any],
+        sizes: Sequence[int],
+        *,
+        folder: Path,
+        kind: str,
+        stage: str,
+    ) -> list[Record]:
+        """Make the parts that are not finished yet; return the records of all, in order.
+
+        ``function(jobs[i], i)`` makes part i by `keep`; `sizes` say how much work each is.
+        """
+        waiting = [i for i in range(len(sizes)) if _finished(folder, kind, i) is None]
+        total = sum(sizes)
+        done = total - sum(sizes[i] for i in waiting)
+        self.say(stage, done, total)
+        for record in self.executor.run(function, ((jobs[i], i) for i in waiting)):
+            done += sizes[record["number"]]
+            self.say(stage, done, total)
+        return [_need_finished(folder, kind, i) for i in range(len(sizes))]
+
+
+@contextmanager
+def in_parts(how: How, key: str, *, beside: AnyPath | None = None) -> Iterator[Parts]:
+    """Begin a run in parts, in a folder of its own that is removed at the end.
+
+    After an error the folder stays if `how` asks to go on later, and a later run with the same
+    `key` finds it again.
+    """
+    parent = Path(tempfile.gettempdir())
+    if how.work is not None:
+        parent = Path(how.work)
+    elif beside is not None and not is_remote(os.fspath(beside)):
+        parent = Path(os.path.realpath(beside)).parent  # so that renaming needs no copying
+    with (
+        executor_of(how.scheduler) as executor,
+        own_folder(parent, name=parent, key=key, resume=how.resume, make_parent=True) as own,
+    ):
+        folder = own / "work"  # apart from the mark
+        folder.mkdir(exist_ok=True)
+        yield Parts(folder, how.budget, executor, how.partitions, how.resume, how.say)
+
+
+# -- partial results --------------------------------------------------------------------------
 
 
 def part_file(folder: str | Path, kind: str, number: int) -> Path:
     """Return the file of a part; its record lies beside it."""
     return Path(folder) / f"{kind}-{number:06d}.data"
-
-
-def finished(folder: str | Path, kind: str, number: int) -> Record | None:
-    """Return the record of a finished part, None if it is not finished."""
-    file = part_file(folder, kind, number)
-    try:
-        record: Record = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
-        return record if file.stat().st_size == record["bytes"] else None
-    except (FileNotFoundError, json.JSONDecodeError, KeyError):
-        return None
 
 
 def keep(folder: str | Path, kind: str, number: int, write: Callable[[Path], Record]) -> Record:
@@ -86,43 +166,24 @@ def keep(folder: str | Path, kind: str, number: int, write: Callable[[Path], Rec
     return record
 
 
-def run_parts(
-    executor: Executor,
-    function: Callable[[Any, int], Record],
-    job: Any,
-    sizes: Sequence[int],
-    *,
-    folder: str | Path,
-    kind: str,
-    stage: str,
-    on_progress: OnProgress,
-) -> list[Record]:
-    """Make the parts that are not finished yet; return the records of all, in order.
-
-    `function(job, number)` makes one by `keep`; `sizes` say how much work each is.
-    """
-    waiting = [i for i in range(len(sizes)) if finished(folder, kind, i) is None]
-    total = sum(sizes)
-    done = total - sum(sizes[i] for i in waiting)
-    on_progress(stage, done, total)
-    for record in executor.run(function, ((job, number) for number in waiting)):
-        done += sizes[record["number"]]
-        on_progress(stage, done, total)
-    return all_finished(folder, kind, len(sizes))
+def _finished(folder: Path, kind: str, number: int) -> Record | None:
+    """Return the record of a finished part, None if it is not finished."""
+    file = part_file(folder, kind, number)
+    try:
+        record: Record = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
+        return record if file.stat().st_size == record["bytes"] else None
+    except (FileNotFoundError, json.JSONDecodeError, KeyError):
+        return None
 
 
-def all_finished(folder: str | Path, kind: str, n_parts: int) -> list[Record]:
-    """Return the records of all parts; refuse if one is not there."""
-    records = []
-    for number in range(n_parts):
-        record = finished(folder, kind, number)
-        if record is None:
-            raise FileError(
-                f"{folder}: part {number} is not there.\n"
-                "Hint: on a cluster, --work must name a folder that all machines share."
-            )
-        records.append(record)
-    return records
+def _need_finished(folder: Path, kind: str, number: int) -> Record:
+    record = _finished(folder, kind, number)
+    if record is None:
+        raise FileError(
+            f"{folder}: part {number} is not there.\n"
+            "Hint: on a cluster, --work must name a folder that all machines share."
+        )
+    return record
 
 
 def seen(watch: Watch) -> Record:
@@ -142,3 +203,81 @@ def add_seen(watch: Watch, record: Record) -> None:
     watch.n_problems += record["n_problems"]
     room = 20 - len(watch.problems)
     watch.problems += [Problem(text, line) for text, line in record["problems"][:room]]
+
+
+# -- what to resume ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run depends on, and what an interrupted one had found out.
+
+    `inputs` are digests of the files, the options and the versions; `found` is what `write` stored,
+    None if there is nothing to resume.
+    """
+
+    file: Path
+    inputs: dict[str, Any]
+    found: dict[str, Any] | None
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        files: Mapping[str, str],
+        hierarchy: Hierarchy,
+        options: Mapping[str, Any],
+        *,
+        resume: bool,
+    ) -> Plan:
+        """Describe a run; to resume another's, with other files or options, is refused."""
+        file = folder / "plan.json"
+        inputs = {
+            "the format of the work files": WORK_VERSION,
+            "the version of hierlpr": __version__,
+            **{f"the {what}": _fingerprints(path) for what, path in files.items()},
+            "the hierarchy": [list(hierarchy.labels), [list(edge) for edge in hierarchy.edges]],
+            "the options": json.loads(json.dumps(options)),
+        }
+        try:
+            stored = json.loads(file.read_text(encoding="utf-8")) if resume else None
+        except (FileNotFoundError, json.JSONDecodeError):
+            shutil.rmtree(folder)  # killed before there was a plan
+            folder.mkdir()
+            stored = None
+        if stored is None:
+            return cls(file, inputs, None)
+        changed = [what for what, value in inputs.items() if stored["inputs"].get(what) != value]
+        if changed:
+            raise FileError(
+                f"{folder}: {' and '.join(changed)} changed since the run that was interrupted, so "
+                "it cannot be resumed.\nHint: run again without --resume to start over."
+            )
+        return cls(file, inputs, stored["found"])
+
+    def write(self, found: Mapping[str, Any]) -> None:
+        """Store what is known now, whole or not at all."""
+        with work_file(self.file) as part:
+            text = json.dumps({"inputs": self.inputs, "found": found})
+            part.write_text(text, encoding="utf-8")
+
+
+def _fingerprints(path: str) -> dict[str, str]:
+    return {name: fingerprint(name) for name in parquet_files(path)}
+
+
+def fingerprint(path: str) -> str:
+    """Digest of a file's size, date and both ends: a changed file is recognised without a pass.
+
+    The end of a Parquet file holds the places, sizes and statistics of all its columns.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    with open_bytes(path) as stream:
+        if not is_remote(path):
+            digest.update(str(os.fstat(stream.fileno()).st_mtime_ns).encode())
+        size = stream.seek(0, os.SEEK_END)
+        digest.update(str(size).encode())
+        for start in (0, max(0, size - SPOT)):
+            stream.seek(start)
+            digest.update(stream.read(SPOT))
+    return digest.hexdigest()

@@ -1,33 +1,50 @@
-"""Scores as partitions: runs of samples that are read, ranked and finished on their own.
+"""Scores or truth as partitions: runs of samples that are read and finished on their own.
 
 A wide Parquet file or folder is read where it is. Everything else is first rewritten, once and in
-one pass, by `hierlpr.scale.spool`. A partition is a run of row groups; it is read in batches that
-fit the budget.
+one pass, by `hierlpr.scale.spool`. A partition is a source of some of the row groups; it is read in
+batches that fit the budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix
-from hierlpr.data.tables import Table
 from hierlpr.io import Watch
 from hierlpr.io.opening import open_parquet
-from hierlpr.io.row_rules import wide_rows
+from hierlpr.io.row_rules import none_left, wide_rows
 from hierlpr.io.table_files import Content, Layout, group_blocks
+from hierlpr.scale.parts import Parts, Record, add_seen, keep, seen
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
+    from hierlpr.io.pairing import Absent
 
-__all__ = ["Batch", "Partition", "Piece", "Source", "split_pieces"]
+__all__ = ["Batch", "Piece", "Reading", "Source", "over_partitions"]
 
 STREAM_BUFFER = 1 << 18  # bytes read ahead in a column of a row group too large to hold
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """How tables are read: the labels and their other names, and what becomes of problems."""
+
+    hierarchy: Hierarchy
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    lenient: bool = False
+    close: bool = False  # add the missing ancestors of true labels
+    absent: Absent | None = None  # what becomes of samples without truth
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: what rows, once read, depend on beside the hierarchy."""
+        return {"aliases": dict(sorted(self.aliases.items())), "lenient": self.lenient}
 
 
 class Piece(NamedTuple):
@@ -41,45 +58,34 @@ class Piece(NamedTuple):
     n_entries: int
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """A run of pieces: the unit of distribution and of resuming."""
-
-    number: int
-    pieces: tuple[Piece, ...]
-
-    @property
-    def n_entries(self) -> int:
-        """Scores stored in it."""
-        return sum(piece.n_entries for piece in self.pieces)
-
-
 class Batch(NamedTuple):
-    """Scores of some samples, and the number of each sample in the whole."""
+    """Values of some samples by label, and the number of each sample in the whole."""
 
-    table: Table
+    values: Matrix
     numbers: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Scores in row groups, with all that reading them anywhere needs.
+    """Values in row groups, with all that reading them anywhere needs.
 
     `path` is the user's file, for messages; the pieces may lie in a spool made from it. Labels
     are numbered as in the hierarchy; `columns` are their names in a wide file.
     """
 
     path: str
+    content: Content
     kind: Literal["wide", "long"]
     layout: Layout  # of the user's file
     lenient: bool
     is_complete: bool  # every pair is listed
-    columns: tuple[str, ...]
-    pieces: tuple[Piece, ...]
     n_samples: int
+    n_labels: int
+    pieces: tuple[Piece, ...]
     batch_instances: int
-    content: Content = "scores"
+    columns: tuple[str, ...] = ()
     left_out: tuple[int, ...] = ()  # rows of a wide table with problems
+    is_folder: bool = False  # messages then say which file
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -88,42 +94,38 @@ class Source:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Source:
         """Rebuild from `to_dict`."""
-        pieces = tuple(Piece(*piece) for piece in data["pieces"])
-        return cls(
-            **{
-                **data,
-                "pieces": pieces,
-                "columns": tuple(data["columns"]),
-                "left_out": tuple(data["left_out"]),
-            }
-        )
+        rest = {name: tuple(data[name]) for name in ("columns", "left_out")}
+        return cls(**{**data, **rest, "pieces": tuple(Piece(*piece) for piece in data["pieces"])})
 
-    def partitions(self, n: int | None = None) -> list[Partition]:
-        """Split the row groups into `n` runs, or into runs of about one batch."""
+    @property
+    def n_entries(self) -> int:
+        """Values stored in the pieces."""
+        return sum(piece.n_entries for piece in self.pieces)
+
+    def partitions(self, n: int | None = None) -> list[Source]:
+        """Split the row groups into at most `n` runs of about equal size, or of about one batch."""
+        work = np.cumsum([0] + [piece.n_entries for piece in self.pieces])
         if n is None:
-            total = sum(piece.n_entries for piece in self.pieces)
-            n = -(-total // self.batch_instances)
-        return split_pieces(self.pieces, n)
+            n = -(-int(work[-1]) // self.batch_instances)
+        n = max(1, min(n, len(self.pieces)))
+        targets = np.arange(1, n) * int(work[-1]) // n
+        bounds = [0, *np.searchsorted(work, targets).tolist(), len(self.pieces)]
+        return [replace(self, pieces=self.pieces[a:b]) for a, b in pairwise(bounds) if b > a]
 
-    def batches(
-        self, partition: Partition, hierarchy: Hierarchy, watch: Watch, *, most: int | None = None
-    ) -> Iterator[Batch]:
-        """Read a partition in order; `most` limits the samples of each piece."""
-        for piece in partition.pieces:
+    def batches(self, watch: Watch) -> Iterator[Batch]:
+        """Read all pieces in order."""
+        for piece in self.pieces:
             if self.kind == "wide":
-                yield from self._wide_batches(piece, hierarchy, watch, most)
+                yield from self._wide_batches(piece, watch)
             else:
-                yield self._long_batch(piece, hierarchy, most)
+                yield self._long_batch(piece)
 
-    def _wide_batches(
-        self, piece: Piece, hierarchy: Hierarchy, watch: Watch, most: int | None
-    ) -> Iterator[Batch]:
+    def _wide_batches(self, piece: Piece, watch: Watch) -> Iterator[Batch]:
         size = max(1, self.batch_instances // len(self.columns))
         at = piece.first_sample
         for block in group_blocks(
-            piece.file, piece.row_group, (), self.columns, watch,
-            n_rows=min(size, most or size), at=piece.first_row,
-            is_one_of_many=self.pieces[0].file != self.pieces[-1].file,
+            piece.file, piece.row_group, (), self.columns, watch, n_rows=size, at=piece.first_row,
+            is_one_of_many=self.is_folder,
             buffer_size=STREAM_BUFFER if piece.n_samples > size else 0,
         ):  # fmt: skip
             numbers = np.arange(at, at + block.n_rows)
@@ -132,45 +134,68 @@ class Source:
             values, good = wide_rows(block, self.columns, self.content, watch, skip=skip)
             if not good.all():
                 values, numbers = np.ascontiguousarray(values[good]), numbers[good]
-            yield Batch(Table(values, hierarchy.labels), numbers)
-            if most is not None:
-                return
+            yield Batch(values, numbers)
 
-    def _long_batch(self, piece: Piece, hierarchy: Hierarchy, most: int | None) -> Batch:
+    def _long_batch(self, piece: Piece) -> Batch:
         """Read a row group of a spool, whose rows are sorted and different."""
+        from scipy import sparse
+
         with open_parquet(piece.file) as spool:
             stored = spool.read_row_group(piece.row_group)
         row, label, value = (stored.column(i).to_numpy() for i in range(3))
-        row = row - piece.first_sample
-        n_samples = piece.n_samples
-        if most is not None and most < n_samples:
-            n_samples = most
-            kept = row < most
-            row, label, value = row[kept], label[kept], value[kept]
-        values = self._matrix(row, label, value, (n_samples, hierarchy.n_labels))
-        numbers = np.arange(piece.first_sample, piece.first_sample + n_samples)
-        return Batch(Table(values, hierarchy.labels, is_list=True), numbers)
-
-    def _matrix(
-        self,
-        row: NDArray[np.int64],
-        label: NDArray[np.int32],
-        value: NDArray[np.float64],
-        shape: tuple[int, int],
-    ) -> Matrix:
-        from scipy import sparse
-
+        shape = (piece.n_samples, self.n_labels)
+        numbers = np.arange(piece.first_sample, piece.first_sample + piece.n_samples)
         if self.is_complete:
-            return value.reshape(shape)
-        indptr = np.searchsorted(row, np.arange(shape[0] + 1))
-        return sparse.csr_array((value, label, indptr), shape=shape)
+            return Batch(value.reshape(shape), numbers)
+        ptr = np.searchsorted(row, np.append(numbers, numbers[-1] + 1))
+        return Batch(sparse.csr_array((value, label, ptr), shape=shape), numbers)
 
 
-def split_pieces(pieces: Sequence[Piece], n: int) -> list[Partition]:
-    """Split row groups into at most `n` runs of about equal numbers of scores."""
-    work = np.cumsum([0] + [piece.n_entries for piece in pieces])
-    n = max(1, min(n, len(pieces)))
-    targets = np.arange(1, n) * int(work[-1]) // n
-    bounds = [0, *np.searchsorted(work, targets).tolist(), len(pieces)]
-    runs = [tuple(pieces[a:b]) for a, b in pairwise(bounds) if b > a]
-    return [Partition(number, run) for number, run in enumerate(runs)]
+class PartJob(NamedTuple):
+    """All that making the part of one partition needs, wherever it happens."""
+
+    source: Source
+    folder: str
+    kind: str
+    write: Callable[[Any, Iterator[Batch], Path], Record]
+    about: Any
+
+
+def make_part(job: PartJob, number: int) -> Record:
+    """Make the part of one partition; returns the record of it."""
+    watch = Watch(job.source.path, lenient=job.source.lenient)
+
+    def write(part: Path) -> Record:
+        record = job.write(job.about, job.source.batches(watch), part)
+        return {**record, **seen(watch)}
+
+    return keep(job.folder, job.kind, number, write)
+
+
+def over_partitions(
+    parts: Parts,
+    source: Source,
+    watch: Watch,
+    write: Callable[[Any, Iterator[Batch], Path], Record],
+    about: Any,
+    *,
+    folder: Path,
+    kind: str,
+    stage: str,
+) -> list[Record]:
+    """Make a part of every partition of a source; return the records of all, in order.
+
+    ``write(about, batches, file)`` puts the batches of a partition into its file; its record says
+    how many samples there were.
+    """
+    split = source.partitions(parts.partitions)
+    jobs = [PartJob(partition, str(folder), kind, write, about) for partition in split]
+    records = parts.make(
+        make_part, jobs, [partition.n_entries for partition in split], folder=folder, kind=kind,
+        stage=stage,
+    )  # fmt: skip
+    for record in records:
+        add_seen(watch, record)
+    if not any(record["samples"] for record in records):
+        raise none_left(watch)
+    return records

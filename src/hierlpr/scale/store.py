@@ -9,10 +9,9 @@ files would count as memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +19,10 @@ from scipy import sparse
 
 from hierlpr._base.hashing import row_keys
 from hierlpr.exceptions import FileError
-from hierlpr.io import Watch
-from hierlpr.scale.parts import Record, keep, part_file, seen
-from hierlpr.scale.source import Partition, Source
+from hierlpr.scale.parts import Record, part_file
+from hierlpr.scale.source import Batch
 
-if TYPE_CHECKING:
-    from hierlpr.hierarchy import Hierarchy
-
-__all__ = ["STORED", "Segment", "Store", "StoreJob", "store_partition", "write_segment"]
+__all__ = ["STORED", "Segment", "Store", "write_partition", "write_segment"]
 
 STORED = "stored"  # kind of the parts
 Float = NDArray[np.float64]
@@ -35,28 +30,11 @@ Rows = NDArray[np.intp]
 Column = tuple[NDArray[np.int64], Float]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoreJob:
-    """All that storing a partition needs, wherever it happens."""
-
-    folder: str
-    source: Source
-    parts: tuple[Partition, ...]
-    hierarchy: Hierarchy
-
-
-def store_partition(job: StoreJob, number: int) -> Record:
-    """Write the scores of one partition, label after label; returns the record of it."""
-    return keep(job.folder, STORED, number, lambda part: _store(job, number, part))
-
-
-def _store(job: StoreJob, number: int, part: Path) -> Record:
-    watch = Watch(job.source.path, lenient=job.source.lenient)
-    segments = []
+def write_partition(about: None, batches: Iterator[Batch], part: Path) -> Record:
+    """Write the scores of a partition, label after label."""
     with part.open("wb") as stream:
-        for batch in job.source.batches(job.parts[number], job.hierarchy, watch):
-            segments.append(write_segment(stream, batch.table.values, batch.numbers))
-    return {"segments": segments, **seen(watch)}
+        segments = [write_segment(stream, values, numbers) for values, numbers in batches]
+    return {"segments": segments, "samples": sum(segment[1] for segment in segments)}
 
 
 def write_segment(

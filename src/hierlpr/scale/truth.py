@@ -1,206 +1,216 @@
-"""Truth of any size as sparse rows, read in a stream, and samples matched to it by name."""
+"""Truth of any size as sets of labels, read in a stream; and samples found in it by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix
+from hierlpr.data.label_sets import LabelSets
 from hierlpr.exceptions import HierlprError
 from hierlpr.io import ReadReport, Watch
-from hierlpr.io.pairing import Absent, Match, Seen, judge_absent, unscored_note
+from hierlpr.io.pairing import Absent, Seen, default_absent, judge_absent
 from hierlpr.io.row_rules import LabelNumbers, none_left, not_closed
 from hierlpr.io.table_files import TableFormat, open_table
 from hierlpr.scale.budget import Budget
-from hierlpr.scale.engine import engine, stream
-from hierlpr.scale.names import open_names
-from hierlpr.scale.source import Partition
+from hierlpr.scale.disk import open_names
+from hierlpr.scale.source import Reading
 from hierlpr.scale.spool import open_source
 
-if TYPE_CHECKING:
-    from scipy import sparse
+__all__ = ["StreamedTruth", "TruthRows", "stream_truth"]
 
-    from hierlpr.hierarchy import Hierarchy
-
-__all__ = ["StreamedTruth", "match_names", "stream_truth", "truth_rows"]
-
-TRUTH_BYTES = 16  # of working memory for one positive: by rows, by labels, and while they change
+POSITIVE_BYTES = 16  # of working memory: by rows, by labels, and while they change
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamedTruth:
-    """Truth closed upward (CSR, bool); the names of its rows lie in `folder`, by `numbers`."""
+    """Truth closed upward; `names` are those of its samples, in mapped files (Arrow)."""
 
-    values: sparse.csr_array
-    numbers: NDArray[np.int64]
-    folder: Path
-    n_named: int
+    sets: LabelSets
+    names: Any
     layout: str
     report: ReadReport
 
 
-def stream_truth(
-    path: str,
-    hierarchy: Hierarchy,
-    folder: Path,
-    budget: Budget,
-    *,
-    aliases: Mapping[str, str] | None,
-    close: bool,
-    lenient: bool,
-) -> StreamedTruth:
+def stream_truth(path: str, reading: Reading, folder: Path, budget: Budget) -> StreamedTruth:
     """Read truth as `hierlpr.io.read_truth` does, holding the positives alone."""
     folder.mkdir()
-    source, watch = open_source(
-        path, hierarchy, folder, budget, aliases=aliases, lenient=lenient, content="truth"
-    )
-    rows = _Positives(hierarchy, watch, budget, folder, source.n_samples)
-    for batch in source.batches(Partition(0, source.pieces), hierarchy, watch):
-        rows.add(batch.table.values, batch.numbers)
-    if rows.n_rows == 0 and source.kind == "wide":
+    h = reading.hierarchy
+    source, watch = open_source(path, reading, folder, budget, "truth")
+    names = open_names(folder, source.n_samples)
+    rows = _Positives(reading, watch, budget, names)
+    for batch in source.batches(watch):
+        rows.add(batch.values, batch.numbers)
+    if source.kind == "wide" and not rows.numbers:
         raise none_left(watch)
-    if rows.n_added and not (close or lenient or source.layout in ("cafa", "arff")):
+    if rows.n_added and not (reading.close or watch.lenient or source.layout in ("cafa", "arff")):
         table = open_table(path, TableFormat.of("truth"), Watch(path, lenient=True))
-        numbered = LabelNumbers(hierarchy, aliases)
+        numbered = LabelNumbers(h, reading.aliases)
         raise not_closed(*rows.first_breach, rows.n_added, numbered, table, watch)
     watch.counts["ancestors_added"] += rows.n_added
-    values, numbers = rows.finish(is_sparse=source.kind == "long")
-    report = watch.report(samples=numbers.size, labels=hierarchy.n_labels)
-    return StreamedTruth(values, numbers, folder, source.n_samples, source.layout, report)
+    sets, numbers = rows.finish(is_sparse=source.kind == "long")
+    if numbers.size < source.n_samples:  # a lenient reading may have left some of them out
+        names = names.take(numbers)
+    report = watch.report(samples=numbers.size, labels=h.n_labels)
+    return StreamedTruth(sets, names, source.layout, report)
 
 
 class _Positives:
     """Collect the labels of samples, with their ancestors."""
 
-    def __init__(
-        self, hierarchy: Hierarchy, watch: Watch, budget: Budget, folder: Path, n_named: int
-    ) -> None:
-        self._hierarchy, self._watch, self._budget = hierarchy, watch, budget
-        self._folder, self._n_named = folder, n_named
-        self._columns: list[NDArray[np.int32]] = []
-        self._numbers: list[NDArray[np.int64]] = []
+    def __init__(self, reading: Reading, watch: Watch, budget: Budget, names: Any) -> None:
+        self._hierarchy, self._watch, self._budget = reading.hierarchy, watch, budget
+        self._names = names
+        self._labels: list[NDArray[np.int32]] = []
         self._sizes: list[NDArray[np.int64]] = []
-        self._n_positives = self.n_added = self.n_rows = 0
+        self.numbers: list[NDArray[np.int64]] = []
+        self._n_positives = self.n_added = 0
         self.first_breach = ("", "", "")  # sample, parent, child
 
     def add(self, values: Matrix, numbers: NDArray[np.int64]) -> None:
-        from scipy import sparse  # late: an evaluation imports this module, and needs no SciPy
-
-        self.n_rows += numbers.size
-        given = sparse.csr_array(values, dtype=bool)
-        given.eliminate_zeros()
-        closed = self._hierarchy.close_upward(given)
-        closed.sort_indices()
-        if closed.nnz > given.nnz and not self.n_added:
-            row = int(np.argmax(np.diff(closed.indptr) != np.diff(given.indptr)))
-            _, parent, child = self._hierarchy.violations(given[[row]])[0]
-            sample = _names(self._folder, self._n_named, numbers[[row]])[0]
-            self.first_breach = (sample, parent, child)
-        self.n_added += int(closed.nnz - given.nnz)
-        self._n_positives += int(closed.nnz)
-        if self._n_positives * TRUTH_BYTES > self._budget.memory:
+        if not numbers.size:
+            return
+        given = LabelSets.of(values)
+        closed = given.closed(self._hierarchy)
+        sizes = np.diff(closed.row_ptr)
+        if closed.label.size > given.label.size and not self.n_added:
+            row = int(np.argmax(sizes != np.diff(given.row_ptr)))
+            held = np.zeros((1, given.n_labels))
+            held[0, given.run(row, row + 1)[0]] = 1.0
+            _, parent, child = self._hierarchy.violations(held)[0]
+            self.first_breach = (self._names[int(numbers[row])].as_py(), parent, child)
+        self.n_added += closed.label.size - given.label.size
+        self._n_positives += closed.label.size
+        if self._n_positives * POSITIVE_BYTES > self._budget.memory:
             raise HierlprError(
                 f"{self._watch.path}: {self._n_positives:,} positives and more do not fit in the "
                 "memory.\nHint: give more --memory; a positive takes "
-                f"{TRUTH_BYTES} bytes of it."
+                f"{POSITIVE_BYTES} bytes of it."
             )
-        self._columns.append(closed.indices.astype(np.int32))
-        self._sizes.append(np.diff(closed.indptr).astype(np.int64))
-        self._numbers.append(numbers)
+        self._labels.append(closed.label)
+        self._sizes.append(sizes)
+        self.numbers.append(numbers)
 
-    def finish(self, *, is_sparse: bool) -> tuple[sparse.csr_array, NDArray[np.int64]]:
-        """Return the matrix and the number of each row among the names."""
-        from scipy import sparse
-
-        numbers = np.concatenate([np.empty(0, np.int64), *self._numbers])
+    def finish(self, *, is_sparse: bool) -> tuple[LabelSets, NDArray[np.int64]]:
+        """Return the sets, and the number of each sample among the names."""
+        numbers = np.concatenate([np.empty(0, np.int64), *self.numbers])
         sizes = np.concatenate([np.empty(0, np.int64), *self._sizes])
         if is_sparse:  # samples without any label may be in no row group
-            every = np.zeros(self._n_named, dtype=np.int64)
+            every = np.zeros(len(self._names), dtype=np.int64)
             every[numbers] = sizes
-            numbers, sizes = np.arange(self._n_named), every
-        columns = np.concatenate([np.empty(0, np.int32), *self._columns])
-        self._columns.clear()
-        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        shape = (numbers.size, self._hierarchy.n_labels)
-        if ptr[-1] < 2**31:
-            ptr = ptr.astype(np.int32)  # else SciPy would make the columns 64 bits wide too
-        return sparse.csr_array((np.ones(columns.size, bool), columns, ptr), shape=shape), numbers
+            numbers, sizes = np.arange(every.size), every
+        labels = np.concatenate([np.empty(0, np.int32), *self._labels])
+        self._labels.clear()
+        return LabelSets(np.append(0, np.cumsum(sizes)), labels, self._hierarchy.n_labels), numbers
 
 
-# -- matching ---------------------------------------------------------------------------------
+class TruthRows:
+    """Samples found by name in the truth, some at a time.
 
-
-def match_names(
-    folder: Path,
-    n_named: int,
-    numbers: NDArray[np.int64],
-    truth: StreamedTruth,
-    budget: Budget,
-    *,
-    absent: Absent | None,
-    source: str,
-) -> Match:
-    """Find samples in the truth by name, as `hierlpr.io.pairing` does, without holding names.
-
-    `numbers` are those of the samples among the names in `folder`.
+    The number of a sample is its row in the truth; those that the truth lacks follow, or are left
+    out. The names of the truth are looked up in mapped files.
     """
-    at = _joined(folder, n_named, truth, budget)[numbers]
-    lost = np.flatnonzero(at < 0)
-    seen = Seen(
-        source, "scored", at.size, _names(folder, n_named, numbers[:3]),
-        truth.report.path, truth.layout, truth.numbers.size,
-        _names(truth.folder, truth.n_named, truth.numbers[:3]),
-        lost.size, _names(folder, n_named, numbers[lost[:5]]),
-    )  # fmt: skip
-    negative, notes = judge_absent(seen, absent)
-    is_scored = np.zeros(truth.numbers.size, dtype=bool)
-    is_scored[at[at >= 0]] = True
-    unscored = np.flatnonzero(~is_scored)
-    if unscored.size:
-        first = _names(truth.folder, truth.n_named, truth.numbers[unscored[:5]])
-        notes = (*notes, unscored_note(unscored.size, first))
-    return Match(at, negative, notes)
 
+    def __init__(self, truth: StreamedTruth, absent: Absent | None) -> None:
+        self._truth, self._absent = truth, absent
+        self._known = truth.names
+        self._is_met = np.zeros(len(truth.names), dtype=bool)
+        self._lost: list[str] = []  # where names may come again, else only the first few
+        self._n_lost = 0
+        self._first: list[str] = []
+        self._keeps_lost = default_absent(absent, truth.layout) == "negative"
 
-def _joined(folder: Path, n_named: int, truth: StreamedTruth, budget: Budget) -> NDArray[np.int64]:
-    """Row in the truth of every name in the folder, -1 for none."""
-    import pyarrow as pa
+    def numbers(self, parts: Sequence[Any], *, are_distinct: bool = False) -> NDArray[np.int64]:
+        """Return the number of each sample, -1 if it is left out; `parts` are text columns.
 
-    at = np.full(n_named, -1, dtype=np.int64)
-    row = np.full(truth.n_named, -1, dtype=np.int64)
-    row[truth.numbers] = np.arange(truth.numbers.size)
-    with engine(truth.folder, budget.engine_memory) as connection:
-        for table, place, count in (
-            ("scored", folder, n_named), ("known", truth.folder, truth.n_named)
-        ):  # fmt: skip
-            names = pa.table({"name": open_names(place, count), "run": np.arange(count)})
-            connection.register(table, names)
-        query = "SELECT s.run, k.run FROM scored s JOIN known k USING (name)"
-        for batch in stream(connection, query, 1 << 18):
-            scored, known = (batch.column(i).to_numpy() for i in range(2))
-            used = row[known] >= 0  # a repeated name has rows that are left out
-            at[scored[used]] = row[known[used]]
-    return at
+        Unless no name ever comes again (`are_distinct`), those that the truth lacks are held.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
+        names = pa.chunked_array([part.cast(pa.large_string()) for part in parts])
+        if not self._first:
+            self._first = list(dict.fromkeys(names.slice(0, 1000).to_pylist()))[:3]
+        place = pc.index_in(names, value_set=self._known)
+        number: NDArray[np.int64] = pc.fill_null(place, -1).to_numpy().astype(np.int64)
+        if place.null_count:
+            lost = np.flatnonzero(number < 0)
+            if are_distinct:
+                number[lost] = len(self._known) + self._n_lost + np.arange(lost.size)
+                self._n_lost += lost.size
+                self._lost += names.take(lost[: 5 - len(self._lost)]).to_pylist()
+            else:
+                number[lost] = self._add_lost(names.take(lost).combine_chunks())
+        n_truth = self._is_met.size
+        self._is_met[number[number < n_truth]] = True
+        if not self._keeps_lost:
+            number[number >= n_truth] = -1
+        return number
 
-def _names(folder: Path, count: int, numbers: NDArray[np.int64]) -> list[str]:
-    names: list[str] = open_names(folder, count).take(numbers).to_pylist()
-    return names
+    def _add_lost(self, names: Any) -> NDArray[np.int64]:
+        """Give numbers to names that are seen for the first time, and remember them."""
+        import pyarrow as pa
 
+        encoded = names.dictionary_encode(null_encoding="encode")
+        first = len(self._known)
+        self._lost += [name or "" for name in encoded.dictionary.to_pylist()]
+        self._n_lost = len(self._lost)
+        self._known = pa.concat_arrays([self._known, encoded.dictionary])
+        numbers: NDArray[np.int64] = first + encoded.indices.to_numpy().astype(np.int64)
+        return numbers
 
-def truth_rows(truth: sparse.csr_array, at: NDArray[np.int64]) -> sparse.csr_array:
-    """Return rows of the truth by place, -1 for one without any label."""
-    from scipy import sparse
+    def fresh(self) -> TruthRows:
+        """Begin again, with nothing seen."""
+        return TruthRows(self._truth, self._absent)
 
-    if at.size == truth.shape[0] and np.array_equal(at, np.arange(at.size)):
-        return truth
-    # Place -1 is an empty row at the end: a sample without any label.
-    ptr = np.append(truth.indptr, truth.indptr[-1])
-    shape = (truth.shape[0] + 1, truth.shape[1])
-    with_empty = sparse.csr_array((truth.data, truth.indices, ptr), shape=shape)
-    return with_empty[np.where(at < 0, truth.shape[0], at)]
+    def state(self) -> dict[str, Any]:
+        """Return what was seen, as plain values."""
+        met = np.packbits(self._is_met).tobytes().hex()
+        return {"met": met, "lost": self._lost, "first": self._first}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        import pyarrow as pa
+
+        bits = np.frombuffer(bytes.fromhex(state["met"]), dtype=np.uint8)
+        self._is_met = np.unpackbits(bits)[: self._is_met.size].astype(bool)
+        self._lost, self._first = state["lost"], state["first"]
+        self._n_lost = len(self._lost)
+        self._known = pa.concat_arrays([self._known, pa.array(self._lost, pa.large_string())])
+
+    @property
+    def sets(self) -> LabelSets:
+        """Labels of all numbered samples; what the truth lacks has none."""
+        return self._truth.sets.with_empty(self._n_lost if self._keeps_lost else 0)
+
+    @property
+    def n_met(self) -> int:
+        """How many samples were looked for."""
+        return int(np.count_nonzero(self._is_met)) + self._n_lost
+
+    def name(self, number: int) -> str:
+        """Name of a sample."""
+        return str(self._known[number].as_py())
+
+    def unmet(self) -> tuple[int, list[str]]:
+        """How many samples of the truth were not looked for, and the first of them."""
+        rows = np.flatnonzero(~self._is_met)
+        return rows.size, [self.name(int(row)) for row in rows[:5]]
+
+    def notes(self, source: str, word: str) -> tuple[str, ...]:
+        """Say what was left out or taken as negative; refuse what nothing is said about.
+
+        `source` is the file the samples come from, `word` what they are there (scored, ranked).
+        """
+        truth, n_truth = self._truth, self._is_met.size
+        known = self._known.slice(0, min(3, n_truth)).to_pylist()
+        seen = Seen(
+            source, word, self.n_met, self._first, truth.report.path, truth.layout, n_truth,
+            known, self._n_lost, self._lost[:5],
+        )  # fmt: skip
+        return judge_absent(seen, self._absent)[1]

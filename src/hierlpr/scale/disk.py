@@ -1,20 +1,85 @@
-"""Names of samples on disk: written once in order, fetched in any order, never all in memory."""
+"""What a run keeps on disk: names of samples, and rows that DuckDB sorts within the budget."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hierlpr._base.lazy import require
+from hierlpr._kernels._threads import n_threads_or_default
+from hierlpr.exceptions import HierlprError
+from hierlpr.io.opening import reason
 from hierlpr.scale.budget import Budget
-from hierlpr.scale.engine import engine, stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NamesWriter", "has_repeats", "names_table", "open_names", "repeats"]
+__all__ = [
+    "NamesWriter",
+    "engine",
+    "has_repeats",
+    "names_table",
+    "open_names",
+    "parquet_rows",
+    "repeats",
+    "stream",
+]
+
+
+@contextmanager
+def engine(folder: Path, budget: Budget) -> Iterator[Any]:
+    """Give a DuckDB connection that spills to `folder` when it would need more than the budget."""
+    require("duckdb", extra="scale", what="Sorting what does not fit in memory")
+    import duckdb
+
+    config: dict[str, Any] = {
+        "memory_limit": f"{budget.engine_memory // 2**20}MiB",
+        "temp_directory": str(folder / "spill"),
+        "preserve_insertion_order": True,
+        "threads": n_threads_or_default(None),
+    }
+    connection = duckdb.connect(config=config)
+    try:
+        yield connection
+    except duckdb.OutOfMemoryException as error:
+        raise HierlprError(
+            f"The sort needs more room than there is ({reason(error)}).\n"
+            f"Hint: give more --memory, or free space on the disk that holds {folder}."
+        ) from None
+    except duckdb.IOException as error:
+        raise OSError(None, reason(error), str(folder)) from None
+    finally:
+        connection.close()
+
+
+def stream(connection: Any, query: str, n_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the result of a query in batches, never all of it."""
+    relation = connection.sql(query)
+    if hasattr(relation, "to_arrow_reader"):
+        reader = relation.to_arrow_reader(n_rows)
+    else:
+        reader = relation.fetch_arrow_reader(n_rows)
+    yield from reader
+
+
+def parquet_rows(*files: Path) -> pa.RecordBatchReader:
+    """Rows of Parquet files for the engine, which would take a star in a name for a pattern."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            with pq.ParquetFile(file) as opened:
+                yield from opened.iter_batches(1 << 18)
+
+    return pa.RecordBatchReader.from_batches(pq.read_schema(files[0]), batches())
+
+
+# -- names ------------------------------------------------------------------------------------
 
 
 class NamesWriter:
@@ -68,7 +133,7 @@ def names_table(folder: Path, count: int) -> pa.Table:
 
 def has_repeats(folder: Path, count: int, budget: Budget) -> bool:
     """Whether any name occurs twice."""
-    with engine(folder, budget.engine_memory) as connection:
+    with engine(folder, budget) as connection:
         connection.register("names", names_table(folder, count))
         distinct = connection.execute("SELECT count(DISTINCT name) FROM names").fetchone()[0]
         return bool(distinct < count)
@@ -80,7 +145,7 @@ def repeats(folder: Path, count: int, budget: Budget) -> Iterator[tuple[str, int
         "SELECT name, first, run FROM (SELECT name, run, min(run) OVER (PARTITION BY name) "
         "AS first FROM names) WHERE run > first ORDER BY run"
     )
-    with engine(folder, budget.engine_memory) as connection:
+    with engine(folder, budget) as connection:
         connection.register("names", names_table(folder, count))
         for batch in stream(connection, query, 1 << 16):
             yield from zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True)

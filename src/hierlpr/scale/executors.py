@@ -1,19 +1,40 @@
-"""Partitions on a Dask cluster; the only module that imports Dask."""
+"""Where tasks run: one after the other in this process, or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import islice
+from typing import Any, Protocol
 
 from hierlpr._base.lazy import require
 from hierlpr.exceptions import HierlprError
 
-__all__ = ["Cluster", "cluster"]
+__all__ = ["Cluster", "Executor", "Here", "executor_of"]
 
 # A task that took this many workers down with it is at fault itself; fewer losses are bad luck.
 ALLOWED_FAILURES = 10
 IN_FLIGHT = 4  # tasks a worker thread waits with: enough to be never idle, few enough to hold
+
+
+class Executor(Protocol):
+    """Where tasks run. Results come in any order."""
+
+    is_cluster: bool
+
+    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Call the function on the arguments of every task."""
+
+
+class Here:
+    """One task after the other, in this process; kernels use its threads."""
+
+    is_cluster = False
+
+    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Call the function on every task in turn."""
+        for task in tasks:
+            yield function(*task)
 
 
 class Cluster:
@@ -34,25 +55,16 @@ class Cluster:
         from dask.distributed import as_completed
         from distributed.scheduler import KilledWorker
 
-        waiting = iter(tasks)
+        futures = (
+            self._client.submit(function, *task, pure=False, workers=self._workers)
+            for task in tasks
+        )
         most = IN_FLIGHT * max(1, sum(self._client.nthreads().values()))
-
-        def next_future() -> Any:
-            task = next(waiting, None)
-            return None if task is None else self._submit(function, task)
-
-        running: Any = as_completed()  # type: ignore[no-untyped-call]
-        for _ in range(most):
-            future = next_future()
-            if future is None:
-                break
-            running.add(future)
+        running: Any = as_completed(list(islice(futures, most)))  # type: ignore[no-untyped-call]
         try:
             for future in running:
                 yield future.result()
-                fresh = next_future()
-                if fresh is not None:
-                    running.add(fresh)
+                running.update(islice(futures, 1))
         except KilledWorker as error:
             raise HierlprError(
                 f"Workers died again and again on the same partition ({error}).\n"
@@ -60,15 +72,16 @@ class Cluster:
                 "make each of them smaller."
             ) from None
 
-    def _submit(self, function: Callable[..., Any], task: tuple[Any, ...]) -> Any:
-        return self._client.submit(function, *task, pure=False, workers=self._workers)
-
 
 @contextmanager
-def cluster(
-    address: str, *, n_workers: int | None = None, timeout: str = "20s"
-) -> Iterator[Cluster]:
-    """Connect to a scheduler, or with the address ``local`` start one on this machine."""
+def executor_of(scheduler: str | Executor | None, *, timeout: str = "20s") -> Iterator[Executor]:
+    """Connect to the scheduler at an address; ``local`` starts one here, None does without."""
+    if scheduler is None:
+        yield Here()
+        return
+    if not isinstance(scheduler, str):
+        yield scheduler
+        return
     require("dask", "distributed", extra="dask", what="A cluster")
     import dask
     from dask.distributed import Client, LocalCluster
@@ -78,22 +91,21 @@ def cluster(
         "distributed.comm.timeouts.connect": timeout,
     }
     with dask.config.set(settings):
-        if address == "local":
+        if scheduler == "local":
             with (
                 LocalCluster(  # type: ignore[no-untyped-call]
-                    n_workers=n_workers, threads_per_worker=1, dashboard_address=None
+                    threads_per_worker=1, dashboard_address=None
                 ) as here,
                 Client(here) as client,  # type: ignore[no-untyped-call]
             ):
                 yield Cluster(client)
             return
         try:
-            client = Client(address, timeout=timeout)  # type: ignore[no-untyped-call]
+            client = Client(scheduler, timeout=timeout)  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TimeoutError) as error:
             raise HierlprError(
-                f"The scheduler {address} does not answer ({error}).\n"
-                "Hint: start one with dask scheduler, and give its address as "
-                "tcp://HOST:8786."
+                f"The scheduler {scheduler} does not answer ({error}).\n"
+                "Hint: start one with dask scheduler, and give its address as tcp://HOST:8786."
             ) from None
         with client:
             yield Cluster(client)

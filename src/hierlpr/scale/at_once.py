@@ -1,0 +1,134 @@
+"""The same stages with everything in memory: what is done where all of it fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr.data.label_sets import LabelSets
+from hierlpr.data.tables import sample_limit
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io import (
+    Pair,
+    RankingFile,
+    ReadReport,
+    TruthSets,
+    pair_samples,
+    read_ranking,
+    read_scores,
+    read_truth,
+    read_truth_sets,
+    write_ranking,
+)
+from hierlpr.io.pairing import Absent, match_samples, unlisted_note
+from hierlpr.metrics.evaluation import evaluate_ranking
+from hierlpr.scale.evaluate_parts import Evaluated
+from hierlpr.scale.parts import How
+from hierlpr.scale.source import Reading
+
+if TYPE_CHECKING:
+    from hierlpr.model import ScoreModel
+
+__all__ = ["HeldSamples", "evaluate_at_once", "hold_samples", "rank_at_once"]
+
+
+class HeldSamples(NamedTuple):
+    """Samples with scores and truth in memory; on disk they are `StoredSamples`."""
+
+    held: Pair
+    hierarchy: Hierarchy
+    reports: tuple[ReadReport, ...]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.held.scores.n_samples
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What happened to other samples."""
+        return self.held.notes
+
+    def limit(self) -> int:
+        """How many of the samples a cutoff is chosen from."""
+        return sample_limit(self.n_samples, self.hierarchy, self.held.scores.n_stored)
+
+    def pair(self, chosen: NDArray[np.intp]) -> Pair:
+        """Return scores and truth of some of the samples."""
+        return self.held.rows(chosen)
+
+    def fit(self, model: ScoreModel, fitted: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Fit a model on some of the samples; returns how far ranks are off: not at all."""
+        pair = self.pair(fitted)
+        model.fit(pair.scores, pair.truth)
+        return np.zeros(self.hierarchy.n_labels)
+
+
+def hold_samples(scores: str, truth: str, reading: Reading) -> HeldSamples:
+    """Read scores and truth, and bring them to the same samples."""
+    h = reading.hierarchy
+    options: dict[str, Any] = {"aliases": reading.aliases, "lenient": reading.lenient}
+    scored = read_scores(scores, h, **options)
+    known = read_truth(truth, h, close=reading.close, **options)
+    pair = pair_samples(scored, known, absent=reading.absent)
+    return HeldSamples(pair, h, (scored.report, known.report))
+
+
+def rank_at_once(
+    scores: str,
+    out: str,
+    reading: Reading,
+    how: How,
+    *,
+    model: ScoreModel,
+    top: int | None,
+    calls_only: bool,
+) -> tuple[int, int, int, ReadReport]:
+    """Rank scores; returns the numbers of rows, calls and samples, and what was seen."""
+    from hierlpr.scale.rank_parts import calls_along
+
+    how.say("reading scores", 0, 1)
+    read = read_scores(scores, reading.hierarchy, aliases=reading.aliases, lenient=reading.lenient)
+    how.say("ranking", 0, 1)
+    order = model.rank(read.table, top=top)
+    call = calls_along(order, model, read.table)
+    n_rows = write_ranking(out, order, call=call, keep=call if calls_only else None)
+    return n_rows, int(call.sum()), read.table.n_samples, read.report
+
+
+def evaluate_at_once(ranking: str, truth: str, reading: Reading, how: How) -> Evaluated:
+    """Measure a ranking against the truth."""
+    options: dict[str, Any] = {"aliases": reading.aliases, "lenient": reading.lenient}
+    how.say("reading", 0, 1)
+    ranked = read_ranking(ranking, reading.hierarchy, **options)
+    known = read_truth_sets(truth, reading.hierarchy, close=reading.close, **options)
+    keep, sample, sets, notes = _match(ranked, known, reading.absent)
+    how.say("measuring", 0, len(ranked))
+    found = evaluate_ranking(
+        sample, ranked.label[keep], ranked.score[keep], sets, reading.hierarchy,
+        ordered=ranked.lpr is not None,
+        call=None if ranked.call is None else ranked.call[keep],
+    )  # fmt: skip
+    return Evaluated(found, ranked.report, known.report, tuple(notes))
+
+
+def _match(
+    ranked: RankingFile, known: TruthSets, absent: Absent | None
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], LabelSets, list[str]]:
+    """Rows of the ranking to keep, their rows in the truth, the truth, and what to say."""
+    found = match_samples(
+        ranked.samples, known, absent=absent, source=ranked.report.path, word="ranked"
+    )
+    notes, at, sets, names = list(found.notes), found.at.copy(), known.sets, known.samples
+    n_lost = int((at < 0).sum())
+    if n_lost and found.negative:
+        at[at < 0] = len(names) + np.arange(n_lost)
+        sets = sets.with_empty(n_lost)
+    unlisted = len(set(names) - set(ranked.samples))
+    if unlisted:
+        notes.append(unlisted_note(unlisted))
+    row = at[ranked.sample]
+    keep = row >= 0
+    return keep, row[keep], sets, notes

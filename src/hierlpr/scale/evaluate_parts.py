@@ -1,0 +1,411 @@
+"""Evaluate a ranking of any size: rows spread over parts by sample, then part by part.
+
+    ranking -> rows (sample, label, score, call) by sample -> sums over samples, truth of every row
+            -> sums along the list
+
+The measures are those of `hierlpr.metrics.evaluation`; the truth is held as sets of labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._base.files import work_file, work_subfolder
+from hierlpr.data.label_sets import LabelSets
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io import ReadReport, Watch
+from hierlpr.io.pairing import unlisted_note
+from hierlpr.io.rankings import Listed, listed_rows, ranking_labels
+from hierlpr.io.row_rules import no_rows, tell_repeated_pairs
+from hierlpr.io.table_files import TableFormat, open_table
+from hierlpr.metrics.cafa import accretion_of
+from hierlpr.metrics.evaluation import STRETCH, Evaluation, PooledSums, Rows, SampleSums
+from hierlpr.scale.budget import Budget, estimate_rows
+from hierlpr.scale.disk import engine, parquet_rows, stream
+from hierlpr.scale.parts import Parts, Plan, Record, add_seen, keep, part_file, seen
+from hierlpr.scale.source import Reading
+from hierlpr.scale.truth import TruthRows, stream_truth
+
+__all__ = ["evaluate_in_parts"]
+
+MOST_PARTS = 500  # files that are open at once
+LOOKED_UP = 4  # batches of rows whose samples are looked up at once
+ROW = np.dtype([("score", "<f8"), ("sample", "<i4"), ("label", "<i4"), ("call", "?")])
+MISSED, HIT, DROPPED = 0, 1, 2  # what becomes of a listed instance
+MEASURED = "measured"  # kind of the parts
+Bytes = NDArray[np.uint8]
+
+
+class Evaluated(NamedTuple):
+    """An evaluation, and what was seen on the way."""
+
+    evaluation: Evaluation
+    ranking: ReadReport
+    truth: ReadReport
+    notes: tuple[str, ...]
+
+
+def evaluate_in_parts(ranking: str, truth: str, reading: Reading, parts: Parts) -> Evaluated:
+    """Measure a ranking that need not fit in memory against the truth."""
+    options = {**reading.to_dict(), "absent": reading.absent, "close": reading.close,
+               "partitions": parts.partitions}  # fmt: skip
+    files = {"ranking": ranking, "truth": truth}
+    plan = Plan.open(parts.folder, files, reading.hierarchy, options, resume=parts.resume)
+    with work_subfolder(parts.folder) as own:
+        known = stream_truth(truth, reading, own / "truth", parts.budget)
+        spread = _Spread(ranking, reading, parts, TruthRows(known, reading.absent))
+        if plan.found:
+            spread.restore(plan.found)
+        else:
+            spread.run()
+            plan.write(spread.state())
+        notes = spread.samples.notes(ranking, "ranked")
+        n_unlisted, _ = spread.samples.unmet()
+        if n_unlisted:
+            notes = (*notes, unlisted_note(n_unlisted))
+        found = _measured(spread, spread.samples.sets, parts)
+        report = spread.watch.report(rows=found.sizes["listed"], samples=spread.samples.n_met)
+        return Evaluated(found, report, known.report, notes)
+
+
+# -- rows by sample ---------------------------------------------------------------------------
+
+
+class _OutOfOrderError(Exception):
+    """The rows do not come in the order that counts."""
+
+
+class _Spread:
+    """Rows of a ranking in parts by sample: sample ``i`` is number ``i // n`` of part ``i % n``.
+
+    The file of a part holds its rows as they are listed; another file holds the part of every
+    listed row, so that what the parts find out can be put back in order.
+    """
+
+    def __init__(self, path: str, reading: Reading, parts: Parts, samples: TruthRows) -> None:
+        self.folder, self.samples = parts.folder, samples
+        self._path, self._parts = path, parts
+        self._labels = ranking_labels(reading.hierarchy, reading.aliases)
+        self.hierarchy = reading.hierarchy
+        self.watch = Watch(path, lenient=reading.lenient)
+        self.n_parts = 1
+        self.is_ordered = self.has_calls = self.has_ranks = False
+
+    def state(self) -> dict[str, Any]:
+        """All that a run needs to go on from here, as plain values."""
+        own = {name: getattr(self, name) for name in _SPREAD}
+        return {**own, "format": self.watch.format, "seen": seen(self.watch),
+                "samples": self.samples.state()}  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        for name in _SPREAD:
+            setattr(self, name, state[name])
+        self.watch.format = state["format"]
+        add_seen(self.watch, state["seen"])
+        self.samples.restore(state["samples"])
+
+    def run(self) -> None:
+        """Read the ranking once, or if it is out of order twice, and write its parts."""
+        total, budget, lenient = estimate_rows(self._path), self._parts.budget, self.watch.lenient
+        most = self._parts.partitions or -(-total // budget.evaluated_rows)
+        self.n_parts = max(1, min(MOST_PARTS, most))
+        for is_sorted in (False, True):
+            self.watch = Watch(self._path, lenient=lenient)
+            table = open_table(self._path, TableFormat.of("ranking"), self.watch)
+            columns = {name.strip().lower() for name in table.numbers}
+            # With LPRs, its order counts among equal scores.
+            self.is_ordered = "lpr" in columns
+            self.has_calls, self.has_ranks = "call" in columns, "rank" in columns
+            read = listed_rows(table, self._labels, self.watch, n_rows=budget.listed_rows)
+            rows = self._counted(read, total)
+            if is_sorted:
+                self.samples = self.samples.fresh()
+                rows = _sorted_rows(rows, self.folder, budget)
+            try:
+                if self._write(rows) == 0:
+                    raise no_rows(table, self.watch)
+                break
+            except _OutOfOrderError:
+                continue
+
+    def _counted(self, rows: Iterable[Listed], total: int) -> Iterator[Listed]:
+        done = 0
+        for listed in rows:
+            yield listed
+            done += listed.label.size
+            self._parts.say("reading", done, max(done, total))
+
+    def _write(self, rows: Iterable[Listed]) -> int:
+        """Write every row to the file of its part; return how many there are."""
+        n_rows, last = 0, -np.inf
+        with ExitStack() as stack:
+            paths = [
+                self.folder / "parts",
+                *(_rows_file(self.folder, p) for p in range(self.n_parts)),
+            ]
+            all_parts, *files = (stack.enter_context(path.open("wb")) for path in paths)
+            for listed, number in _numbered(rows, self.samples):
+                last = self._check_order(listed, last)
+                kept: Any = slice(None) if (number >= 0).all() else np.flatnonzero(number >= 0)
+                part = (number[kept] % self.n_parts).astype(np.uint16)
+                part.tofile(all_parts)
+                order, bounds = _by_part(part, self.n_parts)
+                found = np.empty(part.size, dtype=ROW)
+                found["sample"] = (number[kept] // self.n_parts)[order]
+                found["label"] = listed.label[kept][order]
+                found["score"] = listed.score[kept][order]
+                found["call"] = True if listed.call is None else listed.call[kept][order]
+                for p, file in enumerate(files):
+                    found[bounds[p] : bounds[p + 1]].tofile(file)
+                n_rows += part.size
+        return n_rows
+
+    def _check_order(self, listed: Listed, last: float) -> float:
+        """Return the key of the last row; stop where an earlier row has a later place."""
+        if listed.rank is not None:
+            key = listed.rank
+        elif self.is_ordered and not self.has_ranks:
+            key = -listed.score
+        else:
+            return last
+        if key.size and (key[0] < last or (np.diff(key) < 0).any()):
+            raise _OutOfOrderError
+        return float(key[-1]) if key.size else last
+
+    def stretches(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Stretches of the list: its rows by part, and where each part begins among them."""
+        with (self.folder / "parts").open("rb") as file:
+            while (part := np.fromfile(file, dtype=np.uint16, count=STRETCH)).size:
+                yield _by_part(part, self.n_parts)
+
+    def tell_repeated(self, records: Sequence[Record]) -> None:
+        """Tell of pairs that the parts found listed again, naming the first in the list."""
+        waiting = {r["number"]: r["first"] for r in records if r["again"]}
+        done = np.zeros(self.n_parts, dtype=np.int64)
+        for order, bounds in self.stretches() if waiting else ():
+            found = [
+                (order[bounds[p] + row - done[p]], p, sample, label)
+                for p, (row, sample, label) in waiting.items()
+                if row - done[p] < bounds[p + 1] - bounds[p]
+            ]
+            if found:
+                _, part, sample, label = min(found)
+                table = open_table(self._path, TableFormat.of("ranking"), Watch(self._path))
+                tell_repeated_pairs(
+                    sum(record["again"] for record in records),
+                    self.samples.name(sample * self.n_parts + part), label, self._labels, table,
+                    self.watch,
+                )  # fmt: skip
+                return
+            done += np.diff(bounds)
+
+
+_SPREAD = ("n_parts", "is_ordered", "has_calls", "has_ranks")
+
+
+def _rows_file(folder: Path, part: int) -> Path:
+    return folder / f"rows-{part:04d}"
+
+
+def _by_part(part: NDArray[np.uint16], n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows by their part, as they come in each, and where each part begins."""
+    order = np.argsort(part, kind="stable")
+    return order, np.append(0, np.cumsum(np.bincount(part, minlength=n)))
+
+
+def _numbered(
+    rows: Iterable[Listed], samples: TruthRows
+) -> Iterator[tuple[Listed, NDArray[np.int64]]]:
+    """Find samples by name for a few batches at once: each lookup takes in all known names."""
+    rows = iter(rows)
+    while several := list(islice(rows, LOOKED_UP)):
+        number = samples.numbers([listed.sample for listed in several])
+        ends = np.cumsum([listed.label.size for listed in several])[:-1]
+        yield from zip(several, np.split(number, ends), strict=True)
+
+
+def _sorted_rows(rows: Iterable[Listed], folder: Path, budget: Budget) -> Iterator[Listed]:
+    """Bring rows into the order of their ranks, or of falling scores, by an external sort."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = folder / "unsorted.parquet"
+    place = 0
+    with ExitStack() as stack:
+        writer = None
+        for x in rows:
+            key = x.rank if x.rank is not None else -x.score
+            call = np.ones(key.size, dtype=bool) if x.call is None else x.call
+            columns = {"sample": x.sample.cast(pa.large_string()), "label": x.label,
+                       "score": x.score, "call": call, "key": key,
+                       "place": np.arange(place, place + key.size)}  # fmt: skip
+            place += key.size
+            table = pa.table(columns)
+            writer = writer or stack.enter_context(
+                pq.ParquetWriter(file, table.schema, compression="lz4")
+            )
+            writer.write_table(table)
+    query = "SELECT sample, label, score, call FROM unsorted ORDER BY key, place"
+    with engine(folder, budget) as connection:
+        connection.register("unsorted", parquet_rows(file))
+        for batch in stream(connection, query, STRETCH):
+            label, score, call = (
+                batch.column(i).to_numpy(zero_copy_only=False) for i in (1, 2, 3)
+            )  # fmt: skip
+            yield Listed(batch.column(0), label, score, None, call, None)
+    file.unlink()
+
+
+# -- part by part -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasureJob:
+    """All that measuring a part needs, wherever it happens; the truth lies in `folder`."""
+
+    folder: Path
+    hierarchy: Hierarchy
+    n_parts: int
+    is_ordered: bool  # the order of the list counts among equal scores
+    is_listed_in_order: bool
+    has_calls: bool
+
+    def put(self, truth: LabelSets) -> SampleSums:
+        """Write the truth to the folder; return sums without any sample."""
+        accretion = accretion_of(truth, self.hierarchy)
+        for name, values in (("ptr", truth.row_ptr), ("label", truth.label), ("bits", accretion)):
+            with work_file(self.folder / f"truth-{name}.npy") as part:
+                np.save(part, values)
+        return SampleSums(self.hierarchy, accretion, has_calls=self.has_calls)
+
+    def take(self, number: int) -> tuple[LabelSets, SampleSums]:
+        """Return the truth of a part, and sums without any sample."""
+        ptr, label, accretion = (
+            np.load(self.folder / f"truth-{name}.npy", mmap_mode="r")
+            for name in ("ptr", "label", "bits")
+        )
+        rows = np.arange(number, ptr.size - 1, self.n_parts)
+        sets = LabelSets(ptr, label, self.hierarchy.n_labels).take(rows)
+        return sets, SampleSums(self.hierarchy, np.array(accretion), has_calls=self.has_calls)
+
+    def listed(self, number: int) -> Path:
+        """File of what a part says of its place in the list: states of rows, or groups."""
+        return self.folder / f"listed-{number:04d}"
+
+
+def measure_part(job: MeasureJob, number: int) -> Record:
+    """Add up the measures of one part, and note the truth of its rows."""
+    return keep(job.folder, MEASURED, number, lambda part: _measure(job, number, part))
+
+
+def _measure(job: MeasureJob, number: int, part: Path) -> Record:
+    truth, sums = job.take(number)
+    found = np.fromfile(_rows_file(job.folder, number), dtype=ROW)
+    order = np.arange(found.size)
+    if not job.is_listed_in_order:
+        order = np.argsort(-found["score"], kind="stable")
+    again = _repeated(found[order], job.hierarchy.n_labels)
+    first = order[~again]
+    rows = Rows(found["sample"][first], found["label"][first].astype(np.int64),
+                found["score"][first], found["call"][first] if job.has_calls else None)  # fmt: skip
+    status = sums.add(rows, truth)
+    with work_file(job.listed(number)) as file:
+        if job.is_ordered:
+            state = np.full(found.size, DROPPED, dtype=np.uint8)
+            state[first] = status
+            state.tofile(file)
+        else:
+            _write_groups(file, rows.score, status)
+    with part.open("wb") as stream:
+        np.savez(stream, **sums.state())  # type: ignore[arg-type]
+    repeated = order[again]
+    row = int(repeated.min()) if repeated.size else 0
+    return {"again": repeated.size, "first": [row, *(int(found[x][row]) for x in
+            ("sample", "label"))] if repeated.size else None}  # fmt: skip
+
+
+def _repeated(found: NDArray[Any], n_labels: int) -> NDArray[np.bool_]:
+    """Mark rows whose pair was there before."""
+    key = found["sample"].astype(np.int64) * n_labels + found["label"]
+    again = np.zeros(key.size, dtype=bool)
+    ordered = np.sort(key)
+    if (ordered[1:] == ordered[:-1]).any():
+        again[:] = True
+        again[np.unique(key, return_index=True)[1]] = False
+    return again
+
+
+def _write_groups(file: Path, score: NDArray[np.float64], status: NDArray[np.bool_]) -> None:
+    """Count instances and hits of each score in a part."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    values, place, size = np.unique(score, return_inverse=True, return_counts=True)
+    hits = np.bincount(place[status], minlength=values.size)
+    pq.write_table(pa.table({"score": values, "size": size, "hits": hits}), file)
+
+
+# -- along the list ---------------------------------------------------------------------------
+
+
+def _measured(spread: _Spread, truth: LabelSets, parts: Parts) -> Evaluation:
+    """Measure all parts, and merge what they give."""
+    job = MeasureJob(
+        spread.folder, spread.hierarchy, spread.n_parts, spread.is_ordered,
+        spread.has_ranks or spread.is_ordered, spread.has_calls,
+    )  # fmt: skip
+    sums = job.put(truth)
+    numbers = range(job.n_parts)
+    sizes = [_rows_file(job.folder, p).stat().st_size // ROW.itemsize for p in numbers]
+    records = parts.make(
+        measure_part, [job] * job.n_parts, sizes, folder=job.folder, kind=MEASURED,
+        stage="measuring",
+    )  # fmt: skip
+    spread.tell_repeated(records)
+    for p in numbers:
+        with np.load(part_file(job.folder, MEASURED, p)) as part:
+            sums.merge(part)
+    pooled = PooledSums(truth.label.size)
+    if job.is_ordered:
+        for state in _states(spread, job):
+            pooled.add_listed(state[state != DROPPED] == HIT)
+    else:
+        for size, hits in _groups(job, parts.budget):
+            pooled.add(size, hits)
+    return sums.evaluation(pooled)
+
+
+def _states(spread: _Spread, job: MeasureJob) -> Iterator[Bytes]:
+    """Say what became of the listed instances, in order."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(job.listed(p).open("rb")) for p in range(job.n_parts)]
+        for order, bounds in spread.stretches():
+            state = np.empty(order.size, dtype=np.uint8)
+            state[order] = np.concatenate(
+                [np.fromfile(file, dtype=np.uint8, count=n)
+                 for file, n in zip(files, np.diff(bounds).tolist(), strict=True)]
+            )  # fmt: skip
+            yield state
+
+
+def _groups(
+    job: MeasureJob, budget: Budget
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:  # fmt: skip
+    """Instances and hits of each score over all parts, by falling score."""
+    query = (
+        "SELECT sum(size)::DOUBLE, sum(hits)::DOUBLE FROM counted GROUP BY score "
+        "ORDER BY score DESC"
+    )
+    with work_subfolder(job.folder) as own, engine(own, budget) as connection:
+        connection.register("counted", parquet_rows(*map(job.listed, range(job.n_parts))))
+        for batch in stream(connection, query, STRETCH):
+            yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
