@@ -70,24 +70,49 @@ def small_n():
     return {(r["n"], r["rule"]): r for r in rows(STUDY / "small_n.csv")}
 
 
+SIZES = ("30", "60", "120", "250", "1000")
+
+
 def test_few_samples_never_hurt_beyond_noise(small_n):
-    sizes = ("30", "50", "80", "120", "250", "1000")
-    assert set(small_n) == {(n, rule) for n in (*sizes, "all") for rule in ("third", "all")}
-    for n in sizes:
-        now = small_n[n, "all"]
-        assert int(now["fits"]) == 240
+    """In the mean over a population: single fits are noise on both sides."""
+    assert set(small_n) == {
+        (n, rule) for n in (*SIZES, "all") for rule in ("third", "all", "share")
+    }
+    for n in SIZES:
+        now = small_n[n, "share"]
+        assert int(now["fits"]) >= 299
+        # The population that fares worst of twelve, without any allowance for noise.
+        assert float(now["lowest"]) >= -0.001, n
+        assert float(now["mean_gain"]) > 0.025, n
         # Two standard errors are passed by chance alone in 2.3 % of fits that change nothing.
-        assert int(now["worse"]) <= 0.025 * 240, n
-    former, now = small_n["all", "third"], small_n["all", "all"]
+        assert int(now["worse"]) <= 0.025 * 300, n
+    former, step, now = (small_n["all", rule] for rule in ("third", "all", "share"))
     assert int(now["worse"]) < int(former["worse"]) / 5
-    assert float(now["mean_gain"]) > 0.95 * float(former["mean_gain"])
+    assert float(now["mean_gain"]) >= max(float(former["mean_gain"]), float(step["mean_gain"]))
+    assert any(float(small_n[n, "third"]["lowest"]) < -0.005 for n in SIZES)  # it does tell them
+
+
+def test_the_page_gives_the_figures_of_few_samples(small_n):
+    page = (ROOT / "docs" / "joint.md").read_text()
+
+    def short(value, digits):
+        return f"{float(value):+.{digits}f}".replace("0.", ".", 1)
+
+    for n in SIZES:
+        cells = [f"{int(n):,}"]
+        for rule in ("share", "third"):
+            row = small_n[n, rule]
+            error = f"{float(row['lowest_error']):.4f}".replace("0.", ".", 1)
+            cells += [short(row["mean_gain"], 3), f"{short(row['lowest'], 4)} ({error})",
+                      row["worse"], short(row["worst"], 3)]  # fmt: skip
+        assert f"| {' | '.join(cells)} |" in page
 
 
 def test_a_fit_to_few_samples_is_reproduced():
     config = tomllib.loads((STUDY / "config.toml").read_text())["small_n"]
     module = load(STUDY / "small_n.py")
     stored = rows(STUDY / "small_n_runs.csv")
-    for name, n in (("setting 3", 50), ("coarse scores, DAG", 30), ("much shared noise", 30)):
+    for name, n in (("setting 3", 60), ("coarse scores, DAG", 30), ("shared noise", 30)):
         for row in module.run_one(name, n, 0, config):
             same = [r for r in stored if all(r[k] == str(row[k]) for k in module.FIELDS[:5])]
             assert len(same) == 1, row

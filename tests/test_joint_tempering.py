@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from hierlpr import Hierarchy, fit_lpr, simulate
+from hierlpr import Hierarchy, HierLPR, fit_lpr, load_model, simulate
 from hierlpr._kernels.joint_temper import fit_weights, sample_losses
 from hierlpr.joint import Tempering, fit_joint
-from hierlpr.joint.tempering import best_candidate
+from hierlpr.joint.tempering import Evidence, best_candidate, losses_of, part_of_the_way
 from reference_joint import log_loss
 
 
@@ -112,20 +112,67 @@ def test_fit_repeats_and_threads_do_not_matter():
     assert one.tempering.loss == two.tempering.loss
 
 
-def test_a_candidate_needs_a_clear_gain():
+def test_a_candidate_counts_as_far_as_its_gain_is_clear():
     rng = np.random.default_rng(0)
     plain = rng.normal(1.0, 0.3, 40)
     noise = rng.normal(0.0, 0.1, 40)
     noise -= noise.mean()
     error = noise.std(ddof=1) / np.sqrt(40)
-    for gain, expected in ((1.9, "none"), (2.0, "none"), (2.2, "exact")):
-        use, found, at = best_candidate({"none": plain, "exact": plain - noise - gain * error})
-        assert use == expected
-        assert at == pytest.approx(error)
-        assert found == pytest.approx(gain * error if use == "exact" else 0.0)
+    shares = []
+    for gain in (1.4, 1.5, 1.6, 2.0, 2.5, 3.0, 3.3, 9.0):
+        found = best_candidate({"none": plain, "exact": plain - noise - gain * error})
+        assert found.use == ("exact" if gain > 1.5 else "none")
+        assert found.gain_error == pytest.approx(error)
+        assert found.gain == pytest.approx(gain * error if gain > 1.5 else 0.0)
+        shares.append(found.share if found.use == "exact" else 0.0)
+    assert shares[:2] == [0.0, 0.0]
+    assert shares[-2:] == [1.0, 1.0]
+    assert np.all(np.diff(shares[1:-1]) > 0)  # 3.0 is not quite enough of 40 samples
     # Of few samples the same number of standard errors says less.
-    few = {"none": plain[:5], "exact": plain[:5] - 0.1 - np.array([1, -1, 0, 1, -1]) * 0.1}
-    assert best_candidate(few)[0] == "none"
+    few = {"none": plain[:5], "exact": plain[:5] - 0.07 - np.array([1, -1, 0, 1, -1]) * 0.1}
+    assert best_candidate(few)[:2] == ("none", 1.0)
+    # Without any noise every gain is clear.
+    assert best_candidate({"none": plain, "exact": plain - 0.25})[:2] == ("exact", 1.0)
+    assert best_candidate({"none": plain, "exact": plain})[0] == "none"
+
+
+def test_a_part_of_the_way_has_at_least_that_part_of_the_gain():
+    rng = np.random.default_rng(9)
+    own, others, prior, truth, fold = random_evidence(rng)
+    evidence = Evidence(own, others, truth, prior, fold)
+    n_labels, weights = len(own), rng.random((len(own), 3))
+    for full in (Tempering.fixed("exact", n_labels), Tempering.of(weights, "label")):
+        losses = []
+        for share in (0.0, 0.3, 0.6, 1.0):
+            part = part_of_the_way(full, share)
+            assert part.share == share
+            assert part.use == ("label" if full.use == "label" else
+                                "exact" if share == 1.0 else "shared")  # fmt: skip
+            rows = np.stack([part.own, part.others, part.shift], axis=1)
+            losses.append(losses_of(evidence, rows))
+        plain = losses_of(evidence, np.tile([1.0, 0.0, 0.0], (n_labels, 1)))
+        np.testing.assert_allclose(losses[0], plain)
+        for share, loss in zip((0.3, 0.6), losses[1:3], strict=True):
+            assert np.all(plain - loss >= share * (plain - losses[3]) - 1e-12)
+
+
+def test_an_unclear_gain_is_used_in_part_and_said(tmp_path):
+    train, test = simulate.train_test(3, n_train=150, n_test=40, rng=23)
+    model = HierLPR(train.hierarchy, n_threads=1).fit(train.scores, train.truth)
+    tempering = model.joint_.tempering
+    assert 0.1 < tempering.share < 0.9
+    assert min(tempering.loss, key=tempering.loss.get) == "exact"
+    assert tempering.use == "shared"  # no longer as it is
+    assert tempering.others.tolist() == [tempering.share] * 3
+    assert f"the weights go {tempering.share:.0%} of the way" in model.joint_.describe()
+    plain = fit_lpr(train.scores, train.truth).predict(test.scores)
+    exact = fit_joint(None, train.truth, train.hierarchy, use="exact").transform(plain)
+    used = model.transform(test.scores)
+    assert log_loss(used, exact > 0.5) < log_loss(plain, exact > 0.5)
+    model.save(tmp_path / "m.hlpr")
+    again = load_model(tmp_path / "m.hlpr")
+    assert again.joint_.describe() == model.joint_.describe()
+    np.testing.assert_array_equal(again.transform(test.scores), model.transform(test.scores))
 
 
 def test_few_samples_all_judge_and_of_many_a_third(monkeypatch):

@@ -26,6 +26,7 @@ from hierlpr.joint.tempering import (
     best_candidate,
     fit_candidates,
     losses_of,
+    part_of_the_way,
 )
 from hierlpr.lpr import Estimator
 
@@ -286,7 +287,7 @@ def fit_joint_on(
     held = truth[used] if isinstance(truth, np.ndarray) else truth[used].toarray()
     options = {"method": method, "labels": hierarchy.labels, "n_threads": n_threads}
     losses = _judge(values, held, hierarchy, n_folds, generator, options)
-    chosen, gain, error = best_candidate(losses)
+    chosen, share, gain, error = best_candidate(losses)
     if chosen == "none" or chosen == "exact":
         tempering = Tempering.fixed(chosen, hierarchy.n_labels)
     else:
@@ -294,6 +295,7 @@ def fit_joint_on(
         threads = n_threads_or_default(n_threads)
         tempering = Tempering.of(fit_candidates(evidence, hierarchy, threads)[chosen], chosen)
     mean = {name: float(loss.mean()) for name, loss in losses.items()}
+    tempering = part_of_the_way(tempering, share)
     tempering = replace(tempering, loss=mean, gain=gain, gain_error=error)
     return JointModel(hierarchy, prior, tempering)
 

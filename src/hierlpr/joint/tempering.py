@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ __all__ = [
     "best_candidate",
     "fit_candidates",
     "losses_of",
+    "part_of_the_way",
 ]
 
 Float = NDArray[np.float64]
@@ -35,8 +37,10 @@ SHARED_PULL = 1.0
 DEPTH_PULL = 5.0
 LABEL_PULL = 50.0
 
-# Standard errors by which a candidate must beat the LPR: see experiments/joint/small_n.py.
-MARGIN = 2.0
+# Standard errors by which a candidate must beat the LPR to count at all, and to count in full:
+# see experiments/joint/small_n.py.
+LEAST_MARGIN = 1.5
+FULL_MARGIN = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +75,9 @@ class Tempering:
     loss : dict of str to float
         Held-out log-loss a sample of each candidate; empty if there was no choice.
     gain, gain_error : float
-        Held-out log-loss of the LPRs minus that of the choice, and its standard error.
+        Held-out log-loss of the LPRs minus that of the choice in full, and its standard error.
+    share : float
+        How far the weights go from the LPR to those of the choice in full: 1 if the gain is clear.
     """
 
     own: Float
@@ -81,6 +87,7 @@ class Tempering:
     loss: dict[str, float]
     gain: float = 0.0
     gain_error: float = 0.0
+    share: float = 1.0
 
     @classmethod
     def fixed(cls, use: str, n_labels: int) -> Tempering:
@@ -95,10 +102,11 @@ class Tempering:
         loss: dict[str, float] | None = None,
         gain: float = 0.0,
         gain_error: float = 0.0,
+        share: float = 1.0,
     ) -> Tempering:
         """From a matrix (n_labels, 3) of own, others, shift."""
         own, others, shift = np.ascontiguousarray(weights.T)
-        return cls(own, others, shift, use, loss or {}, gain, gain_error)
+        return cls(own, others, shift, use, loss or {}, gain, gain_error, share)
 
     def select(self, labels: NDArray[np.integer], n_new: int = 0) -> Tempering:
         """Weights of some labels, then of `n_new` of which nothing was learned."""
@@ -107,9 +115,7 @@ class Tempering:
             np.concatenate([column[labels], np.full(n_new, fill)])
             for column, fill in zip((self.own, self.others, self.shift), new, strict=True)
         )
-        return Tempering(
-            own, others, shift, self.use, dict(self.loss), self.gain, self.gain_error
-        )  # fmt: skip
+        return replace(self, own=own, others=others, shift=shift, loss=dict(self.loss))
 
     def describe(self) -> str:
         """One sentence for the user."""
@@ -124,26 +130,53 @@ class Tempering:
         scope = {"exact": "as it is", "shared": "with one weight for all labels",
                  "depth": "with a weight for each depth",
                  "label": "with a weight for each label"}[self.use]  # fmt: skip
-        return (
+        plain = self.loss["none"]
+        said = (
             f"The joint posterior is used {scope} (mean weight of other labels' evidence "
-            f"{self.others.mean():.2f}): held-out log-loss {self.loss[self.use]:.4g} a sample "
-            f"instead of {self.loss['none']:.4g} (gain {self.gain:.3g} +- {self.gain_error:.2g})."
+            f"{self.others.mean():.2f}): held-out log-loss {plain - self.gain:.4g} a sample "
+            f"instead of {plain:.4g} (gain {self.gain:.3g} +- {self.gain_error:.2g})."
+        )
+        if self.share == 1.0:
+            return said
+        return (
+            f"{said} As that gain is not quite clear, the weights go {self.share:.0%} of the way "
+            "from the LPRs to those that were judged."
         )
 
 
-def best_candidate(losses: Mapping[str, Float]) -> tuple[str, float, float]:
-    """Return the candidate to use, its gain on the plain LPR a sample, and that gain's error.
+class Choice(NamedTuple):
+    """Which candidate to use, how far, and what it gains on the plain LPR a sample."""
 
-    The plain LPR stays unless the candidate of least log-loss beats it by more than `MARGIN`
-    standard errors of the difference, taken as a quantile of Student's distribution.
+    use: str
+    share: float
+    gain: float
+    gain_error: float
+
+
+def best_candidate(losses: Mapping[str, Float]) -> Choice:
+    """Return the candidate of least log-loss, with a share that its gain's clearness decides.
+
+    Up to `LEAST_MARGIN` standard errors of the difference, taken as a quantile of Student's
+    distribution, the plain LPR stays; from `FULL_MARGIN` on the candidate counts in full, and in
+    between its weights go a part of the way from those of the LPR. As the log-loss is convex in
+    them, a part of the way has at least that part of the gain on the samples that judge.
     """
     use = min(losses, key=lambda name: float(losses[name].mean()))
     gain = losses["none"] - losses[use]
-    error = float(gain.std(ddof=1) / math.sqrt(gain.size))
-    needed = float(stdtrit(gain.size - 1, ndtr(MARGIN)))
-    if gain.mean() <= needed * error:
-        return "none", 0.0, error
-    return use, float(gain.mean()), error
+    mean, error = float(gain.mean()), float(gain.std(ddof=1) / math.sqrt(gain.size))
+    least, full = stdtrit(gain.size - 1, ndtr([LEAST_MARGIN, FULL_MARGIN])) * error
+    if mean <= least:
+        return Choice("none", 1.0, 0.0, error)
+    return Choice(use, 1.0 if mean >= full else float((mean - least) / (full - least)), mean, error)
+
+
+def part_of_the_way(tempering: Tempering, share: float) -> Tempering:
+    """Weights that lie between those of the LPR and these."""
+    if share == 1.0:
+        return tempering
+    full = np.stack([tempering.own, tempering.others, tempering.shift], axis=1)
+    use = "shared" if tempering.use == "exact" else tempering.use  # no longer as it is
+    return Tempering.of(PLAIN + share * (full - PLAIN), use, share=share)
 
 
 def losses_of(evidence: Evidence, weights: Float) -> Float:

@@ -45,7 +45,7 @@ __all__ = [
 FORMAT = "hierlpr model"
 FORMAT_VERSION = 1
 # 1: `minor` and `needs`; 2: the kind of scores, LPRs of what is implied, keys of samples;
-# 3: names of labels.
+# 3: names of labels, how far the weights of the joint posterior go.
 FORMAT_MINOR = 3
 LISTED = "listed scores"
 FEATURES = frozenset({LISTED})  # additions that a file may need, all known here

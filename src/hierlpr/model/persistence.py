@@ -271,7 +271,7 @@ def _choice_of(joint: JointModel) -> dict[str, Any]:
     tempering = joint.tempering
     return {
         "use": tempering.use, "loss": tempering.loss, "gain": tempering.gain,
-        "gain_error": tempering.gain_error,
+        "gain_error": tempering.gain_error, "share": tempering.share,
     }  # fmt: skip
 
 
@@ -290,7 +290,7 @@ def _joint(
     loss = {str(use): float(value) for use, value in choice["loss"].items()}
     tempering = Tempering.of(
         np.stack(weights, axis=1), choice["use"], loss, float(choice["gain"]),
-        float(choice["gain_error"]),
+        float(choice["gain_error"]), float(choice.get("share", 1.0)),
     )  # fmt: skip
     prior = LabelPrior(arrays["joint_prevalence"], arrays["joint_conditional"])
     return JointModel(hierarchy, prior, tempering)
