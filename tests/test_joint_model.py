@@ -160,7 +160,7 @@ def test_missing_scores_in_training(parts):
     assert model.score(test.scores, test.truth) > whole.score(test.scores, test.truth)
     holes[:, 3] = np.nan
     with pytest.raises(DataError, match="no score at all: 'D'"):
-        fit_known(holes, fit.truth, method="auto", labels=fit.hierarchy.labels)
+        fit_known(holes, fit.truth, fit.hierarchy, method="auto")
 
 
 def test_sparse_scores(parts):

@@ -28,13 +28,15 @@ def test_weights_are_the_penalized_maximum(seed):
     ptr, members = np.array([0, 1, 4]), np.array([2, 0, 1, 3])
     target = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.1]])
     weights = np.empty((2, 3))
-    fit_weights(own, others, prior, truth, fold, ptr, members, target, 3.0, 0, 2, weights)
+    pair = rng.integers(0, 4, own.shape) / 2.0 if seed % 2 else np.empty((4, 0))
+    counts = pair if seed % 2 else np.ones_like(own)
+    fit_weights(own, others, prior, truth, fold, pair, ptr, members, target, 3.0, 0, 2, weights)
     for g in range(2):
         rows = members[ptr[g] : ptr[g + 1]]
 
         def cost(w, g=g, rows=rows):
             z = prior[fold].T[rows] + w[0] * own[rows] + w[1] * others[rows] + w[2]
-            fit = np.logaddexp(0, np.where(truth[rows], -z, z)).sum()
+            fit = (counts[rows] * np.logaddexp(0, np.where(truth[rows], -z, z))).sum()
             return fit + 1.5 * ((w - target[g]) ** 2).sum()
 
         best = optimize.minimize(cost, target[g], bounds=[(0, 1), (0, 1), (None, None)])
@@ -48,7 +50,7 @@ def test_losses_are_log_losses():
     own, others, prior, truth, fold = random_evidence(rng)
     weights = rng.uniform(0, 1, (4, 3))
     loss = np.empty(fold.size)
-    sample_losses(own, others, prior, truth, fold, weights, loss)
+    sample_losses(own, others, prior, truth, fold, np.empty((4, 0)), weights, loss)
     z = prior[fold].T + weights[:, :1] * own + weights[:, 1:2] * others + weights[:, 2:]
     assert loss.mean() == pytest.approx(log_loss(1 / (1 + np.exp(-z.T)), truth.T))
 
@@ -208,7 +210,7 @@ def test_many_samples_are_thinned_out(monkeypatch):
     seen = []
     original = module.fit_known
     monkeypatch.setattr(
-        module, "fit_known", lambda s, t, **o: seen.append(len(s)) or original(s, t, **o)
+        module, "fit_known", lambda s, *a, **o: seen.append(len(s)) or original(s, *a, **o)
     )
     model = fit_joint(train.scores, train.truth, train.hierarchy)
     assert max(seen) <= 1000

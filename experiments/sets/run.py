@@ -135,7 +135,7 @@ def compare(name: str, h: Hierarchy, scores, truth, config: dict) -> list[dict]:
     score = model.predict_proba(scores[rest])
     own = model.lpr_.predict(scores[rest])
     lpr = consistent_scores(own, h)
-    (one,) = one_path_values(end_posterior(own, model.lpr_.report.smoothed_prevalence(), h), h)
+    (one,) = one_path_values(end_posterior(own, model.lpr_.report.base_rate, h), h)
     held = truth[rest]
     values = {
         "hierlpr": np.concatenate([part.sure for part in many_label_values(score, h)]),

@@ -18,6 +18,7 @@ def fit_weights(
     prior: Floats2,
     truth: Bools2,
     fold: Ints,
+    weight: Floats2,
     group_ptr: Ints,
     group_label: Ints,
     target: Floats2,
@@ -28,11 +29,13 @@ def fit_weights(
 ) -> None:
     """Fit (own, others, shift) of the groups ``start`` to ``stop`` of labels; see `Tempering`.
 
-    `own`, `others` and `truth` are (n_labels, n_samples); ``prior[fold, label]`` are log-odds.
+    `own`, `others` and `truth` are (n_labels, n_samples), and so is `weight`, or it has no columns
+    and all pairs count alike; ``prior[fold, label]`` are log-odds.
     Maximizes the log-likelihood minus ``strength / 2 * |w - target|**2`` with both weights in
     [0, 1], by Newton steps on the free coordinates. O(size) a step.
     """
     n_samples = own.shape[1]
+    is_weighted = weight.shape[1] > 0
     for g in range(start, stop):
         w0, w1, w2 = target[g, 0], target[g, 1], target[g, 2]
         best = -np.inf
@@ -52,14 +55,15 @@ def fit_weights(
             for at in range(group_ptr[g], group_ptr[g + 1]):
                 k = group_label[at]
                 for m in range(n_samples):
+                    t = weight[k, m] if is_weighted else 1.0
                     a, e = own[k, m], others[k, m]
                     z = prior[fold[m], k] + w0 * a + w1 * e + w2
                     q = np.exp(-abs(z))
                     p = 1.0 / (1.0 + q) if z > 0.0 else q / (1.0 + q)
                     y = 1.0 if truth[k, m] else 0.0
-                    value += (y - 1.0) * z + min(z, 0.0) - np.log1p(q)
-                    d = y - p
-                    v = p * (1.0 - p)
+                    value += t * ((y - 1.0) * z + min(z, 0.0) - np.log1p(q))
+                    d = t * (y - p)
+                    v = t * p * (1.0 - p)
                     g0 += d * a
                     g1 += d * e
                     g2 += d
@@ -108,15 +112,18 @@ def sample_losses(
     prior: Floats2,
     truth: Bools2,
     fold: Ints,
+    weight: Floats2,
     weights: Floats2,
     loss: Floats,
 ) -> None:
     """Set ``loss[m]`` to the log-loss of sample ``m``, summed over the labels. O(size)."""
     n_labels, n_samples = own.shape
+    is_weighted = weight.shape[1] > 0
     loss[:] = 0.0
     for k in range(n_labels):
         for m in range(n_samples):
             z = prior[fold[m], k] + weights[k, 0] * own[k, m] + weights[k, 1] * others[k, m]
             z += weights[k, 2]
             worst = -z if truth[k, m] else z
-            loss[m] += max(worst, 0.0) + np.log1p(np.exp(-abs(z)))
+            t = weight[k, m] if is_weighted else 1.0
+            loss[m] += t * (max(worst, 0.0) + np.log1p(np.exp(-abs(z))))

@@ -143,6 +143,7 @@ def cutoff_by_group(
         n_samples=int(score.shape[0]),
         n_instances=int(score.shape[0]) * hierarchy.n_labels,
         n_positives=sum(part.n_positives for part in parts.values()),
+        n_unknown=sum(part.n_unknown for part in parts.values()),
         promise=None if goal.confidence is None else promise,
         groups=parts,
         label_groups=named,
@@ -160,13 +161,16 @@ def _counted(cutoff: Cutoff, score: Any, truth: Any, hierarchy: Hierarchy) -> Cu
         part = parts[group]
         if (level[columns] == part.level).all():
             continue
-        n_calls = n_true = 0
+        n_calls = n_true = n_unknown = 0
         for column in columns.tolist():
             listed = collect(score[:, [column]], truth[:, [column]])
-            called = listed.score >= level[column]
-            n_calls += int(np.count_nonzero(called))
-            n_true += int(np.count_nonzero(called & listed.truth))
-        parts[group] = part = part.counted(n_calls, n_true)
+            called = listed.take(listed.score >= level[column])
+            known = called.those_known()
+            n_calls += known.score.size
+            n_true += int(np.count_nonzero(known.truth))
+            n_unknown += called.score.size - known.score.size
+        part = part.counted(n_calls, n_true)
+        parts[group] = part = replace(part, n_unknown_calls=n_unknown, precision_if_random=None)
         if part.reachable and part.target is not None and n_true < precision_of(part) * n_calls:
             late = "labels that wait for their ancestors in other groups are called too seldom"
             parts[group] = replace(part, shaky=f"{late}. {part.shaky}".strip())

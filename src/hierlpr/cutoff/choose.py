@@ -214,12 +214,13 @@ def cutoff_for(
     unreachable: Unreachable = "best-precision",
 ) -> Cutoff:
     """Do the work of :func:`choose_cutoff` for a goal and listed instances."""
-    if instances.score.size == 0:
+    known = instances.those_known()
+    if known.score.size == 0:
         raise DataError(
-            "No instance to choose a cutoff from: the calibration samples have no scores.\n"
-            "Hint: give at least one sample with truth."
+            "No instance to choose a cutoff from: the calibration samples have no scores, or "
+            "nothing is known of them.\nHint: give at least one sample with truth."
         )
-    curve = _curve_of(instances)
+    curve = _curve_of(known)
     best = _best(goal, instances, curve, rule)
     if goal.kind == "f":
         level = _level_of_largest_f(curve, goal.beta, instances.n_positives)
@@ -241,7 +242,7 @@ def cutoff_for(
     if found is not None:
         chosen = _with_calls(replace(best, level=found), instances)
         if goal.confidence is None:
-            shaky = doubts(instances, level=found, target=target, profile=profile)
+            shaky = doubts(known, level=found, target=target, profile=profile)
             chosen = replace(chosen, shaky=shaky)
         return chosen
     return _fall_back(goal, best, instances, unreachable)
@@ -285,6 +286,7 @@ def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
         n_positives=instances.n_positives,
         n_samples=instances.n_samples,
         n_instances=instances.n_samples * instances.n_labels,
+        n_unknown=instances.n_unknown,
         best_precision=float(precision[most_precise]),
         best_precision_calls=int(curve.calls[most_precise]),
         best_precision_level=float(curve.level[most_precise]),
@@ -298,9 +300,29 @@ def _with_calls(cutoff: Cutoff, instances: Scored) -> Cutoff:
     if cutoff.max_calls is not None:
         kept = limit_calls(instances.score, instances.sample, cutoff.max_calls)
         instances = instances.take(kept)
-    called = instances.score >= cutoff.level
-    n_true = int(np.count_nonzero(called & instances.truth))
-    return cutoff.counted(int(np.count_nonzero(called)), n_true)
+    called = instances.take(instances.score >= cutoff.level)
+    known = called.those_known()
+    counted = cutoff.counted(known.score.size, int(np.count_nonzero(known.truth)))
+    return replace(
+        counted,
+        n_unknown_calls=called.score.size - known.score.size,
+        precision_if_random=_precision_if_random(called),
+    )
+
+
+def _precision_if_random(called: Scored) -> float | None:
+    """Share of right calls if each label's unknown calls are right as often as its known ones.
+
+    A label without a known call counts as all of them together. None if nothing is unknown.
+    """
+    if called.known is None or called.label is None or not called.known.any():
+        return None
+    size = called.n_labels
+    calls = np.bincount(called.label, minlength=size)
+    known = np.bincount(called.label[called.known], minlength=size)
+    hits = np.bincount(called.label[called.truth], minlength=size)
+    share = np.where(known > 0, hits / np.maximum(known, 1), hits.sum() / known.sum())
+    return float((calls * share).sum() / calls.sum())
 
 
 def _fall_back(goal: Goal, best: Cutoff, instances: Scored, unreachable: Unreachable) -> Cutoff:

@@ -76,6 +76,12 @@ def certified_level(
     normal variable: with :math:`r` samples left and mean square :math:`s^2`,
     :math:`\lambda = \varphi(d) / (\Phi(d) \sqrt{r s^2})` where :math:`\Phi(d) = \delta W`.
 
+    Where some of the truth is unknown, calls and right calls are those whose truth is known, while
+    the limit counts all calls, as the decisions do. A sample comes with what is known of it, so the
+    samples are independent and alike as before, and the same argument certifies the expected right
+    known calls a sample over the expected known calls. Which pairs are known may depend on anything
+    in the sample; that the number carries over to all calls is an assumption: ``docs/truth.md``.
+
     References
     ----------
     Keys ``angelopoulos2021learn``, ``waudbysmith2024estimating`` and ``voracek2025starbets`` in
@@ -110,14 +116,16 @@ def _stretches(sequence: list[Pair]) -> Iterator[list[Pair]]:
 
 
 def _count(rows: BySample, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Count the calls and the right calls of every sample."""
+    """Count the calls of every sample whose truth is known, and those that are right."""
     from hierlpr._kernels.betting import count_calls
 
-    calls, hits = (np.empty(rows.ptr.size - 1, dtype=np.int64) for _ in range(2))
-    count_calls(
-        rows.ptr, rows.score, rows.needed, rows.hits_before, pair.level, pair.limit, calls, hits
-    )
-    return calls, hits
+    calls, hits, known = (np.empty(rows.ptr.size - 1, dtype=np.int64) for _ in range(3))
+    stretch = (rows.ptr, rows.score, rows.needed)
+    count_calls(*stretch, rows.hits_before, pair.level, pair.limit, calls, hits)
+    if rows.known_before is None:
+        return calls, hits
+    count_calls(*stretch, rows.known_before, pair.level, pair.limit, calls, known)
+    return known, hits
 
 
 def _is_precise(

@@ -30,6 +30,11 @@ class Cutoff:
     ``"together"``, for each on its own if it is ``"each"``. Without, these are figures of the
     calibration samples and promise nothing about others; `shaky` says why they may be far off, and
     is empty if nothing speaks for that.
+
+    Where some of the truth is unknown (`n_unknown` instances), calls, precision, recall and what is
+    certified are those of the known ones. `n_unknown_calls` are not judged: `precision_if_random`
+    is that of all calls if every label's unknown ones are right as often as its known ones, and
+    `precision_worst` if they are all wrong.
     """
 
     level: float
@@ -56,6 +61,9 @@ class Cutoff:
     max_calls: int | None = None
     shaky: str = ""
     promise: str | None = None
+    n_unknown: int = 0
+    n_unknown_calls: int = 0
+    precision_if_random: float | None = None
     groups: Mapping[str, Cutoff] | None = None
     label_groups: tuple[str, ...] | None = None
 
@@ -101,6 +109,12 @@ class Cutoff:
             f=(1.0 + b2) * n_true_calls / weight if weight else None,
         )
 
+    @property
+    def precision_worst(self) -> float | None:
+        """Share of right calls if all calls of unknown truth are wrong."""
+        n_calls = self.n_calls + self.n_unknown_calls
+        return self.n_true_calls / n_calls if n_calls else None
+
     def __str__(self) -> str:
         """Say it in words."""
         if self.groups is not None:
@@ -122,7 +136,19 @@ class Cutoff:
             f"{asked}: calls at a block score of {self.level:.4g} or more{limit}; on "
             f"{self.n_samples:,} calibration samples {self.n_calls:,} calls{everything}, "
             f"{percent(self.precision)} of them right, finding {percent(self.recall)} of the "
-            f"positives.{self._caution()}"
+            f"positives.{self._unjudged()}{self._caution()}"
+        )
+
+    def _unjudged(self) -> str:
+        if not self.n_unknown:
+            return ""
+        if not self.n_unknown_calls:
+            return f" The truth of {self.n_unknown:,} instances is unknown; none of them is called."
+        certified = ", what is certified is about the known ones" if self.confidence else ""
+        return (
+            f" The truth of {self.n_unknown_calls:,} more calls is unknown{certified}: of all "
+            f"calls {percent(self.precision_if_random)} are right if it is unknown at random "
+            f"within a label, and {percent(self.precision_worst)} if all of those are wrong."
         )
 
     def _caution(self) -> str:

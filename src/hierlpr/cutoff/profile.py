@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -94,10 +94,10 @@ def _parts(instances: Scored) -> Iterator[Scored]:
         stop = int(np.searchsorted(ptr, ptr[first] + _INSTANCES, side="right")) - 1
         stop = min(max(stop, first + 1), instances.n_samples)
         rows = slice(ptr[first], ptr[stop])
-        truth = instances.truth[rows]
-        yield Scored(
-            instances.score[rows], truth, instances.sample[rows] - first,
-            stop - first, int(truth.sum()), instances.n_labels,
+        part = instances.take(rows)
+        yield replace(
+            part, sample=part.sample - first, n_samples=stop - first,
+            n_positives=int(part.truth.sum()),
         )  # fmt: skip
         first = stop
 
@@ -116,14 +116,19 @@ def _moments(
     place = rows.place.astype(np.float64)
     held = rows.truth.astype(np.float64)
     hits = (rows.hits_before[1:] - rows.hits_before[rows.ptr[rows.sample]]).astype(np.float64)
+    counts = np.ones(place.size)
+    if rows.known_before is not None:  # only calls that can be judged count
+        counts = np.diff(rows.known_before).astype(np.float64)
+        known = rows.known_before[1:] - rows.known_before[rows.ptr[rows.sample]]
+        place = known.astype(np.float64)
     enters = level.size - np.searchsorted(level[::-1], rows.score, side="right")
     cell = np.searchsorted(limit, rows.needed) * level.size + enters
     grows = (
-        np.ones(place.size),
+        counts,
         held,
-        2.0 * place - 1.0,
+        counts * (2.0 * place - 1.0),
         held * (2.0 * hits - 1.0),
-        place * hits - (place - 1.0) * (hits - held),
+        place * hits - (place - counts) * (hits - held),
     )
     shape = (limit.size, level.size)
     sums = [np.bincount(cell, weights=w, minlength=limit.size * level.size) for w in grows]

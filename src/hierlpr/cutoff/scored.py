@@ -14,6 +14,7 @@ from scipy.special import gammaln
 
 from hierlpr._base.checks import check_real_array
 from hierlpr._base.hashing import mix, row_keys
+from hierlpr.data.partial_truth import PartialTruth
 from hierlpr.exceptions import DataError
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 _TRUE = np.uint64(0xD1B54A32D192ED03)  # any constant: what the truth adds to a hash
+_UNKNOWN = np.uint64(0x8CB92BA72F3D8DD7)  # any other
 _RARE = math.log(1e-6)
 
 
@@ -35,7 +37,8 @@ _RARE = math.log(1e-6)
 class Scored:
     """Scored instances with truth, sample by sample.
 
-    Not every instance need be listed: `n_positives` counts all.
+    Not every instance need be listed: `n_positives` counts all. Where some of the truth is unknown,
+    `known` tells which is known, `label` whose instance each is, and `n_unknown` counts the others.
     """
 
     score: NDArray[np.float64]
@@ -44,12 +47,24 @@ class Scored:
     n_samples: int
     n_positives: int
     n_labels: int
+    known: NDArray[np.bool_] | None = None
+    label: NDArray[np.intp] | None = None
+    n_unknown: int = 0
 
-    def take(self, kept: NDArray[np.bool_]) -> Scored:
+    def take(self, kept: Any) -> Scored:
         """Keep some of the listed instances; the positives still count."""
         return replace(
-            self, score=self.score[kept], truth=self.truth[kept], sample=self.sample[kept]
+            self,
+            score=self.score[kept],
+            truth=self.truth[kept],
+            sample=self.sample[kept],
+            known=None if self.known is None else self.known[kept],
+            label=None if self.label is None else self.label[kept],
         )
+
+    def those_known(self) -> Scored:
+        """Keep the instances whose truth is known."""
+        return self if self.known is None else self.take(self.known)
 
 
 def collect(score: Any, truth: Any) -> Scored:
@@ -60,6 +75,12 @@ def collect(score: Any, truth: Any) -> Scored:
     n_samples, n_labels = score.shape
     if tuple(truth.shape) != (n_samples, n_labels):
         raise DataError(f"score has shape {score.shape}, but truth has {tuple(truth.shape)}.")
+    if isinstance(truth, PartialTruth):
+        return replace(
+            collect(score, truth.held), known=truth.known.ravel(),
+            label=np.tile(np.arange(n_labels, dtype=np.intp), n_samples),
+            n_unknown=int(truth.n_unknown.sum()),
+        )  # fmt: skip
     if sparse.issparse(score):
         csr = sparse.csr_array(score)
         sample = np.repeat(np.arange(n_samples, dtype=np.intp), np.diff(csr.indptr))
@@ -120,6 +141,8 @@ def random_order(instances: Scored) -> Shuffle:
     """
     keys = np.zeros(instances.n_samples, dtype=np.uint64)
     held = np.where(instances.truth, _TRUE, np.uint64(0))
+    if instances.known is not None:
+        held[~instances.known] = _UNKNOWN
     hashed = mix(mix(np.ascontiguousarray(instances.score).view(np.uint64)) ^ held)
     hashed[instances.score <= 0.0] = 0  # as if absent, which a CSR matrix makes of them
     np.add.at(keys, instances.sample, hashed)
@@ -159,8 +182,11 @@ def split_at_random(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any,
         If the samples are too few or too alike for their split to be as good as random.
     """
     scored = score if sparse.issparse(score) else sparse.csr_array(score)
-    held = truth if sparse.issparse(truth) else sparse.csr_array(truth)
-    shuffle = _shuffled(mix(_stored_keys(scored)) + _stored_keys(held))
+    held = truth.held if isinstance(truth, PartialTruth) else truth
+    keys = mix(_stored_keys(scored)) + _stored_keys(held)
+    if isinstance(truth, PartialTruth):
+        keys = mix(keys) + _stored_keys(~truth.known)
+    shuffle = _shuffled(keys)
     if not shuffle.is_fair:
         raise DataError(
             f"confidence= has to set a third of the {shuffle.order.size:,} calibration samples "
@@ -173,7 +199,7 @@ def split_at_random(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any,
 
 
 def _stored_keys(matrix: Any) -> NDArray[np.uint64]:
-    """Hash the rows of a CSR matrix, stored zeros aside."""
+    """Hash the rows of a matrix, zeros aside."""
     csr = sparse.csr_array(matrix, copy=True)
     csr.eliminate_zeros()
     return row_keys(csr)
@@ -200,7 +226,8 @@ class BySample(NamedTuple):
 
     An instance has its `place` in its sample, from 1 on, and is called only under a limit of at
     least `needed` calls: the place of the last one tied with it. `hits_before` counts the true
-    ones before each instance, and all of them at the end.
+    ones before each instance, and all of them at the end; `known_before` those whose truth is
+    known, None if all is.
     """
 
     ptr: NDArray[np.int64]
@@ -210,6 +237,7 @@ class BySample(NamedTuple):
     place: NDArray[np.int32]
     needed: NDArray[np.int32]
     hits_before: NDArray[np.int64]
+    known_before: NDArray[np.int64] | None
 
 
 def by_sample(instances: Scored) -> BySample:
@@ -217,9 +245,16 @@ def by_sample(instances: Scored) -> BySample:
     order, place, needed = _places(instances.score, instances.sample)
     sample, truth = instances.sample[order], instances.truth[order]
     ptr = np.searchsorted(sample, np.arange(instances.n_samples + 1)).astype(np.int64)
-    hits_before = np.zeros(order.size + 1, dtype=np.int64)
-    np.cumsum(truth, out=hits_before[1:])
-    return BySample(ptr, sample, instances.score[order], truth, place, needed, hits_before)
+    hits_before = _before(truth)
+    known_before = None if instances.known is None else _before(instances.known[order])
+    score = instances.score[order]
+    return BySample(ptr, sample, score, truth, place, needed, hits_before, known_before)
+
+
+def _before(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+    count = np.zeros(flags.size + 1, dtype=np.int64)
+    np.cumsum(flags, out=count[1:])
+    return count
 
 
 def _places(

@@ -237,7 +237,8 @@ def closing_note(given: Table, closed: Any, hierarchy: Hierarchy) -> str:
 
 
 def _n_true(truth: Any) -> int:
-    return int(np.count_nonzero(truth if isinstance(truth, np.ndarray) else truth.data))
+    # NaN, where the truth is unknown, is no 1.
+    return int(np.count_nonzero((truth if isinstance(truth, np.ndarray) else truth.data) == 1))
 
 
 def match_rows(truth: Table, scores: Table) -> Table:
@@ -334,8 +335,18 @@ def _frame_values(
                 f"{name}: column {column!r} holds {frame[column].dtype}, not numbers.\n"
                 f"Hint: only a column named {SAMPLE_COLUMN!r} may hold text."
             )
-    values = check_real_array(frame.select(wanted).to_numpy(), name=name)
-    return values, wanted, samples, frame.implementation.value
+    found = frame.select(wanted).to_numpy()
+    if found.dtype.kind == "O":  # some libraries have nulls that are no floats
+        found = np.column_stack([_null_as_nan(frame[column]) for column in wanted])
+    return check_real_array(found, name=name), wanted, samples, frame.implementation.value
+
+
+def _null_as_nan(column: Any) -> NDArray[np.float64]:
+    import narwhals.stable.v1 as nw
+
+    is_null = np.asarray(column.is_null().to_numpy(), dtype=bool)
+    filled = column.cast(nw.Float64).fill_null(0.0).to_numpy()
+    return np.where(is_null, np.nan, np.asarray(filled, dtype=np.float64))
 
 
 def _check_columns(columns: Sequence[str], wanted: Sequence[str], name: str) -> None:

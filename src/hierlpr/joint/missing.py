@@ -1,57 +1,89 @@
-"""LPR curves where some scores are missing: learned from those there are, NaN for the others."""
+"""LPR curves where some scores or some truth are missing: learned from the pairs there are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.checks import Matrix, listed
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth, base_rate, curve_weights
 from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import LPRModel, fit_lpr
+from hierlpr.lpr.groups import TruthCounts
 
 __all__ = ["fit_known", "own_lpr", "predict_known"]
 
 
 def fit_known(
     scores: Matrix,
-    truth: NDArray[np.bool_] | sparse.csr_array,
+    truth: AnyTruth,
+    hierarchy: Hierarchy,
     *,
     method: Any,
-    labels: Sequence[str],
     n_threads: int | None = None,
 ) -> LPRModel:
-    """Fit the LPRs of every label on the samples that have its score (the others are NaN).
+    """Fit the LPRs of every label on the samples that have its score and its truth.
 
-    Labels with all scores are fitted together, so that rare ones can borrow from the others.
+    Scores that are missing are NaN. Of what is unknown see :mod:`hierlpr.data.partial_truth`.
     """
-    if not isinstance(scores, np.ndarray) or not np.isnan(scores).any():
-        return fit_lpr(scores, truth, method=method, labels=labels, n_threads=n_threads)
-    gaps = np.isnan(scores)
-    nowhere: NDArray[np.bool_] = np.logical_and.reduce(gaps, axis=0)
-    empty = [label for label, gone in zip(labels, nowhere, strict=True) if gone]
-    if empty:
-        raise DataError(
-            f"{len(empty):,} label(s) have no score at all: {listed(empty)}.\n"
-            "Hint: give them a constant score; their LPR is then their prevalence."
-        )
-    each = isinstance(method, Sequence) and not isinstance(method, str)
-    whole = np.flatnonzero(~gaps.any(axis=0))
-    runs = [whole] if whole.size else []
-    runs += [np.array([k]) for k in np.flatnonzero(gaps.any(axis=0))]
-    parts = [
-        fit_lpr(
-            scores[np.ix_(rows, run)], truth[np.ix_(rows, run)],
-            method=[method[k] for k in run] if each else method,
-            labels=[labels[int(k)] for k in run], n_threads=n_threads,
-        )
-        for run in runs
-        for rows in [np.flatnonzero(~gaps[:, run[0]])]
-    ]  # fmt: skip
-    return LPRModel.join(parts).select(np.argsort(np.concatenate(runs)))
+    options: dict[str, Any] = {"method": method, "n_threads": n_threads}
+    options["labels"] = labels = hierarchy.labels
+    gaps = np.isnan(scores) if isinstance(scores, np.ndarray) else None
+    if gaps is None or not gaps.any():
+        gaps = None
+        if not isinstance(truth, PartialTruth):
+            return fit_lpr(scores, truth, **options)
+    else:
+        nowhere: NDArray[np.bool_] = np.logical_and.reduce(gaps, axis=0)
+        empty = [label for label, gone in zip(labels, nowhere, strict=True) if gone]
+        if empty:
+            raise DataError(
+                f"{len(empty):,} label(s) have no score at all: {listed(empty)}.\n"
+                "Hint: give them a constant score; their LPR is then their prevalence."
+            )
+        scores = np.where(gaps, 0.0, scores)
+    held = truth.held if isinstance(truth, PartialTruth) else _dense(truth)
+    return fit_lpr(scores, held, pairs=KnownPairs(truth, held, hierarchy, gaps), **options)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownPairs:
+    """Weights of pairs whose truth is known and whose score is there."""
+
+    truth: AnyTruth
+    held: NDArray[np.bool_]
+    hierarchy: Hierarchy
+    gaps: NDArray[np.bool_] | None
+
+    def weight(self, label: int) -> NDArray[np.float64]:
+        """Return the weight of each sample in the curve of a label."""
+        weight = np.ones(self.held.shape[0])
+        if isinstance(self.truth, PartialTruth):
+            weight = curve_weights(self.truth, self.hierarchy, int(label))
+        if self.gaps is not None:
+            weight[self.gaps[:, label]] = 0.0
+        # In a part of the samples nothing may be known of a label: it is then not seen to hold.
+        return weight if weight.any() else np.ones_like(weight)
+
+    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
+        """Count the samples behind some labels."""
+        used = [self.weight(int(k)) > 0.0 for k in labels]
+        held = [self.held[:, k] for k in labels]
+        positives = np.array([np.count_nonzero(u & h) for u, h in zip(used, held, strict=True)])
+        sizes = np.array([np.count_nonzero(u) for u in used])
+        counts = TruthCounts.of(positives, sizes - positives)
+        if not isinstance(self.truth, PartialTruth):
+            return counts
+        rates = [base_rate(h, self.weight(int(k))) for k, h in zip(labels, held, strict=True)]
+        return counts._replace(unknown=self.truth.n_unknown[labels], base_rate=np.array(rates))
+
+
+def _dense(truth: Any) -> NDArray[np.bool_]:
+    return truth if isinstance(truth, np.ndarray) else np.asarray(truth.toarray())
 
 
 def predict_known(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
@@ -71,4 +103,4 @@ def own_lpr(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) ->
     if not isinstance(lpr, np.ndarray):
         return lpr
     gaps = np.isnan(lpr)
-    return np.where(gaps, model.report.smoothed_prevalence(), lpr) if gaps.any() else lpr
+    return np.where(gaps, model.report.base_rate, lpr) if gaps.any() else lpr

@@ -14,6 +14,7 @@ from hierlpr._base.checks import Matrix, check_unit_interval
 from hierlpr._kernels import traversal
 from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
 from hierlpr._kernels.joint_forest import weigh_evidence
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth, curve_weights
 from hierlpr.data.tables import align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -259,7 +260,7 @@ def fit_joint(
 
 def fit_joint_on(
     take: Callable[[NDArray[np.intp]], Float] | None,
-    truth: NDArray[np.bool_] | sparse.csr_array,
+    truth: AnyTruth,
     hierarchy: Hierarchy,
     *,
     use: Literal["auto", "exact", "none"] = "auto",
@@ -284,8 +285,9 @@ def fit_joint_on(
     limit = max(2 * n_folds, sample_limit(n_samples, hierarchy))
     used = draw_samples(n_samples, limit, generator)
     values = take(used)
-    held = truth[used] if isinstance(truth, np.ndarray) else truth[used].toarray()
-    options = {"method": method, "labels": hierarchy.labels, "n_threads": n_threads}
+    held: Any = truth[used]
+    held = held.toarray() if sparse.issparse(held) else held
+    options = {"method": method, "n_threads": n_threads}
     losses = _judge(values, held, hierarchy, n_folds, generator, options)
     chosen, share, gain, error = best_candidate(losses)
     if chosen == "none" or chosen == "exact":
@@ -302,7 +304,7 @@ def fit_joint_on(
 
 def _judge(
     scores: Float,
-    truth: NDArray[np.bool_],
+    truth: NDArray[np.bool_] | PartialTruth,
     hierarchy: Hierarchy,
     n_folds: int,
     rng: np.random.Generator,
@@ -330,7 +332,7 @@ def _judge(
 
 def evidence_of(
     scores: Matrix,
-    truth: NDArray[np.bool_],
+    truth: NDArray[np.bool_] | PartialTruth,
     hierarchy: Hierarchy,
     seen: NDArray[np.intp],
     new: NDArray[np.intp],
@@ -339,25 +341,31 @@ def evidence_of(
     """Evidence of `new` samples from LPRs and priors fitted on the `seen` ones."""
     n_threads = options["n_threads"]
     prior = fit_prior(truth[seen], hierarchy)
-    model = fit_known(scores[seen], truth[seen], **options)
+    model = fit_known(scores[seen], truth[seen], hierarchy, **options)
     part = scores[new] if isinstance(scores, np.ndarray) else scores[new].toarray()
     lpr = predict_known(model, part, n_threads=n_threads)
     others = posteriors(lpr, prior, hierarchy, with_others=True, n_threads=n_threads)[1]
     inside = np.clip(lpr, LPR_EDGE, 1.0 - LPR_EDGE)
     says = np.log(inside / (1.0 - inside)) - prior.log_odds
     own = np.where(np.isnan(says), 0.0, says)
+    held, weight = truth[new], np.empty((hierarchy.n_labels, 0))
+    if isinstance(held, PartialTruth):
+        columns = range(hierarchy.n_labels)
+        weight = np.stack([curve_weights(held, hierarchy, k) for k in columns])
+        held = held.held
     return Evidence(
         np.ascontiguousarray(own.T),
         np.ascontiguousarray(others.T),
-        np.ascontiguousarray(truth[new].T),
+        np.ascontiguousarray(held.T),
         prior.log_odds[np.newaxis],
         np.zeros(new.size, dtype=np.int64),
+        weight,
     )
 
 
 def cross_fitted(
     scores: Matrix,
-    truth: NDArray[np.bool_],
+    truth: NDArray[np.bool_] | PartialTruth,
     hierarchy: Hierarchy,
     n_folds: int,
     rng: np.random.Generator,
@@ -377,4 +385,5 @@ def cross_fitted(
         np.concatenate([part.truth for part in parts], axis=1),
         np.concatenate([part.prior for part in parts]),
         np.repeat(np.arange(n_folds), [part.fold.size for part in parts]),
+        np.concatenate([part.weight for part in parts], axis=1),
     )

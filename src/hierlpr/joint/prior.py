@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.special import betaln
 
 from hierlpr._base.checks import listed
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth, base_rate, curve_weights, strata
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
@@ -66,13 +67,15 @@ class LabelPrior:
         return LabelPrior(self.prevalence, conditional)
 
 
-def fit_prior(truth: NDArray[np.bool_] | sparse.csr_array, hierarchy: Hierarchy) -> LabelPrior:
+def fit_prior(truth: AnyTruth, hierarchy: Hierarchy) -> LabelPrior:
     r"""Estimate prevalences and conditional probabilities, smoothed for rare labels.
 
     Parameters
     ----------
-    truth : ndarray or csr_array of bool of shape (n_samples, n_labels)
-        Closed upward.
+    truth : ndarray, csr_array or PartialTruth of shape (n_samples, n_labels)
+        Closed upward. Where some of it is unknown, the counts are those of samples in which label
+        and parents are given, and the prevalence is that of weighted samples, see
+        :func:`~hierlpr.data.partial_truth.curve_weights`.
     hierarchy : Hierarchy
 
     Notes
@@ -92,9 +95,12 @@ def fit_prior(truth: NDArray[np.bool_] | sparse.csr_array, hierarchy: Hierarchy)
     n_samples = truth.shape[0]
     if n_samples == 0:
         raise DataError("There is no sample to learn from.")
-    positive, possible = _count(truth, hierarchy)
+    if isinstance(truth, PartialTruth):
+        prevalence, positive, possible = _count_known(truth, hierarchy)
+    else:
+        positive, possible = _count(truth, hierarchy)
+        prevalence = (positive + 0.5) / (n_samples + 1.0)
     has_parent = np.diff(hierarchy.parent_ptr)[hierarchy.position] > 0
-    prevalence = (positive + 0.5) / (n_samples + 1.0)
     conditional = prevalence.copy()
     if has_parent.any():
         share, strength = _shared_share(positive[has_parent], possible[has_parent])
@@ -126,6 +132,17 @@ def _count(truth: NDArray[np.bool_] | sparse.csr_array, h: Hierarchy) -> tuple[F
             "Hint: close it upward first (Hierarchy.close_upward)."
         )
     return positive, possible
+
+
+def _count_known(truth: PartialTruth, h: Hierarchy) -> tuple[Float, Float, Float]:
+    """Prevalences, and counts as of `_count` among the samples in which it is given what holds."""
+    prevalence, positive, possible = np.empty((3, h.n_labels))
+    for k in range(h.n_labels):
+        held = truth.held[:, k]
+        prevalence[k] = base_rate(held, curve_weights(truth, h, k))
+        used = strata(truth, h, k)[1] & truth.given[:, k]
+        positive[k], possible[k] = np.count_nonzero(used & held), np.count_nonzero(used)
+    return prevalence, positive, possible
 
 
 def _shared_share(positive: Float, possible: Float) -> tuple[float, float]:

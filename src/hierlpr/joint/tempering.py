@@ -49,7 +49,8 @@ class Evidence:
 
     `own`, `others` and `truth` are (n_labels, n_samples); ``prior[f, k]`` are the log-odds of
     label ``k`` before any score in the fit that left out fold ``f``, and ``fold`` tells which fit
-    a sample's evidence comes from.
+    a sample's evidence comes from. `weight`, of shape (n_labels, n_samples), is what each pair
+    counts, or of shape (n_labels, 0) if all count alike.
     """
 
     own: Float
@@ -57,6 +58,7 @@ class Evidence:
     truth: NDArray[np.bool_]
     prior: Float
     fold: NDArray[np.int64]
+    weight: Float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,8 +185,9 @@ def losses_of(evidence: Evidence, weights: Float) -> Float:
     """Log-loss of every sample."""
     loss = np.empty(evidence.fold.size)
     sample_losses(
-        evidence.own, evidence.others, evidence.prior, evidence.truth, evidence.fold, weights, loss
-    )
+        evidence.own, evidence.others, evidence.prior, evidence.truth, evidence.fold,
+        evidence.weight, weights, loss,
+    )  # fmt: skip
     return loss
 
 
@@ -230,7 +233,7 @@ def _fit_groups(
     def fit(start: int, stop: int) -> None:
         fit_weights(
             evidence.own, evidence.others, evidence.prior, evidence.truth, evidence.fold,
-            ptr, members, target, strength, start, stop, weights,
+            evidence.weight, ptr, members, target, strength, start, stop, weights,
         )  # fmt: skip
 
     n_chunks = min(ptr.size - 1, 4 * n_threads)

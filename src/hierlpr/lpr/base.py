@@ -38,13 +38,15 @@ class ScoreGroups:
     The groups of label ``k`` are ``ptr[k]:ptr[k + 1]``, by rising score. `total` is the weight of
     a group and `positive` that of its positives; without sample weights both are counts. Ranks,
     and so everything rank-based, are functions of these two alone. A first group of score -inf
-    holds the samples that do not list the label; no curve has a knot there.
+    holds the samples that do not list the label; no curve has a knot there. `n_samples` is given
+    where labels leave different samples out: the weight of all, the same for whatever labels.
     """
 
     ptr: NDArray[np.int64]
     score: NDArray[np.float64]
     positive: NDArray[np.float64]
     total: NDArray[np.float64]
+    n_samples: float | None = None
 
     @property
     def n_labels(self) -> int:

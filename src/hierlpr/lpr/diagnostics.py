@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hierlpr._kernels.smoothing import summarize_groups
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups
+from hierlpr.lpr.groups import TruthCounts
 
 __all__ = ["LabelReport"]
 
@@ -23,7 +24,11 @@ class LabelReport:
     Attributes
     ----------
     positives, negatives : int
-        Samples of each class (of positive weight).
+        Samples of each class (of positive weight) that the curve was learned from.
+    unknown : int
+        Samples whose truth is unknown for this label, and does not follow from other labels.
+    base_rate : float
+        P(label) before any score: (positives + 1/2) / (samples + 1) if nothing is unknown.
     prevalence : float
         (Weighted) share of positives.
     distinct_scores : int
@@ -53,6 +58,8 @@ class LabelReport:
 
     positives: NDArray[np.int64]
     negatives: NDArray[np.int64]
+    unknown: NDArray[np.int64]
+    base_rate: NDArray[np.float64]
     prevalence: NDArray[np.float64]
     distinct_scores: NDArray[np.int64]
     auc: NDArray[np.float64]
@@ -73,15 +80,16 @@ class LabelReport:
         groups: ScoreGroups,
         fit: GroupFit,
         lpr: NDArray[np.float64],
-        positives: NDArray[np.int64],
-        negatives: NDArray[np.int64],
+        counts: TruthCounts,
     ) -> LabelReport:
         """Summarize the labels of one fit; `lpr` are the final, monotone LPRs of the groups."""
         summary = summarize_groups(groups.ptr, groups.positive, groups.total, lpr)
         n_all = groups.sum_by_label(groups.total)
         return cls(
-            positives=positives,
-            negatives=negatives,
+            positives=counts.positives,
+            negatives=counts.negatives,
+            unknown=counts.unknown,
+            base_rate=counts.base_rate,
             prevalence=groups.sum_by_label(groups.positive) / n_all,
             distinct_scores=groups.n_groups,
             auc=summary[:, 0],
@@ -96,10 +104,6 @@ class LabelReport:
             calibration_z=summary[:, 4],
             monotone_shift=groups.sum_by_label(groups.total * np.abs(lpr - fit.lpr)) / n_all,
         )
-
-    def smoothed_prevalence(self) -> NDArray[np.float64]:
-        """(positives + 1/2) / (samples + 1) of every label, what its LPR is without a score."""
-        return np.asarray((self.positives + 0.5) / (self.positives + self.negatives + 1.0))
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the fields by name."""

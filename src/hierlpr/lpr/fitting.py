@@ -18,7 +18,7 @@ from hierlpr._kernels.smoothing import make_monotone
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves, PoolingEstimator
 from hierlpr.lpr.diagnostics import LabelReport
-from hierlpr.lpr.groups import LabelData, check_scores, read_training_data
+from hierlpr.lpr.groups import LabelData, PairWeights, check_scores, read_training_data
 
 __all__ = ["ESTIMATORS", "LPRModel", "fit_chunk", "fit_data", "fit_lpr", "make_estimator"]
 
@@ -132,6 +132,7 @@ def fit_lpr(
     method: str | Estimator | Sequence[str | Estimator] = "auto",
     sample_weight: Any = None,
     labels: Sequence[str] | None = None,
+    pairs: PairWeights | None = None,
     n_threads: int | None = None,
     **options: Any,
 ) -> LPRModel:
@@ -153,6 +154,8 @@ def fit_lpr(
         up to the effective number of samples, (sum w)^2 / sum w^2.
     labels : sequence of str, optional
         Names, for messages.
+    pairs : PairWeights, optional
+        Weights of single (sample, label) pairs, beside dense scores without `sample_weight`.
     n_threads : int, optional
         Default: HIERLPR_NUM_THREADS or all cores. The result does not depend on it.
     **options
@@ -172,7 +175,7 @@ def fit_lpr(
     >>> model.predict([[-1.0], [1.0], [3.0]]).round(1).ravel().tolist()
     [0.0, 0.2, 0.9]
     """
-    data = read_training_data(scores, truth, sample_weight, labels)
+    data = read_training_data(scores, truth, sample_weight, labels, pairs=pairs)
     return fit_data(data, method=method, n_threads=n_threads, **options)
 
 
@@ -254,6 +257,5 @@ def fit_chunk(data: LabelData, labels: NDArray[np.int64], estimator: Estimator) 
     fit = estimator.fit_groups(groups)
     lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
     make_monotone(groups.ptr, lpr, groups.total)
-    positives, negatives = data.count_truth(labels)
-    report = LabelReport.from_fit(groups, fit, lpr, positives, negatives)
+    report = LabelReport.from_fit(groups, fit, lpr, data.count_truth(labels))
     return LPRModel(LPRCurves.from_groups(groups, lpr), report)

@@ -18,10 +18,13 @@ from hierlpr.lpr.base import ScoreGroups
 __all__ = [
     "Gaps",
     "LabelData",
+    "PairWeights",
     "TrainingData",
+    "TruthCounts",
     "check_scores",
     "group_columns",
     "group_rows",
+    "group_weighted",
     "read_training_data",
 ]
 
@@ -47,6 +50,24 @@ class Gaps(NamedTuple):
         return Gaps(self.total[labels], self.positive[labels])
 
 
+class TruthCounts(NamedTuple):
+    """Samples of each class that a label is learned from, those where it is unknown, its rate.
+
+    `base_rate` is P(label) before any score, smoothed.
+    """
+
+    positives: NDArray[np.int64]
+    negatives: NDArray[np.int64]
+    unknown: NDArray[np.int64]
+    base_rate: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, positives: NDArray[np.int64], negatives: NDArray[np.int64]) -> TruthCounts:
+        """Count labels of which nothing is unknown."""
+        rate = np.asarray((positives + 0.5) / (positives + negatives + 1.0))
+        return cls(positives, negatives, np.zeros_like(positives), rate)
+
+
 class LabelData(Protocol):
     """Scores and truth of many labels, in memory or elsewhere; asked by several threads at once."""
 
@@ -64,8 +85,20 @@ class LabelData(Protocol):
         """Return the groups of some labels."""
         ...
 
-    def count_truth(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positives and negatives of some labels."""
+    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
+        """Count the samples behind some labels."""
+        ...
+
+
+class PairWeights(Protocol):
+    """What each sample weighs in the curve of a label, where pairs differ."""
+
+    def weight(self, label: int) -> NDArray[np.float64]:
+        """Return one weight a sample; 0 leaves it out, and not all are 0."""
+        ...
+
+    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
+        """Count the samples behind some labels."""
         ...
 
 
@@ -73,7 +106,7 @@ class LabelData(Protocol):
 class TrainingData:
     """Checked scores and truth (both dense, or both CSC) with one weight a sample.
 
-    `gaps` belong to CSC scores.
+    `gaps` belong to CSC scores; `pairs` to dense ones, where not every pair takes part.
     """
 
     scores: Matrix | sparse.csc_array
@@ -81,6 +114,7 @@ class TrainingData:
     weight: NDArray[np.float64]
     is_weighted: bool
     gaps: Gaps
+    pairs: PairWeights | None = None
 
     @property
     def n_samples(self) -> int:
@@ -99,8 +133,10 @@ class TrainingData:
             return self.n_samples
         return 1 + int(self.scores.nnz) // self.n_labels
 
-    def count_truth(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positives and negatives of some labels among the samples of positive weight."""
+    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
+        """Count the samples of positive weight behind some labels."""
+        if self.pairs is not None:
+            return self.pairs.count_truth(labels)
         used = self.weight > 0.0
         truth: Any = self.truth[:, labels]
         if isinstance(truth, np.ndarray):
@@ -110,7 +146,7 @@ class TrainingData:
             running = np.concatenate([np.zeros(1, np.int64), stored.cumsum()])
             positives = np.diff(running[truth.indptr])
         positives = np.asarray(positives, dtype=np.int64)
-        return positives, int(np.count_nonzero(used)) - positives
+        return TruthCounts.of(positives, int(np.count_nonzero(used)) - positives)
 
     def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
         """Return the groups of some labels; their rows are sorted here, O(n log n) each."""
@@ -122,6 +158,8 @@ class TrainingData:
             )
         rows = np.ascontiguousarray(self.scores[:, labels].T)
         truth_rows = np.ascontiguousarray(self.truth[:, labels].T)
+        if self.pairs is not None:
+            return group_weighted(rows, truth_rows, [self.pairs.weight(k) for k in labels])
         if not self.is_weighted:
             return group_rows(rows, truth_rows, self.weight)
         # Ties are sorted too, so that weights add up in an order the input's has no part in.
@@ -138,6 +176,20 @@ def group_rows(
     return ScoreGroups(*group_sorted(scores, truth, np.argsort(scores, axis=1), weight))
 
 
+def group_weighted(
+    scores: NDArray[np.float64], truth: NDArray[np.bool_], weights: list[NDArray[np.float64]]
+) -> ScoreGroups:
+    """Group the scores of labels that come as rows, each with weights of its own; 0 leaves out."""
+    parts = []
+    for row, held, weight in zip(scores, truth, weights, strict=True):
+        # Ties are sorted too, so that weights add up in an order the input's has no part in.
+        order = np.lexsort((weight, held, row))
+        parts.append(group_sorted(row[None], held[None], order[None], weight))
+    ptr = np.cumsum([0, *(part[1].size for part in parts)])
+    score, positive, total = (np.concatenate([part[i] for part in parts]) for i in (1, 2, 3))
+    return ScoreGroups(ptr, score, positive, total, float(scores.shape[1]))
+
+
 def group_columns(
     places: Places,
     scores: NDArray[np.float64],
@@ -146,7 +198,8 @@ def group_columns(
     gaps: Gaps,
 ) -> ScoreGroups:
     """Group the stored scores of labels, given the rows of the scores and of the positives."""
-    return ScoreGroups(*group_stored(*places, scores, *held, weight, *gaps))
+    groups = group_stored(*places, scores, *held, weight, *gaps)
+    return ScoreGroups(*groups, float(weight.sum()))
 
 
 def _places(columns: sparse.csc_array) -> Places:
@@ -184,6 +237,7 @@ def read_training_data(
     sample_weight: Any,
     labels: Sequence[str] | None,
     gaps: Gaps | None = None,
+    pairs: PairWeights | None = None,
 ) -> TrainingData:
     """Check scores, truth and weights against each other."""
     checked = check_scores(scores, labels)
@@ -197,7 +251,7 @@ def read_training_data(
     if isinstance(checked, np.ndarray):
         if not isinstance(bool_truth, np.ndarray):
             bool_truth = bool_truth.toarray()
-        return TrainingData(checked, bool_truth, weight, is_weighted, Gaps.none(n_labels))
+        return TrainingData(checked, bool_truth, weight, is_weighted, Gaps.none(n_labels), pairs)
     # A sample that lists nothing was not looked at: in a long table it would not even be there.
     weight = np.where(np.diff(checked.indptr) > 0, weight, 0.0)
     if not weight.any():

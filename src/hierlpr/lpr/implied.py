@@ -23,7 +23,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.base import LPRCurves, ScoreGroups
 from hierlpr.lpr.fitting import LPRModel, fit_data
-from hierlpr.lpr.groups import Gaps, read_training_data
+from hierlpr.lpr.groups import Gaps, TruthCounts, read_training_data
 
 __all__ = [
     "Column",
@@ -221,7 +221,7 @@ def fit_implied(
     sizes, report = counts.implied.total, model.report
     n_absent = report.positives + report.negatives - counts.listed.total
     n_held = report.positives - counts.listed.positive
-    absent = (n_held + report.smoothed_prevalence()) / (n_absent + 1.0)
+    absent = (n_held + report.base_rate) / (n_absent + 1.0)
     own = np.flatnonzero(sizes >= LEAST_IMPLIED)
     rare = np.flatnonzero((sizes > 0) & (sizes < LEAST_IMPLIED))
     shared = own.size if rare.size else -1
@@ -262,9 +262,11 @@ class _ImpliedData:
             positive = np.bincount(place, weights=status, minlength=value.size)
             found.append((value, positive, total.astype(np.float64)))
         ptr = np.cumsum([0, *(value.size for value, _, _ in found)])
-        return ScoreGroups(ptr, *(np.concatenate([part[i] for part in found]) for i in range(3)))
+        values, positives, totals = (np.concatenate([x[i] for x in found]) for i in range(3))
+        return ScoreGroups(ptr, values, positives, totals)
 
-    def count_truth(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
         status = [self._joined(int(curve))[1] for curve in labels]
         positives = np.array([int(part.sum()) for part in status], dtype=np.int64)
-        return positives, np.array([part.size for part in status], dtype=np.int64) - positives
+        sizes = np.array([part.size for part in status], dtype=np.int64)
+        return TruthCounts.of(positives, sizes - positives)

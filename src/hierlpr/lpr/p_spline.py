@@ -59,7 +59,9 @@ def fit_averaged(
 
 
 def _table_of(groups: ScoreGroups) -> NDArray[np.float64]:
-    # Every label has the same samples, so one table serves them all.
+    # One table serves all labels, and the same one however they are parted.
+    if groups.n_samples is not None:
+        return normal_table(groups.n_samples)
     return normal_table(groups.total[groups.ptr[0] : groups.ptr[1]].sum())
 
 

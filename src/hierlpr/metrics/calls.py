@@ -11,6 +11,7 @@ from hierlpr._base.checks import check_choice, check_real_array
 from hierlpr.exceptions import DataError
 from hierlpr.metrics.curves import (
     au_prc_score,
+    check_known,
     check_status,
     f_of,
     hit_sums,
@@ -122,14 +123,15 @@ def label_au_prc_scores(truth: Any, scores: Any) -> Float:
     >>> label_au_prc_scores([[1, 0], [0, 0]], [[0.9, 0.5], [0.1, 0.2]])
     array([ 1., nan])
     """
-    status, values = check_status(truth), check_real_array(scores, name="scores")
+    (status, known), values = check_known(truth), check_real_array(scores, name="scores")
     if status.ndim != 2 or status.shape != values.shape:
         raise DataError(
             f"truth and scores must be matrices of one shape, got {status.shape}, {values.shape}."
         )
     out = np.full(status.shape[1], np.nan)
     for k in np.flatnonzero(status.any(axis=0)):
-        out[k] = au_prc_score(status[:, k], values[:, k])
+        used = slice(None) if known is None else known[:, k]
+        out[k] = au_prc_score(status[used, k], values[used, k])
     return out
 
 
@@ -159,7 +161,7 @@ def mean_au_prc_score(
     """
     check_choice(weight, ("uniform", "prevalence"), name="weight")
     areas = label_au_prc_scores(truth, scores)
-    support = check_status(truth).sum(axis=0)
+    support = check_known(truth)[0].sum(axis=0)
     if not support.any():
         raise DataError("Recall is not defined: no instance is positive.")
     known = support > 0
@@ -234,9 +236,11 @@ def brier_error(truth: Any, probabilities: Any) -> float:
 
 
 def _paired(truth: Any, values: Any, name: str) -> tuple[Float, Float]:
-    status, p = check_status(truth), check_real_array(values, name=name)
+    (status, known), p = check_known(truth), check_real_array(values, name=name)
     if status.shape != p.shape:
         raise DataError(f"{name} has shape {p.shape}, truth {status.shape}; they must agree.")
+    if known is not None:
+        status, p = status[known], p[known]
     if p.size == 0:
         raise DataError("There are no instances.")
     if not (p.min() >= 0.0 and p.max() <= 1.0):
@@ -246,9 +250,11 @@ def _paired(truth: Any, values: Any, name: str) -> tuple[Float, Float]:
 
 def _counts(truth: Any, calls: Any, average: str) -> tuple[Float, Float, Float]:
     check_choice(average, get_args(Average), name="average")
-    status, called = check_status(truth), check_status(calls)
+    (status, known), called = check_known(truth), check_status(calls)
     if status.shape != called.shape:
         raise DataError(f"calls has shape {called.shape}, truth {status.shape}; they must agree.")
+    if known is not None:
+        called = called & known
     if average == "pooled":
         status, called = status.reshape(1, -1), called.reshape(1, -1)
     elif status.ndim != 2:

@@ -127,7 +127,8 @@ def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
     Parameters
     ----------
     truth : array-like
-        Status (0 or 1) of every instance. Without `scores`, a vector in calling order.
+        Status (0 or 1) of every instance, NaN where it is unknown: such instances are left out.
+        Without `scores`, a vector in calling order.
     scores : array-like of the same shape, optional
         Instances are called by falling score, whatever their place; matrices are pooled. Equal
         scores are one group that is called as a whole.
@@ -152,13 +153,14 @@ def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
     """
     if isinstance(truth, HitCurve):
         return truth.calls, truth.hits
-    status = check_status(truth)
+    status, known = check_known(truth)
     if scores is None:
         if status.ndim != 1:
             raise DataError(
                 f"truth must be a vector in calling order, got shape {status.shape}.\n"
                 "Hint: give the scores too, or index it by a ranking: truth[r.sample, r.label]."
             )
+        status = status if known is None else status[known]
         calls = np.arange(status.size + 1, dtype=np.float64)
         return calls, np.concatenate([[0.0], np.cumsum(status, dtype=np.float64)])
     values = check_real_array(scores, name="scores")
@@ -167,6 +169,8 @@ def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
     if np.isnan(values).any():
         raise DataError("scores has NaN.\nHint: fill in or drop missing scores first.")
     flat, called = values.ravel(), status.ravel()
+    if known is not None:
+        flat, called = values[known], status[known]
     order = np.argsort(-flat, kind="stable")
     ordered = flat[order]
     ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], ordered.size > 0))
@@ -321,6 +325,18 @@ def _counts_area(hits: Float, calls: Float) -> float:
     log_ratio = np.log((slope * end + safe) / np.where(first > 0, first, 1.0))
     curved = gained / slope - safe / slope**2 * log_ratio
     return float(np.sum(np.where(through_zero, gained / slope, curved)) / hits[-1])
+
+
+def check_known(truth: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+    """Return the status of instances, and which of them are known; None if all are."""
+    values = np.asarray(truth)
+    if values.dtype.kind in "biu":
+        return check_status(values), None
+    values = check_real_array(values, name="truth")
+    unknown = np.isnan(values)
+    if not unknown.any():
+        return check_status(values), None
+    return check_status(np.where(unknown, 0.0, values)), ~unknown
 
 
 def check_status(truth: Any) -> NDArray[np.bool_]:

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_choice, check_fraction
 from hierlpr.cutoff.by_group import Groups, Promise
@@ -33,6 +32,7 @@ from hierlpr.cutoff.sets import (
     one_path_values,
 )
 from hierlpr.data.listing import Kind, kind_of
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.data.repeats import SampleKeys, overlap_note
 from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning, UnreachableWarning
@@ -49,7 +49,13 @@ from hierlpr.lpr import ImpliedLPR, LPRModel, fit_listed
 from hierlpr.metrics import au_prc_score
 from hierlpr.model.calibrating import cutoff_on, doubts_about
 from hierlpr.model.edit import added, removed, replaced
-from hierlpr.model.given_tables import new_scores, scores_to_fit, truth_beside
+from hierlpr.model.given_tables import (
+    new_scores,
+    refuse_unknown_labels,
+    refuse_unknown_samples,
+    scores_to_fit,
+    truth_beside,
+)
 from hierlpr.ranking.blocks import consistent_scores
 from hierlpr.ranking.order import Ranking, rank
 
@@ -68,7 +74,7 @@ class FitSource:
     hierarchy: Hierarchy
     lpr: LPRModel
     implied: ImpliedLPR | None
-    truth: NDArray[np.bool_] | sparse.csr_array
+    truth: AnyTruth
     take: Callable[[NDArray[np.intp]], Table]
     n_stored: int | None
     keys: SampleKeys
@@ -105,8 +111,8 @@ class ScoreModel:
             Any real numbers, larger for more likely; from classifiers that did not train on these
             samples (out-of-fold or held-out).
         truth : matrix or data frame of the same shape, or lists of labels
-            0 or 1; a label that holds implies its parents. Or the labels of each sample, as a list
-            of lists or sets, or a mapping of sample to labels.
+            0 or 1, or NaN (null) where it is unknown; a label that holds implies its parents. Or
+            the labels of each sample, as a list of lists or sets, or a mapping of sample to labels.
         """
         self.check_params()
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
@@ -118,7 +124,8 @@ class ScoreModel:
         if kind_of(table) == "listed":
             lpr, implied = fit_listed(table.values, held, hierarchy, **options)
         else:
-            lpr = fit_known(table.values, held, labels=hierarchy.labels, **options)
+            refuse_unknown_labels(held, hierarchy)
+            lpr = fit_known(table.values, held, hierarchy, **options)
         keys = SampleKeys.of_rows(table.values)
         self.fit_on(FitSource(hierarchy, lpr, implied, held, table.rows, table.n_stored, keys))
         self._set_labels(hierarchy, has_names=table.backend is not None)
@@ -244,6 +251,8 @@ class ScoreModel:
         """
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
+        if isinstance(held, PartialTruth):
+            refuse_unknown_samples(held)
         keys = self._checked_keys(table)
         self.sets_ = choose_sets(
             lambda: self._set_values(table, one_path=one_path), held,
@@ -332,11 +341,16 @@ class ScoreModel:
         return self
 
     def score(self, scores: Any, truth: Any) -> float:
-        """Area under the pooled precision-recall curve of the block scores, AU(PRC)."""
+        """Area under the pooled precision-recall curve of the block scores, AU(PRC).
+
+        Pairs whose truth is unknown are left out.
+        """
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
-        score = self._block_scores(table)
-        return float(au_prc_score(_dense(held), _dense(score)))
+        score = _dense(self._block_scores(table))
+        if isinstance(held, PartialTruth):
+            return float(au_prc_score(held.held[held.known], score[held.known]))
+        return float(au_prc_score(_dense(held), score))
 
     # -- changing it without refitting --------------------------------------------------------
 
@@ -390,7 +404,7 @@ class ScoreModel:
                 stacklevel=3,
             )
         self.lpr_ = lpr
-        prevalence = lpr.report.smoothed_prevalence()
+        prevalence = lpr.report.base_rate
         if self.implied_ is not None:
             former = self.hierarchy_
             place = [former.index(x) if x in former else former.n_labels for x in hierarchy.labels]
@@ -443,9 +457,7 @@ class ScoreModel:
         self.check_fitted()
         return new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
 
-    def _truth(
-        self, truth: Any, hierarchy: Hierarchy, table: Table
-    ) -> NDArray[np.bool_] | sparse.csr_array:
+    def _truth(self, truth: Any, hierarchy: Hierarchy, table: Table) -> AnyTruth:
         return truth_beside(table, truth, hierarchy, close=self.close_truth)
 
     def _lpr(self, table: Table) -> Table:
@@ -467,7 +479,7 @@ class ScoreModel:
         lpr = own_lpr(self.lpr_, table.values, n_threads=self.n_threads)
         if not isinstance(lpr, np.ndarray):
             raise DataError("one_path=True needs a score for every label: a dense matrix.")
-        ends = end_posterior(lpr, self.lpr_.report.smoothed_prevalence(), self.hierarchy_)
+        ends = end_posterior(lpr, self.lpr_.report.base_rate, self.hierarchy_)
         return one_path_values(ends, self.hierarchy_)
 
     def _block_scores(self, table: Table) -> Matrix:

@@ -7,10 +7,12 @@ from typing import Any
 
 from hierlpr._base.checks import listed
 from hierlpr.data.listing import Kind, as_kind, kind_of
-from hierlpr.data.tables import align, align_labels, align_truth_to, match_rows
+from hierlpr.data.partial_truth import align_known
+from hierlpr.data.tables import align, align_labels, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr import LPRModel, fit_listed, fit_lpr
+from hierlpr.joint import fit_known
+from hierlpr.lpr import LPRModel, fit_listed
 
 __all__ = ["added", "removed", "replaced"]
 
@@ -109,7 +111,7 @@ def _fit(
     if kind is not None:
         table = as_kind(table, kind)
     known = match_rows(align_labels(truth, part, name="truth"), table)
-    held = align_truth_to(table.values, known, part)
+    held = align_known(table.values, known, part)
     if kind_of(table) == "listed":
         return fit_listed(table.values, held, part, method=method, n_threads=n_threads)[0]
-    return fit_lpr(table.values, held, method=method, labels=part.labels, n_threads=n_threads)
+    return fit_known(table.values, held, part, method=method, n_threads=n_threads)

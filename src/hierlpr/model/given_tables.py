@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_finite
+from hierlpr._base.checks import check_finite, listed
 from hierlpr.data.listing import Kind, as_kind
-from hierlpr.data.tables import (
-    Table,
-    align,
-    align_labels,
-    align_truth_to,
-    closing_note,
-    match_rows,
-)
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_known
+from hierlpr.data.tables import Table, align, align_labels, closing_note, match_rows
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 
-if TYPE_CHECKING:
-    from scipy import sparse
-
-__all__ = ["new_scores", "scores_to_fit", "truth_beside"]
+__all__ = [
+    "new_scores",
+    "refuse_unknown_labels",
+    "refuse_unknown_samples",
+    "scores_to_fit",
+    "truth_beside",
+]
 
 
 def scores_to_fit(scores: Any, hierarchy: Hierarchy | None, *, missing: str) -> Table:
@@ -63,9 +59,7 @@ def _check_scores(table: Table, missing: str) -> None:
     check_finite(values, table.labels, name="scores")
 
 
-def truth_beside(
-    table: Table, truth: Any, hierarchy: Hierarchy, *, close: bool
-) -> NDArray[np.bool_] | sparse.csr_array:
+def truth_beside(table: Table, truth: Any, hierarchy: Hierarchy, *, close: bool) -> AnyTruth:
     """Return the truth of the samples in `table`, matched by name where both have names."""
     if truth is None:
         raise DataError(
@@ -73,7 +67,45 @@ def truth_beside(
             "Hint: give scores and truth."
         )
     given = match_rows(align_labels(truth, hierarchy, name="truth"), table)
-    held = align_truth_to(table.values, given, hierarchy, close=close)
-    if close and (note := closing_note(given, held, hierarchy)):
+    held = align_known(table.values, given, hierarchy, close=close)
+    if close and (note := closing_note(given, _held(held), hierarchy)):
         warnings.warn(note, HierlprWarning, stacklevel=4)
     return held
+
+
+def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:
+    """Refuse to learn about labels of which nothing is given, and warn of those given one side."""
+    if not isinstance(truth, PartialTruth):
+        return
+    nothing = ~truth.given.any(axis=0) & (truth.n_unknown > 0)
+    if nothing.any():
+        names = [hierarchy.labels[k] for k in np.flatnonzero(nothing)]
+        raise DataError(
+            f"truth is unknown for {len(names):,} label(s) in all samples: {listed(names)}.\n"
+            "Hint: leave them out (Hierarchy.subset), or give samples in which they are known."
+        )
+    implied = truth.held.any(axis=0) & ~(truth.held & truth.given).any(axis=0)
+    if implied.any():
+        names = [hierarchy.labels[k] for k in np.flatnonzero(implied)]
+        warnings.warn(
+            f"truth: {len(names):,} label(s) hold only where labels below them do, and are unknown "
+            f"there: {listed(names)}. They are learned as if they never held.\nHint: if the truth "
+            "names the most specific labels only, say so with close_truth=True.",
+            HierlprWarning,
+            stacklevel=3,
+        )
+
+
+def refuse_unknown_samples(truth: PartialTruth) -> None:
+    """Refuse samples of which something is unknown: whether all their labels are right is too."""
+    n_open = int(np.count_nonzero(~truth.known.all(axis=1)))
+    if n_open:
+        raise DataError(
+            f"truth is unknown for some label of {n_open:,} of {truth.shape[0]:,} samples. What is "
+            "promised here is about all labels of a sample at once, so each must be known.\n"
+            "Hint: give the samples of which everything is known; the promise is then about such."
+        )
+
+
+def _held(truth: AnyTruth) -> Any:
+    return truth.held if isinstance(truth, PartialTruth) else truth

@@ -27,6 +27,7 @@ from hierlpr.exceptions import FileError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, make_estimator
+from hierlpr.lpr.groups import TruthCounts
 from hierlpr.model.container import (
     LISTED,
     META,
@@ -46,6 +47,7 @@ __all__ = ["load_model", "load_score_model", "save_model"]
 
 _WEIGHTS = ("own", "others", "shift")
 _KNOTS = ("knot_ptr", "knot_score", "knot_lpr")
+_ADDED = ("unknown", "base_rate")  # columns of the report that older files lack
 _SEEN = ("fit", "cutoff", "sets")
 AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
@@ -224,11 +226,14 @@ def _report(
     arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], n_labels: int
 ) -> LabelReport:
     columns: dict[str, NDArray[Any]] = {}
+    known = TruthCounts.of(arrays["report_positives"], arrays["report_negatives"])
     for field in fields(LabelReport):
         if field.name in meta["report"]:
             columns[field.name] = np.array(meta["report"][field.name], dtype=np.str_)
-        else:
+        elif f"report_{field.name}" in arrays or field.name not in _ADDED:
             columns[field.name] = arrays[f"report_{field.name}"]
+        else:
+            columns[field.name] = getattr(known, field.name)
         if columns[field.name].shape != (n_labels,):
             raise FileError(f"the column {field.name!r} of the label report has a wrong length.")
     return LabelReport(**columns)

@@ -16,7 +16,7 @@ from hierlpr.data.listing import close_listed
 from hierlpr.lpr import LPRModel, ScoreGroups
 from hierlpr.lpr.base import Estimator
 from hierlpr.lpr.fitting import Spread, fit_chunk
-from hierlpr.lpr.groups import Gaps, Places, group_columns, group_rows
+from hierlpr.lpr.groups import Gaps, Places, TruthCounts, group_columns, group_rows
 from hierlpr.lpr.implied import Column, ListedCounts, count_listed, halves_of, unseen_lpr
 from hierlpr.scale.executors import Executor
 from hierlpr.scale.sketch import sketch
@@ -103,21 +103,21 @@ class StoredLabels:
         # Where few labels hold most of the scores, some of them may come together.
         return 1 + max(sum(sizes) // self.n_labels, max(sizes) // 16)
 
-    def count_truth(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positives and negatives of some labels."""
+    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
+        """Count the samples behind some labels."""
         used = self._weight > 0.0
         held = [int(np.count_nonzero(used[self._held(int(label))])) for label in labels]
         positives = np.array(held, dtype=np.int64)
-        return positives, int(np.count_nonzero(used)) - positives
+        return TruthCounts.of(positives, int(np.count_nonzero(used)) - positives)
 
     def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
         """Return the groups of some labels, read here."""
         numbers = [int(label) for label in labels]
         if max(self._store.size_of(label) for label in numbers) > self._most_scores:
             found = [self._sketched(label) for label in numbers]
-            parts = (np.concatenate([part[i] for part in found]) for i in range(3))
-            sizes = [part[0].size for part in found]
-            groups = ScoreGroups(np.concatenate([[0], np.cumsum(sizes)]), *parts)
+            score, positive, total = (np.concatenate([part[i] for part in found]) for i in range(3))
+            ptr = np.cumsum([0, *(part[0].size for part in found)])
+            groups = ScoreGroups(ptr, score, positive, total, float(self._weight.sum()))
         else:
             groups = self._sparse(numbers) if self._store.is_sparse else self._dense(numbers)
         with self._lock:
