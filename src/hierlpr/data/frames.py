@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hierlpr.exceptions import DataError
 
-__all__ = ["SAMPLE_COLUMN", "as_frame", "index_names", "like_given"]
+__all__ = ["SAMPLE_COLUMN", "as_frame", "index_names", "like_given", "row_names"]
 
 SAMPLE_COLUMN = "sample"
 
@@ -40,18 +40,26 @@ def index_names(frame: Any) -> tuple[str, ...] | None:
     return tuple(str(name) for name in index)
 
 
-def like_given(data: Any, values: NDArray[Any], labels: Sequence[str]) -> Any:
+def row_names(data: Any) -> tuple[str, ...] | None:
+    """Names of the rows of any data by the index of a frame, None where there are none."""
+    frame = as_frame(data, "data")
+    return None if frame is None else index_names(frame)
+
+
+def like_given(
+    data: Any, values: NDArray[Any], labels: Sequence[str], *, samples_column: bool = True
+) -> Any:
     """Return `values` (samples x labels) in the container of `data`.
 
-    A frame comes back as a frame of the same library with the labels as columns, with the column
-    ``sample`` and the index that `data` has; an array for anything else.
+    A frame comes back as a frame of the same library with the labels as columns, with the index
+    and, unless told otherwise, the column ``sample`` that `data` has; an array for anything else.
     """
     frame = None if isinstance(data, np.ndarray) else as_frame(data, "data")
     if frame is None:
         return values
     import narwhals.stable.v1 as nw
 
-    named = SAMPLE_COLUMN in frame.columns and SAMPLE_COLUMN not in labels
+    named = samples_column and SAMPLE_COLUMN in frame.columns and SAMPLE_COLUMN not in labels
     native = frame.to_native()
     if nw.dependencies.is_pandas_like_dataframe(native):
         out = type(native)(values, index=native.index, columns=list(labels))

@@ -241,10 +241,11 @@ def _n_true(truth: Any) -> int:
     return int(np.count_nonzero((truth if isinstance(truth, np.ndarray) else truth.data) == 1))
 
 
-def match_rows(truth: Table, scores: Table) -> Table:
+def match_rows(truth: Table, scores: Table, *, name: str = "scores") -> Table:
     """Bring the truth's rows in the order of the scores', by name where both have names."""
     if truth.n_samples != scores.n_samples:
-        raise DataError(f"scores have {scores.n_samples:,} samples, truth {truth.n_samples:,}.")
+        verb = "has" if name == "X" else "have"
+        raise DataError(f"{name} {verb} {scores.n_samples:,} samples, truth {truth.n_samples:,}.")
     if truth.samples is None or scores.samples is None or truth.samples == scores.samples:
         return truth
     place = {name: row for row, name in enumerate(truth.samples)}
@@ -252,7 +253,7 @@ def match_rows(truth: Table, scores: Table) -> Table:
     if missing or len(place) != truth.n_samples:
         what = f"the truth lacks samples {listed(missing)}" if missing else "sample names repeat"
         raise DataError(
-            f"scores and truth do not name the same samples: {what}.\n"
+            f"{name} and truth do not name the same samples: {what}.\n"
             "Hint: rows with names are matched by name; drop the names to match them by place."
         )
     rows = [place[name] for name in scores.samples]

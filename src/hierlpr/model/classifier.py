@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from hierlpr.cutoff.choose import Cutoff, Unreachable, goal_of
 from hierlpr.cutoff.decisions import LabelCall
-from hierlpr.data.tables import align_labels, align_truth, closing_note
+from hierlpr.data.frames import like_given, row_names
+from hierlpr.data.tables import Table, align_labels, align_truth, closing_note, match_rows
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy, HierarchyLike, as_hierarchy
 from hierlpr.model.estimator import HierLPR
+from hierlpr.model.explaining import Explanation
 from hierlpr.ranking.order import Ranking
 
 __all__ = ["HierarchicalClassifier"]
@@ -86,6 +89,10 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     0
     """
 
+    # Truth stands where scikit-learn has y: it is no metadata to route.
+    __metadata_request__fit = {"truth": UNUSED, "on_progress": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"truth": UNUSED}  # noqa: RUF012
+
     def __init__(
         self,
         estimator: Any,
@@ -142,12 +149,11 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
         table = align_labels(truth, given, name="truth")
         hierarchy = given or Hierarchy(labels=table.labels)
+        table = match_rows(table, Table(np.empty((_num_samples(X), 0)), (), row_names(X)), name="X")
         held = align_truth(table, hierarchy, close=self.close_truth)
         if self.close_truth and (note := closing_note(table, held, hierarchy)):
             warnings.warn(note, HierlprWarning, stacklevel=2)
-        n_samples = _num_samples(X)
-        if held.shape[0] != n_samples:
-            raise DataError(f"X has {n_samples:,} samples, truth {held.shape[0]:,}.")
+        n_samples = held.shape[0]
         rng = np.random.default_rng(self.rng)
         apart, kept = self._split(n_samples, rng, has_goal=bool(goal))
         x_kept, y_kept = _safe_indexing(X, kept), held[kept]
@@ -183,19 +189,26 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
                 out[:, column] = _scores_of(fitted, X)
         return out
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """Block scores; see :meth:`HierLPR.predict_proba`."""
-        proba: NDArray[np.float64] = self._fitted().predict_proba(self.scores(X))
-        return proba
+    def predict_proba(self, X: Any) -> Any:  # noqa: N803
+        """Block scores, a data frame if `X` is one; see :meth:`HierLPR.predict_proba`."""
+        return self._as_given(X, self._fitted().predict_proba(self.scores(X)))
 
     def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:  # noqa: N803
         """Order all (sample, label) instances; see :meth:`HierLPR.rank`."""
-        return self._fitted().rank(self.scores(X), top=top, weight=weight)
+        return self._fitted().rank(self._named(X), top=top, weight=weight)
 
-    def predict(self, X: Any) -> NDArray[np.bool_]:  # noqa: N803
-        """Return the calls at the cutoff, closed upward."""
-        calls: NDArray[np.bool_] = self._fitted().predict(self.scores(X))
-        return calls
+    def predict(self, X: Any) -> Any:  # noqa: N803
+        """Return the calls at the cutoff, closed upward; a data frame if `X` is one."""
+        return self._as_given(X, self._fitted().predict(self.scores(X)))
+
+    def explain(self, X: Any, sample: int | str = 0) -> Explanation:  # noqa: N803
+        """Say why each label of one sample is called or not; see :meth:`HierLPR.explain`."""
+        return self._fitted().explain(self._named(X), sample)
+
+    def set_cutoff(self, level: float) -> Self:
+        """Cut at a block score of your own choosing; see :meth:`HierLPR.set_cutoff`."""
+        self._fitted().set_cutoff(level)
+        return self
 
     def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:  # noqa: N803
         """List the calls of each sample, best first."""
@@ -210,7 +223,19 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """Where `predict` cuts, and what that achieved on the held-out samples."""
         return self._fitted().cutoff_
 
+    @property
+    def classes_(self) -> NDArray[np.object_]:
+        """The labels, one for each column of `predict`."""
+        return np.array(self._fitted().hierarchy_.labels, dtype=object)
+
     # -- plumbing ---------------------------------------------------------------------------
+
+    def _as_given(self, x: Any, values: NDArray[Any]) -> Any:
+        return like_given(x, values, self.hierarchy_.labels, samples_column=False)
+
+    def _named(self, x: Any) -> Table:
+        """First-stage scores with the names of the samples, if `x` is a frame that has them."""
+        return Table(self.scores(x), self.hierarchy_.labels, row_names(x))
 
     def _fitted(self) -> HierLPR:
         check_is_fitted(self, "model_")

@@ -31,6 +31,7 @@ from hierlpr.cutoff.sets import (
     many_label_values,
     one_path_values,
 )
+from hierlpr.data.frames import like_given
 from hierlpr.data.listing import Kind, kind_of
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.data.repeats import SampleKeys, overlap_note
@@ -49,6 +50,7 @@ from hierlpr.lpr import ImpliedLPR, LPRModel, fit_listed
 from hierlpr.metrics import au_prc_score
 from hierlpr.model.calibrating import cutoff_on, doubts_about
 from hierlpr.model.edit import added, removed, replaced
+from hierlpr.model.explaining import Explanation, explain_sample
 from hierlpr.model.given_tables import (
     new_scores,
     refuse_unknown_labels,
@@ -156,7 +158,7 @@ class ScoreModel:
         n_samples = truth.shape[0]
         # A profile from part of the samples costs power at worst, never validity.
         drawn = draw_samples(n_samples, sample_limit(n_samples, hierarchy, source.n_stored), rng=0)
-        score = self._block_scores(take(drawn))
+        score = self.block_scores(take(drawn))
         held = truth if drawn.size == n_samples else truth[drawn]
         self.profile_: LevelProfile | None = LevelProfile.of(collect(score, held))
         self.fit_keys_: SampleKeys | None = source.keys
@@ -199,7 +201,7 @@ class ScoreModel:
         held = self._truth(truth, self.hierarchy_, table)
         keys = self._checked_keys(table)
         cutoff = cutoff_on(
-            goal, self._block_scores(table), held, self.hierarchy_, self.profile_,
+            goal, self.block_scores(table), held, self.hierarchy_, self.profile_,
             groups=groups, promise=promise, rule=rule, unreachable=unreachable,
         )  # fmt: skip
         if not cutoff.reachable:
@@ -267,16 +269,22 @@ class ScoreModel:
         """Return the local precision rate of every score.
 
         Of listed scores, those of the labels listed and of their ancestors, as CSR. With `joint`,
-        it is P(label | all scores of the sample).
+        it is P(label | all scores of the sample). A data frame for a data frame, as in
+        `predict_proba`.
         """
         lpr = self._lpr(self._input(scores)).values
         if not isinstance(lpr, np.ndarray):
             lpr.sort_indices()
-        return lpr
+            return lpr
+        return self._as_given(scores, lpr)
 
     def predict_proba(self, scores: Any) -> Any:
-        """Return the block scores: comparable across labels, and no child above a parent."""
-        return self._block_scores(self._input(scores))
+        """Return the block scores: comparable across labels, and no child above a parent.
+
+        A data frame gives a data frame of its library with the samples' names and a column for
+        each label, in the order of ``hierarchy_.labels``; an array an array, CSR gives CSR.
+        """
+        return self._as_given(scores, self.block_scores(self._input(scores)))
 
     def rank(self, scores: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
         """Order all (sample, label) instances, the best calls first, parents before children."""
@@ -286,13 +294,33 @@ class ScoreModel:
         )  # fmt: skip
 
     def predict(self, scores: Any) -> Any:
-        """Return the calls at `cutoff_`: a bool matrix (CSR for CSR), closed upward."""
-        return decide(self.predict_proba(scores), self.cutoff_, self.hierarchy_)
+        """Return the calls at `cutoff_`: a bool matrix or data frame, closed upward."""
+        score = self.block_scores(self._input(scores))
+        return self._as_given(scores, decide(score, self.cutoff_, self.hierarchy_))
 
     def call_lists(self, scores: Any) -> list[tuple[LabelCall, ...]]:
         """List the calls of each sample, best first, with their block scores."""
-        score = self.predict_proba(scores)
+        score = self.block_scores(self._input(scores))
         return call_lists(decide(score, self.cutoff_, self.hierarchy_), score, self.hierarchy_)
+
+    def explain(self, scores: Any, sample: int | str = 0) -> Explanation:
+        """Say why each label of one sample is called or not, with the numbers behind it.
+
+        Parameters
+        ----------
+        scores : matrix or data frame
+        sample : int or str
+            Row of the sample, or its name where the scores name their samples.
+
+        Examples
+        --------
+        >>> from hierlpr import HierLPR
+        >>> scores, truth = [[0.9, 0.8], [0.8, 0.1], [0.2, 0.3]] * 20, [[1, 1], [1, 0], [0, 0]] * 20
+        >>> model = HierLPR({"animal": None, "dog": "animal"}, joint=False).fit(scores, truth)
+        >>> model.explain(scores, 1).why("dog")
+        'Not called: its LPR of 0.00 is below the cutoff of 0.50.'
+        """
+        return explain_sample(self, self._input(scores), sample)
 
     def predict_sets(self, scores: Any) -> CallSets:
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
@@ -347,7 +375,7 @@ class ScoreModel:
         """
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
-        score = _dense(self._block_scores(table))
+        score = _dense(self.block_scores(table))
         if isinstance(held, PartialTruth):
             return float(au_prc_score(held.held[held.known], score[held.known]))
         return float(au_prc_score(_dense(held), score))
@@ -441,6 +469,7 @@ class ScoreModel:
     def _set_labels(self, hierarchy: Hierarchy, *, has_names: bool) -> None:
         self.hierarchy_ = hierarchy
         self.n_features_in_ = hierarchy.n_labels
+        self.classes_ = np.array(hierarchy.labels, dtype=object)
         if has_names:
             self.feature_names_in_ = np.array(hierarchy.labels, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -460,6 +489,12 @@ class ScoreModel:
     def _truth(self, truth: Any, hierarchy: Hierarchy, table: Table) -> AnyTruth:
         return truth_beside(table, truth, hierarchy, close=self.close_truth)
 
+    def _as_given(self, scores: Any, values: Any) -> Any:
+        """Return dense values in the container of the scores."""
+        if not isinstance(values, np.ndarray):
+            return values
+        return like_given(scores, values, self.hierarchy_.labels)
+
     def _lpr(self, table: Table) -> Table:
         """Scores to LPRs: the one place where the joint posterior joins the pipeline."""
         implied, options = self.implied_, {"n_threads": self.n_threads}
@@ -475,14 +510,15 @@ class ScoreModel:
 
     def _set_values(self, table: Table, *, one_path: bool) -> Iterator[SetValues]:
         if not one_path:
-            return many_label_values(self._block_scores(table), self.hierarchy_)
+            return many_label_values(self.block_scores(table), self.hierarchy_)
         lpr = own_lpr(self.lpr_, table.values, n_threads=self.n_threads)
         if not isinstance(lpr, np.ndarray):
             raise DataError("one_path=True needs a score for every label: a dense matrix.")
         ends = end_posterior(lpr, self.lpr_.report.base_rate, self.hierarchy_)
         return one_path_values(ends, self.hierarchy_)
 
-    def _block_scores(self, table: Table) -> Matrix:
+    def block_scores(self, table: Table) -> Matrix:
+        """Return the block scores of an aligned table as a plain matrix, for later stages."""
         score: Matrix = consistent_scores(
             self._lpr(table), self.hierarchy_, n_threads=self.n_threads
         )

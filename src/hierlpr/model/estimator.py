@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from hierlpr.model.core import ScoreModel
 
 __all__ = ["HierLPR"]
 
 
-class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ScoreModel):  # type: ignore[misc]
+class HierLPR(TransformerMixin, BaseEstimator, ScoreModel):  # type: ignore[misc]
     """Turn classifier scores into comparable scores, one ranking, and calls that fit a hierarchy.
 
     Parameters
@@ -66,14 +72,33 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ScoreModel)
     0
     """
 
+    # Scores and truth stand where scikit-learn has X and y: they are no metadata to route.
+    __metadata_request__fit = {"scores": UNUSED, "truth": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"scores": UNUSED, "truth": UNUSED}  # noqa: RUF012
+    __metadata_request__transform = {"scores": UNUSED}  # noqa: RUF012
+    __metadata_request__predict = {"scores": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_proba = {"scores": UNUSED}  # noqa: RUF012
+
     def transform(self, scores: Any) -> Any:
         """Return the local precision rate of every score.
 
         Of listed scores, those of the labels listed and of their ancestors, as CSR. With `joint`,
-        it is P(label | all scores of the sample).
+        it is P(label | all scores of the sample). A data frame gives one of its own library, or
+        what ``set_output`` asks for.
         """
         # Defined here because scikit-learn wraps, for `set_output`, what the class itself defines.
-        return ScoreModel.transform(self, scores)
+        out = ScoreModel.transform(self, scores)
+        if _get_output_config("transform", self)["dense"] == "default" or sparse.issparse(out):
+            return out
+        return self._lpr(self._input(scores)).values if not isinstance(out, np.ndarray) else out
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the labels, one for each column of `transform`."""
+        check_is_fitted(self, "n_features_in_")
+        given = _check_feature_names_in(self, input_features)
+        if input_features is not None and not hasattr(self, "feature_names_in_"):
+            return np.asarray(given, dtype=object)
+        return np.array(self.hierarchy_.labels, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -76,7 +76,7 @@ def collect_evidence(model: ScoreModel, scores: Any, truth: Any) -> Evidence:
         raise DataError("scores: there are no samples to report on.")
     known = match_rows(align_labels(truth, h, name="truth"), table)
     held = align_truth_to(table.values, known, h, close=model.close_truth)
-    block_score = model.predict_proba(table)
+    block_score = model.block_scores(table)
     return Evidence(
         model=model,
         hierarchy=h,

@@ -14,6 +14,7 @@ import numpy as np
 
 from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
+from hierlpr.cutoff.reasons import REASONS, call_limits
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.report.answer import Answer, answer_of, seen_warnings
 from hierlpr.report.charts import (
@@ -190,11 +191,11 @@ def _data(report: Report) -> dict[str, Any]:
     facts, level = report.labels, report.evidence.level
     notes = list(dict.fromkeys(facts.note))
     place = {note: i for i, note in enumerate(notes)}
-    one_level = bool(np.all(level == level[0]))
-    levels = [float(x) if math.isfinite(x) else None for x in level[: 1 if one_level else None]]
+    levels = _once([x if math.isfinite(x) else None for x in level.tolist()])
     return {
         "levels": levels,
-        "maxCalls": report.evidence.cutoff.max_calls,
+        "maxCalls": _once(call_limits(report.evidence.cutoff, len(facts.name))),
+        "reasons": REASONS,
         "nFit": facts.n_fit,
         "nSamples": report.answer.n_samples,
         "labels": {
@@ -216,12 +217,17 @@ def _data(report: Report) -> dict[str, Any]:
     }
 
 
+def _once(values: list[Any]) -> list[Any]:
+    """Return one value if all labels have the same."""
+    return values[:1] if len(set(values)) == 1 else values
+
+
 def _thousandths(values: Any) -> list[int | None]:
     return [None if math.isnan(v) else round(1000.0 * v) for v in values.tolist()]
 
 
 def _sample(view: SampleView) -> dict[str, Any]:
-    flags = view.called + 2 * view.truth + 4 * view.reaches
+    flags = view.called + 2 * view.truth + 4 * view.reaches + 8 * view.reason
     columns = (
         view.label, np.rint(1e4 * view.lpr), np.rint(1e4 * view.score), view.block, flags,
     )  # fmt: skip

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr.cutoff.reasons import reason_codes
 from hierlpr.data.tables import Table
+from hierlpr.model.explaining import ranked_labels
 from hierlpr.report.evidence import Evidence, rows_of
 
 __all__ = ["SampleChoice", "SampleView", "choose_samples", "view_samples"]
@@ -31,7 +33,8 @@ class SampleView:
 
     `block` numbers the sample's blocks in calling order. `n_hidden` labels come later in the
     order and are not shown; `n_hidden_true` of them are true, `n_hidden_called` are called.
-    `reaches` tells whether the label's own LPR is at or above its level.
+    `reaches` tells whether the label's own LPR is at or above its level, `reason` the place of the
+    sentence about it in `hierlpr.cutoff.reasons.REASONS`.
     """
 
     name: str
@@ -45,6 +48,7 @@ class SampleView:
     called: NDArray[np.bool_]
     truth: NDArray[np.bool_]
     reaches: NDArray[np.bool_]
+    reason: NDArray[np.intp]
     n_hidden: int
     n_hidden_true: int
     n_hidden_called: int
@@ -91,32 +95,30 @@ def view_samples(evidence: Evidence, rows: NDArray[np.intp]) -> tuple[SampleView
     lpr, truth = rows_of(e.lpr, rows), rows_of(e.truth, rows)
     called = rows_of(e.called, rows)
     ranking = e.model.rank(Table(e.scores[rows], e.hierarchy.labels))
-    block = np.cumsum(ranking.first) - 1
-    by_sample = np.argsort(ranking.sample, kind="stable")
-    bounds = np.searchsorted(ranking.sample[by_sample], np.arange(rows.size + 1))
     views = []
-    for i, row in enumerate(rows.tolist()):
-        places = by_sample[bounds[i] : bounds[i + 1]]
-        label = ranking.label[places].astype(np.intp)
+    for i, ranked in enumerate(ranked_labels(ranking, rows.size)):
+        label = ranked.label
         # What was called or is true first; both sets are closed upward, and so is any beginning.
         wanted = called[i, label] | truth[i, label]
         kept = np.zeros(label.size, dtype=bool)
         kept[np.argsort(~wanted, kind="stable")[:room]] = True
         at = np.flatnonzero(kept)
-        shown = label[at]
+        shown, block = label[at], ranked.block[at]
+        known = (lpr[i, shown], ranked.score[at], block, called[i, shown], e.level[shown])
         views.append(
             SampleView(
-                name=e.samples[row],
+                name=e.samples[rows[i]],
                 n_true=int(truth[i].sum()),
                 n_calls=int(called[i].sum()),
                 n_hits=int((truth[i] & called[i]).sum()),
                 label=shown,
                 lpr=lpr[i, shown],
-                score=ranking.score[places][at],
-                block=np.unique(block[places], return_inverse=True)[1][at],
+                score=ranked.score[at],
+                block=block,
                 called=called[i, shown],
                 truth=truth[i, shown],
                 reaches=lpr[i, shown] >= e.level[shown],
+                reason=reason_codes(*known),
                 n_hidden=n_labels - shown.size,
                 n_hidden_true=int(truth[i].sum() - truth[i, shown].sum()),
                 n_hidden_called=int(called[i].sum() - called[i, shown].sum()),

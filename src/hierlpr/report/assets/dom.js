@@ -65,6 +65,7 @@ const hl = {};
   labels.parent.forEach((parent, i) => (parent < 0 ? hl.roots : hl.children[parent]).push(i));
   hl.auc = (i) => labels.auc[i] === null ? null : labels.auc[i] / 1000;
   hl.share = (i) => labels.share[i] === null ? null : labels.share[i] / 1000;
+  hl.limit = (i) => hl.data.maxCalls.length === 1 ? hl.data.maxCalls[0] : hl.data.maxCalls[i];
   hl.level = (i) => hl.data.levels.length === 1 ? hl.data.levels[0] : hl.data.levels[i];
   hl.parents = (i) => labels.parent[i] < 0 ? [] : [labels.parent[i], ...(labels.others[i] || [])];
   hl.path = (i) => {

@@ -9,7 +9,8 @@
     for (let at = 0; at < sample.entries.length; at += 5) {
       const [label, lpr, score, block, flags] = sample.entries.slice(at, at + 5);
       const entry = { label, lpr: lpr / 1e4, score: score / 1e4, block,
-        called: Boolean(flags & 1), truth: Boolean(flags & 2), reaches: Boolean(flags & 4) };
+        called: Boolean(flags & 1), truth: Boolean(flags & 2), reaches: Boolean(flags & 4),
+        reason: flags >> 3 };
       entries.set(label, entry);
       if (!members.has(block)) members.set(block, []);
       members.get(block).push(entry);
@@ -17,12 +18,13 @@
     return { sample, entries, members };
   }
 
-  /* Two numbers with as many digits as it takes to tell them apart. */
-  function pair(a, b) {
-    for (const digits of [2, 3, 4]) {
-      if (a.toFixed(digits) !== b.toFixed(digits) || digits === 4) return [a.toFixed(digits), b.toFixed(digits)];
-    }
-    return [];
+  /* Numbers with as many digits as it takes to tell them from the level. */
+  function toldApart(lpr, score, level) {
+    if (level === null) return [lpr.toFixed(2), score.toFixed(2), "none"];
+    let digits = 2;
+    const same = (x) => x.toFixed(digits) === level.toFixed(digits) && x !== level;
+    while (digits < 4 && (same(lpr) || same(score))) digits += 1;
+    return [lpr, score, level].map((x) => x.toFixed(digits));
   }
 
   function named(list) {
@@ -31,28 +33,14 @@
     return shown.length > 1 ? `${shown.slice(0, -1).join(", ")} and ${shown[shown.length - 1]}` : shown[0];
   }
 
+  /* The sentences come with the data: the model's explanations use the same. */
   function why(view, entry) {
-    const level = hl.level(entry.label);
-    if (level === null) return "Not called: nothing is called at this cutoff.";
-    const block = view.members.get(entry.block);
-    const others = block.filter((other) => other !== entry);
-    const [own, ownLevel] = pair(entry.lpr, level);
-    const [mean, cut] = pair(entry.score, level);
-    if (entry.called) {
-      if (!others.length) return `Called: its LPR of ${own} reaches the cutoff of ${ownLevel}.`;
-      if (entry.reaches) {
-        return `Called in one block with ${named(others)}: the mean LPR of the block, ${mean}, reaches the cutoff of ${cut}. Its own LPR is ${own}.`;
-      }
-      return `Called although its own LPR of ${own} is below the cutoff of ${cut}: it is in one block with ${named(others)}, and the mean LPR of the block, ${mean}, reaches the cutoff.`;
-    }
-    if (hl.data.maxCalls !== null && entry.score >= level) {
-      return `Not called although its block score of ${mean} reaches the cutoff of ${cut}: a sample may have at most ${hl.plural(hl.data.maxCalls, "call")}.`;
-    }
-    if (!others.length) return `Not called: its LPR of ${own} is below the cutoff of ${ownLevel}.`;
-    if (entry.reaches) {
-      return `Not called although its own LPR of ${own} reaches the cutoff of ${ownLevel}: it can only be called together with ${named(others)}, and the mean LPR of that block, ${mean}, is below the cutoff.`;
-    }
-    return `Not called: it is in one block with ${named(others)}, and their mean LPR of ${mean} is below the cutoff of ${cut}.`;
+    const [own, mean, level] = toldApart(entry.lpr, entry.score, hl.level(entry.label));
+    const others = view.members.get(entry.block).filter((other) => other !== entry);
+    const most = hl.limit(entry.label);
+    const words = { own, mean, level, others: others.length ? named(others) : "",
+      most: most === null ? "" : hl.plural(most, "call") };
+    return hl.data.reasons[entry.reason].replace(/\{(\w+)\}/g, (_, name) => words[name]);
   }
 
   const verdict = (entry) => entry.called ? (entry.truth ? "right" : "wrong") : entry.truth ? "missed" : "left";
