@@ -69,6 +69,7 @@ def test_commands_on_models_need_no_scikit_learn(tmp_path):
 @pytest.mark.parametrize(
     ("library", "call", "extra"),
     [
+        ("matplotlib", "from hierlpr.plots.drawing import new_axes as f; f(None)", "report"),
         ("jinja2", "from hierlpr.report import write_report as f; f('p', None, 0, 0)", "report"),
         (
             "matplotlib",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hierlpr._base.lazy import loader
 
 if TYPE_CHECKING:
-    from hierlpr import baselines, metrics, simulate
+    from hierlpr import baselines, metrics, plots, simulate
     from hierlpr.discovery import Discoveries, discover
     from hierlpr.exceptions import HierlprError, HierlprWarning
     from hierlpr.hierarchy import Hierarchy
@@ -35,6 +35,7 @@ _HOMES = {
     "load_model": "model",
     "metrics": "metrics",
     "paper": "research.paper",
+    "plots": "plots",
     "rank": "ranking",
     "read_hierarchy": "io",
     "simulate": "simulate",
@@ -57,6 +58,7 @@ __all__ = [
     "load_model",
     "metrics",
     "paper",
+    "plots",
     "rank",
     "read_hierarchy",
     "simulate",

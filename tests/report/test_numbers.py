@@ -10,9 +10,9 @@ from scipy import sparse
 from hierlpr import Hierarchy, HierLPR, metrics, simulate
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.plots.comparisons import calibration_of, method_curve, thin
+from hierlpr.plots.evidence import pool
 from hierlpr.report.answer import percent, tradeoffs_of
-from hierlpr.report.comparisons import calibration_of, method_curve, thin
-from hierlpr.report.evidence import pool
 from hierlpr.report.report_page import gather, render
 from hierlpr.report.sample_entries import choose_samples, view_samples
 from hierlpr.research.baselines import propagate_max

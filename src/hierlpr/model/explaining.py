@@ -68,6 +68,8 @@ class Explanation:
     ----------
     sample : str
         Name of the sample, or its number.
+    row : int
+        Its row in the scores.
     hierarchy : Hierarchy
     cutoff : Cutoff
     label : tuple of str
@@ -91,6 +93,7 @@ class Explanation:
     """
 
     sample: str
+    row: int
     hierarchy: Hierarchy
     cutoff: Cutoff
     label: tuple[str, ...]
@@ -192,6 +195,7 @@ def explain_sample(model: ScoreModel, table: Table, sample: int | str) -> Explan
     codes = reason_codes(ranked.lpr, ranked.score, ranked.block, called[at], level)
     return Explanation(
         sample=table.samples[row] if table.samples is not None else str(row),
+        row=row,
         hierarchy=h,
         cutoff=cutoff,
         label=tuple(h.labels[k] for k in at.tolist()),

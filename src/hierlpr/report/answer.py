@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hierlpr.cutoff.choose import Cutoff
-from hierlpr.report.comparisons import MethodCurve
-from hierlpr.report.evidence import Evidence
+from hierlpr.plots.comparisons import MethodCurve
+from hierlpr.plots.evidence import Evidence
 
 __all__ = [
     "TARGETS",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.report.evidence import Evidence
+from hierlpr.plots.evidence import Evidence
 
 __all__ = ["LabelFacts", "label_facts", "parents_of"]
 

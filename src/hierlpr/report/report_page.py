@@ -16,6 +16,15 @@ from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
 from hierlpr.cutoff.reasons import REASONS, call_limits
 from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.plots.comparisons import (
+    CalibrationCurve,
+    MethodCurve,
+    Promise,
+    calibration_of,
+    compare_methods,
+    promise_along,
+)
+from hierlpr.plots.evidence import Evidence, collect_evidence, pool
 from hierlpr.report.answer import Answer, answer_of, seen_warnings
 from hierlpr.report.charts import (
     FigureText,
@@ -24,15 +33,6 @@ from hierlpr.report.charts import (
     precision_figure,
     recall_figure,
 )
-from hierlpr.report.comparisons import (
-    CalibrationCurve,
-    MethodCurve,
-    Promise,
-    calibration_of,
-    compare_methods,
-    promise_of,
-)
-from hierlpr.report.evidence import Evidence, collect_evidence, pool
 from hierlpr.report.html import render_page
 from hierlpr.report.label_entries import LabelFacts, label_facts
 from hierlpr.report.sample_entries import SampleChoice, SampleView, choose_samples, view_samples
@@ -156,7 +156,7 @@ def gather(
         title=title or "Calls under a label hierarchy",
         answer=answer_of(evidence, methods[0]),
         methods=methods,
-        promise=promise_of(evidence),
+        promise=promise_along(pool(evidence.block_score, evidence.truth)),
         calibration=calibration_of(pool(evidence.lpr, evidence.truth)),
         block_calibration=calibration_of(pool(evidence.block_score, evidence.truth)),
         labels=label_facts(evidence),

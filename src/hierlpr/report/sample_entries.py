@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hierlpr.cutoff.reasons import reason_codes
 from hierlpr.data.tables import Table
 from hierlpr.model.explaining import ranked_labels
-from hierlpr.report.evidence import Evidence, rows_of
+from hierlpr.plots.evidence import Evidence, rows_of
 
 __all__ = ["SampleChoice", "SampleView", "choose_samples", "view_samples"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import Matrix
 from hierlpr.metrics import hit_curve
 from hierlpr.metrics.cafa import propagate_max_sparse
-from hierlpr.report.evidence import Evidence, Pool, pool
+from hierlpr.plots.evidence import Evidence, Pool, pool
 from hierlpr.research.baselines import propagate_max
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "calibration_of",
     "compare_methods",
     "method_curve",
-    "promise_of",
+    "promise_along",
     "thin",
 ]
 
@@ -128,9 +128,8 @@ class Promise:
     expected: Float
 
 
-def promise_of(evidence: Evidence) -> Promise:
+def promise_along(listed: Pool) -> Promise:
     """Compare expected with observed precision, group of equal block scores by group."""
-    listed = pool(evidence.block_score, evidence.truth)
     calls, hits = (column[1:] for column in hit_curve(listed.truth, listed.value))
     expected: Float = np.cumsum(np.sort(listed.value)[::-1])[calls.astype(np.intp) - 1] / calls
     return Promise(calls, hits / calls, expected)

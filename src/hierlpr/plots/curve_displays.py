@@ -1,0 +1,279 @@
+"""Displays of curves over all instances: precision, precision-recall, hits, calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from hierlpr.data.tables import align_truth
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.plots.comparisons import (
+    CalibrationCurve,
+    MethodCurve,
+    Promise,
+    calibration_of,
+    compare_methods,
+    method_curve,
+    promise_along,
+    thin,
+)
+from hierlpr.plots.drawing import (
+    PALETTE,
+    Colors,
+    count_axes,
+    legend,
+    line_of,
+    mark,
+    new_axes,
+    percent_axis,
+    until,
+)
+from hierlpr.plots.evidence import Evidence, Pool, collect_evidence, pool
+
+if TYPE_CHECKING:
+    from hierlpr.model import ScoreModel
+    from hierlpr.ranking import Ranking
+
+__all__ = ["CalibrationDisplay", "HitDisplay", "InUse", "PrecisionDisplay", "RecallDisplay"]
+
+
+class InUse(NamedTuple):
+    """Calls at the cutoff in use, those of them that are right, and all there is."""
+
+    n_calls: int
+    n_true_calls: int
+    n_positives: int
+    n_instances: int
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> InUse:
+        """Count the calls of a model."""
+        both = evidence.called
+        both = (
+            both & evidence.truth if isinstance(both, np.ndarray) else both.multiply(evidence.truth)
+        )
+        return cls(
+            int(evidence.called.sum()), int(both.sum()), evidence.n_positives, evidence.n_instances
+        )
+
+    @property
+    def end(self) -> int:
+        """Where an axis of calls ends: past what anybody would call."""
+        wanted = max(3 * self.n_positives, round(1.5 * self.n_calls), 10)
+        return max(1, min(wanted, self.n_instances))
+
+
+class _Display:
+    """What scikit-learn's displays have in common."""
+
+    ax_: Any
+    figure_: Any
+
+    def _keep(self, axes: Any) -> Self:
+        self.ax_, self.figure_ = axes, axes.figure
+        return self
+
+
+class PrecisionDisplay(_Display):
+    """Precision by the number of calls, observed and expected, with the cutoff in use.
+
+    Parameters
+    ----------
+    promise : Promise
+        Calls, the share of them that is right, and the share that the model expects.
+    in_use : InUse
+        ``n_calls`` is 0 where there is no cutoff to show.
+    """
+
+    def __init__(self, promise: Promise, in_use: InUse) -> None:
+        self.promise = promise
+        self.in_use = in_use
+
+    @classmethod
+    def from_model(cls, model: ScoreModel, scores: Any, truth: Any) -> Self:
+        """Take a model's ranking of some samples, and its cutoff."""
+        evidence = collect_evidence(model, scores, truth)
+        return cls(promise_along(pool(evidence.block_score, evidence.truth)), InUse.of(evidence))
+
+    @classmethod
+    def from_ranking(cls, ranking: Ranking, truth: Any) -> Self:
+        """Take a ranking as it is; there is no cutoff."""
+        listed = _ranked(ranking, truth)
+        return cls(promise_along(listed), InUse(0, 0, listed.n_positives, listed.n_instances))
+
+    def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        axes, end = new_axes(ax), self.in_use.end
+        promise, (n_calls, n_true) = self.promise, self.in_use[:2]
+        calls, seen, expected = until(end, promise.calls, promise.precision, promise.expected)
+        axes.plot(calls, seen, label="observed", **line_of(0, colors))
+        axes.plot(calls, expected, label="expected by the model", color=colors["ink"],
+                  linewidth=1.4, linestyle=(0, (5, 2)))  # fmt: skip
+        if n_calls:
+            axes.axvline(n_calls, color=colors["cutoff"], linewidth=1.2, linestyle=(0, (3, 2)))
+            mark(axes, n_calls, n_true / n_calls, colors)
+        axes.set(xlim=(0, end), ylim=(0, 1.02), xlabel="calls", ylabel="share of calls right")
+        count_axes(axes, both=False)
+        percent_axis(axes.yaxis)
+        legend(axes, colors, loc="upper right")
+        return self._keep(axes)
+
+
+class RecallDisplay(_Display):
+    """Precision against recall, pooled over all labels, beside other orders.
+
+    Parameters
+    ----------
+    methods : sequence of MethodCurve
+    in_use : InUse
+    """
+
+    def __init__(self, methods: tuple[MethodCurve, ...], in_use: InUse) -> None:
+        self.methods = methods
+        self.in_use = in_use
+
+    @classmethod
+    def from_model(cls, model: ScoreModel, scores: Any, truth: Any) -> Self:
+        """Compare a model with LPRs alone, maxima passed up, and raw scores."""
+        evidence = collect_evidence(model, scores, truth)
+        in_use = InUse.of(evidence)
+        return cls(compare_methods(evidence, n_calls=in_use.n_calls), in_use)
+
+    @classmethod
+    def from_ranking(
+        cls, ranking: Ranking, truth: Any, *, others: Mapping[str, Ranking] | None = None
+    ) -> Self:
+        """Take a ranking, and others of the same samples by name; see `hierlpr.baselines`."""
+        return cls(*_compared(ranking, truth, others))
+
+    def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        axes, used = new_axes(ax), self.in_use
+        for place, method in enumerate(self.methods):
+            recall, precision = thin(method.recall, method.precision)
+            axes.plot(recall, precision, label=method.name, **line_of(place, colors))
+        if used.n_calls and used.n_positives:
+            found = used.n_true_calls
+            mark(axes, found / used.n_positives, found / used.n_calls, colors)
+        axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall: share of true labels found",
+                 ylabel="precision: share of calls right")  # fmt: skip
+        percent_axis(axes.xaxis)
+        percent_axis(axes.yaxis)
+        legend(axes, colors, loc="lower left")
+        return self._keep(axes)
+
+
+class HitDisplay(_Display):
+    """Right calls against calls, up to a few times the positives, beside other orders.
+
+    Parameters
+    ----------
+    methods : sequence of MethodCurve
+    in_use : InUse
+    """
+
+    def __init__(self, methods: tuple[MethodCurve, ...], in_use: InUse) -> None:
+        self.methods = methods
+        self.in_use = in_use
+
+    @classmethod
+    def from_model(cls, model: ScoreModel, scores: Any, truth: Any) -> Self:
+        """Compare a model with LPRs alone, maxima passed up, and raw scores."""
+        evidence = collect_evidence(model, scores, truth)
+        in_use = InUse.of(evidence)
+        return cls(compare_methods(evidence, n_calls=in_use.n_calls), in_use)
+
+    @classmethod
+    def from_ranking(
+        cls, ranking: Ranking, truth: Any, *, others: Mapping[str, Ranking] | None = None
+    ) -> Self:
+        """Take a ranking, and others of the same samples by name."""
+        return cls(*_compared(ranking, truth, others))
+
+    def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        axes, used = new_axes(ax), self.in_use
+        end, top = used.end, max(used.n_positives, 1)
+        for place, method in enumerate(self.methods):
+            calls, hits = until(end, method.calls, method.hits)
+            axes.plot(calls, hits, label=method.name, **line_of(place, colors))
+        corner = min(top, end)
+        axes.plot([0, corner, end], [0, corner, corner], color=colors["muted"], linewidth=0.9,
+                  label="all right")  # fmt: skip
+        if used.n_calls:
+            mark(axes, used.n_calls, used.n_true_calls, colors)
+        axes.set(xlim=(0, end), ylim=(0, 1.05 * top), xlabel="calls",
+                 ylabel="calls that are right")  # fmt: skip
+        count_axes(axes)
+        legend(axes, colors, loc="lower right")
+        return self._keep(axes)
+
+
+class CalibrationDisplay(_Display):
+    """Predicted against observed frequency, of LPRs and of block scores.
+
+    Parameters
+    ----------
+    lpr : CalibrationCurve
+        With intervals.
+    block : CalibrationCurve
+    """
+
+    def __init__(self, lpr: CalibrationCurve, block: CalibrationCurve) -> None:
+        self.lpr = lpr
+        self.block = block
+
+    @classmethod
+    def from_model(cls, model: ScoreModel, scores: Any, truth: Any, *, n_bins: int = 10) -> Self:
+        """Compare what a model predicts for some samples with what is true of them."""
+        e = collect_evidence(model, scores, truth)
+        lpr, block = (pool(values, e.truth) for values in (e.lpr, e.block_score))
+        return cls(calibration_of(lpr, n_bins=n_bins), calibration_of(block, n_bins=n_bins))
+
+    def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        axes, bins = new_axes(ax), self.lpr.bins
+        axes.plot([0, 1], [0, 1], color=colors["muted"], linewidth=0.9)
+        if bins:
+            spread = [[b.observed - b.low for b in bins], [b.high - b.observed for b in bins]]
+            axes.errorbar(
+                [b.predicted for b in bins], [b.observed for b in bins],
+                yerr=np.maximum(spread, 0.0), fmt="o", color=colors["ours"], markersize=6,
+                elinewidth=1.3, capsize=2.5, label="LPR, with 95 % interval",
+            )  # fmt: skip
+        axes.plot(
+            [b.predicted for b in self.block.bins], [b.observed for b in self.block.bins], "s",
+            markerfacecolor="none", markeredgecolor=colors["raw"], markersize=6,
+            markeredgewidth=1.4, label="block score",
+        )  # fmt: skip
+        axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="predicted", ylabel="share that is true")
+        percent_axis(axes.xaxis)
+        percent_axis(axes.yaxis)
+        legend(axes, colors, loc="upper left")
+        return self._keep(axes)
+
+
+def _ranked(ranking: Ranking, truth: Any) -> Pool:
+    """List the instances of a ranking with their truth; equal scores are one group."""
+    held = align_truth(truth, Hierarchy(labels=ranking.labels))
+    if held.size != ranking.n_instances:
+        raise DataError(
+            f"The ranking is of {ranking.n_instances:,} instances, the truth of {held.size:,}.\n"
+            "Hint: give the truth of the very samples that were ranked, in their order."
+        )
+    hit = held[ranking.sample, ranking.label]
+    sample, label = ranking.sample.astype(np.intp), ranking.label.astype(np.intp)
+    return Pool(ranking.score, hit, sample, label, held.size, int(held.sum()))
+
+
+def _compared(
+    ranking: Ranking, truth: Any, others: Mapping[str, Ranking] | None
+) -> tuple[tuple[MethodCurve, ...], InUse]:
+    named = {"this ranking": ranking, **(others or {})}
+    pools = {name: _ranked(one, truth) for name, one in named.items()}
+    curves = tuple(method_curve(name, name, listed) for name, listed in pools.items())
+    first = pools["this ranking"]
+    return curves, InUse(0, 0, first.n_positives, first.n_instances)
