@@ -40,8 +40,9 @@ class ExactSums:
     def add(self, terms: Any) -> None:
         """Add an array of terms, one column for each sum."""
         terms = np.asarray(terms, dtype=np.float64)
-        for start in range(0, len(terms), _MOST):
-            high, low = _split(terms[start : start + _MOST])
+        some = max(1, _MOST // max(1, terms.shape[1]))  # as many as stay near the processor
+        for start in range(0, len(terms), some):
+            high, low = _split(terms[start : start + some])
             self._carry(high.sum(axis=0), low.sum(axis=0))
 
     def add_at(self, place: NDArray[np.integer[Any]], terms: Float) -> None:

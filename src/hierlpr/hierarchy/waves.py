@@ -19,7 +19,7 @@ __all__ = ["Upper", "Waves", "sample_ranges"]
 
 # Of an array (labels x samples) that is held at once: best, and at most to hold enough samples
 # that the work on a wave outweighs its call.
-CELLS = 1 << 21
+CELLS = 1 << 18  # fit into the caches: with 2**21 an evaluation took twice as long
 MOST_CELLS = 1 << 24
 ENOUGH_SAMPLES = 256
 Index = NDArray[np.int32]

@@ -67,10 +67,15 @@ def name_codes(column: Any) -> tuple[NDArray[np.int64], list[str]]:
 def nameless_rows(column: Any) -> NDArray[np.bool_]:
     """Mark the names that are missing, empty or blank."""
     if hasattr(column, "dictionary"):
-        codes, names = name_codes(column)
-        return np.array([not name.strip() for name in names], dtype=bool)[codes]
+        known = np.append(nameless_rows(column.dictionary), True)  # the last is for no code
+        indices = column.indices
+        if indices.null_count:
+            indices = indices.cast("int64").fill_null(known.size - 1)
+        return np.asarray(known[as_numbers(indices)])
     n = len(column)
     missing = np.zeros(n, dtype=bool)
+    if n == 0:
+        return missing
     if column.null_count:
         missing = np.array([name is None for name in column.to_pylist()], dtype=bool)
     _, starts, data = column.buffers()

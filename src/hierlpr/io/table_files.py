@@ -312,10 +312,13 @@ def _parquet_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Blo
         n_groups = opened.num_row_groups
         opened.close()
         columns, is_one = (table.texts, table.numbers), len(table.files) > 1
+        # Names that come again and again are read as codes; samples of a ranking hardly do.
+        coded = table.texts[1:] if table.format.content == "ranking" else table.texts
         for group in range(n_groups):
             for block in group_blocks(
-                file, group, *columns, watch, n_rows=n_rows, at=first_row, is_one_of_many=is_one
-            ):
+                file, group, *columns, watch, n_rows=n_rows, at=first_row, is_one_of_many=is_one,
+                coded=() if table.is_wide else coded,
+            ):  # fmt: skip
                 yield block
                 first_row += block.n_rows
 
@@ -330,16 +333,17 @@ def group_blocks(
     n_rows: int,
     at: int,
     is_one_of_many: bool = False,
+    coded: Sequence[str] = (),
     buffer_size: int = 1 << 20,
 ) -> Iterator[Block]:
     """Read columns of one row group of a Parquet file; `at` is how many rows are before it.
 
+    Texts in `coded` come as codes and a dictionary.
     Read in one go, Arrow would keep a part of every row group until the end.
     """
     import pyarrow as pa
 
     n_texts, float64 = len(texts), pa.float64()
-    coded = texts if n_texts > 1 else ()
     opened = open_parquet(file, buffer_size=buffer_size, dictionaries=coded)
     where = f"{os.path.basename(file)}, " if is_one_of_many else ""
     try:

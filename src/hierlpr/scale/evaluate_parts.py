@@ -310,24 +310,23 @@ def measure_part(job: MeasureJob, number: int) -> Record:
 def _measure(job: MeasureJob, number: int, part: Path) -> Record:
     truth, sums = job.take(number)
     found = np.fromfile(_rows_file(job.folder, number), dtype=ROW)
-    order = np.arange(found.size)
-    if not job.is_listed_in_order:
-        order = np.argsort(-found["score"], kind="stable")
+    order = slice(None) if job.is_listed_in_order else np.argsort(-found["score"], kind="stable")
+    place = np.arange(found.size)[order]
     again = _repeated(found[order], job.hierarchy.n_labels)
-    first = order[~again]
-    rows = Rows(found["sample"][first], found["label"][first].astype(np.int64),
-                found["score"][first], found["call"][first] if job.has_calls else None)  # fmt: skip
+    listed = found[order][~again] if again.any() else found[order]
+    score, sample, label, call = (np.ascontiguousarray(listed[name]) for name in ROW.names or ())
+    rows = Rows(sample, label.astype(np.int64), score, call if job.has_calls else None)
     status = sums.add(rows, truth)
     with work_file(job.listed(number)) as file:
         if job.is_ordered:
             state = np.full(found.size, DROPPED, dtype=np.uint8)
-            state[first] = status
+            state[place[~again]] = status
             state.tofile(file)
         else:
             _write_groups(file, rows.score, status)
     with part.open("wb") as stream:
         np.savez(stream, **sums.state())  # type: ignore[arg-type]
-    repeated = order[again]
+    repeated = place[again]
     row = int(repeated.min()) if repeated.size else 0
     return {"again": repeated.size, "first": [row, *(int(found[x][row]) for x in
             ("sample", "label"))] if repeated.size else None}  # fmt: skip

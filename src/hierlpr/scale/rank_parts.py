@@ -6,8 +6,9 @@ plain sort of integers reproduces the order of :func:`hierlpr.rank` for any spli
 
 The sort is one ``ORDER BY`` of DuckDB over the rows of all partitions, which spills to the work
 folder. Buckets by splitters, each sorted on its own, were no faster: beside DuckDB's own sort and
-Parquet file of the same rows, 10^7 of them, all of `rank_file` took .74 to .86 of the CPU time with
-one sort and .74 to .78 with buckets (1 GB of memory), .64 with either in 128 MB.
+Parquet file of the same rows, all of `rank_file` took .74 to .86 of the CPU time with one sort and
+.74 to .78 with buckets (10^7 rows, 1 GB of memory), .64 with either (10^7 in 128 MB), .50 and .51
+(10^8 in 1 GB).
 """
 
 from __future__ import annotations
