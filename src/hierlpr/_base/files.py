@@ -55,8 +55,7 @@ def writing(path: AnyPath) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise FileError(f"{path}: this is a folder; give the name of a file to write.")
-    if target.exists() and not target.is_file():
-        raise FileError(f"{path}: this is a device or a pipe; give the name of a file to write.")
+    _refuse_device(target, path)
     try:
         with own_folder(target.parent, name=path) as folder:
             part = folder / target.name
@@ -66,6 +65,11 @@ def writing(path: AnyPath) -> Iterator[Path]:
         if error.errno is None or isinstance(error, FileError):
             raise
         raise FileError(f"{path}: cannot be written ({error.strerror}).") from error
+
+
+def _refuse_device(target: Path, name: AnyPath) -> None:
+    if target.exists() and not target.is_file() and not target.is_dir():
+        raise FileError(f"{name}: this is a device or a pipe; give the name of a file to write.")
 
 
 @contextmanager
@@ -291,11 +295,13 @@ def refuse_overlap(
 ) -> None:
     """Refuse an output, or work folder, that is also an input, or lies in it, by any name.
 
+    Outputs that are devices or pipes are refused too, before any work is done for them.
     The keys say what a path is for, in the words of the caller.
     """
     given = {key: os.fspath(path) for key, path in inputs.items() if path is not None}
     made = {key: os.fspath(path) for key, path in outputs.items() if path not in (None, "-")}
     for i, (key, path) in enumerate(made.items()):
+        _refuse_device(Path(_plain(path)), path)
         for other, found in [*given.items(), *list(made.items())[:i]]:
             relation = _relation(path, found)
             if relation:

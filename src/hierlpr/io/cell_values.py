@@ -213,12 +213,24 @@ def cast_column(
     try:
         if to_number and kinds.is_boolean(given):
             column = column.cast(pa.int8())
+        if not to_number and kinds.is_floating(given):
+            column = _without_nan(column)
         return column.cast(type_, safe=not to_number)
     except pa.ArrowInvalid:  # bytes that are no text
         row = next(i for i, x in enumerate(column.to_pylist()) if not _is_text(x))
         raise watch.fail("the name is not UTF-8 text.", line=place(row), column=name) from None
     except pa.ArrowNotImplementedError:
         raise wrong from None
+
+
+def _without_nan(column: Any) -> Any:
+    """Numbers that are names: NaN is what some programs write where there is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
 
 
 def _is_text(value: Any) -> bool:

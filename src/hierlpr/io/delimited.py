@@ -60,7 +60,8 @@ _CAFA_WORDS = re.compile(rb"(?:AUTHOR|MODEL|KEYWORDS|ACCURACY|END)(?:[ \t][^\r\n
 _LINE_END = re.compile(rb"\r\n?|\n")
 _NAMES = {",": "comma", "\t": "tab", " ": "space", ";": "semicolon", "|": "bar"}
 _NUMBER = re.compile(
-    rb"[ \t]*[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:inf|infinity|nan))[ \t]*"
+    # Possessive, so that millions of digits with a letter at the end are refused at once.
+    rb"[ \t]*+[-+]?(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?|(?i:inf(?:inity)?|nan))[ \t]*+"
 )
 
 

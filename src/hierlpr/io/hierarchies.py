@@ -164,10 +164,15 @@ def load_hierarchy(
 
 
 def _check_encodable(graph: Graph, lines: list[str], watch: Watch) -> None:
-    """Refuse names with half a character, which JSON can write and no other file can hold."""
+    """Refuse what JSON can write in a name and no other file can hold: half a character, NUL."""
     names = dict.fromkeys([*graph.labels, *(end for edge in graph.edges for end in edge)])
+    joined = "".join(names)
+    if "\x00" in joined:
+        bad = next(name for name in names if "\x00" in name)
+        line = line_of_name(lines, bad)
+        raise watch.fail(f"the name {bad!r} holds the character 0.", line=line)
     try:
-        "".join(names).encode()
+        joined.encode()
     except UnicodeEncodeError:
         bad = next(name for name in names if not _is_encodable(name))
         raise watch.fail(

@@ -81,7 +81,7 @@ def load_score_model(path: str | os.PathLike[str]) -> ScoreModel:
 
 
 def _load(path: str | os.PathLike[str], kind: type[AnyModel]) -> AnyModel:
-    name = Path(path).name
+    name = os.fspath(path)
     try:
         arrays = read_npz(Path(path))
         meta = read_meta(arrays.pop(META, None))

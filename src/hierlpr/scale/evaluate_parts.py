@@ -132,6 +132,8 @@ class _Spread:
                 rows = _sorted_rows(rows, self.folder, budget)
             try:
                 if self._write(rows) == 0:
+                    if self.samples.n_met:
+                        self.samples.notes(self._path, "ranked")  # says that none has truth
                     raise no_rows(table, self.watch)
                 break
             except _OutOfOrderError:
