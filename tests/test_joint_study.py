@@ -122,6 +122,22 @@ def test_a_fit_to_few_samples_is_reproduced():
     ]
 
 
+def test_the_page_gives_the_figures_of_certified_cutoffs(study, tmp_path):
+    found = rows(STUDY / "guarantee.csv")
+    page = " ".join((ROOT / "docs" / "joint.md").read_text().split())
+    above = [float(row["share_above_target"]) for row in found]
+    assert max(above) <= 0.1
+    assert f"exceeded its target in at most {max(above):.0%}".replace("%", " %") in page
+    recall = {(r["setting"], r["joint"]): f"{float(r['mean_recall']):.3f}"[1:] for r in found}
+    for setting, where in (("tree25", "on the 25-label tree"), ("3", "in setting 3")):
+        auto, plain = recall[setting, "auto"], recall[setting, "False"]
+        assert f"{auto} instead of {plain} {where}" in page
+    small = {"settings": ["3"], "replications": 2, "n_samples": 200, "n_test": 500, "fdr": 0.1,
+             "confidence": 0.9}  # fmt: skip
+    study.run_guarantee({"seed": 1, "guarantee": small}, tmp_path)
+    assert [r["replications"] for r in rows(tmp_path / "guarantee.csv")] == ["2"] * 3
+
+
 def test_the_study_of_dags_runs(study, tmp_path):
     small = {"seed": 1, "dag": {"cases": 2, "labels": 6, "samples": 5}}
     study.run_dag(small, tmp_path)
