@@ -446,7 +446,7 @@ def _loaded(hierarchy: Any) -> HierarchyFile:
     if isinstance(hierarchy, HierarchyFile):
         return hierarchy
     if isinstance(hierarchy, Hierarchy):
-        return HierarchyFile(hierarchy, ReadReport("", "hierarchy"), {}, {})
+        return HierarchyFile(hierarchy, ReadReport("", "hierarchy"), {})
     return load_hierarchy(hierarchy)
 
 

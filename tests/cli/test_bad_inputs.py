@@ -185,7 +185,7 @@ def test_options(tmp_path, good, options, message):
 
 
 def test_an_empty_separator(tmp_path):
-    said = refused("inspect", given("A/B\n", tmp_path / "p.txt"), "--sep", "")
+    said = refused("inspect", given("A/B\n", tmp_path / "p.txt"), "--path-sep", "")
     assert "separator of a path list must not be empty" in said
 
 

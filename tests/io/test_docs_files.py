@@ -5,9 +5,11 @@ import re
 import pytest
 
 from hierlpr.io import (
+    TablePath,
     load_hierarchy,
     read_arff,
     read_hierarchy,
+    read_names,
     read_ranking,
     read_scores,
     read_truth,
@@ -41,6 +43,12 @@ def test_table_snippets(folder):
     h = read_hierarchy(folder / "tree.csv")
     for name in ("scores.csv", "scores_long.csv", "predictions.tsv"):
         assert read_scores(folder / name, h).table.n_samples == 2
+    odd = TablePath(
+        folder / "odd.csv", sep=";", decimal=",", sample_column="patient_id", columns="labels"
+    )
+    plain = read_scores(folder / "scores.csv", h).table
+    assert (read_scores(odd, h).table.values == plain.values).all()
+    assert len(read_names(folder / "names.csv", h)[0]) == 2
     clus = read_hierarchy(folder / "tree.arff")
     assert read_scores(folder / "x.test.pred.arff", clus).table.values.tolist() == [
         [0.9, 0.1, 0.7, 0.6]
@@ -54,5 +62,6 @@ def test_table_snippets(folder):
 
 def test_no_snippet_is_left_out(folder):
     known = {*HIERARCHIES, "scores.csv", "scores_long.csv", "predictions.tsv", "x.test.pred.arff",
-             "truth.csv", "truth_long.csv", "truth.tsv", "ranking.csv", "ranking.tsv"}  # fmt: skip
+             "truth.csv", "truth_long.csv", "truth.tsv", "ranking.csv", "ranking.tsv",
+             "odd.csv", "names.csv"}  # fmt: skip
     assert set(SNIPPETS) == known

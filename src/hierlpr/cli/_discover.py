@@ -13,7 +13,9 @@ from hierlpr.cli._shell import (
     lenient_option,
     put_json,
     quiet_option,
-    reading_options,
+    read_hierarchy_file,
+    sep_option,
+    written_tables,
 )
 
 __all__ = ["discover"]
@@ -44,6 +46,7 @@ __all__ = ["discover"]
 @click.option("--report", "page", type=click.Path(dir_okay=False), metavar="HTML",
               help="Also write a page with the hierarchy, figures and all labels.")  # fmt: skip
 @click.option("--title", help="Heading of the page.")
+@sep_option
 @hierarchy_options
 @lenient_option
 @json_option
@@ -71,15 +74,17 @@ def discover(
     shell = Shell(quiet=quiet)
     from hierlpr import discovery
     from hierlpr._base.files import refuse_overlap
-    from hierlpr.io import load_hierarchy, read_p_values, write_discoveries
+    from hierlpr.io import read_p_values, write_discoveries
 
     if seed is not None and seed < 0:
         raise click.BadParameter("a seed is 0 or more.", param_hint="--seed")
     outputs = {"--out": out, "--report": page, "--json": json_out}
     refuse_overlap(outputs, {"--hierarchy": hierarchy, "--p-values": p_values})
-    loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
-    shell.read(loaded.report)
-    given = read_p_values(p_values, loaded.hierarchy, aliases=loaded.aliases, lenient=lenient)
+    table = written_tables(shell, reading, hierarchy)
+    loaded = read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **reading)
+    given = read_p_values(
+        table(p_values), loaded.hierarchy, aliases=loaded.aliases, lenient=lenient
+    )
     shell.read(given.report)
     found = discovery.discover(
         given.p, loaded.hierarchy, fdr, dependence, seed, bayes=bayes

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hierlpr.cli._shell import (
+    PARTS,
     Shell,
     hierarchy_options,
-    how_and_reading,
     json_option,
     lenient_option,
     parts_options,
     put_json,
     quiet_option,
+    read_hierarchy_file,
+    table_options,
+    taken,
+    written_tables,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ __all__ = ["evaluate"]
 )  # fmt: skip
 @click.option("--close-truth", is_flag=True, help="Add the missing ancestors of true labels.")
 @parts_options
+@table_options
 @hierarchy_options
 @lenient_option
 @json_option
@@ -67,16 +72,14 @@ def evaluate(
     shell = Shell(quiet=quiet)
     from hierlpr import workflows
     from hierlpr._base.files import refuse_overlap
-    from hierlpr.io import load_hierarchy
 
     inputs = {"--hierarchy": hierarchy, "--ranking": ranking, "--truth": truth}
-    how, reading = how_and_reading(options)
+    how, table = taken(options, PARTS), written_tables(shell, options, hierarchy)
     refuse_overlap({"--json": json_out}, inputs, how["work"])
-    loaded = load_hierarchy(hierarchy, lenient=lenient, **reading)
-    shell.read(loaded.report)
+    loaded = read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **options)
     with shell.rates("rows") as on_progress:
         done = workflows.evaluate_file(
-            ranking, truth, loaded, absent=absent,  # type: ignore[arg-type]
+            ranking, table(truth), loaded, absent=absent,  # type: ignore[arg-type]
             close_truth=close_truth, lenient=lenient, on_progress=on_progress, **how,
         )  # fmt: skip
     shell.read(done.ranking)

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hierlpr.cli._shell import (
+    PARTS,
     Shell,
     hierarchy_options,
-    how_and_reading,
     json_option,
     lenient_option,
     parts_options,
     put_json,
     quiet_option,
+    read_hierarchy_file,
+    table_options,
+    taken,
+    written_tables,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +66,7 @@ LPR_NAMES = ("auto", "p-spline", "isotonic", "density-ratio", "spline", "local-q
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Chooses the third of the samples that is kept for the cutoff.")  # fmt: skip
 @parts_options
+@table_options
 @hierarchy_options
 @lenient_option
 @json_option
@@ -101,21 +106,19 @@ def fit(
         raise click.UsageError("calibration files need --fdr, --precision or --max-f.")
     from hierlpr import workflows
     from hierlpr._base.files import refuse_overlap
-    from hierlpr.io import load_hierarchy
 
     inputs = {"--hierarchy": hierarchy, "--scores": scores, "--truth": truth,
               "--calibration-scores": calibration_scores,
-              "--calibration-truth": calibration_truth}  # fmt: skip
-    how, reading = how_and_reading(options)
+              "--calibration-truth": calibration_truth, "--names": options["names"]}  # fmt: skip
+    how, table = taken(options, PARTS), written_tables(shell, options, hierarchy)
     refuse_overlap({"--out": out, "--json": json_out}, inputs, how["work"])
-    loaded = load_hierarchy(hierarchy, lenient=lenient, **reading)
-    shell.read(loaded.report)
+    loaded = read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **options)
     calibration: Any = None
-    if calibration_scores is not None:
-        calibration = (calibration_scores, calibration_truth)
+    if calibration_scores is not None and calibration_truth is not None:
+        calibration = (table(calibration_scores), table(calibration_truth))
     with shell.rates("") as on_progress:
         done = workflows.fit_file(
-            loaded, scores, truth, out, goal=goal, calibration=calibration, lpr=lpr,
+            loaded, table(scores), table(truth), out, goal=goal, calibration=calibration, lpr=lpr,
             joint="auto" if joint is None else joint, absent=absent,  # type: ignore[arg-type]
             close_truth=close_truth, seed=seed, lenient=lenient, on_progress=on_progress, **how,
         )  # fmt: skip

@@ -12,7 +12,9 @@ from hierlpr.cli._shell import (
     lenient_option,
     put_json,
     quiet_option,
-    reading_options,
+    read_hierarchy_file,
+    sep_option,
+    written_tables,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ MOST_SHOWN = 10
 @click.command(epilog="Example: hierlpr inspect go.obo --relationship part_of")
 @click.argument("hierarchy", type=click.Path())
 @hierarchy_options
+@sep_option
 @lenient_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @quiet_option
@@ -36,10 +39,9 @@ def inspect(hierarchy: str, lenient: bool, as_json: bool, quiet: bool, **reading
     list (.txt or .paths), a Clus ARFF header (.arff) or a Parquet edge list; .gz is unpacked.
     """
     shell = Shell(quiet=quiet)
-    from hierlpr.io import load_hierarchy
-
     shell.step(0, 1, f"reading {hierarchy}")
-    loaded = load_hierarchy(hierarchy, lenient=lenient, **reading_options(**reading))
+    table = written_tables(shell, reading, hierarchy)
+    loaded = read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **reading)
     facts = _facts(loaded)
     if as_json:
         put_json("-", facts)

@@ -15,6 +15,8 @@ from hierlpr.cli._shell import (
     parts_options,
     put_json,
     quiet_option,
+    table_options,
+    written_tables,
 )
 
 __all__ = ["rank"]
@@ -32,6 +34,7 @@ __all__ = ["rank"]
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="List only the first N.")
 @click.option("--calls-only", is_flag=True, help="List only what is called.")
 @parts_options
+@table_options
 @names_option
 @lenient_option
 @json_option
@@ -59,10 +62,11 @@ def rank(
 
     inputs = {"--model": model, "--scores": scores, "--hierarchy": hierarchy}
     refuse_overlap({"--out": out, "--json": json_out}, inputs, parts["work"])
+    table = written_tables(shell, parts)
     with shell.rates("instances") as on_progress:
         done = workflows.rank_file(
-            model, scores, out, top=top, calls_only=calls_only, aliases=other_names(hierarchy),
-            lenient=lenient, on_progress=on_progress, **parts,
+            model, table(scores), out, top=top, calls_only=calls_only, lenient=lenient,
+            aliases=other_names(hierarchy), on_progress=on_progress, **parts,
         )  # fmt: skip
     shell.read(done.report)
     if done.cutoff.kind == "default":

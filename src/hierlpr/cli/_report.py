@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from hierlpr.cli._shell import (
@@ -11,7 +13,9 @@ from hierlpr.cli._shell import (
     names_option,
     other_names,
     quiet_option,
+    table_options,
     work_option,
+    written_tables,
 )
 
 __all__ = ["report"]
@@ -39,6 +43,7 @@ __all__ = ["report"]
 @click.option("--close-truth", is_flag=True, help="Add the missing ancestors of true labels.")
 @memory_option
 @work_option
+@table_options
 @names_option
 @lenient_option
 @quiet_option
@@ -56,6 +61,7 @@ def report(
     hierarchy: str | None,
     lenient: bool,
     quiet: bool,
+    **options: Any,
 ) -> None:
     """Write one self-contained HTML page: cutoff, curves, hierarchy, samples, labels."""
     shell = Shell(quiet=quiet)
@@ -66,9 +72,10 @@ def report(
 
     inputs = {"--model": model, "--scores": scores, "--truth": truth, "--hierarchy": hierarchy}
     refuse_overlap({"--out": out}, inputs, work)
+    table = written_tables(shell, options)
     with shell.rates("") as on_progress:
         done = workflows.report_file(
-            model, scores, truth, out, title=title, max_samples=max_samples,
+            model, table(scores), table(truth), out, title=title, max_samples=max_samples,
             absent=absent, close_truth=close_truth,  # type: ignore[arg-type]
             aliases=other_names(hierarchy), lenient=lenient, memory=memory, work=work,
             on_progress=on_progress,

@@ -17,14 +17,14 @@ from hierlpr._base.own_folders import stopping_cleanly
 from hierlpr.exceptions import HierlprError, HierlprWarning
 
 if TYPE_CHECKING:
-    from hierlpr.io import ReadReport
+    from hierlpr.io import HierarchyFile, ReadReport, TablePath
 
 __all__ = [
+    "PARTS",
     "BadInput",
     "Group",
     "Shell",
     "hierarchy_options",
-    "how_and_reading",
     "json_option",
     "lenient_option",
     "memory_option",
@@ -33,11 +33,17 @@ __all__ = [
     "parts_options",
     "put_json",
     "quiet_option",
-    "reading_options",
+    "read_hierarchy_file",
+    "sep_option",
+    "table_options",
+    "taken",
     "work_option",
+    "written_tables",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
+PARTS = ("memory", "partitions", "work", "resume", "scheduler")
+TABLES = ("sep", "decimal", "sample_column", "columns")
 
 
 class BadInput(click.ClickException):
@@ -332,31 +338,104 @@ def hierarchy_options(command: F) -> F:
                 help="Which way the edges of an edge list are written; auto refuses a forest that "
                 "stands on its head.",
             ),
-            click.option("--sep", metavar="TEXT", help="Separator of a path list."),
+            click.option("--path-sep", metavar="TEXT", help="Separator of a path list."),
+            click.option(
+                "--names", type=click.Path(), metavar="TABLE",
+                help="Table with the columns code and name: names for people, shown beside the "
+                "codes of labels. OBO files and edge lists with a column name have their own.",
+            ),
         ]
     ):  # fmt: skip
         command = option(command)
     return command
 
 
-def reading_options(
-    relationships: tuple[str, ...], namespaces: tuple[str, ...], direction: str, sep: str | None
-) -> dict[str, Any]:
-    """Turn command-line options into those of `load_hierarchy`."""
-    chosen = tuple(dict.fromkeys(("is_a", *relationships))) if relationships else None
-    return {
-        "relationships": chosen,
-        "namespaces": namespaces or None,
-        "direction": direction,
-        "sep": sep,
-    }
+def read_hierarchy_file(
+    shell: Shell,
+    path: TablePath,
+    *,
+    lenient: bool,
+    relationships: tuple[str, ...],
+    namespaces: tuple[str, ...],
+    direction: Any,
+    path_sep: str | None,
+    names: str | None,
+) -> HierarchyFile:
+    """Read a hierarchy as the options say, with the names of a table, and say what was seen."""
+    from dataclasses import replace
+
+    from hierlpr.io import TablePath, load_hierarchy, read_names
+
+    loaded = load_hierarchy(
+        path,
+        relationships=tuple(dict.fromkeys(("is_a", *relationships))) if relationships else None,
+        namespaces=namespaces or None,
+        direction=direction,
+        sep=path_sep,
+        lenient=lenient,
+    )
+    shell.read(loaded.report)
+    if names is None:
+        return loaded
+    table = TablePath(names, sep=path.sep)
+    found, report = read_names(table, loaded.hierarchy, aliases=loaded.aliases, lenient=lenient)
+    shell.read(report)
+    return replace(loaded, hierarchy=loaded.hierarchy.with_names(found))
 
 
-def how_and_reading(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Part the options of working in parts from those of reading a hierarchy."""
-    names = ("memory", "partitions", "work", "resume", "scheduler")
-    how = {name: options.pop(name) for name in names}
-    return how, reading_options(**options)
+sep_option = click.option(
+    "--sep", metavar="CHAR",
+    help="The character between columns of text files, such as ';' or tab; by default .csv means "
+    "commas and .tsv means tabs. Files without it are read as by default.",
+)  # fmt: skip
+
+
+def table_options(command: F) -> F:
+    """Add the options that say how tables are written."""
+    for option in reversed(
+        [
+            sep_option,
+            click.option(
+                "--decimal", type=click.Choice([".", ","]), default=".", show_default=True,
+                help="The decimal mark of numbers in text files.",
+            ),
+            click.option(
+                "--sample-column", metavar="NAME",
+                help="The column that names the samples, if it is not called sample; files "
+                "without it are read as by default.",
+            ),
+            click.option(
+                "--columns", type=click.Choice(["all", "labels"]), default="all",
+                show_default=True,
+                help="In a wide table take every other column as a label, so that an unknown one "
+                "stops the run, or pass over columns that are no labels.",
+            ),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def taken(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Take some of the options of a command away from the others."""
+    return {name: options.pop(name) for name in names}
+
+
+def written_tables(
+    shell: Shell, options: dict[str, Any], hierarchy: str = ""
+) -> Callable[[str], TablePath]:
+    """Take the options of tables; give the function that joins a path with them.
+
+    With a path list ``--sep`` is taken for it, as it once was, unless ``--path-sep`` is there.
+    """
+    from hierlpr.io import TablePath
+
+    given = taken(options, [name for name in TABLES if name in options])
+    is_paths = hierarchy.lower().removesuffix(".gz").endswith((".paths", ".txt"))
+    if given["sep"] is not None and is_paths and options["path_sep"] is None:
+        shell.warn("--sep is taken for the path list; say --path-sep, since --sep is for tables")
+        options["path_sep"], given["sep"] = given["sep"], None
+    return lambda path: TablePath(path, **given)
 
 
 def other_names(hierarchy: str | None) -> dict[str, str]:

@@ -8,10 +8,11 @@ from hierlpr.io._watch import Problem, ReadReport, Watch
 from hierlpr.io.arff_tables import ArffData, ClusPredictions, read_arff, read_clus_predictions
 from hierlpr.io.hierarchies import HierarchyFile, load_hierarchy, read_hierarchy
 from hierlpr.io.hierarchy_output import write_arff, write_hierarchy
-from hierlpr.io.p_value_files import PValuesFile, read_p_values
+from hierlpr.io.label_tables import PValuesFile, read_names, read_p_values
 from hierlpr.io.pairing import Pair, pair_samples
 from hierlpr.io.rankings import RankingFile, read_ranking
 from hierlpr.io.table_output import write_discoveries, write_ranking, write_scores, write_truth
+from hierlpr.io.table_paths import TablePath
 from hierlpr.io.whole_tables import (
     ReadTable,
     ScoresFile,
@@ -33,6 +34,7 @@ __all__ = [
     "ReadReport",
     "ReadTable",
     "ScoresFile",
+    "TablePath",
     "TruthFile",
     "TruthSets",
     "Watch",
@@ -41,6 +43,7 @@ __all__ = [
     "read_arff",
     "read_clus_predictions",
     "read_hierarchy",
+    "read_names",
     "read_p_values",
     "read_ranking",
     "read_scores",

@@ -141,14 +141,15 @@ class Watch:
         self.notes.append(text)
 
     def unknown_label(
-        self, label: str, known: Iterable[str], *, line: int | str | None = None
+        self, label: str, known: Iterable[str], *, line: int | str | None = None, hint: str = ""
     ) -> None:
         """Stop at a label that the hierarchy lacks, or count it by name."""
         if not self.lenient:
             raise self.fail(
                 f"label {label!r} is not in the hierarchy.",
                 line=line,
-                hint=f"{closest(label, known)}--lenient (lenient=True) leaves unknown labels out.",
+                hint=f"{closest(label, known)}{hint}"
+                "--lenient (lenient=True) leaves unknown labels out.",
             )
         self.unknown[label] += 1
 

@@ -93,11 +93,14 @@ def parse_block(
                 )
                 continue
             given = [decode(watch.path, cells[at], line) for at in texts]
-            values = [_value(cells[at], has_flags) for at in numbers]
+            values = [_value(cells[at], has_flags, block.decimal) for at in numbers]
             if None in values:
                 at = numbers[values.index(None)]
                 shown = cells[at].decode(errors="replace")[:40]
-                watch.problem(f"{shown!r} is not a number.", line=line, column=names[at])
+                has_comma = block.decimal == "." and is_number(cells[at], ",")
+                hint = "--decimal , (decimal= of hierlpr.io.TablePath) reads decimal commas."
+                text = f"{shown!r} is not a number."
+                watch.problem(text, line=line, column=names[at], hint=hint if has_comma else "")
             else:
                 rows.append((line, given, values))  # type: ignore[arg-type]
     except FileError:
@@ -108,9 +111,9 @@ def parse_block(
         yield Block.of(rows)
 
 
-def _value(text: bytes, has_flags: bool) -> float | None:
-    if is_number(text):
-        return float(text)
+def _value(text: bytes, has_flags: bool, decimal: str) -> float | None:
+    if is_number(text, decimal):
+        return float(text.replace(decimal.encode(), b"."))
     word = text.strip()
     if word in _MISSING:
         return float("nan")
@@ -140,6 +143,7 @@ def _by_arrow(block: TextBlock, width: int, types: dict[int, pa.DataType]) -> pa
                 include_columns=[str(i) for i in types],
                 strings_can_be_null=False,
                 null_values=list(MISSING),
+                decimal_point=block.decimal,
             ),
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError):

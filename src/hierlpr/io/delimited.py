@@ -41,6 +41,7 @@ from hierlpr.io.opening import (
     refuse_long_lines,
     too_long,
 )
+from hierlpr.io.table_paths import written
 
 __all__ = [
     "DELIMITERS",
@@ -65,8 +66,12 @@ _NUMBER = re.compile(
 )
 
 
-def is_number(text: bytes) -> bool:
+def is_number(text: bytes, decimal: str = ".") -> bool:
     """Whether a text is a number: digits of ASCII, without the underscores that Python allows."""
+    if decimal != "." and b"." not in text:
+        text = text.replace(decimal.encode(), b".")
+    elif decimal != ".":
+        return False
     return _NUMBER.fullmatch(text) is not None
 
 
@@ -100,6 +105,7 @@ class TextBlock(NamedTuple):
     first_line: int
     delimiter: str
     has_quotes: bool
+    decimal: str = "."
 
     def rows(self) -> Iterator[tuple[int, list[bytes]]]:
         """Line number and values of every row; slow, for blocks that Arrow refuses."""
@@ -180,7 +186,8 @@ class TextFile:
                     has_header = False
                 raw = self._blanked(raw, watch, is_cafa)
                 if raw.strip():
-                    yield TextBlock(raw, line, self.delimiter, b'"' in raw)
+                    decimal = written(self.path).decimal
+                    yield TextBlock(raw, line, self.delimiter, b'"' in raw, decimal)
 
     def _blanked(self, raw: bytes, watch: Watch, is_cafa: bool) -> bytes:
         """Blank comments and, in a CAFA file, its own lines; but nothing inside of quotes."""
@@ -353,6 +360,9 @@ def _head_lines(stream: Any, watch: Watch) -> Iterator[bytes]:
 def delimiter_of(path: str, first: str) -> str:
     """Return the delimiter that the ending of a file, or its first row, tells."""
     first = first.rstrip("\r\n")
+    sep = written(path).sep
+    if sep is not None and sep in first:
+        return sep
     by_ending = DELIMITERS.get(ending(path))
     if by_ending == "\t" and "\t" not in first and len(first.split(" ")) in (2, 3):
         return " "  # CAFA files are sometimes written with spaces
@@ -366,7 +376,9 @@ def wrong_delimiter(first: Sequence[str], delimiter: str | None) -> str:
     for other in ("\t", ";", ",", "|"):
         if delimiter and len(first) == 1 and other != delimiter and other in first[0]:
             return (
-                f"columns are read as separated by {_NAMES[delimiter]}s, but the file has "
-                f"{_NAMES[other]}s; .csv means commas, .tsv means tabs."
+                f"columns are read as separated by {_NAMES.get(delimiter, delimiter)}s, but the "
+                f"file has {_NAMES[other]}s; .csv means commas, .tsv means tabs, and --sep "
+                f"{'tab' if other == chr(9) else repr(other)} (sep= of hierlpr.io.TablePath) reads "
+                "it so."
             )
     return ""

@@ -22,6 +22,7 @@ PARENT_NAMES = ("parent", "parent_id")
 CHILD_NAMES = ("child", "child_id")
 RELATION_NAMES = ("relation", "relationship", "type")
 NAMESPACE_NAMES = ("namespace", "aspect")
+NAME_NAMES = ("parent_name", "child_name", "name")
 # A first row of such words is a header that we must not take for an edge.
 _HEADER_WORDS = re.compile(
     "from|to|source|target|subject|object|node|term|label|name|id|parents|children|ancestor"
@@ -39,10 +40,11 @@ def parse_edge_list(
 ) -> Graph:
     """Rows ``parent,child``; a row with one of them empty is a standalone label.
 
-    The columns are found by name if the first row is a header, and further columns are ignored,
-    except that `relation` and `namespace` can choose rows. The first row of Parquet is its schema.
+    The columns are found by name if the first row is a header. Of further columns, `relation` and
+    `namespace` can choose rows, `parent_name`, `child_name` and `name` (of the child) name labels
+    for people, and others are ignored. The first row of Parquet is its schema.
     """
-    used = (*PARENT_NAMES, *CHILD_NAMES, *RELATION_NAMES, *NAMESPACE_NAMES)
+    used = (*PARENT_NAMES, *CHILD_NAMES, *RELATION_NAMES, *NAMESPACE_NAMES, *NAME_NAMES)
     rows = list(read_cells(watch, delimiter, used))
     if not rows:
         raise watch.fail("there are no rows, only comments.")
@@ -53,6 +55,11 @@ def parse_edge_list(
         what = "is a header" if isinstance(first, int) else "are columns"
         raise watch.fail(f"there {what} but no rows.", line=first)
     parent_at, child_at = columns or (0, 1)
+    naming = [
+        (at, parent_at if name == "parent_name" else child_at)
+        for at, name in enumerate(header if named else ())
+        if name in NAME_NAMES
+    ]
     filters = _filters(header if named else [], relationships, namespaces, watch)
     graph = Graph()
     skipped: Counter[str] = Counter()
@@ -76,10 +83,16 @@ def parse_edge_list(
         else:
             graph.labels.setdefault(parent or child)
             watch.counts["standalone_rows"] += 1
+        for at, of in naming:
+            name = row[at].strip()
+            if name and row[of] and graph.names.setdefault(row[of], name) != name:
+                text = f"label {row[of]!r} has the name {graph.names[row[of]]!r} too."
+                watch.problem(text, line=line, column=header[at])
     for what, n in skipped.items():
         watch.counts[f"rows of another {what}"] = n
-    if named and len(header) > 2 and not filters:
-        extra = [h for i, h in enumerate(header) if i not in (parent_at, child_at)]
+    known = {parent_at, child_at, *(at for at, _ in naming)}
+    extra = [h for i, h in enumerate(header) if i not in known] if named else []
+    if extra and not filters:
         watch.note(f"{watch.path}: further columns are not used: {listed(extra)}")
     return graph
 

@@ -18,6 +18,7 @@ from hierlpr.io.delimited import DELIMITERS
 from hierlpr.io.edgelists import line_of_name, parse_edge_list, parse_json, parse_paths
 from hierlpr.io.obo import Graph, parse_obo
 from hierlpr.io.opening import AnyPath, ending, read_bytes, read_lines
+from hierlpr.io.table_paths import written
 
 __all__ = ["HierarchyFile", "load_hierarchy", "read_hierarchy"]
 
@@ -40,14 +41,16 @@ class HierarchyFile:
     report : ReadReport
     aliases : mapping of str to str
         Other identifiers of labels: alternative ones, and obsolete ones with one replacement.
-    names : mapping of str to str
-        Readable names of labels, where the file gives them.
     """
 
     hierarchy: Hierarchy
     report: ReadReport
     aliases: Mapping[str, str]
-    names: Mapping[str, str]
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Names for people of labels, where there are any: those of the hierarchy."""
+        return self.hierarchy.names
 
 
 def read_hierarchy(
@@ -148,7 +151,9 @@ def load_hierarchy(
         else:
             watch.format = "edge list" if chosen == "edges" else "Parquet edge list"
             first = next((x for x in lines if x.strip() and not x.startswith("#")), "")
+            sep = written(path).sep
             delimiter = DELIMITERS.get(ending(path)) or ("\t" if "\t" in first else ",")
+            delimiter = sep if sep is not None and sep in first else delimiter
             graph = parse_edge_list(
                 watch,
                 delimiter if chosen == "edges" else None,
@@ -158,7 +163,10 @@ def load_hierarchy(
         _check_encodable(graph, lines, watch)
         if direction == "child-parent":
             graph.edges = [(child, parent) for parent, child in graph.edges]
-        return _finish(Hierarchy(graph.edges, labels=graph.labels), graph, direction, watch)
+        built = Hierarchy(graph.edges, labels=graph.labels)
+        given = graph.names.items()
+        named = {x: name for x, name in given if x in built and name.strip() and name != x}
+        return _finish(built.with_names(named) if named else built, graph, direction, watch)
     except HierarchyError as error:
         raise FileError(f"{watch.path}: {error}") from None
 
@@ -213,7 +221,7 @@ def _finish(
     report = watch.report(
         labels=hierarchy.n_labels, edges=hierarchy.n_edges, roots=len(hierarchy.roots)
     )
-    return HierarchyFile(hierarchy, report, dict(graph.aliases), dict(graph.names))
+    return HierarchyFile(hierarchy, report, dict(graph.aliases))
 
 
 def reversal(hierarchy: Hierarchy) -> Literal["no", "possible", "certain"]:

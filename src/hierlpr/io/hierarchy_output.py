@@ -41,7 +41,7 @@ def write_hierarchy(
         ``.parquet``; text is gzipped if ``.gz`` follows.
     hierarchy : Hierarchy
     names, aliases : mapping, optional
-        Readable names of labels and other identifiers of them, for OBO.
+        Names for people beside those of the hierarchy, and other identifiers of labels, for OBO.
     nested : bool
         For JSON, nested objects (forests only) instead of a map of each label to its parents.
     sep : str
@@ -57,7 +57,7 @@ def write_hierarchy(
         _write_parquet(path, hierarchy)
         return
     if kind == ".obo":
-        text = _obo(hierarchy, names or {}, aliases or {})
+        text = _obo(hierarchy, {**hierarchy.names, **(names or {})}, aliases or {})
     elif kind == ".json":
         text = _nested(path, hierarchy) if nested else _parent_map(hierarchy)
     elif kind in (".paths", ".txt"):

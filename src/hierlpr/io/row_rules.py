@@ -15,6 +15,7 @@ from hierlpr._base.checks import listed
 from hierlpr.io._watch import MOST_KEPT, Watch, closest
 from hierlpr.io.cell_values import Block, as_numbers
 from hierlpr.io.table_files import Content, TableFile
+from hierlpr.io.table_paths import written
 
 if TYPE_CHECKING:
     from hierlpr.exceptions import FileError
@@ -173,10 +174,14 @@ def wide_columns(
     if hierarchy is None:
         return list(labels)
     column: dict[str, str] = {}
+    unused: list[str] = []
     for given in labels:
         label = given if given in hierarchy or not aliases else aliases.get(given, given)
-        if label not in hierarchy:
-            watch.unknown_label(given, hierarchy.labels, line="the header")
+        if label not in hierarchy and written(watch.path).columns == "labels":
+            unused.append(given)
+        elif label not in hierarchy:
+            more = "--columns labels (columns= of hierlpr.io.TablePath) reads labels alone; "
+            watch.unknown_label(given, hierarchy.labels, line="the header", hint=more)
         elif label in column:
             raise watch.fail(
                 f"is another name of column {column[label]!r}.", line="the header", column=given,
@@ -185,6 +190,8 @@ def wide_columns(
         else:
             column[label] = given
             watch.counts["labels_by_another_name"] += label != given
+    if unused:
+        watch.note(f"{watch.path}: columns that are no labels are not used: {listed(unused)}")
     absent = [label for label in hierarchy.labels if label not in column]
     if absent:
         raise watch.fail(

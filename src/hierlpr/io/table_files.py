@@ -21,6 +21,7 @@ from hierlpr.io.arff_tables import arff_blocks, open_arff
 from hierlpr.io.cell_values import Block, as_numbers, cast_column, parse_block
 from hierlpr.io.delimited import TextFile, is_number, open_text, read_rows, wrong_delimiter
 from hierlpr.io.opening import AnyPath, ending, is_parquet, open_parquet, parquet_files, reason
+from hierlpr.io.table_paths import written
 
 __all__ = [
     "Block",
@@ -119,6 +120,9 @@ def _muted(path: str) -> Watch:
 def open_table(path: AnyPath, format: TableFormat, watch: Watch) -> TableFile:
     """Look at the schema or the first row of a table and find its layout."""
     name = os.fspath(path)
+    column = written(name).sample_column
+    if column is not None:
+        format = replace(format, samples=(column.strip().lower(), *format.samples))
     if is_parquet(name):
         files = tuple(parquet_files(name))
         opened = open_parquet(files[0])
@@ -186,13 +190,17 @@ def _laid_out(
         )
     if not names:
         raise watch.fail("there are no columns.", line=line)
+    lower = [name.strip().lower() for name in names]
+    chosen = (written(path).sample_column or "").strip().lower()
+    at = lower.index(chosen) if chosen and chosen in lower else 0
+    labels = (*names[:at], *names[at + 1 :])
     hint = wrong_delimiter(text.first, text.delimiter) if text is not None else ""
-    _check_labels(names, watch, line=line, hint=hint)
+    first = SAMPLE_COLUMN if chosen and lower[at] == chosen else names[at]
+    _check_labels(first, labels, watch, line, hint)
     watch.format = f"wide {kind}"
-    first = SAMPLE_COLUMN if text is not None else names[0]
     # A label may be called as the samples are, so columns of text go by their place.
-    read = _text_reader(text, (first, *names[1:]), True)
-    return TableFile(path, format, "wide", True, line, (first,), names[1:], read)
+    read = _text_reader(text, names, True, at)
+    return TableFile(path, format, "wide", True, line, (names[at],), labels, read)
 
 
 def _long_columns(
@@ -220,20 +228,22 @@ def _long_columns(
     return (sample, label), tuple(numbers)
 
 
-def _check_labels(names: Sequence[str], watch: Watch, *, line: int | str, hint: str) -> None:
+def _check_labels(
+    first: str, labels: Sequence[str], watch: Watch, line: int | str, hint: str
+) -> None:
     """Refuse a header that is none of a wide table."""
-    first = names[0].strip()
+    first = first.strip()
     if first.lower() != SAMPLE_COLUMN and first:
         raise watch.fail(
             f"the first column is {first[:60]!r}; expected {SAMPLE_COLUMN!r}.",
             line=line,
             hint=hint
             or "a wide table has the header sample,LABEL,LABEL,...; a long one sample,label,score "
-            "(for truth sample,label).",
+            f"(for truth sample,label). If the column names the samples, --sample-column "
+            f"{first[:60]!r} (sample_column= of hierlpr.io.TablePath) says so.",
         )
     if not first:
         watch.note(f"{watch.path}: the first column has no name and is taken as the samples")
-    labels = names[1:]
     if not labels:
         raise watch.fail(
             "there is no label column.", line=line, hint=hint or "expected sample,LABEL,LABEL,..."
@@ -249,22 +259,26 @@ def _check_labels(names: Sequence[str], watch: Watch, *, line: int | str, hint: 
 
 def _is_cafa(text: TextFile, names: Sequence[str], content: Content) -> bool:
     """Whether a table has no header: sample, label, and for scores a number in the third place."""
+    chosen = (written(text.path).sample_column or "").strip().lower()
     is_named = names[0].lower() in TableFormat(content).samples
+    is_named = is_named or (bool(chosen) and chosen in map(str.lower, names))
+    decimal = written(text.path).decimal
     if content == "truth":
         return len(names) in (2, 3) and not is_named and bool(names[0])
     if content == "ranking":
         return len(names) == 3 and "sample" not in names
-    return len(names) == 3 and not is_named and (text.is_cafa or is_number(names[2].encode()))
+    return (
+        len(names) == 3 and not is_named and (text.is_cafa or is_number(names[2].encode(), decimal))
+    )
 
 
 def _text_reader(
-    text: TextFile | None, names: tuple[str, ...], has_header: bool
+    text: TextFile | None, names: tuple[str, ...], has_header: bool, sample_at: int | None = None
 ) -> Callable[[TableFile, Watch, int], Iterator[Block]]:
     def read(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
         assert text is not None
-        first = 1 if table.is_wide else 0
-        at = {names[i]: i for i in reversed(range(first, len(names)))}
-        texts = (0,) if table.is_wide else tuple(at[name] for name in table.texts)
+        at = {names[i]: i for i in reversed(range(len(names))) if i != sample_at}
+        texts = tuple(at[x] for x in table.texts) if sample_at is None else (sample_at,)
         numbers = tuple(at[name] for name in table.numbers)
         is_truth = table.format.content == "truth"
         for block in text.blocks(watch, has_header=has_header, is_cafa=table.layout == "cafa"):

@@ -25,7 +25,7 @@ from hierlpr import __version__
 from hierlpr._base.files import work_file
 from hierlpr._base.own_folders import own_folder
 from hierlpr.exceptions import FileError
-from hierlpr.io import Problem, Watch
+from hierlpr.io import Problem, TablePath, Watch
 from hierlpr.io.opening import is_remote, open_bytes, parquet_files
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget
 from hierlpr.scale.executors import Executor, Here, executor_of
@@ -263,7 +263,10 @@ class Plan:
 
 
 def _fingerprints(path: str) -> dict[str, str]:
-    return {name: fingerprint(name) for name in parquet_files(path)}
+    """Digests of the files of a table; written otherwise it would be another table."""
+    found = {name: fingerprint(name) for name in parquet_files(path)}
+    options = path.options if isinstance(path, TablePath) else {}
+    return found | {name: str(value) for name, value in options.items()}
 
 
 def fingerprint(path: str) -> str:

@@ -1,0 +1,79 @@
+"""Names for people: from files into the hierarchy."""
+
+import pytest
+
+from hierlpr import Hierarchy, read_hierarchy
+from hierlpr.exceptions import FileError
+from hierlpr.io import load_hierarchy, read_names, write_hierarchy
+
+H = Hierarchy([("A", "B"), ("A", "C")])
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("h.csv", "parent,child,name\n,A,animal\nA,B,<b>bird</b>\nA,C,\n"),
+        ("h.tsv", "child_name\tchild\tparent\tparent_name\n<b>bird</b>\tB\tA\tanimal\n\tC\tA\t\n"),
+        ("h.obo", "[Term]\nid: A\nname: animal\n\n[Term]\nid: B\nname: <b>bird</b>\nis_a: A\n\n"
+         "[Term]\nid: C\nname: C\nis_a: A\n"),
+    ],
+)  # fmt: skip
+def test_files_give_names(tmp_path, name, text):
+    loaded = load_hierarchy(write(tmp_path / name, text))
+    assert dict(loaded.hierarchy.names) == {"A": "animal", "B": "<b>bird</b>"}
+    assert not loaded.report.notes
+    assert loaded.hierarchy.edges == (("A", "B"), ("A", "C"))
+
+
+def test_two_names_are_a_problem(tmp_path):
+    path = write(tmp_path / "h.csv", "parent,child,name\nA,B,bird\nD,B,bat\n")
+    with pytest.raises(FileError, match=r"line 3, column 'name': label 'B' has the name 'bird'"):
+        read_hierarchy(path)
+    assert load_hierarchy(path, lenient=True).names == {"B": "bird"}
+
+
+def test_obo_keeps_names(tmp_path):
+    named = H.with_names({"B": "a bird! {x}"})
+    write_hierarchy(tmp_path / "h.obo", named)
+    assert read_hierarchy(tmp_path / "h.obo") == named
+
+
+@pytest.mark.parametrize("end", ["csv", "tsv", "parquet"])
+def test_a_table_of_names(tmp_path, end):
+    rows = [("Code", "Title", "x"), ("A", "animal", "1"), ("B", '"two, words"', "2"),
+            ("Z", "elsewhere", "3"), ("C", "", "4")]  # fmt: skip
+    path = tmp_path / f"n.{end}"
+    if end == "parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        columns = {head: list(cells) for head, *cells in zip(*rows, strict=True)}
+        columns["Title"][1] = "two, words"
+        pq.write_table(pa.table(columns), path)
+    else:
+        write(path, "\n".join(("," if end == "csv" else "\t").join(row) for row in rows))
+    names, report = read_names(path, H)
+    assert names == {"A": "animal", "B": "two, words"}
+    assert report.counts["names of other labels"] == 1
+    assert report.counts["labels with an empty name"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("name\nx\n", "line 1: there is no column 'label'"),
+        ("code;name\nA;x\n", "--sep ';'"),
+        ("code,name\nA,x\nA,y\n", "line 3: label 'A' has the name 'x' too"),
+        ("code,name\nZ,x\n", "no label of the hierarchy has a name"),
+        ("code,name\nA\n", "line 2: the row has 1 columns"),
+    ],
+)
+def test_bad_tables_of_names(tmp_path, text, message):
+    with pytest.raises(FileError, match=message):
+        read_names(write(tmp_path / "n.csv", text), H)
