@@ -7,7 +7,7 @@ RUN := $(BIN)/python -m
 # The suite with the lower bound of every dependency in pyproject.toml.
 OLDEST ?= .venv-oldest
 
-.PHONY: demo kernels test test-oldest lint types check slow bench bench-scale docs paper clean
+.PHONY: demo kernels test test-oldest lint types check slow bench bench-scale docs paper dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hierlpr demo
@@ -39,10 +39,14 @@ kernels: $(VENV)/.installed
 	$(BIN)/python -m hierlpr._kernels._build
 
 docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/making/check.py site
 
 paper: $(VENV)/.installed
 	$(BIN)/hierlpr reproduce all --out paper
+
+dist: $(VENV)/.dev
+	$(BIN)/python tests/dist.py $(PYTHONS)
 
 SIZES ?= 1e6 1e7 1e8
 bench-scale: $(VENV)/.test

@@ -1,11 +1,13 @@
-"""Compile the kernels into wheels and editable installs, where that is possible."""
+"""Compile the kernels into wheels, where that is possible; make the README fit for an index."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 SOURCE = Path(__file__).parent / "src"
 
@@ -28,3 +30,19 @@ class KernelHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["artifacts"].append("src/hierlpr/_kernels/compiled_*")
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
+
+
+class ReadmeHook(MetadataHookInterface):
+    """Give the description that an index shows: the README with no link that is dead there."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Make relative links absolute if the metadata name a repository, else plain text."""
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        source = metadata.get("urls", {}).get("Source", "").rstrip("/")
+        if source:
+            text = re.sub(r"(!\[[^]]*\])\((?!\w+://)", rf"\1({source}/raw/main/", text)
+            text = re.sub(r"(?<!!)(\[[^]]*\])\((?!\w+://|#)", rf"\1({source}/blob/main/", text)
+        else:
+            text = re.sub(r"!\[([^]]*)\]\((?!\w+://)[^)]*\)\n?", "", text)
+            text = re.sub(r"\[([^]]*)\]\((?!\w+://)[^)]*\)", r"\1", text)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}

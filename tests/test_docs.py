@@ -25,8 +25,9 @@ def test_every_page_is_in_the_navigation():
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
 def test_links_lead_to_files(page):
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+    made = {f"example-{p.stem.replace('_', '-')}.md" for p in (ROOT / "examples").glob("*.py")}
     missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
-    assert missing == []
+    assert set(missing) <= made  # pages of examples are written by the build
 
 
 def test_every_cited_key_is_in_the_bibliography():

@@ -45,11 +45,11 @@ def _section(name: str, command: click.Command) -> str:
             "[OPTIONS]",
         ]
     )
-    lines = [f"## hierlpr {name}", "", "```", usage, "```", ""]
+    lines = [f"## hierlpr {name}", "", '```text title="usage"', usage, "```", ""]
     lines += [inspect.cleandoc(command.help or ""), ""]
     if command.epilog:
         title, _, example = command.epilog.partition(": ")
-        lines += [f"{title}:", "", "```", example, "```", ""]
+        lines += [f"{title}:", "", "```sh", example, "```", ""]
     lines += ["| option | meaning |", "| --- | --- |"]
     for option in command.params:
         if isinstance(option, click.Option):

@@ -1,0 +1,37 @@
+"""What the build of the site adds to MkDocs: formulas, citations, the gallery."""
+
+from pathlib import Path
+from typing import Any
+
+import bibtex
+import gallery
+from mkdocs.structure.files import File, Files
+from tex import Scholarly
+
+HERE = Path(__file__).parent
+ENTRIES = bibtex.read(HERE.parent / "references.bib")
+_made: dict[str, str] = {}  # pages that are written by the build itself
+
+
+def on_config(config: Any) -> Any:
+    """Read formulas and citations in pages and docstrings."""
+    config.markdown_extensions.append(Scholarly(ENTRIES))
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Run the examples, and add a page and a picture for each."""
+    examples = gallery.run_all(HERE.parents[1] / "examples")
+    _made["gallery.md"] = gallery.index_page(examples)
+    for example in examples:
+        files.append(File.generated(config, f"example-{example.name}.md", content=example.page))
+        for name, content in example.pictures.items():
+            files.append(File.generated(config, f"images/gallery/{name}", content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Fill in what is made at build time."""
+    return markdown.replace("<!-- bibliography -->", bibtex.page(ENTRIES)).replace(
+        "<!-- gallery -->", _made["gallery.md"]
+    )

@@ -1,0 +1,241 @@
+"""What the pages of the documentation take for granted: names and files a reader would have."""
+
+import copy
+import functools
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from hierlpr import Hierarchy, HierLPR, simulate
+from hierlpr.exceptions import HierlprWarning
+
+EDGES = [
+    ("disease", "cancer"), ("cancer", "leukemia"), ("disease", "infection"), ("leukemia", "AML"),
+    ("cancer", "carcinoma"),
+]  # fmt: skip
+
+
+@functools.cache
+def common() -> dict:
+    """A small tree with samples to fit on, others for the cutoff, and new ones."""
+    h = Hierarchy(EDGES)
+    drawn = simulate.random_model(h, quality="high", root=0.8, conditional=0.6, rng=1).draw(
+        900, rng=2
+    )
+    part = {"": slice(300), "other_": slice(300, 600), "new_": slice(600, 900)}
+    names: dict = {"h": h, "labels": h.labels}
+    for lead, rows in part.items():
+        names[f"{lead}scores"], names[f"{lead}truth"] = drawn.scores[rows], drawn.truth[rows]
+    names["lpr"] = drawn.lpr_true[600:]
+    names["p_values"] = np.array([0.001, 0.002, 0.3, 0.7, 0.004, 0.02])
+    names["model"] = HierLPR(h).fit(names["scores"], names["truth"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HierlprWarning)
+        names["model"].calibrate(names["other_scores"], names["other_truth"], fdr=0.1)
+    names["X"], names["X_new"] = drawn.scores[:300], drawn.scores[600:]
+    return names
+
+
+def names_for(page: str) -> dict:
+    """Names that the code of a page may use; models are its own."""
+    names = {**common(), "np": np, "HierLPR": HierLPR, "Hierarchy": Hierarchy}
+    names["model"] = copy.deepcopy(names["model"])
+    names |= EXTRA.get(page, lambda: {})()
+    return names
+
+
+def files_for(page: str) -> None:
+    """Write the files that the commands of a page name, into the current folder."""
+    FILES.get(page, lambda: None)()
+
+
+def tables(*, tree: str = "hierarchy.csv", **files: str) -> None:
+    """Write the common tables under the names given: scores=, truth=, new_scores=, ..."""
+    names = common()
+    h = names["h"]
+    rows = [f"{parent},{child}" for parent, child in EDGES]
+    Path(tree).write_text("\n".join(["parent,child", *rows, ""]))
+    for what, name in files.items():
+        values = names[what]
+        lines = [",".join(["sample", *h.labels])]
+        first = {"other": 300, "new": 600}.get(what.partition("_")[0], 0)
+        for i, row in enumerate(values.tolist(), start=first + 1):
+            lines.append(",".join([f"s{i:03}", *(f"{v:.6g}" for v in map(float, row))]))
+        Path(name).write_text("\n".join([*lines, ""]))
+    names["model"].save("model.hlpr")
+
+
+def p_table() -> None:
+    names = common()
+    rows = [f"{k},{p}" for k, p in zip(names["labels"], names["p_values"], strict=True)]
+    Path("p.csv").write_text("\n".join(["label,p", *rows, ""]))
+
+
+def obo() -> None:
+    """The common tree as an OBO file."""
+    h = common()["h"]
+    text = ["format-version: 1.2"]
+    for name in h.labels:
+        text += ["", "[Term]", f"id: {name}", f"name: {name}"]
+        text += [f"is_a: {parent}" for parent in h.parents(name)]
+    Path("go.obo").write_text("\n".join([*text, ""]))
+
+
+def _cli() -> None:
+    tables(tree="tree.csv", scores="scores.csv", truth="truth.csv", new_scores="new.csv")
+    tables(tree="tree.csv", new_scores="test.csv", new_truth="test_truth.csv")
+    p_table()
+    obo()
+
+
+def _discover() -> None:
+    tables(tree="icd.csv")
+    p_table()
+    obo()
+
+
+def _parquet() -> None:
+    import pandas as pd
+
+    tables(tree="h.csv", new_scores="s.csv", new_truth="t.csv")
+    pd.read_csv("s.csv").to_parquet("scores.parquet")
+    pd.read_csv("t.csv").to_parquet("truth.parquet")
+    shutil.copy("scores.parquet", "all.parquet")
+
+
+def _start() -> None:
+    tables(tree="h.csv", scores="scores.csv", truth="truth.csv", new_scores="new_scores.csv")
+
+
+def _readme() -> None:
+    tables(scores="scores.csv", truth="truth.csv", new_scores="new_scores.csv")
+
+
+def _report() -> None:
+    tables(new_scores="scores.csv", new_truth="truth.csv")
+
+
+def _model() -> dict:
+    """Three of the labels, and what is needed to add and replace one."""
+    names = common()
+    columns = [names["h"].index(name) for name in ("disease", "cancer", "leukemia")]
+    own = {k: v[:, columns] for k, v in names.items() if k.endswith(("scores", "truth"))}
+    truth = own["truth"]
+    rng = np.random.default_rng(0)
+    lymphoma = truth[:, 1] & (rng.random(len(truth)) < 0.5)
+    better = truth[:, 2] + rng.normal(0, 0.4, len(truth))
+    return own | {
+        "lymphoma_scores": (lymphoma + rng.normal(0, 0.5, len(truth)))[:, None],
+        "lymphoma_truth": lymphoma[:, None], "scores_of_a_better_classifier": better[:, None],
+        "truth_of_those_samples": truth[:, [2]],
+    }  # fmt: skip
+
+
+def _texts() -> dict:
+    """Documents of made-up words about one or two topics of science and arts."""
+    words = {
+        "science/physics": "quantum photon energy force",
+        "science/biology": "cell gene species",
+        "arts/music": "opera violin melody tempo",
+        "arts/painting": "canvas brush portrait",
+    }
+    rng = np.random.default_rng(0)
+    documents, topics = [], []
+    for _ in range(400):
+        own = [str(t) for t in rng.choice(list(words), size=rng.integers(1, 3), replace=False)]
+        said = [str(rng.choice(words[t].split())) for t in own for _ in range(3)]
+        said += [f"word{k}" for k in rng.integers(60, size=8)]
+        documents.append(" ".join(rng.permutation(said)))
+        topics.append(own)
+    return {"texts": documents[:300], "topics": topics[:300], "new_texts": documents[300:]}
+
+
+def _icd() -> dict:
+    """Scores and records for the twelve codes of the page."""
+    parents = {"E08-E13": "IV", "I20-I25": "IX", "I10-I16": "IX", "E10": "E08-E13", "E10.9": "E10",
+               "E11": "E08-E13", "E11.2": "E11", "E11.9": "E11", "I10": "I10-I16", "I20": "I20-I25",
+               "I25": "I20-I25", "I25.1": "I25"}  # fmt: skip
+    h = Hierarchy.from_parents(parents)
+    s = simulate.random_model(h, quality="high", root=0.7, conditional=0.6, rng=1).draw(900, rng=2)
+    return {
+        "scores": s.scores[:300], "truth_of_records": s.truth[:300], "new_scores": s.scores[600:],
+        "other_scores": s.scores[300:600], "other_truth_of_records": s.truth[300:600],
+    }  # fmt: skip
+
+
+def _language_model() -> dict:
+    """Ratings from 0 to 10 that mean different things for different topics."""
+    h = Hierarchy.from_paths(["sports/tennis", "sports/chess", "finance/banks", "finance/taxes"])
+    s = simulate.random_model(h, quality="high", root=0.5, conditional=0.5, rng=3).draw(800, rng=4)
+    ratings = np.rint(10 * s.scores)
+    return {
+        "ratings": ratings[:400], "labelled": s.truth[:400],
+        "other_ratings": ratings[400:], "other_labelled": s.truth[400:],
+    }  # fmt: skip
+
+
+def _hiclass() -> dict:
+    """Features of animals and plants, with one path a sample."""
+    kinds = [
+        ["animal", "mammal", "cat"],
+        ["animal", "mammal", "dog"],
+        ["animal", "bird"],
+        ["plant"],
+    ]
+    centres = np.array([[2, 2, 0], [2, 0, 2], [2, -2, 0], [-3, 0, 0]], dtype=float)
+    rng = np.random.default_rng(0)
+    kind = rng.integers(4, size=900)
+    features = centres[kind] + rng.normal(0, 0.8, (900, 3))
+    y = [kinds[k] for k in kind]
+    return {
+        "X": features[:400], "y": y[:400], "X_other": features[400:800], "y_other": y[400:800],
+        "X_new": features[800:],
+    }  # fmt: skip
+
+
+def _go() -> None:
+    """A small ontology with two namespaces, and predictions in the CAFA layout."""
+    tree = {"GO:0003674": None, "GO:0005488": "GO:0003674", "GO:0003824": "GO:0003674",
+            "GO:0005515": "GO:0005488", "GO:0003676": "GO:0005488", "GO:0016787": "GO:0003824",
+            "GO:0003677": "GO:0003676"}  # fmt: skip
+    h = Hierarchy.from_parents(tree)
+    text = ["format-version: 1.2", "", "[Term]", "id: GO:0008150", "name: biological_process",
+            "namespace: biological_process"]  # fmt: skip
+    for term, parent in tree.items():
+        text += ["", "[Term]", f"id: {term}", f"name: term {term[3:]}",
+                 "namespace: molecular_function"]  # fmt: skip
+        text += [f"is_a: {parent}"] if parent else []
+    Path("go.obo").write_text("\n".join([*text, ""]))
+    s = simulate.random_model(h, quality="high", root=0.99, conditional=0.5, rng=1).draw(700, rng=2)
+    for rows, scores, truth in [(range(400), "predictions.tsv", "annotations.tsv"),
+                                (range(400, 700), "new.tsv", "annotations_new.tsv")]:  # fmt: skip
+        listed = [(i, k) for i in rows for k in range(h.n_labels) if s.scores[i, k] > 0.4]
+        lines = [f"T{i:04}\t{h.labels[k]}\t{s.scores[i, k]:.3f}" for i, k in listed]
+        Path(scores).write_text("\n".join([*lines, ""]))
+        held = [(i, k) for i in rows for k in range(h.n_labels) if s.truth[i, k]]
+        Path(truth).write_text("\n".join([*(f"T{i:04}\t{h.labels[k]}" for i, k in held), ""]))
+
+
+def _service() -> None:
+    common()["model"].save("model.hlpr")
+
+
+FILES = {
+    "how-to-go.md": _go, "how-to-service.md": _service,
+    "cli.md": _cli, "discover.md": _discover, "scale.md": _parquet, "index.md": _start,
+    "README.md": _readme, "report.md": _report,
+}  # fmt: skip
+
+EXTRA = {
+    "how-to-texts.md": _texts, "how-to-icd.md": _icd, "how-to-language-model.md": _language_model,
+    "from-hiclass.md": _hiclass,
+    "baselines.md": lambda: {
+        "train_features": common()["scores"], "train_truth": common()["truth"],
+        "test_features": common()["new_scores"], "scores": common()["new_scores"],
+    },
+    "metrics.md": lambda: {"truth": common()["new_truth"], "scores": common()["new_scores"]},
+    "report.md": lambda: {"scores": common()["new_scores"], "truth": common()["new_truth"]},
+    "model.md": _model,
+}  # fmt: skip
