@@ -80,6 +80,7 @@ def obo() -> None:
     for name in h.labels:
         text += ["", "[Term]", f"id: {name}", f"name: {name}"]
         text += [f"is_a: {parent}" for parent in h.parents(name)]
+    text += ["relationship: part_of infection"]
     Path("go.obo").write_text("\n".join([*text, ""]))
 
 
@@ -121,12 +122,15 @@ def _model() -> dict:
     """Three of the labels, and what is needed to add and replace one."""
     names = common()
     columns = [names["h"].index(name) for name in ("disease", "cancer", "leukemia")]
+    own_h = ("disease", "cancer", "leukemia")
     own = {k: v[:, columns] for k, v in names.items() if k.endswith(("scores", "truth"))}
     truth = own["truth"]
     rng = np.random.default_rng(0)
     lymphoma = truth[:, 1] & (rng.random(len(truth)) < 0.5)
     better = truth[:, 2] + rng.normal(0, 0.4, len(truth))
+    more = [[own_h[k] for k in np.flatnonzero(row)] for row in truth[3:]]
     return own | {
+        "more_lists": more,
         "lymphoma_scores": (lymphoma + rng.normal(0, 0.5, len(truth)))[:, None],
         "lymphoma_truth": lymphoma[:, None], "scores_of_a_better_classifier": better[:, None],
         "truth_of_those_samples": truth[:, [2]],
@@ -222,6 +226,25 @@ def _service() -> None:
     common()["model"].save("model.hlpr")
 
 
+def _truth() -> dict:
+    """Frames with names, in which something may be unknown."""
+    import pandas as pd
+
+    names = common()
+    edges = [("disease", "asthma"), *EDGES[2:3], EDGES[0], EDGES[1], EDGES[4]]
+    h = Hierarchy(edges)
+    found: dict = {"hierarchy": h}
+    for lead in ("", "other_"):
+        for what in ("scores", "truth"):
+            values = np.asarray(names[lead + what], dtype=float)
+            index = [f"{lead}patient {i}" for i in range(len(values))]
+            frame = pd.DataFrame(values, columns=list(names["labels"]), index=index)
+            found[lead + what] = frame.rename(columns={"AML": "x"}).drop(columns="x").assign(
+                asthma=frame["infection"]
+            )  # fmt: skip
+    return found
+
+
 FILES = {
     "how-to-go.md": _go, "how-to-service.md": _service,
     "cli.md": _cli, "discover.md": _discover, "scale.md": _parquet, "index.md": _start,
@@ -229,6 +252,7 @@ FILES = {
 }  # fmt: skip
 
 EXTRA = {
+    "truth.md": _truth, "dags.md": lambda: {"lpr": common()["lpr"][:, :3]},
     "how-to-texts.md": _texts, "how-to-icd.md": _icd, "how-to-language-model.md": _language_model,
     "from-hiclass.md": _hiclass,
     "baselines.md": lambda: {

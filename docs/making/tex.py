@@ -1,6 +1,6 @@
 r"""Markdown with mathematics and citations, both ready when the page is built.
 
-``\(x\)``, ``\[x\]`` and the docstrings' ``:math:`` become MathML, which browsers draw by
+``\(x\)``, ``$x$``, ``\[x\]`` and the docstrings' ``:math:`` become MathML, which browsers draw by
 themselves: no script, no font, no network. ``[@key]`` and a key in backticks become links to the
 bibliography; ``:func:`` and its kin become code.
 """
@@ -33,6 +33,7 @@ class Scholarly(Extension):
         md.preprocessors.register(_Displayed(md), "displayed-formula", 22)
         inline = md.inlinePatterns
         inline.register(_Formula(r"\\\((.+?)\\\)", md), "formula", 186)  # after code, 190
+        inline.register(_Formula(r"\$(\S(?:[^$`]*?\S)?)\$(?!\w)", md), "formula-dollar", 185)
         inline.register(_Formula(r":math:`([^`]+)`", md), "formula-role", 195)
         inline.register(_Code(r":[a-z]+:`~?([^`]+)`", md), "role", 194)
         source = r"(?: in `{1,2}(?:docs/)?references\.bib`{1,2})?"
