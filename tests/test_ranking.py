@@ -20,8 +20,8 @@ def test_the_ranking_reads_like_the_contract():
     assert r.lpr.tolist() == [0.9, 0.2, 0.8, 0.4, 0.3, 0.1]
     assert r.score.tolist() == pytest.approx([0.9, 0.5, 0.5, 0.4, 0.3, 0.1])
     assert r.eauc() == pytest.approx(6 * 0.9 + 5 * 0.2 + 4 * 0.8 + 3 * 0.4 + 2 * 0.3 + 0.1)
-    assert r[0] == (1, 0, 0.9, pytest.approx(0.9))
-    assert [call.sample for call in r] == r.sample.tolist()
+    assert r[0] == (1, r.labels[0], 0.9, pytest.approx(0.9))
+    assert [call.lpr for call in r] == r.lpr.tolist()
     assert "6 of 6 instances" in repr(r)
 
 

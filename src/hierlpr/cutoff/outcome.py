@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from html import escape
 from typing import Any
 
+from hierlpr._base.showing import plain
 from hierlpr.exceptions import DataError
 
 __all__ = ["DEFAULT_CUTOFF", "Cutoff", "asked_for", "percent"]
@@ -17,7 +19,7 @@ _CERTIFIED_BEFORE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Cutoff:
     """Where to cut, what was asked for, and what it achieved on the calibration samples.
 
@@ -150,6 +152,14 @@ class Cutoff:
             f"calls {percent(self.precision_if_random)} are right if it is unknown at random "
             f"within a label, and {percent(self.precision_worst)} if all of those are wrong."
         )
+
+    def __repr__(self) -> str:
+        return f"<Cutoff: {plain(self)}>"
+
+    def _repr_html_(self) -> str:
+        """Say the same in a notebook, a line for each group."""
+        lines = str(self).split("\n")
+        return f"<p>{'<br>'.join(escape(plain(line)) for line in lines)}</p>"
 
     def _caution(self) -> str:
         words = ""

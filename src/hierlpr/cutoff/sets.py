@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.checks import check_level
+from hierlpr._base.showing import html_table, text_table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.waves import sample_ranges
@@ -38,6 +40,10 @@ __all__ = [
     "many_label_values",
     "one_path_values",
 ]
+
+SHOWN = 8  # samples of sets that are printed
+MOST_NAMED = 5  # labels of one of them
+_COLUMNS = ("sample", "sure", "possible")
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -100,7 +106,7 @@ class SetRule:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CallSets:
     """The sure and the possible labels of every sample: two bool matrices, both closed upward.
 
@@ -122,6 +128,28 @@ class CallSets:
             f"{len(self):,} samples: {self.sure.sum() / n:.3g} sure and "
             f"{self.possible.sum() / n:.3g} possible labels a sample. {self.rule}"
         )
+
+    def _first_rows(self) -> list[tuple[Any, ...]]:
+        """Return name, sure and other possible labels of the first samples."""
+        rows = []
+        first = replace(self, sure=self.sure[:SHOWN], possible=self.possible[:SHOWN])
+        for i, (sure, others) in enumerate(first.lists()):
+            name: Any = i if self.samples is None else self.samples[i]
+            texts = (", ".join(names[:MOST_NAMED]) + ", ..." * (len(names) > MOST_NAMED)
+                     for names in (sure, others))  # fmt: skip
+            rows.append((name, *texts))
+        return rows
+
+    def __repr__(self) -> str:
+        head = f"<CallSets: {self}>"
+        table = text_table(_COLUMNS, self._first_rows())
+        more = f"\n... {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
+        return f"{head}\n{table}{more}" if len(self) else head
+
+    def _repr_html_(self) -> str:
+        """Show the labels of the first samples in a notebook."""
+        more = f"<p>and {len(self) - SHOWN:,} more</p>" if len(self) > SHOWN else ""
+        return f"<p>{escape(str(self))}</p>{html_table(_COLUMNS, self._first_rows())}{more}"
 
     def words(self) -> NDArray[np.object_]:
         """Return ``"sure"``, ``"possible"`` or ``"no"`` for every (sample, label)."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_level
+from hierlpr._base.showing import html_table
 from hierlpr.discovery.shift_model import ShiftModel
 from hierlpr.hierarchy import Hierarchy
 
@@ -156,15 +157,17 @@ class Discoveries:
     def _repr_html_(self) -> str:
         """Show the first discoveries in a notebook."""
         shown = self.order[self.is_rejected[self.order]][:SHOWN]
-        rows = "".join(
-            f"<tr><td>{escape(self.hierarchy.labels[k])}</td><td>{self.p[k]:.3g}</td>"
-            f"<td>{self.lpr[k]:.3f}</td><td>{self.level[k]:.3g}</td></tr>"
+        rows = [
+            (
+                self.hierarchy.caption(self.hierarchy.labels[k]), f"{self.p[k]:.3g}",
+                float(self.lpr[k]), f"{self.level[k]:.3g}",
+            )
             for k in shown.tolist()
-        )
+        ]  # fmt: skip
         more = int(self.is_rejected.sum()) - shown.size
         return (
             f"<p><b>{escape(self._headline())}</b><br>Null: {escape(self.null)}<br>"
             f"Holds: {escape(self.assumption)}</p>"
-            "<table><thead><tr><th>label</th><th>p</th><th>lpr</th><th>level</th></tr></thead>"
-            f"<tbody>{rows}</tbody></table>{f'<p>and {more:,} more</p>' if more else ''}"
+            + html_table(["label", "p", "lpr", "level"], rows)
+            + (f"<p>and {more:,} more</p>" if more else "")
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -481,6 +482,16 @@ class Hierarchy:
             f"<Hierarchy: {kind}, {self.n_labels:,} labels, {self.n_edges:,} edges, "
             f"{len(self.roots):,} roots, depth {self.depth}>"
         )
+
+    def __str__(self) -> str:
+        """Show the first labels as a tree."""
+        from hierlpr.hierarchy.tree_text import tree_text
+
+        return f"{self!r}\n{tree_text(self)}"
+
+    def _repr_html_(self) -> str:
+        """Show the same in a notebook."""
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _freeze(hierarchy: Hierarchy, **fields: Any) -> None:

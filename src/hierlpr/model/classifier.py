@@ -20,7 +20,7 @@ from hierlpr.data.frames import like_given, row_names
 from hierlpr.data.tables import Table, align_labels, align_truth, closing_note, match_rows
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy, HierarchyLike, as_hierarchy
-from hierlpr.model.estimator import HierLPR
+from hierlpr.model.estimator import HierLPR, fitted_html
 from hierlpr.model.explaining import Explanation
 from hierlpr.ranking.order import Ranking
 
@@ -222,6 +222,20 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def cutoff_(self) -> Cutoff:
         """Where `predict` cuts, and what that achieved on the held-out samples."""
         return self._fitted().cutoff_
+
+    def summary(self) -> str:
+        """Say what was learned; see :meth:`HierLPR.summary`."""
+        return self._fitted().summary()
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._fitted_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return {k: v + self._fitted_html() * (k == "text/html") for k, v in bundle.items()}
+
+    def _fitted_html(self) -> str:
+        return fitted_html(self.model_) if hasattr(self, "model_") else ""
 
     @property
     def classes_(self) -> NDArray[np.object_]:

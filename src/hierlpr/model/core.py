@@ -357,6 +357,22 @@ class ScoreModel:
         notes = {name: overlap_note(keys, given) for name, given in known.items()}
         return {name: note for name, note in notes.items() if note}
 
+    def summary(self) -> str:
+        """Say what was learned: labels, samples, how scores are used together, the cutoff."""
+        self.check_fitted()
+        lines = [repr(self.hierarchy_)]
+        report = self.lpr_.report
+        n_weak = int(np.count_nonzero(report.is_weak))
+        samples = "" if self.fit_keys_ is None else f" of {self.fit_keys_.n_samples:,} samples"
+        lines.append(
+            f"Fitted on {self.kind_ or 'unknown'} scores{samples}; {n_weak:,} of "
+            f"{self.hierarchy_.n_labels:,} labels had too few examples for a curve of their own."
+        )
+        lines += [] if self.joint_ is None else [self.joint_.describe()]
+        lines.append(f"Cutoff: {self.cutoff_}")
+        lines += [] if self.sets_ is None else [f"Sets: {self.sets_}"]
+        return "\n".join(lines)
+
     def warm_up(self) -> Self:
         """Do now what the first call of each method does once, for services that answer at once.
 

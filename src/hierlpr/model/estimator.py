@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,17 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from hierlpr._base.showing import plain
 from hierlpr.model.core import ScoreModel
 
-__all__ = ["HierLPR"]
+__all__ = ["HierLPR", "fitted_html"]
+
+
+def fitted_html(model: ScoreModel) -> str:
+    """Return what a model has learned, to stand below scikit-learn's picture of its parameters."""
+    if not hasattr(model, "cutoff_"):
+        return ""
+    return f"<p>{'<br>'.join(escape(plain(line)) for line in model.summary().splitlines())}</p>"
 
 
 class HierLPR(TransformerMixin, BaseEstimator, ScoreModel):  # type: ignore[misc]
@@ -99,6 +108,13 @@ class HierLPR(TransformerMixin, BaseEstimator, ScoreModel):  # type: ignore[misc
         if input_features is not None and not hasattr(self, "feature_names_in_"):
             return np.asarray(given, dtype=object)
         return np.array(self.hierarchy_.labels, dtype=object)
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + fitted_html(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return {k: v + fitted_html(self) * (k == "text/html") for k, v in bundle.items()}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

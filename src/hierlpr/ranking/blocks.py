@@ -138,6 +138,7 @@ def consistent_scores(
 
     Examples
     --------
+    >>> from hierlpr import Hierarchy
     >>> h = Hierarchy([("A", "B"), ("A", "C")])
     >>> consistent_scores([[0.2, 0.8, 0.1]], h)
     array([[0.5, 0.5, 0.1]])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_fraction
+from hierlpr._base.showing import html_table, text_table
 from hierlpr._kernels import keys as kernels
 from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
 from hierlpr._kernels.keys import Listed
@@ -27,11 +28,18 @@ __all__ = ["Call", "Ranking", "rank"]
 SMALL = 100_000  # below this many blocks, threads cost more than they save
 
 
-class Call(NamedTuple):
-    """One place of a ranking: row and column of the input, own LPR, block score."""
+SHOWN = 8  # rows of a ranking that is printed
+_COLUMNS = ("rank", "sample", "label", "lpr", "score")
 
-    sample: int
-    label: int
+
+class Call(NamedTuple):
+    """One place of a ranking by name: sample (its row if it has no name), label, LPR, block score.
+
+    `Ranking.sample` and `Ranking.label` have the rows and columns.
+    """
+
+    sample: str | int
+    label: str
     lpr: float
     score: float
 
@@ -193,8 +201,13 @@ class Ranking:
         return int(self.place.size)
 
     def __iter__(self) -> Iterator[Call]:
-        columns = (self.sample, self.label, self.lpr, self.score)
-        return map(Call, *(column.tolist() for column in columns))
+        return map(
+            self._call, *(x.tolist() for x in (self.sample, self.label, self.lpr, self.score))
+        )
+
+    def _call(self, row: int, column: int, lpr: float, score: float) -> Call:
+        sample = row if self.samples is None else self.samples[row]
+        return Call(sample, self.labels[column], lpr, score)
 
     @overload
     def __getitem__(self, key: int) -> Call: ...
@@ -204,7 +217,7 @@ class Ranking:
     def __getitem__(self, key: int | slice) -> Call | Ranking:
         if not isinstance(key, slice):
             columns = (self.sample, self.label, self.lpr, self.score)
-            return Call(*(column[key].item() for column in columns))
+            return self._call(*(column[key].item() for column in columns))
         if key.step not in (None, 1):
             raise DataError("A ranking can be cut, not thinned: use a slice without a step.")
         start, stop, _ = key.indices(len(self))
@@ -217,8 +230,23 @@ class Ranking:
             called_by=self.score[key],
         )  # fmt: skip
 
+    def _first_rows(self) -> list[tuple[Any, ...]]:
+        return [(place, *call) for place, call in enumerate(self[:SHOWN], start=1)]
+
     def __repr__(self) -> str:
-        return f"<Ranking: {len(self):,} of {self.n_instances:,} instances>"
+        head = f"<Ranking: {len(self):,} of {self.n_instances:,} instances>"
+        rows = self._first_rows()
+        if not rows:
+            return head
+        more = [f"... {len(self) - len(rows):,} more"] if len(self) > len(rows) else []
+        return "\n".join([head, text_table(_COLUMNS, rows), *more])
+
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook."""
+        rows = self._first_rows()
+        more = f"<p>and {len(self) - len(rows):,} more</p>" if len(self) > len(rows) else ""
+        head = f"<p><b>{len(self):,} of {self.n_instances:,} instances, best calls first</b></p>"
+        return head + html_table(_COLUMNS, rows) + more
 
 
 def rank(
@@ -274,6 +302,7 @@ def rank(
 
     Examples
     --------
+    >>> from hierlpr import Hierarchy
     >>> h = Hierarchy([("A", "B"), ("A", "C")])
     >>> r = rank([[0.2, 0.8, 0.1], [0.9, 0.3, 0.4]], h)
     >>> [(int(s), h.labels[k]) for s, k in zip(r.sample, r.label)]
