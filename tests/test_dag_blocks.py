@@ -10,8 +10,9 @@ import reference
 from cases import by_number, hierarchy_of, random_dag, random_dag_lpr, random_forest, scored_dags
 from hierlpr import Hierarchy, consistent_scores, rank
 from hierlpr._kernels.dag_blocks import dag_keys, dag_scores
-from hierlpr._kernels.forest_blocks import merge_forest, write_keys, write_scores
-from hierlpr._kernels.layout import Dag, Forest, KeyBits, Linked, Rows
+from hierlpr._kernels.forest_blocks import forest_keys, forest_scores
+from hierlpr._kernels.keys import key_bits
+from hierlpr._kernels.layout import Dag, Forest, Rows
 from hierlpr.ranking import blocks
 
 N_DAGS = 2160
@@ -87,18 +88,16 @@ def test_on_forests_the_kernel_for_dags_gives_the_same_bits(ties):
         rows = Rows(values, row_ptr, h.order, np.empty(0, dtype=np.int32), 2.0**30)
         forest = Forest(parent, True)
         dag = Dag(h.parent_ptr.astype(np.int64), h.parent_idx, True)
-        bits = KeyBits(6, 2)
+        bits = key_bits(n, n_samples)
         links = [np.empty(values.size, np.int32) for _ in range(2)]
         keys = [np.empty(values.size, np.uint64) for _ in range(2)]
-        linked = Linked.empty(links[0])
-        merge_forest(rows, forest, 0, n_samples, linked)
-        n_blocks = write_keys(rows, 0, n_samples, linked, bits, keys[0])
+        n_blocks = forest_keys(rows, forest, 0, n_samples, bits, links[0], keys[0])
         counted, lacking = dag_keys(rows, dag, 0, n_samples, bits, 100, links[1], keys[1])
         assert (counted, lacking.lack.size) == (n_blocks, 0)
         np.testing.assert_array_equal(*links)
         np.testing.assert_array_equal(np.sort(keys[0][:n_blocks]), np.sort(keys[1][:n_blocks]))
         score, dag_score = np.empty(values.size), np.empty(values.size)
-        write_scores(rows, forest, 0, n_samples, linked, score)
+        forest_scores(rows, forest, 0, n_samples, score)
         dag_scores(rows, dag, 0, n_samples, dag_score)
         np.testing.assert_array_equal(score, dag_score)
 

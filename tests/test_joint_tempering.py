@@ -5,9 +5,9 @@ import pytest
 from scipy import optimize
 
 from hierlpr import Hierarchy, HierLPR, fit_lpr, load_model, simulate
-from hierlpr._kernels.joint_temper import fit_weights, sample_losses
+from hierlpr._kernels.joint_temper import Evidence, fit_weights, sample_losses
 from hierlpr.joint import Tempering, fit_joint
-from hierlpr.joint.tempering import Evidence, best_candidate, losses_of, part_of_the_way
+from hierlpr.joint.tempering import best_candidate, losses_of, part_of_the_way
 from reference_joint import log_loss
 
 
@@ -18,19 +18,21 @@ def random_evidence(rng, n_labels=4, n_samples=150):
     fold = rng.integers(0, 2, n_samples)
     log_odds = prior[fold].T + 0.8 * own + 0.3 * others
     truth = rng.random((n_labels, n_samples)) < 1 / (1 + np.exp(-log_odds))
-    return own, others, prior, truth, fold
+    return Evidence(own, others, truth, prior, fold, np.empty((n_labels, 0)))
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_weights_are_the_penalized_maximum(seed):
     rng = np.random.default_rng(seed)
-    own, others, prior, truth, fold = random_evidence(rng)
+    evidence = random_evidence(rng)
+    own, others, truth, prior, fold, _ = evidence
     ptr, members = np.array([0, 1, 4]), np.array([2, 0, 1, 3])
     target = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.1]])
     weights = np.empty((2, 3))
     pair = rng.integers(0, 4, own.shape) / 2.0 if seed % 2 else np.empty((4, 0))
     counts = pair if seed % 2 else np.ones_like(own)
-    fit_weights(own, others, prior, truth, fold, pair, ptr, members, target, 3.0, 0, 2, weights)
+    evidence = evidence._replace(weight=pair)
+    fit_weights(evidence, ptr, members, target, 3.0, 0, 2, weights)
     for g in range(2):
         rows = members[ptr[g] : ptr[g + 1]]
 
@@ -47,10 +49,11 @@ def test_weights_are_the_penalized_maximum(seed):
 
 def test_losses_are_log_losses():
     rng = np.random.default_rng(1)
-    own, others, prior, truth, fold = random_evidence(rng)
+    evidence = random_evidence(rng)
+    own, others, truth, prior, fold, _ = evidence
     weights = rng.uniform(0, 1, (4, 3))
     loss = np.empty(fold.size)
-    sample_losses(own, others, prior, truth, fold, np.empty((4, 0)), weights, loss)
+    sample_losses(evidence, weights, loss)
     z = prior[fold].T + weights[:, :1] * own + weights[:, 1:2] * others + weights[:, 2:]
     assert loss.mean() == pytest.approx(log_loss(1 / (1 + np.exp(-z.T)), truth.T))
 
@@ -140,9 +143,9 @@ def test_a_candidate_counts_as_far_as_its_gain_is_clear():
 
 def test_a_part_of_the_way_has_at_least_that_part_of_the_gain():
     rng = np.random.default_rng(9)
-    own, others, prior, truth, fold = random_evidence(rng)
-    evidence = Evidence(own, others, truth, prior, fold)
-    n_labels, weights = len(own), rng.random((len(own), 3))
+    evidence = random_evidence(rng)
+    n_labels = len(evidence.own)
+    weights = rng.random((n_labels, 3))
     for full in (Tempering.fixed("exact", n_labels), Tempering.of(weights, "label")):
         losses = []
         for share in (0.0, 0.3, 0.6, 1.0):

@@ -15,8 +15,7 @@ import pytest
 
 from hierlpr import _kernels
 from hierlpr._kernels import _jit
-from hierlpr._kernels._arrays import Floats2, Index, Places
-from hierlpr._kernels._signatures import ArrayType, Signature, signatures
+from hierlpr._kernels._arrays import ArrayType, Floats2, Index, Places, Signature, signatures
 
 
 class Pair(NamedTuple):

@@ -6,6 +6,7 @@ from scipy import sparse
 
 from cases import hierarchy_of
 from hierlpr import Hierarchy, HierlprError, consistent_scores, metrics, rank
+from hierlpr._kernels import keys as kernels
 
 H = Hierarchy([("A", "B"), ("A", "C")])
 DIAMOND = Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("C", "E")])
@@ -266,3 +267,46 @@ def test_frames_with_wrong_columns_name_them():
 def test_bad_options_say_what_is_wrong(options, message):
     with pytest.raises(HierlprError, match=message):
         rank(LPR, H, **options)
+
+
+def test_keys_never_put_a_smaller_mean_first_and_hold_the_extremes():
+    rng = np.random.default_rng(0)
+    grid = 2.0**30
+    means = np.unique(
+        np.concatenate(
+            [[0.0, 2.0**-23, 1.0, grid - 1, grid], grid * rng.random(300), rng.random(300)]
+        )
+    )
+    for n_labels, n_samples in ((1, 1), (110, 10**6), (1 << 23, 1 << 34)):
+        bits = kernels.key_bits(n_labels, n_samples)
+        pack = getattr(kernels.pack, "py_func", kernels.pack)
+        keys = [
+            int(pack(np.float64(mean), n_labels - 1, n_samples - 1, 40, bits)) for mean in means
+        ]
+        assert keys == sorted(keys, reverse=True)
+        assert keys[0] < 2**64
+        low = keys[-1] & ((1 << (bits.node + bits.sample + kernels.SIZE_BITS)) - 1)
+        assert low >> kernels.SIZE_BITS == (n_labels - 1 << bits.sample) | (n_samples - 1)
+    assert kernels.key_bits(1 << 23, 1 << 36) is None
+
+
+@pytest.mark.parametrize("n_a", [0, 1, 700, 1000])
+def test_runs_are_merged_into_one(n_a):
+    rng = np.random.default_rng(n_a)
+    keys = rng.permutation(np.unique(rng.integers(0, 2**63, 1000).astype(np.uint64)))
+    a, b = np.sort(keys[:n_a]), np.sort(keys[n_a:])
+    out = np.empty(keys.size, np.uint64)
+    kernels.merge_runs(a, b, out)
+    np.testing.assert_array_equal(out, np.sort(keys))
+
+
+def test_long_blocks_tie_and_settle_like_short_ones():
+    # Chains whose blocks are longer than a key can tell, with means that differ in the last step.
+    h = Hierarchy([(f"L{i}", f"L{i + 1}") for i in range(59)])
+    lpr = np.full((40, 60), 0.25)
+    lpr[:, -1] += 2.0**-30 * np.arange(40) * 60
+    lpr[:, 0] = 0.0  # so that all labels of a sample are one block
+    r = rank(lpr, h)
+    assert np.count_nonzero(r.first) == 40
+    np.testing.assert_array_equal(r.sample, np.repeat(np.arange(40)[::-1], 60))
+    np.testing.assert_array_equal(r.label, np.tile(np.arange(60), 40))

@@ -286,3 +286,31 @@ def test_an_estimator_may_be_passed_itself():
     assert model.diagnostics()["smoothing"].tolist() == [2.0, 2.0]
     with pytest.raises(DataError, match="Options belong"):
         fit_lpr(scores, truth, method=mine, shrinkage=1.0)
+
+
+@pytest.mark.parametrize("n_strong", [0, 2, 5])
+def test_every_label_is_fitted_once_and_weak_ones_by_the_pool_of_the_others(n_strong, monkeypatch):
+    from hierlpr.lpr import auto
+
+    rng = np.random.default_rng(3)
+    share = np.array([0.3] * n_strong + [0.001] * 4)
+    truth = rng.random((1000, share.size)) < share
+    truth[:3] = True
+    scores = rng.normal(size=truth.shape) + 1.5 * truth
+    n_fitted = []
+    fit_averaged = auto.fit_averaged
+
+    def counting(groups, prior):
+        n_fitted.append(np.count_nonzero(prior.pseudo >= 0.0))
+        return fit_averaged(groups, prior)
+
+    monkeypatch.setattr(auto, "fit_averaged", counting)
+    model = fit_lpr(scores, truth, n_threads=1)
+    assert sum(n_fitted) == share.size
+    slopes = model.report.slope[:n_strong]
+    plain = auto.Auto()
+    alone = plain.with_pool(slopes) or plain
+    again = fit_lpr(scores[:, n_strong:], truth[:, n_strong:], method=alone)
+    np.testing.assert_array_equal(
+        model.predict(scores)[:, n_strong:], again.predict(scores[:, n_strong:])
+    )

@@ -17,8 +17,8 @@ __all__ = ["build"]
 def build(folder: Path) -> Path:
     """Write the extension module for the present source to `folder` and return its path."""
     os.environ["HIERLPR_KERNELS"] = "numba"  # kernels call each other as Numba's functions
+    from hierlpr._kernels._arrays import signatures
     from hierlpr._kernels._jit import KERNELS, extension_name
-    from hierlpr._kernels._signatures import signatures
 
     for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
         importlib.import_module(f"hierlpr._kernels.{path.stem}")
@@ -57,7 +57,7 @@ def _compiler(name: str, folder: Path) -> Any:
 
 
 def _numba_type(parameter: Any) -> Any:
-    from hierlpr._kernels._signatures import ArrayType, Signature
+    from hierlpr._kernels._arrays import ArrayType, Signature
 
     numba: Any = importlib.import_module("numba")
     if isinstance(parameter, ArrayType):

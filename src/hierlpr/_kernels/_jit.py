@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar, cast
 
-from hierlpr._kernels._signatures import Signature, signatures
+from hierlpr._kernels._arrays import Signature, signatures
 
 __all__ = ["KERNELS", "extension_name", "inner", "kernel"]
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from hierlpr._kernels._arrays import Index, Ints
 from hierlpr._kernels._jit import kernel
-from hierlpr._kernels.forest_blocks import merge_forest
+from hierlpr._kernels.forest_blocks import link_forest
 from hierlpr._kernels.ideals import best_order
 from hierlpr._kernels.keys import find_node
 from hierlpr._kernels.layout import Dag, Forest, Linked, Rows
@@ -61,7 +61,7 @@ def _relaxed_order(value: Ints, parent: Index) -> Index:
     each = np.arange(n, dtype=np.int32)
     rows = Rows(value.astype(np.float64), np.array([0, n], dtype=np.int64), each, each[:0], 1.0)
     linked = Linked.empty(np.empty(n, dtype=np.int32))
-    merge_forest(rows, Forest(parent, True), 0, 1, linked)
+    link_forest(rows, Forest(parent, True), 0, 1, linked)
     head = np.flatnonzero(linked.count).astype(np.int32)
     order = np.empty(n, dtype=np.int32)
     walk(head[np.argsort(-linked.mean[head], kind="stable")], linked.next_node, order)

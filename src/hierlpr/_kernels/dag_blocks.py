@@ -12,7 +12,7 @@ import numpy as np
 from hierlpr._kernels._arrays import Bools, Floats, Index, Ints, Words
 from hierlpr._kernels._jit import kernel
 from hierlpr._kernels.block_order import block_graph, order_open_block
-from hierlpr._kernels.forest_blocks import merge_forest, write_scores
+from hierlpr._kernels.forest_blocks import forest_scores, link_forest
 from hierlpr._kernels.ideals import TABLE_BITS, best_order
 from hierlpr._kernels.keys import pack
 from hierlpr._kernels.layout import Dag, Forest, Hard, KeyBits, Linked, Rows
@@ -60,7 +60,7 @@ def dag_keys(
     lack = _order(rows, dag, hard, state_cap)
     paths = _lay(rows, start, stop, parent, hard)
     linked = Linked.empty(np.empty_like(next_node))
-    merge_forest(paths.rows, paths.forest, 0, stop - start, linked)
+    link_forest(paths.rows, paths.forest, 0, stop - start, linked)
     lack_at = np.zeros(next_node.size)
     first = hard.nodes[hard.ptr[:-1]]
     lack_at[rows.row_ptr[hard.sample] - rows.row_ptr[start] + first] = lack
@@ -75,10 +75,8 @@ def dag_scores(rows: Rows, dag: Dag, start: int, stop: int, score: Floats) -> No
     """Write the block score of every instance of samples ``start`` to ``stop``."""
     parent, hard = _part(rows, dag, start, stop)
     paths = _lay(rows, start, stop, parent, hard)
-    linked = Linked.empty(np.empty(parent.size, dtype=np.int32))
-    merge_forest(paths.rows, paths.forest, 0, stop - start, linked)
     on_path = np.empty(parent.size)
-    write_scores(paths.rows, paths.forest, 0, stop - start, linked, on_path)
+    forest_scores(paths.rows, paths.forest, 0, stop - start, on_path)
     row = np.repeat(rows.row_ptr[start:stop], np.diff(rows.row_ptr[start : stop + 1]))
     score[row + rows.slot[paths.node_at]] = on_path / rows.scale
 
@@ -248,7 +246,6 @@ def join_rows(
     tail = np.empty(width, np.int32)
     count = np.empty(width, np.int32)
     mean = np.empty(width)
-    mean_bits = mean.view(np.int64)
     n_keys = 0
     for m in range(start, stop):
         row = rows.row_ptr[m]
@@ -277,6 +274,6 @@ def join_rows(
         for b in range(n_blocks):
             i = head[b]
             node = rows.node_of[row + i] if rows.node_of.size > 0 else i
-            keys[n_keys] = pack(mean_bits[b], node, m, count[b], bits.node, bits.sample)
+            keys[n_keys] = pack(mean[b], node, m, count[b], bits)
             n_keys += 1
     return n_keys

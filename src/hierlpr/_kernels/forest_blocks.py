@@ -1,155 +1,174 @@
 """Block merging on forests, exact: all samples, one bottom-up pass each."""
 
-import numpy as np
+from typing import Any
 
-from hierlpr._kernels._arrays import Floats, Words
-from hierlpr._kernels._jit import kernel
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels._arrays import Floats, Index, Words
+from hierlpr._kernels._jit import inner, kernel
 from hierlpr._kernels.keys import pack
 from hierlpr._kernels.layout import Forest, KeyBits, Linked, Rows
 
-__all__ = ["merge_forest", "write_keys", "write_scores"]
+__all__ = ["forest_keys", "forest_scores", "link_forest"]
+
+# What is known of a node stands side by side in memory: arrays of each take half as long again.
+NODE = np.dtype(
+    [
+        ("total", np.float64),  # of the block that begins here, in grid steps
+        ("mean", np.float64),
+        ("count", np.int32),  # of its nodes; 0 once it has joined another
+        ("tail", np.int32),  # its last node
+        ("link", np.int32),  # the node called next in the block
+        # Each node holds a pairing heap of the blocks right below its own: `best` is its top; in
+        # a heap, `eldest` is a block's first child and `sibling` the next in that list of children.
+        ("best", np.int32),
+        ("eldest", np.int32),
+        ("sibling", np.int32),
+    ],
+    align=True,
+)
+Nodes = NDArray[Any]
 
 
-@kernel
-def merge_forest(rows: Rows, forest: Forest, start: int, stop: int, linked: Linked) -> None:
-    """Merge the labels of samples ``start`` to ``stop`` into blocks and write them to `linked`.
-
-    O(K log K) per sample; O(longest row) memory.
-    """
-    values, row_ptr, slot = rows.value, rows.row_ptr, rows.slot
-    parent = forest.parent
+@inner
+def longest_row(rows: Rows, start: int, stop: int) -> int:
+    """Most nodes of any sample from ``start`` to ``stop``."""
     width = 0
     for m in range(start, stop):
-        width = max(width, row_ptr[m + 1] - row_ptr[m])
-    total = np.empty(width)
-    mean = np.empty(width)
-    count = np.empty(width, np.int32)
-    tail = np.empty(width, np.int32)
-    link = np.empty(width, np.int32)
-    # Each node holds a pairing heap of the blocks right below its own: `best` is its top; in a
-    # heap, `eldest` is a block's first child and `sibling` the next in that list of children.
-    best = np.empty(width, np.int32)
-    eldest = np.empty(width, np.int32)
-    sibling = np.empty(width, np.int32)
+        width = max(width, rows.row_ptr[m + 1] - rows.row_ptr[m])
+    return width
 
-    for m in range(start, stop):
-        row = row_ptr[m]
-        n = row_ptr[m + 1] - row
-        base = 0 if forest.is_shared else row
-        for i in range(n):
-            # On this grid sums are exact in float64, so equal means compare equal.
-            total[i] = np.rint(values[row + slot[i]] * rows.scale)
-            best[i] = -1
-        # Invariant: when node i is reached, every block below it is final and in its heap.
-        for i in range(n - 1, -1, -1):
-            block_total = total[i]
-            block_mean = block_total
-            block_count = 1
-            block_tail = i
-            top = best[i]
-            while top >= 0 and mean[top] > block_mean:
-                block_total += total[top]
-                block_count += count[top]
-                block_mean = block_total / block_count
-                link[block_tail] = top
-                block_tail = tail[top]
-                count[top] = 0
-                # Remove `top` from the heap: pair its children up, then join the pairs.
-                joined = -1
-                a = eldest[top]
-                while a >= 0:
-                    b = sibling[a]
-                    if b < 0:
-                        sibling[a] = joined
-                        joined = a
-                        break
-                    rest = sibling[b]
-                    swap = (mean[b] > mean[a]) | ((mean[b] == mean[a]) & (b < a))
-                    upper = b if swap else a
-                    lower = a if swap else b
-                    sibling[lower] = eldest[upper]
-                    eldest[upper] = lower
-                    sibling[upper] = joined
-                    joined = upper
-                    a = rest
-                # The merged block's own heap of lower blocks comes along.
-                a = best[top]
-                if a >= 0:
-                    sibling[a] = joined
+
+@inner
+def merge_sample(rows: Rows, forest: Forest, m: int, node: Nodes) -> None:
+    """Merge the labels of sample `m` into blocks, in `node`. O(K log K)."""
+    row = rows.row_ptr[m]
+    n = rows.row_ptr[m + 1] - row
+    base = 0 if forest.is_shared else row
+    for i in range(n):
+        # On this grid sums are exact in float64, so equal means compare equal.
+        node[i]["total"] = np.rint(rows.value[row + rows.slot[i]] * rows.scale)
+        node[i]["best"] = -1
+    # Invariant: when node i is reached, every block below it is final and in its heap.
+    for i in range(n - 1, -1, -1):
+        block_total = node[i]["total"]
+        block_mean = block_total
+        block_count = 1
+        block_tail = i
+        top = node[i]["best"]
+        while top >= 0 and node[top]["mean"] > block_mean:
+            block_total += node[top]["total"]
+            block_count += node[top]["count"]
+            block_mean = block_total / block_count
+            node[block_tail]["link"] = top
+            block_tail = node[top]["tail"]
+            node[top]["count"] = 0
+            # Remove `top` from the heap: pair its children up, then join the pairs.
+            joined = -1
+            a = node[top]["eldest"]
+            while a >= 0:
+                b = node[a]["sibling"]
+                if b < 0:
+                    node[a]["sibling"] = joined
                     joined = a
-                top = joined
-                if joined >= 0:
-                    b = sibling[joined]
-                    while b >= 0:
-                        rest = sibling[b]
-                        swap = (mean[b] > mean[top]) | ((mean[b] == mean[top]) & (b < top))
-                        upper = b if swap else top
-                        lower = top if swap else b
-                        sibling[lower] = eldest[upper]
-                        eldest[upper] = lower
-                        top = upper
-                        b = rest
-            total[i] = block_total
-            mean[i] = block_mean
-            count[i] = block_count
-            tail[i] = block_tail
-            link[block_tail] = -1
-            best[i] = top
-            eldest[i] = -1
-            p = parent[base + i]
-            if p >= 0:
-                top = best[p]
-                if top < 0:
-                    best[p] = i
-                else:
-                    swap = mean[i] >= mean[top]
-                    upper = i if swap else top
-                    lower = top if swap else i
-                    sibling[lower] = eldest[upper]
-                    eldest[upper] = lower
-                    best[p] = upper
-        at = row - row_ptr[start]
-        for i in range(n):
-            linked.next_node[at + i] = link[i]
-            linked.count[at + i] = count[i]
-            linked.mean[at + i] = mean[i]
+                    break
+                rest = node[b]["sibling"]
+                mean_a, mean_b = node[a]["mean"], node[b]["mean"]
+                swap = (mean_b > mean_a) | ((mean_b == mean_a) & (b < a))
+                upper = b if swap else a
+                lower = a if swap else b
+                node[lower]["sibling"] = node[upper]["eldest"]
+                node[upper]["eldest"] = lower
+                node[upper]["sibling"] = joined
+                joined = upper
+                a = rest
+            # The merged block's own heap of lower blocks comes along.
+            a = node[top]["best"]
+            if a >= 0:
+                node[a]["sibling"] = joined
+                joined = a
+            top = joined
+            if joined >= 0:
+                b = node[joined]["sibling"]
+                while b >= 0:
+                    rest = node[b]["sibling"]
+                    mean_a, mean_b = node[top]["mean"], node[b]["mean"]
+                    swap = (mean_b > mean_a) | ((mean_b == mean_a) & (b < top))
+                    upper = b if swap else top
+                    lower = top if swap else b
+                    node[lower]["sibling"] = node[upper]["eldest"]
+                    node[upper]["eldest"] = lower
+                    top = upper
+                    b = rest
+        node[i]["total"] = block_total
+        node[i]["mean"] = block_mean
+        node[i]["count"] = block_count
+        node[i]["tail"] = block_tail
+        node[block_tail]["link"] = -1
+        node[i]["best"] = top
+        node[i]["eldest"] = -1
+        p = forest.parent[base + i]
+        if p >= 0:
+            top = node[p]["best"]
+            if top < 0:
+                node[p]["best"] = i
+            else:
+                swap = block_mean >= node[top]["mean"]
+                upper = i if swap else top
+                lower = top if swap else i
+                node[lower]["sibling"] = node[upper]["eldest"]
+                node[upper]["eldest"] = lower
+                node[p]["best"] = upper
 
 
 @kernel
-def write_keys(
-    rows: Rows, start: int, stop: int, linked: Linked, bits: KeyBits, keys: Words
+def forest_keys(
+    rows: Rows, forest: Forest, start: int, stop: int, bits: KeyBits, next_node: Index, keys: Words
 ) -> int:
-    """Write the keys of the blocks of samples ``start`` to ``stop``. Return their number."""
-    mean_bits = linked.mean.view(np.int64)
-    offset = rows.row_ptr[start]
+    """Merge the labels of samples ``start`` to ``stop`` into blocks; write links and keys.
+
+    Links go to ``next_node[row_ptr[m] + i]``. Returns the number of keys.
+    """
+    node = np.empty(longest_row(rows, start, stop), NODE)
     n_keys = 0
     for m in range(start, stop):
+        merge_sample(rows, forest, m, node)
         row = rows.row_ptr[m]
         for i in range(rows.row_ptr[m + 1] - row):
-            at = row - offset + i
-            size = linked.count[at]
+            next_node[row + i] = node[i]["link"]
+            size = node[i]["count"]
             if size > 0:
-                node = rows.node_of[row + i] if rows.node_of.size > 0 else i
-                keys[n_keys] = pack(mean_bits[at], node, m, size, bits.node, bits.sample)
+                number = rows.node_of[row + i] if rows.node_of.size > 0 else i
+                keys[n_keys] = pack(node[i]["mean"], number, m, size, bits)
                 n_keys += 1
     return n_keys
 
 
 @kernel
-def write_scores(
-    rows: Rows, forest: Forest, start: int, stop: int, linked: Linked, score: Floats
-) -> None:
-    """Set ``score[row_ptr[m] + slot[i]]`` to the mean of the block of node ``i``, off the grid.
-
-    Overwrites the means in `linked`: a node that joined a block takes that of its parent.
-    """
+def forest_scores(rows: Rows, forest: Forest, start: int, stop: int, score: Floats) -> None:
+    """Set ``score[row_ptr[m] + slot[i]]`` to the mean of the block of node ``i``, off the grid."""
+    node = np.empty(longest_row(rows, start, stop), NODE)
     unscale = 1.0 / rows.scale
-    offset = rows.row_ptr[start]
     for m in range(start, stop):
+        merge_sample(rows, forest, m, node)
         row = rows.row_ptr[m]
         base = 0 if forest.is_shared else row
-        at = row - offset
         for i in range(rows.row_ptr[m + 1] - row):
-            if linked.count[at + i] == 0:
-                linked.mean[at + i] = linked.mean[at + forest.parent[base + i]]
-            score[row + rows.slot[i]] = linked.mean[at + i] * unscale
+            # A node that joined a block is in that of its parent.
+            if node[i]["count"] == 0:
+                node[i]["mean"] = node[forest.parent[base + i]]["mean"]
+            score[row + rows.slot[i]] = node[i]["mean"] * unscale
+
+
+@kernel
+def link_forest(rows: Rows, forest: Forest, start: int, stop: int, linked: Linked) -> None:
+    """Merge the labels of samples ``start`` to ``stop`` into blocks and write them to `linked`."""
+    node = np.empty(longest_row(rows, start, stop), NODE)
+    for m in range(start, stop):
+        merge_sample(rows, forest, m, node)
+        at = rows.row_ptr[m] - rows.row_ptr[start]
+        for i in range(rows.row_ptr[m + 1] - rows.row_ptr[m]):
+            linked.next_node[at + i] = node[i]["link"]
+            linked.count[at + i] = node[i]["count"]
+            linked.mean[at + i] = node[i]["mean"]

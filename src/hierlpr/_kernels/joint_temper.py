@@ -1,24 +1,47 @@
 """How far to trust a label's own and the others' evidence: penalized logistic fits."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hierlpr._kernels._arrays import Bools2, Floats, Floats2, Ints
 from hierlpr._kernels._jit import kernel
 
-__all__ = ["fit_weights", "sample_losses"]
-
+__all__ = ["Evidence", "Weights", "fit_weights", "sample_losses", "weigh_evidence"]
 
 MOST_STEPS = 30
+LARGE = 2.0**1000
+
+
+class Evidence(NamedTuple):
+    """Held-out evidence in log-odds: what each label's own score says, and the others'.
+
+    `own`, `others` and `truth` are (n_labels, n_samples); ``prior[f, k]`` are the log-odds of
+    label ``k`` before any score in the fit that left out fold ``f``, and ``fold`` tells which fit
+    a sample's evidence comes from. `weight`, of shape (n_labels, n_samples), is what each pair
+    counts, or of shape (n_labels, 0) if all count alike.
+    """
+
+    own: Floats2
+    others: Floats2
+    truth: Bools2
+    prior: Floats2
+    fold: Ints
+    weight: Floats2
+
+
+class Weights(NamedTuple):
+    """The log-odds of each label before any score, the weights of its evidence, and its shift."""
+
+    prior: Floats
+    own: Floats
+    others: Floats
+    shift: Floats
 
 
 @kernel
 def fit_weights(
-    own: Floats2,
-    others: Floats2,
-    prior: Floats2,
-    truth: Bools2,
-    fold: Ints,
-    weight: Floats2,
+    evidence: Evidence,
     group_ptr: Ints,
     group_label: Ints,
     target: Floats2,
@@ -29,11 +52,10 @@ def fit_weights(
 ) -> None:
     """Fit (own, others, shift) of the groups ``start`` to ``stop`` of labels; see `Tempering`.
 
-    `own`, `others` and `truth` are (n_labels, n_samples), and so is `weight`, or it has no columns
-    and all pairs count alike; ``prior[fold, label]`` are log-odds.
     Maximizes the log-likelihood minus ``strength / 2 * |w - target|**2`` with both weights in
     [0, 1], by Newton steps on the free coordinates. O(size) a step.
     """
+    own, others, truth, prior, fold, weight = evidence
     n_samples = own.shape[1]
     is_weighted = weight.shape[1] > 0
     for g in range(start, stop):
@@ -54,14 +76,24 @@ def fit_weights(
             h01 = h02 = h12 = 0.0
             for at in range(group_ptr[g], group_ptr[g + 1]):
                 k = group_label[at]
+                odds = 1.0
                 for m in range(n_samples):
                     t = weight[k, m] if is_weighted else 1.0
                     a, e = own[k, m], others[k, m]
                     z = prior[fold[m], k] + w0 * a + w1 * e + w2
                     q = np.exp(-abs(z))
-                    p = 1.0 / (1.0 + q) if z > 0.0 else q / (1.0 + q)
+                    inverse = 1.0 / (1.0 + q)
+                    p = inverse if z > 0.0 else q * inverse
                     y = 1.0 if truth[k, m] else 0.0
-                    value += t * ((y - 1.0) * z + min(z, 0.0) - np.log1p(q))
+                    value += t * ((y - 1.0) * z + min(z, 0.0))
+                    if is_weighted:
+                        value -= t * np.log1p(q)
+                    else:
+                        # One logarithm of a product, as long as that fits a float.
+                        odds *= 1.0 + q
+                        if odds > LARGE:
+                            value -= np.log(odds)
+                            odds = 1.0
                     d = t * (y - p)
                     v = t * p * (1.0 - p)
                     g0 += d * a
@@ -73,6 +105,7 @@ def fit_weights(
                     h11 += v * e * e
                     h12 += v * e
                     h22 += v
+                value -= np.log(odds)
             if value < best:
                 # The step went too far: go back half of it, from the best weights so far.
                 s0, s1, s2 = 0.5 * s0, 0.5 * s1, 0.5 * s2
@@ -107,16 +140,12 @@ def fit_weights(
 
 @kernel
 def sample_losses(
-    own: Floats2,
-    others: Floats2,
-    prior: Floats2,
-    truth: Bools2,
-    fold: Ints,
-    weight: Floats2,
+    evidence: Evidence,
     weights: Floats2,
     loss: Floats,
 ) -> None:
     """Set ``loss[m]`` to the log-loss of sample ``m``, summed over the labels. O(size)."""
+    own, others, truth, prior, fold, weight = evidence
     n_labels, n_samples = own.shape
     is_weighted = weight.shape[1] > 0
     loss[:] = 0.0
@@ -127,3 +156,29 @@ def sample_losses(
             worst = -z if truth[k, m] else z
             t = weight[k, m] if is_weighted else 1.0
             loss[m] += t * (max(worst, 0.0) + np.log1p(np.exp(-abs(z))))
+
+
+@kernel
+def weigh_evidence(
+    lpr: Floats2,
+    others: Floats2,
+    start: int,
+    stop: int,
+    weights: Weights,
+    floor: float,
+    out: Floats2,
+) -> None:
+    """Write the probability of each label from its own and the others' evidence, both weighted.
+
+    The log-odds are those of the prior and the shift, plus the weighted evidence, that of a label's
+    own score being ``logit(lpr) - prior``; a missing LPR (NaN) adds nothing. O(size).
+    """
+    prior, own, rest, shift = weights
+    for m in range(start, stop):
+        for k in range(lpr.shape[1]):
+            x = lpr[m, k]
+            z = shift[k] + prior[k] + rest[k] * others[m, k]
+            if x == x:
+                x = min(max(x, floor), 1.0 - floor)
+                z += own[k] * (np.log(x / (1.0 - x)) - prior[k])
+            out[m, k] = 1.0 / (1.0 + np.exp(-z))

@@ -3,6 +3,8 @@
 A key reads, from its highest bit: the block's mean, falling; its first node's number, rising;
 its sample, rising; and its size, cut off at 31, which never decides. The mean is shortened to
 the bits that are left, so keys may tie in it; `settle_ties` orders such runs by the exact mean.
+They hold its root in fixed point, for fewest ties: a float would spend bits on sizes that hardly
+occur, the mean itself has too few for small ones.
 """
 
 from typing import NamedTuple
@@ -21,33 +23,39 @@ __all__ = [
     "block_means",
     "find_node",
     "gather",
+    "key_bits",
     "merge_runs",
     "pack",
+    "pack_rows",
     "run_bounds",
     "settle_ties",
     "split",
+    "unpack_samples",
     "write_order",
 ]
 
 SIZE_BITS = 5
 BATCH = 1024
 LONG = 31  # a block of this many nodes or more is measured by walking it
-# Means are at least 2**-23 (one grid step over the most labels) and at most 2**30, or zero: as
-# float64 bit patterns they span less than 58 bits above the pattern of 2**-26.
-MEAN_BITS = 58
-MEAN_BASE = (1023 - 26) << 52
+LARGEST_ROOT = 2.0**15  # of a mean, which is at most one, 2**30 steps of the grid
 
 
 @inner
-def pack(
-    mean_bits: int, node: int, sample: int, size: int, node_bits: int, sample_bits: int
-) -> np.uint64:
+def pack(mean: float, node: int, sample: int, size: int, bits: KeyBits) -> np.uint64:
     """Key of a block; smaller keys are called earlier."""
-    low_bits = node_bits + sample_bits + SIZE_BITS
-    depth = np.uint64((1 << MEAN_BITS) - 1 - max(0, mean_bits - MEAN_BASE))
-    high = depth >> np.uint64(max(0, MEAN_BITS + low_bits - 64))
-    low = (node << (sample_bits + SIZE_BITS)) | (sample << SIZE_BITS) | min(size, LONG)
-    return np.uint64((high << np.uint64(low_bits)) | np.uint64(low))
+    low = (node << (bits.sample + SIZE_BITS)) | (sample << SIZE_BITS) | min(size, LONG)
+    # Roots and differences are rounded correctly, so larger means have no larger depth.
+    depth = np.uint64((LARGEST_ROOT - np.sqrt(mean)) * bits.steps)
+    low_bits = np.uint64(bits.node + bits.sample + SIZE_BITS)
+    return np.uint64((depth << low_bits) | np.uint64(low))
+
+
+def key_bits(n_labels: int, n_samples: int) -> KeyBits | None:
+    """Part the bits of a key for so many labels and samples; None if there are too many."""
+    node = max(1, (n_labels - 1).bit_length())
+    sample = max(1, (n_samples - 1).bit_length())
+    left = 64 - (node + sample + SIZE_BITS)
+    return KeyBits(node, sample, 2.0 ** (left - 1) / LARGEST_ROOT) if left > 1 else None
 
 
 @kernel
@@ -67,14 +75,18 @@ def split(a: Words, b: Words, k: int) -> int:
 @kernel
 def merge_runs(a: Words, b: Words, out: Words) -> None:
     """Merge two sorted arrays into a third."""
-    i = j = 0
-    for k in range(out.size):
-        if j >= b.size or (i < a.size and a[i] < b[j]):
-            out[k] = a[i]
-            i += 1
-        else:
-            out[k] = b[j]
-            j += 1
+    i = j = k = 0
+    while i < a.size and j < b.size:
+        # Without a branch: which is smaller cannot be foreseen.
+        is_a = a[i] < b[j]
+        out[k] = a[i] if is_a else b[j]
+        i += is_a
+        j += not is_a
+        k += 1
+    for rest in range(i, a.size):
+        out[rest + j] = a[rest]
+    for rest in range(j, b.size):
+        out[rest + i] = b[rest]
 
 
 def run_bounds(keys: Words, bits: int, n_chunks: int) -> list[int]:
@@ -129,6 +141,16 @@ def find_node(node_of: Index, start: int, stop: int, number: int) -> int:
     return start - low
 
 
+@inner
+def block_size(next_node: Index, row: int, node: int) -> int:
+    """How many nodes are called from `node` on in its block, by walking it."""
+    size = 0
+    while node >= 0:
+        size += 1
+        node = next_node[row + node]
+    return size
+
+
 @kernel
 def find_loose(
     keys: Words, rows: Rows, bits: KeyBits, next_node: Index, loose: Loose
@@ -159,15 +181,18 @@ def find_loose(
             low = np.int64(keys[k])
             m = (low >> SIZE_BITS) & sample_mask
             i = (low >> (SIZE_BITS + bits.sample)) & node_mask
-            row = rows.row_ptr[m]
+            row = m * rows.slot.size
             if rows.node_of.size > 0:
+                row = rows.row_ptr[m]
                 i = find_node(rows.node_of, row, rows.row_ptr[m + 1], int(i))
-            total = 0.0
-            size = 0
-            while i >= 0:
+            # As the size tells when to stop, loads of one block need not wait for another's.
+            size = low & LONG
+            if size == LONG:
+                size = block_size(next_node, int(row), int(i))
+            total = np.rint(rows.value[row + rows.slot[i]] * rows.scale)
+            for _ in range(size - 1):
+                i = np.int64(next_node[row + i])
                 total += np.rint(rows.value[row + rows.slot[i]] * rows.scale)
-                size += 1
-                i = next_node[row + i]
             n_instances += size
             mean = total / size
             falling &= mean <= previous
@@ -214,55 +239,57 @@ def write_order(
     node_mask = (1 << bits.node) - 1
     n_labels = column.size
     dense = rows.node_of.size == 0
-    row = np.empty(BATCH, np.int64)  # where the sample's instances begin
-    base = np.empty(BATCH, np.int64)  # and where they do in the input matrix
-    here = np.empty(BATCH, np.int64)  # the node where the walk through a block stands
-    place = np.empty(BATCH, np.int64)  # and its place in the outputs
-    size = np.empty(BATCH, np.int64)
-    active = np.empty(BATCH, np.int64)
+    # Of blocks still walked: where the sample's instances begin, where they do in the input matrix,
+    # the node where the walk stands, its place in the outputs, and how many nodes are left.
+    row = np.empty(BATCH, np.int64)
+    base = np.empty(BATCH, np.int64)
+    here = np.empty(BATCH, np.int64)
+    place = np.empty(BATCH, np.int64)
+    left = np.empty(BATCH, np.int64)
     for batch in range(0, keys.size, BATCH):
         n_active = 0
-        for b in range(min(BATCH, keys.size - batch)):
-            low = np.int64(keys[batch + b])
+        for key in range(batch, min(batch + BATCH, keys.size)):
+            low = np.int64(keys[key])
             m = (low >> SIZE_BITS) & sample_mask
             i = (low >> (SIZE_BITS + bits.sample)) & node_mask
-            base[b] = m * n_labels
-            row[b] = base[b]
-            label = column[i]
-            if not dense:
-                row[b] = rows.row_ptr[m]
-                i = find_node(rows.node_of, row[b], rows.row_ptr[m + 1], int(i))
-                listed.lpr[at] = rows.value[row[b] + i]
-            here[b] = i
-            size[b] = low & LONG
-            if size[b] == LONG:
-                size[b] = 0
-                while i >= 0:
-                    size[b] += 1
-                    i = next_node[row[b] + i]
-            place[b] = at
-            listed.place[at] = base[b] + label
+            start = m * n_labels
+            listed.place[at] = start + column[i]
             listed.first[at] = True
-            at += size[b]
-            active[n_active] = b
-            n_active += size[b] > 1
-        depth = 1
+            base[n_active] = start
+            if not dense:
+                start = rows.row_ptr[m]
+                i = find_node(rows.node_of, start, rows.row_ptr[m + 1], int(i))
+                listed.lpr[at] = rows.value[start + i]
+            size = low & LONG
+            if size == LONG:
+                size = block_size(next_node, int(start), int(i))
+            row[n_active] = start
+            here[n_active] = i
+            place[n_active] = at
+            left[n_active] = size - 1
+            n_active += size > 1
+            at += size
         while n_active > 0:
-            depth += 1
             n_walked = n_active
             n_active = 0
             for a in range(n_walked):
-                b = active[a]
-                i = next_node[row[b] + here[b]]
-                here[b] = i
-                place[b] += 1
+                start, first = row[a], base[a]
+                i = np.int64(next_node[start + here[a]])
+                to = place[a] + 1
+                number = i
                 if not dense:
-                    listed.lpr[place[b]] = rows.value[row[b] + i]
-                    i = rows.node_of[row[b] + i]
-                listed.place[place[b]] = base[b] + column[i]
-                listed.first[place[b]] = False
-                active[n_active] = b
-                n_active += size[b] > depth
+                    listed.lpr[to] = rows.value[start + i]
+                    number = rows.node_of[start + i]
+                listed.place[to] = first + column[number]
+                listed.first[to] = False
+                # Those that go on move up; writing the others is cheaper than asking.
+                row[n_active] = start
+                base[n_active] = first
+                here[n_active] = i
+                place[n_active] = to
+                to_go = left[a] - 1
+                left[n_active] = to_go
+                n_active += to_go > 0
 
 
 @kernel
@@ -290,3 +317,43 @@ def block_means(
                 break
         score[block] = total / (j - begin) / scale
         block += 1
+
+
+@kernel
+def pack_rows(
+    sample: Places,
+    label: Places,
+    first: Bools,
+    score_bits: Words,
+    number: Index,
+    first_sample: int,
+    sample_bits: int,
+    place_bits: int,
+    depth: Words,
+    place: Words,
+) -> None:
+    """Write the two words of each instance of a ranking; smaller words are called earlier.
+
+    `depth` is the block score, falling (bit patterns of floats that are not negative rise with
+    them). `place` reads from its highest bit: number of the block's first label, sample, place
+    inside the block. O(instances).
+    """
+    node = np.uint64(0)
+    inside = np.uint64(0)
+    for j in range(sample.size):
+        if first[j]:
+            node = np.uint64(number[label[j]])
+            inside = np.uint64(0)
+        else:
+            inside += np.uint64(1)
+        m = np.uint64(sample[j] + first_sample)
+        depth[j] = ~score_bits[j]
+        place[j] = (((node << np.uint64(sample_bits)) | m) << np.uint64(place_bits)) | inside
+
+
+@kernel
+def unpack_samples(place: Words, sample_bits: int, place_bits: int, sample: Ints) -> None:
+    """Read the sample numbers back out of the words `place`."""
+    mask = (np.uint64(1) << np.uint64(sample_bits)) - np.uint64(1)
+    for j in range(place.size):
+        sample[j] = np.int64((place[j] >> np.uint64(place_bits)) & mask)

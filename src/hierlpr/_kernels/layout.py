@@ -80,7 +80,11 @@ class Hard(NamedTuple):
 
 
 class KeyBits(NamedTuple):
-    """How many bits of a block's key the number of its first node and its sample take."""
+    """How many bits of a block's key the number of its first node and its sample take.
+
+    The bits left hold the root of its mean in so many steps a unit.
+    """
 
     node: int
     sample: int
+    steps: float

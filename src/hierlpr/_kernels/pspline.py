@@ -1,11 +1,16 @@
 """Penalized logistic splines on the normal scores of ranks: the whole path of penalties."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hierlpr._kernels._arrays import Floats, Floats2, Ints
 from hierlpr._kernels._jit import kernel
 
 __all__ = [
+    "Groups",
+    "SlopePrior",
+    "SplineGrid",
     "average_psplines",
     "bin_normal_scores",
     "crossvalidate_psplines",
@@ -13,6 +18,35 @@ __all__ = [
     "fit_pspline_path",
     "spread_bins",
 ]
+
+
+class Groups(NamedTuple):
+    """Groups of tied scores, ``ptr[k]:ptr[k + 1]`` those of label ``k``: positives and all."""
+
+    ptr: Ints
+    positive: Floats
+    total: Floats
+
+
+class SplineGrid(NamedTuple):
+    """What all splines share: quantiles of the normal, penalties, segments, bins."""
+
+    normal_table: Floats
+    penalties: Floats
+    n_segments: int
+    n_bins: int
+
+
+class SlopePrior(NamedTuple):
+    """The prior of each label's slope on the normal score, and how many pseudo-samples say so.
+
+    `pseudo` counts those of each class, spread as the prior says; it is negative for a label that
+    is not to be fitted.
+    """
+
+    mean: Floats
+    sd: Floats
+    pseudo: Floats
 
 
 @kernel
@@ -293,32 +327,29 @@ def spread_bins(z: Floats, bin_z: Floats, bin_value: Floats, out: Floats) -> Non
 
 @kernel
 def average_psplines(
-    ptr: Ints,
-    positive: Floats,
-    total: Floats,
-    normal_table: Floats,
-    penalties: Floats,
-    n_segments: int,
-    n_bins: int,
-    slope_mean: Floats,
-    slope_sd: Floats,
-    pseudo: Floats,
-    lpr: Floats,
-    report: Floats2,
+    groups: Groups, grid: SplineGrid, prior: SlopePrior, lpr: Floats, report: Floats2
 ) -> None:
     """Fit every label's P-splines and average them over the penalties by their evidence.
 
-    `slope_mean`, `slope_sd` and `pseudo` hold, per label, the prior of the slope on the normal
-    score and how many pseudo-samples of each class are spread as that prior says. Writes LPRs
-    (not monotone yet) per group to `lpr`, and per label the mean penalty (geometric), the slope
-    under the largest penalty and the effective share of the best penalty to `report`, NaN if all
-    scores are equal.
+    Writes LPRs (not monotone yet) per group to `lpr`, and per label the mean penalty (geometric),
+    the slope under the largest penalty and the effective share of the best penalty to `report`,
+    NaN if all scores are equal. A label that is not to be fitted gets its share of positives.
     """
+    ptr, positive, total = groups
+    normal_table, penalties, n_segments, n_bins = grid
+    slope_mean, slope_sd, pseudo = prior
     share = np.empty(penalties.size)
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]
-        if end == begin + 1:  # there is no curve through one score, and its fit converges slowly
-            lpr[begin] = positive[begin] / total[begin]
+        # There is no curve through one score, and its fit converges slowly.
+        if end == begin + 1 or pseudo[k] < 0.0:
+            n_positive = 0.0
+            n_all = 0.0
+            for g in range(begin, end):
+                n_positive += positive[g]
+                n_all += total[g]
+            for g in range(begin, end):
+                lpr[g] = n_positive / n_all
             report[k, 0] = report[k, 1] = report[k, 2] = np.nan
             continue
         z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
@@ -377,13 +408,8 @@ def average_psplines(
 
 @kernel
 def crossvalidate_psplines(
-    ptr: Ints,
-    positive: Floats,
-    total: Floats,
-    normal_table: Floats,
-    penalties: Floats,
-    n_segments: int,
-    n_bins: int,
+    groups: Groups,
+    grid: SplineGrid,
     n_folds: int,
     slope_sd: float,
     lpr: Floats,
@@ -394,6 +420,8 @@ def crossvalidate_psplines(
     Writes LPRs (not monotone yet) per group to `lpr`; penalty, slope under the largest penalty
     and mean held-out log-loss per label to `report`.
     """
+    ptr, positive, total = groups
+    normal_table, penalties, n_segments, n_bins = grid
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]
         if end == begin + 1:

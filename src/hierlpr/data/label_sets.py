@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.closing import close_rows
 
 __all__ = ["LabelSets"]
 
@@ -60,7 +61,7 @@ class LabelSets:
 
     def closed(self, hierarchy: Hierarchy) -> LabelSets:
         """Add all ancestors."""
-        ptr, number = hierarchy.waves.close_rows(self.row_ptr, hierarchy.position[self.label])
+        ptr, number = close_rows(hierarchy, self.row_ptr, hierarchy.position[self.label])
         return LabelSets(ptr, hierarchy.order[number], self.n_labels)
 
     def with_empty(self, n_more: int) -> LabelSets:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels.traversal import close_rows, find_stored, raise_rows
+from hierlpr._kernels.traversal import find_stored, raise_rows
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.closing import close_rows
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -96,6 +97,6 @@ def close_listed(values: sparse.csr_array, hierarchy: Hierarchy) -> Closed:
     """Add the ancestors of every listed label. O(closure x parents)."""
     edges = (hierarchy.parent_ptr, hierarchy.parent_idx)
     stored = (values.indptr.astype(np.int64), hierarchy.position[values.indices])
-    row_ptr, node = close_rows(*stored, *edges)
+    row_ptr, node = close_rows(hierarchy, *stored)
     value, is_listed = raise_rows(*stored, values.data, row_ptr, node, *edges)
     return Closed(row_ptr, hierarchy.order[node], value, ~is_listed)

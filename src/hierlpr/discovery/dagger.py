@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from hierlpr._kernels.simes import simes_below
-from hierlpr._kernels.step_up import step_up_levels
+from hierlpr._kernels.step_up import simes_below, step_up_levels
 from hierlpr.hierarchy import Hierarchy
 
 __all__ = ["Tested", "branch_p_values", "dagger_levels", "effective_counts", "known_part"]

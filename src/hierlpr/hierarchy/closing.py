@@ -1,4 +1,4 @@
-"""Labels of samples closed upward, in dense matrices and in data frames."""
+"""Labels of samples closed upward: dense matrices, sparse rows, data frames."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hierlpr._base.checks import listed
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy.label_graph import Hierarchy
 
-__all__ = ["close_dense", "close_frame"]
+__all__ = ["close_dense", "close_frame", "close_rows"]
 
 
 def close_dense(hierarchy: Hierarchy, truth: NDArray[Any]) -> NDArray[np.bool_]:
@@ -21,6 +21,17 @@ def close_dense(hierarchy: Hierarchy, truth: NDArray[Any]) -> NDArray[np.bool_]:
     numbered = np.ascontiguousarray(truth[:, hierarchy.order] != 0)
     traversal.close_dense(numbered, hierarchy.parent_ptr, hierarchy.parent_idx)
     return numbered[:, hierarchy.position]
+
+
+def close_rows(
+    hierarchy: Hierarchy, row_ptr: NDArray[Any], numbers: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Add all ancestors to sparse rows of topological numbers; they rise within a row."""
+    from hierlpr._kernels import traversal
+
+    return traversal.close_rows(
+        np.asarray(row_ptr, np.int64), numbers, hierarchy.parent_ptr, hierarchy.parent_idx
+    )
 
 
 def close_frame(hierarchy: Hierarchy, truth: Any) -> Any:

@@ -347,7 +347,9 @@ class Hierarchy:
             if csr.nnz and not csr.data.all():
                 csr = csr.copy()
                 csr.eliminate_zeros()
-            row_ptr, nodes = self.waves.close_rows(csr.indptr, self.position[csr.indices])
+            from hierlpr.hierarchy.closing import close_rows
+
+            row_ptr, nodes = close_rows(self, csr.indptr, self.position[csr.indices])
             parts = (np.ones(nodes.size, dtype=bool), self.order[nodes], row_ptr)
             return sparse.csr_array(parts, shape=csr.shape)
         if hasattr(truth, "__dataframe__") or hasattr(truth, "columns"):

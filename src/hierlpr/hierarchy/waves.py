@@ -65,21 +65,6 @@ class Waves:
         edges, up = _among(self._up, place)
         return Upper(kept, place, edges, up, _among(self._down, place)[1])
 
-    def close_rows(
-        self, row_ptr: NDArray[Any], numbers: NDArray[Any]
-    ) -> tuple[NDArray[np.int64], Index]:
-        """Upward closure of sparse rows, a few samples at a time; numbers ascend within a row."""
-        sizes, found = [np.zeros(1, dtype=np.int64)], [np.empty(0, dtype=np.int32)]
-        for start, stop in sample_ranges(row_ptr.size - 1, self.n_labels):
-            given = numbers[row_ptr[start] : row_ptr[stop]]
-            row = np.repeat(np.arange(stop - start), np.diff(row_ptr[start : stop + 1]))
-            upper = self.above(given)
-            closed = np.ascontiguousarray(upper.close(upper.spread(given, row, stop - start)).T)
-            sizes.append(closed.sum(axis=1, dtype=np.int64))
-            numbered = np.broadcast_to(upper.numbers.astype(np.int32), closed.shape)
-            found.append(numbered[closed])
-        return np.cumsum(np.concatenate(sizes)), np.concatenate(found)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Upper:

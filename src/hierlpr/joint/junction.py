@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels.joint_dag import fill_tables
+from hierlpr._kernels.joint_passes import fill_tables
 from hierlpr.hierarchy import Hierarchy
 
 __all__ = ["MOST_CLIQUE", "MOST_ENTRIES", "JunctionTree", "junction_tree"]

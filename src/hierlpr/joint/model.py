@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_unit_interval
-from hierlpr._kernels import traversal
 from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
-from hierlpr._kernels.joint_forest import weigh_evidence
+from hierlpr._kernels.joint_temper import Weights, weigh_evidence
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, curve_weights
 from hierlpr.data.tables import align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.closing import close_rows
 from hierlpr.joint.missing import fit_known, predict_known
 from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
@@ -170,14 +170,11 @@ class JointModel:
         others = posteriors(lpr, self.prior, self.hierarchy, with_others=True, n_threads=n_threads)[
             1
         ]
-        weights = self.tempering
-        log_odds = self.prior.log_odds
+        chosen = self.tempering
+        weights = Weights(self.prior.log_odds, chosen.own, chosen.others, chosen.shift)
 
         def weigh(start: int, stop: int) -> None:
-            weigh_evidence(
-                lpr, others, start, stop, log_odds, weights.own, weights.others, weights.shift,
-                LPR_EDGE, out,
-            )  # fmt: skip
+            weigh_evidence(lpr, others, start, stop, weights, LPR_EDGE, out)
 
         run_chunks(weigh, row_chunks(lpr.shape, n_threads), n_threads)
 
@@ -187,9 +184,7 @@ class JointModel:
         fill = np.full(h.n_labels, np.nan) if absent is None else np.asarray(absent, np.float64)
         if fill.shape != (h.n_labels,):
             raise DataError(f"absent must hold one LPR a label, got shape {fill.shape}.")
-        row_ptr, node_of = traversal.close_rows(
-            lpr.indptr.astype(np.int64), h.position[lpr.indices], h.parent_ptr, h.parent_idx
-        )
+        row_ptr, node_of = close_rows(h, lpr.indptr, h.position[lpr.indices])
         column = h.order[node_of]
         data = np.empty(column.size)
         row_of = np.repeat(np.arange(lpr.shape[0]), np.diff(row_ptr))

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
-from hierlpr._kernels.joint_dag import joint_dag
-from hierlpr._kernels.joint_forest import joint_forest
+from hierlpr._kernels.joint_passes import Bounds, Cliques, Tree, joint_dag, joint_forest
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.junction import JunctionTree, junction_tree
@@ -29,6 +28,7 @@ Float = NDArray[np.float64]
 
 LPR_EDGE = 1e-15  # LPRs are kept this far from 0 and 1, where one label would overrule all others
 MOST_EVIDENCE = 30.0  # log-odds; more than what others can ever say about a label
+_BOUNDS = Bounds(LPR_EDGE, MOST_EVIDENCE)
 
 _NONE = np.empty((0, 0))
 
@@ -113,13 +113,10 @@ def forest_posteriors(
     posterior = np.empty_like(values)
     others = np.empty_like(values) if with_others else _NONE
     parent, on = main_forest(prior, hierarchy)
-    prevalence = prior.prevalence[hierarchy.order]
+    tree = Tree(hierarchy.order, parent, on, 1.0 - on, prior.prevalence[hierarchy.order])
 
     def run(start: int, stop: int) -> None:
-        joint_forest(
-            values, start, stop, hierarchy.order, parent, on, 1.0 - on, prevalence, LPR_EDGE,
-            MOST_EVIDENCE, posterior, others,
-        )  # fmt: skip
+        joint_forest(values, start, stop, tree, _BOUNDS, posterior, others)
 
     run_chunks(run, row_chunks(values.shape, threads), threads)
     return posterior, others
@@ -162,14 +159,16 @@ def _pass_cliques(
     others: Float,
 ) -> NDArray[np.bool_]:
     """Exact posteriors; returns which samples are beyond the range of floats."""
-    tables = tree.tables(prior.conditional[hierarchy.order])
+    cliques = Cliques(
+        tree.node, tree.table_ptr, tree.tables(prior.conditional[hierarchy.order]), tree.parent,
+        tree.map_ptr, tree.share_of,
+    )  # fmt: skip
     prevalence = prior.prevalence[hierarchy.order]
     failed = np.zeros(lpr.shape[0], dtype=bool)
 
     def run(start: int, stop: int) -> None:
         joint_dag(
-            lpr, start, stop, hierarchy.order, tree.node, tree.table_ptr, tables, tree.parent,
-            tree.map_ptr, tree.share_of, prevalence, LPR_EDGE, MOST_EVIDENCE, posterior, others,
+            lpr, start, stop, hierarchy.order, prevalence, cliques, _BOUNDS, posterior, others,
             failed,
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from hierlpr._kernels._threads import even_chunks, run_chunks
-from hierlpr._kernels.joint_temper import fit_weights, sample_losses
+from hierlpr._kernels.joint_temper import Evidence, fit_weights, sample_losses
 from hierlpr.hierarchy import Hierarchy
 
 __all__ = [
@@ -41,24 +41,6 @@ LABEL_PULL = 50.0
 # see experiments/joint/small_n.py.
 LEAST_MARGIN = 1.5
 FULL_MARGIN = 3.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
-    """Held-out evidence in log-odds: what each label's own score says, and the others'.
-
-    `own`, `others` and `truth` are (n_labels, n_samples); ``prior[f, k]`` are the log-odds of
-    label ``k`` before any score in the fit that left out fold ``f``, and ``fold`` tells which fit
-    a sample's evidence comes from. `weight`, of shape (n_labels, n_samples), is what each pair
-    counts, or of shape (n_labels, 0) if all count alike.
-    """
-
-    own: Float
-    others: Float
-    truth: NDArray[np.bool_]
-    prior: Float
-    fold: NDArray[np.int64]
-    weight: Float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,10 +166,7 @@ def part_of_the_way(tempering: Tempering, share: float) -> Tempering:
 def losses_of(evidence: Evidence, weights: Float) -> Float:
     """Log-loss of every sample."""
     loss = np.empty(evidence.fold.size)
-    sample_losses(
-        evidence.own, evidence.others, evidence.prior, evidence.truth, evidence.fold,
-        evidence.weight, weights, loss,
-    )  # fmt: skip
+    sample_losses(evidence, weights, loss)
     return loss
 
 
@@ -231,10 +210,7 @@ def _fit_groups(
     weights = np.empty((ptr.size - 1, 3))
 
     def fit(start: int, stop: int) -> None:
-        fit_weights(
-            evidence.own, evidence.others, evidence.prior, evidence.truth, evidence.fold,
-            evidence.weight, ptr, members, target, strength, start, stop, weights,
-        )  # fmt: skip
+        fit_weights(evidence, ptr, members, target, strength, start, stop, weights)
 
     n_chunks = min(ptr.size - 1, 4 * n_threads)
     run_chunks(fit, even_chunks(ptr.size - 1, n_chunks), n_threads)

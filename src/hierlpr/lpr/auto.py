@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._kernels.pspline import SlopePrior
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence
 from hierlpr.lpr.p_spline import SLOPE_SD, fit_averaged
@@ -58,6 +59,7 @@ class Auto:
     n_pooled: int = 0
 
     name: ClassVar[str] = "auto"
+    defers_weak: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_support < np.inf:
@@ -66,6 +68,10 @@ class Auto:
             raise DataError("pooled_slope and pooled_sd must be given together.")
         if self.pooled_sd is not None and not 0.0 < self.pooled_sd < np.inf:
             raise DataError(f"pooled_sd must be a positive number, got {self.pooled_sd!r}.")
+
+    def without_weak(self) -> Auto:
+        """Return the estimator that leaves weak labels for `with_pool`, if there is no pool yet."""
+        return self if self.pooled_slope is not None else _Strong(self.min_support)
 
     def with_pool(self, slopes: NDArray[np.float64]) -> Auto | None:
         """Return the estimator whose prior is the mean and spread of the given slopes."""
@@ -92,12 +98,12 @@ class Auto:
         else:
             prior = (0.0, LONE_SLOPE_SD)
             toward = "the prevalence"
-        fit.lpr, report = fit_averaged(
-            groups,
-            slope_mean=np.where(fit.weak, prior[0], 0.0),
-            slope_sd=np.where(fit.weak, prior[1], SLOPE_SD),
-            pseudo=np.where(fit.weak, 0.5, 0.0),
+        slopes = SlopePrior(
+            np.where(fit.weak, prior[0], 0.0),
+            np.where(fit.weak, prior[1], SLOPE_SD),
+            np.where(fit.weak, -1.0 if self.defers_weak else 0.5, 0.0),
         )
+        fit.lpr, report = fit_averaged(groups, slopes)
         fit.smoothing, fit.slope = report[:, 0], report[:, 1]
         for k in np.flatnonzero(fit.weak):
             kind = "positives" if n_positive[k] <= n_negative[k] else "negatives"
@@ -105,3 +111,10 @@ class Auto:
             fit.fallback[k] = f"{support[k]:.3g} {kind}: shrunk toward {toward}"
         fall_back_to_prevalence(groups, fit, least=0.0)
         return fit
+
+
+class _Strong(Auto):
+    """Fits labels of enough support alone; the others are only marked as weak."""
+
+    __slots__ = ()
+    defers_weak: ClassVar[bool] = True

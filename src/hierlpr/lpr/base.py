@@ -114,6 +114,10 @@ class Estimator(Protocol):
 class PoolingEstimator(Estimator, Protocol):
     """An estimator that can lend weakly supported labels the experience of the others."""
 
+    def without_weak(self) -> Estimator:
+        """Return the estimator for a first fit, which may leave weak labels for `with_pool`."""
+        ...
+
     def with_pool(self, slopes: NDArray[np.float64]) -> Estimator | None:
         """Return the estimator for weak labels, given the others' slopes; None: as they are."""
         ...

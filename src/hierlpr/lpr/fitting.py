@@ -215,15 +215,16 @@ def _fit_labels(
     n_threads: int,
     spread: Spread,
 ) -> LPRModel:
-    model = _fit_in_chunks(data, labels, estimator, n_threads, spread)
+    if not isinstance(estimator, PoolingEstimator):
+        return _fit_in_chunks(data, labels, estimator, n_threads, spread)
+    first = estimator.without_weak()
+    model = _fit_in_chunks(data, labels, first, n_threads, spread)
     weak = np.flatnonzero(model.report.is_weak)
-    if weak.size == 0 or not isinstance(estimator, PoolingEstimator):
-        return model
     slopes = model.report.slope[~model.report.is_weak]
     pooled = estimator.with_pool(slopes[np.isfinite(slopes)])
-    if pooled is None:
+    if weak.size == 0 or (pooled is None and first == estimator):
         return model
-    again = _fit_in_chunks(data, labels[weak], pooled, n_threads, spread)
+    again = _fit_in_chunks(data, labels[weak], pooled or estimator, n_threads, spread)
     place = np.arange(labels.size)
     place[weak] = labels.size + np.arange(weak.size)
     return LPRModel.join([model, again]).select(place)

@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hierlpr._kernels.pspline import average_psplines, crossvalidate_psplines
+from hierlpr._kernels.pspline import (
+    Groups,
+    SlopePrior,
+    SplineGrid,
+    average_psplines,
+    crossvalidate_psplines,
+)
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence
 
@@ -42,27 +48,25 @@ def normal_table(n_samples: float) -> NDArray[np.float64]:
 
 
 def fit_averaged(
-    groups: ScoreGroups,
-    *,
-    slope_mean: NDArray[np.float64],
-    slope_sd: NDArray[np.float64],
-    pseudo: NDArray[np.float64],
+    groups: ScoreGroups, prior: SlopePrior
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """LPR per group, averaged over the penalties by their evidence, and a report per label."""
     lpr = np.empty(groups.total.size)
     report = np.empty((groups.n_labels, 3))
-    average_psplines(
-        groups.ptr, groups.positive, groups.total, _table_of(groups), PENALTIES, N_SEGMENTS,
-        N_BINS, slope_mean, slope_sd, pseudo, lpr, report,
-    )  # fmt: skip
+    average_psplines(_counts(groups), _grid(groups), prior, lpr, report)
     return lpr, report
 
 
-def _table_of(groups: ScoreGroups) -> NDArray[np.float64]:
+def _counts(groups: ScoreGroups) -> Groups:
+    return Groups(groups.ptr, groups.positive, groups.total)
+
+
+def _grid(groups: ScoreGroups) -> SplineGrid:
     # One table serves all labels, and the same one however they are parted.
-    if groups.n_samples is not None:
-        return normal_table(groups.n_samples)
-    return normal_table(groups.total[groups.ptr[0] : groups.ptr[1]].sum())
+    n_samples = groups.n_samples
+    if n_samples is None:
+        n_samples = groups.total[groups.ptr[0] : groups.ptr[1]].sum()
+    return SplineGrid(normal_table(n_samples), PENALTIES, N_SEGMENTS, N_BINS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +105,8 @@ class PSpline:
         fit = GroupFit.empty(groups, self.name)
         report = np.empty((groups.n_labels, 3))
         crossvalidate_psplines(
-            groups.ptr, groups.positive, groups.total, _table_of(groups), PENALTIES, N_SEGMENTS,
-            N_BINS, self.n_folds, SLOPE_SD, fit.lpr, report,
-        )  # fmt: skip
+            _counts(groups), _grid(groups), self.n_folds, SLOPE_SD, fit.lpr, report
+        )
         fit.smoothing, fit.slope = report[:, 0], report[:, 1]
         fall_back_to_prevalence(groups, fit, least=1.0)
         return fit

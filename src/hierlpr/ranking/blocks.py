@@ -13,9 +13,9 @@ from scipy import sparse
 from hierlpr._base.checks import check_fraction
 from hierlpr._kernels._threads import even_bounds, n_threads_or_default, run_chunks
 from hierlpr._kernels.dag_blocks import OpenBlocks, dag_keys, dag_scores
-from hierlpr._kernels.forest_blocks import merge_forest, write_keys, write_scores
-from hierlpr._kernels.keys import SIZE_BITS
-from hierlpr._kernels.layout import Forest, KeyBits, Linked, Rows
+from hierlpr._kernels.forest_blocks import forest_keys, forest_scores
+from hierlpr._kernels.keys import key_bits
+from hierlpr._kernels.layout import Forest, KeyBits, Rows
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import HierarchyLike, as_hierarchy
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 STATE_CAP = 20_000  # closed sets of one block to look at before its order goes uncertified
-BATCH = 1 << 15  # instances merged at a time
+BATCH = 1 << 15  # instances of a DAG merged at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,11 +58,8 @@ def merge_blocks(instances: Instances, *, n_threads: int | None = None) -> Block
     """
     threads = n_threads_or_default(n_threads)
     rows, graph = instances.rows, instances.graph
-    bits = KeyBits(
-        max(1, (instances.hierarchy.n_labels - 1).bit_length()),
-        max(1, (instances.n_samples - 1).bit_length()),
-    )
-    if bits.node + bits.sample + SIZE_BITS > 62:
+    bits = key_bits(instances.hierarchy.n_labels, instances.n_samples)
+    if bits is None:
         raise DataError("Too many samples and labels for one ranking; rank them in parts.")
     next_node = np.empty(instances.lpr.size, dtype=np.int32)
     keys = np.empty(instances.lpr.size, dtype=np.uint64)
@@ -70,19 +67,16 @@ def merge_blocks(instances: Instances, *, n_threads: int | None = None) -> Block
 
     def merge(start: int, stop: int) -> NDArray[np.uint64]:
         free = keys[rows.row_ptr[start] :]
+        if isinstance(graph, Forest):
+            return free[: forest_keys(rows, graph, start, stop, bits, next_node, free)]
         n_keys = 0
         for begin, end in _batches(rows, start, stop):
             at = slice(rows.row_ptr[begin], rows.row_ptr[end])
-            if isinstance(graph, Forest):
-                linked = Linked.empty(next_node[at])
-                merge_forest(rows, graph, begin, end, linked)
-                n_keys += write_keys(rows, begin, end, linked, bits, free[n_keys:])
-            else:
-                count, open_blocks = dag_keys(
-                    rows, graph, begin, end, bits, STATE_CAP, next_node[at], free[n_keys:]
-                )
-                n_keys += count
-                found.append(open_blocks)
+            count, open_blocks = dag_keys(
+                rows, graph, begin, end, bits, STATE_CAP, next_node[at], free[n_keys:]
+            )
+            n_keys += count
+            found.append(open_blocks)
         return free[:n_keys]
 
     runs = run_chunks(merge, even_bounds(rows.row_ptr, threads), threads)
@@ -157,14 +151,11 @@ def consistent_scores(
     rows, graph = instances.rows, instances.graph
 
     def merge(start: int, stop: int) -> None:
+        if isinstance(graph, Forest):
+            forest_scores(rows, graph, start, stop, score)
+            return
         for begin, end in _batches(rows, start, stop):
-            if isinstance(graph, Forest):
-                size = int(rows.row_ptr[end] - rows.row_ptr[begin])
-                linked = Linked.empty(np.empty(size, dtype=np.int32))
-                merge_forest(rows, graph, begin, end, linked)
-                write_scores(rows, graph, begin, end, linked, score)
-            else:
-                dag_scores(rows, graph, begin, end, score)
+            dag_scores(rows, graph, begin, end, score)
 
     run_chunks(merge, even_bounds(rows.row_ptr, threads), threads)
     score = instances.units.given(score)

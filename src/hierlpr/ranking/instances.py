@@ -14,6 +14,7 @@ from hierlpr._kernels.layout import Dag, Forest, Rows
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import HierarchyError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.closing import close_rows
 from hierlpr.ranking.weights import Units, in_units
 
 __all__ = ["GRID", "Instances", "list_instances"]
@@ -77,9 +78,7 @@ def list_instances(
         return Instances(lpr, rows, _shared_graph(hierarchy), weights, units, hierarchy)
     stored_ptr = values.indptr.astype(np.int64)
     stored = hierarchy.position[values.indices]
-    row_ptr, node_of = traversal.close_rows(
-        stored_ptr, stored, hierarchy.parent_ptr, hierarchy.parent_idx
-    )
+    row_ptr, node_of = close_rows(hierarchy, stored_ptr, stored)
     lpr = traversal.close_values(
         stored_ptr, stored, values.data, row_ptr, node_of, hierarchy.n_labels
     )

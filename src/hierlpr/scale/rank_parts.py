@@ -1,6 +1,6 @@
 """Rank a file of any size: partitions in, each ranked to rows that sort, one sort, one ranking out.
 
-A row has 28 bytes: two words that hold the whole order (`hierlpr._kernels.rows`), the label with
+A row has 28 bytes: two words that hold the whole order (`hierlpr._kernels.keys`), the label with
 its call in the lowest bit, and the LPR. The block score is read back out of the first word. So a
 plain sort of integers reproduces the order of :func:`hierlpr.rank` for any split of the samples.
 
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.files import work_subfolder
-from hierlpr._kernels.rows import pack_rows, unpack_samples
+from hierlpr._kernels.keys import pack_rows, unpack_samples
 from hierlpr.cutoff.decisions import decide
 from hierlpr.data.listing import check_kind
 from hierlpr.data.tables import Table

@@ -135,7 +135,7 @@ def propagate_min(values: Float, hierarchy: Hierarchy) -> Float:
 
 def gpav_scores(values: Float, hierarchy: Hierarchy) -> Float:
     """Return the fitted values of generalized pooled adjacent violators."""
-    from hierlpr._kernels.gpav import gpav_rows
+    from hierlpr._kernels.propagation import gpav_rows
 
     h = hierarchy
     numbered = np.ascontiguousarray(values[:, h.order])

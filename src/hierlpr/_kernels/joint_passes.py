@@ -1,0 +1,239 @@
+"""The exact posterior of every label given all LPRs of its sample: on forests, and on cliques."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hierlpr._kernels._arrays import Bools, Floats, Floats2, Index, Ints
+from hierlpr._kernels._jit import kernel
+
+__all__ = ["Bounds", "Cliques", "Tree", "fill_tables", "joint_dag", "joint_forest"]
+
+
+class Tree(NamedTuple):
+    """A forest of labels with its prior: node ``i``, numbered with parents first.
+
+    It is in column ``order[i]``. ``on[i]`` is its probability given that its parent holds,
+    ``off[i]`` one minus that, and ``prevalence[i]`` what its LPR is without any score.
+    """
+
+    order: Index
+    parent: Index
+    on: Floats
+    off: Floats
+    prevalence: Floats
+
+
+class Cliques(NamedTuple):
+    """The cliques of a DAG with the tables of its prior.
+
+    Clique ``q`` is named after the node it eliminates, ``node[q]``, which is bit 0 of the places in
+    its table ``table[table_ptr[q]:table_ptr[q + 1]]``; the other bits are the nodes it shares with
+    its parent clique, a later one. Entry ``j`` of the parent's table agrees with the shared nodes'
+    state ``share_of[map_ptr[q] + j]``.
+    """
+
+    node: Ints
+    table_ptr: Ints
+    table: Floats
+    parent: Ints
+    map_ptr: Ints
+    share_of: Index
+
+
+class Bounds(NamedTuple):
+    """How far LPRs are kept from 0 and 1, and the most log-odds that other labels may add."""
+
+    floor: float
+    most: float
+
+
+@kernel
+def joint_forest(
+    lpr: Floats2,
+    start: int,
+    stop: int,
+    tree: Tree,
+    bounds: Bounds,
+    posterior: Floats2,
+    others: Floats2,
+) -> None:
+    """Write the posteriors of samples ``start`` to ``stop``: one pass up, one pass down.
+
+    NaN in `lpr` means that a score is missing. If `others` is not empty, it gets the log-odds of
+    the posterior over those of the label's own LPR: what the rest of the hierarchy adds.
+
+    No logarithm is needed on the way. A product of ratios is held as ``value * BIG ** steps``
+    with ``value`` in [1 / BIG, BIG], so chains of any length neither overflow nor vanish. O(K)
+    time a sample, O(K) memory.
+    """
+    order, parent, on, off, prevalence = tree
+    floor, most = bounds
+    n = order.size
+    big = 2.0**400
+    small = 2.0**-400
+    below = np.empty(n)  # r times the messages of the children; then the share; then P
+    steps = np.empty(n, np.int32)
+    ratio = np.empty(n)  # r, the likelihood ratio of the label's own score
+    rest = np.empty(n)  # 1 - share, free of cancellation; then 1 - P
+    inverse_odds = np.empty(n)
+    for i in range(n):
+        inverse_odds[i] = (1.0 - prevalence[i]) / prevalence[i]
+    for m in range(start, stop):
+        for i in range(n):
+            x = lpr[m, order[i]]
+            r = 1.0
+            if x == x:
+                x = min(max(x, floor), 1.0 - floor)
+                r = x / (1.0 - x) * inverse_odds[i]
+            below[i] = r
+            ratio[i] = r
+            steps[i] = 0
+        # Invariant: when node i is reached, the messages of all its children are in below[i].
+        for i in range(n - 1, -1, -1):
+            yes = on[i] * below[i]
+            no = off[i]
+            e = steps[i]
+            if e > 0:
+                no = no * small if e == 1 else 0.0
+            elif e < 0 and no > 0.0:
+                yes = yes * small if e == -1 else 0.0
+                e = 0
+            message = yes + no
+            below[i] = yes / message
+            rest[i] = no / message
+            p = parent[i]
+            if p >= 0:
+                product = below[p] * message
+                e += steps[p]
+                while product > big:
+                    product *= small
+                    e += 1
+                while 0.0 < product < small:
+                    product *= big
+                    e -= 1
+                below[p] = product
+                steps[p] = e
+        for i in range(n):
+            p = parent[i]
+            if p >= 0:
+                rest[i] = rest[p] + below[p] * rest[i]
+                below[i] *= below[p]
+            posterior[m, order[i]] = below[i]
+        if others.size > 0:
+            for i in range(n):
+                odds = below[i] / max(rest[i], 1e-300) * inverse_odds[i] / ratio[i]
+                added = np.log(min(max(odds, 1e-300), 1e300))
+                others[m, order[i]] = min(max(added, -most), most)
+
+
+@kernel
+def fill_tables(
+    on: Floats, home: Ints, own_bit: Ints, parent_bits: Ints, table_ptr: Ints, table: Floats
+) -> None:
+    """Multiply each node's probability given its parents into the table of its home clique.
+
+    Bit ``b`` of an entry's place tells whether the clique's ``b``-th node holds. A node can hold
+    only if all its parents do, and then does with probability ``on``. O(size of the tables).
+    """
+    table[:] = 1.0
+    for i in range(on.size):
+        q = home[i]
+        need = parent_bits[i]
+        for j in range(table_ptr[q + 1] - table_ptr[q]):
+            possible = (j & need) == need
+            factor = 1.0 - on[i] if possible else 1.0
+            if j & own_bit[i]:
+                factor = on[i] if possible else 0.0
+            table[table_ptr[q] + j] *= factor
+
+
+@kernel
+def joint_dag(
+    lpr: Floats2,
+    start: int,
+    stop: int,
+    order: Index,
+    prevalence: Floats,
+    cliques: Cliques,
+    bounds: Bounds,
+    posterior: Floats2,
+    others: Floats2,
+    failed: Bools,
+) -> None:
+    """Write the posteriors of samples ``start`` to ``stop`` by a pass up and down the cliques.
+
+    See `joint_forest` for the rest.
+
+    A sample whose evidence contradicts itself beyond the range of floats is marked in `failed`.
+    O(size of the tables) a sample.
+    """
+    node, table_ptr, prior_table, parent, map_ptr, share_of = cliques
+    floor, most = bounds
+    n = node.size
+    table = np.empty(prior_table.size)
+    message = np.empty(prior_table.size)  # of clique q at table_ptr[q], half its size
+    sums = np.empty(prior_table.size)
+    for m in range(start, stop):
+        table[:] = prior_table
+        fine = True
+        for q in range(n):
+            x = lpr[m, order[node[q]]]
+            r = 1.0
+            if x == x:
+                x = min(max(x, floor), 1.0 - floor)
+                r = x / (1.0 - x) * (1.0 - prevalence[node[q]]) / prevalence[node[q]]
+            at = table_ptr[q]
+            half = (table_ptr[q + 1] - at) // 2
+            total = 0.0
+            for s in range(half):
+                table[at + 2 * s + 1] *= r
+                message[at + s] = table[at + 2 * s] + table[at + 2 * s + 1]
+                total += message[at + s]
+            if not 0.0 < total < np.inf:
+                fine = False
+                break
+            p = parent[q]
+            if p >= 0:
+                up = table_ptr[p]
+                for s in range(half):
+                    message[at + s] /= total
+                for j in range(table_ptr[p + 1] - up):
+                    table[up + j] *= message[at + share_of[map_ptr[q] + j]]
+        if not fine:
+            failed[m] = True
+            continue
+        for q in range(n - 1, -1, -1):
+            at = table_ptr[q]
+            half = (table_ptr[q + 1] - at) // 2
+            p = parent[q]
+            if p >= 0:
+                up = table_ptr[p]
+                for s in range(half):
+                    sums[s] = 0.0
+                for j in range(table_ptr[p + 1] - up):
+                    sums[share_of[map_ptr[q] + j]] += table[up + j]
+                for s in range(half):
+                    # What the parent knows beyond what this clique told it.
+                    new = sums[s] / message[at + s] if message[at + s] > 0.0 else 0.0
+                    table[at + 2 * s] *= new
+                    table[at + 2 * s + 1] *= new
+            yes = 0.0
+            no = 0.0
+            for s in range(half):
+                no += table[at + 2 * s]
+                yes += table[at + 2 * s + 1]
+            total = yes + no
+            if not 0.0 < total < np.inf:
+                failed[m] = True
+                break
+            for s in range(2 * half):
+                table[at + s] /= total
+            k = order[node[q]]
+            posterior[m, k] = yes / total
+            if others.size > 0:
+                x = lpr[m, k]
+                x = min(max(x, floor), 1.0 - floor) if x == x else prevalence[node[q]]
+                odds = yes / max(no, 1e-300) * (1.0 - x) / x
+                added = np.log(min(max(odds, 1e-300), 1e300))
+                others[m, k] = min(max(added, -most), most)
