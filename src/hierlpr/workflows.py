@@ -224,6 +224,7 @@ def rank_file(
     *,
     top: int | None = None,
     calls_only: bool = False,
+    with_names: bool = False,
     aliases: Mapping[str, str] | None = None,
     lenient: bool = False,
     **how: Any,
@@ -244,6 +245,8 @@ def rank_file(
         List only the first instances.
     calls_only : bool
         List only what is called; if one level cuts all labels, nothing else is sorted.
+    with_names : bool
+        Add a last column with the names for people of the labels, which the model must have.
     aliases : mapping, optional
         Other names of labels, as `hierlpr.io.load_hierarchy` gives them.
     lenient, **how
@@ -269,7 +272,9 @@ def rank_file(
     with claimed_output(target, is_folder=not kind):
         fitted = load_score_model(model)
         reading = Reading(fitted.hierarchy_, dict(aliases or {}), lenient)
+        captions = _captions(fitted.hierarchy_, kind, target) if with_names else None
         chosen: dict[str, Any] = {"model": fitted, "top": top, "calls_only": calls_only}
+        chosen["captions"] = captions
         if holds and options.budget.holds(estimate_instances(source)):
             found = rank_at_once(source, target, reading, options, **chosen)
         else:
@@ -281,6 +286,20 @@ def rank_file(
     n_rows, n_calls, n_samples, report = found
     n_instances = n_samples * fitted.hierarchy_.n_labels
     return RankOutcome(n_rows, n_calls, n_samples, n_instances, report, fitted.cutoff_)
+
+
+def _captions(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
+    """Return the names for people of all labels, empty for those that have none."""
+    if kind == ".tsv":
+        raise DataError(
+            f"{out}: the CAFA layout has no place for names.\nHint: write .csv or .parquet instead."
+        )
+    if not hierarchy.names:
+        raise DataError(
+            "The model has no names of labels.\nHint: fit it with a hierarchy that has them, or "
+            "with a table of codes and names (--names)."
+        )
+    return tuple(hierarchy.names.get(label, "") for label in hierarchy.labels)
 
 
 # -- evaluate ---------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ def _facts(loaded: HierarchyFile) -> dict[str, Any]:
         "multi_parent_names": [h.labels[i] for i in by_parents[:100]],
         "most_parents": int(n_parents.max()),
         "most_children": int(n_children.max()),
+        "names": len(h.names),
         "other_names": len(loaded.aliases),
         "report": loaded.report.as_dict(),
     }
@@ -103,6 +104,8 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
     if facts["multi_parent"]:
         shown = named(facts["multi_parent_names"], facts["multi_parent"])
         lines[-1] += f": {shown} (at most {facts['most_parents']} parents)"
+    if facts["names"]:
+        lines.append(f"names         {facts['names']:,} of {facts['labels']:,} labels")
     if facts["other_names"]:
         lines.append(f"other names   {facts['other_names']:,} (alternative and replaced ids)")
     report = loaded.report

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from typing import Any
 
 import click
@@ -30,7 +32,11 @@ __all__ = ["rank"]
               "files, or an address such as s3://bucket/scores.parquet.")  # fmt: skip
 @click.option("--out", required=True, type=click.Path(), metavar="F",
               help=".csv or .parquet with rank,sample,label,lpr,score,call; .tsv in the CAFA "
-              "layout; without an ending a folder of Parquet files.")  # fmt: skip
+              "layout; without an ending a folder of Parquet files; - for stdout.")  # fmt: skip
+@click.option("--format", "layout", type=click.Choice(["csv", "tsv"]), default="csv",
+              show_default=True, help="Layout on stdout.")  # fmt: skip
+@click.option("--with-names", is_flag=True,
+              help="Add a last column, name, with the names of labels for people.")  # fmt: skip
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="List only the first N.")
 @click.option("--calls-only", is_flag=True, help="List only what is called.")
 @parts_options
@@ -45,6 +51,8 @@ def rank(
     out: str,
     top: int | None,
     calls_only: bool,
+    layout: str,
+    with_names: bool,
     hierarchy: str | None,
     lenient: bool,
     json_out: str | None,
@@ -60,19 +68,27 @@ def rank(
     from hierlpr import workflows
     from hierlpr._base.files import refuse_overlap
 
+    is_stream = out == "-"
+    if is_stream and json_out == "-":
+        raise click.UsageError("--out and --json cannot both go to stdout.")
+    out = shell.scratch("stdout", f".{layout}") if is_stream else out
     inputs = {"--model": model, "--scores": scores, "--hierarchy": hierarchy}
     refuse_overlap({"--out": out, "--json": json_out}, inputs, parts["work"])
     table = written_tables(shell, parts)
     with shell.rates("instances") as on_progress:
         done = workflows.rank_file(
             model, table(scores), out, top=top, calls_only=calls_only, lenient=lenient,
-            aliases=other_names(hierarchy), on_progress=on_progress, **parts,
+            with_names=with_names, aliases=other_names(hierarchy), on_progress=on_progress, **parts,
         )  # fmt: skip
+    if is_stream:
+        with open(out, "rb") as ranked:
+            shutil.copyfileobj(ranked, sys.stdout.buffer)
     shell.read(done.report)
     if done.cutoff.kind == "default":
         shell.warn("the model has no cutoff; calls are those with a score of 0.5 or more")
     if json_out is not None:
-        put_json(json_out, {"ranking": out, "rows": done.n_rows, "calls": done.n_calls,
+        ranking = "-" if is_stream else out
+        put_json(json_out, {"ranking": ranking, "rows": done.n_rows, "calls": done.n_calls,
                             "instances": done.n_instances,
                             "cutoff": done.cutoff.to_dict()})  # fmt: skip
     shell.close(

@@ -21,6 +21,17 @@ are written whole or not at all: an interrupted run leaves the old file as it wa
 
 Every reader stops at the first problem and names file and line. `--lenient` passes over rows with
 problems and labels that the hierarchy lacks, and counts them. [Files](files.md) shows every format.
+
+`-` stands for stdin where a command reads a table (one of them), and for stdout after `rank --out`:
+
+    zcat new.csv.gz | hierlpr rank --model model.hlpr --scores - --out - --calls-only | head
+
+Progress is shown on terminals only, and nothing is coloured. For completion in the shell, put the
+line for yours into its start-up file:
+
+    eval "$(_HIERLPR_COMPLETE=bash_source hierlpr)"             # ~/.bashrc
+    eval "$(_HIERLPR_COMPLETE=zsh_source hierlpr)"              # ~/.zshrc
+    _HIERLPR_COMPLETE=fish_source hierlpr | source              # ~/.config/fish/config.fish
 """
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -75,7 +77,7 @@ class Group(click.Group):
 def _told(error: Exception) -> Exception:
     """Return the error with which a command ends, which is told in one message."""
     if isinstance(error, HierlprError):
-        return BadInput(str(error))
+        return BadInput(_shown(str(error)))
     if isinstance(error, (click.ClickException, click.exceptions.Exit, click.Abort)):
         return error
     if isinstance(error, BrokenPipeError):
@@ -103,7 +105,7 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, HierlprWarning):
-        click.echo(f"Warning: {message}", err=True)
+        click.echo(_shown(f"Warning: {message}"), err=True)
     elif os.environ.get("HIERLPR_DEBUG"):
         click.echo(f"{filename}:{lineno}: {category.__name__}: {message}", err=True)
 
@@ -172,6 +174,14 @@ class _Messages(logging.Handler):
 
 
 _messages = _Messages()
+_streams: dict[str, str] = {}  # files that stand for streams, and what to call them
+
+
+def _shown(text: str) -> str:
+    """Call files that stand for streams by the names of these."""
+    for file, name in _streams.items():
+        text = text.replace(file, name)
+    return text
 
 
 class Shell:
@@ -181,6 +191,7 @@ class Shell:
         self.quiet = quiet
         self._start = time.perf_counter()
         self._has_status = False
+        _streams.clear()
         # One handler, whatever the number of runs in this process: the latest run speaks.
         _messages.shell = self
         logger = logging.getLogger("hierlpr")
@@ -209,12 +220,12 @@ class Shell:
         """Print a message to stderr, unless quiet."""
         if not self.quiet:
             self._clear()
-            click.echo(text, err=True)
+            click.echo(_shown(text), err=True)
 
     def warn(self, text: str) -> None:
         """Print something the user must know to stderr."""
         self._clear()
-        click.echo(f"Warning: {text}", err=True)
+        click.echo(_shown(f"Warning: {text}"), err=True)
 
     def read(self, report: ReadReport) -> None:
         """Say what a reader saw; losses are never quiet."""
@@ -228,6 +239,25 @@ class Shell:
         """Warn of every note."""
         for note in notes:
             self.warn(note)
+
+    def stdin(self, path: str) -> str:
+        """Return the path, or a file with what stands on stdin if it is -, until the run ends."""
+        if path != "-":
+            return path
+        if "stdin" in _streams.values():
+            raise click.UsageError("only one file can come from stdin (-).")
+        file = self.scratch("stdin", "")
+        with open(file, "wb") as part:
+            shutil.copyfileobj(sys.stdin.buffer, part)
+        return file
+
+    def scratch(self, name: str, suffix: str) -> str:
+        """Make room for a file that is called `name` in messages, until the run ends."""
+        folder = tempfile.mkdtemp(prefix="hierlpr-")
+        click.get_current_context().call_on_close(lambda: shutil.rmtree(folder, True))
+        file = os.path.join(os.path.realpath(folder), name + suffix)
+        _streams[file] = name  # messages call it so
+        return file
 
     def result(self, text: str) -> None:
         """Print data to stdout."""
@@ -435,7 +465,7 @@ def written_tables(
     if given["sep"] is not None and is_paths and options["path_sep"] is None:
         shell.warn("--sep is taken for the path list; say --path-sep, since --sep is for tables")
         options["path_sep"], given["sep"] = given["sep"], None
-    return lambda path: TablePath(path, **given)
+    return lambda path: TablePath(shell.stdin(path), **given)
 
 
 def other_names(hierarchy: str | None) -> dict[str, str]:

@@ -84,6 +84,7 @@ def write_ranking(
     labels: Sequence[str] | None = None,
     call: ArrayLike | None = None,
     keep: ArrayLike | None = None,
+    captions: Sequence[str] | None = None,
 ) -> int:
     """Write a ranking whole or not at all; returns the number of rows.
 
@@ -100,10 +101,15 @@ def write_ranking(
         Whether each instance is called; all are if not given.
     keep : array-like of bool, optional
         Write only these instances; they keep their rank.
+    captions : sequence of str, optional
+        Names for people of the labels, written in a last column `name`.
     """
     _ending(path, "ranking file")
     table = ranking_table(ranking, samples=samples, labels=labels, call=call)
-    names = [chunk.dictionary for i in (1, 2) for chunk in table.column(i).chunks]
+    if captions is not None:
+        table = table.append_column("name", _named(np.asarray(ranking.label), captions))
+    texts = [i for i in (1, 2, 6) if i < table.num_columns]
+    names = [chunk.dictionary for i in texts for chunk in table.column(i).chunks]
     if keep is not None:
         table = table.filter(np.asarray(keep, dtype=bool))
     return _write(path, table, names=names, row_group_size=1 << 20)

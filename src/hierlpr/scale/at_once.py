@@ -85,6 +85,7 @@ def rank_at_once(
     model: ScoreModel,
     top: int | None,
     calls_only: bool,
+    captions: tuple[str, ...] | None,
 ) -> tuple[int, int, int, ReadReport]:
     """Rank scores; returns the numbers of rows, calls and samples, and what was seen."""
     from hierlpr.scale.rank_parts import calls_along
@@ -94,7 +95,8 @@ def rank_at_once(
     how.say("ranking", 0, 1)
     order = model.rank(read.table, top=top)
     call = calls_along(order, model, read.table)
-    n_rows = write_ranking(out, order, call=call, keep=call if calls_only else None)
+    keep = call if calls_only else None
+    n_rows = write_ranking(out, order, call=call, keep=keep, captions=captions)
     return n_rows, int(call.sum()), read.table.n_samples, read.report
 
 

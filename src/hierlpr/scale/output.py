@@ -35,7 +35,14 @@ class RankingWriter:
     """
 
     def __init__(
-        self, path: Path, kind: str, names: Any, labels: tuple[str, ...], *, is_packed: bool
+        self,
+        path: Path,
+        kind: str,
+        names: Any,
+        labels: tuple[str, ...],
+        *,
+        is_packed: bool,
+        captions: tuple[str, ...] | None = None,
     ) -> None:
         import pyarrow as pa
 
@@ -46,6 +53,9 @@ class RankingWriter:
              ("label", pa.dictionary(pa.int32(), pa.string())), ("lpr", pa.float64()),
              ("score", pa.float64()), ("call", pa.bool_())]
         )  # fmt: skip
+        self._captions = None if captions is None else pa.array(captions, type=pa.string())
+        if captions is not None:
+            self._schema = self._schema.append(pa.field("name", self._schema.field("label").type))
         self._open: list[Any] = []  # writer, and what it writes to
         self._held: list[pa.RecordBatch] = []
         self._n_files = self._n_ranked = self._n_in_file = 0
@@ -78,6 +88,8 @@ class RankingWriter:
             pa.array(rows["score"]),
             pa.array(rows["call"]),
         ]
+        if self._captions is not None:
+            arrays.append(pa.DictionaryArray.from_arrays(arrays[2].indices, self._captions))
         ranked = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if calls_only:
             ranked = ranked.filter(arrays[5])
@@ -127,7 +139,8 @@ class RankingWriter:
         delimiter = "," if self._kind == ".csv" else "\t"
         if self._kind == ".csv":
             sink.write(header_line(schema.names, delimiter))
-        options = text_options([self._names, self._labels], delimiter)
+        texts = [self._names, self._labels, *([] if self._captions is None else [self._captions])]
+        options = text_options(texts, delimiter)
         return [pacsv.CSVWriter(sink, schema, write_options=options), sink]
 
 

@@ -206,6 +206,7 @@ def rank_in_parts(
     model: ScoreModel,
     top: int | None,
     calls_only: bool,
+    captions: tuple[str, ...] | None,
     kind: str,
 ) -> tuple[int, int, int, ReadReport]:
     """Rank scores that need not fit in memory.
@@ -231,7 +232,9 @@ def rank_in_parts(
     most, done = total if top is None else min(top, total), 0
     with (
         written(out, kind, parts.folder) as place,
-        RankingWriter(place, kind, names, labels, is_packed=out.lower().endswith(".gz")) as writer,
+        RankingWriter(
+            place, kind, names, labels, is_packed=out.lower().endswith(".gz"), captions=captions
+        ) as writer,
         closing(_sorted_rows(parts, len(records))) as rows,
     ):
         while done < most:

@@ -1,0 +1,100 @@
+"""Tables through pipes, and names of labels in what is written; whole and in parts alike."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from shellrun import run
+
+from hierlpr import Hierarchy, HierLPR, load_model
+from hierlpr.cli import main
+
+H = Hierarchy([("A", "B"), ("A", "C")], names={"B": 'a "bird", <b>', "C": "cat"})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("streams")
+    rng = np.random.default_rng(0)
+    truth = rng.random((60, 3)) < 0.5
+    truth[:, 0] |= truth[:, 1:].any(axis=1)
+    scores = np.round(rng.normal(truth, 0.7), 3)
+    HierLPR(H, joint=False).fit(scores, truth).save(folder / "m.hlpr")
+    bare = Hierarchy(H.edges, labels=H.labels)
+    HierLPR(bare, joint=False).fit(scores, truth).save(folder / "bare.hlpr")
+    rows = [f"p{i}," + ",".join(map(str, row)) for i, row in enumerate(scores)]
+    (folder / "s.csv").write_text("sample,A,B,C\n" + "\n".join(rows) + "\n")
+    return folder
+
+
+def piped(*args, stdin=b""):
+    result = CliRunner().invoke(main, [str(arg) for arg in args], input=stdin)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_scores_come_from_stdin_and_calls_go_to_stdout(folder, tmp_path):
+    assert run("rank", "--model", folder / "m.hlpr", "--scores", folder / "s.csv", "--out",
+               tmp_path / "c.csv")[0] == 0  # fmt: skip
+    given = (folder / "s.csv").read_bytes()
+    args = ("rank", "--model", folder / "m.hlpr", "--scores", "-", "--out", "-")
+    for more in ((), ("--partitions", 2)):
+        code, out, err = piped(*args, *more, stdin=given)
+        assert code == 0, err
+        assert out == (tmp_path / "c.csv").read_text()
+        assert "stdin: wide scores, 60 samples" in err
+        assert "wrote stdout" in err
+        assert "hierlpr-" not in err
+    assert piped(*args, "--format", "tsv", stdin=given)[1].splitlines()[0].count("\t") == 2
+    code, out, err = piped(*args, stdin=b"sample,A,B,C\nx,1,2,z\n")
+    assert (code, out) == (2, "")
+    assert "Error: stdin, line 2, column 'C': 'z' is not a number" in err
+    assert "stdin: the file is empty" in piped(*args)[2]
+    assert "cannot both go to stdout" in piped(*args, "--json", "-", stdin=given)[2]
+
+
+def test_one_file_comes_from_stdin(folder, tmp_path):
+    code, _, err = piped("report", "--model", folder / "m.hlpr", "--scores", "-", "--truth", "-",
+                         "--out", tmp_path / "r.html", stdin=b"x")  # fmt: skip
+    assert code == 2
+    assert "only one file can come from stdin" in err
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+def test_names_are_a_last_column_on_request(folder, tmp_path, end):
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+
+    found = []
+    for more in ((), ("--partitions", 2)):
+        out = tmp_path / f"c{len(found)}.{end}"
+        code, _, err = run("rank", "--model", folder / "m.hlpr", "--scores", folder / "s.csv",
+                           "--out", out, "--with-names", *more)  # fmt: skip
+        assert code == 0, err
+        table = pq.read_table(out) if end == "parquet" else pacsv.read_csv(out)
+        assert table.column_names == ["rank", "sample", "label", "lpr", "score", "call", "name"]
+        pairs = set(zip(table["label"].to_pylist(), table["name"].to_pylist(), strict=True))
+        assert pairs == {("A", ""), ("B", 'a "bird", <b>'), ("C", "cat")}
+        found.append(out.read_bytes() if end == "csv" else table.to_pylist())
+    assert found[0] == found[1]
+
+
+def test_names_that_cannot_be_written(folder, tmp_path):
+    args = ("rank", "--scores", folder / "s.csv", "--with-names", "--model")
+    code, _, err = run(*args, folder / "bare.hlpr", "--out", tmp_path / "c.csv")
+    assert (code, "has no names" in err) == (2, True)
+    code, _, err = run(*args, folder / "m.hlpr", "--out", tmp_path / "c.tsv")
+    assert (code, "no place for names" in err) == (2, True)
+
+
+def test_a_table_of_names_goes_into_the_model(folder, tmp_path):
+    rows = ["sample,A,B,C"] + [f"p{i},1,{i % 2},0" for i in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "h.csv").write_text("parent,child\nA,B\nA,C\n")
+    (tmp_path / "n.csv").write_text("code,name\nB,bird\nZ,zebra\n")
+    code, _, err = run("fit", "--hierarchy", tmp_path / "h.csv", "--names", tmp_path / "n.csv",
+                       "--scores", folder / "s.csv", "--truth", tmp_path / "t.csv", "--out",
+                       tmp_path / "m.hlpr")  # fmt: skip
+    assert code == 0, err
+    assert "1 names of other labels" in err
+    assert load_model(tmp_path / "m.hlpr").hierarchy_.names == {"B": "bird"}
+    out = run("inspect", tmp_path / "h.csv", "--names", tmp_path / "n.csv")[1]
+    assert "names         1 of 3 labels" in out
