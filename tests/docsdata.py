@@ -111,7 +111,7 @@ def _start() -> None:
 
 
 def _readme() -> None:
-    tables(scores="scores.csv", truth="truth.csv", new_scores="new_scores.csv")
+    tables()
 
 
 def _report() -> None:
