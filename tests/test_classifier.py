@@ -199,7 +199,7 @@ def test_wrong_data(data):
         classifier.fit(x[:10], truth)
     with pytest.raises(DataError, match="too few for 5 folds"):
         classifier.fit(x[:6], truth[:6])
-    with pytest.raises(HierlprError, match="must be a scikit-learn classifier"):
+    with pytest.raises(HierlprError, match="must be 'auto', a member of"):
         HierarchicalClassifier("logistic", TREE).fit(x, truth)
 
 

@@ -1,4 +1,4 @@
-"""HierarchicalClassifier: features in, calls out, with any scikit-learn classifier per label."""
+"""HierarchicalClassifier: features in, calls out, with its own first stage or any classifier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
@@ -30,12 +30,14 @@ Progress = Callable[[int, int], None]
 
 
 class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
-    """Fit one classifier a label, make their scores comparable, rank, and call with a cutoff.
+    """Learn scores from features, make them comparable, rank, and call with a cutoff.
 
     Parameters
     ----------
-    estimator : scikit-learn classifier or pipeline
-        With ``predict_proba`` or ``decision_function``. It is cloned for each label.
+    estimator : "auto", member of the first stage, or scikit-learn classifier or pipeline
+        ``"auto"``: networks, trees and kernels that see all labels at once, weighed by what they
+        are worth; see :class:`hierlpr.first_stage.FirstStage` and ``docs/first-stage.md``. A
+        classifier needs ``predict_proba`` or ``decision_function`` and is cloned for each label.
     hierarchy : Hierarchy, path, dict, edges or networkx graph, optional
         None: the columns of `truth` stand alone.
     precision, fdr, maximize, confidence : optional
@@ -46,14 +48,16 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     lpr, joint, close_truth
         As in :class:`HierLPR`.
     cv : int
-        Folds for the out-of-fold scores.
+        Folds for the out-of-fold scores of a classifier; the first stage has its own way.
     holdout : float
         Share of the samples set apart for the cutoff. Only used with a goal for it.
     multi_output : bool
         The estimator takes all labels at once (such as a forest or a neural network).
     min_positives : int
         A label with fewer positives, or fewer negatives, gets no classifier: all its scores are
-        equal, and its LPR is its prevalence.
+        equal, and its LPR is its prevalence. Not used by the first stage.
+    max_minutes : float, optional
+        With ``"auto"``: about how long the first stage may take.
     n_jobs : int, optional
         Processes over the labels, as in joblib.
     rng : seed or Generator
@@ -65,7 +69,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         Fitted on out-of-fold scores, calibrated on the held-out samples.
     cutoff_ : Cutoff
     estimators_ : list
-        One fitted classifier a label, None for labels without; or the multi-output one alone.
+        One fitted classifier a label, None for labels without; or the one of all labels alone.
     oof_scores_ : ndarray
         The out-of-fold scores, NaN for held-out samples.
     held_out_ : ndarray of int
@@ -76,6 +80,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     The LPRs are learned from out-of-fold scores: scores on a classifier's own training samples are
     too good to be true. The classifiers in use are then fitted once on all samples but the
     held-out ones, and those choose the cutoff, so that it sees scores just like new ones.
+    ``describe()`` tells in words what was fitted.
 
     Examples
     --------
@@ -95,7 +100,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Any = "auto",
         hierarchy: HierarchyLike | None = None,
         *,
         precision: float | None = None,
@@ -111,6 +116,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         holdout: float = 1 / 3,
         multi_output: bool = False,
         min_positives: int = 3,
+        max_minutes: float | None = None,
         n_jobs: int | None = None,
         rng: Any = 0,
     ) -> None:
@@ -129,6 +135,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.holdout = holdout
         self.multi_output = multi_output
         self.min_positives = min_positives
+        self.max_minutes = max_minutes
         self.n_jobs = n_jobs
         self.rng = rng
 
@@ -138,14 +145,18 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array, sparse matrix, data frame or list of shape (n_samples, ...)
-            Whatever the estimator takes.
+            Whatever the estimator takes. The first stage takes numbers, categories and gaps.
         truth : matrix or data frame of shape (n_samples, n_labels), or lists of labels
         on_progress : callable, optional
-            Called as ``on_progress(done, total)``, counting fitted classifiers.
+            Called as ``on_progress(done, total)``, counting fitted classifiers, or thousandths of
+            the first stage.
         """
-        if not hasattr(self.estimator, "fit"):
-            raise HierlprError("estimator must be a scikit-learn classifier or pipeline.")
+        estimator = self._estimator()
         goal = self._goal()
+        if truth is None:
+            raise DataError(
+                "HierarchicalClassifier requires y to be passed, but the target y is None."
+            )
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
         table = align_labels(truth, given, name="truth")
         hierarchy = given or Hierarchy(labels=table.labels)
@@ -157,13 +168,18 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         rng = np.random.default_rng(self.rng)
         apart, kept = self._split(n_samples, rng, has_goal=bool(goal))
         x_kept, y_kept = _safe_indexing(X, kept), held[kept]
-        folds = self._folds(kept.size, rng)
-        parts = self._fit_all(x_kept, y_kept, folds, on_progress)
-        scores = np.empty(y_kept.shape)
         self.estimators_: list[Any] = []
-        for columns, out_of_fold, fitted in parts:
-            scores[:, columns] = out_of_fold
-            self.estimators_.extend(fitted)
+        if _sees_all_labels(estimator):
+            estimator.fit(x_kept, y_kept, on_progress=on_progress)
+            self.estimators_.append(estimator)
+            scores = estimator.oof_proba_
+            self.n_features_in_ = estimator.n_features_in_
+        else:
+            folds = self._folds(kept.size, rng)
+            scores = np.empty(y_kept.shape)
+            for columns, out_of_fold, fitted in self._fit_all(x_kept, y_kept, folds, on_progress):
+                scores[:, columns] = out_of_fold
+                self.estimators_.extend(fitted)
         self.oof_scores_ = np.full(held.shape, np.nan)
         self.oof_scores_[kept] = scores
         self.held_out_ = apart
@@ -181,7 +197,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """First-stage scores of new samples, one column a label."""
         check_is_fitted(self)
         n_labels = self.hierarchy_.n_labels
-        if self.multi_output:
+        if self.multi_output or _sees_all_labels(self.estimators_[0]):
             return _multi_scores(self.estimators_[0], X, n_labels)
         out = np.zeros((_num_samples(X), n_labels))
         for column, fitted in enumerate(self.estimators_):
@@ -218,6 +234,20 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """AU(PRC) of the block scores."""
         return self._fitted().score(self.scores(X), truth)
 
+    def describe(self) -> str:
+        """Say what was fitted, on what, and how the scores of a sample are used together."""
+        model = self._fitted()
+        n_kept = int(np.isfinite(self.oof_scores_[:, 0]).sum())
+        lines = [
+            f"First stage and local precision rates from {n_kept:,} samples"
+            + (f", cutoff from {self.held_out_.size:,} others." if self.held_out_.size else ".")
+        ]
+        if hasattr(self.estimators_[0], "describe"):
+            lines.append(self.estimators_[0].describe())
+        if model.joint_ is not None:
+            lines.append(model.joint_.describe())
+        return "\n".join(lines)
+
     @property
     def cutoff_(self) -> Cutoff:
         """Where `predict` cuts, and what that achieved on the held-out samples."""
@@ -242,6 +272,18 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """The labels, one for each column of `predict`."""
         return np.array(self._fitted().hierarchy_.labels, dtype=object)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        if isinstance(self.estimator, str):
+            tags.input_tags.sparse = tags.input_tags.allow_nan = True
+            tags.input_tags.categorical = tags.input_tags.string = True
+        elif hasattr(self.estimator, "__sklearn_tags__"):
+            tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
     # -- plumbing ---------------------------------------------------------------------------
 
     def _as_given(self, x: Any, values: NDArray[Any]) -> Any:
@@ -254,6 +296,22 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def _fitted(self) -> HierLPR:
         check_is_fitted(self, "model_")
         return self.model_
+
+    def _estimator(self) -> Any:
+        """Make the estimator to fit; the user's own is never changed."""
+        if isinstance(self.estimator, str) and self.estimator == "auto":
+            from hierlpr.first_stage import FirstStage
+
+            seed = int(np.random.default_rng(self.rng).integers(2**31))
+            return FirstStage(max_minutes=self.max_minutes, n_jobs=self.n_jobs, rng=seed)
+        if self.max_minutes is not None:
+            raise DataError("max_minutes is for estimator='auto'; give FirstStage its own.")
+        if not hasattr(self.estimator, "fit"):
+            raise HierlprError(
+                "estimator must be 'auto', a member of hierlpr.first_stage, or a scikit-learn "
+                f"classifier or pipeline; got {self.estimator!r}."
+            )
+        return clone(self.estimator) if _sees_all_labels(self.estimator) else self.estimator
 
     def _goal(self) -> dict[str, Any]:
         options = {
@@ -313,6 +371,11 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             if on_progress is not None:
                 on_progress(done, total)
         return parts
+
+
+def _sees_all_labels(estimator: Any) -> bool:
+    """Whether it learns all labels at once and brings its own out-of-fold probabilities."""
+    return hasattr(type(estimator), "oof_proba_")
 
 
 def _fit_each(

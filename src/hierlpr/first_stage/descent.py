@@ -1,0 +1,221 @@
+"""Training of one network for all labels: plain NumPy, float32, one thread, one seed, one result.
+
+Dropout goes by groups of samples: for each group of `GROUP` samples a random subset of hidden units
+takes part, and only their rows and columns are multiplied: half the time of masks that differ by
+sample, at the same accuracy (`docs/first-stage.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Layers", "NetworkPlan", "predict_network", "train_network"]
+
+Array = NDArray[np.float32]
+Layers = list[tuple[Array, Array]]  # weights and biases, first layer first
+GROUP = 32  # samples that share their hidden units
+BLOCK = 1 << 16  # parameters updated at a time, so that they stay in the cache
+FIRST, SECOND, TINY = 0.9, 0.999, 1e-8  # of Adam
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPlan:
+    """How a network is trained; see :class:`hierlpr.first_stage.NetworkEnsemble`."""
+
+    hidden: tuple[int, ...]
+    dropout: float
+    noise: float
+    learning_rate: float
+    batch_size: int
+    weight_decay: float
+    epochs: int
+
+
+def train_network(
+    x: Array,
+    y: Array,
+    plan: NetworkPlan,
+    seed: np.random.SeedSequence,
+    *,
+    stop: int | None = None,
+    watch: Callable[[int, Layers], None] | None = None,
+) -> Layers:
+    """Train on all rows and return the layers.
+
+    The learning rate is constant for half of ``plan.epochs`` and then falls to nothing; `stop` ends
+    before that, on the same path. `watch` is called after every epoch, counted from 1.
+    """
+    rng = np.random.default_rng(seed)
+    n_samples = x.shape[0]
+    parameters, layers = _start(x.shape[1], y, plan, rng)
+    gradient = np.zeros_like(parameters)
+    slopes = _views(gradient, layers)
+    adam = _Adam(parameters, gradient, plan)
+    batch = min(plan.batch_size, n_samples)
+    n_batches = n_samples // batch
+    x_epoch, y_epoch, noise = np.empty_like(x), np.empty_like(y), np.empty_like(x)
+    with np.errstate(over="ignore"):  # exp of a very unlikely label: the chance is 0
+        for epoch in range(1, (stop or plan.epochs) + 1):
+            order = rng.permutation(n_samples)
+            np.take(x, order, axis=0, out=x_epoch)
+            np.take(y, order, axis=0, out=y_epoch)
+            if plan.noise > 0.0:
+                rng.standard_normal(out=noise, dtype=np.float32)
+                noise *= np.float32(plan.noise)
+                x_epoch += noise
+            for number in range(n_batches):
+                # The last batch takes the rest: no sample is left out of an epoch.
+                end = n_samples if number == n_batches - 1 else (number + 1) * batch
+                gradient[:] = 0.0
+                for first in range(number * batch, end, GROUP):
+                    rows = slice(first, min(first + GROUP, end))
+                    _descend(
+                        layers, slopes, x_epoch[rows], y_epoch[rows], end - number * batch,
+                        plan, rng,
+                    )  # fmt: skip
+                adam.step(_rate(plan, (epoch - 1 + number / n_batches) / plan.epochs))
+            if watch is not None:
+                watch(epoch, layers)
+    return [(weight.copy(), bias.copy()) for weight, bias in layers]
+
+
+def predict_network(layers: Layers, x: Array) -> Array:
+    """Probabilities of all labels."""
+    hidden = x
+    for weight, bias in layers[:-1]:
+        hidden = hidden @ weight
+        hidden += bias
+        np.maximum(hidden, 0.0, out=hidden)
+    weight, bias = layers[-1]
+    out: Array = hidden @ weight
+    out += bias
+    return _sigmoid(out)
+
+
+def _start(
+    n_features: int, y: Array, plan: NetworkPlan, rng: np.random.Generator
+) -> tuple[Array, Layers]:
+    """All parameters in one vector, and the layers as views of it; biases start at the prior."""
+    sizes = [n_features, *plan.hidden, y.shape[1]]
+    shapes = list(pairwise(sizes))
+    parameters = np.zeros(sum(a * b + b for a, b in shapes), dtype=np.float32)
+    layers: Layers = []
+    at = 0
+    for a, b in shapes:
+        weight = parameters[at : at + a * b].reshape(a, b)
+        weight[:] = rng.uniform(-1.0, 1.0, size=(a, b)) / np.sqrt(a)
+        layers.append((weight, parameters[at + a * b : at + a * b + b]))
+        at += a * b + b
+    share = (y.sum(axis=0, dtype=np.float64) + 0.5) / (y.shape[0] + 1.0)
+    layers[-1][1][:] = np.log(share / (1.0 - share))
+    return parameters, layers
+
+
+def _views(vector: Array, layers: Layers) -> Layers:
+    """Cut a vector like the parameters."""
+    out: Layers = []
+    at = 0
+    for weight, bias in layers:
+        middle, end = at + weight.size, at + weight.size + bias.size
+        out.append((vector[at:middle].reshape(weight.shape), vector[middle:end]))
+        at = end
+    return out
+
+
+def _descend(
+    layers: Layers, slopes: Layers, x: Array, y: Array, batch: int, plan: NetworkPlan,
+    rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """Add to `slopes` the slope of the log-loss of one group, whose hidden units are drawn."""
+    n_kept = [max(1, round((1.0 - plan.dropout) * size)) for size in plan.hidden]
+    units = [rng.permutation(size)[:n] for size, n in zip(plan.hidden, n_kept, strict=True)]
+    # Those that take part stand for all.
+    scales = [np.float32(size / n) for size, n in zip(plan.hidden, n_kept, strict=True)]
+    last = len(layers) - 1
+    values, weights = [x], []
+    for i, (weight, bias) in enumerate(layers):
+        part = weight if i == 0 else np.take(weight, units[i - 1], axis=0)
+        if i < last:
+            part, bias = np.take(part, units[i], axis=1), bias[units[i]]
+        weights.append(part)
+        out = values[-1] @ part
+        out += bias
+        if i < last:
+            np.maximum(out, 0.0, out=out)
+            out *= scales[i]
+            values.append(out)
+    back = _sigmoid(out)
+    back -= y
+    back *= np.float32(1.0 / batch)
+    for i in range(last, -1, -1):
+        slope, bias_slope = values[i].T @ back, back.sum(axis=0)
+        if i:
+            back = back @ weights[i].T
+            back *= scales[i - 1] * (values[i] > 0.0)
+        if i < last:
+            full = np.zeros((slope.shape[0], plan.hidden[i]), dtype=np.float32)
+            full[:, units[i]] = slope
+            slope = full
+            slopes[i][1][units[i]] += bias_slope
+        else:
+            slopes[i][1][:] += bias_slope
+        if i:
+            slopes[i][0][units[i - 1]] += slope
+        else:
+            slopes[0][0][:] += slope
+
+
+def _sigmoid(values: Array) -> Array:
+    """In place."""
+    np.negative(values, out=values)
+    with np.errstate(over="ignore"):
+        np.exp(values, out=values)
+    values += np.float32(1.0)
+    np.reciprocal(values, out=values)
+    return values
+
+
+def _rate(plan: NetworkPlan, done: float) -> float:
+    """Constant for the first half, then falling in a line."""
+    return plan.learning_rate * min(1.0, 2.0 * (1.0 - done))
+
+
+class _Adam:
+    """Adam with weight decay (Kingma and Ba 2015), in place and block by block."""
+
+    def __init__(self, parameters: Array, gradient: Array, plan: NetworkPlan) -> None:
+        self.parameters, self.gradient = parameters, gradient
+        self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
+        self.decay = np.float32(plan.weight_decay)
+        self.steps = 0
+        self.room = np.empty(min(BLOCK, parameters.size), dtype=np.float32)
+
+    def step(self, rate: float) -> None:
+        self.steps += 1
+        # Both means start at zero and are too small at first.
+        size = np.float32(rate / (1.0 - FIRST**self.steps))
+        widen = np.float32(1.0 / (1.0 - SECOND**self.steps))
+        for at in range(0, self.parameters.size, BLOCK):
+            part = slice(at, at + BLOCK)
+            w, g = self.parameters[part], self.gradient[part]
+            m, v, room = self.mean[part], self.square[part], self.room[: w.size]
+            np.multiply(w, self.decay, out=room)
+            g += room
+            m *= np.float32(FIRST)
+            np.multiply(g, np.float32(1.0 - FIRST), out=room)
+            m += room
+            v *= np.float32(SECOND)
+            g *= g
+            g *= np.float32(1.0 - SECOND)
+            v += g
+            np.multiply(v, widen, out=room)
+            np.sqrt(room, out=room)
+            room += np.float32(TINY)
+            np.divide(m, room, out=room)
+            room *= size
+            w -= room

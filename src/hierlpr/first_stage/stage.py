@@ -1,0 +1,192 @@
+"""FirstStage: networks, trees and kernels together, weighed by out-of-fold log-loss."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._base.checks import check_choice
+from hierlpr.exceptions import DataError
+from hierlpr.first_stage.blending import blend_weights, mean_log_loss
+from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier
+from hierlpr.first_stage.label_columns import LabelColumns
+from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
+from hierlpr.first_stage.networks import NetworkEnsemble
+from hierlpr.first_stage.projection_forest import ProjectionForest
+
+__all__ = ["MEMBERS", "FirstStage"]
+
+Encoded = NDArray[np.float32]
+MEMBERS = ("forest", "kernel", "networks")
+REGULARIZATION = ((0.7, 0.5), (0.5, 0.1))  # (dropout, noise): the first fold chooses
+LEAST_WEIGHT = 0.05  # a member that gets less does not help
+
+
+class FirstStage(MultiLabelEstimator):
+    """Learn the probabilities of all labels from features, with nothing to choose.
+
+    A :class:`ProjectionForest`, a :class:`KernelRidgeClassifier` and a :class:`NetworkEnsemble` are
+    averaged with the weights that have the smallest out-of-fold log-loss; a member whose weight
+    would be small is left out, and `describe` says so.
+
+    Parameters
+    ----------
+    members : sequence of {"forest", "kernel", "networks"}
+    n_networks, folds
+        See :class:`NetworkEnsemble`.
+    n_trees : int
+        See :class:`ProjectionForest`.
+    max_minutes : float, optional
+        About how long fitting may take. Fewer networks and epochs are trained if a trial says that
+        it would take longer; the result then depends on the machine.
+    n_jobs : int, optional
+        Processes, as in joblib. No result depends on it.
+    rng : int
+        Seed.
+
+    Attributes
+    ----------
+    members_ : dict
+        The members in use, fitted.
+    weights_ : dict
+        Weight of every member, 0 for those left out.
+    losses_ : dict
+        Out-of-fold log-loss of a sample, by member, and of the average.
+    oof_proba_ : ndarray
+        Out-of-fold probabilities of the training samples.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 3))
+    >>> y = np.stack([X[:, 0] > 0, X[:, 0] + X[:, 1] > 1], axis=1)
+    >>> stage = FirstStage(members=["forest", "kernel"], n_trees=50).fit(X, y)
+    >>> float((stage.predict(X) == y).mean()) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        members: Sequence[str] = MEMBERS,
+        n_networks: int = 6,
+        n_trees: int = 200,
+        folds: int = 3,
+        max_minutes: float | None = None,
+        n_jobs: int | None = None,
+        rng: int = 0,
+    ) -> None:
+        self.members = members
+        self.n_networks = n_networks
+        self.n_trees = n_trees
+        self.folds = folds
+        self.max_minutes = max_minutes
+        self.n_jobs = n_jobs
+        self.rng = rng
+
+    def learn(
+        self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
+    ) -> None:
+        """Fit to encoded features; see :class:`MultiLabelEstimator`."""
+        self._check()
+        names = [name for name in MEMBERS if name in self.members]
+        end = time.monotonic() + 60.0 * (self.max_minutes or np.inf)
+        self.seconds_: dict[str, float] = {}
+        self.notes_: list[str] = list(self.encoder_.notes) if hasattr(self, "encoder_") else []
+        fitted: dict[str, MultiLabelEstimator] = {}
+        for place, name in enumerate(names):
+            started = time.monotonic()
+            member = self._member(name, x, labels, end - started)
+            if member is None and (fitted or name != names[-1]):
+                self.notes_.append(f"{name}: left out, as max_minutes={self.max_minutes} is short")
+                continue
+            if member is None:
+                raise DataError(
+                    f"max_minutes={self.max_minutes} is too short for {name} alone; allow more, or "
+                    "add 'forest' to members."
+                )
+            member.learn(x, labels, on_progress=_share(on_progress, place, len(names)))
+            self.seconds_[name] = time.monotonic() - started
+            fitted[name] = member
+        self._blend(fitted, labels.values)
+
+    def proba(self, x: Encoded) -> NDArray[np.float32]:
+        """Weighted mean of the members."""
+        parts = [self.weights_[name] * member.proba(x) for name, member in self.members_.items()]
+        return np.asarray(sum(parts[1:], parts[0]), dtype=np.float32)
+
+    def describe(self) -> str:
+        """Say which members are used, with which weight, and what each cost."""
+        lines = []
+        for name, weight in self.weights_.items():
+            use = f"weight {weight:.2f}" if weight else "left out: it does not lower the log-loss"
+            lines.append(
+                f"{name}: {use}; out-of-fold log-loss {self.losses_[name]:.3f} a sample, "
+                f"{self.seconds_[name]:.0f} s"
+            )
+        lines.append(f"together: out-of-fold log-loss {self.losses_['together']:.3f} a sample")
+        return "\n".join([*lines, *self.notes_])
+
+    # -- plumbing ---------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if isinstance(self.members, str) or not self.members:
+            raise DataError(f"members must list some of {', '.join(map(repr, MEMBERS))}.")
+        for name in self.members:
+            check_choice(name, MEMBERS, name="members")
+        if self.max_minutes is not None and not self.max_minutes > 0.0:
+            raise DataError(f"max_minutes must be above 0, got {self.max_minutes!r}.")
+        if self.folds < 2:
+            raise DataError(f"folds must be at least 2, got {self.folds!r}.")
+
+    def _member(
+        self, name: str, x: Encoded, labels: LabelColumns, left: float
+    ) -> MultiLabelEstimator | None:
+        """Make a member for which `left` seconds are there, or None if that is too little."""
+        if name == "forest":
+            minutes = None if np.isinf(left) else left / 180.0  # a third of the time
+            return ProjectionForest(
+                self.n_trees, max_minutes=minutes, n_jobs=self.n_jobs, rng=self.rng
+            )
+        if name == "kernel":
+            kernel = KernelRidgeClassifier(rng=self.rng)
+            return kernel if kernel.seconds(*x.shape) <= left / 2.0 else None
+        networks = NetworkEnsemble(
+            self.n_networks, folds=self.folds, regularization=REGULARIZATION, n_jobs=self.n_jobs,
+            rng=self.rng,
+        )  # fmt: skip
+        return networks if np.isinf(left) else networks.within(left, x, labels)
+
+    def _blend(self, fitted: dict[str, MultiLabelEstimator], y: NDArray[np.float32]) -> None:
+        """Weigh the members, without those that get too little."""
+        outside = {
+            name: member.outside_ for name, member in fitted.items() if member.outside_ is not None
+        }
+        used = list(fitted)
+        while True:
+            weights = blend_weights([outside[name] for name in used], y)
+            small = int(np.argmin(weights))
+            if weights[small] >= LEAST_WEIGHT or len(used) == 1:
+                break
+            used.pop(small)
+        self.weights_ = dict.fromkeys(fitted, 0.0)
+        self.weights_.update(zip(used, map(float, weights), strict=True))
+        self.members_ = {name: fitted[name] for name in used}
+        mixed = sum(w * outside[name] for name, w in zip(used, weights, strict=True))
+        self.outside_ = np.asarray(mixed, dtype=np.float32)
+        self.losses_ = {name: mean_log_loss(p, y) for name, p in outside.items()}
+        self.losses_["together"] = mean_log_loss(self.outside_, y)
+
+
+def _share(on_progress: Progress | None, place: int, count: int) -> Progress | None:
+    """Progress of one of several members, as thousandths of all."""
+    if on_progress is None:
+        return None
+
+    def told(done: int, total: int) -> None:
+        on_progress(round(1000 * (place + done / total) / count), 1000)
+
+    return told

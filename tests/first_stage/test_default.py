@@ -1,0 +1,176 @@
+"""The default first stage inside HierarchicalClassifier, and scikit-learn's own checks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.metrics import average_precision_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hierlpr import HierarchicalClassifier, Hierarchy, HierlprError, metrics
+from hierlpr.exceptions import DataError
+from hierlpr.first_stage import FirstStage, KernelRidgeClassifier, NetworkEnsemble, ProjectionForest
+
+TREE = Hierarchy([("A", "B"), ("A", "C"), ("B", "D")], labels=["A", "B", "C", "D", "E"])
+CHEAP = FirstStage(members=["forest", "kernel"], n_trees=25)
+
+
+def features(n_samples, rng):
+    rng = np.random.default_rng(rng)
+    x = rng.normal(size=(n_samples, 6))
+    noisy = x[:, :5] + 0.5 * rng.normal(size=(n_samples, 5))
+    truth = noisy > [-0.3, 0.0, 0.0, 0.0, 0.5]
+    truth[:, 1:3] &= truth[:, :1]
+    truth[:, 3] &= truth[:, 1]
+    return x, truth
+
+
+@pytest.fixture
+def small_networks(monkeypatch):
+    """The default as it is, with networks that train in an instant."""
+    for name, value in {"hidden": (16,), "epochs": 10, "learning_rate": 0.01}.items():
+        monkeypatch.setitem(NetworkEnsemble.__init__.__kwdefaults__, name, value)
+
+
+def test_nothing_to_choose(small_networks):
+    x, truth = features(400, 0)
+    x_new, truth_new = features(300, 1)
+    told = []
+    model = HierarchicalClassifier(hierarchy=TREE, precision=0.7)
+    model.fit(x, truth, on_progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (1000, 1000)
+    assert len(TREE.violations(model.predict(x_new))) == 0
+    assert model.score(x_new, truth_new) > 0.7
+    text = model.describe()
+    assert "267 samples, cutoff from 133 others" in text
+    for member in ("forest", "kernel", "networks", "together"):
+        assert member in text
+    again = clone(model).fit(x, truth)
+    np.testing.assert_array_equal(again.predict_proba(x_new), model.predict_proba(x_new))
+    other = clone(model).set_params(rng=np.random.default_rng(3)).fit(x, truth)
+    assert not np.array_equal(other.predict_proba(x_new), model.predict_proba(x_new))
+
+
+def test_frames_with_gaps_and_categories(small_networks):
+    x, truth = features(200, 0)
+    frame = pd.DataFrame(x, columns=list("abcdef"))
+    frame.loc[::7, "a"] = np.nan
+    frame["kind"] = np.where(x[:, 1] > 0, "high", "low")
+    model = HierarchicalClassifier(hierarchy=TREE).fit(frame, truth)
+    assert model.score(frame, truth) > 0.7
+    assert model.predict(frame[frame.columns[::-1]]).shape == truth.shape
+
+
+def test_sparse_text(small_networks):
+    rng = np.random.default_rng(0)
+    truth = TREE.close_upward(rng.random((150, 5)) < 0.3)
+    words = sparse.hstack(
+        [sparse.csr_array(truth.astype(float)), sparse.random_array((150, 40), density=0.1, rng=1)]
+    ).tocsr()
+    model = HierarchicalClassifier(hierarchy=TREE).fit(words, truth)
+    assert (model.predict(words) == truth).mean() > 0.9
+
+
+@pytest.mark.parametrize("n_samples", [10, 30])
+def test_few_samples_and_odd_labels(small_networks, n_samples):
+    x, truth = features(n_samples, 2)
+    truth[:, 2] = truth[:, 3] = False  # never
+    truth[:, 4] = False
+    truth[0, 4] = True  # once
+    model = HierarchicalClassifier(hierarchy=TREE).fit(x, truth)
+    proba = model.predict_proba(x)
+    assert np.isfinite(proba).all()
+    assert len(TREE.violations(proba)) == 0
+    one = HierarchicalClassifier().fit(x, truth[:, :1])
+    assert one.predict(x).shape == (n_samples, 1)
+
+
+def test_a_stage_or_member_of_ones_own():
+    x, truth = features(150, 0)
+    for estimator in (CHEAP, ProjectionForest(25), KernelRidgeClassifier()):
+        model = HierarchicalClassifier(estimator, TREE).fit(x, truth)
+        assert not hasattr(estimator, "encoder_")  # the user's own stays as it was
+        np.testing.assert_array_equal(model.oof_scores_, model.estimators_[0].oof_proba_)
+        assert model.score(*features(100, 1)) > 0.6
+    with pytest.raises(DataError, match="without out-of-fold"):
+        HierarchicalClassifier(NetworkEnsemble(1, hidden=(4,), epochs=1), TREE).fit(x, truth)
+
+
+def test_bad_input():
+    x, truth = features(40, 0)
+    with pytest.raises(HierlprError, match="must be 'auto'"):
+        HierarchicalClassifier("logistic", TREE).fit(x, truth)
+    with pytest.raises(DataError, match="max_minutes is for estimator='auto'"):
+        HierarchicalClassifier(CHEAP, TREE, max_minutes=1).fit(x, truth)
+    with pytest.raises(DataError, match="infinite"):
+        HierarchicalClassifier(CHEAP, TREE).fit(np.where(x > 2, np.inf, x), truth)
+    model = HierarchicalClassifier(CHEAP, TREE).fit(x, truth)
+    with pytest.raises(DataError, match="X has 2 features, but FirstStage is expecting 6"):
+        model.predict(x[:, :2])
+
+
+def test_au_prc_is_average_precision_pooled_over_labels():
+    rng = np.random.default_rng(0)
+    truth = rng.random((50, 8)) < 0.2
+    for scores in (rng.random((50, 8)), rng.integers(0, 4, size=(50, 8)) / 4):
+        expected = average_precision_score(truth, scores, average="micro")
+        assert metrics.au_prc_score(truth, scores) == pytest.approx(expected, abs=1e-12)
+        inner = [1, 2, 3, 5]
+        expected = average_precision_score(truth[:, inner].ravel(), scores[:, inner].ravel())
+        found = metrics.au_prc_score(truth[:, inner], scores[:, inner])
+        assert found == pytest.approx(expected, abs=1e-12)
+
+
+# -- scikit-learn's own checks -----------------------------------------------------------------
+
+
+def _two_labels(y):
+    """One target, as the checks give it, as a label and its opposite."""
+    if y is None:
+        return None
+    target = np.asarray(y).reshape(len(y), -1)[:, 0]
+    held = target == target[0]
+    return np.column_stack([held, ~held])
+
+
+class CheckedStage(FirstStage):
+    def __init__(self, *, members=("forest", "kernel"), n_trees=10, rng=0):
+        super().__init__(members=members, n_trees=n_trees, rng=rng)
+
+    def fit(self, X, y=None):  # noqa: N803
+        return super().fit(X, _two_labels(y))
+
+
+class CheckedClassifier(HierarchicalClassifier):
+    def __init__(self, estimator="auto", *, joint=False, rng=0):
+        super().__init__(estimator, joint=joint, rng=rng)
+
+    def _estimator(self):
+        return clone(CHEAP)
+
+    def fit(self, X, y=None):  # noqa: N803
+        return super().fit(X, _two_labels(y))
+
+    def score(self, X, y=None):  # noqa: N803
+        return super().score(X, _two_labels(y))
+
+
+EXPECTED = {
+    "check_methods_subset_invariance": "matrix products in float32 round by the shape of the "
+    "batch; the difference is below 1e-6",
+    "check_fit_score_takes_y": "the second argument of the classifier is called truth, not y",
+    "check_estimator_sparse_array": "the check wants one column from predict; we give one a label",
+    "check_estimator_sparse_matrix": "the same",
+    "check_dtype_object": "text is a category here, and what is neither text nor number raises "
+    "DataError, a ValueError, where the check wants TypeError",
+    "check_dataframe_column_names_consistency": "frames go by name, in any order, so there is no "
+    "warning about order; and errors name the columns in our own words",
+}
+
+
+@parametrize_with_checks(
+    [CheckedStage(), CheckedClassifier()], expected_failed_checks=lambda _: EXPECTED
+)
+def test_scikit_learn_estimator_checks(estimator, check):
+    check(estimator)

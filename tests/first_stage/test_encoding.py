@@ -1,0 +1,128 @@
+"""Features as users have them: gaps, categories, frames, sparse and odd columns."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+
+from hierlpr.exceptions import DataError
+from hierlpr.first_stage import ProjectionForest
+from hierlpr.first_stage.encoding import LIMIT, MOST_CATEGORIES, FeatureEncoder
+
+
+def encode(fit, new=None):
+    encoder = FeatureEncoder().fit(fit)
+    return encoder, encoder.transform(fit if new is None else new)
+
+
+def test_numbers_are_standardized_and_gaps_become_the_mean():
+    x = np.array([[1.0, 10.0], [3.0, np.nan], [np.nan, 30.0], [5.0, 20.0]])
+    _, z = encode(x)
+    assert z.dtype == np.float32
+    assert z[2, 0] == z[1, 1] == 0.0
+    known = z[[0, 1, 3], 0]
+    np.testing.assert_allclose([known.mean(), known.std()], [0.0, 1.0], atol=1e-6)
+
+
+def test_columns_that_tell_nothing_are_left_out_and_that_is_said():
+    x = np.column_stack([np.full(5, np.nan), np.full(5, 7.0), np.arange(5.0)])
+    encoder, z = encode(x)
+    assert z.shape == (5, 1)
+    assert "2 columns without two different values" in encoder.notes[0]
+    _, none = encode(x[:, :2])
+    assert none.shape == (5, 1)
+    assert not none.any()
+
+
+def test_stray_and_huge_values_stay_finite():
+    x = np.random.default_rng(0).normal(size=(500, 2))
+    x[0, 0] = 1e300
+    x[1, 1] = -1e9
+    _, z = encode(x)
+    assert np.isfinite(z).all()
+    assert np.abs(z).max() <= LIMIT
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+def test_frames_go_by_name_with_categories_and_gaps(library):
+    table = {
+        "size": [1.0, 2.0, None, 4.0], "colour": ["red", "blue", None, "red"],
+        "old": [True, False, True, True],
+    }  # fmt: skip
+    encoder, z = encode(library(table))
+    assert encoder.names == ("size", "colour", "old")
+    assert z.shape == (4, 4)  # blue and red are a column each
+    turned = library({name: table[name] for name in ("old", "size", "colour")})
+    np.testing.assert_array_equal(encoder.transform(turned), z)
+    unknown = library({**table, "colour": ["green", "blue", None, "red"]})
+    after = encoder.transform(unknown)
+    np.testing.assert_array_equal(after[0, 1:3], after[2, 1:3])  # like a missing one
+    with pytest.raises(DataError, match="lacks column\\(s\\) it had in fit: 'old'"):
+        encoder.transform(library({"size": table["size"], "colour": table["colour"]}))
+    with pytest.raises(DataError, match="did not have in fit: 'new'"):
+        encoder.transform(library({**table, "new": [1, 2, 3, 4]}))
+
+
+def test_pandas_categoricals_and_object_numbers():
+    frame = pd.DataFrame(
+        {
+            "kind": pd.Categorical(["a", "b", "a", None]),
+            "n": pd.Series([1, 2.5, None, 3], dtype=object),
+        }
+    )
+    _, z = encode(frame)
+    assert z.shape == (4, 3)
+    array = np.array([["x", 1.0], ["y", None], ["x", 2.0]], dtype=object)
+    _, z = encode(array)
+    assert z.shape == (3, 3)
+
+
+def test_rare_categories_beyond_the_limit_are_said():
+    column = np.array([[f"id{i}"] for i in range(MOST_CATEGORIES + 50)], dtype=object)
+    encoder, z = encode(column)
+    assert z.shape[1] == MOST_CATEGORIES
+    assert "150 categories" in encoder.notes[0]
+
+
+def test_sparse_equals_dense_and_wide_ones_are_projected():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 8)) * (rng.random((30, 8)) < 0.3)
+    np.testing.assert_array_equal(encode(sparse.csr_array(x))[1], encode(x)[1])
+    wide = sparse.random_array((40, 5000), density=0.01, rng=1, format="csr")
+    encoder, z = encode(wide)
+    assert z.shape == (40, 39)
+    assert "5,000 sparse features by 39 singular vectors" in encoder.notes[0]
+    np.testing.assert_array_equal(encoder.transform(wide[:3]), z[:3])
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (np.array([[1.0], [np.inf]]), "infinite value \\(inf\\) in column number 0, row 1"),
+        (np.zeros(3), "must be a matrix"),
+        (np.zeros((3, 0)), "0 feature"),
+        (np.array([[1j]]), "Complex"),
+        (np.array([[{"a": 1}], ["b"]], dtype=object), "holds a dict"),
+        (pd.DataFrame({"when": pd.to_datetime(["2020-01-01", "2020-01-02"])}), "'when' of X is of"),
+        (sparse.csr_array(np.array([[np.nan, 1.0]])), "sparse and holds NaN"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column named"),
+    ],
+)  # fmt: skip
+def test_bad_features_are_refused(bad, message):
+    with pytest.raises((DataError, ValueError), match=message):
+        FeatureEncoder().fit(bad)
+
+
+def test_what_changes_between_fit_and_use_is_refused():
+    x = np.arange(6.0).reshape(3, 2)
+    encoder = FeatureEncoder().fit(x)
+    with pytest.raises(DataError, match="X has 3 features, but FeatureEncoder is expecting 2"):
+        encoder.transform(np.zeros((1, 3)))
+    with pytest.raises(DataError, match="dense in fit"):
+        encoder.transform(sparse.csr_array(x))
+    with pytest.raises(DataError, match="held numbers in fit, and now holds text"):
+        encoder.transform(np.array([["a", "b"]], dtype=object))
+    forest = ProjectionForest(5).fit(x, [[0], [1], [1]])
+    with pytest.raises(DataError, match="ProjectionForest is expecting 2 features"):
+        forest.predict(np.zeros((1, 3)))

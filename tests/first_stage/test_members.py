@@ -1,0 +1,367 @@
+"""Networks, forest and kernel against slow twins, and what they promise."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesRegressor
+
+import reference_first_stage as reference
+from hierlpr.exceptions import DataError
+from hierlpr.first_stage import FirstStage, KernelRidgeClassifier, NetworkEnsemble, ProjectionForest
+from hierlpr.first_stage.blending import blend_weights, mean_log_loss
+from hierlpr.first_stage.descent import (
+    NetworkPlan,
+    _Adam,
+    _descend,
+    _start,
+    _views,
+    predict_network,
+    train_network,
+)
+from hierlpr.first_stage.kernel_ridge import _kernel, _log_odds, _solve
+from hierlpr.first_stage.label_columns import LabelColumns, check_labels
+from hierlpr.first_stage.projection_forest import _collect
+
+SMALL = {"hidden": (12, 8), "epochs": 16, "batch_size": 16, "learning_rate": 0.01}
+PLAN = NetworkPlan((7, 5), 0.0, 0.0, 0.01, 8, 1e-3, 4)
+
+
+def data(n_samples=120, rng=0):
+    rng = np.random.default_rng(rng)
+    x = rng.normal(size=(n_samples, 4)).astype(np.float32)
+    y = np.stack([x[:, 0] > 0, (x[:, 0] > 0) & (x[:, 1] > 0), x[:, 2] > 1.0], axis=1)
+    return x, y
+
+
+def members(**options):
+    return [
+        ProjectionForest(30, **options),
+        KernelRidgeClassifier(**options),
+        NetworkEnsemble(2, folds=2, **SMALL, **options),
+    ]
+
+
+# -- networks --------------------------------------------------------------------------------
+
+
+def test_the_slope_is_that_of_the_log_loss():
+    x, y = data(8)
+    y = y.astype(np.float32)
+    rng = np.random.default_rng(0)
+    parameters, layers = _start(4, y, PLAN, rng)
+    parameters += 0.1 * rng.standard_normal(parameters.size).astype(np.float32)
+    slope = np.zeros_like(parameters)
+    _descend(layers, _views(slope, layers), x, y, len(x), PLAN, rng)
+    exact = parameters.astype(np.float64)
+    for i in rng.choice(parameters.size, 40, replace=False):
+        losses = []
+        for step in (1e-5, -1e-5):
+            moved = exact.copy()
+            moved[i] += step
+            losses.append(reference.log_loss(_views(moved, layers), x, y))
+        assert slope[i] == pytest.approx((losses[0] - losses[1]) / 2e-5, abs=2e-4)
+
+
+def test_groups_add_up_to_the_batch():
+    x, y = data(64)
+    y = y.astype(np.float32)
+    _, layers = _start(4, y, PLAN, np.random.default_rng(0))
+    size = sum(w.size + b.size for w, b in layers)
+    once, twice = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    rng = np.random.default_rng(1)
+    _descend(layers, _views(once, layers), x, y, 64, PLAN, rng)
+    for rows in (slice(0, 20), slice(20, 64)):
+        _descend(layers, _views(twice, layers), x[rows], y[rows], 64, PLAN, rng)
+    np.testing.assert_allclose(once, twice, atol=1e-5)
+
+
+def test_dropout_keeps_the_expected_signal():
+    # One linear path: the mean over many draws of units is the output without dropout.
+    plan = NetworkPlan((10,), 0.7, 0.0, 0.01, 8, 0.0, 1)
+    x, y = np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32)
+    _, layers = _start(1, y, plan, np.random.default_rng(0))
+    layers[0][0][:], layers[0][1][:], layers[1][0][:], layers[1][1][:] = 0.1, 0.0, 1.0, -20.0
+    rng = np.random.default_rng(0)
+    slope = np.zeros(sum(w.size + b.size for w, b in layers), np.float32)
+    views = _views(slope, layers)
+    for _ in range(400):
+        _descend(layers, views, x, y, 1, plan, rng)
+    # d loss / d output weight = p * hidden; the average hidden value is 0.1 for every unit.
+    p = 1 / (1 + np.exp(-(1.0 - 20.0)))
+    np.testing.assert_allclose(views[1][0] / 400, 0.1 * p, rtol=0.35)
+
+
+def test_adam_as_printed():
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=50).astype(np.float32)
+    slopes, rates = rng.normal(size=(5, 50)).astype(np.float32), [0.01, 0.01, 0.02, 0.005, 0.001]
+    expected = reference.adam(w, slopes, rates=rates, decay=PLAN.weight_decay)
+    gradient = np.zeros_like(w)
+    adam = _Adam(w, gradient, PLAN)
+    for slope, rate in zip(slopes, rates, strict=True):
+        gradient[:] = slope
+        adam.step(rate)
+    np.testing.assert_allclose(w, expected, atol=1e-6)
+
+
+def test_stopping_early_is_on_the_same_path():
+    x, y = data()
+    plan = NetworkPlan((6,), 0.5, 0.2, 0.01, 32, 1e-5, 6)
+    seen = {}
+
+    def watch(epoch, layers):
+        seen[epoch] = [w.copy() for w, _ in layers]
+
+    seed = np.random.SeedSequence(3)
+    y = y.astype(np.float32)
+    train_network(x, y, plan, seed, watch=watch)
+    stopped = train_network(x, y, plan, np.random.SeedSequence(3), stop=4)
+    for (weight, _), expected in zip(stopped, seen[4], strict=True):
+        np.testing.assert_array_equal(weight, expected)
+
+
+def test_an_unlikely_label_overflows_to_nothing():
+    layers = [(np.zeros((2, 1), np.float32), np.array([-200.0], np.float32))]
+    assert predict_network(layers, np.zeros((1, 2), np.float32))[0, 0] == 0.0
+
+
+def test_the_first_fold_chooses_the_regularization():
+    x, y = data(300)
+    networks = NetworkEnsemble(1, folds=2, regularization=((0.9, 5.0), (0.0, 0.0)), **SMALL)
+    networks.fit(x, y)
+    assert (networks.plan_.dropout, networks.plan_.noise) == (0.0, 0.0)
+
+
+# -- forest ----------------------------------------------------------------------------------
+
+
+def test_trees_walk_as_scikit_learns_do_and_leaves_hold_their_bags():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, size=(60, 3)).astype(np.float32)  # thresholds often meet values
+    y = rng.random((60, 5)) < 0.3
+    forest = ExtraTreesRegressor(
+        12, bootstrap=True, min_samples_leaf=2, random_state=0
+    ).fit(x, y.astype(float))  # fmt: skip
+    in_bag = np.stack([np.bincount(rows, minlength=60) for rows in forest.estimators_samples_])
+    trees = _collect([tree.tree_ for tree in forest.estimators_], x, in_bag)
+    new = rng.integers(0, 4, size=(20, 3)).astype(np.float32)
+    for part in (x, new):
+        np.testing.assert_array_equal(trees.leaves(part) - trees.root, forest.apply(part))
+    ours = ProjectionForest(12, n_projections=99, min_samples_leaf=2).fit(x, y)
+    leaves = ours.trees_.leaves(ours.encoder_.transform(x))
+    bags = ours.trees_.bag.toarray()
+    np.testing.assert_allclose(bags[np.unique(leaves)].sum(axis=1), 1.0, rtol=1e-5)
+
+
+def test_out_of_bag_shares_tree_by_tree():
+    rng = np.random.default_rng(1)
+    x, y = data(50)
+    forest = ExtraTreesRegressor(8, bootstrap=True, min_samples_leaf=3, random_state=0)
+    forest.fit(x, y.astype(float))
+    in_bag = np.stack([np.bincount(rows, minlength=50) for rows in forest.estimators_samples_])
+    ours = ProjectionForest(8)
+    ours.labels_ = LabelColumns.of(y)
+    from scipy import sparse
+
+    ours.y_, ours.prior_ = sparse.csr_array(ours.labels_.values), ours.labels_.prior
+    ours.trees_ = _collect([tree.tree_ for tree in forest.estimators_], x, in_bag)
+    leaves = forest.apply(x)
+    outside = in_bag.T == 0
+    rows = np.flatnonzero(outside.any(axis=1))
+    expected = reference.leaf_shares(leaves, in_bag, y, leaves[rows], outside[rows])
+    np.testing.assert_allclose(ours._outside(x, in_bag)[rows], expected, atol=1e-6)
+    new = rng.normal(size=(10, 4)).astype(np.float32)
+    expected = reference.leaf_shares(leaves, in_bag, y, forest.apply(new), np.ones((10, 8), bool))
+    np.testing.assert_allclose(ours.proba(new), expected, atol=1e-6)
+
+
+def test_a_sample_in_every_bag_has_the_prevalence():
+    x, y = data(40)
+    forest = ProjectionForest(1).fit(x, y)  # one tree: two thirds of the samples are in its bag
+    same = np.all(np.isclose(forest.outside_, forest.prior_), axis=1)
+    assert 10 < same.sum() < 40
+
+
+# -- kernel ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_left_one_out_in_closed_form(power):
+    x, y = data(40)
+    target = y - y.mean(axis=0)
+    kernel = _kernel(x, x, power, 3.0)
+    dual, left_out = _solve(kernel.copy(), target, 0.3)
+    np.testing.assert_allclose(
+        left_out, reference.left_one_out(kernel.astype(float), target, 0.3), atol=1e-4
+    )
+    np.testing.assert_allclose(kernel @ dual + 0.3 * dual, target, atol=1e-4)
+
+
+def test_values_outside_the_unit_interval_have_finite_rising_log_odds():
+    odds = _log_odds(np.linspace(-3.0, 4.0, 400))
+    assert np.isfinite(odds).all()
+    assert (np.diff(odds) >= 0).all()
+    assert _log_odds(np.array([0.3]))[0] == pytest.approx(np.log(0.3 / 0.7), abs=1e-4)
+
+
+def test_more_samples_than_allowed_are_predicted_by_the_others():
+    x, y = data(120)
+    kernel = KernelRidgeClassifier(max_samples=60).fit(x, y)
+    assert kernel.x_.shape[0] == 60
+    assert mean_log_loss(kernel.outside_, kernel.labels_.values) < 1.5
+    assert np.isfinite(kernel.oof_proba_).all()
+
+
+# -- weights ---------------------------------------------------------------------------------
+
+
+def test_weights_have_the_smallest_log_loss():
+    rng = np.random.default_rng(0)
+    y = rng.random((300, 4)) < 0.3
+    p = np.clip(0.3 + 0.4 * (y - 0.3) + 0.1 * rng.normal(size=y.shape), 0.01, 0.99)
+    q = np.clip(0.3 + 0.3 * (y - 0.3) + 0.2 * rng.normal(size=y.shape), 0.01, 0.99)
+    weights = blend_weights([p, q], y)
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights[0] == pytest.approx(reference.best_two_weights(p, q, y), abs=0.01)
+
+
+def test_log_loss_against_scikit_learn():
+    from sklearn.metrics import log_loss
+
+    rng = np.random.default_rng(0)
+    y, p = rng.random((30, 3)) < 0.4, rng.uniform(0.05, 0.95, size=(30, 3))
+    expected = sum(log_loss(y[:, k], p[:, k]) for k in range(3))
+    assert mean_log_loss(p, y) == pytest.approx(expected)
+
+
+def test_a_member_without_use_is_left_out_and_that_is_said():
+    x, y = data(80)
+    stage = FirstStage(members=["forest", "kernel"], n_trees=25).fit(x, y)
+    good = stage.members_.get("kernel") or next(iter(stage.members_.values()))
+
+    class Useless(ProjectionForest):
+        outside_ = np.full_like(good.outside_, 0.5)
+
+    stage.seconds_ = {"kernel": 1.0, "forest": 1.0}
+    stage._blend({"forest": Useless(), "kernel": good}, stage.labels_.values)
+    assert list(stage.members_) == ["kernel"]
+    assert stage.weights_ == {"forest": 0.0, "kernel": 1.0}
+    assert "forest: left out" in stage.describe()
+    np.testing.assert_allclose(stage.outside_, good.outside_, atol=1e-6)
+
+
+# -- labels ----------------------------------------------------------------------------------
+
+
+def test_equal_columns_are_learned_once_and_constant_ones_not_at_all():
+    rng = np.random.default_rng(0)
+    held = rng.random((20, 4)) < 0.5
+    held = np.column_stack([held, held[:, 1], np.zeros(20, bool), np.ones(20, bool), held[:, 0]])
+    labels = LabelColumns.of(held)
+    assert labels.values.shape == (20, 4)
+    out = labels.spread(labels.values)
+    np.testing.assert_array_equal(out[:, :5] > 0.5, held[:, :5])
+    np.testing.assert_array_equal(out[:, 7] > 0.5, held[:, 7])
+    np.testing.assert_allclose(out[0, 5:7], [0.5 / 21, 20.5 / 21])
+
+
+def test_labels_must_be_0_and_1():
+    with pytest.raises(DataError, match=r"0 and 1 only, got 2.0 at sample 1, label 0"):
+        check_labels([[0], [2]], 2)
+    with pytest.raises(DataError, match="got nan"):
+        check_labels([[0.0], [np.nan]], 2)
+    with pytest.raises(DataError, match="shape"):
+        check_labels([0, 1], 2)
+    with pytest.raises(DataError, match="X has 3 samples, y 2"):
+        check_labels([[0], [1]], 3)
+    with pytest.raises(DataError, match="no numbers"):
+        check_labels([["a"], ["b"]], 2)
+
+
+# -- all members -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("member", members(), ids=lambda m: type(m).__name__)
+def test_members_learn_and_out_of_fold_does_not_know_its_truth(member):
+    x, y = data(300)
+    member.fit(x, y)
+    assert (member.predict(x) == y).mean() > 0.85
+    assert ((member.oof_proba_ > 0.5) == y).mean() > 0.75
+    noise = np.random.default_rng(5).random((300, 3)) < 0.5
+    member.fit(x, noise)
+    assert abs(member.oof_proba_[noise].mean() - member.oof_proba_[~noise].mean()) < 0.06
+
+
+@pytest.mark.parametrize("member", members(), ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("n_samples", [2, 3, 30])
+def test_tiny_and_odd_data(member, n_samples):
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(size=n_samples), np.full(n_samples, np.nan)])
+    x[0, 0] = np.nan
+    y = np.zeros((n_samples, 4), dtype=int)
+    y[0, 0] = 1  # one positive
+    y[:, 1] = 1  # always; 2 and 3 never
+    out = member.fit(x, y).predict_proba(x)
+    assert out.shape == (n_samples, 4)
+    assert np.isfinite(out).all()
+    assert ((out >= 0) & (out <= 1)).all()
+    assert (out[:, 1] > 0.5).all()
+    assert (out[:, 2] <= 0.2).all()
+    assert np.isfinite(member.oof_proba_).all()
+    only = member.fit(x, np.zeros((n_samples, 1))).predict_proba(x)
+    assert (only <= 0.2).all()
+
+
+def test_the_same_seed_gives_the_same_bits_with_any_number_of_jobs():
+    x, y = data(60)
+    for one in members()[::2]:  # the kernel has no jobs
+        two = clone(one).set_params(n_jobs=2)
+        np.testing.assert_array_equal(
+            one.fit(x, y).predict_proba(x), two.fit(x, y).predict_proba(x)
+        )
+        np.testing.assert_array_equal(one.oof_proba_, two.oof_proba_)
+
+
+def test_progress_reaches_its_total():
+    x, y = data(60)
+    for member in members():
+        told = []
+        member.fit(x, y, on_progress=lambda done, total, told=told: told.append((done, total)))
+        assert told[-1][0] == told[-1][1]
+        assert told == sorted(told)
+
+
+def test_wrong_options():
+    x, y = data(20)
+    for member, message in [
+        (NetworkEnsemble(0), "n_networks"),
+        (NetworkEnsemble(1, folds=1), "folds"),
+        (NetworkEnsemble(1, regularization=((1.0, 0.0),)), "dropout"),
+        (NetworkEnsemble(1, epochs=0), "epochs"),
+        (ProjectionForest(0), "n_trees"),
+        (ProjectionForest(max_features=2.0), "max_features"),
+        (KernelRidgeClassifier(max_samples=1), "max_samples"),
+        (FirstStage(members=["trees"]), "'forest', 'kernel', 'networks'"),
+        (FirstStage(members="forest"), "must list"),
+        (FirstStage(max_minutes=0), "max_minutes"),
+        (FirstStage(folds=1), "folds"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            member.fit(x, y)
+    with pytest.raises(DataError, match="fitted without out-of-fold"):
+        _ = NetworkEnsemble(1, **SMALL).fit(x, y).oof_proba_
+    with pytest.raises(DataError, match="fewer than 2"):
+        ProjectionForest().fit(x[:1], y[:1])
+
+
+def test_short_of_time_less_is_trained_and_that_is_said():
+    x, y = data(60)
+    networks = NetworkEnsemble(6, folds=3, **SMALL)
+    labels = LabelColumns.of(y)
+    assert networks.within(1e6, x, labels).n_networks == 6
+    assert networks.within(0.0, x, labels) is None
+    stage = FirstStage(n_trees=25, max_minutes=1e-6).fit(x, y)
+    assert list(stage.members_) == ["forest"]
+    assert "networks: left out, as max_minutes" in stage.describe()
+    with pytest.raises(DataError, match="too short for networks alone"):
+        FirstStage(members=["networks"], max_minutes=1e-9).fit(x, y)
