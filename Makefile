@@ -53,6 +53,7 @@ bench-scale: $(VENV)/.test
 	$(BIN)/python benchmarks/scale.py $(SIZES)
 	$(BIN)/python benchmarks/scale_fit.py $(SIZES)
 	$(BIN)/python benchmarks/scale_evaluate.py $(SIZES)
+	$(BIN)/python benchmarks/growth.py
 
 clean:
 	rm -f src/hierlpr/_kernels/compiled_*
