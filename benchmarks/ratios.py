@@ -1,10 +1,8 @@
-"""Growth of the time of ranking, and its memory beside its input; `table.py` has the ratios."""
+"""Memory of ranking beside its input; `table.py` has the ratios and how they grow."""
 
 import argparse
-import gc
 import subprocess
 import sys
-import time
 
 import numpy as np
 
@@ -22,27 +20,6 @@ def disease_like_forest(rng, n_labels=110):
 def random_tree(rng, n_labels=4000):
     parents = {f"L{i}": f"L{rng.integers(0, i)}" for i in range(1, n_labels)}
     return Hierarchy.from_parents({"L0": None, **parents})
-
-
-def timed(function):
-    gc.collect()
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-def growth(sizes, rounds):
-    rng = np.random.default_rng(1)
-    h = disease_like_forest(rng)
-    print("\nGrowth of rank on the 110-label forest (2 threads)\n")
-    spent = []
-    for n in sizes:
-        lpr = rng.random((n // h.n_labels, h.n_labels))
-        rank(lpr, h)
-        spent.append(min(timed(lambda lpr=lpr: rank(lpr, h, n_threads=2)) for _ in range(rounds)))
-        print(f"{n:14,} instances {spent[-1] * 1e9 / n:8.1f} ns each")
-    exponent = np.polyfit(np.log(sizes), np.log(spent), 1)[0]
-    print(f"{'growth exponent':>24} {exponent:8.2f}")
 
 
 def high_water_mark():
@@ -70,14 +47,11 @@ def memory(n_instances):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--instances", type=int, default=20_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--memory-only", action="store_true")
     options = parser.parse_args()
     if options.memory_only:
         memory(options.instances)
         return
-    growth([10**5, 10**6, 10**7], options.rounds)
-    sys.stdout.flush()
     command = [sys.executable, __file__, "--memory-only", "--instances", str(options.instances)]
     subprocess.run(command, check=True)
 

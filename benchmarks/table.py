@@ -1,5 +1,7 @@
 """One table of all ratios: what, now, target, physical limit, and that of the last release.
 
+Below it, how CPU time grows with samples and with labels, as exponents.
+
 Run with `make bench`. Each ratio is to a plain NumPy operation in the same run, as machines differ
 and are shared. Everything is timed side by side in several rounds, and the median taken.
 
@@ -22,6 +24,7 @@ from ratios import disease_like_forest, random_tree
 
 from hierlpr import HierLPR, consistent_scores, fit_lpr, rank
 from hierlpr.joint import fit_joint
+from hierlpr.metrics.evaluation import evaluate_ranking
 
 LAST = Path(__file__).parent / "last.csv"
 UNIT = "unit"
@@ -34,11 +37,11 @@ class Row(NamedTuple):
     limit: float | None
 
 
-def timed(task):
+def timed(task, clock=time.perf_counter):
     gc.collect()
-    start = time.perf_counter()
+    start = clock()
     task()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def ratios_to_unit(tasks, rounds):
@@ -63,6 +66,7 @@ def ranking(n_instances, rounds):
         ("4,000-label tree", random_tree(rng)),
     ):
         lpr = rng.random((max(2, n_instances // h.n_labels), h.n_labels))
+        tied = np.floor(50 * lpr) / 50
         order, matrix = np.empty(lpr.size, np.int32), np.empty_like(lpr)
         found = ratios_to_unit(
             {
@@ -72,6 +76,7 @@ def ranking(n_instances, rounds):
                 "matrix": lambda x=matrix: x.fill(1.0),
                 "rank, 1 thread": lambda x=lpr, h=h: rank(x, h, n_threads=1),
                 "rank, 2 threads": lambda x=lpr, h=h: rank(x, h, n_threads=2),
+                "rank, 50 different LPRs, 2 threads": lambda x=tied, h=h: rank(x, h, n_threads=2),
                 "rank with lpr and score, 2 threads": lambda x=lpr, h=h: (
                     rank(x, h, n_threads=2).score
                 ),
@@ -137,6 +142,45 @@ def one_sample(rounds):
         )
 
 
+def population(n_samples, n_labels):
+    """Scores and truth of a forest like the disease hierarchy."""
+    rng = np.random.default_rng(n_samples + n_labels)
+    h = disease_like_forest(rng, n_labels)
+    held = h.close_upward(rng.random((n_samples, n_labels)) < 0.02)
+    return held * 1.5 + rng.normal(size=held.shape), held, h
+
+
+def tasks_of_growth(n_samples, n_labels):
+    scores, held, h = population(n_samples, n_labels)
+    lpr = 1.0 / (1.0 + np.exp(-scores))
+    ranked = rank(lpr, h)
+    listed = (ranked.sample, ranked.label, ranked.score)
+    return {
+        "rank": lambda: rank(lpr, h, n_threads=1),
+        "fit": lambda: fit_lpr(scores, held, n_threads=1),
+        "joint": lambda: fit_joint(scores, held, h, n_threads=1),
+        "evaluate": lambda: evaluate_ranking(*listed, held, h),
+    }
+
+
+def growth(samples, labels, rounds):
+    """Exponents of CPU time over a series of samples, and over one of labels."""
+    series = {
+        "samples": [(n, labels[0]) for n in samples],
+        "labels": [(samples[0], k) for k in labels],
+    }
+    for over, sizes in series.items():
+        spent = {}
+        for size in sizes:
+            for what, task in tasks_of_growth(*size).items():
+                task()
+                took = min(timed(task, time.process_time) for _ in range(rounds))
+                spent.setdefault(what, []).append(took)
+        counts = np.log([n * k for n, k in sizes])
+        for what, times in spent.items():
+            yield what, over, np.polyfit(counts, np.log(times), 1)[0], sizes
+
+
 def last_ratios():
     if not LAST.exists():
         return {}
@@ -172,6 +216,11 @@ def main():
             found.append(row)
             cells = (row.ratio, row.target, row.limit, last.get(row.what))
             print(f"{row.what:72}" + "".join(f"{shown(cell):>8}" for cell in cells), flush=True)
+    print(f"\n{'exponent of CPU time (samples x labels)':56}{'now':>8}{'target':>8}")
+    sizes = ([200, 400], [20, 40]) if quick else ([2000, 8000, 32_000], [110, 440, 1760])
+    for what, over, exponent, series in growth(*sizes, 1 if quick else 2):
+        sizes_said = f"{series[0][0]:,} x {series[0][1]:,} to {series[-1][0]:,} x {series[-1][1]:,}"
+        print(f"{what + ' in ' + over + ', ' + sizes_said:56}{exponent:8.2f}{1.1:8.1f}", flush=True)
     if options.save:
         with LAST.open("w", newline="") as file:
             writer = csv.writer(file)
