@@ -137,6 +137,31 @@ def test_a_model_warns_with_counts_and_remembers_when_loaded(drawn, tmp_path):
     assert model.seen(both) == {"fit": "600 of 1,000", "cutoff": "400 of 1,000"}
 
 
+@pytest.mark.parametrize("groups", [None, "label"])
+def test_a_certificate_on_samples_that_are_not_new_says_so_for_good(drawn, tmp_path, groups):
+    """The warning used to pass, and the saved cutoff went on to promise what it denied."""
+    fit, cal, _ = drawn
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    options = {"precision": 0.7, "confidence": 0.9, "groups": groups, "unreachable": "nothing"}
+    if groups:
+        options |= {"precision": 0.3}
+        options["groups"] = dict.fromkeys(fit.hierarchy.labels, "all")
+    for scores, truth, said in (
+        (fit.scores, fit.truth, "600 of 600 calibration samples were also fitted on"),
+        (np.repeat(cal.scores, 2, axis=0), np.repeat(cal.truth, 2, axis=0), "copies of each other"),
+    ):
+        with pytest.warns(HierlprWarning, match=said):
+            model.calibrate(scores, truth, **options)
+        model.save(tmp_path / "m.hlpr")
+        words = str(load_model(tmp_path / "m.hlpr").cutoff_)
+        assert "confidence" in words
+        assert "Shaky: " in words
+        assert said in words
+        assert "`confidence` promises nothing" in words
+    quiet(model, cal.scores, cal.truth, **options)
+    assert "promises nothing" not in str(model.cutoff_)
+
+
 def test_changed_labels_forget_the_samples(drawn, tmp_path):
     fit = drawn[0]
     model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from html import escape
 from typing import Any
@@ -111,6 +111,10 @@ class Cutoff:
             f=(1.0 + b2) * n_true_calls / weight if weight else None,
         )
 
+    def doubted(self, doubts: Sequence[str]) -> Cutoff:
+        """Put in what is wrong with the calibration samples themselves."""
+        return replace(self, shaky=" ".join([*doubts, self.shaky]).strip()) if doubts else self
+
     @property
     def precision_worst(self) -> float | None:
         """Share of right calls if all calls of unknown truth are wrong."""
@@ -121,7 +125,8 @@ class Cutoff:
         """Say it in words."""
         if self.groups is not None:
             lines = [f"{name}: {part}" for name, part in self.groups.items()]
-            return "\n".join([*self._promise_for_groups(), *lines])
+            shaky = [f"Shaky: {self.shaky}"] if self.shaky else []
+            return "\n".join([*self._promise_for_groups(), *lines, *shaky])
         if self.kind == "default":
             return f"Calls at a block score of {self.level:g} or more; not calibrated."
         if self.kind == "by hand":

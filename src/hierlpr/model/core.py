@@ -199,14 +199,14 @@ class ScoreModel:
         goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
-        keys = self._checked_keys(table)
+        keys, doubts = self._checked_keys(table)
         cutoff = cutoff_on(
             goal, self.block_scores(table), held, self.hierarchy_, self.profile_,
             groups=groups, promise=promise, rule=rule, unreachable=unreachable,
         )  # fmt: skip
         if not cutoff.reachable:
             warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=2)
-        self.cutoff_ = cutoff
+        self.cutoff_ = cutoff.doubted(doubts)
         self.cutoff_keys_ = keys
         return self
 
@@ -255,7 +255,7 @@ class ScoreModel:
         held = self._truth(truth, self.hierarchy_, table)
         if isinstance(held, PartialTruth):
             refuse_unknown_samples(held)
-        keys = self._checked_keys(table)
+        keys, _ = self._checked_keys(table)
         self.sets_ = choose_sets(
             lambda: self._set_values(table, one_path=one_path), held,
             error=error, confidence=confidence, one_path=one_path,
@@ -491,12 +491,13 @@ class ScoreModel:
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _checked_keys(self, table: Table) -> SampleKeys:
+    def _checked_keys(self, table: Table) -> tuple[SampleKeys, list[str]]:
         """Return the keys of calibration samples; warn if they are not new or not independent."""
         keys = SampleKeys.of_rows(table.values)
-        for note in doubts_about(keys, self.fit_keys_):
+        doubts = doubts_about(keys, self.fit_keys_)
+        for note in doubts:
             warnings.warn(note, HierlprWarning, stacklevel=3)
-        return keys
+        return keys, doubts
 
     def _input(self, scores: Any) -> Table:
         self.check_fitted()
