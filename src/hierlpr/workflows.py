@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hierlpr._base.files import refuse_overlap
 from hierlpr._base.own_folders import claimed
-from hierlpr.exceptions import DataError, UnreachableWarning
+from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
     from hierlpr.io import HierarchyFile, ReadReport
     from hierlpr.io.pairing import Absent
+    from hierlpr.lpr.drift import Drift
     from hierlpr.model import ScoreModel
     from hierlpr.report.report_page import Report
     from hierlpr.scale.at_once import HeldSamples
@@ -37,6 +38,7 @@ __all__ = [
     "FitOutcome",
     "RankOutcome",
     "ReportOutcome",
+    "check_file",
     "evaluate_file",
     "fit_file",
     "rank_file",
@@ -300,6 +302,44 @@ def _captions(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
             "with a table of codes and names (--names)."
         )
     return tuple(hierarchy.names.get(label, "") for label in hierarchy.labels)
+
+
+# -- check ------------------------------------------------------------------------------------
+
+
+def check_file(
+    model: AnyPath,
+    scores: AnyPath,
+    *,
+    adapt: AnyPath | None = None,
+    aliases: Mapping[str, str] | None = None,
+    lenient: bool = False,
+) -> tuple[Drift, ReadReport]:
+    """Compare the scores of a file with those a model was fitted on.
+
+    Parameters
+    ----------
+    model, scores : path
+        The scores are read whole.
+    adapt : path, optional
+        Where to write a model for the prevalences of these samples.
+    aliases, lenient
+        As in `rank_file`.
+    """
+    from hierlpr.io import read_scores
+    from hierlpr.model import load_score_model
+
+    fitted = load_score_model(model)
+    read = read_scores(
+        os.fspath(scores), fitted.hierarchy_, aliases=aliases, lenient=lenient,
+        allow_missing=fitted.missing == "allow",
+    )  # fmt: skip
+    drift = fitted.check(read.table)
+    if adapt is not None:
+        with claimed(adapt), warnings.catch_warnings():
+            warnings.simplefilter("ignore", HierlprWarning)  # `drift` says it
+            fitted.adapt(read.table).save(adapt)
+    return drift, read.report
 
 
 # -- evaluate ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import click
 
 from hierlpr import __version__
+from hierlpr.cli._check import check
 from hierlpr.cli._demo import demo
 from hierlpr.cli._discover import discover
 from hierlpr.cli._evaluate import evaluate
@@ -35,5 +36,5 @@ def main() -> None:
     """
 
 
-for _command in (demo, inspect, fit, rank, evaluate, report, discover, simulate, reproduce):
+for _command in (demo, inspect, fit, rank, check, evaluate, report, discover, simulate, reproduce):
     main.add_command(_command)

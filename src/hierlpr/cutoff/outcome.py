@@ -128,7 +128,8 @@ class Cutoff:
             shaky = [f"Shaky: {self.shaky}"] if self.shaky else []
             return "\n".join([*self._promise_for_groups(), *lines, *shaky])
         if self.kind == "default":
-            return f"Calls at a block score of {self.level:g} or more; not calibrated."
+            why = self.reason or "not calibrated"
+            return f"Calls at a block score of {self.level:g} or more; {why}."
         if self.kind == "by hand":
             return (
                 f"Calls at a block score of {self.level:g} or more, set by hand; nothing is "

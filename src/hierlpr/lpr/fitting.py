@@ -19,6 +19,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves, PoolingEstimator
 from hierlpr.lpr.diagnostics import LabelReport
 from hierlpr.lpr.groups import LabelData, PairWeights, check_scores, read_training_data
+from hierlpr.lpr.score_bins import ScoreBins
 
 __all__ = ["ESTIMATORS", "LPRModel", "fit_chunk", "fit_data", "fit_lpr", "make_estimator"]
 
@@ -46,10 +47,13 @@ class LPRModel:
         The monotone curves; all that prediction needs.
     report : LabelReport
         How each label's curve was made and how far to trust it.
+    seen : ScoreBins, optional
+        Which scores the curves were learned from; None of listed scores and of older files.
     """
 
     curves: LPRCurves
     report: LabelReport
+    seen: ScoreBins | None = None
 
     @property
     def n_labels(self) -> int:
@@ -93,14 +97,17 @@ class LPRModel:
 
     def select(self, labels: Sequence[int] | NDArray[np.integer]) -> LPRModel:
         """Return the model of some labels, by number; their curves stay bit-identical."""
-        return LPRModel(self.curves.select(labels), self.report.select(labels))
+        seen = None if self.seen is None else self.seen.select(np.asarray(labels, dtype=np.int64))
+        return LPRModel(self.curves.select(labels), self.report.select(labels), seen)
 
     @classmethod
     def join(cls, parts: Sequence[LPRModel]) -> LPRModel:
         """Return the labels of all `parts` as one model; their curves stay bit-identical."""
+        seen = [part.seen for part in parts if part.seen is not None]
         return cls(
             LPRCurves.join([part.curves for part in parts]),
             LabelReport.join([part.report for part in parts]),
+            None if len(seen) < len(parts) else ScoreBins.join(seen),
         )
 
 
@@ -259,4 +266,4 @@ def fit_chunk(data: LabelData, labels: NDArray[np.int64], estimator: Estimator) 
     lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
     make_monotone(groups.ptr, lpr, groups.total)
     report = LabelReport.from_fit(groups, fit, lpr, data.count_truth(labels))
-    return LPRModel(LPRCurves.from_groups(groups, lpr), report)
+    return LPRModel(LPRCurves.from_groups(groups, lpr), report, ScoreBins.of(groups, lpr))

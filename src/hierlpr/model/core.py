@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -47,11 +47,14 @@ from hierlpr.joint import (
     predict_known,
 )
 from hierlpr.lpr import ImpliedLPR, LPRModel, fit_listed
+from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
+from hierlpr.model.adapting import adapted, drift_of
 from hierlpr.model.calibrating import cutoff_on, doubts_about
 from hierlpr.model.edit import added, removed, replaced
 from hierlpr.model.explaining import Explanation, explain_sample
 from hierlpr.model.given_tables import (
+    FitSource,
     new_scores,
     refuse_unknown_labels,
     refuse_unknown_samples,
@@ -61,25 +64,7 @@ from hierlpr.model.given_tables import (
 from hierlpr.ranking.blocks import consistent_scores
 from hierlpr.ranking.order import Ranking, rank
 
-__all__ = ["FitSource", "ScoreModel"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FitSource:
-    """Samples to fit on, in memory or on disk: what was learned label by label, and the rest.
-
-    `implied` is what was learned of labels that are not listed, None if scores are complete; `take`
-    fetches the scores of some samples, few enough to hold; `n_stored` is the number of scores if
-    they are listed, and `keys` are those of all the samples.
-    """
-
-    hierarchy: Hierarchy
-    lpr: LPRModel
-    implied: ImpliedLPR | None
-    truth: AnyTruth
-    take: Callable[[NDArray[np.intp]], Table]
-    n_stored: int | None
-    keys: SampleKeys
+__all__ = ["ScoreModel"]
 
 
 class ScoreModel:
@@ -145,6 +130,8 @@ class ScoreModel:
         hierarchy, truth, take = source.hierarchy, source.truth, source.take
         self._set_labels(hierarchy, has_names=False)
         self.lpr_: LPRModel = source.lpr
+        if source.implied is not None:  # bins of listed scores cannot tell what is not listed
+            self.lpr_ = replace(source.lpr, seen=None)
         self.implied_: ImpliedLPR | None = source.implied
         self.kind_: Kind | None = "complete" if source.implied is None else "listed"
         self.joint_: JointModel | None = None
@@ -395,6 +382,20 @@ class ScoreModel:
         if isinstance(held, PartialTruth):
             return float(au_prc_score(held.held[held.known], score[held.known]))
         return float(au_prc_score(_dense(held), score))
+
+    def check(self, scores: Any) -> Drift:
+        """Tell how far new scores differ from those fitted on, label by label and in words."""
+        return drift_of(self.lpr_, self._input(scores), self.hierarchy_)
+
+    def adapt(self, scores: Any) -> Self:
+        """Return a new model for a population whose labels are more or less frequent.
+
+        `scores` are of samples of that population, without truth. The prevalences are estimated
+        from them, LPRs and the joint prior follow; this model stays as it is. The new one has no
+        cutoff: nothing certified here is certified there. Scores that look nothing like those
+        fitted on, whatever the prevalences, are refused.
+        """
+        return adapted(self, self.check(scores))
 
     # -- changing it without refitting --------------------------------------------------------
 

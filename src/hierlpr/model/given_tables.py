@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_finite, listed
 from hierlpr.data.listing import Kind, as_kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_known
+from hierlpr.data.repeats import SampleKeys
 from hierlpr.data.tables import Table, align, align_labels, closing_note, match_rows
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr import ImpliedLPR, LPRModel
 
 __all__ = [
+    "FitSource",
     "new_scores",
     "refuse_unknown_labels",
     "refuse_unknown_samples",
     "scores_to_fit",
     "truth_beside",
 ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitSource:
+    """Samples to fit on, in memory or on disk: what was learned label by label, and the rest.
+
+    `implied` is what was learned of labels that are not listed, None if scores are complete; `take`
+    fetches the scores of some samples, few enough to hold; `n_stored` is the number of scores if
+    they are listed, and `keys` are those of all the samples.
+    """
+
+    hierarchy: Hierarchy
+    lpr: LPRModel
+    implied: ImpliedLPR | None
+    truth: AnyTruth
+    take: Callable[[NDArray[np.intp]], Table]
+    n_stored: int | None
+    keys: SampleKeys
 
 
 def scores_to_fit(scores: Any, hierarchy: Hierarchy | None, *, missing: str) -> Table:

@@ -28,6 +28,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, make_estimator
 from hierlpr.lpr.groups import TruthCounts
+from hierlpr.lpr.score_bins import ScoreBins
 from hierlpr.model.container import (
     LISTED,
     META,
@@ -48,6 +49,7 @@ __all__ = ["load_model", "load_score_model", "save_model"]
 _WEIGHTS = ("own", "others", "shift")
 _KNOTS = ("knot_ptr", "knot_score", "knot_lpr")
 _ADDED = ("unknown", "base_rate")  # columns of the report that older files lack
+_BINS = ("edge", "total", "positive", "mean_lpr")
 _SEEN = ("fit", "cutoff", "sets")
 AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
@@ -109,6 +111,9 @@ def _arrays_of(model: ScoreModel) -> Arrays:
     for key, column in model.lpr_.report.columns().items():
         if column.dtype.kind != "U":  # texts go to the metadata
             arrays[f"report_{key}"] = column
+    if model.lpr_.seen is not None:
+        for key in _BINS:
+            arrays[f"seen_{key}"] = getattr(model.lpr_.seen, key)
     if model.joint_ is not None:
         prior, tempering = model.joint_.prior, model.joint_.tempering
         arrays["joint_prevalence"] = prior.prevalence
@@ -190,7 +195,8 @@ def _rebuild(
         close_truth=params["close_truth"],
         missing=params["missing"],
     )
-    model.lpr_ = LPRModel(curves, _report(arrays, meta, hierarchy.n_labels))
+    report = _report(arrays, meta, hierarchy.n_labels)
+    model.lpr_ = LPRModel(curves, report, _bins(arrays, hierarchy.n_labels))
     model.joint_ = _joint(arrays, meta, hierarchy)
     model.kind_, model.implied_ = _kind(arrays, meta, hierarchy.n_labels)
     model._set_labels(hierarchy, has_names=bool(meta["has_names"]))
@@ -237,6 +243,16 @@ def _report(
         if columns[field.name].shape != (n_labels,):
             raise FileError(f"the column {field.name!r} of the label report has a wrong length.")
     return LabelReport(**columns)
+
+
+def _bins(arrays: Mapping[str, NDArray[Any]], n_labels: int) -> ScoreBins | None:
+    """Read which scores were fitted on; older files do not say."""
+    if not all(f"seen_{key}" in arrays for key in _BINS):
+        return None
+    bins = ScoreBins(*(arrays[f"seen_{key}"].astype(np.float64) for key in _BINS))
+    if bins.mean_lpr.size != n_labels:
+        raise FileError("the bins of scores are for another number of labels.")
+    return bins
 
 
 def _curves(arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> LPRCurves:

@@ -87,7 +87,7 @@ class StoredSamples:
 
         Returns how far ranks of each label's scores may be off, as a share of the samples.
         """
-        from hierlpr.model.core import FitSource
+        from hierlpr.model.given_tables import FitSource
 
         h, rows = self.reading.hierarchy, self.rows[fitted]
         held = self.truth if fitted.size == self.n_samples else self.truth[fitted]

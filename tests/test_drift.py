@@ -1,0 +1,182 @@
+"""New scores beside those fitted on: what differs, and a model for other prevalences."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from hierlpr import Hierarchy, HierLPR, load_model, simulate
+from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.lpr.drift import MOVES, _tied, log_likelihood
+from hierlpr.lpr.score_bins import N_BINS
+
+
+def log_loss(model, scores, truth):
+    p = np.clip(model.transform(scores), 1e-9, 1 - 1e-9)
+    return -np.where(truth, np.log(p), np.log1p(-p)).sum(axis=1).mean()
+
+
+def shifted(rng, data, label, factor, n=2000):
+    rate = data.truth[:, label].mean()
+    new = min(0.9, rate * factor)
+    chance = np.where(data.truth[:, label], new / rate, (1 - new) / (1 - rate))
+    rows = rng.choice(data.n_samples, n, p=chance / chance.sum())
+    return data.scores[rows], data.truth[rows]
+
+
+@pytest.fixture(scope="module")
+def case():
+    train, pool = simulate.train_test(1, n_train=2000, n_test=8000, rng=5)
+    return train, pool, HierLPR(train.hierarchy).fit(train.scores, train.truth)
+
+
+def test_bins_hold_the_scores_fitted_on(case):
+    train, _, model = case
+    bins = model.lpr_.seen
+    assert bins.total.sum(axis=1).tolist() == [2000.0] * 3
+    assert np.array_equal(bins.positive.sum(axis=1), train.truth.sum(axis=0))
+    assert np.array_equal(bins.count(train.scores), bins.total)
+    assert bins.total.max() < 2 * 2000 / N_BINS
+    tied = HierLPR().fit(np.repeat([[0.0], [1.0], [2.0]], 20, axis=0), [[0], [1], [1]] * 20)
+    assert tied.lpr_.seen.count(np.array([[0.0], [1.0], [1.5], [9.0]])).sum() == 4
+
+
+@pytest.mark.parametrize("factor", [0.2, 5.0])
+def test_adapting_recovers_most_of_a_shift(case, factor):
+    train, pool, model = case
+    rng = np.random.default_rng(1)
+    label = int(np.argmin(train.truth.mean(axis=0)))
+    scores, truth = shifted(rng, pool, label, factor)
+    new = shifted(rng, pool, label, factor)
+    before = model.lpr_.curves.knot_lpr.copy()
+    adapted = model.adapt(scores)
+    refitted = HierLPR(train.hierarchy).fit(scores, truth)
+    old, now, best = (log_loss(m, *new) for m in (model, adapted, refitted))
+    assert old - now > 0.8 * (old - best)
+    assert np.array_equal(model.lpr_.curves.knot_lpr, before)
+    drift = model.check(scores)
+    assert drift.expected[label] == pytest.approx(truth[:, label].mean(), rel=0.3)
+    assert f"most that of {train.hierarchy.labels[label]!r}" in str(drift)
+    assert not drift.is_different.any()
+
+
+def test_no_shift_changes_next_to_nothing(case):
+    _, pool, model = case
+    adapted = model.adapt(pool.scores[:2000])
+    new = pool.scores[4000:], pool.truth[4000:]
+    assert abs(log_loss(adapted, *new) - log_loss(model, *new)) < 0.002
+    assert "look like those fitted on" in str(model.check(pool.scores[:2000]))
+
+
+def peaks(moves, errors):
+    """Log-likelihoods of normal estimates."""
+    return -0.5 * ((MOVES - np.asarray(moves)[:, None]) / np.asarray(errors)[:, None]) ** 2
+
+
+def test_no_child_is_more_frequent_than_its_parents():
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        h = simulate.random_dag(12, rng=rng)
+        held = h.close_upward(rng.random((400, 12)) < 0.2)
+        base = (held.sum(axis=0) + 0.5) / 401
+        found = _tied(base, peaks(rng.normal(size=12) * 2, np.full(12, 0.3)), h)
+        for parent, child in h.edges:
+            rarest = min(h.parents(child), key=lambda p: (base[h.index(p)], h.index(p)))
+            if parent == rarest:
+                assert found[h.index(child)] <= found[h.index(parent)] * (1 + 1e-9)
+
+
+def test_one_move_explains_those_below():
+    """A root that moves takes along a child whose own scores tell nothing."""
+    h = Hierarchy([("A", "B")])
+    base = np.array([0.5, 0.25])
+    found = _tied(base, peaks([1.0, 0.0], [0.05, 1e3]), h)
+    assert found[0] == pytest.approx(1 / (1 + np.exp(-1.0)), abs=0.01)
+    assert found[1] / found[0] == pytest.approx(0.5, abs=0.01)
+    stays = _tied(base, peaks([0.03, -0.02], [0.1, 0.1]), h)
+    assert stays == pytest.approx(base, abs=0.01)
+
+
+def test_likelihood_of_a_move(case):
+    """Equal to the sum over samples, whatever is rounded on the way."""
+    train, pool, model = case
+    scores = pool.scores[:300]
+    start, lpr = model.lpr_.seen.mean_lpr, model.lpr_.predict(scores)
+    ratio = lpr / (1 - lpr) * (1 - start) / start
+    found = log_likelihood(model.lpr_, scores)
+    for at in (0, 30, 40, 70):
+        rate = 1 / (1 + np.exp(-(np.log(start / (1 - start)) + MOVES[at])))
+        expected = np.log(1 - rate + rate * ratio).sum(axis=0)
+        counts = train.n_samples / (train.n_samples + 300)
+        assert found[:, at] == pytest.approx(counts * expected, abs=0.05)
+
+
+def test_other_scores_are_refused_or_warned_of(case):
+    _, pool, model = case
+    with pytest.raises(DataError, match=r"look nothing like those fitted on.*fit it again"):
+        model.adapt(10 * pool.scores - 3)
+    rng = np.random.default_rng(0)
+    one = pool.scores[:1500].copy()
+    one[:, 1] = rng.random(1500)
+    with pytest.warns(HierlprWarning, match="look different, whatever the prevalence: 'B'"):
+        model.adapt(one)
+    assert model.check(one).is_different.tolist() == [False, True, False]
+
+
+def test_an_adapted_model_promises_nothing(case, tmp_path):
+    train, pool, _ = case
+    rest = pool.scores[6000:], pool.truth[6000:]
+    certified = HierLPR(train.hierarchy).fit(train.scores, train.truth)
+    certified.calibrate(*rest, precision=0.8, confidence=0.9).calibrate_sets(*rest)
+    adapted = certified.adapt(pool.scores[:3000])
+    assert "not calibrated for this population" in str(adapted.cutoff_)
+    assert adapted.cutoff_.confidence is None
+    assert adapted.sets_ is None
+    assert certified.cutoff_.confidence == 0.9
+    adapted.save(tmp_path / "there.hlpr")
+    again = load_model(tmp_path / "there.hlpr")
+    assert "not calibrated for this population" in str(again.cutoff_)
+    assert np.array_equal(again.transform(rest[0]), adapted.transform(rest[0]))
+    with pytest.raises(DataError, match="does not know what scores"):
+        again.check(pool.scores)
+    again.calibrate(*rest, precision=0.8, confidence=0.9)
+    assert again.cutoff_.kind == "precision"
+
+
+def test_saved_models_check_alike_and_frames(case, tmp_path):
+    _, pool, model = case
+    model.save(tmp_path / "m.hlpr")
+    one, two = (m.check(pool.scores[:500]) for m in (model, load_model(tmp_path / "m.hlpr")))
+    pd.testing.assert_frame_equal(one.to_frame(), two.to_frame())
+    assert one.to_frame()["label"].tolist() == list(model.hierarchy_.labels)
+
+
+def test_bad_input_is_refused(case):
+    train, pool, model = case
+    with pytest.raises(DataError, match="too few to tell"):
+        model.check(pool.scores[:20])
+    listed = HierLPR(train.hierarchy).fit(sparse.csr_array(train.scores), train.truth)
+    with pytest.raises(DataError, match="Listed scores"):
+        listed.check(sparse.csr_array(pool.scores))
+
+
+def test_command(case, tmp_path):
+    from click.testing import CliRunner
+
+    from hierlpr.cli import main
+
+    train, pool, model = case
+    model.save(tmp_path / "m.hlpr")
+    frame = pd.DataFrame(pool.scores[:400], columns=train.hierarchy.labels)
+    frame.insert(0, "sample", [f"s{i}" for i in range(400)])
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    call = ["check", "--model", str(tmp_path / "m.hlpr"), "--scores", str(tmp_path / "s.csv"),
+            "--adapt", str(tmp_path / "there.hlpr"),
+            "--json", str(tmp_path / "d.json")]  # fmt: skip
+    done = CliRunner().invoke(main, call)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0] == "label,distance,prevalence,expected,residual,p_value,is_different"
+    assert len(lines) == 4
+    assert load_model(tmp_path / "there.hlpr").cutoff_.kind == "default"
+    assert '"words"' in (tmp_path / "d.json").read_text()
