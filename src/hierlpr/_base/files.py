@@ -335,6 +335,8 @@ def _plain(path: AnyPath) -> str:
     text = os.fspath(path)
     for prefix in ("file://", "local://"):
         text = text.removeprefix(prefix)
+    if "::" in text and not os.path.lexists(text):  # a table of a database: the file counts
+        text = text.partition("::")[0]
     return text.rstrip("/") if "://" in text else os.path.realpath(text)
 
 

@@ -7,7 +7,7 @@ So no row is read in another way because of the rows around it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +22,7 @@ from hierlpr.io.opening import BYTE_ORDER_MARK, decode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Block", "as_numbers", "cast_column", "parse_block"]
+__all__ = ["Block", "as_numbers", "cast_column", "parse_block", "parse_rows"]
 
 MISSING = ("", "NA", "N/A", "nan", "NaN", "NAN", "null", "None", "?")
 _MISSING = frozenset(text.encode() for text in MISSING)
@@ -44,7 +44,7 @@ class Block(NamedTuple):
     place: Callable[[int], int | str]
 
     @classmethod
-    def of(cls, rows: list[tuple[int, list[str], list[float]]]) -> Block:
+    def of(cls, rows: Sequence[tuple[int | str, list[str], list[float]]]) -> Block:
         """Make a block of rows: line, names and numbers of each."""
         import pyarrow as pa
 
@@ -81,9 +81,22 @@ def parse_block(
             if found.num_rows:
                 yield _block_of(found, len(texts), block)
             return
-    rows: list[tuple[int, list[str], list[float]]] = []
+    yield from parse_rows(block.rows(), names, texts, numbers, watch, has_flags, block.decimal)
+
+
+def parse_rows(
+    given_rows: Iterable[tuple[int | str, list[bytes]]],
+    names: Sequence[str],
+    texts: Sequence[int],
+    numbers: Sequence[int],
+    watch: Watch,
+    has_flags: bool,
+    decimal: str = ".",
+) -> Iterator[Block]:
+    """Parse rows value by value, with their places, as `parse_block` does."""
+    rows: list[tuple[int | str, list[str], list[float]]] = []
     try:
-        for line, cells in block.rows():
+        for line, cells in given_rows:
             if len(cells) != len(names):
                 hint = "is the delimiter right, and is a value with a comma in quotes?"
                 watch.problem(
@@ -92,12 +105,12 @@ def parse_block(
                     hint=hint if len(cells) != 1 else "is the delimiter right?",
                 )
                 continue
-            given = [decode(watch.path, cells[at], line) for at in texts]
-            values = [_value(cells[at], has_flags, block.decimal) for at in numbers]
+            given = [_name(cells[at], watch, line) for at in texts]
+            values = [_value(cells[at], has_flags, decimal) for at in numbers]
             if None in values:
                 at = numbers[values.index(None)]
                 shown = cells[at].decode(errors="replace")[:40]
-                has_comma = block.decimal == "." and is_number(cells[at], ",")
+                has_comma = decimal == "." and is_number(cells[at], ",")
                 hint = "--decimal , (decimal= of hierlpr.io.TablePath) reads decimal commas."
                 text = f"{shown!r} is not a number."
                 watch.problem(text, line=line, column=names[at], hint=hint if has_comma else "")
@@ -109,6 +122,15 @@ def parse_block(
         raise
     if rows:
         yield Block.of(rows)
+
+
+def _name(cell: bytes, watch: Watch, place: int | str) -> str:
+    if isinstance(place, int):
+        return decode(watch.path, cell, place)
+    try:
+        return cell.decode()
+    except UnicodeDecodeError:
+        raise watch.fail("the name is not UTF-8 text.", line=place) from None
 
 
 def _value(text: bytes, has_flags: bool, decimal: str) -> float | None:

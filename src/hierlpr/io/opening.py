@@ -16,6 +16,7 @@ __all__ = [
     "BYTE_ORDER_MARK",
     "LONGEST_LINE",
     "AnyPath",
+    "database_of",
     "decode",
     "ending",
     "file_size",
@@ -53,6 +54,17 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
+def database_of(path: AnyPath) -> tuple[str, str] | None:
+    """Part ``file::table`` of a database; None if a path is no such.
+
+    >>> database_of("study.duckdb::scores")
+    ('study.duckdb', 'scores')
+    """
+    file, colons, table = os.fspath(path).partition("::")
+    is_database = file.lower().endswith((".db", ".duckdb", ".ddb", ".sqlite", ".sqlite3"))
+    return (file, table) if colons and table and is_database else None
+
+
 def filesystem_of(path: str) -> tuple[Any, str]:
     """Return the object store of an address, and the place in it."""
     try:
@@ -75,7 +87,8 @@ def open_bytes(path: str) -> Any:
         if is_remote(path):
             filesystem, inside = filesystem_of(path)
             return filesystem.open(inside, "rb")
-        return open(path, "rb")
+        found = database_of(path)
+        return open(path if found is None else found[0], "rb")
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file.") from None
     except IsADirectoryError:
@@ -196,6 +209,8 @@ def too_long(path: AnyPath, line: int) -> FileError:
 
 def is_parquet(path: str) -> bool:
     """Whether a path is a Parquet file, by its name or first bytes, or a folder of them."""
+    if database_of(path) is not None:
+        return False
     if ending(path) == ".parquet" or (not is_remote(path) and os.path.isdir(path)):
         return True
     with open_bytes(path) as stream:

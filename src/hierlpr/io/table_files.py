@@ -18,9 +18,18 @@ from hierlpr.data.tables import SAMPLE_COLUMN
 from hierlpr.exceptions import FileError
 from hierlpr.io._watch import Watch
 from hierlpr.io.arff_tables import arff_blocks, open_arff
-from hierlpr.io.cell_values import Block, as_numbers, cast_column, parse_block
+from hierlpr.io.cell_values import Block, as_numbers, cast_column, parse_block, parse_rows
+from hierlpr.io.databases import database_names, database_rows
 from hierlpr.io.delimited import TextFile, is_number, open_text, read_rows, wrong_delimiter
-from hierlpr.io.opening import AnyPath, ending, is_parquet, open_parquet, parquet_files, reason
+from hierlpr.io.opening import (
+    AnyPath,
+    database_of,
+    ending,
+    is_parquet,
+    open_parquet,
+    parquet_files,
+    reason,
+)
 from hierlpr.io.table_paths import written
 
 __all__ = [
@@ -123,6 +132,10 @@ def open_table(path: AnyPath, format: TableFormat, watch: Watch) -> TableFile:
     column = written(name).sample_column
     if column is not None:
         format = replace(format, samples=(column.strip().lower(), *format.samples))
+    if database_of(name) is not None:
+        names = database_names(name)
+        table = _laid_out(name, format, names, "the schema", None, watch, store="database ")
+        return replace(table, read=_database_blocks)
     if is_parquet(name):
         files = tuple(parquet_files(name))
         opened = open_parquet(files[0])
@@ -137,6 +150,14 @@ def open_table(path: AnyPath, format: TableFormat, watch: Watch) -> TableFile:
     text = open_text(watch, is_truth=format.content == "truth")
     names = tuple(cell.strip() for cell in text.first)
     return _laid_out(name, format, names, text.first_line, text, watch)
+
+
+def _database_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
+    names = database_names(table.path)
+    texts, numbers = ([names.index(x) for x in columns] for columns in (table.texts, table.numbers))
+    has_flags = table.format.content == "truth"
+    for rows in database_rows(table.path):
+        yield from parse_rows(rows, names, texts, numbers, watch, has_flags)
 
 
 def _arff_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
@@ -160,10 +181,12 @@ def _laid_out(
     line: int | str,
     text: TextFile | None,
     watch: Watch,
+    *,
+    store: str = "Parquet ",
 ) -> TableFile:
-    """Find the layout of a table by the names of its columns; `text` is None for Parquet."""
+    """Find the layout of a table by the names of its columns; `text` is None if it is no text."""
     what = format.content
-    kind = what if text is not None else f"Parquet {what}"
+    kind = what if text is not None else store + what
     long = _long_columns(names, format, watch, line)
     if long is not None:
         watch.format = "ranking" if what == "ranking" else f"long {kind}"

@@ -1,0 +1,81 @@
+"""Tables of SQLite and DuckDB files, whole and in parts; names of tables are hostile."""
+
+import sqlite3
+
+import numpy as np
+import pytest
+from shellrun import refused, run
+
+from hierlpr import Hierarchy
+from hierlpr.exceptions import FileError
+from hierlpr.io import read_scores, read_truth
+
+duckdb = pytest.importorskip("duckdb")
+H = Hierarchy([("A", "B"), ("A", "C")])
+TABLE = 'scores"; DROP TABLE truth; --.parquet'
+
+
+def filled(path, connect):
+    with connect(path) as base:
+        quoted = '"' + TABLE.replace('"', '""') + '"'
+        base.execute(f"CREATE TABLE {quoted} (sample TEXT, A DOUBLE, B DOUBLE, C DOUBLE)")
+        base.execute("CREATE TABLE truth (sample TEXT, label TEXT)")
+        base.execute("CREATE TABLE bad (sample TEXT, A DOUBLE, B TEXT, C DOUBLE)")
+        rng = np.random.default_rng(0)
+        rows = [(f"p{i}", *row) for i, row in enumerate(rng.normal(size=(60, 3)).tolist())]
+        for row in rows:
+            base.execute(f"INSERT INTO {quoted} VALUES (?, ?, ?, ?)", row)
+        for i in range(0, 60, 2):
+            base.execute("INSERT INTO truth VALUES (?, ?), (?, ?)", (f"p{i}", "A", f"p{i}", "B"))
+        base.execute("INSERT INTO bad VALUES ('x', 1, '2', 3), ('y', 1, 'two', 3)")
+        base.commit()
+    base.close()
+    return rows
+
+
+@pytest.fixture(params=["x.sqlite", "x.duckdb", "x.db"])
+def base(request, tmp_path):
+    connect = duckdb.connect if request.param.endswith("duckdb") else sqlite3.connect
+    path = tmp_path / request.param
+    return path, filled(str(path), connect)
+
+
+def test_tables_are_read_whole_and_in_parts(base, tmp_path):
+    path, rows = base
+    scores = f"{path}::{TABLE}"
+    found = read_scores(scores, H)
+    assert found.table.samples == tuple(name for name, *_ in rows)
+    assert found.table.values.tolist() == [row[1:] for row in map(list, rows)]
+    assert found.report.format == "wide database scores"
+    assert read_truth(f"{path}::truth", H).table.n_samples == 30
+    (tmp_path / "h.csv").write_text("parent,child\nA,B\nA,C\n")
+    models = []
+    for more in ((), ("--partitions", 2)):
+        out = tmp_path / f"m{len(models)}.hlpr"
+        code, _, err = run("fit", "--hierarchy", tmp_path / "h.csv", "--scores", scores, "--truth",
+                           f"{path}::truth", "--out", out, *more)  # fmt: skip
+        assert code == 0, err
+        models.append(out.read_bytes())
+    assert models[0] == models[1]
+
+
+def test_bad_tables(base, tmp_path):
+    path, _ = base
+    with pytest.raises(FileError, match="row 2, column 'B': 'two' is not a number"):
+        read_scores(f"{path}::bad", H)
+    with pytest.raises(FileError, match="::none: the table cannot be read"):
+        read_scores(f"{path}::none", H)
+    with pytest.raises(FileError, match="no such file"):
+        read_scores(f"{tmp_path}/none.sqlite::t", H)
+    (tmp_path / "text.db").write_text("sample,A\n")
+    with pytest.raises(FileError, match="neither an SQLite nor a DuckDB file"):
+        read_scores(f"{tmp_path}/text.db::t", H)
+
+
+def test_a_database_is_not_overwritten(base, tmp_path):
+    path, _ = base
+    (tmp_path / "h.csv").write_text("parent,child\nA,B\nA,C\n")
+    before = path.read_bytes()
+    refused("fit", "--hierarchy", tmp_path / "h.csv", "--scores", f"{path}::{TABLE}", "--truth",
+            f"{path}::truth", "--out", path)  # fmt: skip
+    assert path.read_bytes() == before
