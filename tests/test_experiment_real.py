@@ -62,3 +62,19 @@ def test_the_table_can_be_made_again():
     (row,) = module.run_set("eisen_FUN", config, ["clus"])
     stored = results()["eisen_FUN", "-", "ClusHMC"]
     assert row["au_prc"] == pytest.approx(float(stored["au_prc"]), abs=0.003)
+
+
+def test_the_default_is_above_the_published_network_where_it_was_measured():
+    with (FOLDER / "default.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    page = (FOLDER.parents[1] / "docs" / "first-stage.md").read_text()
+    assert rows
+    for row in rows:
+        assert int(row["violations"]) == 0
+        assert float(row["default"]) > float(row["CLUS-ENS"])
+        assert float(row["default"]) > float(row["C-HMCNN"])
+    alone = {row["set"]: row for row in rows}
+    for name, row in alone.items():  # the page says what the file says
+        if sum(other["set"] == name for other in rows) == 1:
+            assert f"| {row['default']} |" in page
+            assert f"{float(row['cpu_minutes']):.1f} |" in page
