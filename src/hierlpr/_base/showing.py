@@ -2,11 +2,12 @@ r"""Names and numbers as people see them: on a terminal and in a notebook, whate
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
-__all__ = ["html_table", "plain", "text_table"]
+__all__ = ["html_table", "plain", "terminal_progress", "text_table"]
 
 WIDEST = 60  # characters of a name in a text table
 
@@ -61,6 +62,24 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
         for row in rows
     )
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def terminal_progress(what: str, *, verbose: bool | None) -> Callable[[int, int], None] | None:
+    """Return a counter that rewrites one line on stderr; None if nobody would see it.
+
+    With ``verbose=None`` only a terminal is written to.
+    """
+    stream = sys.stderr
+    if verbose is False or (verbose is None and not stream.isatty()):
+        return None
+
+    def tell(done: int, total: int) -> None:
+        end = "\n" if done >= total else ""
+        share = done / max(total, 1)
+        stream.write(f"\r{what}: {done:,} of {total:,} ({share:.0%}){end}")
+        stream.flush()
+
+    return tell
 
 
 def _cell(value: Any, *, most: int | None = WIDEST) -> str:

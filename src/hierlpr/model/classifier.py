@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Self
@@ -13,7 +14,9 @@ from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _num_samples, check_is_fitted
+from threadpoolctl import threadpool_limits
 
+from hierlpr._base.showing import terminal_progress
 from hierlpr.cutoff.choose import Cutoff, Unreachable, goal_of
 from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.data.frames import like_given, row_names
@@ -62,6 +65,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         Processes over the labels, as in joblib.
     rng : seed or Generator
         Chooses the folds and the held-out samples.
+    verbose : bool, optional
+        Tell on stderr how far fitting is; by default if that is a terminal.
 
     Attributes
     ----------
@@ -119,6 +124,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         max_minutes: float | None = None,
         n_jobs: int | None = None,
         rng: Any = 0,
+        verbose: bool | None = None,
     ) -> None:
         self.estimator = estimator
         self.hierarchy = hierarchy
@@ -138,6 +144,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.max_minutes = max_minutes
         self.n_jobs = n_jobs
         self.rng = rng
+        self.verbose = verbose
 
     def fit(self, X: Any, truth: Any, *, on_progress: Progress | None = None) -> Any:  # noqa: N803
         """Fit the classifiers, the local precision rates and the cutoff.
@@ -152,6 +159,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             the first stage.
         """
         estimator = self._estimator()
+        on_progress = on_progress or terminal_progress("fitting", verbose=self.verbose)
         goal = self._goal()
         if truth is None:
             raise DataError(
@@ -200,9 +208,10 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         if self.multi_output or _sees_all_labels(self.estimators_[0]):
             return _multi_scores(self.estimators_[0], X, n_labels)
         out = np.zeros((_num_samples(X), n_labels))
-        for column, fitted in enumerate(self.estimators_):
-            if fitted is not None:
-                out[:, column] = _scores_of(fitted, X)
+        with threadpool_limits(limits=1, user_api="blas"):
+            for column, fitted in enumerate(self.estimators_):
+                if fitted is not None:
+                    out[:, column] = _scores_of(fitted, X)
         return out
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
@@ -211,7 +220,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 
     def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:  # noqa: N803
         """Order all (sample, label) instances; see :meth:`HierLPR.rank`."""
-        return self._fitted().rank(self._named(X), top=top, weight=weight)
+        return self._fitted().rank(self.score_table(X), top=top, weight=weight)
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """Return the calls at the cutoff, closed upward; a data frame if `X` is one."""
@@ -219,7 +228,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 
     def explain(self, X: Any, sample: int | str = 0) -> Explanation:  # noqa: N803
         """Say why each label of one sample is called or not; see :meth:`HierLPR.explain`."""
-        return self._fitted().explain(self._named(X), sample)
+        return self._fitted().explain(self.score_table(X), sample)
 
     def set_cutoff(self, level: float) -> Self:
         """Cut at a block score of your own choosing; see :meth:`HierLPR.set_cutoff`."""
@@ -247,6 +256,25 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         if model.joint_ is not None:
             lines.append(model.joint_.describe())
         return "\n".join(lines)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted classifier to one file; :func:`hierlpr.load_model` reads it.
+
+        The first stage is saved as plain data, for estimators of `hierlpr.first_stage` and those of
+        scikit-learn that are listed in ``hierlpr.model.plain_objects``; others are refused. Nothing
+        in a file is ever executed.
+        """
+        from hierlpr.model.classifier_file import save_classifier
+
+        self._fitted()
+        save_classifier(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> HierarchicalClassifier:
+        """Read a classifier that `save` wrote."""
+        from hierlpr.model.classifier_file import load_classifier
+
+        return load_classifier(path)
 
     @property
     def cutoff_(self) -> Cutoff:
@@ -289,7 +317,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def _as_given(self, x: Any, values: NDArray[Any]) -> Any:
         return like_given(x, values, self.hierarchy_.labels, samples_column=False)
 
-    def _named(self, x: Any) -> Table:
+    def score_table(self, x: Any) -> Table:
         """First-stage scores with the names of the samples, if `x` is a frame that has them."""
         return Table(self.scores(x), self.hierarchy_.labels, row_names(x))
 
@@ -382,6 +410,14 @@ def _fit_each(
     estimator: Any, x: Any, truth: NDArray[np.bool_], folds: list[Any], min_positives: int
 ) -> tuple[NDArray[np.float64], list[Any]]:
     """Fit one classifier a label on each fold and on everything."""
+    # One small problem after another: threads of the linear algebra would only wait for each other.
+    with threadpool_limits(limits=1, user_api="blas"):
+        return _fit_one_by_one(estimator, x, truth, folds, min_positives)
+
+
+def _fit_one_by_one(
+    estimator: Any, x: Any, truth: NDArray[np.bool_], folds: list[Any], min_positives: int
+) -> tuple[NDArray[np.float64], list[Any]]:
     scores = np.zeros(truth.shape)
     support = np.minimum(truth.sum(axis=0), (~truth).sum(axis=0))
     usable = support >= max(1, min_positives)

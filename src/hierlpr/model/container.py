@@ -29,6 +29,7 @@ from hierlpr._base.checks import listed
 from hierlpr.exceptions import FileError
 
 __all__ = [
+    "CLASSIFIER",
     "FEATURES",
     "FORMAT_MINOR",
     "FORMAT_VERSION",
@@ -48,7 +49,8 @@ FORMAT_VERSION = 1
 # 3: names of labels, how far the weights of the joint posterior go.
 FORMAT_MINOR = 3
 LISTED = "listed scores"
-FEATURES = frozenset({LISTED})  # additions that a file may need, all known here
+CLASSIFIER = "first stage"
+FEATURES = frozenset({LISTED, CLASSIFIER})  # additions that a file may need, all known here
 META = "meta"
 Arrays = dict[str, NDArray[Any]]
 

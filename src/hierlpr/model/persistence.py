@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +31,7 @@ from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, make_estim
 from hierlpr.lpr.groups import TruthCounts
 from hierlpr.lpr.score_bins import ScoreBins
 from hierlpr.model.container import (
+    CLASSIFIER,
     LISTED,
     META,
     Arrays,
@@ -42,9 +44,17 @@ from hierlpr.model.container import (
 from hierlpr.model.core import ScoreModel
 
 if TYPE_CHECKING:
-    from hierlpr.model.estimator import HierLPR
+    pass
 
-__all__ = ["load_model", "load_score_model", "save_model"]
+__all__ = [
+    "from_parts",
+    "load_model",
+    "load_score_model",
+    "parts_of",
+    "read_checked",
+    "save_model",
+    "telling",
+]
 
 _WEIGHTS = ("own", "others", "shift")
 _KNOTS = ("knot_ptr", "knot_score", "knot_lpr")
@@ -63,8 +73,8 @@ def save_model(model: ScoreModel, path: str | os.PathLike[str]) -> None:
         write_npz(file, arrays)
 
 
-def load_model(path: str | os.PathLike[str]) -> HierLPR:
-    """Read a model that :meth:`HierLPR.save` wrote.
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read a model that :meth:`HierLPR.save` or :meth:`HierarchicalClassifier.save` wrote.
 
     Raises
     ------
@@ -74,25 +84,59 @@ def load_model(path: str | os.PathLike[str]) -> HierLPR:
     """
     from hierlpr.model.estimator import HierLPR
 
-    return _load(path, HierLPR)
+    with telling(path):
+        arrays, meta = read_checked(path)
+        if CLASSIFIER not in meta.get("needs", []):
+            return from_parts(arrays, meta, HierLPR)
+    from hierlpr.model.classifier_file import load_classifier
+
+    return load_classifier(path)
 
 
 def load_score_model(path: str | os.PathLike[str]) -> ScoreModel:
     """Read the same as `load_model`, but without scikit-learn around it."""
-    return _load(path, ScoreModel)
+    with telling(path):
+        arrays, meta = read_checked(path)
+        if CLASSIFIER in meta.get("needs", []):
+            raise FileError(
+                "it holds a HierarchicalClassifier, which takes features. In Python, "
+                "hierlpr.load_model reads it; its model_ is the model of scores."
+            )
+        return from_parts(arrays, meta, ScoreModel)
 
 
-def _load(path: str | os.PathLike[str], kind: type[AnyModel]) -> AnyModel:
+def parts_of(model: ScoreModel) -> tuple[Arrays, dict[str, Any]]:
+    """Take a fitted model apart into arrays and metadata."""
+    return _arrays_of(model), _meta_of(model)
+
+
+def from_parts(
+    arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], kind: type[AnyModel]
+) -> AnyModel:
+    """Put a model together again, checking all of it."""
+    return _rebuild(arrays, meta, kind)
+
+
+def read_checked(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
+    """Read the arrays and the metadata of a file that is whole and of a known version."""
+    arrays = read_npz(Path(path))
+    meta = read_meta(arrays.pop(META, None))
+    if checksum(arrays, {k: v for k, v in meta.items() if k != "checksum"}) != meta["checksum"]:
+        raise FileError("its content does not match its checksum: it was changed or damaged.")
+    return arrays, meta
+
+
+@contextmanager
+def telling(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever a damaged or forged file leads to into one error that names the file."""
     name = os.fspath(path)
     try:
-        arrays = read_npz(Path(path))
-        meta = read_meta(arrays.pop(META, None))
-        if checksum(arrays, {k: v for k, v in meta.items() if k != "checksum"}) != meta["checksum"]:
-            raise FileError("its content does not match its checksum: it was changed or damaged.")
-        return _rebuild(arrays, meta, kind)
+        yield
     except FileError as error:
         raise FileError(f"{name}: {error}\nHint: save the model again.") from None
-    except (HierlprError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (
+        HierlprError, KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError,
+    ) as error:  # fmt: skip
         raise FileError(
             f"{name} is no valid model: {error}.\nHint: save the model again."
         ) from error

@@ -16,6 +16,7 @@ from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
 from hierlpr.cutoff.reasons import REASONS, call_limits
 from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.model.core import ScoreModel
 from hierlpr.plots.comparisons import (
     CalibrationCurve,
     MethodCurve,
@@ -38,7 +39,7 @@ from hierlpr.report.label_entries import LabelFacts, label_facts
 from hierlpr.report.sample_entries import SampleChoice, SampleView, choose_samples, view_samples
 
 if TYPE_CHECKING:
-    from hierlpr.model import ScoreModel
+    from hierlpr.model import HierarchicalClassifier
 
 __all__ = ["Report", "gather", "render", "write_report"]
 
@@ -71,7 +72,7 @@ class Report:
 
 def write_report(
     path: str | os.PathLike[str],
-    model: ScoreModel,
+    model: ScoreModel | HierarchicalClassifier,
     scores: Any,
     truth: Any,
     *,
@@ -89,10 +90,11 @@ def write_report(
     ----------
     path : path
         The file, written whole or not at all.
-    model : HierLPR
+    model : HierLPR or HierarchicalClassifier
         Fitted, and calibrated if it is to promise anything.
     scores, truth : matrices or data frames of shape (n_samples, n_labels)
-        Samples to judge the model on, best not those of the fit or of the calibration.
+        Samples to judge the model on, best not those of the fit or of the calibration. For a
+        classifier, features in place of scores.
     title : str, optional
         Heading of the page.
     max_samples : int
@@ -122,6 +124,8 @@ def write_report(
     (1000, 0)
     """
     require("jinja2", "matplotlib", extra="report", what="A report")
+    if not isinstance(model, ScoreModel):  # a classifier: features become scores
+        model, scores = model.model_, model.score_table(scores)
     step = on_progress or (lambda done, total: None)
     report = gather(model, scores, truth, title=title, max_samples=max_samples, rng=rng, step=step)
     for note in seen_warnings(report.evidence):
