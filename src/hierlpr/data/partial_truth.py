@@ -72,7 +72,7 @@ def align_known(
     --------
     >>> h = Hierarchy([("A", "B"), ("B", "C")])
     >>> truth = align_known(np.zeros((2, 3)), [[np.nan, np.nan, 1], [1, 0, np.nan]], h)
-    >>> truth.held.astype(int).tolist(), truth.known.all()
+    >>> truth.held.astype(int).tolist(), bool(truth.known.all())
     ([[1, 1, 1], [1, 0, 0]], True)
     """
     table = align(data, hierarchy, name=name)
