@@ -211,7 +211,19 @@ def test_print_shows_everything_in_light(browser, report_file):
     background = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == "rgb(255, 255, 255)"
     assert not watched.page.is_visible("nav")
-    assert watched.page.is_visible("#hierarchy-tree svg")
+    # Drawings would be too small or too large on paper: lists take their place.
+    assert not watched.page.is_visible("#hierarchy-tree")
+    assert not watched.page.is_visible("#samples-tree")
+    shown = watched.page.locator("#samples-paper tbody tr")
+    assert shown.count() == watched.page.locator("#samples-paper td:text-is('yes')").evaluate_all(
+        "cells => new Set(cells.map((cell) => cell.parentElement)).size"
+    )
+    assert shown.first.is_visible()
+    size = "(e) => parseFloat(getComputedStyle(e).fontSize)"
+    sizes = watched.page.eval_on_selector_all(
+        "table, p, li", f"all => all.filter((e) => e.offsetParent).map({size})"
+    )
+    assert min(sizes) >= 11  # CSS pixels: 8 points and more
     watched.close()
 
 
@@ -251,3 +263,23 @@ def test_many_labels_stay_usable(browser, tmp_path):
     assert 1000 < len(names(page)) <= 2000
     assert "Not all labels fit" in page.inner_text("#hierarchy-tools [role=status]")
     watched.close()
+
+
+def test_every_table_can_be_saved(opened, disease):
+    saved = {}
+    opened.click("#samples-list summary")
+    for button in opened.locator("button.csv").all():
+        with opened.expect_download() as download:
+            button.click()
+        text = download.value.path().read_text(encoding="utf-8-sig")
+        saved[download.value.suggested_filename] = text.splitlines()
+    assert sorted(saved) == ["labels.csv", "orders.csv", "other-precisions.csv", "sample.csv"]
+    assert len(saved["labels.csv"]) == 111  # all labels, not the page that is shown
+    assert saved["other-precisions.csv"][0] == "share right,calls,true labels found"
+    tables = opened.locator("table:visible").count()
+    assert tables == len(saved)
+
+
+def test_a_formula_is_saved_as_text(opened):
+    made = opened.evaluate("hl.csv([['=1+2', '-3', '@x', 'a\"b', 'c,d', '-x']])")
+    assert made == '\'=1+2,-3,\'@x,"a""b","c,d",\'-x\r\n'

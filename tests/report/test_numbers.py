@@ -33,7 +33,10 @@ def test_the_answer_counts_calls_and_hits(disease, report):
     assert answer.f1 == pytest.approx(metrics.f_score(disease.truth, calls))
     assert (answer.n_violations, answer.n_positives) == (0, disease.truth.sum())
     assert answer.headline == f"The first {answer.n_calls:,} calls"
-    assert answer.claim == f"{percent(answer.precision)} right"
+    low, high = answer.precision_range
+    assert low < answer.precision < high
+    assert answer.claim.startswith(f"{percent(answer.precision)} right, ")
+    assert answer.claim.endswith(f"{percent(low).removesuffix(' %')} to {percent(high)}")
     assert "at least 90 %" in answer.promise
     assert "300 samples" in answer.promise
     assert f"{answer.n_positives - answer.n_true_calls:,}" in answer.cost
@@ -326,3 +329,23 @@ def test_thinning_keeps_both_ends_and_the_beginning():
     assert kept.size <= 100
     assert kept[:25].tolist() == x[:25].tolist()
     assert (kept[-1], same.tolist()) == (x[-1], kept.tolist())
+
+
+def test_ranges_count_samples():
+    from hierlpr.plots.comparisons import share_interval
+
+    rng = np.random.default_rng(0)
+    inside = {"alone": 0, "copied": 0}
+    for _ in range(400):
+        hits = rng.binomial(1, 0.8, size=120).astype(float)
+        low, high = share_interval(hits, np.ones(120, dtype=np.intp))
+        inside["alone"] += low <= 0.8 <= high
+        # Ten calls a sample that are right or wrong together say no more than one.
+        low, high = share_interval(10 * hits, np.full(120, 10))
+        inside["copied"] += low <= 0.8 <= high
+    assert min(inside.values()) > 0.92 * 400
+
+
+def test_nothing_to_count_has_no_range(disease):
+    answer = gather(disease.model, disease.scores[:5], np.zeros((5, 110))).answer
+    assert answer.recall_range is None

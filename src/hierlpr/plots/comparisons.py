@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ __all__ = [
     "compare_methods",
     "method_curve",
     "promise_along",
+    "share_interval",
     "thin",
 ]
 
@@ -162,9 +164,8 @@ def calibration_of(listed: Pool, *, n_bins: int = 10) -> CalibrationCurve:
 
     The labels of one sample are dependent, so the interval of a bin counts samples, not instances:
     with :math:`n_m` instances and :math:`h_m` hits of sample :math:`m` in the bin, the variance of
-    the share :math:`p = \sum h_m / \sum n_m` is about :math:`\sum_m (h_m - p n_m)^2 / n^2`. Its
-    ratio to the binomial variance, if above 1, divides the number of instances in Wilson's score
-    interval (key ``wilson1927`` in ``docs/references.bib``).
+    the share :math:`p = \sum h_m / \sum n_m` is about :math:`\sum_m (h_m - p n_m)^2 / n^2`; see
+    `share_interval`.
     """
     place = np.minimum((listed.value * n_bins).astype(np.intp), n_bins - 1)
     bins = []
@@ -180,14 +181,27 @@ def calibration_of(listed: Pool, *, n_bins: int = 10) -> CalibrationCurve:
 
 
 def _bin(value: Float, truth: NDArray[np.bool_], sample: NDArray[np.intp]) -> CalibrationBin:
-    n = value.size
-    share = float(truth.mean())
     _, group = np.unique(sample, return_inverse=True)
-    surplus = np.bincount(group, weights=truth - share)
-    smoothed = (truth.sum() + 0.5) / (n + 1.0)
-    inflation = max(1.0, float(np.sum(surplus**2)) / (n * smoothed * (1.0 - smoothed)))
-    low, high = _wilson(share, n / inflation)
-    return CalibrationBin(n, float(value.mean()), share, low, high)
+    low, high = share_interval(np.bincount(group, weights=truth), np.bincount(group))
+    return CalibrationBin(value.size, float(value.mean()), float(truth.mean()), low, high)
+
+
+def share_interval(hits: NDArray[Any], trials: NDArray[Any]) -> tuple[float, float]:
+    """Bound the pooled share of hits with about 95 % confidence, given the counts of each sample.
+
+    Samples are independent, what is counted within one is not. The variance over samples divided by
+    the binomial one, if above 1, divides the number of trials in Wilson's score interval (key
+    ``wilson1927`` in ``docs/references.bib``).
+
+    >>> [round(x, 3) for x in share_interval(np.array([1.0, 0, 1, 1]), np.array([1, 1, 1, 1]))]
+    [0.301, 0.954]
+    """
+    n = float(trials.sum())
+    share = float(hits.sum()) / n
+    smoothed = (hits.sum() + 0.5) / (n + 1.0)
+    surplus = float(np.sum((hits - share * trials) ** 2))
+    inflation = max(1.0, surplus / (n * smoothed * (1.0 - smoothed)))
+    return _wilson(share, n / inflation)
 
 
 def _wilson(share: float, n: float, z: float = 1.96) -> tuple[float, float]:

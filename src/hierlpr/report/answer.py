@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hierlpr.cutoff.choose import Cutoff
-from hierlpr.plots.comparisons import MethodCurve
+from hierlpr.plots.comparisons import MethodCurve, share_interval
 from hierlpr.plots.evidence import Evidence
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Group",
     "Tradeoff",
     "answer_of",
+    "from_to",
     "percent",
     "seen_warnings",
     "tradeoffs_of",
@@ -58,7 +59,9 @@ class Answer:
 
     `claim` completes the headline: what is guaranteed, or else what was seen here. `promise` is
     what the cutoff was chosen for and on which samples, `unreachable` what could not be had (empty
-    if nothing), and `warnings` what a reader must know before trusting the numbers.
+    if nothing), and `warnings` what a reader must know before trusting the numbers. The ranges hold
+    the precision and the recall of samples like these with about 95 % confidence, counting samples
+    (`hierlpr.plots.comparisons.share_interval`); None where there is nothing to count.
     """
 
     n_samples: int
@@ -77,6 +80,8 @@ class Answer:
     warnings: tuple[str, ...]
     tradeoffs: tuple[Tradeoff, ...]
     groups: tuple[Group, ...]
+    precision_range: tuple[float, float] | None = None
+    recall_range: tuple[float, float] | None = None
 
     @property
     def precision(self) -> float | None:
@@ -101,6 +106,7 @@ def answer_of(evidence: Evidence, ours: MethodCurve) -> Answer:
     n_calls = int(e.called.sum())
     n_true = _n_both(e.called, e.truth)
     n_positives = e.n_positives
+    precision_range, recall_range = _range(e, e.called), _range(e, e.truth)
     return Answer(
         n_samples=e.n_samples,
         n_labels=e.hierarchy.n_labels,
@@ -111,14 +117,31 @@ def answer_of(evidence: Evidence, ours: MethodCurve) -> Answer:
         n_violations=_n_violations(e),
         level=e.cutoff.level,
         headline=_headline(e.cutoff, n_calls, e.n_instances),
-        claim=_claim(e.cutoff, n_true, n_calls),
+        claim=_claim(e.cutoff, n_true, n_calls, precision_range),
         promise=_promise(e.cutoff),
         cost=_cost(n_true, n_positives),
         unreachable=_unreachable(e.cutoff),
         warnings=_warnings(e),
         tradeoffs=tradeoffs_of(ours),
         groups=_groups(e),
+        precision_range=precision_range,
+        recall_range=recall_range,
     )
+
+
+def _range(e: Evidence, among: Any) -> tuple[float, float] | None:
+    """Bound the share of `among` (calls, or true labels) that is both called and true."""
+    trials = np.asarray(among.sum(axis=1)).ravel()
+    if not trials.any():
+        return None
+    both = e.called & e.truth if isinstance(e.called, np.ndarray) else e.called.multiply(e.truth)
+    return share_interval(np.asarray(both.sum(axis=1), dtype=np.float64).ravel(), trials)
+
+
+def from_to(bounds: tuple[float, float]) -> str:
+    """Write a range of shares: 87 to 92 %."""
+    low, high = (percent(bound).removesuffix(" %") for bound in bounds)
+    return f"{low} to {high} %" if low != high else f"{low} %"
 
 
 def tradeoffs_of(ours: MethodCurve) -> tuple[Tradeoff, ...]:
@@ -163,13 +186,14 @@ def _headline(cutoff: Cutoff, n_calls: int, n_instances: int) -> str:
     return f"The first {calls}" if one_list else calls
 
 
-def _claim(cutoff: Cutoff, n_true: int, n_calls: int) -> str:
+def _claim(cutoff: Cutoff, n_true: int, n_calls: int, bounds: tuple[float, float] | None) -> str:
     if n_calls == 0:
         return ""
     if cutoff.groups is None and cutoff.confidence is not None and cutoff.reachable:
         sure = percent(cutoff.confidence)
         return f"at least {percent(_target(cutoff))} right, with {sure} confidence"
-    return f"{percent(n_true / n_calls)} right"
+    seen = f"{percent(n_true / n_calls)} right"
+    return seen if bounds is None else f"{seen}, {from_to(bounds)}"
 
 
 def _target(cutoff: Cutoff) -> float:

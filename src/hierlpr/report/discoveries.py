@@ -19,7 +19,7 @@ from hierlpr.report.svg import COLORS, figure, svg_of
 
 __all__ = ["render_discoveries", "write_discoveries_report"]
 
-SCRIPTS = ("dom.js", "tree.js", "browse.js", "table.js", "discoveries.js", "start.js")
+SCRIPTS = ("dom.js", "csv.js", "tree.js", "browse.js", "table.js", "discoveries.js", "start.js")
 BINS = 20
 LARGEST_SHOWN = 0.5  # fdr at the end of the axis of levels
 

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from hierlpr import __version__
-from hierlpr.report.answer import UNKNOWN, percent
+from hierlpr.report.answer import UNKNOWN, from_to, percent
 
 __all__ = ["island", "render_page"]
 
@@ -27,7 +27,9 @@ def render_page(template: str, scripts: Sequence[str], data: Any, **values: Any)
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.filters.update(percent=percent, count=lambda n: f"{n:,}", number=_number, nobreak=_nobreak)
+    env.filters.update(
+        percent=percent, from_to=from_to, count=lambda n: f"{n:,}", number=_number, nobreak=_nobreak
+    )
     style, script = _asset("report.css"), "\n".join(_asset(name) for name in scripts)
     return env.get_template(template).render(
         style=style,

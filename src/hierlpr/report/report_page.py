@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Report", "gather", "render", "write_report"]
 
 SCRIPTS = (
-    "dom.js", "tree.js", "browse.js", "table.js", "labels.js", "samples.js", "start.js",
+    "dom.js", "csv.js", "tree.js", "browse.js", "table.js", "labels.js", "samples.js", "start.js",
 )  # fmt: skip
 
 

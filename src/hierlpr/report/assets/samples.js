@@ -82,15 +82,15 @@
       hl.el("p", { id: "why", text: why(view, entry) }),
       hl.el("p", { class: `outcome ${verdict(entry)}`, text: OUTCOME[verdict(entry)] }),
       hl.el("dl", {},
-        hl.el("dt", { text: "Own LPR" }), hl.el("dd", { text: entry.lpr.toFixed(3) }),
+        hl.el("dt", { text: "Chance that it holds (LPR)" }), hl.el("dd", { text: entry.lpr.toFixed(3) }),
         hl.el("dt", { text: "Block score" }), hl.el("dd", { text: entry.score.toFixed(3) }),
         hl.el("dt", { text: "Cutoff" }), hl.el("dd", { text: hl.level(i) === null ? "none" : hl.level(i).toFixed(3) })),
       hl.button("About this label", () => hl.showLabel(i)),
     ];
   }
 
-  function list(view) {
-    const all = Array.from(view.entries.values());
+  function list(view, kept = () => true) {
+    const all = Array.from(view.entries.values()).filter(kept);
     const head = ["label", "LPR", "block score", "called", "true", "why"];
     const rows = all.slice(0, LISTED).map((entry) => hl.el("tr", {},
       hl.el("th", { scope: "row" }, hl.el("bdi", { text: labels.name[entry.label] })),
@@ -100,6 +100,12 @@
     return hl.el("table", {},
       hl.el("thead", {}, hl.el("tr", {}, ...head.map((text, k) => hl.el("th", { scope: "col", class: k === 1 || k === 2 ? "n" : null, text })))),
       hl.el("tbody", {}, ...rows));
+  }
+
+  function sampleRows(view) {
+    const rows = Array.from(view.entries.values(), (e) => [view.sample.name, labels.name[e.label], e.lpr, e.score,
+      Number(e.called), Number(e.truth), why(view, e)]);
+    return [["sample", "label", "lpr", "block_score", "called", "true", "why"], ...rows];
   }
 
   function summary(view) {
@@ -183,10 +189,13 @@
       tree.chooseShape();
       if (before) [tree.zoom, tree.isOutline] = [before.zoom, before.isOutline];
       tree.render();
-      if (first) tree.scrollTo(first.label);
+      if (first && before) tree.scrollTo(first.label);
       tools.replaceChildren(...tree.tools());
       hl.id("samples-summary").textContent = summary(view);
-      hl.id("samples-list").querySelector("div").replaceChildren(list(view));
+      /* On paper drawings would be too small or too large: what is called or true, as a list. */
+      hl.id("samples-paper").replaceChildren(hl.el("h3", {}, "Sample ", hl.el("bdi", { text: samples[k].name })), list(view, counts));
+      hl.id("samples-list").querySelector("div").replaceChildren(list(view),
+        hl.el("p", { class: "save" }, hl.csvButton("sample", () => sampleRows(view))));
     };
     const step = (by) => {
       const at = Math.min(Math.max(pick.selectedIndex + by, 0), pick.options.length - 1);

@@ -57,7 +57,9 @@
     }
 
     search.addEventListener("input", () => { shown = PAGE; draw(); });
-    hl.id("labels-tools").append(search, status);
+    const told = columns.filter((column) => column.value);
+    const save = hl.csvButton("labels", () => [told.map((column) => column.title), ...labels.name.map((_, i) => told.map((column) => column.value(i)))]);
+    hl.id("labels-tools").append(search, save, status);
     hl.id("labels-table").append(hl.el("table", { class: "labels" }, hl.el("thead", {}, hl.el("tr", {}, ...heads)), body));
     hl.id("labels-more").append(more);
     draw();
