@@ -122,8 +122,8 @@ class PrecisionDisplay(_Display):
         return self._keep(axes)
 
 
-class RecallDisplay(_Display):
-    """Precision against recall, pooled over all labels, beside other orders.
+class _Compared(_Display):
+    """One order of the instances beside others.
 
     Parameters
     ----------
@@ -149,6 +149,16 @@ class RecallDisplay(_Display):
         """Take a ranking, and others of the same samples by name; see `hierlpr.baselines`."""
         return cls(*_compared(ranking, truth, others))
 
+
+class RecallDisplay(_Compared):
+    """Precision against recall, pooled over all labels, beside other orders.
+
+    Parameters
+    ----------
+    methods : sequence of MethodCurve
+    in_use : InUse
+    """
+
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""
         axes, used = new_axes(ax), self.in_use
@@ -166,7 +176,7 @@ class RecallDisplay(_Display):
         return self._keep(axes)
 
 
-class HitDisplay(_Display):
+class HitDisplay(_Compared):
     """Right calls against calls, up to a few times the positives, beside other orders.
 
     Parameters
@@ -174,24 +184,6 @@ class HitDisplay(_Display):
     methods : sequence of MethodCurve
     in_use : InUse
     """
-
-    def __init__(self, methods: tuple[MethodCurve, ...], in_use: InUse) -> None:
-        self.methods = methods
-        self.in_use = in_use
-
-    @classmethod
-    def from_model(cls, model: ScoreModel, scores: Any, truth: Any) -> Self:
-        """Compare a model with LPRs alone, maxima passed up, and raw scores."""
-        evidence = collect_evidence(model, scores, truth)
-        in_use = InUse.of(evidence)
-        return cls(compare_methods(evidence, n_calls=in_use.n_calls), in_use)
-
-    @classmethod
-    def from_ranking(
-        cls, ranking: Ranking, truth: Any, *, others: Mapping[str, Ranking] | None = None
-    ) -> Self:
-        """Take a ranking, and others of the same samples by name."""
-        return cls(*_compared(ranking, truth, others))
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""
