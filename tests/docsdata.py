@@ -85,7 +85,8 @@ def obo() -> None:
 
 
 def _cli() -> None:
-    tables(tree="tree.csv", scores="scores.csv", truth="truth.csv", new_scores="new.csv")
+    tables(tree="tree.csv", scores="scores.csv", truth="truth.csv")
+    tables(tree="tree.csv", scores="new.csv")
     tables(tree="tree.csv", new_scores="test.csv", new_truth="test_truth.csv")
     p_table()
     obo()
@@ -222,6 +223,10 @@ def _go() -> None:
         Path(truth).write_text("\n".join([*(f"T{i:04}\t{h.labels[k]}" for i, k in held), ""]))
 
 
+def _shift() -> None:
+    tables(new_scores="new.csv")
+
+
 def _service() -> None:
     common()["model"].save("model.hlpr")
 
@@ -248,7 +253,7 @@ def _truth() -> dict:
 FILES = {
     "how-to-go.md": _go, "how-to-service.md": _service,
     "cli.md": _cli, "discover.md": _discover, "scale.md": _parquet, "index.md": _start,
-    "README.md": _readme, "report.md": _report,
+    "README.md": _readme, "report.md": _report, "shift.md": _shift,
 }  # fmt: skip
 
 EXTRA = {

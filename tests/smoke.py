@@ -19,6 +19,7 @@ COMMANDS = {
     "inspect": "inspect d/hierarchy.csv --json",
     "fit": f"fit {FILES} --precision 0.7 --out m.hlpr",
     "rank": "rank --model m.hlpr --scores d/test_scores.csv --out r.csv",
+    "check": "check --model m.hlpr --scores d/test_scores.csv",
     "evaluate": "evaluate --hierarchy d/hierarchy.csv --ranking r.csv --truth d/test_truth.csv",
     "report": f"report --model m.hlpr {TEST} --out r.html",
     "discover": "discover --hierarchy d/hierarchy.csv --p-values p.csv --out f.csv --report f.html",

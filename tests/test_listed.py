@@ -111,7 +111,7 @@ def test_a_root_that_always_holds_is_called_with_what_it_implies(case, model):
     assert new[:, [root]].nnz == 0  # it is never listed
     order = model.rank(new)
     first = order[0]
-    assert h.labels[first.label] == "L0"
+    assert first.label == "L0"
     assert first.lpr > 0.9
     lpr = model.transform(new)[:, [root]].toarray().ravel()
     implied = np.diff(new.indptr) > 0

@@ -120,7 +120,7 @@ POPULATIONS: dict[str, Make] = {
 def fit_third(scores: np.ndarray, truth: np.ndarray, h: Hierarchy) -> Tempering:
     """Choose as versions up to 0.1 did."""
     rng = np.random.default_rng(0)
-    options = {"method": "auto", "labels": h.labels, "n_threads": 1}
+    options = {"method": "auto", "n_threads": 1}
     shuffled = rng.permutation(len(truth))
     n_judges = round(len(truth) / 3)
     judges, rest = np.sort(shuffled[:n_judges]), np.sort(shuffled[n_judges:])
