@@ -1,6 +1,7 @@
 """Runs that are stopped or meet: outputs old or new, foreign files intact, nothing left over."""
 
 import random
+import re
 import signal
 
 import pyarrow.parquet as pq
@@ -94,7 +95,7 @@ def test_stopped_runs_leave_the_old_state_or_the_new(place, n):
             stop = SIGNALS[turn % 3]
             seconds = took * rng.uniform(0.02, 1.05)
             ((code, _, err),) = run({"args": args, "seconds": seconds, "stop": stop})
-            assert "Traceback" not in err
+            assert "Traceback" not in IGNORED.sub("", err)
             assert (home / out).read_bytes() in (old, new)
             if stop == signal.SIGKILL:
                 ((code, _, err),) = run({"args": args})
@@ -133,6 +134,8 @@ def test_killed_fits_and_evaluations_are_resumed(place, n):
                            for p in home.rglob("*"))  # fmt: skip
 
 
+# CPython reports an interruption inside the callback of a weak reference, and goes on.
+IGNORED = re.compile(r"Exception ignored in.*?^KeyboardInterrupt: *\n", re.M | re.S)
 KEPT = (".hierlpr-0123456789abcdef", ".hierlpr-notes.part")
 
 
@@ -142,8 +145,8 @@ def test_runs_that_meet_on_one_output(place, n):
     data = place / "in"
     with launcher(warm=WARM.format(model=str(data / "model.hlpr"))) as run:
         for out in ("r.csv", "r"):
-            codes = _meet(run, place, out, n)
-            assert [0, 2] in codes or n < 10
+            # The second waits a moment, then gives up: short runs all come after each other.
+            assert {tuple(pair) for pair in _meet(run, place, out, n)} <= {(0, 0), (0, 2)}
 
 
 def _meet(run, place, out, n):
