@@ -19,8 +19,7 @@ from hierlpr import (
     rank,
 )
 from hierlpr.exceptions import DataError, HierarchyError
-from hierlpr.hierarchy import as_hierarchy
-from hierlpr.io import read_scores, read_truth
+from hierlpr.io import as_hierarchy, read_scores, read_truth
 
 # The root sorts last, and so do the columns of MultiLabelBinarizer.
 EDGES = [("root", "left"), ("root", "right"), ("left", "deep")]

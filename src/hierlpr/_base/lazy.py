@@ -8,7 +8,7 @@ from typing import Any
 
 from hierlpr.exceptions import HierlprError
 
-__all__ = ["later", "loader", "require"]
+__all__ = ["loader", "require"]
 
 
 def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
@@ -26,18 +26,6 @@ def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return load
-
-
-def later(module: str, name: str) -> Any:
-    """Fetch what a later stage offers, when it is asked for: for the few doors that lead forward.
-
-    Parameters
-    ----------
-    module : str
-        Of this package, such as ``"io"``.
-    name : str
-    """
-    return getattr(importlib.import_module(f"hierlpr.{module}"), name)
 
 
 def require(*libraries: str, extra: str, what: str) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.closing import close_rows
+from hierlpr.hierarchy.matrices import close_rows
 
 __all__ = ["LabelSets"]
 

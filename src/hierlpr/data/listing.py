@@ -16,7 +16,7 @@ from hierlpr._kernels.traversal import find_stored, raise_rows
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.closing import close_rows
+from hierlpr.hierarchy.matrices import close_rows
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -14,8 +14,7 @@ from hierlpr.data.frames import SAMPLE_COLUMN, as_frame, index_names
 from hierlpr.data.label_lists import label_matrix, sample_labels
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.closing import close_dense
-from hierlpr.hierarchy.column_order import fits_if_sorted
+from hierlpr.hierarchy.matrices import close_dense, fits_if_sorted
 
 if TYPE_CHECKING:
     from scipy import sparse

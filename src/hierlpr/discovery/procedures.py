@@ -15,7 +15,8 @@ from hierlpr.discovery.p_values import align_p_values
 from hierlpr.discovery.shift_model import ShiftModel, fit_shift, normal_scores
 from hierlpr.discovery.star import star_levels
 from hierlpr.exceptions import DataError
-from hierlpr.hierarchy import Hierarchy, HierarchyLike, as_hierarchy
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.ranking.order import rank
 
 __all__ = ["DEPENDENCE", "discover"]

@@ -1,7 +1,6 @@
 """The label graph: immutable labels, names and edges, checked once."""
 
-from hierlpr.hierarchy.given import HierarchyLike, as_hierarchy
 from hierlpr.hierarchy.label_graph import Hierarchy
-from hierlpr.hierarchy.violations import Violations
+from hierlpr.hierarchy.matrices import Violations
 
-__all__ = ["Hierarchy", "HierarchyLike", "Violations", "as_hierarchy"]
+__all__ = ["Hierarchy", "Violations"]

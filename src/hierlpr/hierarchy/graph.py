@@ -1,4 +1,4 @@
-"""Checking and numbering a label graph: names to indices, cycles, topological order."""
+"""Checking and numbering a label graph: names to indices, cycles, topological order, paths."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -15,6 +15,7 @@ __all__ = [
     "collect_edges",
     "collect_labels",
     "collect_names",
+    "edges_among",
     "levels",
     "reach",
     "topological_order",
@@ -172,3 +173,31 @@ def reach(start: int, ptr: Index, idx: Index) -> list[int]:
                 seen.add(near)
                 stack.append(near)
     return sorted(seen)
+
+
+def edges_among(kept: Index, parent_ptr: Index, parent_idx: Index) -> list[tuple[int, int]]:
+    """Edges among some numbers: (parent, child), passing through what is not kept.
+
+    The parents of a kept number are its nearest kept ancestors, but none that a longer path of kept
+    numbers already implies.
+    """
+    is_kept = np.zeros(parent_ptr.size - 1, dtype=bool)
+    is_kept[kept] = True
+    nearest: list[set[int]] = []  # by number: the kept ones right above it
+    edges: list[tuple[int, int]] = []
+    for number in range(is_kept.size):
+        above: set[int] = set()
+        added: set[int] = set()
+        for parent in parent_idx[parent_ptr[number] : parent_ptr[number + 1]].tolist():
+            if is_kept[parent]:
+                above.add(parent)
+            else:
+                added |= nearest[parent]
+        for candidate in added - above:
+            others = (above | added) - {candidate}
+            if not any(candidate in reach(other, parent_ptr, parent_idx) for other in others):
+                above.add(candidate)
+        nearest.append(above)
+        if is_kept[number]:
+            edges.extend((parent, number) for parent in above)
+    return edges

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import pairwise
@@ -11,18 +12,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from hierlpr._base.checks import listed
-from hierlpr.exceptions import DataError, HierarchyError
+from hierlpr.exceptions import HierarchyError
+from hierlpr.hierarchy import matrices
 from hierlpr.hierarchy.graph import (
     Index,
     adjacency,
     collect_edges,
     collect_labels,
     collect_names,
+    edges_among,
     levels,
     reach,
     topological_order,
 )
-from hierlpr.hierarchy.violations import Violations
 from hierlpr.hierarchy.waves import Waves
 
 if TYPE_CHECKING:
@@ -224,26 +226,10 @@ class Hierarchy:
         kept = list(labels)
         numbers = self._numbers(kept)
         if len(set(kept)) != len(kept):
-            raise HierarchyError(f"subset: duplicate labels: {listed(_repeated(kept))}.")
-        is_kept = np.zeros(self.n_labels, dtype=bool)
-        is_kept[numbers] = True
-        nearest: list[set[int]] = []  # by number: the kept labels right above it
-        edges: list[tuple[str, str]] = []
-        for number in range(self.n_labels):
-            above: set[int] = set()
-            added: set[int] = set()
-            for parent in self._parents_of(number).tolist():
-                if is_kept[parent]:
-                    above.add(parent)
-                else:
-                    added |= nearest[parent]
-            for candidate in added - above:
-                others = (above | added) - {candidate}
-                if not any(self._is_above(candidate, other) for other in others):
-                    above.add(candidate)
-            nearest.append(above)
-            if is_kept[number]:
-                edges.extend((self._name(parent), self._name(number)) for parent in above)
+            repeated = [label for label, count in Counter(kept).items() if count > 1]
+            raise HierarchyError(f"subset: duplicate labels: {listed(repeated)}.")
+        through = edges_among(numbers, self.parent_ptr, self.parent_idx)
+        edges = [(self._name(parent), self._name(child)) for parent, child in through]
         names = {label: self.names[label] for label in kept if label in self.names}
         return Hierarchy(edges, labels=kept, names=names)
 
@@ -339,40 +325,9 @@ class Hierarchy:
         array([[ True,  True,  True],
                [ True,  True, False]])
         """
-        from scipy import sparse
+        return matrices.close_upward(self, truth)
 
-        if sparse.issparse(truth):
-            csr = sparse.csr_array(truth)
-            self._check_width(csr.shape, name="truth")
-            if csr.nnz and not csr.data.all():
-                csr = csr.copy()
-                csr.eliminate_zeros()
-            from hierlpr.hierarchy.closing import close_rows
-
-            row_ptr, nodes = close_rows(self, csr.indptr, self.position[csr.indices])
-            parts = (np.ones(nodes.size, dtype=bool), self.order[nodes], row_ptr)
-            return sparse.csr_array(parts, shape=csr.shape)
-        if hasattr(truth, "__dataframe__") or hasattr(truth, "columns"):
-            from hierlpr.hierarchy.closing import close_frame
-
-            return close_frame(self, truth)
-        from hierlpr.hierarchy.closing import close_dense
-
-        array = np.asarray(truth)
-        if array.dtype.kind not in "biuf":
-            raise DataError(
-                f"truth must be a matrix of 0 and 1, got dtype {array.dtype}.\n"
-                "Hint: lists of labels go into fit; HierLPR(close_truth=True) closes them."
-            )
-        self._check_width(array.shape, name="truth")
-        closed = close_dense(self, array)
-        if np.count_nonzero(closed) > np.count_nonzero(array):
-            from hierlpr.hierarchy.column_order import doubt_order
-
-            doubt_order(self, array)
-        return closed
-
-    def violations(self, matrix: Any) -> Violations:
+    def violations(self, matrix: Any) -> matrices.Violations:
         """Find every (sample, parent, child) where the child's value exceeds the parent's.
 
         Works for truth (a label without its parent) as for scores (a child above its parent).
@@ -382,20 +337,7 @@ class Hierarchy:
         >>> list(Hierarchy([("A", "B")]).violations([[0.2, 0.9], [0.9, 0.2]]))
         [(0, 'A', 'B')]
         """
-        from scipy import sparse
-
-        from hierlpr._kernels import traversal
-
-        array = matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
-        self._check_width(array.shape, name="matrix")
-        if array.dtype.kind not in "biuf":
-            raise DataError(f"matrix must hold numbers, got dtype {array.dtype}.")
-        parent = np.repeat(self.order, np.diff(self.child_ptr))
-        child = self.order[self.child_idx]
-        sample, edge = traversal.find_violations(
-            np.ascontiguousarray(array, dtype=np.float64), parent, child
-        )
-        return Violations(sample, parent[edge], child[edge], self.labels)
+        return matrices.find_violations(self, matrix)
 
     @property
     def waves(self) -> Waves:
@@ -436,16 +378,6 @@ class Hierarchy:
 
     def _children_of(self, number: int) -> Index:
         return self.child_idx[self.child_ptr[number] : self.child_ptr[number + 1]]
-
-    def _is_above(self, upper: int, lower: int) -> bool:
-        return upper in reach(lower, self.parent_ptr, self.parent_idx)
-
-    def _check_width(self, shape: tuple[int, ...], *, name: str) -> None:
-        if len(shape) != 2 or shape[1] != self.n_labels:
-            raise DataError(
-                f"{name} has shape {shape}, but the hierarchy has {self.n_labels:,} labels: "
-                f"expected (n_samples, {self.n_labels})."
-            )
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"A Hierarchy cannot be changed (tried to set {name!r}).")
@@ -501,11 +433,6 @@ def _freeze(hierarchy: Hierarchy, **fields: Any) -> None:
         if isinstance(value, np.ndarray):
             value.setflags(write=False)
         object.__setattr__(hierarchy, name, value)
-
-
-def _repeated(names: Sequence[str]) -> list[str]:
-    seen: set[str] = set()
-    return [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
 
 
 def _closest(name: object, known: Iterable[str]) -> str:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from scipy import sparse
 
-    from hierlpr.discovery import Discoveries
-
 __all__ = [
     "ENDINGS",
     "header_line",
@@ -115,10 +113,11 @@ def write_ranking(
     return _write(path, table, names=names, row_group_size=1 << 20)
 
 
-def write_discoveries(path: AnyPath, found: Discoveries) -> int:
+def write_discoveries(path: AnyPath, found: Any) -> int:
     """Write rank, label, p, lpr, level and rejected, whole or not at all; returns the rows.
 
-    ``.parquet``, ``.csv`` or ``.tsv``; text may end in ``.gz``, and holds 0 and 1 for `rejected`.
+    `found` is what `hierlpr.discover` returns. ``.parquet``, ``.csv`` or ``.tsv``; text may end in
+    ``.gz``, and holds 0 and 1 for `rejected`.
     """
     import pyarrow as pa
 

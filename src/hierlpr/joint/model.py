@@ -17,7 +17,7 @@ from hierlpr.data.partial_truth import AnyTruth, PartialTruth, curve_weights
 from hierlpr.data.tables import align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.closing import close_rows
+from hierlpr.hierarchy.matrices import close_rows
 from hierlpr.joint.missing import fit_known, predict_known
 from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior

@@ -22,7 +22,8 @@ from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.data.frames import like_given, row_names
 from hierlpr.data.tables import Table, align_labels, align_truth, closing_note, match_rows
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
-from hierlpr.hierarchy import Hierarchy, HierarchyLike, as_hierarchy
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.model.estimator import HierLPR, fitted_html
 from hierlpr.model.explaining import Explanation
 from hierlpr.ranking.order import Ranking

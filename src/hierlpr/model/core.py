@@ -37,7 +37,8 @@ from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.data.repeats import SampleKeys, overlap_note
 from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning, UnreachableWarning
-from hierlpr.hierarchy import Hierarchy, HierarchyLike, as_hierarchy
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.joint import (
     JointModel,
     end_posterior,

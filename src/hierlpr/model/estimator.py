@@ -33,7 +33,7 @@ class HierLPR(TransformerMixin, BaseEstimator, ScoreModel):  # type: ignore[misc
     ----------
     hierarchy : Hierarchy, path, dict, edges or networkx graph, optional
         The labels and what implies what; what is no `Hierarchy` becomes one, see
-        :func:`hierlpr.hierarchy.as_hierarchy`. None: the labels stand alone.
+        :func:`hierlpr.io.as_hierarchy`. None: the labels stand alone.
     lpr : str or estimator
         How local precision rates are estimated; see :func:`hierlpr.lpr.fit_lpr`.
     joint : bool or "auto"

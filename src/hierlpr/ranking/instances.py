@@ -14,7 +14,7 @@ from hierlpr._kernels.layout import Dag, Forest, Rows
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import HierarchyError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.closing import close_rows
+from hierlpr.hierarchy.matrices import close_rows
 from hierlpr.ranking.weights import Units, in_units
 
 __all__ = ["GRID", "Instances", "list_instances"]

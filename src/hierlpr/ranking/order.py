@@ -17,7 +17,7 @@ from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chun
 from hierlpr._kernels.keys import Listed
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
-from hierlpr.hierarchy import HierarchyLike, as_hierarchy
+from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.ranking.blocks import Blocks, merge_blocks
 from hierlpr.ranking.instances import GRID, Instances, list_instances
 from hierlpr.ranking.pruning import Tail, cost_bound, prune
@@ -267,7 +267,7 @@ def rank(
         entries and their ancestors are listed.
     hierarchy : Hierarchy, path, dict, edges or networkx graph
         The label hierarchy; array columns follow ``hierarchy.labels``, data frames go by name. What
-        is no `Hierarchy` becomes one, see :func:`hierlpr.hierarchy.as_hierarchy`.
+        is no `Hierarchy` becomes one, see :func:`hierlpr.io.as_hierarchy`.
     top : int, optional
         List only the first `top` instances; the others are not sorted.
     weight : array-like of shape (n_labels,) or dict of label to number, optional

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from hierlpr._base.lazy import later
 from hierlpr.exceptions import HierarchyError
-from hierlpr.hierarchy.label_graph import Hierarchy
+from hierlpr.hierarchy import Hierarchy
 
 __all__ = ["HierarchyLike", "as_hierarchy"]
 
@@ -45,8 +44,9 @@ def as_hierarchy(given: HierarchyLike) -> Hierarchy:
     if isinstance(given, Hierarchy):
         return given
     if isinstance(given, str | os.PathLike):
-        read: Hierarchy = later("io", "read_hierarchy")(given)
-        return read
+        from hierlpr.io.hierarchies import read_hierarchy
+
+        return read_hierarchy(given)
     if hasattr(given, "is_directed") and hasattr(given, "edges"):
         return Hierarchy.from_networkx(given)
     if isinstance(given, Mapping):
