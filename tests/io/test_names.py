@@ -37,10 +37,21 @@ def test_two_names_are_a_problem(tmp_path):
     assert load_hierarchy(path, lenient=True).names == {"B": "bird"}
 
 
-def test_obo_keeps_names(tmp_path):
-    named = H.with_names({"B": "a bird! {x}"})
-    write_hierarchy(tmp_path / "h.obo", named)
-    assert read_hierarchy(tmp_path / "h.obo") == named
+@pytest.mark.parametrize("end", ["obo", "csv", "tsv", "parquet", "csv.gz"])
+@pytest.mark.parametrize("names", [{"B": "a bird! {x}"}, {"A": '=1+1, "q"', "D": "\té\nü"}])
+def test_formats_with_a_place_for_names_keep_them(tmp_path, end, names):
+    # B comes before its parents, and has two of them.
+    h = Hierarchy([("A", "B"), ("D", "B"), ("A", "C")], labels=["B", "A", "lone"])
+    path = tmp_path / f"h.{end}"
+    named = h.with_names({label: name.strip() for label, name in names.items()})
+    write_hierarchy(path, named)
+    found = read_hierarchy(path)
+    assert (found.labels, set(found.edges)) == (h.labels, set(h.edges))
+    assert {x: " ".join(name.split()) for x, name in found.names.items()} == {
+        x: " ".join(name.split()) for x, name in named.names.items()
+    }
+    write_hierarchy(path, h)
+    assert not read_hierarchy(path).names
 
 
 @pytest.mark.parametrize("end", ["csv", "tsv", "parquet"])

@@ -17,7 +17,7 @@ from hierlpr.io.arff import Kind, arff_hierarchy
 from hierlpr.io.delimited import DELIMITERS
 from hierlpr.io.edgelists import line_of_name, parse_edge_list, parse_json, parse_paths
 from hierlpr.io.obo import Graph, parse_obo
-from hierlpr.io.opening import AnyPath, ending, read_bytes, read_lines
+from hierlpr.io.opening import AnyPath, ending, read_bytes, read_lines, workbook_of
 from hierlpr.io.table_paths import written
 
 __all__ = ["HierarchyFile", "load_hierarchy", "read_hierarchy"]
@@ -25,7 +25,8 @@ __all__ = ["HierarchyFile", "load_hierarchy", "read_hierarchy"]
 FORMATS = ("obo", "edges", "json", "paths", "arff", "parquet")
 _BY_ENDING = {f".{name}": name for name in ("obo", "json", "arff", "paths", "parquet")}
 _BY_ENDING |= dict.fromkeys((".csv", ".tsv", ".tab"), "edges")
-_UNDIRECTED = ("edge list", "Parquet edge list", "JSON (parent map)", "JSON (edges)")
+_SHEETS = ("edge list", "Parquet edge list", "Excel edge list")
+_UNDIRECTED = (*_SHEETS, "JSON (parent map)", "JSON (edges)")
 
 Format = Literal["obo", "edges", "json", "paths", "arff", "parquet"]
 Direction = Literal["auto", "parent-child", "child-parent"]
@@ -64,11 +65,11 @@ def read_hierarchy(
     kind: Kind = "auto",
     lenient: bool = False,
 ) -> Hierarchy:
-    r"""Read a hierarchy from an OBO, edge list, JSON, path list, Clus ARFF or Parquet file.
+    r"""Read a hierarchy from an OBO, edge list, JSON, path list, Clus ARFF, Parquet or Excel file.
 
     The ending tells the format (``.obo``, ``.csv``, ``.tsv``, ``.json``, ``.txt``, ``.paths``,
-    ``.arff``, ``.parquet``; gzip is unpacked), and the content where the ending does not. What
-    else the file says, and what was seen, comes from `hierlpr.io.load_hierarchy`.
+    ``.arff``, ``.parquet``, ``.xlsx``; gzip is unpacked), and the content where the ending does
+    not. What else the file says, and what was seen, comes from `hierlpr.io.load_hierarchy`.
 
     Parameters
     ----------
@@ -131,10 +132,11 @@ def load_hierarchy(
     if format is not None:
         check_choice(format, FORMATS, name="format")
     watch = Watch(path, lenient=lenient)
-    raw = read_bytes(path)
+    is_sheet = workbook_of(path) is not None
+    raw = b"" if is_sheet else read_bytes(path)
     chosen = "parquet" if raw.startswith(b"PAR1") else format or _BY_ENDING.get(ending(path))
-    lines = read_lines(path, raw) if chosen != "parquet" else []
-    chosen = chosen or _guess(lines)
+    lines = read_lines(path, raw) if chosen != "parquet" and not is_sheet else []
+    chosen = "sheet" if is_sheet else chosen or _guess(lines)
     try:
         if chosen == "arff":
             return _finish(arff_hierarchy(lines, kind, watch), Graph(), direction, watch)
@@ -149,7 +151,8 @@ def load_hierarchy(
             watch.format = "path list"
             graph = parse_paths(lines, watch, sep=sep)
         else:
-            watch.format = "edge list" if chosen == "edges" else "Parquet edge list"
+            kinds = {"edges": "edge list", "sheet": "Excel edge list"}
+            watch.format = kinds.get(chosen, "Parquet edge list")
             first = next((x for x in lines if x.strip() and not x.startswith("#")), "")
             sep = written(path).sep
             delimiter = DELIMITERS.get(ending(path)) or ("\t" if "\t" in first else ",")

@@ -34,6 +34,9 @@ def write_hierarchy(
 ) -> None:
     """Write a hierarchy in the format of the ending; `read_hierarchy` gives the same labels back.
 
+    Names for people are kept where the format has a place for them: OBO and edge lists (``.csv``,
+    ``.tsv``, ``.parquet``), in a column ``name``.
+
     Parameters
     ----------
     path : path
@@ -41,7 +44,7 @@ def write_hierarchy(
         ``.parquet``; text is gzipped if ``.gz`` follows.
     hierarchy : Hierarchy
     names, aliases : mapping, optional
-        Names for people beside those of the hierarchy, and other identifiers of labels, for OBO.
+        Names for people beside those of the hierarchy, and other identifiers of labels (OBO only).
     nested : bool
         For JSON, nested objects (forests only) instead of a map of each label to its parents.
     sep : str
@@ -53,11 +56,12 @@ def write_hierarchy(
         If the format cannot hold the hierarchy, such as a path list for labels that are no paths.
     """
     kind = check_choice(ending(path), _ENDINGS, name="the ending of the file")
+    named = {**hierarchy.names, **(names or {})}
     if kind == ".parquet":
-        _write_parquet(path, hierarchy)
+        _write_parquet(path, _columns(hierarchy, named))
         return
     if kind == ".obo":
-        text = _obo(hierarchy, {**hierarchy.names, **(names or {})}, aliases or {})
+        text = _obo(hierarchy, named, aliases or {})
     elif kind == ".json":
         text = _nested(path, hierarchy) if nested else _parent_map(hierarchy)
     elif kind in (".paths", ".txt"):
@@ -66,7 +70,7 @@ def write_hierarchy(
         entries = ",".join(_arff_entries(path, hierarchy))
         text = f"@RELATION hierarchy\n\n@ATTRIBUTE class hierarchical {entries}\n\n@DATA\n"
     else:
-        text = _edges(hierarchy, "," if kind == ".csv" else "\t")
+        text = _edges(_columns(hierarchy, named), "," if kind == ".csv" else "\t")
     _write(path, text)
 
 
@@ -91,21 +95,34 @@ def _rows(hierarchy: Hierarchy) -> list[tuple[str, str]]:
     return rows + later
 
 
-def _edges(hierarchy: Hierarchy, delimiter: str) -> str:
+def _columns(hierarchy: Hierarchy, names: Mapping[str, str]) -> dict[str, list[str]]:
+    """Columns of an edge list; one of names if there are any, each beside its label once."""
+    rows = _rows(hierarchy)
+    if not any(label in hierarchy for label in names):
+        parents, children = zip(*rows, strict=True)
+        return {"parent": list(parents), "child": list(children)}
+    # A name stands beside the child, so a label that is only declared is a child without a parent.
+    left = {label: name for label, name in names.items() if label in hierarchy}
+    ends = [(parent, child) if child else ("", parent) for parent, child in rows]
+    parents, children = zip(*ends, strict=True)
+    named = [left.pop(child, "") for child in children]
+    return {"parent": list(parents), "child": list(children), "name": named}
+
+
+def _edges(columns: dict[str, list[str]], delimiter: str) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(("parent", "child"))
-    writer.writerows(_rows(hierarchy))
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
     return stream.getvalue()
 
 
-def _write_parquet(path: AnyPath, hierarchy: Hierarchy) -> None:
+def _write_parquet(path: AnyPath, columns: dict[str, list[str]]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    parents, children = zip(*_rows(hierarchy), strict=True)
     with writing(path) as part:
-        pq.write_table(pa.table({"parent": list(parents), "child": list(children)}), part)
+        pq.write_table(pa.table(columns), part)
 
 
 def _obo(hierarchy: Hierarchy, names: Mapping[str, str], aliases: Mapping[str, str]) -> str:

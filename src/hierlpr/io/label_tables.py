@@ -12,7 +12,7 @@ from hierlpr._base.checks import listed
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.delimited import is_number, open_text, wrong_delimiter
-from hierlpr.io.opening import AnyPath, ending, is_parquet
+from hierlpr.io.opening import AnyPath, ending, is_parquet, workbook_of
 from hierlpr.io.table_files import read_cells
 from hierlpr.io.table_paths import written
 
@@ -44,9 +44,9 @@ def read_p_values(
     Parameters
     ----------
     path : path
-        ``.csv``, ``.tsv`` (both may end in ``.gz``) or ``.parquet``. The column of p-values is
-        called ``p``, ``p_value``, ``pvalue``, ``p-value``, ``p.value`` or ``pval``; others are
-        passed over. Labels that are not listed, and empty or NA cells, have no p-value.
+        ``.csv``, ``.tsv`` (both may end in ``.gz``), ``.parquet`` or ``.xlsx``. The column of
+        p-values is called ``p``, ``p_value``, ``pvalue``, ``p-value``, ``p.value`` or ``pval``;
+        others are passed over. Labels that are not listed, and empty or NA cells, have no p-value.
     aliases : mapping, optional
         Other names of labels.
     lenient : bool
@@ -104,7 +104,7 @@ def _rows(
 ) -> Iterator[tuple[int | str, str, str]]:
     """Place, label and value of every row."""
     delimiter: str | None = "\t" if ending(watch.path) in (".tsv", ".tab") else ","
-    if is_parquet(watch.path):
+    if workbook_of(watch.path) is not None or is_parquet(watch.path):
         delimiter = None
     elif written(watch.path).sep is not None:
         delimiter = open_text(watch).delimiter

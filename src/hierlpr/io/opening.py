@@ -31,6 +31,7 @@ __all__ = [
     "read_bytes",
     "read_lines",
     "reason",
+    "workbook_of",
 ]
 
 AnyPath = str | os.PathLike[str]
@@ -65,6 +66,16 @@ def database_of(path: AnyPath) -> tuple[str, str] | None:
     return (file, table) if colons and table and is_database else None
 
 
+def workbook_of(path: AnyPath) -> tuple[str, str] | None:
+    """Part ``file.xlsx::sheet``, or ``file.xlsx`` with no sheet named; None if a path is no such.
+
+    >>> workbook_of("study.xlsx::scores"), workbook_of("study.xlsx"), workbook_of("study.csv")
+    (('study.xlsx', 'scores'), ('study.xlsx', ''), None)
+    """
+    file, _, sheet = os.fspath(path).partition("::")
+    return (file, sheet) if file.lower().endswith((".xlsx", ".xlsm")) else None
+
+
 def filesystem_of(path: str) -> tuple[Any, str]:
     """Return the object store of an address, and the place in it."""
     try:
@@ -84,11 +95,12 @@ def filesystem_of(path: str) -> tuple[Any, str]:
 def open_bytes(path: str) -> Any:
     """Open a file for reading bytes, wherever it is."""
     try:
-        if is_remote(path):
-            filesystem, inside = filesystem_of(path)
+        found = database_of(path) or workbook_of(path)
+        file = path if found is None else found[0]
+        if is_remote(file):
+            filesystem, inside = filesystem_of(file)
             return filesystem.open(inside, "rb")
-        found = database_of(path)
-        return open(path if found is None else found[0], "rb")
+        return open(file, "rb")
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file.") from None
     except IsADirectoryError:
@@ -98,9 +110,9 @@ def open_bytes(path: str) -> Any:
 
 
 def file_size(path: str) -> tuple[int, bool]:
-    """Size of a file in bytes, and whether it is gzipped."""
+    """Size of a file in bytes, and whether it is packed."""
     with open_bytes(path) as stream:
-        is_packed = stream.read(2) == GZIP_MAGIC
+        is_packed = stream.read(2) in (GZIP_MAGIC, b"PK")
         return int(stream.seek(0, os.SEEK_END)), is_packed
 
 
@@ -181,7 +193,8 @@ def refuse_binary(path: AnyPath, raw: bytes, first_line: int) -> None:
         line = first_line + raw.count(b"\n", 0, zero)
         raise FileError(
             f"{path}, line {line}: this is binary data, not text.\n"
-            "Hint: the ending decides how a file is read; Parquet files end in .parquet."
+            "Hint: the ending decides how a file is read; Parquet files end in .parquet, Excel "
+            "workbooks in .xlsx (save others, such as .xls and .ods, as .xlsx or .csv)."
         )
 
 
@@ -209,7 +222,7 @@ def too_long(path: AnyPath, line: int) -> FileError:
 
 def is_parquet(path: str) -> bool:
     """Whether a path is a Parquet file, by its name or first bytes, or a folder of them."""
-    if database_of(path) is not None:
+    if database_of(path) is not None or workbook_of(path) is not None:
         return False
     if ending(path) == ".parquet" or (not is_remote(path) and os.path.isdir(path)):
         return True

@@ -29,8 +29,10 @@ from hierlpr.io.opening import (
     open_parquet,
     parquet_files,
     reason,
+    workbook_of,
 )
 from hierlpr.io.table_paths import written
+from hierlpr.io.workbooks import sheet_names, sheet_note, sheet_rows
 
 __all__ = [
     "Block",
@@ -136,6 +138,12 @@ def open_table(path: AnyPath, format: TableFormat, watch: Watch) -> TableFile:
         names = database_names(name)
         table = _laid_out(name, format, names, "the schema", None, watch, store="database ")
         return replace(table, read=_database_blocks)
+    if workbook_of(name) is not None:
+        names = sheet_names(name)
+        if note := sheet_note(name):
+            watch.note(note)
+        table = _laid_out(name, format, names, "the header", None, watch, store="Excel ")
+        return replace(table, read=_sheet_blocks)
     if is_parquet(name):
         files = tuple(parquet_files(name))
         opened = open_parquet(files[0])
@@ -153,10 +161,24 @@ def open_table(path: AnyPath, format: TableFormat, watch: Watch) -> TableFile:
 
 
 def _database_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
-    names = database_names(table.path)
-    texts, numbers = ([names.index(x) for x in columns] for columns in (table.texts, table.numbers))
+    yield from _parsed(table, watch, database_names(table.path), database_rows(table.path))
+
+
+def _sheet_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
+    groups = (
+        [(place, [cell.encode(errors="surrogatepass") for cell in cells]) for place, cells in rows]
+        for rows in sheet_rows(table.path)
+    )
+    yield from _parsed(table, watch, sheet_names(table.path), groups)
+
+
+def _parsed(table: TableFile, watch: Watch, names: Sequence[str], groups: Any) -> Iterator[Block]:
+    """Parse rows that come as texts with their places."""
+    # A label may be called as the samples are, which come first then.
+    texts = [names.index(name) for name in table.texts]
+    numbers = [len(names) - 1 - names[::-1].index(name) for name in table.numbers]
     has_flags = table.format.content == "truth"
-    for rows in database_rows(table.path):
+    for rows in groups:
         yield from parse_rows(rows, names, texts, numbers, watch, has_flags)
 
 
@@ -315,9 +337,16 @@ def read_cells(
 ) -> Iterator[tuple[int | str, list[str]]]:
     """Place and texts of every row of a small table, the first included.
 
-    Without a delimiter the table is Parquet, its first row is the schema, and only columns whose
-    names are in `used` have texts.
+    Without a delimiter the table is a sheet, or Parquet: its first row is then the schema, and only
+    columns whose names are in `used` have texts.
     """
+    if workbook_of(watch.path) is not None:
+        if note := sheet_note(watch.path):
+            watch.note(note)
+        yield "the header", list(sheet_names(watch.path))
+        for rows in sheet_rows(watch.path):
+            yield from ((place, [cell.strip() for cell in cells]) for place, cells in rows)
+        return
     if delimiter is not None:
         for line, cells in read_rows(watch, delimiter):
             yield line, [cell.strip() for cell in cells]
