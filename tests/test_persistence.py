@@ -11,7 +11,6 @@ from hierlpr import Hierarchy, HierlprWarning, simulate
 from hierlpr.exceptions import FileError
 from hierlpr.lpr import make_estimator
 from hierlpr.model import HierLPR, container, load_model
-from hierlpr.model import persistence as stored
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +323,7 @@ def test_a_failed_save_leaves_the_old_file(case, path, monkeypatch):
         file.write(b"half of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stored, "write_npz", full)
+    monkeypatch.setattr(container, "write_npz", full)
     with pytest.raises(FileError, match="cannot be written"):
         case[0].save(path)
     assert path.read_bytes() == before

@@ -1,4 +1,4 @@
-"""Cutoffs for groups of labels: one level a group, still closed upward."""
+"""Cutoffs for all labels or for groups of them: one level a group, still closed upward."""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.checks import check_choice, listed
+from hierlpr._base.checks import Matrix, check_choice, listed
 from hierlpr.cutoff.choose import Cutoff, Goal, Rule, Unreachable, cutoff_for, precision_of
 from hierlpr.cutoff.profile import LevelProfile
-from hierlpr.cutoff.scored import collect
+from hierlpr.cutoff.scored import collect, split_at_random
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["Groups", "Promise", "cutoff_by_group", "group_columns", "label_groups", "label_levels"]
+__all__ = [
+    "Groups",
+    "Promise",
+    "cutoff_by_group",
+    "cutoff_on",
+    "group_columns",
+    "label_groups",
+    "label_levels",
+]
 
 Groups: TypeAlias = str | Mapping[str, str] | Sequence[str]
 Promise: TypeAlias = Literal["together", "each"]
@@ -85,6 +93,36 @@ def group_columns(groups: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     for column, group in enumerate(groups):
         columns.setdefault(group, []).append(column)
     return {group: np.array(where, dtype=np.intp) for group, where in columns.items()}
+
+
+def cutoff_on(
+    goal: Goal,
+    score: Matrix,
+    truth: Any,
+    hierarchy: Hierarchy,
+    profile: LevelProfile | None,
+    *,
+    groups: Groups | None,
+    promise: Promise,
+    rule: Rule,
+    unreachable: Unreachable,
+) -> Cutoff:
+    """Choose the cutoff for a goal from block scores and truth; `profile` is of the fit part.
+
+    A certificate needs a plan made on other samples: where no profile serves, a third of these
+    makes it.
+    """
+    options: dict[str, Any] = {"rule": rule, "unreachable": unreachable}
+    parts = (score, truth)
+    if groups is not None:
+        if goal.confidence is not None:
+            # There is no fit-part profile of these groups.
+            options["planning"], parts = split_at_random(*parts)
+        return cutoff_by_group(goal, *parts, hierarchy, groups, promise=promise, **options)
+    if goal.confidence is not None and profile is None:
+        planning, parts = split_at_random(*parts)
+        profile = LevelProfile.of(collect(*planning))
+    return cutoff_for(goal, collect(*parts), profile=profile, **options)
 
 
 def cutoff_by_group(

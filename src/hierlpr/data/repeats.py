@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hierlpr._base.hashing import row_keys
 
-__all__ = ["SampleKeys", "copies_note", "overlap_note"]
+__all__ = ["SampleKeys", "copies_note", "doubts_about", "overlap_note"]
 
 MOST_KEYS = 2**16  # kept in a model, at 12 bytes each
 MOST_COPIES = 64  # rows that occur more often are taken for saturated scores
@@ -123,6 +123,25 @@ def copies_note(samples: SampleKeys, known: SampleKeys | None = None) -> str:
     whole = samples.bits == 0 and (not where or known is None or known.bits == 0)
     share = f"{n_repeated:,} of {n:,}" if whole else f"about {n_repeated / n:.0%} of the"
     return f"{share} rows of scores occur more than once{where}"
+
+
+def doubts_about(keys: SampleKeys, fit_keys: SampleKeys | None) -> list[str]:
+    """Say what is wrong with calibration samples that are not new, or not each their own."""
+    found = []
+    if overlap := overlap_note(keys, fit_keys):
+        found.append(
+            f"{overlap} calibration samples were also fitted on (their scores are the same): the "
+            "numbers look better than they are, and `confidence` promises nothing. "
+            "Calibrate on other samples."
+        )
+    # Samples in both parts are not also called copies.
+    if copies := copies_note(keys, None if overlap else fit_keys):
+        found.append(
+            f"Calibration samples are copies of each other: {copies}. They count as if they were "
+            "independent, so the result is less certain than it seems, and `confidence` promises "
+            "nothing. Keep one of each."
+        )
+    return found
 
 
 def _repeats_more(samples: SampleKeys, known: SampleKeys) -> bool:

@@ -21,7 +21,7 @@ from hierlpr.cutoff.choose import Cutoff, Unreachable, goal_of
 from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.data.frames import like_given, row_names
 from hierlpr.data.tables import Table, align_labels, align_truth, closing_note, match_rows
-from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
+from hierlpr.exceptions import DataError, FileError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.model.estimator import HierLPR, fitted_html
@@ -262,8 +262,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """Write the fitted classifier to one file; :func:`hierlpr.load_model` reads it.
 
         The first stage is saved as plain data, for estimators of `hierlpr.first_stage` and those of
-        scikit-learn that are listed in ``hierlpr.model.plain_objects``; others are refused. Nothing
-        in a file is ever executed.
+        scikit-learn listed in ``hierlpr.model.classifier_file``; others are refused. Nothing in a
+        file is ever executed.
         """
         from hierlpr.model.classifier_file import save_classifier
 
@@ -273,9 +273,12 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HierarchicalClassifier:
         """Read a classifier that `save` wrote."""
-        from hierlpr.model.classifier_file import load_classifier
+        from hierlpr.model.persistence import load_model
 
-        return load_classifier(path)
+        loaded = load_model(path)
+        if not isinstance(loaded, HierarchicalClassifier):
+            raise FileError(f"{path}: it holds a model of scores; hierlpr.load_model reads it.")
+        return loaded
 
     @property
     def cutoff_(self) -> Cutoff:

@@ -1,8 +1,14 @@
-"""The file of a HierarchicalClassifier: its model of scores, and its first stage as data."""
+"""The file of a HierarchicalClassifier: its model of scores, and its first stage as plain data.
+
+Nothing is pickled. Numbers, texts and arrays go in; what is read can only become such data, or an
+object of a class that is named here, whose attributes are such data: no function, no other class,
+no code of a file is looked for.
+"""
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import importlib
 import os
 import warnings
 from collections.abc import Mapping
@@ -11,16 +17,42 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.files import writing
-from hierlpr.exceptions import FileError, HierlprWarning
-from hierlpr.model.container import CLASSIFIER, META, checksum, new_meta, write_npz
-from hierlpr.model.persistence import from_parts, parts_of, read_checked, telling
-from hierlpr.model.plain_objects import pack, unpack
+from hierlpr.exceptions import DataError, FileError, HierlprWarning
+from hierlpr.model.container import CLASSIFIER, Arrays, new_meta, write_model
+from hierlpr.model.persistence import from_parts, parts_of
 
 if TYPE_CHECKING:
     from hierlpr.model.classifier import HierarchicalClassifier
 
-__all__ = ["load_classifier", "save_classifier"]
+__all__ = ["KNOWN", "classifier_from", "pack", "save_classifier", "unpack"]
+
+# Classes of scikit-learn whose predictions are sums over arrays: what a forged array can do there
+# is an error or a wrong number. (Compiled trees would follow forged places in memory.)
+KNOWN: Mapping[str, tuple[str, ...]] = {
+    "sklearn.linear_model": (
+        "LogisticRegression", "LogisticRegressionCV", "RidgeClassifier", "RidgeClassifierCV",
+        "SGDClassifier", "Perceptron", "PassiveAggressiveClassifier",
+    ),
+    "sklearn.svm": ("LinearSVC",),
+    "sklearn.naive_bayes": ("GaussianNB", "MultinomialNB", "ComplementNB", "BernoulliNB"),
+    "sklearn.discriminant_analysis": (
+        "LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis",
+    ),
+    "sklearn.dummy": ("DummyClassifier",),
+    "sklearn.pipeline": ("Pipeline", "FeatureUnion"),
+    "sklearn.compose": ("ColumnTransformer",),
+    "sklearn.impute": ("SimpleImputer",),
+    "sklearn.decomposition": ("PCA", "TruncatedSVD"),
+    "sklearn.feature_extraction.text": ("CountVectorizer", "TfidfVectorizer", "TfidfTransformer"),
+    "sklearn.preprocessing": (
+        "StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "Normalizer",
+        "OneHotEncoder", "OrdinalEncoder", "LabelBinarizer", "LabelEncoder", "QuantileTransformer",
+        "PolynomialFeatures",
+    ),
+}  # fmt: skip
+OWN = "hierlpr.first_stage."
+_NUMBERS = "biuf"
+_SEQUENCES = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 
 _MODEL = "model_"
 _FITTED = ("estimators_", "oof_scores_", "held_out_", "n_features_in_", "feature_names_in_")
@@ -31,7 +63,7 @@ def save_classifier(classifier: HierarchicalClassifier, path: str | os.PathLike[
     """Write a fitted classifier to one file, whole or not at all."""
     import sklearn
 
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: Arrays = {}
     params = {k: v for k, v in classifier.get_params(deep=False).items() if k not in _GIVEN}
     fitted = {name: getattr(classifier, name) for name in _FITTED if hasattr(classifier, name)}
     meta: dict[str, Any] = {
@@ -44,24 +76,11 @@ def save_classifier(classifier: HierarchicalClassifier, path: str | os.PathLike[
     }
     of_model, meta["model"] = parts_of(classifier.model_)
     arrays |= {_MODEL + name: values for name, values in of_model.items()}
-    meta["checksum"] = checksum(arrays, meta)
-    arrays[META] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    with writing(path) as part, part.open("wb") as file:
-        write_npz(file, arrays)
+    write_model(path, arrays, meta)
 
 
-def load_classifier(path: str | os.PathLike[str]) -> HierarchicalClassifier:
-    """Read what `save_classifier` wrote; nothing in a file is ever executed."""
-    with telling(path):
-        arrays, meta = read_checked(path)
-        if CLASSIFIER not in meta["needs"]:
-            raise FileError("it holds a model of scores; hierlpr.load_model reads it.")
-        classifier = _rebuilt(arrays, meta)
-    _warn_of_version(str(meta["scikit_learn"]))
-    return classifier
-
-
-def _rebuilt(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> HierarchicalClassifier:
+def classifier_from(arrays: Arrays, meta: Mapping[str, Any]) -> HierarchicalClassifier:
+    """Put a classifier together again, checking all of it."""
     from hierlpr.model.classifier import HierarchicalClassifier
     from hierlpr.model.estimator import HierLPR
 
@@ -81,6 +100,7 @@ def _rebuilt(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Hie
     if n_fitted not in (1, model.hierarchy_.n_labels):
         raise FileError(f"{n_fitted} classifiers for {model.hierarchy_.n_labels} labels.")
     classifier.model_, classifier.hierarchy_ = model, model.hierarchy_
+    _warn_of_version(str(meta["scikit_learn"]))
     return classifier
 
 
@@ -94,3 +114,163 @@ def _warn_of_version(saved: str) -> None:
             HierlprWarning,
             stacklevel=4,
         )
+
+
+# -- plain data --------------------------------------------------------------------------------
+
+
+def pack(value: Any, arrays: Arrays) -> Any:
+    """Return what JSON can hold of `value`; arrays of numbers are put into `arrays`.
+
+    Raises
+    ------
+    DataError
+        For a function, or an object of a class that is not known.
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if type(value) in (list, tuple, set, frozenset):
+        items = sorted(value) if isinstance(value, set | frozenset) else value
+        return {type(value).__name__: [pack(item, arrays) for item in items]}
+    if type(value) is dict:
+        return {"dict": [[pack(k, arrays), pack(v, arrays)] for k, v in value.items()]}
+    if type(value) is slice:
+        return {"slice": [value.start, value.stop, value.step]}
+    if isinstance(value, np.generic):
+        return {"scalar": pack(np.asarray(value), arrays)}
+    if type(value) is np.ndarray:
+        return _pack_array(value, arrays)
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return {"type": np.dtype(value).str}
+    if isinstance(value, np.dtype):
+        return {"dtype": value.str}
+    if hasattr(value, "tocsr") and hasattr(value, "format"):
+        csr = value.tocsr()
+        parts = [pack(np.asarray(x), arrays) for x in (csr.data, csr.indices, csr.indptr)]
+        return {
+            "csr": [type(value).__name__.endswith("array"), value.format, list(csr.shape), parts]
+        }
+    return {"object": [_name_of(type(value)), pack(_state_of(value), arrays)]}
+
+
+def _pack_array(value: NDArray[Any], arrays: Arrays) -> Any:
+    if value.dtype.kind in _NUMBERS:
+        key = f"part_{len(arrays)}"
+        arrays[key] = np.ascontiguousarray(value).reshape(-1)
+        return {"array": [key, list(value.shape)]}
+    if value.dtype.kind in "UO":
+        items = [pack(item, arrays) for item in value.reshape(-1).tolist()]
+        return {"texts": [value.dtype.str, list(value.shape), items]}
+    raise DataError(f"An array of {value.dtype} cannot be saved.")
+
+
+def _name_of(kind: type) -> str:
+    if kind.__module__.startswith(OWN):
+        return f"{kind.__module__}.{kind.__qualname__}"
+    for module, names in KNOWN.items():
+        if (
+            kind.__name__ in names
+            and getattr(importlib.import_module(module), kind.__name__, None) is kind
+        ):
+            return f"{module}.{kind.__name__}"
+    raise DataError(
+        f"A {kind.__module__}.{kind.__qualname__} cannot be saved without running code when it is "
+        "read.\nHint: estimators of hierlpr.first_stage and linear models, naive Bayes, scalers, "
+        "encoders, vectorizers and pipelines of scikit-learn can; save the scores of others, and "
+        "classifier.model_.save(path), which is the rest."
+    )
+
+
+def _state_of(value: Any) -> dict[str, Any]:
+    if dataclasses.is_dataclass(value):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    state = dict(vars(value))
+    if state.get("memory") is not None:
+        raise DataError("A pipeline with memory= cannot be saved: its cache is a folder of code.")
+    return state
+
+
+def unpack(given: Any, arrays: Arrays) -> Any:
+    """Return the value again; whatever is not as `pack` writes it is a FileError."""
+    if given is None or type(given) in (bool, int, float, str):
+        return given
+    if type(given) is not dict or len(given) != 1:
+        raise FileError("a part of the classifier is no plain data.")
+    ((kind, content),) = given.items()
+    if kind in _SEQUENCES:
+        return _SEQUENCES[kind](unpack(item, arrays) for item in content)
+    if kind == "slice":
+        return slice(*(None if end is None else int(end) for end in content))
+    if kind == "dict":
+        return {unpack(k, arrays): unpack(v, arrays) for k, v in content}
+    if kind == "scalar":
+        return unpack(content, arrays)[()]
+    if kind == "array":
+        return arrays[content[0]].reshape([int(side) for side in content[1]])
+    if kind == "texts":
+        return _unpack_texts(content, arrays)
+    if kind in ("type", "dtype"):
+        dtype = np.dtype(str(content))
+        if dtype.kind not in _NUMBERS:
+            raise FileError("a type of numbers is none.")
+        return dtype.type if kind == "type" else dtype
+    if kind == "csr":
+        return _unpack_csr(content, arrays)
+    if kind == "object":
+        return _unpack_object(content, arrays)
+    raise FileError(f"a part of the classifier is of the unknown kind {kind!r}.")
+
+
+def _unpack_texts(content: Any, arrays: Arrays) -> NDArray[Any]:
+    code, shape, items = content
+    dtype = np.dtype(str(code))
+    if dtype.kind not in "UO":
+        raise FileError("an array of texts has another type.")
+    values = np.empty(len(items), dtype=object)
+    for place, item in enumerate(items):
+        values[place] = unpack(item, arrays)
+    return values.astype(dtype).reshape([int(side) for side in shape])
+
+
+def _unpack_csr(content: Any, arrays: Arrays) -> Any:
+    from scipy import sparse
+
+    is_array, layout, shape, parts = content
+    data, indices, ptr = (unpack(part, arrays) for part in parts)
+    csr = sparse.csr_array((data, indices, ptr), shape=tuple(int(side) for side in shape))
+    csr.check_format(full_check=True)  # places outside would be followed by compiled code
+    if layout not in ("csr", "csc", "coo", "dia"):
+        raise FileError(f"a sparse matrix has the unknown layout {layout!r}.")
+    return (csr if is_array else sparse.csr_matrix(csr)).asformat(layout)
+
+
+def _unpack_object(content: Any, arrays: Arrays) -> Any:
+    path, state = content
+    kind = _class_of(str(path))
+    values = unpack(state, arrays)
+    if type(values) is not dict or not all(isinstance(name, str) for name in values):
+        raise FileError(f"the attributes of a {path} are damaged.")
+    if values.get("memory") is not None:
+        raise FileError("a pipeline has a cache, which would be a folder of code.")
+    made: Any = object.__new__(kind)  # no __init__ and no __setstate__: nothing runs
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def _class_of(path: str) -> type:
+    module, _, name = path.rpartition(".")
+    own = module.startswith(OWN) and all(part.isidentifier() for part in path.split("."))
+    if not (own or name in KNOWN.get(module, ())):
+        raise FileError(f"it names the class {path!r}, which is not among those that are known.")
+    try:
+        kind = _attribute(module, name)
+    except ImportError:
+        kind = None
+    if not isinstance(kind, type) or (own and kind.__module__ != module):
+        raise FileError(f"this version knows no class {path!r}.")
+    return kind
+
+
+def _attribute(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name, None)

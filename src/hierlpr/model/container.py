@@ -17,8 +17,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
+import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import listed
-from hierlpr.exceptions import FileError
+from hierlpr._base.files import writing
+from hierlpr.exceptions import FileError, HierlprError
 
 __all__ = [
     "CLASSIFIER",
@@ -38,8 +42,10 @@ __all__ = [
     "Arrays",
     "checksum",
     "new_meta",
-    "read_meta",
+    "read_checked",
     "read_npz",
+    "telling",
+    "write_model",
     "write_npz",
 ]
 
@@ -57,9 +63,7 @@ Arrays = dict[str, NDArray[Any]]
 
 def new_meta(needs: list[str]) -> dict[str, Any]:
     """Begin the metadata of a file whose answers hang on the additions `needs`."""
-    return {
-        "format": FORMAT, "version": FORMAT_VERSION, "minor": FORMAT_MINOR, "needs": needs,
-    }  # fmt: skip
+    return {"format": FORMAT, "version": FORMAT_VERSION, "minor": FORMAT_MINOR, "needs": needs}
 
 
 def checksum(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
@@ -71,6 +75,38 @@ def checksum(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str
         digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def write_model(path: str | os.PathLike[str], arrays: Arrays, meta: dict[str, Any]) -> None:
+    """Write a file with its checksum, whole or not at all."""
+    said = {**meta, "checksum": checksum(arrays, meta)}
+    text = np.frombuffer(json.dumps(said).encode(), dtype=np.uint8)
+    with writing(path) as part, part.open("wb") as file:
+        write_npz(file, {**arrays, META: text})
+
+
+def read_checked(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
+    """Read the arrays and the metadata of a file that is whole and of a known version."""
+    arrays = read_npz(Path(path))
+    meta = _read_meta(arrays.pop(META, None))
+    if checksum(arrays, {k: v for k, v in meta.items() if k != "checksum"}) != meta["checksum"]:
+        raise FileError("its content does not match its checksum: it was changed or damaged.")
+    return arrays, meta
+
+
+@contextmanager
+def telling(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever a damaged or forged file leads to into one error that names the file."""
+    name = os.fspath(path)
+    wrong = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
+    try:
+        yield
+    except FileError as error:
+        raise FileError(f"{name}: {error}\nHint: save the model again.") from None
+    except (HierlprError, *wrong) as error:
+        raise FileError(
+            f"{name} is no valid model: {error}.\nHint: save the model again."
+        ) from error
 
 
 def write_npz(file: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -114,21 +150,14 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[A
     except ValueError as error:
         raise FileError(f"member {member.filename!r} is no plain array ({error}).") from None
     rest = data.read()
-    count = 1
-    for side in shape:
-        count *= int(side)
-    if (
-        dtype.hasobject
-        or dtype.kind not in "biuf"
-        or fortran
-        or len(rest) != count * dtype.itemsize
-    ):
+    is_plain = not dtype.hasobject and dtype.kind in "biuf" and not fortran
+    if not is_plain or len(rest) != math.prod(shape) * dtype.itemsize:
         raise FileError(f"member {member.filename!r} is no plain array of numbers.")
     # A copy is aligned and writable, as arrays are that were fitted: kernels need no variant.
     return np.frombuffer(rest, dtype=dtype).reshape(shape).copy()
 
 
-def read_meta(member: NDArray[Any] | None) -> dict[str, Any]:
+def _read_meta(member: NDArray[Any] | None) -> dict[str, Any]:
     """Decode the metadata, and refuse those of other formats and versions."""
     if member is None or member.dtype != np.uint8:
         raise FileError("not a hierlpr model: it has no metadata.")

@@ -22,7 +22,7 @@ from hierlpr.joint import own_lpr
 from hierlpr.ranking.order import Ranking
 
 if TYPE_CHECKING:
-    from hierlpr.model.core import ScoreModel
+    from hierlpr.model.fitted import FittedModel
 
 __all__ = ["Explanation", "RankedLabels", "explain_sample", "ranked_labels"]
 
@@ -180,7 +180,7 @@ class Explanation:
         return head + table + (f"<p>{escape(rest)}</p>" if rest else "")
 
 
-def explain_sample(model: ScoreModel, table: Table, sample: int | str) -> Explanation:
+def explain_sample(model: FittedModel, table: Table, sample: int | str) -> Explanation:
     """Explain one row of a table of scores."""
     row = _row_of(table, sample)
     one = table.rows(np.array([row]))

@@ -6,25 +6,21 @@ used, and no code in the file can run, because none is ever looked for.
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.files import writing
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.sets import SetRule
 from hierlpr.data.listing import Kind
 from hierlpr.data.repeats import SampleKeys
-from hierlpr.exceptions import FileError, HierlprError, HierlprWarning
+from hierlpr.exceptions import FileError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, make_estimator
@@ -33,28 +29,15 @@ from hierlpr.lpr.score_bins import ScoreBins
 from hierlpr.model.container import (
     CLASSIFIER,
     LISTED,
-    META,
     Arrays,
-    checksum,
     new_meta,
-    read_meta,
-    read_npz,
-    write_npz,
+    read_checked,
+    telling,
+    write_model,
 )
 from hierlpr.model.core import ScoreModel
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = [
-    "from_parts",
-    "load_model",
-    "load_score_model",
-    "parts_of",
-    "read_checked",
-    "save_model",
-    "telling",
-]
+__all__ = ["from_parts", "load_model", "load_score_model", "parts_of", "save_model"]
 
 _WEIGHTS = ("own", "others", "shift")
 _KNOTS = ("knot_ptr", "knot_score", "knot_lpr")
@@ -66,11 +49,7 @@ AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
 def save_model(model: ScoreModel, path: str | os.PathLike[str]) -> None:
     """Write `model` to `path`, whole or not at all. Equal models give equal files."""
-    arrays = _arrays_of(model)
-    meta = {**_meta_of(model), "checksum": checksum(arrays, _meta_of(model))}
-    arrays[META] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    with writing(path) as part, part.open("wb") as file:
-        write_npz(file, arrays)
+    write_model(path, *parts_of(model))
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -86,11 +65,11 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     with telling(path):
         arrays, meta = read_checked(path)
-        if CLASSIFIER not in meta.get("needs", []):
-            return from_parts(arrays, meta, HierLPR)
-    from hierlpr.model.classifier_file import load_classifier
+        if CLASSIFIER in meta.get("needs", []):
+            from hierlpr.model.classifier_file import classifier_from
 
-    return load_classifier(path)
+            return classifier_from(arrays, meta)
+        return from_parts(arrays, meta, HierLPR)
 
 
 def load_score_model(path: str | os.PathLike[str]) -> ScoreModel:
@@ -108,38 +87,6 @@ def load_score_model(path: str | os.PathLike[str]) -> ScoreModel:
 def parts_of(model: ScoreModel) -> tuple[Arrays, dict[str, Any]]:
     """Take a fitted model apart into arrays and metadata."""
     return _arrays_of(model), _meta_of(model)
-
-
-def from_parts(
-    arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], kind: type[AnyModel]
-) -> AnyModel:
-    """Put a model together again, checking all of it."""
-    return _rebuild(arrays, meta, kind)
-
-
-def read_checked(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
-    """Read the arrays and the metadata of a file that is whole and of a known version."""
-    arrays = read_npz(Path(path))
-    meta = read_meta(arrays.pop(META, None))
-    if checksum(arrays, {k: v for k, v in meta.items() if k != "checksum"}) != meta["checksum"]:
-        raise FileError("its content does not match its checksum: it was changed or damaged.")
-    return arrays, meta
-
-
-@contextmanager
-def telling(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn whatever a damaged or forged file leads to into one error that names the file."""
-    name = os.fspath(path)
-    try:
-        yield
-    except FileError as error:
-        raise FileError(f"{name}: {error}\nHint: save the model again.") from None
-    except (
-        HierlprError, KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError,
-    ) as error:  # fmt: skip
-        raise FileError(
-            f"{name} is no valid model: {error}.\nHint: save the model again."
-        ) from error
 
 
 # -- content -----------------------------------------------------------------------------------
@@ -214,9 +161,8 @@ def _method_of(lpr: Any) -> Any:
     return lpr
 
 
-def _rebuild(
-    arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], kind: type[AnyModel]
-) -> AnyModel:
+def from_parts(arrays: Arrays, meta: Mapping[str, Any], kind: type[AnyModel]) -> AnyModel:
+    """Put a model together again, checking all of it."""
     labels = [str(label) for label in meta["labels"]]
     edges = [
         (labels[p], labels[c])
@@ -243,7 +189,7 @@ def _rebuild(
     model.lpr_ = LPRModel(curves, report, _bins(arrays, hierarchy.n_labels))
     model.joint_ = _joint(arrays, meta, hierarchy)
     model.kind_, model.implied_ = _kind(arrays, meta, hierarchy.n_labels)
-    model._set_labels(hierarchy, has_names=bool(meta["has_names"]))
+    model.set_labels(hierarchy, has_names=bool(meta["has_names"]))
     model.profile_ = _profile(arrays, meta)
     for name in _SEEN:
         setattr(model, f"{name}_keys_", _sample_keys(name, arrays, meta))
@@ -272,9 +218,7 @@ def _indices(values: NDArray[Any], n: int) -> list[int]:
     return listed
 
 
-def _report(
-    arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], n_labels: int
-) -> LabelReport:
+def _report(arrays: Arrays, meta: Mapping[str, Any], n_labels: int) -> LabelReport:
     columns: dict[str, NDArray[Any]] = {}
     known = TruthCounts.of(arrays["report_positives"], arrays["report_negatives"])
     for field in fields(LabelReport):
@@ -289,7 +233,7 @@ def _report(
     return LabelReport(**columns)
 
 
-def _bins(arrays: Mapping[str, NDArray[Any]], n_labels: int) -> ScoreBins | None:
+def _bins(arrays: Arrays, n_labels: int) -> ScoreBins | None:
     """Read which scores were fitted on; older files do not say."""
     if not all(f"seen_{key}" in arrays for key in _BINS):
         return None
@@ -299,13 +243,13 @@ def _bins(arrays: Mapping[str, NDArray[Any]], n_labels: int) -> ScoreBins | None
     return bins
 
 
-def _curves(arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> LPRCurves:
+def _curves(arrays: Arrays, prefix: str = "") -> LPRCurves:
     ptr, score, lpr = (arrays[f"{prefix}{key}"] for key in _KNOTS)
     return LPRCurves(ptr.astype(np.int64), score.astype(np.float64), lpr.astype(np.float64))
 
 
 def _kind(
-    arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], n_labels: int
+    arrays: Arrays, meta: Mapping[str, Any], n_labels: int
 ) -> tuple[Kind | None, ImpliedLPR | None]:
     """Read which kind of scores the model is for; files from before it was noted do not say."""
     kind = meta.get("kind")
@@ -334,15 +278,10 @@ def _kind(
 
 def _choice_of(joint: JointModel) -> dict[str, Any]:
     tempering = joint.tempering
-    return {
-        "use": tempering.use, "loss": tempering.loss, "gain": tempering.gain,
-        "gain_error": tempering.gain_error, "share": tempering.share,
-    }  # fmt: skip
+    return {key: getattr(tempering, key) for key in ("use", "loss", "gain", "gain_error", "share")}
 
 
-def _joint(
-    arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], hierarchy: Hierarchy
-) -> JointModel | None:
+def _joint(arrays: Arrays, meta: Mapping[str, Any], hierarchy: Hierarchy) -> JointModel | None:
     choice = meta["joint"]
     if choice is None:
         return None
@@ -361,7 +300,7 @@ def _joint(
     return JointModel(hierarchy, prior, tempering)
 
 
-def _profile(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> LevelProfile | None:
+def _profile(arrays: Arrays, meta: Mapping[str, Any]) -> LevelProfile | None:
     if meta["profile_samples"] is None:
         return None
     names = [field.name for field in fields(LevelProfile) if field.name != "n_samples"]
@@ -380,9 +319,7 @@ def _key_counts(keys: SampleKeys | None) -> dict[str, int] | None:
     return None if keys is None else {"bits": keys.bits, "n_samples": keys.n_samples}
 
 
-def _sample_keys(
-    name: str, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]
-) -> SampleKeys | None:
+def _sample_keys(name: str, arrays: Arrays, meta: Mapping[str, Any]) -> SampleKeys | None:
     about = meta.get("seen", {}).get(name)
     if about is None:
         return None
