@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from hierlpr.cutoff.choose import Cutoff, choose_cutoff
-from hierlpr.cutoff.doubts import doubts
-from hierlpr.cutoff.profile import LevelProfile
+from hierlpr.cutoff.profile import LevelProfile, doubts
 from hierlpr.cutoff.scored import collect
 
 

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from hierlpr import HierLPR, simulate
 from hierlpr.cutoff.by_group import label_levels
-from hierlpr.cutoff.reasons import REASONS, reason_codes
+from hierlpr.cutoff.decisions import REASONS, reason_codes
 from hierlpr.exceptions import DataError, HierarchyError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = [
     "check_real_array",
     "check_unit_interval",
     "listed",
+    "nearest",
     "refuse_entries",
     "stored_values",
 ]
@@ -39,6 +40,15 @@ def listed(names: Sequence[Any], *, most: int = 5, total: int | None = None) -> 
     total = len(names) if total is None else total
     quoted = ", ".join(repr(str(name)) for name in names[:most])
     return quoted if total <= most else f"{quoted} and {total - most:,} more"
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Ask whether the most similar of the known names was meant; empty if none is similar."""
+    from difflib import get_close_matches
+    from itertools import islice
+
+    near = get_close_matches(str(name), islice(known, 50_000), n=1)
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def check_level(value: float, *, name: str) -> float:

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hierlpr._base.checks import check_choice, check_level
-from hierlpr.cutoff.doubts import doubts
 from hierlpr.cutoff.guarantee import certified_level
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff, asked_for, percent
-from hierlpr.cutoff.profile import LevelProfile
-from hierlpr.cutoff.scored import Scored, collect, limit_calls
+from hierlpr.cutoff.profile import LevelProfile, doubts
+from hierlpr.cutoff.scored import Scored, as_scored, limit_calls
 from hierlpr.exceptions import DataError
 
 __all__ = [
@@ -176,9 +175,9 @@ def choose_cutoff(
     calls as the average one and all of them wrong, must not break the target. Otherwise the first
     call being right would "reach" any target. The difference vanishes like one over the number
     of calling samples. Neither rule promises anything about new samples; where the calibration
-    samples say little about them, `Cutoff.shaky` says so, see :func:`hierlpr.cutoff.doubts.doubts`.
-    For the largest F, the middle of the levels within half a standard error of it is taken: around
-    its top F is flat, and its very maximum mostly noise.
+    samples say little about them, `Cutoff.shaky` says so, see
+    :func:`~hierlpr.cutoff.profile.doubts`. For the largest F, the middle of the levels within half
+    a standard error of it is taken: around its top F is flat, and its very maximum mostly noise.
 
     References
     ----------
@@ -197,12 +196,8 @@ def choose_cutoff(
     goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
     check_choice(rule, ("cautious", "plain"), name="rule")
     check_choice(unreachable, _UNREACHABLE, name="unreachable")
-    if not isinstance(score, Scored):
-        from scipy import sparse
-
-        held = score if sparse.issparse(score) else np.asarray(score)
-        score = collect(held, truth if sparse.issparse(truth) else np.asarray(truth))
-    return cutoff_for(goal, score, profile=profile, rule=rule, unreachable=unreachable)
+    instances = as_scored(score, truth)
+    return cutoff_for(goal, instances, profile=profile, rule=rule, unreachable=unreachable)
 
 
 def cutoff_for(

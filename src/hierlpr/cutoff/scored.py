@@ -21,6 +21,7 @@ __all__ = [
     "BySample",
     "Scored",
     "Shuffle",
+    "as_scored",
     "by_sample",
     "collect",
     "limit_calls",
@@ -96,6 +97,14 @@ def collect(score: Any, truth: Any) -> Scored:
     sample = np.repeat(np.arange(n_samples, dtype=np.intp), n_labels)
     flat = check_real_array(score, name="score").ravel()
     return Scored(flat, held, sample, n_samples, int(held.sum()), n_labels)
+
+
+def as_scored(score: Any, truth: Any) -> Scored:
+    """List the instances of any two matrices; what is listed already stays."""
+    if isinstance(score, Scored):
+        return score
+    given = score if sparse.issparse(score) else np.asarray(score)
+    return collect(given, truth if sparse.issparse(truth) else np.asarray(truth))
 
 
 def _held(

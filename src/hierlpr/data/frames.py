@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hierlpr.exceptions import DataError
 
-__all__ = ["SAMPLE_COLUMN", "as_frame", "index_names", "like_given", "row_names"]
+__all__ = ["SAMPLE_COLUMN", "as_frame", "index_names", "like_given", "new_frame", "row_names"]
 
 SAMPLE_COLUMN = "sample"
 
@@ -44,6 +44,16 @@ def row_names(data: Any) -> tuple[str, ...] | None:
     """Names of the rows of any data by the index of a frame, None where there are none."""
     frame = as_frame(data, "data")
     return None if frame is None else index_names(frame)
+
+
+def new_frame(columns: Mapping[str, Any], backend: str | None = None) -> Any:
+    """Return a data frame of the library named, or of pandas if it is installed, else of Arrow."""
+    from importlib.util import find_spec
+
+    import narwhals.stable.v1 as nw
+
+    library: Any = backend or ("pandas" if find_spec("pandas") else "pyarrow")
+    return nw.from_dict(columns, backend=library).to_native()
 
 
 def like_given(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_level
 from hierlpr._base.showing import html_table
+from hierlpr.data.frames import new_frame
 from hierlpr.discovery.shift_model import ShiftModel
 from hierlpr.hierarchy import Hierarchy
 
@@ -91,10 +92,6 @@ class Discoveries:
         backend : {"pandas", "polars", "pyarrow"}, optional
             By default pandas if it is installed, else pyarrow.
         """
-        from importlib.util import find_spec
-
-        import narwhals.stable.v1 as nw
-
         columns = {
             "rank": np.arange(1, self.order.size + 1),
             "label": np.array(self.hierarchy.labels, dtype=object)[self.order],
@@ -103,8 +100,7 @@ class Discoveries:
             "level": self.level[self.order],
             "rejected": self.is_rejected[self.order],
         }
-        library: Any = backend or ("pandas" if find_spec("pandas") else "pyarrow")
-        return nw.from_dict(columns, backend=library).to_native()
+        return new_frame(columns, backend)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result in numbers and words, as JSON can hold them."""

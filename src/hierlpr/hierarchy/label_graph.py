@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from hierlpr._base.checks import listed
+from hierlpr._base.checks import listed, nearest
 from hierlpr.exceptions import HierarchyError
 from hierlpr.hierarchy import matrices
 from hierlpr.hierarchy.graph import (
@@ -355,7 +355,7 @@ class Hierarchy:
             return int(self.position[self._index[label]])
         except (KeyError, TypeError):
             raise HierarchyError(
-                f"The hierarchy has no label {label!r}.{_closest(label, self._index)}"
+                f"The hierarchy has no label {label!r}.{self._hint(label)}"
             ) from None
 
     def _numbers(self, labels: Sequence[str]) -> Index:
@@ -363,9 +363,13 @@ class Hierarchy:
         if unknown:
             raise HierarchyError(
                 f"{len(unknown):,} label(s) are not in the hierarchy: {listed(unknown)}."
-                f"{_closest(unknown[0], self._index)}"
+                f"{self._hint(unknown[0])}"
             )
         return self.position[[self._index[x] for x in labels]]
+
+    def _hint(self, unknown: object) -> str:
+        near = nearest(unknown, self._index)
+        return f"\nHint: {near}" if near else ""
 
     def _name(self, number: int) -> str:
         return self.labels[int(self.order[number])]
@@ -433,10 +437,3 @@ def _freeze(hierarchy: Hierarchy, **fields: Any) -> None:
         if isinstance(value, np.ndarray):
             value.setflags(write=False)
         object.__setattr__(hierarchy, name, value)
-
-
-def _closest(name: object, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(str(name), list(known)[:50_000], n=1)
-    return f"\nHint: did you mean {near[0]!r}?" if near else ""

@@ -13,8 +13,8 @@ from hierlpr._base.checks import listed
 from hierlpr._base.showing import html_table, plain
 from hierlpr.cutoff.by_group import label_levels
 from hierlpr.cutoff.choose import Cutoff
-from hierlpr.cutoff.decisions import decide
-from hierlpr.cutoff.reasons import call_limits, fill, reason_codes
+from hierlpr.cutoff.decisions import call_limits, decide, fill, reason_codes
+from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -116,10 +116,6 @@ class Explanation:
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] | None = None) -> Any:
         """Return a data frame with a row for each label, in calling order."""
-        from importlib.util import find_spec
-
-        import narwhals.stable.v1 as nw
-
         columns = {
             "label": np.array(self.label, dtype=object),
             "name": np.array([self.hierarchy.name(x) for x in self.label], dtype=object),
@@ -132,8 +128,7 @@ class Explanation:
             "called": self.called,
             "reason": np.array(self.reason, dtype=object),
         }
-        library: Any = backend or ("pandas" if find_spec("pandas") else "pyarrow")
-        return nw.from_dict(columns, backend=library).to_native()
+        return new_frame(columns, backend)
 
     def _headline(self) -> str:
         n_calls, n = int(self.called.sum()), self.hierarchy.n_labels

@@ -15,6 +15,7 @@ from hierlpr._base.showing import html_table, text_table
 from hierlpr._kernels import keys as kernels
 from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
 from hierlpr._kernels.keys import Listed
+from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
@@ -184,8 +185,6 @@ class Ranking:
         backend : {"pandas", "polars", "pyarrow"}, optional
             By default the library the LPRs came in, else pandas, else pyarrow.
         """
-        import narwhals.stable.v1 as nw
-
         named = self.samples is not None
         columns = {
             "rank": np.arange(1, len(self) + 1),
@@ -194,8 +193,7 @@ class Ranking:
             "lpr": self.lpr,
             "score": self.score,
         }
-        library: Any = backend or self.backend or _installed()
-        return nw.from_dict(columns, backend=library).to_native()
+        return new_frame(columns, backend or self.backend)
 
     def __len__(self) -> int:
         return int(self.place.size)
@@ -442,9 +440,3 @@ def _find_open(
     )
     by_place = np.argsort(at)
     return starts[at[by_place]].astype(np.int64), blocks.open_lack[which[by_place]]
-
-
-def _installed() -> str:
-    from importlib.util import find_spec
-
-    return "pandas" if find_spec("pandas") else "pyarrow"

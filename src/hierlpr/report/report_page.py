@@ -14,7 +14,7 @@ import numpy as np
 
 from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
-from hierlpr.cutoff.reasons import REASONS, call_limits
+from hierlpr.cutoff.decisions import REASONS, call_limits
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.model.core import ScoreModel
 from hierlpr.plots.comparisons import (

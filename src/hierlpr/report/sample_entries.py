@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr.cutoff.reasons import reason_codes
+from hierlpr.cutoff.decisions import reason_codes
 from hierlpr.data.tables import Table
 from hierlpr.model.explaining import ranked_labels
 from hierlpr.plots.evidence import Evidence, rows_of
@@ -34,7 +34,7 @@ class SampleView:
     `block` numbers the sample's blocks in calling order. `n_hidden` labels come later in the
     order and are not shown; `n_hidden_true` of them are true, `n_hidden_called` are called.
     `reaches` tells whether the label's own LPR is at or above its level, `reason` the place of the
-    sentence about it in `hierlpr.cutoff.reasons.REASONS`.
+    sentence about it in `hierlpr.cutoff.decisions.REASONS`.
     """
 
     name: str
