@@ -3,17 +3,14 @@
 import click
 
 from hierlpr import __version__
-from hierlpr.cli._check import check
-from hierlpr.cli._demo import demo
 from hierlpr.cli._discover import discover
 from hierlpr.cli._evaluate import evaluate
+from hierlpr.cli._examples import demo, reproduce, simulate
 from hierlpr.cli._fit import fit
 from hierlpr.cli._inspect import inspect
-from hierlpr.cli._rank import rank
+from hierlpr.cli._rank import check, rank
 from hierlpr.cli._report import report
-from hierlpr.cli._reproduce import reproduce
 from hierlpr.cli._shell import Group
-from hierlpr.cli._simulate import simulate
 
 __all__ = ["main"]
 

@@ -6,17 +6,8 @@ from typing import Any
 
 import click
 
-from hierlpr.cli._shell import (
-    Shell,
-    hierarchy_options,
-    json_option,
-    lenient_option,
-    put_json,
-    quiet_option,
-    read_hierarchy_file,
-    sep_option,
-    written_tables,
-)
+from hierlpr.cli import _options as opt
+from hierlpr.cli._shell import Shell, put_json
 
 __all__ = ["discover"]
 
@@ -24,8 +15,7 @@ __all__ = ["discover"]
 @click.command(
     epilog="Example: hierlpr discover --hierarchy go.obo --p-values p.csv --fdr 0.1 --out found.csv"
 )
-@click.option("--hierarchy", required=True, type=click.Path(), metavar="H",
-              help="OBO, edge list, JSON, path list or Clus ARFF.")  # fmt: skip
+@opt.hierarchy
 @click.option("--p-values", "p_values", required=True, type=click.Path(), metavar="P",
               help="Table with the columns label and p (.csv, .tsv or .parquet); labels it does "
               "not list have no p-value.")  # fmt: skip
@@ -46,11 +36,11 @@ __all__ = ["discover"]
 @click.option("--report", "page", type=click.Path(dir_okay=False), metavar="HTML",
               help="Also write a page with the hierarchy, figures and all labels.")  # fmt: skip
 @click.option("--title", help="Heading of the page.")
-@sep_option
-@hierarchy_options
-@lenient_option
-@json_option
-@quiet_option
+@opt.sep
+@opt.reading_hierarchy
+@opt.lenient
+@opt.json_out
+@opt.quiet
 def discover(
     hierarchy: str,
     p_values: str,
@@ -80,8 +70,8 @@ def discover(
         raise click.BadParameter("a seed is 0 or more.", param_hint="--seed")
     outputs = {"--out": out, "--report": page, "--json": json_out}
     refuse_overlap(outputs, {"--hierarchy": hierarchy, "--p-values": p_values})
-    table = written_tables(shell, reading, hierarchy)
-    loaded = read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **reading)
+    table = opt.written_tables(shell, reading, hierarchy)
+    loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **reading)
     given = read_p_values(
         table(p_values), loaded.hierarchy, aliases=loaded.aliases, lenient=lenient
     )

@@ -6,20 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hierlpr.cli._shell import (
-    PARTS,
-    Shell,
-    hierarchy_options,
-    json_option,
-    lenient_option,
-    parts_options,
-    put_json,
-    quiet_option,
-    read_hierarchy_file,
-    table_options,
-    taken,
-    written_tables,
-)
+from hierlpr.cli import _options as opt
+from hierlpr.cli._shell import Shell, put_json
 
 if TYPE_CHECKING:
     from hierlpr.metrics.evaluation import Evaluation
@@ -30,30 +18,24 @@ __all__ = ["evaluate"]
 @click.command(
     epilog="Example: hierlpr evaluate --hierarchy tree.csv --ranking calls.csv --truth truth.csv"
 )
-@click.option(
-    "--hierarchy", required=True, type=click.Path(), metavar="H",
-    help="OBO, edge list, JSON, path list or Clus ARFF.",
-)  # fmt: skip
+@opt.hierarchy
 @click.option(
     "--ranking", required=True, type=click.Path(), metavar="F",
     help="A ranking (.csv, .parquet, a folder of Parquet files) or CAFA predictions (.tsv).",
 )  # fmt: skip
-@click.option(
-    "--truth", required=True, type=click.Path(), metavar="T",
-    help="Wide 0/1, long pairs (sample,label), CAFA or Clus.",
-)  # fmt: skip
+@opt.truth
 @click.option(
     "--absent", type=click.Choice(["negative", "skip"]),
     help="Ranked samples that the truth lacks: without any label (default for a long table), or "
     "left out (default for CAFA truth).",
 )  # fmt: skip
-@click.option("--close-truth", is_flag=True, help="Add the missing ancestors of true labels.")
-@parts_options
-@table_options
-@hierarchy_options
-@lenient_option
-@json_option
-@quiet_option
+@opt.close_truth
+@opt.parts
+@opt.tables
+@opt.reading_hierarchy
+@opt.lenient
+@opt.json_out
+@opt.quiet
 def evaluate(
     hierarchy: str,
     ranking: str,
@@ -74,9 +56,9 @@ def evaluate(
     from hierlpr._base.files import refuse_overlap
 
     inputs = {"--hierarchy": hierarchy, "--ranking": ranking, "--truth": truth}
-    how, table = taken(options, PARTS), written_tables(shell, options, hierarchy)
+    how, table = opt.taken(options, opt.PARTS), opt.written_tables(shell, options, hierarchy)
     refuse_overlap({"--json": json_out}, inputs, how["work"])
-    loaded = read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **options)
+    loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **options)
     with shell.rates("rows") as on_progress:
         done = workflows.evaluate_file(
             ranking, table(truth), loaded, absent=absent,  # type: ignore[arg-type]

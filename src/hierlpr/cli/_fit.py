@@ -6,20 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hierlpr.cli._shell import (
-    PARTS,
-    Shell,
-    hierarchy_options,
-    json_option,
-    lenient_option,
-    parts_options,
-    put_json,
-    quiet_option,
-    read_hierarchy_file,
-    table_options,
-    taken,
-    written_tables,
-)
+from hierlpr.cli import _options as opt
+from hierlpr.cli._shell import Shell, put_json
 
 if TYPE_CHECKING:
     from hierlpr.workflows import FitOutcome
@@ -33,13 +21,11 @@ LPR_NAMES = ("auto", "p-spline", "isotonic", "density-ratio", "spline", "local-q
     epilog="Example: hierlpr fit --hierarchy tree.csv --scores scores.csv --truth truth.csv "
     "--fdr 0.1 --out model.hlpr"
 )
-@click.option("--hierarchy", required=True, type=click.Path(), metavar="H",
-              help="OBO, edge list, JSON, path list or Clus ARFF.")  # fmt: skip
+@opt.hierarchy
 @click.option("--scores", required=True, type=click.Path(), metavar="S",
               help="Wide (sample,LABEL,...), long (sample,label,score), CAFA or Clus predictions; "
               ".csv, .tsv, .parquet, .arff.")  # fmt: skip
-@click.option("--truth", required=True, type=click.Path(), metavar="T",
-              help="Wide 0/1, long pairs (sample,label), CAFA or Clus.")  # fmt: skip
+@opt.truth
 @click.option("--out", required=True, type=click.Path(dir_okay=False), metavar="MODEL",
               help="Model file to write, such as model.hlpr.")  # fmt: skip
 @click.option("--fdr", type=float, metavar="A", help="Cut so that at most this share is wrong.")
@@ -62,15 +48,15 @@ LPR_NAMES = ("auto", "p-spline", "isotonic", "density-ratio", "spline", "local-q
 @click.option("--absent", type=click.Choice(["negative", "skip"]),
               help="Scored samples that the truth lacks: without any label (default for a long "
               "table), or left out (default for CAFA truth).")  # fmt: skip
-@click.option("--close-truth", is_flag=True, help="Add the missing ancestors of true labels.")
+@opt.close_truth
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Chooses the third of the samples that is kept for the cutoff.")  # fmt: skip
-@parts_options
-@table_options
-@hierarchy_options
-@lenient_option
-@json_option
-@quiet_option
+@opt.parts
+@opt.tables
+@opt.reading_hierarchy
+@opt.lenient
+@opt.json_out
+@opt.quiet
 def fit(
     hierarchy: str,
     scores: str,
@@ -110,9 +96,9 @@ def fit(
     inputs = {"--hierarchy": hierarchy, "--scores": scores, "--truth": truth,
               "--calibration-scores": calibration_scores,
               "--calibration-truth": calibration_truth, "--names": options["names"]}  # fmt: skip
-    how, table = taken(options, PARTS), written_tables(shell, options, hierarchy)
+    how, table = opt.taken(options, opt.PARTS), opt.written_tables(shell, options, hierarchy)
     refuse_overlap({"--out": out, "--json": json_out}, inputs, how["work"])
-    loaded = read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **options)
+    loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **options)
     calibration: Any = None
     if calibration_scores is not None and calibration_truth is not None:
         calibration = (table(calibration_scores), table(calibration_truth))

@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hierlpr.cli._shell import (
-    Shell,
-    hierarchy_options,
-    lenient_option,
-    put_json,
-    quiet_option,
-    read_hierarchy_file,
-    sep_option,
-    written_tables,
-)
+from hierlpr.cli import _options as opt
+from hierlpr.cli._shell import Shell, put_json
 
 if TYPE_CHECKING:
     from hierlpr.io import HierarchyFile
@@ -27,11 +19,11 @@ MOST_SHOWN = 10
 
 @click.command(epilog="Example: hierlpr inspect go.obo --relationship part_of")
 @click.argument("hierarchy", type=click.Path())
-@hierarchy_options
-@sep_option
-@lenient_option
+@opt.reading_hierarchy
+@opt.sep
+@opt.lenient
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-@quiet_option
+@opt.quiet
 def inspect(hierarchy: str, lenient: bool, as_json: bool, quiet: bool, **reading: Any) -> None:
     """Print size, depth, roots, multi-parent labels and problems of HIERARCHY.
 
@@ -40,8 +32,8 @@ def inspect(hierarchy: str, lenient: bool, as_json: bool, quiet: bool, **reading
     """
     shell = Shell(quiet=quiet)
     shell.step(0, 1, f"reading {hierarchy}")
-    table = written_tables(shell, reading, hierarchy)
-    loaded = read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **reading)
+    table = opt.written_tables(shell, reading, hierarchy)
+    loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **reading)
     facts = _facts(loaded)
     if as_json:
         put_json("-", facts)

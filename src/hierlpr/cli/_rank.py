@@ -1,4 +1,4 @@
-"""``hierlpr rank``: the calls of new samples, best first."""
+"""``hierlpr rank`` and ``check``: the calls of new samples, and how far their scores moved."""
 
 from __future__ import annotations
 
@@ -8,25 +8,14 @@ from typing import Any
 
 import click
 
-from hierlpr.cli._shell import (
-    Shell,
-    json_option,
-    lenient_option,
-    names_option,
-    other_names,
-    parts_options,
-    put_json,
-    quiet_option,
-    table_options,
-    written_tables,
-)
+from hierlpr.cli import _options as opt
+from hierlpr.cli._shell import Shell, put_json
 
-__all__ = ["rank"]
+__all__ = ["check", "rank"]
 
 
 @click.command(epilog="Example: hierlpr rank --model model.hlpr --scores new.csv --out calls.csv")
-@click.option("--model", required=True, type=click.Path(), metavar="M",
-              help="Model file that hierlpr fit wrote.")  # fmt: skip
+@opt.model
 @click.option("--scores", required=True, type=click.Path(), metavar="S",
               help="Scores of the samples to rank, in any format of fit; also a folder of Parquet "
               "files, or an address such as s3://bucket/scores.parquet.")  # fmt: skip
@@ -39,12 +28,12 @@ __all__ = ["rank"]
               help="Add a last column, name, with the names of labels for people.")  # fmt: skip
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="List only the first N.")
 @click.option("--calls-only", is_flag=True, help="List only what is called.")
-@parts_options
-@table_options
-@names_option
-@lenient_option
-@json_option
-@quiet_option
+@opt.parts
+@opt.tables
+@opt.other_hierarchy
+@opt.lenient
+@opt.json_out
+@opt.quiet
 def rank(
     model: str,
     scores: str,
@@ -74,11 +63,12 @@ def rank(
     out = shell.scratch("stdout", f".{layout}") if is_stream else out
     inputs = {"--model": model, "--scores": scores, "--hierarchy": hierarchy}
     refuse_overlap({"--out": out, "--json": json_out}, inputs, parts["work"])
-    table = written_tables(shell, parts)
+    table = opt.written_tables(shell, parts)
     with shell.rates("instances") as on_progress:
         done = workflows.rank_file(
             model, table(scores), out, top=top, calls_only=calls_only, lenient=lenient,
-            with_names=with_names, aliases=other_names(hierarchy), on_progress=on_progress, **parts,
+            with_names=with_names, aliases=opt.other_names(hierarchy), on_progress=on_progress,
+            **parts,
         )  # fmt: skip
     if is_stream:
         with open(out, "rb") as ranked:
@@ -95,3 +85,49 @@ def rank(
         f"wrote {out}: {done.n_rows:,} of {done.n_instances:,} instances of "
         f"{done.n_samples:,} samples, {done.n_calls:,} of them called"
     )
+
+
+@click.command(epilog="Example: hierlpr check --model model.hlpr --scores new.csv")
+@opt.model
+@click.option("--scores", required=True, type=click.Path(), metavar="S",
+              help="Scores of new samples, without truth, in any format of fit.")  # fmt: skip
+@click.option("--adapt", type=click.Path(dir_okay=False), metavar="M2",
+              help="Write a model for the prevalences of these samples; it has no cutoff, and is "
+              "refused if the scores look nothing like those fitted on.")  # fmt: skip
+@opt.other_hierarchy
+@opt.lenient
+@opt.json_out
+@opt.quiet
+def check(
+    model: str,
+    scores: str,
+    adapt: str | None,
+    hierarchy: str | None,
+    lenient: bool,
+    json_out: str | None,
+    quiet: bool,
+) -> None:
+    """Tell how far new scores differ from those fitted on: label,distance,prevalence,... as CSV.
+
+    Prevalences may have moved, which --adapt takes into account; or scores may look different
+    whatever the prevalences, which means that classifiers or samples are of another kind.
+    """
+    shell = Shell(quiet=quiet)
+    from hierlpr import workflows
+    from hierlpr._base.files import refuse_overlap
+
+    inputs = {"--model": model, "--scores": scores, "--hierarchy": hierarchy}
+    refuse_overlap({"--adapt": adapt, "--json": json_out}, inputs, None)
+    drift, report = workflows.check_file(
+        model, scores, adapt=adapt, aliases=opt.other_names(hierarchy), lenient=lenient
+    )
+    shell.read(report)
+    if drift.is_different.any():
+        shell.warn(str(drift))
+    for line in drift.csv_lines():
+        click.echo(line)
+    if json_out is not None:
+        put_json(json_out, {"samples": drift.n_samples, "words": str(drift),
+                            "labels": drift.columns()})  # fmt: skip
+    wrote = "" if adapt is None else f"; wrote {adapt}, which has no cutoff"
+    shell.close(f"{drift}{wrote}" if not drift.is_different.any() else f"checked{wrote}")

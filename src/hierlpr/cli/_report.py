@@ -6,17 +6,8 @@ from typing import Any
 
 import click
 
-from hierlpr.cli._shell import (
-    Shell,
-    lenient_option,
-    memory_option,
-    names_option,
-    other_names,
-    quiet_option,
-    table_options,
-    work_option,
-    written_tables,
-)
+from hierlpr.cli import _options as opt
+from hierlpr.cli._shell import Shell
 
 __all__ = ["report"]
 
@@ -25,8 +16,7 @@ __all__ = ["report"]
     epilog="Example: hierlpr report --model model.hlpr --scores test.csv --truth test_truth.csv "
     "--out report.html"
 )
-@click.option("--model", required=True, type=click.Path(), metavar="M",
-              help="Model file that hierlpr fit wrote.")  # fmt: skip
+@opt.model
 @click.option("--scores", required=True, type=click.Path(), metavar="S",
               help="Scores of samples that the model was not fitted on.")  # fmt: skip
 @click.option("--truth", required=True, type=click.Path(), metavar="T", help="Their truth.")
@@ -40,13 +30,13 @@ __all__ = ["report"]
 @click.option("--absent", type=click.Choice(["negative", "skip"]),
               help="Scored samples that the truth lacks: without any label (default for a long "
               "table), or left out (default for CAFA truth).")  # fmt: skip
-@click.option("--close-truth", is_flag=True, help="Add the missing ancestors of true labels.")
-@memory_option
-@work_option
-@table_options
-@names_option
-@lenient_option
-@quiet_option
+@opt.close_truth
+@opt.memory
+@opt.work
+@opt.tables
+@opt.other_hierarchy
+@opt.lenient
+@opt.quiet
 def report(
     model: str,
     scores: str,
@@ -72,12 +62,12 @@ def report(
 
     inputs = {"--model": model, "--scores": scores, "--truth": truth, "--hierarchy": hierarchy}
     refuse_overlap({"--out": out}, inputs, work)
-    table = written_tables(shell, options)
+    table = opt.written_tables(shell, options)
     with shell.rates("") as on_progress:
         done = workflows.report_file(
             model, table(scores), table(truth), out, title=title, max_samples=max_samples,
             absent=absent, close_truth=close_truth,  # type: ignore[arg-type]
-            aliases=other_names(hierarchy), lenient=lenient, memory=memory, work=work,
+            aliases=opt.other_names(hierarchy), lenient=lenient, memory=memory, work=work,
             on_progress=on_progress,
         )  # fmt: skip
     for report in done.reports:

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -19,33 +19,9 @@ from hierlpr._base.own_folders import stopping_cleanly
 from hierlpr.exceptions import HierlprError, HierlprWarning
 
 if TYPE_CHECKING:
-    from hierlpr.io import HierarchyFile, ReadReport, TablePath
+    from hierlpr.io import ReadReport
 
-__all__ = [
-    "PARTS",
-    "BadInput",
-    "Group",
-    "Shell",
-    "hierarchy_options",
-    "json_option",
-    "lenient_option",
-    "memory_option",
-    "names_option",
-    "other_names",
-    "parts_options",
-    "put_json",
-    "quiet_option",
-    "read_hierarchy_file",
-    "sep_option",
-    "table_options",
-    "taken",
-    "work_option",
-    "written_tables",
-]
-
-F = TypeVar("F", bound=Callable[..., Any])
-PARTS = ("memory", "partitions", "work", "resume", "scheduler")
-TABLES = ("sep", "decimal", "sample_column", "columns")
+__all__ = ["BadInput", "Group", "Shell", "put_json"]
 
 
 class BadInput(click.ClickException):
@@ -108,58 +84,6 @@ def _show_warning(
         click.echo(_shown(f"Warning: {message}"), err=True)
     elif os.environ.get("HIERLPR_DEBUG"):
         click.echo(f"{filename}:{lineno}: {category.__name__}: {message}", err=True)
-
-
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Say nothing but problems.")
-lenient_option = click.option(
-    "--lenient", is_flag=True,
-    help="Pass over rows with problems and unknown labels, and count them.",
-)  # fmt: skip
-names_option = click.option(
-    "--hierarchy", type=click.Path(), metavar="H",
-    help="The hierarchy file again, if scores use its other names of labels (OBO alt_id and "
-    "replaced_by).",
-)  # fmt: skip
-memory_option = click.option(
-    "--memory", default="1GB", show_default=True, metavar="SIZE",
-    help="Working memory. What needs more is read and worked on in parts; the result is the same.",
-)  # fmt: skip
-work_option = click.option(
-    "--work", type=click.Path(file_okay=False), metavar="DIR",
-    help="Where a folder for work files is made: beside the output if not given, for evaluate "
-    "among the system's temporary files. The workers of a scheduler must share it.",
-)  # fmt: skip
-json_option = click.option(
-    "--json", "json_out", type=click.Path(dir_okay=False, allow_dash=True), metavar="OUT",
-    help="Write the result as JSON to this file, or to stdout if it is -.",
-)  # fmt: skip
-
-
-def parts_options(command: F) -> F:
-    """Add the options that say how to work in parts."""
-    for option in reversed(
-        [
-            memory_option,
-            click.option(
-                "--partitions", type=click.IntRange(min=1), metavar="N",
-                help="Number of parts to work on one by one; by default as --memory needs.",
-            ),
-            work_option,
-            click.option(
-                "--resume", is_flag=True,
-                help="Continue an interrupted run from its finished parts, and keep them if this "
-                "run fails.",
-            ),
-            click.option(
-                "--scheduler", metavar="ADDRESS",
-                help="Work on the parts with the workers of this Dask scheduler, such as "
-                "tcp://host:8786; local starts one worker a core here. A ranking is then a folder "
-                "of Parquet files.",
-            ),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
 
 
 class _Messages(logging.Handler):
@@ -347,134 +271,6 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def hierarchy_options(command: F) -> F:
-    """Add the options that say how to read a hierarchy file."""
-    for option in reversed(
-        [
-            click.option(
-                "--relationship", "relationships", multiple=True, metavar="NAME",
-                help="OBO relationship to use as edges, such as part_of; is_a alone if not given. "
-                "May be repeated.",
-            ),
-            click.option(
-                "--namespace", "namespaces", multiple=True, metavar="NAME",
-                help="Keep only OBO terms of this namespace. May be repeated.",
-            ),
-            click.option(
-                "--direction", type=click.Choice(["auto", "parent-child", "child-parent"]),
-                default="auto", show_default=True,
-                help="Which way the edges of an edge list are written; auto refuses a forest that "
-                "stands on its head.",
-            ),
-            click.option("--path-sep", metavar="TEXT", help="Separator of a path list."),
-            click.option(
-                "--names", type=click.Path(), metavar="TABLE",
-                help="Table with the columns code and name: names for people, shown beside the "
-                "codes of labels. OBO files and edge lists with a column name have their own.",
-            ),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def read_hierarchy_file(
-    shell: Shell,
-    path: TablePath,
-    *,
-    lenient: bool,
-    relationships: tuple[str, ...],
-    namespaces: tuple[str, ...],
-    direction: Any,
-    path_sep: str | None,
-    names: str | None,
-) -> HierarchyFile:
-    """Read a hierarchy as the options say, with the names of a table, and say what was seen."""
-    from dataclasses import replace
-
-    from hierlpr.io import TablePath, load_hierarchy, read_names
-
-    loaded = load_hierarchy(
-        path,
-        relationships=tuple(dict.fromkeys(("is_a", *relationships))) if relationships else None,
-        namespaces=namespaces or None,
-        direction=direction,
-        sep=path_sep,
-        lenient=lenient,
-    )
-    shell.read(loaded.report)
-    if names is None:
-        return loaded
-    table = TablePath(names, sep=path.sep)
-    found, report = read_names(table, loaded.hierarchy, aliases=loaded.aliases, lenient=lenient)
-    shell.read(report)
-    return replace(loaded, hierarchy=loaded.hierarchy.with_names(found))
-
-
-sep_option = click.option(
-    "--sep", metavar="CHAR",
-    help="The character between columns of text files, such as ';' or tab; by default .csv means "
-    "commas and .tsv means tabs. Files without it are read as by default.",
-)  # fmt: skip
-
-
-def table_options(command: F) -> F:
-    """Add the options that say how tables are written."""
-    for option in reversed(
-        [
-            sep_option,
-            click.option(
-                "--decimal", type=click.Choice([".", ","]), default=".", show_default=True,
-                help="The decimal mark of numbers in text files.",
-            ),
-            click.option(
-                "--sample-column", metavar="NAME",
-                help="The column that names the samples, if it is not called sample; files "
-                "without it are read as by default.",
-            ),
-            click.option(
-                "--columns", type=click.Choice(["all", "labels"]), default="all",
-                show_default=True,
-                help="In a wide table take every other column as a label, so that an unknown one "
-                "stops the run, or pass over columns that are no labels.",
-            ),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def taken(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Take some of the options of a command away from the others."""
-    return {name: options.pop(name) for name in names}
-
-
-def written_tables(
-    shell: Shell, options: dict[str, Any], hierarchy: str = ""
-) -> Callable[[str], TablePath]:
-    """Take the options of tables; give the function that joins a path with them.
-
-    With a path list ``--sep`` is taken for it, as it once was, unless ``--path-sep`` is there.
-    """
-    from hierlpr.io import TablePath
-
-    given = taken(options, [name for name in TABLES if name in options])
-    is_paths = hierarchy.lower().removesuffix(".gz").endswith((".paths", ".txt"))
-    if given["sep"] is not None and is_paths and options["path_sep"] is None:
-        shell.warn("--sep is taken for the path list; say --path-sep, since --sep is for tables")
-        options["path_sep"], given["sep"] = given["sep"], None
-    return lambda path: TablePath(shell.stdin(path), **given)
-
-
-def other_names(hierarchy: str | None) -> dict[str, str]:
-    """Other names of labels that a hierarchy file gives."""
-    if hierarchy is None:
-        return {}
-    from hierlpr.io import load_hierarchy
-
-    return dict(load_hierarchy(hierarchy).aliases)
 
 
 def put_json(out: str, data: Any) -> None:
