@@ -76,10 +76,10 @@ def test_commands_on_models_need_no_scikit_learn(tmp_path):
             "from hierlpr.research.reproduce import reproduce as f; f(out='p')",
             "report",
         ),
-        ("duckdb", "from hierlpr.scale.disk import engine as f; f(0, 1).__enter__()", "scale"),
+        ("duckdb", "from hierlpr.scale.budget import engine as f; f(0, 1).__enter__()", "scale"),
         (
             "dask",
-            "from hierlpr.scale.executors import executor_of as f; f('x').__enter__()",
+            "from hierlpr.scale.parts import executor_of as f; f('x').__enter__()",
             "dask",
         ),
     ],

@@ -8,31 +8,31 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hierlpr._base.files import refuse_overlap
 from hierlpr._base.own_folders import claimed
+from hierlpr.data.tables import draw_samples, split_samples
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io import HierarchyFile, ReadReport, load_hierarchy, read_scores
+from hierlpr.io.pairing import Absent
+from hierlpr.scale.budget import estimate_instances, estimate_rows
+from hierlpr.scale.parts import How, in_parts
+from hierlpr.scale.source import Reading
 
+# What imports more waits for the functions that need it: an evaluation goes without SciPy.
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hierlpr.cutoff.choose import Cutoff
-    from hierlpr.hierarchy import Hierarchy
-    from hierlpr.io import HierarchyFile, ReadReport
-    from hierlpr.io.pairing import Absent
     from hierlpr.lpr.drift import Drift
     from hierlpr.model import ScoreModel
     from hierlpr.report.report_page import Report
-    from hierlpr.scale.at_once import HeldSamples
     from hierlpr.scale.evaluate_parts import Evaluated
-    from hierlpr.scale.fit_parts import StoredSamples
-    from hierlpr.scale.parts import How
-    from hierlpr.scale.source import Reading
 
 __all__ = [
     "FitOutcome",
@@ -152,23 +152,21 @@ def fit_file(
     >>> ranked.n_rows, ranked.n_samples
     (15000, 5000)
     """
-    import numpy as np
-
-    from hierlpr.data.tables import draw_samples, split_samples
     from hierlpr.model import ScoreModel
+    from hierlpr.scale.at_once import read_pairs
 
-    options = _how(how)
+    options = How(**how)
     if calibration is not None and goal is None:
         raise DataError("Samples for the cutoff are given, but no goal.\nHint: goal={'fdr': 0.1}.")
     loaded = _loaded(hierarchy)
     files = [os.fspath(path) for path in (scores, truth, *(calibration or ()))]
     names = ("the scores", "the truth", "the calibration scores", "the calibration truth")
-    given = {"the hierarchy": _path_of(loaded), **dict(zip(names, files, strict=False))}
+    given = {"the hierarchy": _file_of(loaded), **dict(zip(names, files, strict=False))}
     refuse_overlap({"the output": out}, given, options.work)
     model = ScoreModel(hierarchy=loaded.hierarchy, lpr=lpr, joint=joint)
     model.check_params()
-    reading = _reading(loaded, absent=absent, close=close_truth, lenient=lenient)
-    with claimed(out), _read_pairs(files, reading, options, "fit", out) as read:
+    reading = Reading(loaded.hierarchy, loaded.aliases, lenient, close_truth, absent)
+    with claimed(out), read_pairs(files, reading, options, "fit", out) as read:
         data = read(files[:2], "fit")
         held_out, fitted, kept = data, np.arange(data.n_samples), np.empty(0, dtype=np.intp)
         if calibration is not None:
@@ -256,13 +254,10 @@ def rank_file(
     """
     from hierlpr.model import load_score_model
     from hierlpr.scale.at_once import rank_at_once
-    from hierlpr.scale.budget import estimate_instances
     from hierlpr.scale.output import claimed_output, output_kind
-    from hierlpr.scale.parts import in_parts
     from hierlpr.scale.rank_parts import rank_in_parts
-    from hierlpr.scale.source import Reading
 
-    options = _how(how)
+    options = How(**how)
     source, target = os.fspath(scores), os.fspath(out)
     inputs = {"the model": model, "the scores": source}
     refuse_overlap({"the output": out}, inputs, options.work)
@@ -280,8 +275,7 @@ def rank_file(
         if holds and options.budget.holds(estimate_instances(source)):
             found = rank_at_once(source, target, reading, options, **chosen)
         else:
-            key = f"rank {_absolute(target)}"
-            with in_parts(options, key, beside=target) as parts:
+            with in_parts(options, "rank", target, beside=target) as parts:
                 found = rank_in_parts(
                     os.fspath(model), source, target, reading, parts, kind=kind, **chosen
                 )
@@ -326,7 +320,6 @@ def check_file(
     aliases, lenient
         As in `rank_file`.
     """
-    from hierlpr.io import read_scores
     from hierlpr.model import load_score_model
 
     fitted = load_score_model(model)
@@ -370,22 +363,23 @@ def evaluate_file(
         As in `fit_file`. Work files take about 20 bytes a row.
     """
     from hierlpr.scale.at_once import evaluate_at_once
-    from hierlpr.scale.budget import estimate_instances, estimate_rows
     from hierlpr.scale.evaluate_parts import evaluate_in_parts
-    from hierlpr.scale.parts import in_parts
 
-    options = _how(how)
+    options = How(**how)
     loaded = _loaded(hierarchy)
     files = [os.fspath(ranking), os.fspath(truth)]
-    given = {"the ranking": files[0], "the truth": files[1], "the hierarchy": _path_of(loaded)}
+    given = {
+        "the ranking": files[0],
+        "the truth": files[1],
+        "the hierarchy": loaded.report.path or None,
+    }
     refuse_overlap({}, given, options.work)
-    reading = _reading(loaded, absent=absent, close=close_truth, lenient=lenient)
+    reading = Reading(loaded.hierarchy, loaded.aliases, lenient, close_truth, absent)
     if not options.asks_for_parts(*files) and options.budget.holds_evaluation(
         estimate_rows(files[0]), estimate_instances(files[1])
     ):
         return evaluate_at_once(files[0], files[1], reading, options)
-    key = f"evaluate {_absolute(files[0])} {_absolute(files[1])}"
-    with in_parts(options, key) as parts:
+    with in_parts(options, "evaluate", *files) as parts:
         return evaluate_in_parts(files[0], files[1], reading, parts)
 
 
@@ -431,22 +425,19 @@ def report_file(
     absent, close_truth, lenient, **how
         As in `fit_file`.
     """
-    import numpy as np
-
-    from hierlpr.data.tables import draw_samples
     from hierlpr.model import load_score_model
     from hierlpr.report import write_report
+    from hierlpr.scale.at_once import read_pairs
     from hierlpr.scale.fit_parts import StoredSamples
-    from hierlpr.scale.source import Reading
 
-    options = _how(how)
+    options = How(**how)
     files = [os.fspath(scores), os.fspath(truth)]
     given = {"the model": model, "the scores": files[0], "the truth": files[1]}
     refuse_overlap({"the output": out}, given, options.work)
     with claimed(out):
         fitted = load_score_model(model)
         reading = Reading(fitted.hierarchy_, dict(aliases or {}), lenient, close_truth, absent)
-        with _read_pairs(files, reading, options, "report", out) as read:
+        with read_pairs(files, reading, options, "report", out) as read:
             data = read(files, "pair")
             chosen = np.arange(data.n_samples)
             if isinstance(data, StoredSamples):
@@ -465,43 +456,8 @@ def report_file(
 # -- shared -----------------------------------------------------------------------------------
 
 
-Read = Callable[[Sequence[str], str], "HeldSamples | StoredSamples"]
-
-
-@contextmanager
-def _read_pairs(
-    files: list[str], reading: Reading, how: How, command: str, out: AnyPath
-) -> Iterator[Read]:
-    """Give a function that reads scores and truth, whole or in parts; it names the work folder."""
-    from hierlpr.scale.at_once import hold_samples
-    from hierlpr.scale.budget import estimate_instances
-    from hierlpr.scale.parts import in_parts
-
-    # Truth may be larger than the scores it belongs to, or the other way round.
-    pairs = [files[i : i + 2] for i in range(0, len(files), 2)]
-    if not how.asks_for_parts(*files) and how.budget.holds_fit(
-        sum(max(map(estimate_instances, pair)) for pair in pairs)
-    ):
-        how.say("reading scores and truth", 0, 1)
-        yield lambda pair, _: hold_samples(pair[0], pair[1], reading)
-        return
-    from hierlpr.scale.fit_parts import store_samples
-
-    with in_parts(how, f"{command} {_absolute(os.fspath(out))}", beside=out) as parts:
-        yield lambda pair, name: store_samples(pair[0], pair[1], name, reading, parts)
-
-
-def _how(given: Mapping[str, Any]) -> How:
-    from hierlpr.scale.parts import How
-
-    return How(**given)
-
-
 def _loaded(hierarchy: Any) -> HierarchyFile:
     """Return a hierarchy with its other names, from whatever says which one."""
-    from hierlpr.hierarchy import Hierarchy
-    from hierlpr.io import HierarchyFile, ReadReport, load_hierarchy
-
     if isinstance(hierarchy, HierarchyFile):
         return hierarchy
     if isinstance(hierarchy, Hierarchy):
@@ -509,16 +465,5 @@ def _loaded(hierarchy: Any) -> HierarchyFile:
     return load_hierarchy(hierarchy)
 
 
-def _reading(loaded: HierarchyFile, **options: Any) -> Reading:
-    from hierlpr.scale.source import Reading
-
-    return Reading(loaded.hierarchy, loaded.aliases, **options)
-
-
-def _path_of(loaded: HierarchyFile) -> str | None:
+def _file_of(loaded: HierarchyFile) -> str | None:
     return loaded.report.path or None
-
-
-def _absolute(path: str) -> str:
-    """One spelling of a path or address."""
-    return path if "://" in path else os.path.realpath(path)

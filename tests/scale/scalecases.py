@@ -14,7 +14,7 @@ from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR, workflows
 from hierlpr.data.tables import Table
 from hierlpr.io import read_ranking
-from hierlpr.scale.executors import Here
+from hierlpr.scale.parts import Here
 from hierlpr.scale.rank_parts import calls_along
 
 N_LABELS = 12

@@ -13,7 +13,7 @@ from hierlpr import HierlprError, workflows
 from hierlpr.data.tables import Table
 from hierlpr.io import write_truth
 from hierlpr.scale import budget, output, rank_parts
-from hierlpr.scale.executors import Cluster, executor_of
+from hierlpr.scale.parts import Cluster, executor_of
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what Dask's own shutdown leaves open
@@ -139,6 +139,6 @@ def test_no_scheduler_is_said():
 
 
 def test_the_core_does_not_import_dask():
-    code = "import sys, hierlpr.scale.executors, hierlpr.cli; print('dask' in sys.modules)"
+    code = "import sys, hierlpr.scale.parts, hierlpr.cli; print('dask' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

@@ -11,8 +11,7 @@ from hierlpr import HierLPR, HierlprError
 from hierlpr.cli import main
 from hierlpr.io import delimited, read_scores, read_truth, write_hierarchy
 from hierlpr.io.row_rules import none_left
-from hierlpr.scale.budget import Budget
-from hierlpr.scale.disk import open_names
+from hierlpr.scale.budget import Budget, open_names
 from hierlpr.scale.source import Reading
 from hierlpr.scale.spool import open_source
 from hierlpr.scale.truth import stream_truth

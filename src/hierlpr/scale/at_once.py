@@ -1,7 +1,10 @@
-"""The same stages with everything in memory: what is done where all of it fits."""
+"""The same stages with everything in memory, where all of it fits; and who chooses it."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,14 +27,16 @@ from hierlpr.io import (
 )
 from hierlpr.io.pairing import Absent, match_samples, unlisted_note
 from hierlpr.metrics.evaluation import evaluate_ranking
+from hierlpr.scale.budget import estimate_instances
 from hierlpr.scale.evaluate_parts import Evaluated
-from hierlpr.scale.parts import How
+from hierlpr.scale.parts import AnyPath, How, in_parts
 from hierlpr.scale.source import Reading
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
+    from hierlpr.scale.fit_parts import StoredSamples
 
-__all__ = ["HeldSamples", "evaluate_at_once", "hold_samples", "rank_at_once"]
+__all__ = ["HeldSamples", "evaluate_at_once", "hold_samples", "rank_at_once", "read_pairs"]
 
 
 class HeldSamples(NamedTuple):
@@ -134,3 +139,28 @@ def _match(
     row = at[ranked.sample]
     keep = row >= 0
     return keep, row[keep], sets, notes
+
+
+# -- one or the other -------------------------------------------------------------------------
+
+
+Read = Callable[[Sequence[str], str], "HeldSamples | StoredSamples"]
+
+
+@contextmanager
+def read_pairs(
+    files: list[str], reading: Reading, how: How, command: str, out: AnyPath
+) -> Iterator[Read]:
+    """Give a function that reads scores and truth, whole or in parts; it names the work folder."""
+    # Truth may be larger than the scores it belongs to, or the other way round.
+    pairs = [files[i : i + 2] for i in range(0, len(files), 2)]
+    if not how.asks_for_parts(*files) and how.budget.holds_fit(
+        sum(max(map(estimate_instances, pair)) for pair in pairs)
+    ):
+        how.say("reading scores and truth", 0, 1)
+        yield lambda pair, _: hold_samples(pair[0], pair[1], reading)
+        return
+    from hierlpr.scale.fit_parts import store_samples
+
+    with in_parts(how, command, os.fspath(out), beside=out) as parts:
+        yield lambda pair, name: store_samples(pair[0], pair[1], name, reading, parts)

@@ -28,8 +28,7 @@ from hierlpr.io.row_rules import no_rows, tell_repeated_pairs
 from hierlpr.io.table_files import TableFormat, open_table
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.evaluation import STRETCH, Evaluation, PooledSums, Rows, SampleSums
-from hierlpr.scale.budget import Budget, estimate_rows
-from hierlpr.scale.disk import engine, parquet_rows, stream
+from hierlpr.scale.budget import Budget, engine, estimate_rows, parquet_rows, stream
 from hierlpr.scale.parts import Parts, Plan, Record, add_seen, keep, part_file, seen
 from hierlpr.scale.source import Reading
 from hierlpr.scale.truth import TruthRows, stream_truth

@@ -25,7 +25,7 @@ from hierlpr.io.pairing import unscored_note
 from hierlpr.lpr import ImpliedLPR, LPRModel, fit_data
 from hierlpr.lpr.groups import Gaps
 from hierlpr.lpr.implied import ListedCounts, fit_implied
-from hierlpr.scale.disk import open_names
+from hierlpr.scale.budget import open_names
 from hierlpr.scale.parts import OnProgress, Parts
 from hierlpr.scale.source import Reading, over_partitions
 from hierlpr.scale.spool import planned_source

@@ -4,7 +4,7 @@ Ranking, fitting and evaluating go the same way: a source is split into parts, a
 of each part in the work folder, and what the files hold is merged. File and record appear by
 renaming, the record last, so that a part is either finished or was never there. A task may be
 repeated at will, which is what a cluster does when a worker dies, and resuming a run is to do what
-is not finished.
+is not finished. An executor says where tasks run: here, one after the other, or on a Dask cluster.
 """
 
 from __future__ import annotations
@@ -15,31 +15,148 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hierlpr import __version__
 from hierlpr._base.files import work_file
+from hierlpr._base.lazy import require
 from hierlpr._base.own_folders import own_folder
-from hierlpr.exceptions import FileError
+from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.io import Problem, TablePath, Watch
 from hierlpr.io.opening import is_remote, open_bytes, parquet_files
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget
-from hierlpr.scale.executors import Executor, Here, executor_of
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["WORK_VERSION", "How", "Parts", "Plan", "add_seen", "in_parts", "part_file", "seen"]
+__all__ = [
+    "WORK_VERSION",
+    "Cluster",
+    "Executor",
+    "Here",
+    "How",
+    "Parts",
+    "Plan",
+    "add_seen",
+    "executor_of",
+    "in_parts",
+    "part_file",
+    "seen",
+]
 
 WORK_VERSION = 4
 SPOT = 1 << 16  # bytes at either end of a file that enter its fingerprint
 AnyPath = str | os.PathLike[str]
 OnProgress = Callable[[str, int, int], None]
 Record = dict[str, Any]
+# A task that took this many workers down with it is at fault itself; fewer losses are bad luck.
+ALLOWED_FAILURES = 10
+IN_FLIGHT = 4  # tasks a worker thread waits with: enough to be never idle, few enough to hold
+
+
+# -- where tasks run --------------------------------------------------------------------------
+
+
+class Executor(Protocol):
+    """Where tasks run. Results come in any order."""
+
+    is_cluster: bool
+
+    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Call the function on the arguments of every task."""
+
+
+class Here:
+    """One task after the other, in this process; kernels use its threads."""
+
+    is_cluster = False
+
+    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Call the function on every task in turn."""
+        for task in tasks:
+            yield function(*task)
+
+
+class Cluster:
+    """Run tasks on the workers of a Dask scheduler.
+
+    A task writes its result to the shared work folder by renaming and returns a short record, so
+    that a task that is repeated, because its worker died, changes nothing.
+    """
+
+    is_cluster = True
+
+    def __init__(self, client: Any, *, workers: Sequence[str] | None = None) -> None:
+        self._client = client
+        self._workers = workers
+
+    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Call the function on every task; results come as they are ready."""
+        from dask.distributed import as_completed
+        from distributed.scheduler import KilledWorker
+
+        futures = (
+            self._client.submit(function, *task, pure=False, workers=self._workers)
+            for task in tasks
+        )
+        most = IN_FLIGHT * max(1, sum(self._client.nthreads().values()))
+        running: Any = as_completed(list(islice(futures, most)))  # type: ignore[no-untyped-call]
+        try:
+            for future in running:
+                yield future.result()
+                running.update(islice(futures, 1))
+        except KilledWorker as error:
+            raise HierlprError(
+                f"Workers died again and again on the same partition ({error}).\n"
+                "Hint: is there enough memory for --memory on every worker? More --partitions "
+                "make each of them smaller."
+            ) from None
+
+
+@contextmanager
+def executor_of(scheduler: str | Executor | None, *, timeout: str = "20s") -> Iterator[Executor]:
+    """Connect to the scheduler at an address; ``local`` starts one here, None does without."""
+    if scheduler is None:
+        yield Here()
+        return
+    if not isinstance(scheduler, str):
+        yield scheduler
+        return
+    require("dask", "distributed", extra="dask", what="A cluster")
+    import dask
+    from dask.distributed import Client, LocalCluster
+
+    settings = {
+        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
+        "distributed.comm.timeouts.connect": timeout,
+    }
+    with dask.config.set(settings):
+        if scheduler == "local":
+            with (
+                LocalCluster(  # type: ignore[no-untyped-call]
+                    threads_per_worker=1, dashboard_address=None
+                ) as here,
+                Client(here) as client,  # type: ignore[no-untyped-call]
+            ):
+                yield Cluster(client)
+            return
+        try:
+            client = Client(scheduler, timeout=timeout)  # type: ignore[no-untyped-call]
+        except (OSError, ValueError, TimeoutError) as error:
+            raise HierlprError(
+                f"The scheduler {scheduler} does not answer ({error}).\n"
+                "Hint: start one with dask scheduler, and give its address as tcp://HOST:8786."
+            ) from None
+        with client:
+            yield Cluster(client)
+
+
+# -- a run ------------------------------------------------------------------------------------
 
 
 def _say_nothing(stage: str, done: int, total: int) -> None:
@@ -128,12 +245,13 @@ class Parts:
 
 
 @contextmanager
-def in_parts(how: How, key: str, *, beside: AnyPath | None = None) -> Iterator[Parts]:
+def in_parts(how: How, command: str, *paths: str, beside: AnyPath | None = None) -> Iterator[Parts]:
     """Begin a run in parts, in a folder of its own that is removed at the end.
 
-    After an error the folder stays if `how` asks to go on later, and a later run with the same
-    `key` finds it again.
+    After an error the folder stays if `how` asks to go on later, and a later run of the same
+    command on the same paths finds it again.
     """
+    key = " ".join([command, *(x if is_remote(x) else os.path.realpath(x) for x in paths)])
     parent = Path(tempfile.gettempdir())
     if how.work is not None:
         parent = Path(how.work)

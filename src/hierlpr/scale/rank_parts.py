@@ -30,7 +30,7 @@ from hierlpr.data.listing import check_kind
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.io import ReadReport
-from hierlpr.scale.disk import engine, open_names, stream
+from hierlpr.scale.budget import engine, open_names, stream
 from hierlpr.scale.output import RankingWriter, refuse_blanks, written
 from hierlpr.scale.parts import Parts, Record, fingerprint, part_file
 from hierlpr.scale.source import Batch, Reading, over_partitions

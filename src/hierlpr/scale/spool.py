@@ -31,8 +31,8 @@ from hierlpr.io.row_rules import (
     wide_rows,
 )
 from hierlpr.io.table_files import Content, TableFile, TableFormat, open_table
-from hierlpr.scale.budget import Budget
-from hierlpr.scale.disk import (
+from hierlpr.scale.budget import (
+    Budget,
     NamesWriter,
     engine,
     has_repeats,

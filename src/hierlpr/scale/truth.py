@@ -17,8 +17,7 @@ from hierlpr.io import ReadReport, Watch
 from hierlpr.io.pairing import Absent, Seen, default_absent, judge_absent
 from hierlpr.io.row_rules import LabelNumbers, none_left, not_closed
 from hierlpr.io.table_files import TableFormat, open_table
-from hierlpr.scale.budget import Budget
-from hierlpr.scale.disk import open_names
+from hierlpr.scale.budget import Budget, open_names
 from hierlpr.scale.source import Reading
 from hierlpr.scale.spool import open_source
 
