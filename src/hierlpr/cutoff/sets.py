@@ -12,7 +12,7 @@ order; calibration samples say at which value to stop.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from html import escape
@@ -55,7 +55,7 @@ class SetRule:
 
     A label is sure if its value exceeds `sure_level`, and possible if its value is at least
     `possible_level`; None stands for a level that no label passes, or that every label does. The
-    rates and sizes are those on the calibration samples.
+    rates and sizes are those on the calibration samples; `shaky` says why no promise holds.
     """
 
     error: float
@@ -68,6 +68,11 @@ class SetRule:
     possible_error: float
     sure_size: float
     possible_size: float
+    shaky: str = ""
+
+    def doubted(self, doubts: Sequence[str]) -> SetRule:
+        """Put in what is wrong with the calibration samples themselves."""
+        return replace(self, shaky=" ".join([*doubts, self.shaky]).strip()) if doubts else self
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON can hold them."""
@@ -76,11 +81,13 @@ class SetRule:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SetRule:
         """Rebuild from :meth:`to_dict`."""
+        data = {"shaky": "", **data}  # files from before it was kept lack it
         names = [field.name for field in fields(cls)]
         optional = ("confidence", "sure_level", "possible_level")
+        kinds: dict[str, tuple[type, ...]] = {"one_path": (bool,), "shaky": (str,)}
         for name in names:
             value = data.get(name)
-            wanted = (bool,) if name == "one_path" else (int, float)
+            wanted = kinds.get(name, (int, float))
             if not (type(value) in wanted or (value is None and name in optional)):
                 raise DataError(f"Not the rule of call sets: {name} is {value!r}.")
         return cls(**{name: data[name] for name in names})
@@ -100,9 +107,10 @@ class SetRule:
         everything = "" if self.possible_level is not None else (
             " Every label has to be called possible."
         )  # fmt: skip
+        shaky = f" Shaky: {self.shaky}" if self.shaky else ""
         return (
             f"{promised} On {self.n_samples:,} calibration samples {self.sure_size:.3g} labels a "
-            f"sample are sure and {self.possible_size:.3g} possible.{nothing}{everything}"
+            f"sample are sure and {self.possible_size:.3g} possible.{nothing}{everything}{shaky}"
         )
 
 

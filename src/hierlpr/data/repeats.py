@@ -1,23 +1,26 @@
 """Find samples that were used before, or that are copies of each other, by the keys of their rows.
 
 Equal rows prove nothing by themselves: coarse or saturated scores repeat by chance. So the counts
-are held against what independent samples could show, whatever distribution they come from.
+are held against what independent samples could show, whatever distribution they come from. Rows
+that are equal up to rounding (scores in single precision, or with fewer digits) are found too.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.hashing import row_keys
+from hierlpr._base.hashing import near_keys, row_keys
 
 __all__ = ["SampleKeys", "copies_note", "doubts_about", "overlap_note"]
 
 MOST_KEYS = 2**16  # kept in a model, at 12 bytes each
+MOST_NEAR = 2**14  # of rows up to rounding
 MOST_COPIES = 64  # rows that occur more often are taken for saturated scores
 FEWEST_ROWS = 20  # distinct rows whose counts have a common factor: 2**-20 by chance
 FAR = 4.0  # standard errors
@@ -30,28 +33,35 @@ class SampleKeys:
     """The distinct rows of a set of samples, as sorted hashes, and how often each occurs.
 
     Of a large set those are kept whose hash begins with `bits` zeros, which are the same whatever
-    order or parts the samples come in; `n_samples` counts all.
+    order or parts the samples come in; `n_samples` counts all. `near` are the same of the rows up
+    to rounding; models of earlier versions lack them.
     """
 
     key: Keys
     count: NDArray[np.uint32]
     bits: int
     n_samples: int
+    near: SampleKeys | None = None
 
     @classmethod
-    def of(cls, keys: Keys) -> Self:
-        """Sum up the row keys of samples in any order."""
-        distinct, count = np.unique(keys, return_counts=True)
-        bits = 0
-        # Sorted, so that what begins with zeros comes first.
-        while (n_kept := _n_below(distinct, bits)) > MOST_KEYS:
-            bits += 1
-        return cls(distinct[:n_kept], count[:n_kept].astype(np.uint32), bits, keys.size)
+    def of(cls, keys: Keys, near: Keys | None = None) -> Self:
+        """Sum up the row keys of samples in any order, and those of their rows up to rounding."""
+        about = None if near is None else cls._summed(near, MOST_NEAR)
+        return replace(cls._summed(keys, MOST_KEYS), near=about)
 
     @classmethod
     def of_rows(cls, values: Any) -> Self:
         """Sum up the rows of a matrix, dense or CSR."""
-        return cls.of(row_keys(values))
+        return cls.of(row_keys(values), near_keys(values))
+
+    @classmethod
+    def _summed(cls, keys: Keys, most: int) -> Self:
+        distinct, count = np.unique(keys, return_counts=True)
+        bits = 0
+        # Sorted, so that what begins with zeros comes first.
+        while (n_kept := _n_below(distinct, bits)) > most:
+            bits += 1
+        return cls(distinct[:n_kept], count[:n_kept].astype(np.uint32), bits, keys.size)
 
     def among(self, other: SampleKeys) -> tuple[int, int]:
         """Count the samples that also occur in `other`, and those that were looked for."""
@@ -60,6 +70,14 @@ class SampleKeys:
         found = np.isin(self.key[:n_kept], other.key, assume_unique=True)
         count = self.count[:n_kept]
         return int(count[found].sum()), int(count.sum())
+
+    def single_among(self, other: SampleKeys) -> tuple[int, int]:
+        """Count the rows that occur once in `other` and here too, and the samples looked for."""
+        bits = max(self.bits, other.bits)
+        n_kept = _n_below(self.key, bits)
+        single = other.key[other.count == 1]
+        found = np.isin(self.key[:n_kept], single, assume_unique=True)
+        return int(np.count_nonzero(found)), int(self.count[:n_kept].sum())
 
     def with_others(self, other: SampleKeys) -> NDArray[np.int64]:
         """Count how often each distinct row occurs in either set."""
@@ -82,13 +100,31 @@ def overlap_note(samples: SampleKeys, known: SampleKeys | None) -> str:
 
     Independent samples of one population meet a known one as often as the known ones meet each
     other, so the share of known ones that have a twin among themselves is the standard.
+
+    Up to rounding, different samples are more often alike, and more so where they are easy. There
+    only known rows that occur once count, each one time; what chance does is what Good and Turing
+    say: new samples fall on rows seen once as often as samples have exactly one twin.
     """
     if known is None:
         return ""
-    n_found, n_looked = samples.among(known)
+    n_twins = int(known.count[known.count > 1].sum())
+    if note := _excess(samples, known, *samples.among(known), n_twins):
+        return note
+    if samples.near is None or known.near is None:
+        return ""
+    here, there = samples.near, known.near
+    n_twins = 2 * int(np.count_nonzero(there.count == 2))
+    note = _excess(here, there, *here.single_among(there), n_twins)
+    return f"about {note.removeprefix('about ')}" if note else ""
+
+
+def _excess(
+    samples: SampleKeys, known: SampleKeys, n_found: int, n_looked: int, n_twins: int
+) -> str:
+    """Say how many samples were found, if their share is far above that of twins of the known."""
     if n_found == 0:
         return ""
-    n_known, n_twins = int(known.count.sum()), int(known.count[known.count > 1].sum())
+    n_known = int(known.count.sum())
     pooled = (n_found + n_twins) / (n_looked + n_known)
     # Twins come in pairs, hence the 2.
     error = math.sqrt(pooled * (1.0 - pooled) * (1.0 / n_looked + 2.0 / n_known))
@@ -105,12 +141,26 @@ def copies_note(samples: SampleKeys, known: SampleKeys | None = None) -> str:
     Rows of samples drawn independently, from whatever distribution, occur as often as mixtures of
     Poisson counts do; and they do not repeat far more often than those of the `known` samples.
     """
+    if note := _copies(samples, known, _repeats_more):
+        return note
+    if samples.near is None:
+        return ""
+    # Easy samples may be alike up to rounding in one part and not in the other: no comparison.
+    note = _copies(samples.near, None if known is None else known.near, lambda *_: False)
+    return f"{note}, up to rounding" if note else ""
+
+
+def _copies(
+    samples: SampleKeys,
+    known: SampleKeys | None,
+    repeats_more: Callable[[SampleKeys, SampleKeys], bool],
+) -> str:
     count: NDArray[Any] = samples.count
     where = ""
     if not _is_copied(count):
         if known is None:
             return ""
-        if not _repeats_more(samples, known):
+        if not repeats_more(samples, known):
             count = samples.with_others(known)
             where = " in the fit and calibration samples together"
             if not _is_copied(count):
@@ -131,15 +181,14 @@ def doubts_about(keys: SampleKeys, fit_keys: SampleKeys | None) -> list[str]:
     if overlap := overlap_note(keys, fit_keys):
         found.append(
             f"{overlap} calibration samples were also fitted on (their scores are the same): the "
-            "numbers look better than they are, and `confidence` promises nothing. "
-            "Calibrate on other samples."
+            "numbers look better than they are, and no promise holds. Calibrate on other samples."
         )
     # Samples in both parts are not also called copies.
     if copies := copies_note(keys, None if overlap else fit_keys):
         found.append(
             f"Calibration samples are copies of each other: {copies}. They count as if they were "
-            "independent, so the result is less certain than it seems, and `confidence` promises "
-            "nothing. Keep one of each."
+            "independent, so the result is less certain than it seems, and no promise holds. "
+            "Keep one of each."
         )
     return found
 

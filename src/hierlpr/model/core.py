@@ -213,11 +213,12 @@ class ScoreModel(FittedModel):
         held = self._truth(truth, self.hierarchy_, table)
         if isinstance(held, PartialTruth):
             refuse_unknown_samples(held)
-        keys, _ = self._checked_keys(table)
-        self.sets_ = choose_sets(
+        keys, doubts = self._checked_keys(table)
+        rule = choose_sets(
             lambda: self._set_values(table, one_path=one_path), held,
             error=error, confidence=confidence, one_path=one_path,
         )  # fmt: skip
+        self.sets_ = rule.doubted(doubts)
         self.sets_keys_ = keys
         return self
 

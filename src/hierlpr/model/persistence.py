@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -122,8 +122,9 @@ def _arrays_of(model: ScoreModel) -> Arrays:
                 arrays[f"profile_{field.name}"] = getattr(model.profile_, field.name)
     for name in _SEEN:
         keys = getattr(model, f"{name}_keys_")
-        if keys is not None:
-            arrays[f"{name}_key"], arrays[f"{name}_key_count"] = keys.key, keys.count
+        for kind, kept in (("key", keys), ("near_key", keys and keys.near)):
+            if kept is not None:
+                arrays[f"{name}_{kind}"], arrays[f"{name}_{kind}_count"] = kept.key, kept.count
     return arrays
 
 
@@ -316,20 +317,30 @@ def _profile(arrays: Arrays, meta: Mapping[str, Any]) -> LevelProfile | None:
 
 
 def _key_counts(keys: SampleKeys | None) -> dict[str, int] | None:
-    return None if keys is None else {"bits": keys.bits, "n_samples": keys.n_samples}
+    if keys is None:
+        return None
+    near = {} if keys.near is None else {"near_bits": keys.near.bits}
+    return {"bits": keys.bits, "n_samples": keys.n_samples, **near}
 
 
 def _sample_keys(name: str, arrays: Arrays, meta: Mapping[str, Any]) -> SampleKeys | None:
     about = meta.get("seen", {}).get(name)
     if about is None:
         return None
-    key = arrays[f"{name}_key"].astype(np.uint64)
-    count = arrays[f"{name}_key_count"].astype(np.uint32)
-    bits, n_samples = int(about["bits"]), int(about["n_samples"])
+    n_samples = int(about["n_samples"])
+    keys = _kept_keys(f"{name}_key", arrays, int(about["bits"]), n_samples)
+    if "near_bits" not in about:  # of a file from before rows were looked for up to rounding
+        return keys
+    near = _kept_keys(f"{name}_near_key", arrays, int(about["near_bits"]), n_samples)
+    return replace(keys, near=near)
+
+
+def _kept_keys(name: str, arrays: Arrays, bits: int, n_samples: int) -> SampleKeys:
+    key, count = arrays[name].astype(np.uint64), arrays[f"{name}_count"].astype(np.uint32)
     if key.ndim != 1 or key.shape != count.shape or not (key[1:] > key[:-1]).all():
-        raise FileError(f"the keys of the {name} samples are no ascending list with their counts.")
+        raise FileError(f"the array {name} of samples is no ascending list with its counts.")
     if not 0 <= bits < 64 or not (count > 0).all() or int(count.sum()) > n_samples:
-        raise FileError(f"the counts of the {name} samples make no sense.")
+        raise FileError(f"the counts of the array {name} of samples make no sense.")
     return SampleKeys(key, count, bits, n_samples)
 
 

@@ -98,9 +98,10 @@ class StoredSamples:
                 lpr, implied = fit.listed()
             else:
                 lpr = fit.labels(slice(None), Gaps.none(h.n_labels), "labels")
+            keys = SampleKeys.of(self.store.keys[rows], self.store.near[rows])
             source = FitSource(
                 h, lpr, implied, held, lambda drawn: self.scores(fitted[drawn]),
-                self.store.stored_in(rows), SampleKeys.of(self.store.keys[rows]),
+                self.store.stored_in(rows), keys,
             )  # fmt: skip
             model.fit_on(source)
         return fit.errors

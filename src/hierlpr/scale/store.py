@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.hashing import row_keys
+from hierlpr._base.hashing import near_keys, row_keys
 from hierlpr.exceptions import FileError
 from hierlpr.scale.parts import Record, part_file
 from hierlpr.scale.source import Batch
@@ -42,11 +42,11 @@ def write_segment(
 ) -> tuple[int, int, int]:
     """Append samples to a file; returns where, how many, and their entries (-1 if dense).
 
-    The segment holds numbers and keys of the samples, then the scores by label; of sparse ones
+    The segment holds numbers and both keys of the samples, then the scores by label; of sparse ones
     first how many each sample has, where each label begins, and the sample of every score.
     """
     at = stream.tell()
-    head = [numbers.astype(np.int64), row_keys(values)]
+    head = [numbers.astype(np.int64), row_keys(values), near_keys(values)]
     if not sparse.issparse(values):
         _write(stream, *head, np.ascontiguousarray(values.T))
         return at, numbers.size, -1
@@ -90,12 +90,15 @@ class Store:
     def __init__(self, segments: Iterable[Segment], n_labels: int, n_rows: int | None) -> None:
         self.segments, self.n_labels = tuple(segments), n_labels
         self.is_sparse = n_rows is not None
-        numbers, keys = ([x.read(t, i * x.n_samples, x.n_samples) for x in self.segments]
-                         for i, t in enumerate((np.int64, np.uint64)))  # fmt: skip
+        numbers, keys, near = (
+            [x.read(kind, i * x.n_samples, x.n_samples) for x in self.segments]
+            for i, kind in enumerate((np.int64, np.uint64, np.uint64))
+        )
         self._numbers = np.concatenate([np.empty(0, np.int64), *numbers])
         self._sizes = np.zeros(0, dtype=np.int64)
         self._counts = np.full(n_labels, self._numbers.size)
         self.keys = np.concatenate([np.empty(0, np.uint64), *keys])
+        self.near = np.concatenate([np.empty(0, np.uint64), *near])
         self.n_rows = self._numbers.size
         if n_rows is not None:
             self._read_sparse_sizes(n_rows)
@@ -114,15 +117,20 @@ class Store:
         return cls(segments, n_labels, n_rows)
 
     def _read_sparse_sizes(self, n_rows: int) -> None:
-        keys, self.keys = self.keys, np.zeros(n_rows, dtype=np.uint64)
-        self.keys[self._numbers] = keys
+        self.keys, self.near = (self._spread(keys, n_rows) for keys in (self.keys, self.near))
         self._sizes = np.zeros(n_rows, dtype=np.int64)
         self._counts = np.zeros(self.n_labels, dtype=np.int64)
         for segment in self.segments:
             n = segment.n_samples
-            self._sizes[self._numbers_of(segment)] = segment.read(np.int64, 2 * n, n)
-            self._counts += np.diff(segment.read(np.int64, 3 * n, self.n_labels + 1))
+            self._sizes[self._numbers_of(segment)] = segment.read(np.int64, 3 * n, n)
+            self._counts += np.diff(segment.read(np.int64, 4 * n, self.n_labels + 1))
         self.n_rows = n_rows
+
+    def _spread(self, keys: NDArray[np.uint64], n_rows: int) -> NDArray[np.uint64]:
+        """Put keys of the rows that came where these belong."""
+        spread = np.zeros(n_rows, dtype=np.uint64)
+        spread[self._numbers] = keys
+        return spread
 
     def _numbers_of(self, segment: Segment) -> NDArray[np.int64]:
         return self._numbers[segment.first_row : segment.first_row + segment.n_samples]
@@ -164,7 +172,7 @@ class Store:
             n = segment.n_samples
             mine = slice(*np.searchsorted(rows, [segment.first_row, segment.first_row + n]))
             if mine.start < mine.stop:
-                read = segment.read(np.float64, (2 + first) * n, n_labels * n).reshape(n_labels, n)
+                read = segment.read(np.float64, (3 + first) * n, n_labels * n).reshape(n_labels, n)
                 whole = mine.stop - mine.start == n
                 yield mine, read if whole else read[:, rows[mine] - segment.first_row]
 
@@ -180,7 +188,7 @@ class Store:
 
     def _sparse_run(self, segment: Segment, first: int, n_labels: int) -> tuple[Any, Any, Any]:
         """Where each label begins, row and score of entries of labels that follow each other."""
-        ptr_at = 3 * segment.n_samples
+        ptr_at = 4 * segment.n_samples
         row_at = ptr_at + self.n_labels + 1
         ptr = segment.read(np.int64, ptr_at + first, n_labels + 1)
         start, size = int(ptr[0]), int(ptr[-1] - ptr[0])
