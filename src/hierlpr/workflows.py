@@ -254,8 +254,12 @@ def rank_file(
     """
     from hierlpr.model import load_score_model
     from hierlpr.scale.at_once import rank_at_once
-    from hierlpr.scale.output import claimed_output, output_kind
-    from hierlpr.scale.rank_parts import rank_in_parts
+    from hierlpr.scale.rank_parts import (
+        captions_of,
+        claimed_output,
+        output_kind,
+        rank_in_parts,
+    )
 
     options = How(**how)
     source, target = os.fspath(scores), os.fspath(out)
@@ -269,7 +273,7 @@ def rank_file(
     with claimed_output(target, is_folder=not kind):
         fitted = load_score_model(model)
         reading = Reading(fitted.hierarchy_, dict(aliases or {}), lenient)
-        captions = _captions(fitted.hierarchy_, kind, target) if with_names else None
+        captions = captions_of(fitted.hierarchy_, kind, target) if with_names else None
         chosen: dict[str, Any] = {"model": fitted, "top": top, "calls_only": calls_only}
         chosen["captions"] = captions
         if holds and options.budget.holds(estimate_instances(source)):
@@ -282,20 +286,6 @@ def rank_file(
     n_rows, n_calls, n_samples, report = found
     n_instances = n_samples * fitted.hierarchy_.n_labels
     return RankOutcome(n_rows, n_calls, n_samples, n_instances, report, fitted.cutoff_)
-
-
-def _captions(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
-    """Return the names for people of all labels, empty for those that have none."""
-    if kind == ".tsv":
-        raise DataError(
-            f"{out}: the CAFA layout has no place for names.\nHint: write .csv or .parquet instead."
-        )
-    if not hierarchy.names:
-        raise DataError(
-            "The model has no names of labels.\nHint: fit it with a hierarchy that has them, or "
-            "with a table of codes and names (--names)."
-        )
-    return tuple(hierarchy.names.get(label, "") for label in hierarchy.labels)
 
 
 # -- check ------------------------------------------------------------------------------------

@@ -346,7 +346,9 @@ def test_failed_writing_keeps_the_old_file(tmp_path, monkeypatch):
     import pyarrow.csv as pacsv
 
     path = write(tmp_path / "r.csv", "old")
-    monkeypatch.setattr(pacsv, "write_csv", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    monkeypatch.setattr(
+        pacsv, "CSVWriter", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt())
+    )
     with pytest.raises(KeyboardInterrupt):
         write_ranking(path, Ranked)
     assert path.read_text() == "old"

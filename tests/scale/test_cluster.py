@@ -11,8 +11,8 @@ import scalecases as sc
 
 from hierlpr import HierlprError, workflows
 from hierlpr.data.tables import Table
-from hierlpr.io import write_truth
-from hierlpr.scale import budget, output, rank_parts
+from hierlpr.io import rankings, write_truth
+from hierlpr.scale import budget, rank_parts
 from hierlpr.scale.parts import Cluster, executor_of
 
 distributed = pytest.importorskip("distributed")
@@ -38,8 +38,8 @@ def client():
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(output, "GROUP_ROWS", 500)
-    monkeypatch.setattr(output, "FILE_ROWS", 1000)
+    monkeypatch.setattr(rankings, "GROUP_ROWS", 500)
+    monkeypatch.setattr(rankings, "FILE_ROWS", 1000)
     monkeypatch.setattr(rank_parts, "CHUNK_ROWS", 100)
     monkeypatch.setattr(budget.Budget, "batch_instances", property(lambda self: 700))
 

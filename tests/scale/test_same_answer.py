@@ -13,17 +13,17 @@ from scalecases import rank_file
 from hierlpr import Hierarchy
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
-from hierlpr.io import read_scores, write_ranking
+from hierlpr.io import rankings, read_scores, write_ranking
 from hierlpr.model.estimator import HierLPR
-from hierlpr.scale import budget, output, rank_parts
+from hierlpr.scale import budget, rank_parts
 from hierlpr.scale.rank_parts import Packing, ranked_rows, unpacked
 
 
 @pytest.fixture
 def small_parts(monkeypatch):
     """Batches and files as small as they get, so that little data makes many of them."""
-    monkeypatch.setattr(output, "GROUP_ROWS", 500)
-    monkeypatch.setattr(output, "FILE_ROWS", 1000)
+    monkeypatch.setattr(rankings, "GROUP_ROWS", 500)
+    monkeypatch.setattr(rankings, "FILE_ROWS", 1000)
     monkeypatch.setattr(rank_parts, "CHUNK_ROWS", 100)
     monkeypatch.setattr(budget.Budget, "batch_instances", property(lambda self: 700))
 
@@ -160,6 +160,21 @@ def test_text_output_is_that_of_the_path_in_memory(tmp_path, name, odd):
     opened = gzip.open if name.endswith(".gz") else open
     with opened(tmp_path / "whole" / name, "rb") as whole, opened(tmp_path / name, "rb") as parts:
         assert whole.read() == parts.read()
+
+
+@pytest.mark.parametrize("blank", [" ", "\u00a0", "\u2003", "\x1f"])
+def test_names_that_cafa_cannot_hold_are_refused_whole_and_in_parts(tmp_path, blank):
+    case = sc.make_case()
+    names = (case.table.samples[0], f"a{blank}b", *case.table.samples[2:])
+    model, scores = sc.write_inputs(tmp_path, sc.Case(case.model, Table(
+        case.table.values, case.table.labels, names)))  # fmt: skip
+    said = []
+    for how in ({}, {"partitions": 3}):
+        with pytest.raises(DataError, match="the CAFA layout cannot hold sample names") as caught:
+            rank_file(model, scores, tmp_path / "out.tsv", **how)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    assert not (tmp_path / "out.tsv").exists()
 
 
 def test_a_folder_in_and_a_folder_out(tmp_path, small_parts):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from hierlpr.io.hierarchy_output import write_arff, write_hierarchy
     from hierlpr.io.label_tables import PValuesFile, read_names, read_p_values
     from hierlpr.io.pairing import Pair, pair_samples
-    from hierlpr.io.rankings import RankingFile, read_ranking
-    from hierlpr.io.table_output import write_discoveries, write_ranking, write_scores, write_truth
+    from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
+    from hierlpr.io.table_output import write_discoveries, write_scores, write_truth
     from hierlpr.io.table_paths import TablePath
     from hierlpr.io.whole_tables import (
         ReadTable,
@@ -60,7 +60,7 @@ _HOMES = {
     "write_arff": "hierarchy_output",
     "write_discoveries": "table_output",
     "write_hierarchy": "hierarchy_output",
-    "write_ranking": "table_output",
+    "write_ranking": "rankings",
     "write_scores": "table_output",
     "write_truth": "table_output",
 }

@@ -1,17 +1,23 @@
-"""Rankings from files: rank, sample, label, lpr, score, call; or the CAFA layout."""
+"""Rankings from and to files: rank, sample, label, lpr, score, call; or the CAFA layout."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from hierlpr._base.checks import check_choice
+from hierlpr._base.files import writing
+from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
-from hierlpr.io.opening import AnyPath
+from hierlpr.io.opening import AnyPath, ending
 from hierlpr.io.row_rules import (
     LabelNumbers,
     long_rows,
@@ -20,14 +26,29 @@ from hierlpr.io.row_rules import (
     tell_repeated_pairs,
 )
 from hierlpr.io.table_files import TableFile, TableFormat, open_table
+from hierlpr.io.table_output import (
+    ENDINGS,
+    header_line,
+    plain_columns,
+    refuse_blanks,
+    text_options,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "Listed",
     "RankingFile",
+    "RankingWriter",
     "listed_rows",
     "ranking_labels",
     "read_ranking",
+    "write_ranking",
 ]
+
+GROUP_ROWS = 1 << 20
+FILE_ROWS = 1 << 24  # of each file in a folder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,3 +167,197 @@ def _distinct(
         int(again.sum()), samples[sample[first]], int(label[first]), numbers, table, watch
     )  # fmt: skip
     return order[~again]
+
+
+# -- writing ----------------------------------------------------------------------------------
+
+
+def write_ranking(
+    path: AnyPath,
+    ranking: Any,
+    *,
+    samples: Sequence[str] | None = None,
+    labels: Sequence[str] | None = None,
+    call: ArrayLike | None = None,
+    keep: ArrayLike | None = None,
+    captions: Sequence[str] | None = None,
+) -> int:
+    """Write a ranking whole or not at all; returns the number of rows.
+
+    Parameters
+    ----------
+    path : path
+        ``.parquet`` and ``.csv`` hold rank, sample, label, lpr, score, call. ``.tsv`` holds the
+        CAFA layout (sample, label, score; no header). Text may end in ``.gz``.
+    ranking : Ranking
+        Anything with the arrays `sample`, `label`, `lpr` and `score`.
+    samples, labels : sequence of str, optional
+        Names of rows and columns; by default those of the ranking, or numbers.
+    call : array-like of bool, optional
+        Whether each instance is called; all are if not given.
+    keep : array-like of bool, optional
+        Write only these instances; they keep their rank.
+    captions : sequence of str, optional
+        Names for people of the labels, written in a last column `name`.
+    """
+    import pyarrow as pa
+
+    kind = check_choice(ending(path), ENDINGS, name="the ending of the ranking file")
+    rows = {
+        "sample": np.asarray(ranking.sample),
+        "label": np.asarray(ranking.label).astype(np.int32),
+        "lpr": np.asarray(ranking.lpr, dtype=np.float64),
+        "score": np.asarray(ranking.score, dtype=np.float64),
+    }
+    n = rows["sample"].size
+    rows["call"] = np.ones(n, dtype=bool) if call is None else np.asarray(call, dtype=bool)
+    if rows["call"].shape != (n,):
+        raise DataError(
+            f"call has shape {rows['call'].shape}, but the ranking has {n:,} instances."
+        )
+    kept = None if keep is None else np.asarray(keep, dtype=bool)
+    names, named = (
+        given if given is not None else getattr(ranking, what, None) or _numbered(rows[what[:-1]])
+        for what, given in (("samples", samples), ("labels", labels))
+    )
+    columns = pa.array(list(names), pa.string()), tuple(named)
+    if kind == ".tsv":
+        refuse_blanks(path, sample=columns[0], label=named)
+    is_packed = os.fspath(path).lower().endswith(".gz")
+    options: dict[str, Any] = {"is_packed": is_packed, "captions": captions}
+    with writing(path) as part, RankingWriter(part, kind, *columns, **options) as writer:
+        for at in range(0, n, GROUP_ROWS):
+            cut = slice(at, at + GROUP_ROWS)
+            block = {name: values[cut] for name, values in rows.items()}
+            writer.write(block, keep=None if kept is None else kept[cut])
+    return writer.n_rows
+
+
+def _numbered(codes: NDArray[Any]) -> list[str]:
+    return [str(i) for i in range(int(codes.max(initial=-1)) + 1)]
+
+
+class RankingWriter:
+    """Write ranked rows as rank, sample, label, lpr, score, call; or the CAFA layout.
+
+    `kind` is the ending that decides the layout; without one, `path` is a folder of Parquet files.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        kind: str,
+        names: Any,
+        labels: tuple[str, ...],
+        *,
+        is_packed: bool,
+        captions: tuple[str, ...] | None = None,
+    ) -> None:
+        import pyarrow as pa
+
+        self._path, self._kind, self._is_packed = path, kind, is_packed
+        self._names, self._labels = names, pa.array(labels, type=pa.string())
+        self._schema = pa.schema(
+            [("rank", pa.int64()), ("sample", pa.string()),
+             ("label", pa.dictionary(pa.int32(), pa.string())), ("lpr", pa.float64()),
+             ("score", pa.float64()), ("call", pa.bool_())]
+        )  # fmt: skip
+        self._captions = None if captions is None else pa.array(captions, type=pa.string())
+        if captions is not None:
+            self._schema = self._schema.append(pa.field("name", self._schema.field("label").type))
+        self._open: list[Any] = []  # writer, and what it writes to
+        self._held: list[pa.RecordBatch] = []
+        self._n_files = self._n_ranked = self._n_in_file = 0
+        self.n_rows = self.n_calls = 0
+
+    def __enter__(self) -> RankingWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        try:
+            if kind is None:
+                if self._held or not self._n_files:
+                    self._flush()
+                self._close()
+        finally:
+            for part in self._open:  # let go of the file after an error
+                with suppress(Exception):
+                    part.close()
+
+    def write(self, rows: Mapping[str, NDArray[Any]], *, keep: NDArray[Any] | None = None) -> None:
+        """Append rows, or some of them; those that are not kept count in the ranks all the same."""
+        import pyarrow as pa
+
+        first, n = self._n_ranked + 1, rows["sample"].size
+        arrays = [
+            pa.array(np.arange(first, first + n)),
+            self._names.take(pa.array(rows["sample"])).cast(pa.string()),
+            pa.DictionaryArray.from_arrays(pa.array(rows["label"]), self._labels),
+            pa.array(rows["lpr"]),
+            pa.array(rows["score"]),
+            pa.array(rows["call"]),
+        ]
+        if self._captions is not None:
+            arrays.append(pa.DictionaryArray.from_arrays(arrays[2].indices, self._captions))
+        ranked = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if keep is not None:
+            ranked = ranked.filter(pa.array(keep))
+        self._held.append(ranked)
+        self._n_ranked += n
+        self.n_rows += ranked.num_rows
+        self.n_calls += int(np.count_nonzero(rows["call"]))
+        if sum(batch.num_rows for batch in self._held) >= GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        table = pa.Table.from_batches(self._held, schema=self._schema)
+        self._held = []
+        if self._kind not in ("", ".parquet"):
+            if self._kind == ".tsv":
+                table = table.select(["sample", "label", "score"])
+            table = plain_columns(table)
+        if not self._open:
+            self._open = self._begin(table.schema)
+        if self._kind in ("", ".parquet"):
+            self._open[0].write_table(table, row_group_size=GROUP_ROWS)
+        else:
+            self._open[0].write_table(table)
+        self._n_in_file += table.num_rows
+        if not self._kind and self._n_in_file >= FILE_ROWS:
+            self._close()
+
+    def _close(self) -> None:
+        for part in self._open:
+            part.close()
+        self._open, self._n_in_file = [], 0
+
+    def _begin(self, schema: pa.Schema) -> list[Any]:
+        """Open a file; names are quoted only where one of them needs it."""
+        import pyarrow as pa
+        import pyarrow.csv as pacsv
+
+        path = self._path if self._kind else self._path / f"part-{self._n_files:06d}.parquet"
+        self._n_files += 1
+        sink: Any = pa.OSFile(str(path), "wb")  # closed whatever becomes of the writer
+        if self._kind in ("", ".parquet"):
+            return [_parquet_writer(sink, schema), sink]
+        if self._is_packed:
+            sink = pa.CompressedOutputStream(sink, "gzip")
+        delimiter = "," if self._kind == ".csv" else "\t"
+        if self._kind == ".csv":
+            sink.write(header_line(schema.names, delimiter))
+        texts = [self._names, self._labels, *([] if self._captions is None else [self._captions])]
+        options = text_options(texts, delimiter)
+        return [pacsv.CSVWriter(sink, schema, write_options=options), sink]
+
+
+def _parquet_writer(sink: Any, schema: pa.Schema) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(
+        sink, schema, compression="snappy", use_dictionary=["label"],
+        column_encoding={"rank": "DELTA_BINARY_PACKED", "sample": "PLAIN", "lpr": "PLAIN",
+                         "score": "PLAIN"},
+    )  # fmt: skip

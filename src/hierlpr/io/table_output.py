@@ -1,4 +1,4 @@
-"""Scores, truth, rankings and discoveries to files, whole or not at all.
+"""Scores, truth and discoveries to files, whole or not at all.
 
 Text has quotes only where a name needs them, and refuses names that its layout cannot hold.
 """
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from hierlpr._base.checks import check_choice, listed
 from hierlpr._base.files import writing, writing_text
@@ -27,14 +26,15 @@ __all__ = [
     "ENDINGS",
     "header_line",
     "plain_columns",
+    "refuse_blanks",
     "text_options",
     "write_discoveries",
-    "write_ranking",
     "write_scores",
     "write_truth",
 ]
 
 ENDINGS = (".parquet", ".csv", ".tsv")
+_MAYBE_BLANK = r"^$|[\x09-\x0d\x1c-\x20]|[^\x00-\x7f]"  # what is no ASCII may be a blank too
 
 
 def write_scores(path: AnyPath, scores: Table, *, long: bool | None = None) -> None:
@@ -74,45 +74,6 @@ def write_truth(path: AnyPath, truth: Table, *, long: bool = False) -> None:
     _write(path, table)
 
 
-def write_ranking(
-    path: AnyPath,
-    ranking: Any,
-    *,
-    samples: Sequence[str] | None = None,
-    labels: Sequence[str] | None = None,
-    call: ArrayLike | None = None,
-    keep: ArrayLike | None = None,
-    captions: Sequence[str] | None = None,
-) -> int:
-    """Write a ranking whole or not at all; returns the number of rows.
-
-    Parameters
-    ----------
-    path : path
-        ``.parquet`` and ``.csv`` hold rank, sample, label, lpr, score, call. ``.tsv`` holds the
-        CAFA layout (sample, label, score; no header). Text may end in ``.gz``.
-    ranking : Ranking
-        Anything with the arrays `sample`, `label`, `lpr` and `score`.
-    samples, labels : sequence of str, optional
-        Names of rows and columns; by default those of the ranking, or numbers.
-    call : array-like of bool, optional
-        Whether each instance is called; all are if not given.
-    keep : array-like of bool, optional
-        Write only these instances; they keep their rank.
-    captions : sequence of str, optional
-        Names for people of the labels, written in a last column `name`.
-    """
-    _ending(path, "ranking file")
-    table = ranking_table(ranking, samples=samples, labels=labels, call=call)
-    if captions is not None:
-        table = table.append_column("name", _named(np.asarray(ranking.label), captions))
-    texts = [i for i in (1, 2, 6) if i < table.num_columns]
-    names = [chunk.dictionary for i in texts for chunk in table.column(i).chunks]
-    if keep is not None:
-        table = table.filter(np.asarray(keep, dtype=bool))
-    return _write(path, table, names=names, row_group_size=1 << 20)
-
-
 def write_discoveries(path: AnyPath, found: Any) -> int:
     """Write rank, label, p, lpr, level and rejected, whole or not at all; returns the rows.
 
@@ -129,44 +90,6 @@ def write_discoveries(path: AnyPath, found: Any) -> int:
 
 
 # -- tables of Arrow --------------------------------------------------------------------------
-
-
-def ranking_table(
-    ranking: Any,
-    *,
-    samples: Sequence[str] | None = None,
-    labels: Sequence[str] | None = None,
-    call: ArrayLike | None = None,
-) -> pa.Table:
-    """Arrow table of a ranking; names are stored once and pointed to."""
-    import pyarrow as pa
-
-    samples = samples if samples is not None else getattr(ranking, "samples", None)
-    labels = labels if labels is not None else getattr(ranking, "labels", None)
-    sample, label = np.asarray(ranking.sample), np.asarray(ranking.label)
-    n = sample.size
-    called = np.ones(n, dtype=bool) if call is None else np.asarray(call, dtype=bool)
-    if called.shape != (n,):
-        raise DataError(f"call has shape {called.shape}, but the ranking has {n:,} instances.")
-    return pa.table(
-        {
-            "rank": pa.array(np.arange(1, n + 1, dtype=np.int64)),
-            "sample": _named(sample, samples),
-            "label": _named(label, labels),
-            "lpr": pa.array(np.asarray(ranking.lpr, dtype=np.float64)),
-            "score": pa.array(np.asarray(ranking.score, dtype=np.float64)),
-            "call": pa.array(called),
-        }
-    )
-
-
-def _named(codes: NDArray[Any], names: Sequence[str] | None) -> pa.Array:
-    import pyarrow as pa
-
-    if names is None:
-        names = [str(i) for i in range(int(codes.max(initial=-1)) + 1)]
-    indices = pa.array(codes.astype(np.int32))
-    return pa.DictionaryArray.from_arrays(indices, pa.array(list(names), type=pa.string()))
 
 
 def _names(table: Table) -> Sequence[str]:
@@ -222,14 +145,8 @@ def _write(
     table: pa.Table,
     *,
     is_cafa: bool = True,
-    names: Iterable[Any] | None = None,
-    row_group_size: int | None = None,
 ) -> int:
-    """Write in the format of the ending; returns the rows.
-
-    ``.tsv`` has the CAFA layout if `is_cafa`. `names` are Arrow arrays, by default the columns of
-    text: quotes are written only if one of them needs them.
-    """
+    """Write in the format of the ending; returns the rows. ``.tsv`` is CAFA's if `is_cafa`."""
     import pyarrow as pa
 
     kind = ending(path)
@@ -237,17 +154,16 @@ def _write(
         import pyarrow.parquet as pq
 
         with writing(path) as part:
-            pq.write_table(table, part, row_group_size=row_group_size)
+            pq.write_table(table, part)
         return int(table.num_rows)
     import pyarrow.csv as pacsv
 
     delimiter, is_cafa = "\t" if kind == ".tsv" else ",", is_cafa and kind == ".tsv"
     if is_cafa:
-        refuse_blanks(path, table)
+        refuse_blanks(path, sample=table.column("sample"), label=table.column("label"))
         table = table.select([x for x in ("sample", "label", "score") if x in table.column_names])
     table = plain_columns(table)
-    if names is None:
-        names = [column for column in table.columns if pa.types.is_string(column.type)]
+    names = [column for column in table.columns if pa.types.is_string(column.type)]
     with writing_text(path) as part, part.open("wb") as stream:
         if not is_cafa:
             stream.write(header_line(table.column_names, delimiter))
@@ -290,11 +206,15 @@ def text_options(names: Iterable[Any], delimiter: str) -> Any:
     )
 
 
-def refuse_blanks(path: AnyPath, table: pa.Table) -> None:
-    """Refuse names that the CAFA layout, which is split at blanks, cannot hold."""
-    for column in ("sample", "label"):
-        names = table.column(column).unique().to_pylist()
-        bad = [name for name in names if name.split() != [name]]
+def refuse_blanks(path: AnyPath, **columns: Any) -> None:
+    """Refuse names (Arrow, or texts) that the CAFA layout, split at blanks, cannot hold."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for column, given in columns.items():
+        names = given if hasattr(given, "filter") else pa.array(given, pa.string())
+        doubtful = names.filter(pc.match_substring_regex(names, _MAYBE_BLANK)).unique()
+        bad = [name for name in doubtful.to_pylist() if name.split() != [name]]
         if bad:
             raise DataError(
                 f"{path}: the CAFA layout cannot hold {column} names with blanks: {listed(bad)}.\n"

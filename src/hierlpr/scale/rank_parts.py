@@ -13,8 +13,10 @@ Parquet file of the same rows, all of `rank_file` took .74 to .86 of the CPU tim
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,15 +25,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.files import work_subfolder
+from hierlpr._base.checks import check_choice
+from hierlpr._base.files import (
+    MADE,
+    list_made,
+    put_in_place,
+    refuse_foreign_folder,
+    work_subfolder,
+    writing,
+)
+from hierlpr._base.own_folders import claimed
 from hierlpr._kernels.keys import pack_rows, unpack_samples
 from hierlpr.cutoff.decisions import decide
 from hierlpr.data.listing import check_kind
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import DataError
+from hierlpr.exceptions import DataError, FileError
 from hierlpr.io import ReadReport
+from hierlpr.io.opening import ending, filesystem_of, is_remote
+from hierlpr.io.rankings import RankingWriter
+from hierlpr.io.table_output import ENDINGS, refuse_blanks
 from hierlpr.scale.budget import engine, open_names, stream
-from hierlpr.scale.output import RankingWriter, refuse_blanks, written
 from hierlpr.scale.parts import Parts, Record, fingerprint, part_file
 from hierlpr.scale.source import Batch, Reading, over_partitions
 from hierlpr.scale.spool import planned_source
@@ -39,10 +52,20 @@ from hierlpr.scale.spool import planned_source
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hierlpr.hierarchy import Hierarchy
     from hierlpr.model import ScoreModel
     from hierlpr.ranking.order import Ranking
 
-__all__ = ["Packing", "calls_along", "rank_in_parts", "ranked_rows", "unpacked"]
+__all__ = [
+    "Packing",
+    "calls_along",
+    "captions_of",
+    "claimed_output",
+    "output_kind",
+    "rank_in_parts",
+    "ranked_rows",
+    "unpacked",
+]
 
 RUN = "run"  # kind of the parts
 CHUNK_ROWS = 1 << 18
@@ -227,7 +250,7 @@ def rank_in_parts(
     )
     names = open_names(parts.folder, source.n_samples)
     if kind == ".tsv":
-        refuse_blanks(out, names, labels)
+        refuse_blanks(out, sample=names, label=labels)
     total = sum(record["rows"] for record in records)
     most, done = total if top is None else min(top, total), 0
     with (
@@ -239,7 +262,8 @@ def rank_in_parts(
     ):
         while done < most:
             batch = next(rows).slice(0, most - done)
-            writer.write(unpacked(batch, packing), calls_only=calls_only)
+            rows_out = unpacked(batch, packing)
+            writer.write(rows_out, keep=rows_out["call"] if calls_only else None)
             done += batch.num_rows
             parts.say("sorting", done, most)
     n_samples = source.n_samples  # of wide tables, rows with problems are left out
@@ -247,3 +271,99 @@ def rank_in_parts(
         n_samples = sum(record["samples"] for record in records)
     report = watch.report(samples=n_samples, labels=source.n_labels)
     return writer.n_rows, writer.n_calls, n_samples, report
+
+
+# -- the whole output, or none ----------------------------------------------------------------
+
+
+def output_kind(out: str, *, on_cluster: bool) -> str:
+    """Return the ending that decides the layout of a ranking; none means a folder of Parquet."""
+    kind = ending(out)
+    if kind and not on_cluster:
+        return check_choice(kind, ENDINGS, name="the ending of the ranking file")
+    if kind not in ("", ".parquet"):
+        raise DataError(
+            f"{out}: a run on a cluster writes a folder of Parquet files, not {kind}.\n"
+            "Hint: give the name of a folder, with or without .parquet."
+        )
+    return ""
+
+
+def captions_of(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
+    """Return the names for people of all labels, empty for those that have none."""
+    if kind == ".tsv":
+        raise DataError(
+            f"{out}: the CAFA layout has no place for names.\nHint: write .csv or .parquet instead."
+        )
+    if not hierarchy.names:
+        raise DataError(
+            "The model has no names of labels.\nHint: fit it with a hierarchy that has them, or "
+            "with a table of codes and names (--names)."
+        )
+    return tuple(hierarchy.names.get(label, "") for label in hierarchy.labels)
+
+
+@contextmanager
+def claimed_output(out: str, *, is_folder: bool = False) -> Iterator[None]:
+    """Hold an output for this run alone; refuse what is not hierlpr's to write, before any work."""
+    if is_remote(out):
+        if is_folder:
+            _stored(*filesystem_of(out), out)
+        yield
+        return
+    if is_folder:
+        refuse_foreign_folder(Path(out))
+    with claimed(out):
+        yield
+
+
+@contextmanager
+def written(out: str, kind: str, folder: Path) -> Iterator[Path]:
+    """Give a place for a ranking, which appears as `out` when it is complete."""
+    part = folder / "out"
+    if kind and not is_remote(out):
+        with writing(out) as part:
+            yield part
+        return
+    if not kind:
+        shutil.rmtree(part, ignore_errors=True)  # of an interrupted run
+        part.mkdir()
+    yield part
+    if not kind:
+        list_made(part, what="ranking")
+    if is_remote(out):
+        _upload(part, out)
+    else:
+        put_in_place(part, Path(out))
+
+
+def _upload(part: Path, out: str) -> None:
+    """Copy a finished file or folder to an object store, where an object appears whole."""
+    filesystem, inside = filesystem_of(out)
+    if not part.is_dir():
+        filesystem.put_file(str(part), inside)
+        return
+    old = set(_stored(filesystem, inside, out))
+    files = sorted(part.iterdir(), key=lambda file: (file.name == MADE, file.name))
+    for file in files:  # the list of them comes last
+        filesystem.put_file(str(file), f"{inside.rstrip('/')}/{file.name}")
+    for name in sorted(old - {file.name for file in files}):
+        filesystem.rm_file(f"{inside.rstrip('/')}/{name}")
+
+
+def _stored(filesystem: Any, inside: str, out: str) -> list[str]:
+    """Files of a folder in a store, all of them hierlpr's; refuse any other."""
+    if not filesystem.exists(inside):
+        return []
+    names = [name.rsplit("/", 1)[-1] for name in filesystem.find(inside)]
+    try:
+        made = json.loads(filesystem.cat_file(f"{inside.rstrip('/')}/{MADE}"))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        made = {}
+    for name in names:
+        if name not in made and not (made and name == MADE):
+            raise FileError(
+                f"{out}: this folder holds {name}, which is no part of a ranking that hierlpr "
+                "made, so it is not replaced.\nHint: give the name of a new folder."
+            )
+    return names
