@@ -198,7 +198,7 @@ def test_the_own_first_stage_comes_back(case, tmp_path):
 
     x, truth = case
     frame = pd.DataFrame(x, columns=list("abcd")).assign(kind=np.where(x[:, 0] > 0, "p", "q"))
-    one = fitted(FirstStage(n_networks=1, n_trees=8, folds=2, rng=0), frame, truth)
+    one = fitted(FirstStage(n_networks=2, n_trees=8, folds=2, rng=0), frame, truth)
     one.save(tmp_path / "c.hlpr")
     again = load_model(tmp_path / "c.hlpr")
     np.testing.assert_array_equal(again.scores(frame), one.scores(frame))

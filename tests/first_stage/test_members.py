@@ -1,14 +1,22 @@
 """Networks, forest and kernel against slow twins, and what they promise."""
 
+from dataclasses import astuple, replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor
 
 import reference_first_stage as reference
+from hierlpr._kernels.gradient_steps import add_block, take_block
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage import FirstStage, KernelRidgeClassifier, NetworkEnsemble, ProjectionForest
-from hierlpr.first_stage.blending import blend_weights, mean_log_loss
+from hierlpr.first_stage.blending import (
+    blend_weights,
+    fit_pooled_map,
+    log_odds,
+    mean_log_loss,
+)
 from hierlpr.first_stage.descent import (
     NetworkPlan,
     _Adam,
@@ -94,14 +102,32 @@ def test_dropout_keeps_the_expected_signal():
 def test_adam_as_printed():
     rng = np.random.default_rng(0)
     w = rng.normal(size=50).astype(np.float32)
-    slopes, rates = rng.normal(size=(5, 50)).astype(np.float32), [0.01, 0.01, 0.02, 0.005, 0.001]
+    slopes = rng.normal(size=(5, 50)).astype(np.float32)
+    rates = [PLAN.learning_rate] * 5
     expected = reference.adam(w, slopes, rates=rates, decay=PLAN.weight_decay)
     gradient = np.zeros_like(w)
     adam = _Adam(w, gradient, PLAN)
-    for slope, rate in zip(slopes, rates, strict=True):
-        gradient[:] = slope
-        adam.step(rate)
+    for slope in slopes:
+        gradient += slope  # each step leaves it empty
+        adam.step()
     np.testing.assert_allclose(w, expected, atol=1e-6)
+
+
+def test_parts_of_matrices():
+    rng = np.random.default_rng(0)
+    whole = rng.normal(size=(6, 5)).astype(np.float32)
+    none = np.empty(0, dtype=np.int64)
+    for rows, columns in [([4, 1], [0, 3, 2]), ([], [2]), ([5], []), ([], [])]:
+        taken = whole[rows] if rows else whole
+        taken = taken[:, columns] if columns else taken
+        part = np.empty(taken.shape, np.float32)
+        places = [np.array(a, dtype=np.int64) if a else none for a in (rows, columns)]
+        take_block(whole, *places, part)
+        np.testing.assert_array_equal(part, taken)
+        added, expected = whole.copy(), whole.copy()
+        add_block(added, *places, part)
+        expected[np.ix_(rows or range(6), columns or range(5))] += taken
+        np.testing.assert_array_equal(added, expected)
 
 
 def test_stopping_early_is_on_the_same_path():
@@ -111,13 +137,44 @@ def test_stopping_early_is_on_the_same_path():
 
     def watch(epoch, layers):
         seen[epoch] = [w.copy() for w, _ in layers]
+        return epoch == 5
 
-    seed = np.random.SeedSequence(3)
     y = y.astype(np.float32)
-    train_network(x, y, plan, seed, watch=watch)
-    stopped = train_network(x, y, plan, np.random.SeedSequence(3), stop=4)
-    for (weight, _), expected in zip(stopped, seen[4], strict=True):
+    train_network(x, y, plan, np.random.SeedSequence(3), watch=watch)
+    assert list(seen) == [1, 2, 3, 4, 5]
+    shorter = train_network(x, y, replace(plan, epochs=4), np.random.SeedSequence(3))
+    for (weight, _), expected in zip(shorter, seen[4], strict=True):
         np.testing.assert_array_equal(weight, expected)
+
+
+def test_each_sample_is_judged_by_networks_that_have_not_seen_it():
+    x, y = data(90)
+    networks = NetworkEnsemble(7, folds=3, **SMALL).fit(x, y)
+    assert len(networks.networks_) == 7
+    labels = LabelColumns.of(y)
+    # Trained again one by one: the folds are the first draws of the last seed.
+    seeds = np.random.SeedSequence(0).spawn(8)
+    rng = np.random.default_rng(seeds[-1])
+    partitions = [rng.permutation(90) % 3 for _ in range(3)]
+    total, count = np.zeros_like(labels.values), np.zeros((90, 1))
+    encoded = networks.encoder_.transform(x)
+    for i in range(7):
+        apart = partitions[i // 3] == i % 3
+        layers = train_network(encoded[~apart], labels.values[~apart], networks.plan_, seeds[i])
+        total[apart] += predict_network(layers, encoded[apart])
+        count[apart] += 1
+    assert set(count.ravel()) == {2, 3}
+    np.testing.assert_allclose(networks.outside_, total / count, atol=1e-6)
+
+
+def test_training_ends_where_left_out_samples_lose():
+    rng = np.random.default_rng(0)
+    x, noise = rng.normal(size=(60, 30)), rng.random((60, 2)) < 0.5
+    options = {"hidden": (50,), "epochs": 100, "batch_size": 8, "learning_rate": 0.01}
+    networks = NetworkEnsemble(3, folds=3, regularization=((0.0, 0.0),), **options)
+    assert networks.fit(x, noise).epochs_ <= 10
+    x, y = data(300)
+    assert networks.fit(x, y).epochs_ > 10
 
 
 def test_an_unlikely_label_overflows_to_nothing():
@@ -127,7 +184,7 @@ def test_an_unlikely_label_overflows_to_nothing():
 
 def test_the_first_fold_chooses_the_regularization():
     x, y = data(300)
-    networks = NetworkEnsemble(1, folds=2, regularization=((0.9, 5.0), (0.0, 0.0)), **SMALL)
+    networks = NetworkEnsemble(2, folds=2, regularization=((0.9, 5.0), (0.0, 0.0)), **SMALL)
     networks.fit(x, y)
     assert (networks.plan_.dropout, networks.plan_.noise) == (0.0, 0.0)
 
@@ -243,11 +300,34 @@ def test_a_member_without_use_is_left_out_and_that_is_said():
         outside_ = np.full_like(good.outside_, 0.5)
 
     stage.seconds_ = {"kernel": 1.0, "forest": 1.0}
-    stage._blend({"forest": Useless(), "kernel": good}, stage.labels_.values)
+    stage._blend({"forest": Useless(), "kernel": good}, stage.labels_)
     assert list(stage.members_) == ["kernel"]
     assert stage.weights_ == {"forest": 0.0, "kernel": 1.0}
     assert "forest: left out" in stage.describe()
-    np.testing.assert_allclose(stage.outside_, good.outside_, atol=1e-6)
+    # The kernel has learned its map, and a second one has nothing left to do.
+    np.testing.assert_allclose(stage.outside_, good.outside_, atol=0.02)
+
+
+def test_the_map_of_all_labels_against_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    prior = np.array([0.02, 0.1, 0.4])
+    chance = np.clip(prior + 0.1 * rng.normal(size=(2000, 3)), 0.001, 0.999)
+    y = rng.random((2000, 3)) < chance
+    level = 0.5 * log_odds(chance) + 0.5 * log_odds(prior)  # too near to the prevalence
+    fitted = fit_pooled_map(level, y, prior, np.random.default_rng(0))
+    design = np.stack([level.ravel(), np.tile(log_odds(prior), 2000)], axis=1)
+    other = LogisticRegression(C=np.inf, tol=1e-8).fit(design, y.ravel())
+    np.testing.assert_allclose(astuple(fitted), [*other.intercept_, *other.coef_[0]], atol=0.01)
+    np.testing.assert_allclose(
+        fitted.probabilities(level, prior).ravel(), other.predict_proba(design)[:, 1], atol=1e-3
+    )
+    assert mean_log_loss(fitted.probabilities(level, prior), y) < mean_log_loss(
+        1 / (1 + np.exp(-level)), y
+    )
+    turned = fit_pooled_map(-level, y, prior, np.random.default_rng(0))
+    assert turned.slope == 0.0  # the order is never turned around
 
 
 # -- labels ----------------------------------------------------------------------------------
@@ -336,6 +416,7 @@ def test_wrong_options():
     for member, message in [
         (NetworkEnsemble(0), "n_networks"),
         (NetworkEnsemble(1, folds=1), "folds"),
+        (NetworkEnsemble(1, folds=2), "as many networks"),
         (NetworkEnsemble(1, regularization=((1.0, 0.0),)), "dropout"),
         (NetworkEnsemble(1, epochs=0), "epochs"),
         (ProjectionForest(0), "n_trees"),

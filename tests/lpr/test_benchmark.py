@@ -18,5 +18,5 @@ def test_the_benchmark_prints_every_ratio(capsys):
     printed = capsys.readouterr().out
     assert "auto, 2 thread(s)" in printed
     assert printed.count("units") >= 9
-    for method in hierlpr.lpr.ESTIMATORS:
+    for method in set(hierlpr.lpr.ESTIMATORS) - {"probability"}:  # auto and one line
         assert method in printed

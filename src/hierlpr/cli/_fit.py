@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
-LPR_NAMES = ("auto", "p-spline", "isotonic", "density-ratio", "spline", "local-quadratic")
+LPR_NAMES = (
+    "auto", "probability", "p-spline", "isotonic", "density-ratio", "spline", "local-quadratic",
+)  # fmt: skip
 
 
 @click.command(

@@ -1,18 +1,22 @@
-"""Weights of the members: those whose average has the smallest out-of-fold log-loss."""
+"""Weights of the members by out-of-fold log-loss, and one map of all labels to probabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["blend_weights", "mean_log_loss"]
+__all__ = ["PooledMap", "blend_weights", "fit_pooled_map", "log_odds", "mean_log_loss"]
 
 FLOOR = 1e-6  # a probability of 0 that turns out wrong must not decide alone
 MOST_PAIRS = 2_000_000
+MOST_MAPPED = 500_000  # pairs that learn the map
 STEPS = 500
+
+Float = NDArray[np.float64]
 
 
 def mean_log_loss(proba: NDArray[Any], y: NDArray[Any]) -> float:
@@ -51,3 +55,50 @@ def blend_weights(
         if moved < 1e-5:
             break
     return weights
+
+
+@dataclass(frozen=True, slots=True)
+class PooledMap:
+    """Log-odds of a pair: ``start + slope * level + share * log-odds of the prevalence``."""
+
+    start: float
+    slope: float
+    share: float
+
+    def probabilities(self, level: NDArray[Any], prior: Float) -> NDArray[np.float32]:
+        """Probabilities of pairs, by their level and the prevalence of each label."""
+        odds = self.start + self.slope * level + self.share * log_odds(prior)
+        return (1.0 / (1.0 + np.exp(-np.clip(odds, -30.0, 30.0)))).astype(np.float32)
+
+
+def log_odds(proba: NDArray[Any]) -> Float:
+    """Log-odds, of probabilities not nearer to 0 and 1 than `FLOOR`."""
+    inside = np.clip(np.asarray(proba, dtype=np.float64), FLOOR, 1.0 - FLOOR)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
+
+
+def fit_pooled_map(
+    level: NDArray[Any], y: NDArray[Any], prior: Float, rng: np.random.Generator
+) -> PooledMap:
+    """Logistic regression of all labels at once on out-of-fold levels and prevalences."""
+    if y.shape[1] == 0:
+        return PooledMap(0.0, 1.0, 0.0)
+    rows = np.sort(rng.permutation(y.shape[0])[: max(1, MOST_MAPPED // y.shape[1])])
+    value = level[rows].ravel()
+    share = np.broadcast_to(log_odds(prior), (rows.size, prior.size)).ravel()
+    held = y[rows].ravel()
+    design = np.stack([np.ones_like(value), value, share])
+    guess = np.array([0.0, 1.0, 0.0])
+    # A weak pull to (0, 1, 0), the identity, keeps the answer finite for separable labels.
+    pull = 1e-2 * np.array([1.0, 1.0, 1.0])
+    for _ in range(25):
+        odds = np.clip(guess @ design, -30.0, 30.0)
+        chance = 1.0 / (1.0 + np.exp(-odds))
+        slope = design @ (chance - held) + pull * (guess - [0.0, 1.0, 0.0])
+        bend = (design * (chance * (1.0 - chance))) @ design.T + np.diag(pull)
+        step = np.linalg.solve(bend, slope)
+        guess = guess - np.clip(step, -1.0, 1.0)
+        if np.abs(step).max() < 1e-8:
+            break
+    # A map that falls would turn the order around; then only the prevalence speaks.
+    return PooledMap(float(guess[0]), max(0.0, float(guess[1])), float(guess[2]))

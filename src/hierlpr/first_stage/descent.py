@@ -14,13 +14,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._kernels.gradient_steps import adam_step, add_block, take_block
+
 __all__ = ["Layers", "NetworkPlan", "predict_network", "train_network"]
 
 Array = NDArray[np.float32]
 Layers = list[tuple[Array, Array]]  # weights and biases, first layer first
 GROUP = 32  # samples that share their hidden units
-BLOCK = 1 << 16  # parameters updated at a time, so that they stay in the cache
-FIRST, SECOND, TINY = 0.9, 0.999, 1e-8  # of Adam
+EVERY = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,13 @@ def train_network(
     plan: NetworkPlan,
     seed: np.random.SeedSequence,
     *,
-    stop: int | None = None,
-    watch: Callable[[int, Layers], None] | None = None,
+    watch: Callable[[int, Layers], bool] | None = None,
 ) -> Layers:
     """Train on all rows and return the layers.
 
-    The learning rate is constant for half of ``plan.epochs`` and then falls to nothing; `stop` ends
-    before that, on the same path. `watch` is called after every epoch, counted from 1.
+    The learning rate is constant, so a network that trains shorter is one on the way of a network
+    that trains longer. `watch` is called after every epoch, counted from 1, and ends training if it
+    returns True.
     """
     rng = np.random.default_rng(seed)
     n_samples = x.shape[0]
@@ -60,7 +61,7 @@ def train_network(
     n_batches = n_samples // batch
     x_epoch, y_epoch, noise = np.empty_like(x), np.empty_like(y), np.empty_like(x)
     with np.errstate(over="ignore"):  # exp of a very unlikely label: the chance is 0
-        for epoch in range(1, (stop or plan.epochs) + 1):
+        for epoch in range(1, plan.epochs + 1):
             order = rng.permutation(n_samples)
             np.take(x, order, axis=0, out=x_epoch)
             np.take(y, order, axis=0, out=y_epoch)
@@ -71,16 +72,15 @@ def train_network(
             for number in range(n_batches):
                 # The last batch takes the rest: no sample is left out of an epoch.
                 end = n_samples if number == n_batches - 1 else (number + 1) * batch
-                gradient[:] = 0.0
                 for first in range(number * batch, end, GROUP):
                     rows = slice(first, min(first + GROUP, end))
                     _descend(
                         layers, slopes, x_epoch[rows], y_epoch[rows], end - number * batch,
                         plan, rng,
                     )  # fmt: skip
-                adam.step(_rate(plan, (epoch - 1 + number / n_batches) / plan.epochs))
-            if watch is not None:
-                watch(epoch, layers)
+                adam.step()
+            if watch is not None and watch(epoch, layers):
+                break
     return [(weight.copy(), bias.copy()) for weight, bias in layers]
 
 
@@ -133,18 +133,24 @@ def _descend(
 ) -> None:  # fmt: skip
     """Add to `slopes` the slope of the log-loss of one group, whose hidden units are drawn."""
     n_kept = [max(1, round((1.0 - plan.dropout) * size)) for size in plan.hidden]
-    units = [rng.permutation(size)[:n] for size, n in zip(plan.hidden, n_kept, strict=True)]
+    # Inputs and labels all take part, which an empty list says.
+    units = [
+        EVERY,
+        *(rng.permutation(s)[:n] for s, n in zip(plan.hidden, n_kept, strict=True)),
+        EVERY,
+    ]
     # Those that take part stand for all.
     scales = [np.float32(size / n) for size, n in zip(plan.hidden, n_kept, strict=True)]
     last = len(layers) - 1
     values, weights = [x], []
     for i, (weight, bias) in enumerate(layers):
-        part = weight if i == 0 else np.take(weight, units[i - 1], axis=0)
-        if i < last:
-            part, bias = np.take(part, units[i], axis=1), bias[units[i]]
+        rows, columns = units[i], units[i + 1]
+        shape = (rows.size or weight.shape[0], columns.size or weight.shape[1])
+        part = np.empty(shape, dtype=np.float32)
+        take_block(weight, rows, columns, part)
         weights.append(part)
         out = values[-1] @ part
-        out += bias
+        out += bias[columns] if columns.size else bias
         if i < last:
             np.maximum(out, 0.0, out=out)
             out *= scales[i]
@@ -153,21 +159,11 @@ def _descend(
     back -= y
     back *= np.float32(1.0 / batch)
     for i in range(last, -1, -1):
-        slope, bias_slope = values[i].T @ back, back.sum(axis=0)
+        add_block(slopes[i][0], units[i], units[i + 1], values[i].T @ back)
+        slopes[i][1][units[i + 1] if i < last else ...] += back.sum(axis=0)
         if i:
             back = back @ weights[i].T
             back *= scales[i - 1] * (values[i] > 0.0)
-        if i < last:
-            full = np.zeros((slope.shape[0], plan.hidden[i]), dtype=np.float32)
-            full[:, units[i]] = slope
-            slope = full
-            slopes[i][1][units[i]] += bias_slope
-        else:
-            slopes[i][1][:] += bias_slope
-        if i:
-            slopes[i][0][units[i - 1]] += slope
-        else:
-            slopes[0][0][:] += slope
 
 
 def _sigmoid(values: Array) -> Array:
@@ -180,42 +176,19 @@ def _sigmoid(values: Array) -> Array:
     return values
 
 
-def _rate(plan: NetworkPlan, done: float) -> float:
-    """Constant for the first half, then falling in a line."""
-    return plan.learning_rate * min(1.0, 2.0 * (1.0 - done))
-
-
 class _Adam:
-    """Adam with weight decay (Kingma and Ba 2015), in place and block by block."""
+    """Adam with weight decay, for all parameters at once."""
 
     def __init__(self, parameters: Array, gradient: Array, plan: NetworkPlan) -> None:
         self.parameters, self.gradient = parameters, gradient
         self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
-        self.decay = np.float32(plan.weight_decay)
+        self.rate, self.decay = plan.learning_rate, plan.weight_decay
         self.steps = 0
-        self.room = np.empty(min(BLOCK, parameters.size), dtype=np.float32)
 
-    def step(self, rate: float) -> None:
+    def step(self) -> None:
+        """Move the parameters and empty the gradient."""
         self.steps += 1
-        # Both means start at zero and are too small at first.
-        size = np.float32(rate / (1.0 - FIRST**self.steps))
-        widen = np.float32(1.0 / (1.0 - SECOND**self.steps))
-        for at in range(0, self.parameters.size, BLOCK):
-            part = slice(at, at + BLOCK)
-            w, g = self.parameters[part], self.gradient[part]
-            m, v, room = self.mean[part], self.square[part], self.room[: w.size]
-            np.multiply(w, self.decay, out=room)
-            g += room
-            m *= np.float32(FIRST)
-            np.multiply(g, np.float32(1.0 - FIRST), out=room)
-            m += room
-            v *= np.float32(SECOND)
-            g *= g
-            g *= np.float32(1.0 - SECOND)
-            v += g
-            np.multiply(v, widen, out=room)
-            np.sqrt(room, out=room)
-            room += np.float32(TINY)
-            np.divide(m, room, out=room)
-            room *= size
-            w -= room
+        adam_step(
+            self.parameters, self.gradient, self.mean, self.square,
+            self.rate / (1.0 - 0.9**self.steps), 1.0 / (1.0 - 0.999**self.steps), self.decay,
+        )  # fmt: skip

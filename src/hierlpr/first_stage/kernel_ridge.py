@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.exceptions import DataError
+from hierlpr.first_stage.blending import fit_pooled_map
 from hierlpr.first_stage.label_columns import LabelColumns
 from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
 
@@ -20,7 +21,6 @@ SHAPES = ((1, 0.5), (1, 2.0), (2, 0.5), (2, 1.5))
 PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 TUNED_ON = 1_200  # samples that choose kernel and penalty
 SOFT = 0.02  # below this a fitted value is bent so as to stay above 0
-MOST_PAIRS = 500_000  # that learn the map to probabilities
 
 
 class KernelRidgeClassifier(MultiLabelEstimator):
@@ -58,6 +58,8 @@ class KernelRidgeClassifier(MultiLabelEstimator):
     True
     """
 
+    is_calibrated: ClassVar[bool] = True
+
     def __init__(self, *, max_samples: int = 12_000, rng: int = 0) -> None:
         self.max_samples = max_samples
         self.rng = rng
@@ -85,7 +87,7 @@ class KernelRidgeClassifier(MultiLabelEstimator):
         if others.size:
             fitted[others] = self._values(x[others])
         self.prior_ = labels.prior
-        self.map_ = _fit_map(fitted, y, self.prior_, rng)
+        self.map_ = fit_pooled_map(_log_odds(fitted), y, self.prior_, rng)
         self.outside_ = self._probabilities(fitted)
         if on_progress is not None:
             on_progress(1, 1)
@@ -111,9 +113,7 @@ class KernelRidgeClassifier(MultiLabelEstimator):
         return out
 
     def _probabilities(self, fitted: Float) -> NDArray[np.float32]:
-        start, slope, share = self.map_
-        level = start + slope * _log_odds(fitted) + share * np.log(self.prior_ / (1 - self.prior_))
-        return (1.0 / (1.0 + np.exp(-np.clip(level, -30.0, 30.0)))).astype(np.float32)
+        return self.map_.probabilities(_log_odds(fitted), self.prior_)
 
 
 def _squared(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -184,30 +184,3 @@ def _log_odds(fitted: Float) -> Float:
     high = np.logaddexp(0.0, (1.0 - fitted) / SOFT)
     with np.errstate(divide="ignore"):
         return np.asarray(np.clip(np.log(low) - np.log(high), -30.0, 30.0))
-
-
-def _fit_map(
-    fitted: Float, y: NDArray[Any], prior: Float, rng: np.random.Generator
-) -> tuple[float, float, float]:
-    """Logistic regression of all labels at once on left-out log-odds and prevalence."""
-    if y.shape[1] == 0:
-        return 0.0, 1.0, 0.0
-    rows = np.sort(rng.permutation(y.shape[0])[: max(1, MOST_PAIRS // y.shape[1])])
-    value = _log_odds(fitted[rows]).ravel()
-    share = np.broadcast_to(np.log(prior / (1.0 - prior)), fitted[rows].shape).ravel()
-    held = y[rows].ravel()
-    design = np.stack([np.ones_like(value), value, share])
-    guess = np.array([0.0, 1.0, 0.0])
-    # A weak pull to (0, 1, 0), the identity, keeps the answer finite for separable labels.
-    pull = 1e-2 * np.array([1.0, 1.0, 1.0])
-    for _ in range(25):
-        level = np.clip(guess @ design, -30.0, 30.0)
-        chance = 1.0 / (1.0 + np.exp(-level))
-        slope = design @ (chance - held) + pull * (guess - [0.0, 1.0, 0.0])
-        bend = (design * (chance * (1.0 - chance))) @ design.T + np.diag(pull)
-        step = np.linalg.solve(bend, slope)
-        guess = guess - np.clip(step, -1.0, 1.0)
-        if np.abs(step).max() < 1e-8:
-            break
-    # A map that falls would turn the order around; then only the prevalence speaks.
-    return float(guess[0]), max(0.0, float(guess[1])), float(guess[2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,11 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
     A member has two methods of its own: `learn`, from encoded features and the different label
     columns, and `proba`, the probabilities of those columns for encoded features. `learn` sets
     `outside_`: the probabilities of the training samples from parts that have not seen them, None
-    where nobody asked for them.
+    where nobody asked for them. `is_calibrated` says that a map learned out of fold has made them
+    the probabilities they claim to be.
     """
 
+    is_calibrated: ClassVar[bool] = False
     outside_: NDArray[np.float32] | None
 
     def fit(self, X: Any, y: Any, *, on_progress: Progress | None = None) -> Self:  # noqa: N803

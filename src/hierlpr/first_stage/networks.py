@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,11 @@ __all__ = ["NetworkEnsemble"]
 
 Encoded = NDArray[np.float32]
 # Networks, folds, regularizations and epochs to try where time is short.
-SMALLER = ((10**6, 10**6, 10**6, 10**6), (4, 3, 9, 80), (3, 3, 9, 60), (2, 2, 9, 40), (1, 2, 1, 20))
-CHECKPOINTS = 8  # epochs after which a network of a fold is judged
-TWINS = 2  # networks a fold: their mean behaves more like that of all networks than one does
-# The mean of many networks gains from training a little longer than is best for two.
-PATIENCE = 0.005
+SMALLER = ((10**6, 10**6, 10**6, 10**6), (5, 5, 9, 80), (3, 3, 9, 60), (2, 2, 9, 40), (2, 2, 1, 20))
+CHECKPOINTS = (5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)  # hundredths of all epochs
+JUDGES = 2  # networks whose left-out samples tell when to stop
+# The mean of many networks gains from training longer than is best for one.
+PATIENCE = 0.01
 
 
 class NetworkEnsemble(MultiLabelEstimator):
@@ -36,17 +36,19 @@ class NetworkEnsemble(MultiLabelEstimator):
     Parameters
     ----------
     n_networks : int
-        Networks trained on all samples, from different seeds.
+        Networks, from different seeds.
     folds : int
-        Folds for out-of-fold probabilities, 0 for none. Two networks are trained without each fold;
-        they also tell when to stop, and which of several regularizations to use.
+        Folds for out-of-fold probabilities, 0 for none. Each network is trained without one fold,
+        by turns, and with another partition each time round; so the average is over networks that
+        have seen most samples, and every sample has some that have not seen it. The first ones also
+        tell when to stop, and which of several regularizations to use.
     hidden : tuple of int
         Units of the hidden layers.
     regularization : sequence of (dropout, noise)
         Shares of hidden units left out and standard deviations of the noise on standardized
         features. Of several, the first fold decides by log-loss; without folds the first is used.
     epochs : int
-        Most passes over the samples; with folds, the out-of-fold log-loss may end before.
+        Most passes over the samples; with folds, the log-loss of left-out ones may end before.
     learning_rate, batch_size, weight_decay
         Of Adam.
     n_jobs : int, optional
@@ -77,12 +79,12 @@ class NetworkEnsemble(MultiLabelEstimator):
 
     def __init__(
         self,
-        n_networks: int = 6,
+        n_networks: int = 10,
         *,
         folds: int = 0,
         hidden: Sequence[int] = (500, 500),
         regularization: Sequence[tuple[float, float]] = ((0.7, 0.5),),
-        epochs: int = 80,
+        epochs: int = 100,
         learning_rate: float = 1e-3,
         batch_size: int = 64,
         weight_decay: float = 1e-5,
@@ -105,21 +107,22 @@ class NetworkEnsemble(MultiLabelEstimator):
     ) -> None:
         """Fit to encoded features; see :class:`MultiLabelEstimator`."""
         plans = self._plans()
-        folds = min(self.folds, x.shape[0]) if self.folds else 0
+        folds = min(self.folds, x.shape[0], self.n_networks) if self.folds else 0
         if self.n_networks < 1 or folds == 1 or folds < 0:
-            raise DataError("n_networks must be at least 1, and folds 0 or at least 2.")
+            raise DataError(
+                "n_networks must be at least 1, and folds 0 or at least 2 with as many networks."
+            )
         y = labels.values
-        total = self.n_networks + TWINS * folds
-        seeds = np.random.SeedSequence(self.rng).spawn(total + 1)
-        total += len(plans) - 1 if folds else 0
-        count = _Counter(on_progress, total)
-        plan, stop = plans[0], plans[0].epochs
+        seeds = np.random.SeedSequence(self.rng).spawn(self.n_networks + 1)
+        count = _Counter(on_progress, self.n_networks + (len(plans) - 1 if folds else 0))
         self.outside_: NDArray[np.float32] | None = None
+        self.networks_: list[Layers]
         if folds:
-            plan, stop, self.outside_ = self._cross_fit(x, y, plans, folds, seeds, count)
-        self.plan_, self.epochs_ = plan, stop
-        jobs = [(x, y, plan, seed, stop) for seed in seeds[: self.n_networks]]
-        self.networks_: list[Layers] = list(count.of(self._run(_trained, jobs)))
+            self._cross_fit(x, y, plans, folds, seeds, count)
+            return
+        self.plan_, self.epochs_ = plans[0], plans[0].epochs
+        jobs = [(x, y, self.plan_, seed) for seed in seeds[:-1]]
+        self.networks_ = list(count.of(self._run(_trained, jobs)))
 
     def proba(self, x: Encoded) -> NDArray[np.float32]:
         """Mean probability of the networks."""
@@ -139,7 +142,7 @@ class NetworkEnsemble(MultiLabelEstimator):
 
         plan = self._plans()[0]
         started = time.perf_counter()
-        _trained(x, labels.values, plan, np.random.SeedSequence(self.rng), 1)
+        _trained(x, labels.values, replace(plan, epochs=1), np.random.SeedSequence(self.rng))
         epoch = (time.perf_counter() - started) / effective_n_jobs(self.n_jobs)
         for n_networks, folds, choices, epochs in SMALLER:
             smaller: NetworkEnsemble = clone(self).set_params(
@@ -147,7 +150,7 @@ class NetworkEnsemble(MultiLabelEstimator):
                 regularization=tuple(self.regularization)[:choices],
                 epochs=min(epochs, self.epochs),
             )  # fmt: skip
-            extra = TWINS * smaller.folds + len(smaller.regularization) - 1 if smaller.folds else 0
+            extra = len(smaller.regularization) - 1 if smaller.folds else 0
             trained = smaller.n_networks + extra
             if epoch * trained * smaller.epochs <= seconds:
                 return smaller
@@ -173,30 +176,33 @@ class NetworkEnsemble(MultiLabelEstimator):
     def _cross_fit(
         self, x: Encoded, y: NDArray[np.float32], plans: list[NetworkPlan], folds: int,
         seeds: list[np.random.SeedSequence], count: _Counter,
-    ) -> tuple[NetworkPlan, int, NDArray[np.float32]]:  # fmt: skip
-        """Choose plan and end by out-of-fold log-loss; return them with the probabilities."""
-        fold = np.random.default_rng(seeds[-1]).permutation(x.shape[0]) % folds
-        apart = [np.flatnonzero(fold == f) for f in range(folds)]
-        kept = [np.flatnonzero(fold != f) for f in range(folds)]
+    ) -> None:  # fmt: skip
+        """Train each network without one fold; the first ones choose the plan and the end."""
+        rng = np.random.default_rng(seeds[-1])
+        turns = -(-self.n_networks // folds)
+        partitions = [rng.permutation(x.shape[0]) % folds for _ in range(turns)]
+        apart = [partitions[i // folds] == i % folds for i in range(self.n_networks)]
 
-        def job(number: int, plan: NetworkPlan) -> tuple[Any, ...]:
-            f = number % folds
-            return x[kept[f]], y[kept[f]], x[apart[f]], plan, seeds[self.n_networks + number]
+        def job(i: int, plan: NetworkPlan) -> tuple[Any, ...]:
+            kept = ~apart[i]
+            return x[kept], y[kept], x[apart[i]], y[apart[i]], plan, seeds[i]
 
-        first = list(count.of(self._run(_watched, [job(0, plan) for plan in plans])))
-        best = int(np.argmin([_losses(path, y[apart[0]]).min() for path in first]))
-        others = [job(number, plans[best]) for number in range(1, TWINS * folds)]
-        trained = [first[best], *count.of(self._run(_watched, others))]
-        paths = [np.mean(trained[f::folds], axis=0) for f in range(folds)]
-        # The sum over samples, so that folds of unequal size count as they should.
-        loss = sum(
-            _losses(path, y[rows]) * rows.size for path, rows in zip(paths, apart, strict=True)
-        )
-        at = int(np.flatnonzero(loss <= (1.0 + PATIENCE) * np.min(loss))[-1])
-        outside = np.empty_like(y)
-        for path, rows in zip(paths, apart, strict=True):
-            outside[rows] = path[at]
-        return plans[best], _ends(plans[best])[at], outside
+        tried = list(count.of(self._run(_watched, [job(0, plan) for plan in plans])))
+        best = int(np.argmin([min(path.losses) for path in tried]))
+        n_judges = min(JUDGES, folds)
+        judges = [job(i, plans[best]) for i in range(1, n_judges)]
+        paths = [tried[best], *count.of(self._run(_watched, judges))]
+        at = _last_good(paths)
+        self.epochs_ = _ends(plans[best])[at]
+        self.plan_ = plan = replace(plans[best], epochs=self.epochs_)
+        others = [job(i, plan) for i in range(n_judges, self.n_networks)]
+        trained = [path.states[at] for path in paths]
+        trained += count.of(self._run(_trained_apart, others))
+        self.networks_ = [layers for layers, _ in trained]
+        self.outside_ = np.zeros_like(y)
+        for rows, (_, proba) in zip(apart, trained, strict=True):
+            self.outside_[rows] += proba
+        self.outside_ /= np.stack(apart, axis=1).sum(axis=1, keepdims=True)
 
     def _run(self, task: Any, jobs: list[Any]) -> Iterator[Any]:
         from joblib import Parallel, delayed
@@ -220,35 +226,60 @@ class _Counter:
             yield result
 
 
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """A network on its way: loss, layers and probabilities of left-out samples by checkpoint."""
+
+    losses: list[float]
+    states: list[tuple[Layers, NDArray[np.float32]]]
+
+
 def _ends(plan: NetworkPlan) -> list[int]:
-    """Epochs after which a network of a fold is judged; the last is the last of all."""
-    return sorted({max(1, round(plan.epochs * k / CHECKPOINTS)) for k in range(1, CHECKPOINTS + 1)})
+    """Epochs after which a network is judged; the last is the last of all."""
+    return sorted({max(1, round(plan.epochs * k / 100)) for k in CHECKPOINTS})
 
 
-def _losses(path: Sequence[NDArray[np.float32]], y: NDArray[np.float32]) -> NDArray[np.float64]:
-    return np.array([mean_log_loss(proba, y) for proba in path])
+def _last_good(paths: list[_Path]) -> int:
+    """Last checkpoint whose loss is nearly the smallest, of those that all paths reached."""
+    reached = min(len(path.losses) for path in paths)
+    loss = np.sum([path.losses[:reached] for path in paths], axis=0)
+    return int(np.flatnonzero(loss <= (1.0 + PATIENCE) * loss.min())[-1])
 
 
 def _trained(
-    x: Encoded, y: NDArray[np.float32], plan: NetworkPlan, seed: np.random.SeedSequence, stop: int
+    x: Encoded, y: NDArray[np.float32], plan: NetworkPlan, seed: np.random.SeedSequence
 ) -> Layers:
     with _one_thread():
-        return train_network(x, y, plan, seed, stop=stop)
+        return train_network(x, y, plan, seed)
+
+
+def _trained_apart(
+    x: Encoded, y: NDArray[np.float32], x_apart: Encoded, y_apart: NDArray[np.float32],
+    plan: NetworkPlan, seed: np.random.SeedSequence,
+) -> tuple[Layers, NDArray[np.float32]]:  # fmt: skip
+    """Train, and return the layers with the probabilities of the samples set apart."""
+    layers = _trained(x, y, plan, seed)
+    with _one_thread():
+        return layers, predict_network(layers, x_apart)
 
 
 def _watched(
-    x: Encoded, y: NDArray[np.float32], x_new: Encoded, plan: NetworkPlan,
-    seed: np.random.SeedSequence,
-) -> list[NDArray[np.float32]]:  # fmt: skip
-    """Train, and return the probabilities of new samples at every checkpoint."""
-    ends, path = set(_ends(plan)), []
+    x: Encoded, y: NDArray[np.float32], x_apart: Encoded, y_apart: NDArray[np.float32],
+    plan: NetworkPlan, seed: np.random.SeedSequence,
+) -> _Path:  # fmt: skip
+    """Train with a look at the samples set apart at every checkpoint, until they clearly lose."""
+    ends, path = set(_ends(plan)), _Path([], [])
 
-    def watch(epoch: int, layers: Layers) -> None:
-        if epoch in ends:
-            path.append(predict_network(layers, x_new))
+    def watch(epoch: int, layers: Layers) -> bool:
+        if epoch not in ends:
+            return False
+        proba = predict_network(layers, x_apart)
+        path.losses.append(mean_log_loss(proba, y_apart))
+        path.states.append(([(weight.copy(), bias.copy()) for weight, bias in layers], proba))
+        return path.losses[-1] > (1.0 + 3.0 * PATIENCE) * min(path.losses)
 
     with _one_thread():
-        train_network(x, y, replace(plan), seed, watch=watch)
+        train_network(x, y, plan, seed, watch=watch)
     return path
 
 

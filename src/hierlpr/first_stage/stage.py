@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_choice
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage.blending import blend_weights, mean_log_loss
+from hierlpr.first_stage.blending import (
+    blend_weights,
+    fit_pooled_map,
+    log_odds,
+    mean_log_loss,
+)
 from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier
 from hierlpr.first_stage.label_columns import LabelColumns
 from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
@@ -30,7 +36,8 @@ class FirstStage(MultiLabelEstimator):
 
     A :class:`ProjectionForest`, a :class:`KernelRidgeClassifier` and a :class:`NetworkEnsemble` are
     averaged with the weights that have the smallest out-of-fold log-loss; a member whose weight
-    would be small is left out, and `describe` says so.
+    would be small is left out, and `describe` says so. An average of probabilities is less sure
+    than it might be: one logistic map for all labels, learned out of fold, mends that.
 
     Parameters
     ----------
@@ -54,7 +61,9 @@ class FirstStage(MultiLabelEstimator):
     weights_ : dict
         Weight of every member, 0 for those left out.
     losses_ : dict
-        Out-of-fold log-loss of a sample, by member, and of the average.
+        Out-of-fold log-loss of a sample, by member, and of all together.
+    map_ : PooledMap
+        From the log-odds of the average and of the prevalence to log-odds.
     oof_proba_ : ndarray
         Out-of-fold probabilities of the training samples.
 
@@ -68,13 +77,15 @@ class FirstStage(MultiLabelEstimator):
     True
     """
 
+    is_calibrated: ClassVar[bool] = True
+
     def __init__(
         self,
         *,
         members: Sequence[str] = MEMBERS,
-        n_networks: int = 6,
+        n_networks: int = 10,
         n_trees: int = 200,
-        folds: int = 3,
+        folds: int = 5,
         max_minutes: float | None = None,
         n_jobs: int | None = None,
         rng: int = 0,
@@ -111,10 +122,14 @@ class FirstStage(MultiLabelEstimator):
             member.learn(x, labels, on_progress=_share(on_progress, place, len(names)))
             self.seconds_[name] = time.monotonic() - started
             fitted[name] = member
-        self._blend(fitted, labels.values)
+        self._blend(fitted, labels)
 
     def proba(self, x: Encoded) -> NDArray[np.float32]:
-        """Weighted mean of the members."""
+        """Weighted mean of the members, mapped."""
+        return self.map_.probabilities(log_odds(self.average(x)), self.prior_)
+
+    def average(self, x: Encoded) -> NDArray[np.float32]:
+        """Weighted mean of the members, as it is."""
         parts = [self.weights_[name] * member.proba(x) for name, member in self.members_.items()]
         return np.asarray(sum(parts[1:], parts[0]), dtype=np.float32)
 
@@ -160,8 +175,9 @@ class FirstStage(MultiLabelEstimator):
         )  # fmt: skip
         return networks if np.isinf(left) else networks.within(left, x, labels)
 
-    def _blend(self, fitted: dict[str, MultiLabelEstimator], y: NDArray[np.float32]) -> None:
-        """Weigh the members, without those that get too little."""
+    def _blend(self, fitted: dict[str, MultiLabelEstimator], labels: LabelColumns) -> None:
+        """Weigh the members, without those that get too little, and map their average."""
+        y = labels.values
         outside = {
             name: member.outside_ for name, member in fitted.items() if member.outside_ is not None
         }
@@ -176,7 +192,10 @@ class FirstStage(MultiLabelEstimator):
         self.weights_.update(zip(used, map(float, weights), strict=True))
         self.members_ = {name: fitted[name] for name in used}
         mixed = sum(w * outside[name] for name, w in zip(used, weights, strict=True))
-        self.outside_ = np.asarray(mixed, dtype=np.float32)
+        self.prior_ = labels.prior
+        level = log_odds(np.asarray(mixed, dtype=np.float32))
+        self.map_ = fit_pooled_map(level, y, self.prior_, np.random.default_rng(self.rng))
+        self.outside_ = self.map_.probabilities(level, self.prior_)
         self.losses_ = {name: mean_log_loss(p, y) for name, p in outside.items()}
         self.losses_["together"] = mean_log_loss(self.outside_, y)
 

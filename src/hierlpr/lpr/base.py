@@ -100,7 +100,7 @@ class Estimator(Protocol):
     """One way to estimate local precision rates: a frozen dataclass of its options.
 
     Estimators see the scores' order alone: no strictly increasing transform of a label's scores
-    changes what they return for it.
+    changes what they return for it. "probability" is the exception.
     """
 
     name: ClassVar[str]

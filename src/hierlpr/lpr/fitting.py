@@ -30,6 +30,7 @@ ESTIMATORS: Mapping[str, tuple[str, str]] = {
     "isotonic": ("hierlpr.lpr.isotonic", "Isotonic"),
     "local-quadratic": ("hierlpr.research.estimators", "LocalQuadratic"),
     "p-spline": ("hierlpr.lpr.p_spline", "PSpline"),
+    "probability": ("hierlpr.lpr.probability", "Probability"),
     "spline": ("hierlpr.research.estimators", "Spline"),
 }
 
@@ -155,7 +156,7 @@ def fit_lpr(
         True or 1 where the sample has the label.
     method : str, estimator, or one of them per label
         ``"auto"``, ``"p-spline"``, ``"isotonic"``, ``"density-ratio"``, ``"local-quadratic"``,
-        ``"spline"``; see ``docs/lpr.md``.
+        ``"spline"``, ``"probability"``; see ``docs/lpr.md``.
     sample_weight : array-like of shape (n_samples,), optional
         Relative weights; 0 leaves a sample out. Only their ratios matter: they are scaled to add
         up to the effective number of samples, (sum w)^2 / sum w^2.

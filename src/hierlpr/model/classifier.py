@@ -50,7 +50,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     groups, unreachable
         As in :meth:`HierLPR.calibrate`.
     lpr, joint, close_truth
-        As in :class:`HierLPR`.
+        As in :class:`HierLPR`. What a :class:`FirstStage` gives are probabilities already, so there
+        ``lpr="auto"`` stands for ``"probability"``.
     cv : int
         Folds for the out-of-fold scores of a classifier; the first stage has its own way.
     holdout : float
@@ -193,7 +194,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.oof_scores_[kept] = scores
         self.held_out_ = apart
         self.hierarchy_ = hierarchy
-        self.model_ = HierLPR(given, lpr=self.lpr, joint=self.joint)
+        self.model_ = HierLPR(given, lpr=self._lpr(estimator), joint=self.joint)
         self.model_.fit(scores, y_kept)
         if goal:
             self.model_.calibrate(
@@ -345,6 +346,11 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             )
         return clone(self.estimator) if _sees_all_labels(self.estimator) else self.estimator
 
+    def _lpr(self, estimator: Any) -> Any:
+        """How to estimate local precision rates from the scores of this estimator."""
+        is_auto = isinstance(self.lpr, str) and self.lpr == "auto"
+        return "probability" if is_auto and _is_calibrated(estimator) else self.lpr
+
     def _goal(self) -> dict[str, Any]:
         options = {
             "precision": self.precision, "fdr": self.fdr, "maximize": self.maximize,
@@ -408,6 +414,11 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 def _sees_all_labels(estimator: Any) -> bool:
     """Whether it learns all labels at once and brings its own out-of-fold probabilities."""
     return hasattr(type(estimator), "oof_proba_")
+
+
+def _is_calibrated(estimator: Any) -> bool:
+    """Whether its out-of-fold probabilities are what they claim to be."""
+    return _sees_all_labels(estimator) and bool(getattr(estimator, "is_calibrated", False))
 
 
 def _fit_each(

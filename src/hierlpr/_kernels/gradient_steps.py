@@ -1,0 +1,64 @@
+"""What the training of networks does between its matrix products: parts of matrices, and Adam."""
+
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels._arrays import Ints
+from hierlpr._kernels._jit import kernel
+
+__all__ = ["adam_step", "add_block", "take_block"]
+
+Vector = NDArray[np.float32]
+Matrix = Annotated[NDArray[np.float32], 2]
+
+
+@kernel
+def take_block(whole: Matrix, rows: Ints, columns: Ints, part: Matrix) -> None:
+    """Copy some rows and columns of a matrix; an empty list means all."""
+    for i in range(part.shape[0]):
+        row = rows[i] if rows.size else i
+        if columns.size:
+            for j in range(columns.size):
+                part[i, j] = whole[row, columns[j]]
+        else:
+            for j in range(whole.shape[1]):
+                part[i, j] = whole[row, j]
+
+
+@kernel
+def add_block(whole: Matrix, rows: Ints, columns: Ints, part: Matrix) -> None:
+    """Add to some rows and columns of a matrix; an empty list means all."""
+    for i in range(part.shape[0]):
+        row = rows[i] if rows.size else i
+        if columns.size:
+            for j in range(columns.size):
+                whole[row, columns[j]] += part[i, j]
+        else:
+            for j in range(whole.shape[1]):
+                whole[row, j] += part[i, j]
+
+
+@kernel
+def adam_step(
+    parameters: Vector, gradient: Vector, mean: Vector, square: Vector, rate: float, widen: float,
+    decay: float,
+) -> None:  # fmt: skip
+    """Move the parameters against the gradient, in place (Kingma and Ba 2015).
+
+    `rate` is the learning rate over ``1 - 0.9**t``, `widen` is ``1 / (1 - 0.999**t)``: both means
+    start at zero and are too small at first. The gradient is set to zero for the next step.
+    """
+    size, wide, pull = np.float32(rate), np.float32(widen), np.float32(decay)
+    first, second = np.float32(0.9), np.float32(0.999)
+    rest, rest_square = np.float32(0.1), np.float32(0.001)
+    tiny, zero = np.float32(1e-8), np.float32(0.0)
+    for i in range(parameters.size):
+        g = gradient[i] + pull * parameters[i]
+        m = first * mean[i] + rest * g
+        v = second * square[i] + rest_square * (g * g)
+        mean[i] = m
+        square[i] = v
+        gradient[i] = zero
+        parameters[i] -= size * m / (np.sqrt(v * wide) + tiny)
