@@ -4,15 +4,30 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import softmax
+from sklearn.tree import DecisionTreeClassifier
 
-from hierlpr import HierLPR, HierlprWarning, load_model, simulate
+from hierlpr import (
+    HierarchicalClassifier,
+    Hierarchy,
+    HierLPR,
+    HierlprWarning,
+    load_model,
+    simulate,
+)
 from hierlpr._base.hashing import near_keys
 from hierlpr.cutoff.sets import SetRule
 from hierlpr.data import repeats
-from hierlpr.data.repeats import SampleKeys, copies_note, overlap_note
+from hierlpr.data.repeats import (
+    SampleKeys,
+    copies_note,
+    doubts_about_features,
+    overlap_note,
+)
+from hierlpr.exceptions import UnreachableWarning
 
 
 def keys(values):
@@ -282,6 +297,47 @@ def test_models_from_before_rows_were_compared_up_to_rounding_still_compare(draw
     rule = model.calibrate_sets(cal.scores, cal.truth).sets_.to_dict()
     del rule["shaky"]
     assert SetRule.from_dict(rule) == model.sets_
+
+
+MADE_OF = {
+    "numbers": np.array,
+    "sparse": sparse.csr_array,
+    "frame": lambda x: pd.DataFrame({"a": x[:, 0], "b": [f"kind {v:.0f}" for v in x[:, 1]]}),
+    "texts": lambda x: [" ".join(f"w{int(10 * v)}" for v in row) for row in x],
+    "lists of any length": lambda x: [row[: 2 + (row[0] > 0)].tolist() for row in x],
+}
+
+
+@pytest.mark.parametrize("made", MADE_OF.values(), ids=MADE_OF)
+def test_copies_among_features_are_found_whatever_these_are(made):
+    rng = np.random.default_rng(10)
+    x = rng.normal(size=(300, 4))
+    held_out, kept = np.arange(100), np.arange(100, 300)
+    assert doubts_about_features(made(x), held_out, kept) == []
+    x[:40] = x[100:140]
+    (said,) = doubts_about_features(made(x), held_out, kept)
+    assert "of 100 calibration samples were also fitted on (their features are the same)" in said
+
+
+def test_a_classifier_says_that_its_held_out_samples_were_trained_on(tmp_path):
+    """Patients with several rows: a tree knows the held-out ones by heart, and calls at random."""
+    rng = np.random.default_rng(11)
+    x, truth = rng.normal(size=(300, 3)), rng.random((300, 2)) < 0.5
+    options = {"hierarchy": Hierarchy(labels=["A", "B"]), "precision": 0.9, "confidence": 0.9,
+               "unreachable": "nothing", "joint": False, "rng": 0}  # fmt: skip
+    classifier = HierarchicalClassifier(DecisionTreeClassifier(random_state=0), **options)
+    thrice = np.tile(np.arange(300), 3)
+    with pytest.warns(HierlprWarning, match="every row of features occurs 3 times"):
+        classifier.fit(x[thrice], truth[thrice])
+    new = rng.normal(size=(500, 3))
+    assert classifier.cutoff_.precision > 0.9
+    assert (rng.random((500, 2)) < 0.5)[classifier.predict(new)].mean() < 0.7
+    assert "no promise holds" in str(classifier.cutoff_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HierlprWarning)
+        warnings.simplefilter("ignore", UnreachableWarning)
+        classifier.fit(x, truth)
+    assert "no promise holds" not in str(classifier.cutoff_)
 
 
 def test_changed_labels_forget_the_samples(drawn, tmp_path):

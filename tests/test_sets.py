@@ -44,6 +44,31 @@ def test_values_are_those_of_the_definitions(seed):
         np.testing.assert_allclose(any_true_values(score, h)[i], expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("one_path", [False, True])
+def test_samples_that_tie_stay_tied_with_logarithms_of_another_machine(one_path, monkeypatch):
+    """A last digit above the level of five tied values would call what the calibration refused."""
+    rng = np.random.default_rng(12)
+    h = simulate.random_forest(7, rng=3)
+    score = consistent_scores(np.rint(rng.random((300, 7)) * 4) / 4, h)
+    truth = h.close_upward(rng.random(score.shape) < 0.5 * score)
+    ends = rng.integers(1, 5, (300, 7)) / 3.0
+    ends /= ends.sum(axis=1, keepdims=True)
+
+    def values():
+        return s.one_path_values(ends, h) if one_path else s.many_label_values(score, h)
+
+    rule = s.choose_sets(values, truth, error=0.2, one_path=one_path)
+    here = s.call_sets(values(), h, rule)
+    log1p, cumsum = np.log1p, np.cumsum
+    monkeypatch.setattr(np, "log1p", lambda x: log1p(x) * (1.0 + 2.0**-51))
+    monkeypatch.setattr(np, "cumsum", lambda x, **how: cumsum(x, **how) * (1.0 + 2.0**-51))
+    there = s.call_sets(values(), h, rule)
+    assert here.possible.any()
+    assert not here.possible.all()
+    np.testing.assert_array_equal(here.sure, there.sure)
+    np.testing.assert_array_equal(here.possible, there.possible)
+
+
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("confidence", [None, 0.8])
 def test_sets_are_closed_nested_and_the_same_for_csr(seed, confidence):

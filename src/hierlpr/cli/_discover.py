@@ -69,7 +69,8 @@ def discover(
     if seed is not None and seed < 0:
         raise click.BadParameter("a seed is 0 or more.", param_hint="--seed")
     outputs = {"--out": out, "--report": page, "--json": json_out}
-    refuse_overlap(outputs, {"--hierarchy": hierarchy, "--p-values": p_values})
+    inputs = {"--hierarchy": hierarchy, "--p-values": p_values, "--names": reading["names"]}
+    refuse_overlap(outputs, inputs)
     table = opt.written_tables(shell, reading, hierarchy)
     loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **reading)
     given = read_p_values(

@@ -55,7 +55,8 @@ def evaluate(
     from hierlpr import workflows
     from hierlpr._base.files import refuse_overlap
 
-    inputs = {"--hierarchy": hierarchy, "--ranking": ranking, "--truth": truth}
+    inputs = {"--hierarchy": hierarchy, "--ranking": ranking, "--truth": truth,
+              "--names": options["names"]}  # fmt: skip
     how, table = opt.taken(options, opt.PARTS), opt.written_tables(shell, options, hierarchy)
     refuse_overlap({"--json": json_out}, inputs, how["work"])
     loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **options)

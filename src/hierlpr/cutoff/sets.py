@@ -241,13 +241,23 @@ class SetValues(NamedTuple):
     sure: Float
     possible: Float
 
+    def settled(self) -> SetValues:
+        """Round to 40 bits: samples that tie must also tie on a machine with other logarithms.
+
+        Promises about tied samples hang on it, because a value just above a level is called and
+        the level itself is not. Rounding keeps the order, so nothing else changes.
+        """
+        parts = (np.frexp(values) for values in self)
+        return SetValues(*(np.ldexp(np.rint(part * 2.0**40), power - 40) for part, power in parts))
+
 
 def many_label_values(score: Any, hierarchy: Hierarchy) -> Iterator[SetValues]:
     """Values from block scores, some samples at a time; an absent score is 0."""
     n_samples, n_labels = score.shape
     for start, stop in sample_ranges(n_samples, n_labels):
         part = np.asarray(_dense(score[start:stop]), dtype=np.float64)
-        yield SetValues(all_true_values(part, hierarchy), any_true_values(part, hierarchy))
+        values = SetValues(all_true_values(part, hierarchy), any_true_values(part, hierarchy))
+        yield values.settled()
 
 
 def one_path_values(ends: Float, hierarchy: Hierarchy) -> Iterator[SetValues]:
@@ -265,7 +275,8 @@ def one_path_values(ends: Float, hierarchy: Hierarchy) -> Iterator[SetValues]:
     along = np.take_along_axis(ends, order, axis=1)
     tail = np.cumsum(along[:, ::-1], axis=1)[:, ::-1]
     on_path = _likeliest_path(reach, hierarchy)
-    yield SetValues(np.where(on_path, reach, 0.0), _place(np.ascontiguousarray(tail), order))
+    tail = _place(np.ascontiguousarray(tail), order)
+    yield SetValues(np.where(on_path, reach, 0.0), tail).settled()
 
 
 def _likeliest_path(reach: Float, hierarchy: Hierarchy) -> Bool:

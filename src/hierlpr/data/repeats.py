@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hierlpr._base.hashing import near_keys, row_keys
 
-__all__ = ["SampleKeys", "copies_note", "doubts_about", "overlap_note"]
+__all__ = ["SampleKeys", "copies_note", "doubts_about", "doubts_about_features", "overlap_note"]
 
 MOST_KEYS = 2**16  # kept in a model, at 12 bytes each
 MOST_NEAR = 2**14  # of rows up to rounding
@@ -26,6 +28,7 @@ FEWEST_ROWS = 20  # distinct rows whose counts have a common factor: 2**-20 by c
 FAR = 4.0  # standard errors
 
 Keys = NDArray[np.uint64]
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,22 +178,48 @@ def _copies(
     return f"{share} rows of scores occur more than once{where}"
 
 
-def doubts_about(keys: SampleKeys, fit_keys: SampleKeys | None) -> list[str]:
+def doubts_about(
+    keys: SampleKeys, fit_keys: SampleKeys | None, *, what: str = "scores"
+) -> list[str]:
     """Say what is wrong with calibration samples that are not new, or not each their own."""
     found = []
     if overlap := overlap_note(keys, fit_keys):
         found.append(
-            f"{overlap} calibration samples were also fitted on (their scores are the same): the "
+            f"{overlap} calibration samples were also fitted on (their {what} are the same): the "
             "numbers look better than they are, and no promise holds. Calibrate on other samples."
         )
     # Samples in both parts are not also called copies.
     if copies := copies_note(keys, None if overlap else fit_keys):
         found.append(
-            f"Calibration samples are copies of each other: {copies}. They count as if they were "
-            "independent, so the result is less certain than it seems, and no promise holds. "
-            "Keep one of each."
+            f"Calibration samples are copies of each other: {copies.replace('scores', what)}. They "
+            "count as if they were independent, so the result is less certain than it seems, and "
+            "no promise holds. Keep one of each."
         )
     return found
+
+
+def doubts_about_features(x: Any, held_out: Rows, kept: Rows) -> list[str]:
+    """Say if samples held out for the cutoff have features of others that are trained on.
+
+    Their scores do not tell: those of the others come from classifiers that did not see them.
+    """
+    keys = _feature_keys(x)
+    return doubts_about(SampleKeys.of(keys[held_out]), SampleKeys.of(keys[kept]), what="features")
+
+
+def _feature_keys(x: Any) -> Keys:
+    """Hash samples of any kind: numbers, sparse or not, or else by what they look like."""
+    if sparse.issparse(x):
+        return row_keys(x)
+    try:
+        values = np.asarray(x)
+    except ValueError:  # lists of different lengths
+        values = np.asarray(x, dtype=object)
+    if values.dtype.kind in "biuf" and values.ndim > 1:
+        return row_keys(values.reshape(len(values), -1))
+    rows = (repr(row.tolist() if isinstance(row, np.ndarray) else row) for row in values)
+    digests = (blake2b(row.encode(errors="replace"), digest_size=8).digest() for row in rows)
+    return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
 
 def _repeats_more(samples: SampleKeys, known: SampleKeys) -> bool:

@@ -20,6 +20,7 @@ from hierlpr._base.showing import terminal_progress
 from hierlpr.cutoff.choose import Cutoff, Unreachable, goal_of
 from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.data.frames import like_given, row_names
+from hierlpr.data.repeats import doubts_about_features
 from hierlpr.data.tables import Table, align_labels, align_truth, closing_note, match_rows
 from hierlpr.exceptions import DataError, FileError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
@@ -201,6 +202,10 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
                 self.scores(_safe_indexing(X, apart)), held[apart],
                 groups=self.groups, unreachable=self.unreachable, **goal,
             )  # fmt: skip
+            doubts = doubts_about_features(X, apart, kept)
+            for note in doubts:
+                warnings.warn(note, HierlprWarning, stacklevel=2)
+            self.model_.cutoff_ = self.model_.cutoff_.doubted(doubts)
         return self
 
     def scores(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
