@@ -24,14 +24,14 @@ def reference_reason(lpr, score, size, called, level, limited):
     if np.isinf(level):
         return "Not called: nothing"
     if called and size == 1:
-        return "Called: its LPR"
+        return "Called: the chance"
     if called:
-        return "Called in one block" if lpr >= level else "Called although its own"
+        return "Called together" if lpr >= level else "Called although the chance"
     if limited and score >= level:
-        return "Not called although its block"
+        return "Not called although its mean"
     if size == 1:
-        return "Not called: its LPR"
-    return "Not called although its own" if lpr >= level else "Not called: it is in one"
+        return "Not called: the chance"
+    return "Not called although the chance" if lpr >= level else "Not called: it can only"
 
 
 def test_the_numbers_are_those_of_the_model(case):

@@ -387,7 +387,7 @@ class ReportOutcome(NamedTuple):
 def report_file(
     model: AnyPath,
     scores: AnyPath,
-    truth: AnyPath,
+    truth: AnyPath | None,
     out: AnyPath,
     *,
     title: str | None = None,
@@ -398,7 +398,7 @@ def report_file(
     lenient: bool = False,
     **how: Any,
 ) -> ReportOutcome:
-    """Write one self-contained HTML page about a model on samples with truth.
+    """Write one self-contained HTML page about a model on samples, with truth or (None) without.
 
     If the files need more than the memory, the page is about samples drawn from them, at most
     2**23 instances, and a note says so.
@@ -421,8 +421,8 @@ def report_file(
     from hierlpr.scale.fit_parts import StoredSamples
 
     options = How(**how)
-    files = [os.fspath(scores), os.fspath(truth)]
-    given = {"the model": model, "the scores": files[0], "the truth": files[1]}
+    files = [os.fspath(path) for path in (scores, truth) if path is not None]
+    given = {"the model": model, "the scores": files[0], "the truth": truth}
     refuse_overlap({"the output": out}, given, options.work)
     with claimed(out):
         fitted = load_score_model(model)
@@ -437,7 +437,8 @@ def report_file(
                 notes = (*notes, f"{chosen.size:,} of {data.n_samples:,} samples are looked at, "
                          "drawn at random; more would not fit")  # fmt: skip
         report = write_report(
-            out, fitted, pair.scores, pair.truth, title=title, max_samples=max_samples,
+            out, fitted, pair.scores, None if truth is None else pair.truth, title=title,
+            max_samples=max_samples,
             on_progress=lambda done, total: options.say("report", done, total),
         )  # fmt: skip
     return ReportOutcome(report, data.reports, notes)

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from hierlpr.cli._shell import Shell
+from hierlpr.cli._shell import BadInput, Shell
 from hierlpr.io import ReadReport
 
 
@@ -54,8 +54,38 @@ def test_nothing_is_drawn_when_quiet_or_outside_a_terminal(quiet, monkeypatch):
 
 
 def test_losses_are_said_even_when_quiet(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
     terminal = watched(monkeypatch, Terminal())
     shell = Shell(quiet=True)
     shell.read(ReadReport("x.csv", "wide scores", {"samples": 3}, {"Q": 2}))
     shell.close("finished")
     assert terminal.getvalue() == ("Warning: 2 entries for 1 unknown label(s) were left out: 'Q'\n")
+
+
+@pytest.mark.parametrize(
+    ("stream", "environment", "is_coloured"),
+    [
+        (Terminal(), {}, True),
+        (Terminal(), {"NO_COLOR": "1"}, False),
+        (Terminal(), {"NO_COLOR": ""}, True),  # as no-color.org has it: set and not empty
+        (Terminal(), {"TERM": "dumb"}, False),
+        (io.StringIO(), {}, False),
+    ],
+)
+def test_colours_are_for_terminals_that_want_them(stream, environment, is_coloured, monkeypatch):
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    stream = watched(monkeypatch, stream)
+    stream.seek(0)
+    stream.truncate()
+    shell = Shell(quiet=False)
+    shell.warn("look out")
+    shell.close("wrote x")
+    BadInput("no").show()
+    text = stream.getvalue()
+    assert ("\x1b[33m\x1b[1mWarning:\x1b[0m look out" in text) is is_coloured
+    assert ("\x1b" in text) is is_coloured
+    assert "look out" in text
+    assert "Error:" in text

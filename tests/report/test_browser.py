@@ -118,7 +118,7 @@ def test_why_a_label_was_called_or_not(opened, disease):
     opened.click("#samples-tools >> text=Open all")
     opened.click(f"#samples-tree [data-label='{label}'] .name", force=True)
     assert opened.inner_text("#samples-panel h3") == h.labels[label]
-    assert opened.inner_text("#why").startswith("Called although its own LPR of")
+    assert opened.inner_text("#why").startswith("Called although the chance that it holds, ")
     outcome = "a right call" if disease.truth[sample, label] else "a wrong call"
     assert outcome in opened.inner_text("#samples-panel .outcome")
     opened.click("#samples-list summary")

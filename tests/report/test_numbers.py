@@ -87,10 +87,10 @@ def test_the_words_follow_the_use_of_other_labels(disease, report):
     model = HierLPR(disease.model.hierarchy_, joint=False).fit(disease.scores, disease.truth)
     plain = gather(model, disease.scores, disease.truth)
     assert plain.joint_words == ""
-    assert "holds (its LPR), given\n    its own score" in render(plain)
+    assert "holds, given\n    its own score" in render(plain)
     assert report.joint_words == disease.model.joint_.describe()
     page = render(report)
-    assert "holds (its LPR), given\n    all scores of the sample" in page
+    assert "holds, given\n    all scores of the sample" in page
     assert report.joint_words in unescape(page)
 
 

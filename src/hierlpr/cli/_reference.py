@@ -26,8 +26,8 @@ problems and labels that the hierarchy lacks, and counts them. [Files](files.md)
 
     zcat new.csv.gz | hierlpr rank --model model.hlpr --scores - --out - --calls-only | head
 
-Progress is shown on terminals only, and nothing is coloured. For completion in the shell, put the
-line for yours into its start-up file:
+Progress and colours are for terminals only; `NO_COLOR=1` in the environment switches colours off.
+For completion in the shell, put the line for yours into its start-up file:
 
     eval "$(_HIERLPR_COMPLETE=bash_source hierlpr)"             # ~/.bashrc
     eval "$(_HIERLPR_COMPLETE=zsh_source hierlpr)"              # ~/.zshrc

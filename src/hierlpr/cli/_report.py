@@ -19,7 +19,9 @@ __all__ = ["report"]
 @opt.model
 @click.option("--scores", required=True, type=click.Path(), metavar="S",
               help="Scores of samples that the model was not fitted on.")  # fmt: skip
-@click.option("--truth", required=True, type=click.Path(), metavar="T", help="Their truth.")
+@click.option("--truth", type=click.Path(), metavar="T",
+              help="Their truth. Without it the page shows what is called and why, and how many "
+              "calls the model expects to be right.")  # fmt: skip
 @click.option("--out", required=True, type=click.Path(dir_okay=False), metavar="HTML",
               help="Page to write, such as report.html.")  # fmt: skip
 @click.option("--title", help="Heading of the page.")
@@ -40,7 +42,7 @@ __all__ = ["report"]
 def report(
     model: str,
     scores: str,
-    truth: str,
+    truth: str | None,
     out: str,
     title: str | None,
     max_samples: int,
@@ -55,6 +57,8 @@ def report(
 ) -> None:
     """Write one self-contained HTML page: cutoff, curves, hierarchy, samples, labels."""
     shell = Shell(quiet=quiet)
+    if truth is None and (absent is not None or close_truth):
+        raise click.UsageError("--absent and --close-truth need --truth.")
     from pathlib import Path
 
     from hierlpr import workflows
@@ -65,7 +69,8 @@ def report(
     table = opt.written_tables(shell, options)
     with shell.rates("") as on_progress:
         done = workflows.report_file(
-            model, table(scores), table(truth), out, title=title, max_samples=max_samples,
+            model, table(scores), table(truth) if truth else None, out, title=title,
+            max_samples=max_samples,
             absent=absent, close_truth=close_truth,  # type: ignore[arg-type]
             aliases=opt.other_names(hierarchy), lenient=lenient, memory=memory, work=work,
             on_progress=on_progress,

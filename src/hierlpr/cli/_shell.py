@@ -31,7 +31,7 @@ class BadInput(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print the message to stderr."""
-        click.echo(f"Error: {self.format_message()}", file=file, err=True)
+        click.echo(f"{painted('Error:', 'red')} {self.format_message()}", file=file, err=True)
 
 
 class Group(click.Group):
@@ -72,6 +72,13 @@ def _told(error: Exception) -> Exception:
     )
 
 
+def painted(word: str, color: str) -> str:
+    """Colour a word, unless NO_COLOR is set; what is no terminal gets it plain from click."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return word
+    return click.style(word, fg=color, bold=True)
+
+
 def _show_warning(
     message: Warning | str,
     category: type[Warning],
@@ -81,7 +88,7 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, HierlprWarning):
-        click.echo(_shown(f"Warning: {message}"), err=True)
+        click.echo(f"{painted('Warning:', 'yellow')} {_shown(str(message))}", err=True)
     elif os.environ.get("HIERLPR_DEBUG"):
         click.echo(f"{filename}:{lineno}: {category.__name__}: {message}", err=True)
 
@@ -149,7 +156,7 @@ class Shell:
     def warn(self, text: str) -> None:
         """Print something the user must know to stderr."""
         self._clear()
-        click.echo(_shown(f"Warning: {text}"), err=True)
+        click.echo(f"{painted('Warning:', 'yellow')} {_shown(text)}", err=True)
 
     def read(self, report: ReadReport) -> None:
         """Say what a reader saw; losses are never quiet."""
@@ -190,7 +197,9 @@ class Shell:
 
     def close(self, text: str) -> None:
         """Print the closing line, with the time taken."""
-        self.say(f"{text} ({time.perf_counter() - self._start:.2f} s)")
+        verb, space, rest = text.partition(" ")
+        took = f"({time.perf_counter() - self._start:.2f} s)"
+        self.say(f"{painted(verb, 'green')}{space}{rest} {took}")
 
     @contextmanager
     def rates(self, unit: str) -> Iterator[Callable[[str, int, int], None]]:

@@ -28,20 +28,21 @@ __all__ = [
 ]
 
 # Every sentence once; a reason is known by its place. `others` are the other labels of the block.
+# They are for people who make decisions, so an LPR is called what it is: a chance.
 REASONS = (
     "Not called: nothing is called at this cutoff.",
-    "Called: its LPR of {own} reaches the cutoff of {level}.",
-    "Called in one block with {others}: the mean LPR of the block, {mean}, reaches the cutoff of "
-    "{level}. Its own LPR is {own}.",
-    "Called although its own LPR of {own} is below the cutoff of {level}: it is in one block with "
-    "{others}, and the mean LPR of the block, {mean}, reaches the cutoff.",
-    "Not called although its block score of {mean} reaches the cutoff of {level}: a sample may "
+    "Called: the chance that it holds, {own}, reaches the cutoff of {level}.",
+    "Called together with {others}: their mean chance, {mean}, reaches the cutoff of {level}. The "
+    "chance that this one holds is {own}.",
+    "Called although the chance that it holds, {own}, is below the cutoff of {level}: it is called "
+    "together with {others} or not at all, and their mean chance, {mean}, reaches the cutoff.",
+    "Not called although its mean chance of {mean} reaches the cutoff of {level}: a sample may "
     "have at most {most}.",
-    "Not called: its LPR of {own} is below the cutoff of {level}.",
-    "Not called although its own LPR of {own} reaches the cutoff of {level}: it can only be called "
-    "together with {others}, and the mean LPR of that block, {mean}, is below the cutoff.",
-    "Not called: it is in one block with {others}, and their mean LPR of {mean} is below the "
-    "cutoff of {level}.",
+    "Not called: the chance that it holds, {own}, is below the cutoff of {level}.",
+    "Not called although the chance that it holds, {own}, reaches the cutoff of {level}: it can "
+    "only be called together with {others}, and their mean chance, {mean}, is below the cutoff.",
+    "Not called: it can only be called together with {others}, and their mean chance, {mean}, is "
+    "below the cutoff of {level}.",
 )
 _NOTHING, _ALONE, _TOGETHER, _CARRIED, _LIMIT, _LOW, _HELD, _LOW_BLOCK = range(len(REASONS))
 NAMED = 3  # other labels of a block that a sentence names
@@ -185,7 +186,7 @@ def reason_codes(
     >>> called, level = np.array([True, True, False]), np.full(3, 0.4)
     >>> codes = reason_codes(lpr, score, np.array([0, 0, 1]), called, level)
     >>> [REASONS[code].split(" ")[1] for code in codes]
-    ['although', 'in', 'called:']
+    ['although', 'together', 'called:']
     """
     size = np.bincount(block)[block] if block.size else block
     alone, reaches = size == 1, lpr >= level
@@ -208,10 +209,10 @@ def fill(
 
     Examples
     --------
-    >>> fill(3, lpr=0.2, score=0.5, level=0.4, others=[("dog", 0.8)], most=None)[:63]
-    'Called although its own LPR of 0.20 is below the cutoff of 0.40'
+    >>> fill(3, lpr=0.2, score=0.5, level=0.4, others=[("dog", 0.8)], most=None)[:76]
+    'Called although the chance that it holds, 0.20, is below the cutoff of 0.40:'
     >>> fill(5, lpr=0.8996, score=0.8996, level=0.9, others=[], most=None)
-    'Not called: its LPR of 0.8996 is below the cutoff of 0.9000.'
+    'Not called: the chance that it holds, 0.8996, is below the cutoff of 0.9000.'
     """
     own, mean, cut = _told_apart(lpr, score, level)
     named = [f"“{name}” ({value:.2f})" for name, value in others[:NAMED]]

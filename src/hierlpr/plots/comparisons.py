@@ -122,19 +122,20 @@ def _max_propagated(evidence: Evidence) -> Matrix:
 class Promise:
     """Along the ranking: calls, the share of them that is right, and the share the model expects.
 
-    The expected share is the mean block score of the calls so far.
+    The expected share is the mean block score of the calls so far. Without truth the observed one
+    is None.
     """
 
     calls: Float
-    precision: Float
+    precision: Float | None
     expected: Float
 
 
-def promise_along(listed: Pool) -> Promise:
+def promise_along(listed: Pool, *, has_truth: bool = True) -> Promise:
     """Compare expected with observed precision, group of equal block scores by group."""
     calls, hits = (column[1:] for column in hit_curve(listed.truth, listed.value))
     expected: Float = np.cumsum(np.sort(listed.value)[::-1])[calls.astype(np.intp) - 1] / calls
-    return Promise(calls, hits / calls, expected)
+    return Promise(calls, hits / calls if has_truth else None, expected)
 
 
 @dataclass(frozen=True, slots=True)

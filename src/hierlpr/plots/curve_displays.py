@@ -108,17 +108,22 @@ class PrecisionDisplay(_Display):
         """Draw on `ax`, or on a new figure."""
         axes, end = new_axes(ax), self.in_use.end
         promise, (n_calls, n_true) = self.promise, self.in_use[:2]
-        calls, seen, expected = until(end, promise.calls, promise.precision, promise.expected)
-        axes.plot(calls, seen, label="observed", **line_of(0, colors))
+        right = n_true / n_calls if n_calls else 0.0
+        if promise.precision is not None:
+            calls, seen = until(end, promise.calls, promise.precision)
+            axes.plot(calls, seen, label="observed", **line_of(0, colors))
+        else:
+            right = float(np.interp(n_calls, promise.calls, promise.expected))
+        calls, expected = until(end, promise.calls, promise.expected)
         axes.plot(calls, expected, label="expected by the model", color=colors["ink"],
                   linewidth=1.4, linestyle=(0, (5, 2)))  # fmt: skip
         if n_calls:
             axes.axvline(n_calls, color=colors["cutoff"], linewidth=1.2, linestyle=(0, (3, 2)))
-            mark(axes, n_calls, n_true / n_calls, colors)
+            mark(axes, n_calls, right, colors)
         axes.set(xlim=(0, end), ylim=(0, 1.02), xlabel="calls", ylabel="share of calls right")
         count_axes(axes, both=False)
         percent_axis(axes.yaxis)
-        legend(axes, colors, loc="upper right")
+        legend(axes, colors, loc="upper right" if promise.precision is not None else "lower left")
         return self._keep(axes)
 
 

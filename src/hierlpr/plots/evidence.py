@@ -34,7 +34,8 @@ class Evidence:
     `own_lpr` is P(label | its own score); `lpr` is what was ranked, which may use the scores of the
     sample's other labels as well. `level` is the level of each label, `samples` the names of the
     rows (numbers if they have none), and `seen` tells how many of the samples the model has
-    learned from, see `ScoreModel.seen`.
+    learned from, see `ScoreModel.seen`. Without truth (`has_truth`) nothing is known to be true,
+    and nothing may be counted as wrong.
     """
 
     model: ScoreModel
@@ -50,6 +51,7 @@ class Evidence:
     cutoff: Cutoff
     curves: LPRModel
     seen: dict[str, str]
+    has_truth: bool = True
 
     @property
     def n_samples(self) -> int:
@@ -67,16 +69,22 @@ class Evidence:
         return int(self.truth.sum())
 
 
-def collect_evidence(model: ScoreModel, scores: Any, truth: Any) -> Evidence:
+def collect_evidence(
+    model: ScoreModel, scores: Any, truth: Any, *, is_truth_needed: bool = True
+) -> Evidence:
     """Check and align the data, and let the model do its work on them."""
     model.check_fitted()
     h = model.hierarchy_
     table = align(scores, h, name="scores")
     if table.n_samples == 0:
         raise DataError("scores: there are no samples to report on.")
-    known = match_rows(align_labels(truth, h, name="truth"), table)
-    held = align_truth_to(table.values, known, h, close=model.close_truth)
     block_score = model.block_scores(table)
+    called = decide(block_score, model.cutoff_, h)
+    if truth is None and not is_truth_needed:
+        held = called != called  # nothing, in the same layout
+    else:
+        known = match_rows(align_labels(truth, h, name="truth"), table)
+        held = align_truth_to(table.values, known, h, close=model.close_truth)
     return Evidence(
         model=model,
         hierarchy=h,
@@ -86,11 +94,12 @@ def collect_evidence(model: ScoreModel, scores: Any, truth: Any) -> Evidence:
         own_lpr=own_lpr(model.lpr_, table.values),
         lpr=model.transform(table),
         block_score=block_score,
-        called=decide(block_score, model.cutoff_, h),
+        called=called,
         level=label_levels(model.cutoff_, h),
         cutoff=model.cutoff_,
         curves=model.lpr_,
         seen=model.seen(table),
+        has_truth=truth is not None,
     )
 
 

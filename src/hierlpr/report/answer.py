@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hierlpr.cutoff.choose import Cutoff
-from hierlpr.plots.comparisons import MethodCurve, share_interval
+from hierlpr.plots.comparisons import MethodCurve, Promise, share_interval
 from hierlpr.plots.evidence import Evidence
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Group",
     "Tradeoff",
     "answer_of",
+    "expected_tradeoffs",
     "from_to",
     "percent",
     "seen_warnings",
@@ -61,7 +62,9 @@ class Answer:
     what the cutoff was chosen for and on which samples, `unreachable` what could not be had (empty
     if nothing), and `warnings` what a reader must know before trusting the numbers. The ranges hold
     the precision and the recall of samples like these with about 95 % confidence, counting samples
-    (`hierlpr.plots.comparisons.share_interval`); None where there is nothing to count.
+    (`hierlpr.plots.comparisons.share_interval`); None where there is nothing to count. `expected`
+    is the share of the calls that the model itself expects to be right. Without truth, what is
+    true or right is not known, and `tradeoffs` are by the expected share.
     """
 
     n_samples: int
@@ -82,11 +85,14 @@ class Answer:
     groups: tuple[Group, ...]
     precision_range: tuple[float, float] | None = None
     recall_range: tuple[float, float] | None = None
+    has_truth: bool = True
+    expected: float | None = None
+    n_called_samples: int = 0
 
     @property
     def precision(self) -> float | None:
         """Share of the calls that is right."""
-        return self.n_true_calls / self.n_calls if self.n_calls else None
+        return self.n_true_calls / self.n_calls if self.n_calls and self.has_truth else None
 
     @property
     def recall(self) -> float | None:
@@ -97,16 +103,19 @@ class Answer:
     def f1(self) -> float | None:
         """Harmonic mean of the two."""
         total = self.n_calls + self.n_positives
-        return 2.0 * self.n_true_calls / total if total else None
+        return 2.0 * self.n_true_calls / total if total and self.has_truth else None
 
 
-def answer_of(evidence: Evidence, ours: MethodCurve) -> Answer:
+def answer_of(evidence: Evidence, tradeoffs: tuple[Tradeoff, ...]) -> Answer:
     """Count the calls and say what they mean."""
     e = evidence
     n_calls = int(e.called.sum())
     n_true = _n_both(e.called, e.truth)
     n_positives = e.n_positives
-    precision_range, recall_range = _range(e, e.called), _range(e, e.truth)
+    precision_range = recall_range = None
+    if e.has_truth:
+        precision_range, recall_range = _range(e, e.called), _range(e, e.truth)
+    expected = _expected(e, n_calls)
     return Answer(
         n_samples=e.n_samples,
         n_labels=e.hierarchy.n_labels,
@@ -117,16 +126,28 @@ def answer_of(evidence: Evidence, ours: MethodCurve) -> Answer:
         n_violations=_n_violations(e),
         level=e.cutoff.level,
         headline=_headline(e.cutoff, n_calls, e.n_instances),
-        claim=_claim(e.cutoff, n_true, n_calls, precision_range),
+        claim=_claim(e, n_true, n_calls, precision_range, expected),
         promise=_promise(e.cutoff),
-        cost=_cost(n_true, n_positives),
+        cost=_cost(n_true, n_positives) if e.has_truth else _unknown(n_calls, expected),
         unreachable=_unreachable(e.cutoff),
         warnings=_warnings(e),
-        tradeoffs=tradeoffs_of(ours),
+        tradeoffs=tradeoffs,
         groups=_groups(e),
         precision_range=precision_range,
         recall_range=recall_range,
+        has_truth=e.has_truth,
+        expected=expected,
+        n_called_samples=int(np.count_nonzero(np.asarray(e.called.sum(axis=1)))),
     )
+
+
+def _expected(e: Evidence, n_calls: int) -> float | None:
+    """Return the mean block score of the calls: the share of them expected to be right."""
+    if not n_calls:
+        return None
+    if isinstance(e.block_score, np.ndarray):
+        return float(e.block_score[e.called].mean())
+    return float(e.block_score.multiply(e.called).sum()) / n_calls
 
 
 def _range(e: Evidence, among: Any) -> tuple[float, float] | None:
@@ -146,21 +167,24 @@ def from_to(bounds: tuple[float, float]) -> str:
 
 def tradeoffs_of(ours: MethodCurve) -> tuple[Tradeoff, ...]:
     """For each target, the most calls that meet it here; ties are never split."""
+    return _tradeoffs(ours.calls[1:], ours.precision, ours.recall)
+
+
+def expected_tradeoffs(promise: Promise) -> tuple[Tradeoff, ...]:
+    """For each target, the most calls of which as many are expected to be right."""
+    return _tradeoffs(promise.calls, promise.expected, None)
+
+
+def _tradeoffs(calls: Any, share: Any, recall: Any) -> tuple[Tradeoff, ...]:
     found = []
     for target in TARGETS:
-        meets = np.flatnonzero(ours.precision >= target - 1e-12)
+        meets = np.flatnonzero(share >= target - 1e-12)
         if meets.size == 0:
             found.append(Tradeoff(target, 0, None, None))
             continue
         at = int(meets[-1])
-        found.append(
-            Tradeoff(
-                target,
-                int(ours.calls[1:][at]),
-                float(ours.precision[at]),
-                float(ours.recall[at]),
-            )
-        )
+        there = None if recall is None else float(recall[at])
+        found.append(Tradeoff(target, int(calls[at]), float(share[at]), there))
     return tuple(found)
 
 
@@ -186,12 +210,21 @@ def _headline(cutoff: Cutoff, n_calls: int, n_instances: int) -> str:
     return f"The first {calls}" if one_list else calls
 
 
-def _claim(cutoff: Cutoff, n_true: int, n_calls: int, bounds: tuple[float, float] | None) -> str:
+def _claim(
+    e: Evidence,
+    n_true: int,
+    n_calls: int,
+    bounds: tuple[float, float] | None,
+    expected: float | None,
+) -> str:
+    cutoff = e.cutoff
     if n_calls == 0:
         return ""
     if cutoff.groups is None and cutoff.confidence is not None and cutoff.reachable:
         sure = percent(cutoff.confidence)
         return f"at least {percent(_target(cutoff))} right, with {sure} confidence"
+    if not e.has_truth:
+        return f"{percent(expected)} expected to be right"
     seen = f"{percent(n_true / n_calls)} right"
     return seen if bounds is None else f"{seen}, {from_to(bounds)}"
 
@@ -216,15 +249,15 @@ def _promise(cutoff: Cutoff) -> str:
     if cutoff.kind == "default":
         return (
             "The cutoff was not calibrated: calls are made where they are more likely right than "
-            "wrong (block score 0.5 or more). Nothing is promised about their precision."
+            "wrong (a chance of 0.5 or more). Nothing is promised about how many are right."
         )
     if cutoff.kind == "by hand":
         return (
-            f"The cutoff, a block score of {cutoff.level:.4g}, was set by hand. Nothing is "
-            "promised about the precision of the calls."
+            f"The cutoff, a chance of {cutoff.level:.4g}, was set by hand. Nothing is promised "
+            "about how many of the calls are right."
         )
     source = (
-        f"The cutoff, a block score of {cutoff.level:.4g}, was chosen on {cutoff.n_samples:,} "
+        f"The cutoff, a chance of {cutoff.level:.4g}, was chosen on {cutoff.n_samples:,} "
         f"samples, where {percent(cutoff.precision)} of {cutoff.n_calls:,} calls were right."
     )
     if not cutoff.reachable:
@@ -249,6 +282,18 @@ def _asked(cutoff: Cutoff) -> str:
     return (
         f"Guaranteed: at least {percent(target)} of the calls are right for samples like those of "
         f"the calibration, with {percent(cutoff.confidence)} confidence over their draw."
+    )
+
+
+def _unknown(n_calls: int, expected: float | None) -> str:
+    """Say what can be said without truth."""
+    words = "No truth was given, so which calls are right is not known here."
+    if expected is None:
+        return words
+    return (
+        f"{words} By the model's own chances about {round(expected * n_calls):,} of the "
+        f"{n_calls:,} calls are. hierlpr check tells whether the scores look like those it has "
+        "learned from."
     )
 
 
@@ -282,9 +327,13 @@ def seen_warnings(e: Evidence) -> list[str]:
         "cutoff": "also chose the cutoff",
         "sets": "also chose the sure and possible labels",
     }
+    tail = (
+        "so the numbers of this report are flattering. Report on other samples."
+        if e.has_truth
+        else "so it knows them better than it will know new ones."
+    )
     return [
-        f"{e.seen[stage]} samples here {use} (their scores are the same), so the numbers of this "
-        "report are flattering. Report on other samples."
+        f"{e.seen[stage]} samples here {use} (their scores are the same), {tail}"
         for stage, use in uses.items()
         if stage in e.seen
     ]
@@ -300,7 +349,7 @@ def _warnings(e: Evidence) -> tuple[str, ...]:
             "their own and lean on the other labels or on their prevalence; the label table says "
             "which and why."
         )
-    if e.n_positives == 0:
+    if e.n_positives == 0 and e.has_truth:
         found.append("No label of these samples is true: precision and recall say nothing.")
     return tuple(found)
 

@@ -58,6 +58,15 @@ def precision_figure(promise: Promise, answer: Answer) -> FigureText:
     """Precision, observed and expected, against the number of calls."""
     made, axes = figure()
     PrecisionDisplay(promise, _in_use(answer)).plot(axes, colors=COLORS)
+    if promise.precision is None:
+        share = percent(answer.expected)
+        at = f"At the cutoff, {answer.n_calls:,} calls, {share} are expected to be right."
+        return _text(
+            made, "fig-calls", "Share expected to be right, by number of calls",
+            f"{at if answer.n_calls else 'Nothing is called at the cutoff.'} The model's own "
+            "expectation: the mean chance of the calls so far.",
+            f"Expected share of right calls against the number of calls. {at}",
+        )  # fmt: skip
     at = (
         f"At the cutoff, {answer.n_calls:,} calls, {percent(answer.precision)} are right."
         if answer.n_calls

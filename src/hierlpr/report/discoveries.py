@@ -159,6 +159,11 @@ def _data(found: Discoveries) -> dict[str, Any]:
         "fdr": found.fdr,
         "labels": {
             "name": found.hierarchy.labels,
+            "title": {
+                str(i): found.hierarchy.names[x]
+                for i, x in enumerate(found.hierarchy.labels)
+                if found.hierarchy.name(x) != x
+            },
             "parent": parent.tolist(),
             "others": {str(i): also for i, also in enumerate(others) if also},
             "p": [None if math.isnan(x) else float(f"{x:.4g}") for x in found.p.tolist()],

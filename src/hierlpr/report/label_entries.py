@@ -19,10 +19,12 @@ MOST_CURVES = 6_000  # beyond so many labels only the best supported ones get a 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelFacts:
-    """One entry per label in every field, in the order of ``hierarchy.labels``.
+    """One entry per label in every field but `title`, in the order of ``hierarchy.labels``.
 
     Attributes
     ----------
+    title : dict
+        Names for people, by place, where labels have one.
     parent : int
         The first parent, under which the label is drawn; -1 for a root.
     other_parents : tuple of int
@@ -45,6 +47,7 @@ class LabelFacts:
     """
 
     name: tuple[str, ...]
+    title: dict[int, str]
     parent: NDArray[np.intp]
     other_parents: tuple[tuple[int, ...], ...]
     support: NDArray[np.int64]
@@ -71,6 +74,7 @@ def label_facts(evidence: Evidence) -> LabelFacts:
     curves, ranges = _curves(e)
     return LabelFacts(
         name=h.labels,
+        title={k: h.name(x) for k, x in enumerate(h.labels) if h.name(x) != x},
         parent=parent,
         other_parents=other_parents,
         support=report.positives,

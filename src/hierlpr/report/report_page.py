@@ -26,7 +26,13 @@ from hierlpr.plots.comparisons import (
     promise_along,
 )
 from hierlpr.plots.evidence import Evidence, collect_evidence, pool
-from hierlpr.report.answer import Answer, answer_of, seen_warnings
+from hierlpr.report.answer import (
+    Answer,
+    answer_of,
+    expected_tradeoffs,
+    seen_warnings,
+    tradeoffs_of,
+)
 from hierlpr.report.charts import (
     FigureText,
     calibration_figure,
@@ -50,14 +56,14 @@ SCRIPTS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Report:
-    """Every number of a report, before any drawing."""
+    """Every number of a report, before any drawing; without truth nothing is compared with it."""
 
     title: str
     answer: Answer
     methods: tuple[MethodCurve, ...]
     promise: Promise
-    calibration: CalibrationCurve
-    block_calibration: CalibrationCurve
+    calibration: CalibrationCurve | None
+    block_calibration: CalibrationCurve | None
     labels: LabelFacts
     choice: SampleChoice
     samples: tuple[SampleView, ...]
@@ -74,7 +80,7 @@ def write_report(
     path: str | os.PathLike[str],
     model: ScoreModel | HierarchicalClassifier,
     scores: Any,
-    truth: Any,
+    truth: Any = None,
     *,
     title: str | None = None,
     max_samples: int = 200,
@@ -94,7 +100,8 @@ def write_report(
         Fitted, and calibrated if it is to promise anything.
     scores, truth : matrices or data frames of shape (n_samples, n_labels)
         Samples to judge the model on, best not those of the fit or of the calibration. For a
-        classifier, features in place of scores.
+        classifier, features in place of scores. Without truth the page is about the calls of new
+        samples: what is called and why, and how many calls the model expects to be right.
     title : str, optional
         Heading of the page.
     max_samples : int
@@ -151,18 +158,27 @@ def gather(
     """Compute every number of the report."""
     if isinstance(max_samples, bool) or not isinstance(max_samples, int) or max_samples < 0:
         raise DataError(f"max_samples must be a whole number, 0 or more; got {max_samples!r}.")
-    evidence = collect_evidence(model, scores, truth)
+    evidence = collect_evidence(model, scores, truth, is_truth_needed=False)
     step(1, 4)
-    methods = compare_methods(evidence, n_calls=int(evidence.called.sum()))
+    ranked = pool(evidence.block_score, evidence.truth)
+    promise = promise_along(ranked, has_truth=evidence.has_truth)
+    methods: tuple[MethodCurve, ...] = ()
+    calibration = block_calibration = None
+    tradeoffs = expected_tradeoffs(promise)
+    if evidence.has_truth:
+        methods = compare_methods(evidence, n_calls=int(evidence.called.sum()))
+        calibration = calibration_of(pool(evidence.lpr, evidence.truth))
+        block_calibration = calibration_of(ranked)
+        tradeoffs = tradeoffs_of(methods[0])
     step(2, 4)
     choice = choose_samples(evidence, max_samples, rng)
     report = Report(
         title=title or "Calls under a label hierarchy",
-        answer=answer_of(evidence, methods[0]),
+        answer=answer_of(evidence, tradeoffs),
         methods=methods,
-        promise=promise_along(pool(evidence.block_score, evidence.truth)),
-        calibration=calibration_of(pool(evidence.lpr, evidence.truth)),
-        block_calibration=calibration_of(pool(evidence.block_score, evidence.truth)),
+        promise=promise,
+        calibration=calibration,
+        block_calibration=block_calibration,
         labels=label_facts(evidence),
         choice=choice,
         samples=view_samples(evidence, choice.rows),
@@ -182,6 +198,8 @@ def render(report: Report) -> str:
 
 def _figures(report: Report) -> tuple[FigureText, ...]:
     answer, methods = report.answer, report.methods
+    if report.calibration is None or report.block_calibration is None:
+        return (precision_figure(report.promise, answer),)
     return (
         precision_figure(report.promise, answer),
         recall_figure(methods, answer),
@@ -202,8 +220,10 @@ def _data(report: Report) -> dict[str, Any]:
         "reasons": REASONS,
         "nFit": facts.n_fit,
         "nSamples": report.answer.n_samples,
+        "hasTruth": report.answer.has_truth,
         "labels": {
             "name": facts.name,
+            "title": {str(k): title for k, title in facts.title.items()},
             "parent": facts.parent.tolist(),
             "others": {str(i): also for i, also in enumerate(facts.other_parents) if also},
             "support": facts.support.tolist(),

@@ -67,7 +67,7 @@ def choose_samples(evidence: Evidence, most: int, rng: Any = 0) -> SampleChoice:
     if most == 0:
         return SampleChoice(np.arange(0), f"None of the {n:,} samples is shown one by one.")
     calls, true, hits = _counts(evidence)
-    third = most // 3
+    third = most // 3 if evidence.has_truth else 0
     wrong = _worst(calls - hits, third)
     missed = _worst(np.where(np.isin(np.arange(n), wrong), 0, true - hits), third)
     taken = np.union1d(wrong, missed)
@@ -77,7 +77,7 @@ def choose_samples(evidence: Evidence, most: int, rng: Any = 0) -> SampleChoice:
     parts = [
         (wrong.size, "with the most wrong calls"),
         (missed.size, "with the most missed labels"),
-        (n_random, "drawn at random from the others"),
+        (n_random, "drawn at random" + (" from the others" if taken.size else "")),
     ]
     listed = [f"{count:,} {words}" for count, words in parts if count]
     joined = ", ".join(listed[:-1]) + (" and " if len(listed) > 1 else "") + listed[-1]

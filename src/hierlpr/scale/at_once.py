@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.data.label_sets import LabelSets
-from hierlpr.data.tables import sample_limit
+from hierlpr.data.tables import Table, sample_limit
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import (
     Pair,
@@ -71,11 +71,17 @@ class HeldSamples(NamedTuple):
         return np.zeros(self.hierarchy.n_labels)
 
 
-def hold_samples(scores: str, truth: str, reading: Reading) -> HeldSamples:
-    """Read scores and truth, and bring them to the same samples."""
+def hold_samples(scores: str, reading: Reading, truth: str | None = None) -> HeldSamples:
+    """Read scores and truth, and bring them to the same samples; without truth none has a label."""
     h = reading.hierarchy
     options: dict[str, Any] = {"aliases": reading.aliases, "lenient": reading.lenient}
     scored = read_scores(scores, h, **options)
+    if truth is None:
+        from scipy import sparse
+
+        nothing = sparse.csr_array(scored.table.values.shape)
+        pair = Pair(scored.table, Table(nothing, h.labels, scored.table.samples), ())
+        return HeldSamples(pair, h, (scored.report,))
     known = read_truth(truth, h, close=reading.close, **options)
     pair = pair_samples(scored, known, absent=reading.absent)
     return HeldSamples(pair, h, (scored.report, known.report))
@@ -152,15 +158,16 @@ def read_pairs(
     files: list[str], reading: Reading, how: How, command: str, out: AnyPath
 ) -> Iterator[Read]:
     """Give a function that reads scores and truth, whole or in parts; it names the work folder."""
-    # Truth may be larger than the scores it belongs to, or the other way round.
+    # Truth may be larger than the scores it belongs to, or the other way round; a report may have
+    # none.
     pairs = [files[i : i + 2] for i in range(0, len(files), 2)]
     if not how.asks_for_parts(*files) and how.budget.holds_fit(
         sum(max(map(estimate_instances, pair)) for pair in pairs)
     ):
         how.say("reading scores and truth", 0, 1)
-        yield lambda pair, _: hold_samples(pair[0], pair[1], reading)
+        yield lambda pair, _: hold_samples(pair[0], reading, *pair[1:])
         return
     from hierlpr.scale.fit_parts import store_samples
 
     with in_parts(how, command, os.fspath(out), beside=out) as parts:
-        yield lambda pair, name: store_samples(pair[0], pair[1], name, reading, parts)
+        yield lambda pair, name: store_samples(pair[0], name, reading, parts, *pair[1:])

@@ -108,9 +108,12 @@ class StoredSamples:
 
 
 def store_samples(
-    scores: str, truth: str, name: str, reading: Reading, parts: Parts
+    scores: str, name: str, reading: Reading, parts: Parts, truth: str | None = None
 ) -> StoredSamples:
-    """Read scores and truth; work files go to the folder `name` of the run."""
+    """Read scores and truth; work files go to the folder `name` of the run.
+
+    Without truth all samples are there, and none has a label.
+    """
     folder = parts.folder / name
     folder.mkdir(exist_ok=True)
     source, watch = planned_source(scores, reading, parts, folder)
@@ -124,6 +127,13 @@ def store_samples(
     names = open_names(folder, source.n_samples)
     if store.n_rows < source.n_samples:
         names = names.take(store.numbers)
+    report = watch.report(samples=store.n_rows, labels=source.n_labels)
+    if truth is None:
+        rows, nothing = np.arange(store.n_rows), sparse.csr_array((store.n_rows, store.n_labels))
+        return StoredSamples(
+            parts, reading, store, rows, nothing.astype(bool), names, source.kind == "long",
+            (report,), (),
+        )  # fmt: skip
     with work_subfolder(folder) as own:
         known = stream_truth(truth, reading, own / "truth", parts.budget)
         _release()
@@ -134,7 +144,6 @@ def store_samples(
     if n_unscored:
         notes = (*notes, unscored_note(n_unscored, first))
     rows = np.flatnonzero(at >= 0)
-    report = watch.report(samples=store.n_rows, labels=source.n_labels)
     held = found.sets.take(at[rows])
     # SciPy makes labels and places equally wide.
     ptr = held.row_ptr.astype(np.int32 if held.row_ptr[-1] < 2**31 else np.int64)

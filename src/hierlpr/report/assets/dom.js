@@ -60,6 +60,13 @@ const hl = {};
 
   const labels = hl.data.labels;
   hl.labels = labels;
+  /* Codes go into files; what is shown has the name for people beside the code. */
+  const titles = labels.title || {};
+  hl.code = labels.name;
+  hl.title = (i) => titles[i] || "";
+  hl.hasTitles = Object.keys(titles).length > 0;
+  labels.name = labels.name.map((code, i) => titles[i] ? `${code} (${titles[i]})` : code);
+  hl.hasTruth = hl.data.hasTruth !== false;
   hl.children = labels.name.map(() => []);
   hl.roots = [];
   labels.parent.forEach((parent, i) => (parent < 0 ? hl.roots : hl.children[parent]).push(i));
@@ -80,7 +87,7 @@ const hl = {};
     const points = labels.curve[i];
     if (!points) return hl.el("span", { class: "small", text: "not drawn" });
     const [from, to] = labels.range[i];
-    const text = `LPR from ${points[0]} % at score ${from} to ${points[points.length - 1]} % at score ${to}`;
+    const text = `Chance that the label holds: ${points[0]} % at score ${from} to ${points[points.length - 1]} % at score ${to}`;
     const x = (k) => (1 + (width - 2) * k / (points.length - 1)).toFixed(1);
     const y = (p) => (height - 1.5 - (height - 3) * p / 100).toFixed(1);
     const line = points.map((p, k) => `${x(k)},${y(p)}`).join(" ");

@@ -40,9 +40,9 @@
         ...row("Positives in the fit", `${hl.count(labels.support[i])} of ${hl.count(hl.data.nFit)}`),
         ...(parents.length ? row("Share of the parent", hl.percent(hl.share(i))) : []),
         ...row("AUC of its classifier", auc === null ? "not known" : auc.toFixed(3)),
-        ...row("True here", hl.count(labels.positives[i])),
-        ...row("Called here", calls ? `${hl.count(calls)}, ${hl.count(labels.hits[i])} of them right` : "never")),
-      hl.el("p", { class: "small", text: note ? `LPR by score (${note})` : "LPR by score" }),
+        ...(hl.hasTruth ? row("True here", hl.count(labels.positives[i])) : []),
+        ...row("Called here", calls ? `${hl.count(calls)}${hl.hasTruth ? `, ${hl.count(labels.hits[i])} of them right` : ""}` : "never")),
+      hl.el("p", { class: "small", text: `Chance that it holds, by score${note ? ` (${note})` : ""}` }),
       hl.curve(i, 220, 90),
     ];
   }
@@ -54,11 +54,13 @@
     { title: "label", value: (i) => labels.name[i], cell: (i) => hl.labelButton(i, hl.showLabel), head: true },
     { title: "positives in the fit", value: (i) => labels.support[i] },
     { title: "AUC", value: hl.auc, text: (v) => v.toFixed(2), mark: (i) => hl.quality(hl.auc(i)) },
-    { title: "LPR by score", cell: (i) => hl.curve(i, 96, 28) },
-    { title: "true here", value: (i) => labels.positives[i] },
+    { title: "chance by score", cell: (i) => hl.curve(i, 96, 28) },
+    ...(hl.hasTruth ? [{ title: "true here", value: (i) => labels.positives[i] }] : []),
     { title: "calls", value: (i) => labels.calls[i] },
-    { title: "precision", value: (i) => ratio(labels.hits[i], labels.calls[i]), text: hl.percent },
-    { title: "recall", value: (i) => ratio(labels.hits[i], labels.positives[i]), text: hl.percent },
+    ...(hl.hasTruth ? [
+      { title: "right (precision)", value: (i) => ratio(labels.hits[i], labels.calls[i]), text: hl.percent },
+      { title: "found (recall)", value: (i) => ratio(labels.hits[i], labels.positives[i]), text: hl.percent },
+    ] : []),
     { title: "how the curve was made", value: (i) => hl.data.notes[labels.note[i]] || "from its own samples", words: true },
   ];
   hl.startTable = () => hl.labelTable(columns, columns[1], false);

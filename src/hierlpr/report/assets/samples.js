@@ -43,7 +43,7 @@
     return hl.data.reasons[entry.reason].replace(/\{(\w+)\}/g, (_, name) => words[name]);
   }
 
-  const verdict = (entry) => entry.called ? (entry.truth ? "right" : "wrong") : entry.truth ? "missed" : "left";
+  const verdict = (entry) => !hl.hasTruth ? "left" : entry.called ? (entry.truth ? "right" : "wrong") : entry.truth ? "missed" : "left";
   const SIGN = { right: "✓ right", wrong: "✗ wrong", missed: "○ missed", left: "" };
   const OUTCOME = {
     right: "The label is true: a right call.", wrong: "The label is not true: a wrong call.",
@@ -52,7 +52,8 @@
 
   function describe(view, i) {
     const entry = view.entries.get(i);
-    return `${labels.name[i]}, LPR ${entry.lpr.toFixed(2)}, block score ${entry.score.toFixed(2)}, ${entry.called ? "called" : "not called"}, ${entry.truth ? "true" : "not true"}`;
+    const truth = hl.hasTruth ? `, ${entry.truth ? "true" : "not true"}` : "";
+    return `${labels.name[i]}, chance ${entry.lpr.toFixed(2)}, mean chance of its block ${entry.score.toFixed(2)}, ${entry.called ? "called" : "not called"}${truth}`;
   }
 
   function draw(view, group, i, width) {
@@ -80,10 +81,10 @@
     return [
       hl.el("h3", { dir: "auto", text: labels.name[i] }),
       hl.el("p", { id: "why", text: why(view, entry) }),
-      hl.el("p", { class: `outcome ${verdict(entry)}`, text: OUTCOME[verdict(entry)] }),
+      hl.hasTruth ? hl.el("p", { class: `outcome ${verdict(entry)}`, text: OUTCOME[verdict(entry)] }) : "",
       hl.el("dl", {},
-        hl.el("dt", { text: "Chance that it holds (LPR)" }), hl.el("dd", { text: entry.lpr.toFixed(3) }),
-        hl.el("dt", { text: "Block score" }), hl.el("dd", { text: entry.score.toFixed(3) }),
+        hl.el("dt", { text: "Chance that it holds" }), hl.el("dd", { text: entry.lpr.toFixed(3) }),
+        hl.el("dt", { text: "Mean chance of its block" }), hl.el("dd", { text: entry.score.toFixed(3) }),
         hl.el("dt", { text: "Cutoff" }), hl.el("dd", { text: hl.level(i) === null ? "none" : hl.level(i).toFixed(3) })),
       hl.button("About this label", () => hl.showLabel(i)),
     ];
@@ -91,11 +92,11 @@
 
   function list(view, kept = () => true) {
     const all = Array.from(view.entries.values()).filter(kept);
-    const head = ["label", "LPR", "block score", "called", "true", "why"];
+    const head = ["label", "chance", "of its block", "called", ...(hl.hasTruth ? ["true"] : []), "why"];
     const rows = all.slice(0, LISTED).map((entry) => hl.el("tr", {},
       hl.el("th", { scope: "row" }, hl.el("bdi", { text: labels.name[entry.label] })),
       hl.el("td", { class: "n", text: entry.lpr.toFixed(3) }), hl.el("td", { class: "n", text: entry.score.toFixed(3) }),
-      hl.el("td", { text: entry.called ? "yes" : "no" }), hl.el("td", { text: entry.truth ? "yes" : "no" }),
+      hl.el("td", { text: entry.called ? "yes" : "no" }), hl.hasTruth ? hl.el("td", { text: entry.truth ? "yes" : "no" }) : null,
       hl.el("td", { class: "wide", text: why(view, entry) })));
     return hl.el("table", {},
       hl.el("thead", {}, hl.el("tr", {}, ...head.map((text, k) => hl.el("th", { scope: "col", class: k === 1 || k === 2 ? "n" : null, text })))),
@@ -103,19 +104,24 @@
   }
 
   function sampleRows(view) {
-    const rows = Array.from(view.entries.values(), (e) => [view.sample.name, labels.name[e.label], e.lpr, e.score,
-      Number(e.called), Number(e.truth), why(view, e)]);
-    return [["sample", "label", "lpr", "block_score", "called", "true", "why"], ...rows];
+    const only = (wanted, ...cells) => wanted ? cells : [];
+    const rows = Array.from(view.entries.values(), (e) => [view.sample.name, hl.code[e.label],
+      ...only(hl.hasTitles, hl.title(e.label)), e.lpr, e.score, Number(e.called),
+      ...only(hl.hasTruth, Number(e.truth)), why(view, e)]);
+    return [["sample", "label", ...only(hl.hasTitles, "name"), "lpr", "block_score", "called",
+      ...only(hl.hasTruth, "true"), "why"], ...rows];
   }
 
   function summary(view) {
     const { sample } = view;
     const wrong = sample.calls - sample.hits, missed = sample.true - sample.hits;
-    let text = `${hl.plural(sample.calls, "call")}: ${hl.count(sample.hits)} right, ${hl.count(wrong)} wrong; ${hl.count(missed)} of ${hl.plural(sample.true, "true label")} missed.`;
+    let text = !hl.hasTruth ? `${hl.plural(sample.calls, "call")}.`
+      : `${hl.plural(sample.calls, "call")}: ${hl.count(sample.hits)} right, ${hl.count(wrong)} wrong; ${hl.count(missed)} of ${hl.plural(sample.true, "true label")} missed.`;
     const [hidden, hiddenTrue, hiddenCalled] = sample.hidden;
     if (hidden) {
       text += ` ${hl.plural(hidden, "label")} with lower scores not shown`;
-      text += hiddenTrue || hiddenCalled ? `, ${hl.count(hiddenTrue)} of them true and ${hl.count(hiddenCalled)} called.` : ".";
+      const parts = [...(hl.hasTruth ? [`${hl.count(hiddenTrue)} of them true`] : []), `${hl.count(hiddenCalled)} called`];
+      text += hiddenTrue || hiddenCalled ? `, ${parts.join(" and ")}.` : ".";
     }
     return text;
   }
@@ -126,12 +132,14 @@
       hl.id("samples-tree").replaceChildren(hl.el("p", { class: "small", text: "No samples were put into this report." }));
       return;
     }
-    const wrong = (k) => samples[k].calls - samples[k].hits;
+    const wrong = (k) => hl.hasTruth ? samples[k].calls - samples[k].hits : 0;
     const missed = (k) => samples[k].true - samples[k].hits;
     const orders = {
       "as given": () => 0,
-      "most wrong calls first": (a, b) => wrong(b) - wrong(a),
-      "most missed labels first": (a, b) => missed(b) - missed(a),
+      ...(hl.hasTruth ? {
+        "most wrong calls first": (a, b) => wrong(b) - wrong(a),
+        "most missed labels first": (a, b) => missed(b) - missed(a),
+      } : {}),
       "most calls first": (a, b) => samples[b].calls - samples[a].calls,
     };
     const pick = hl.el("select", { id: "sample-pick", "aria-label": "Sample" });
@@ -141,7 +149,7 @@
       const kept = pick.value;
       const places = samples.map((_, k) => k).sort((a, b) => orders[order.value](a, b) || a - b);
       pick.replaceChildren(...places.map((k) => hl.el("option", { value: k,
-        text: `${samples[k].name} · ${samples[k].hits} right, ${wrong(k)} wrong, ${missed(k)} missed` })));
+        text: `${samples[k].name} · ${hl.hasTruth ? `${samples[k].hits} right, ${wrong(k)} wrong, ${missed(k)} missed` : hl.plural(samples[k].calls, "call")}` })));
       if (kept !== "") pick.value = kept;
     };
     let tree = null;
@@ -208,7 +216,7 @@
       hl.el("label", {}, "in order ", order), tools);
     arrange();
     /* Begin with a sample that has something of everything. */
-    const interest = (k) => Math.min(samples[k].hits, 6) + 2 * Math.min(wrong(k), 1) + 2 * Math.min(missed(k), 1) + 3 * hasHelp(samples[k]);
+    const interest = (k) => Math.min(hl.hasTruth ? samples[k].hits : samples[k].calls, 6) + 2 * Math.min(wrong(k), 1) + 2 * Math.min(missed(k), 1) + 3 * hasHelp(samples[k]);
     show(samples.map((_, k) => k).reduce((best, k) => (interest(k) > interest(best) ? k : best), 0));
   };
 

@@ -57,8 +57,10 @@
     }
 
     search.addEventListener("input", () => { shown = PAGE; draw(); });
-    const told = columns.filter((column) => column.value);
-    const save = hl.csvButton("labels", () => [told.map((column) => column.title), ...labels.name.map((_, i) => told.map((column) => column.value(i)))]);
+    const told = columns.filter((column) => column.value && !column.head);
+    const named = hl.hasTitles ? ["label", "name"] : ["label"];
+    const whose = (i) => hl.hasTitles ? [hl.code[i], hl.title(i)] : [hl.code[i]];
+    const save = hl.csvButton("labels", () => [[...named, ...told.map((column) => column.title)], ...labels.name.map((_, i) => [...whose(i), ...told.map((column) => column.value(i))])]);
     hl.id("labels-tools").append(search, save, status);
     hl.id("labels-table").append(hl.el("table", { class: "labels" }, hl.el("thead", {}, hl.el("tr", {}, ...heads)), body));
     hl.id("labels-more").append(more);
