@@ -10,7 +10,14 @@ from shellrun import run
 
 from hierlpr import Hierarchy
 from hierlpr.exceptions import FileError
-from hierlpr.io import load_hierarchy, read_names, read_p_values, read_scores, read_truth, workbooks
+from hierlpr.io import (
+    foreign_tables,
+    load_hierarchy,
+    read_names,
+    read_p_values,
+    read_scores,
+    read_truth,
+)
 
 openpyxl = pytest.importorskip("openpyxl")
 H = Hierarchy([("A", "B"), ("A", "C")])
@@ -161,7 +168,7 @@ def test_forged_sheets(tmp_path, monkeypatch):
         read_scores(path, H)
     assert "root:" not in str(told.value)
     path = book(tmp_path / "x.xlsx", s=SCORES)
-    monkeypatch.setattr(workbooks, "MOST_BYTES", 1000)
+    monkeypatch.setattr(foreign_tables, "MOST_BYTES", 1000)
     with pytest.raises(FileError, match="the workbook unpacks to"):
         read_scores(path, H)
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from hierlpr.io.hierarchies import HierarchyFile, load_hierarchy, read_hierarchy
     from hierlpr.io.hierarchy_output import write_arff, write_hierarchy
     from hierlpr.io.label_tables import PValuesFile, read_names, read_p_values
+    from hierlpr.io.opening import TablePath
     from hierlpr.io.pairing import Pair, pair_samples
     from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
     from hierlpr.io.table_output import write_discoveries, write_scores, write_truth
-    from hierlpr.io.table_paths import TablePath
     from hierlpr.io.whole_tables import (
         ReadTable,
         ScoresFile,
@@ -41,7 +41,7 @@ _HOMES = {
     "ReadReport": "_watch",
     "ReadTable": "whole_tables",
     "ScoresFile": "whole_tables",
-    "TablePath": "table_paths",
+    "TablePath": "opening",
     "TruthFile": "whole_tables",
     "TruthSets": "whole_tables",
     "Watch": "_watch",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from hierlpr._base.checks import listed
+from hierlpr._base.checks import listed, nearest
 from hierlpr.exceptions import FileError
 
 __all__ = ["Problem", "ReadReport", "Watch"]
@@ -148,8 +148,8 @@ class Watch:
             raise self.fail(
                 f"label {label!r} is not in the hierarchy.",
                 line=line,
-                hint=f"{closest(label, known)}{hint}"
-                "--lenient (lenient=True) leaves unknown labels out.",
+                hint=f"{nearest(label, known)} {hint}"
+                "--lenient (lenient=True) leaves unknown labels out.".lstrip(),
             )
         self.unknown[label] += 1
 
@@ -166,11 +166,3 @@ class Watch:
             n_problems=self.n_problems,
             notes=tuple(self.notes),
         )
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """Suggest a known name that is nearly `name`, as the start of a hint."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, list(known)[:50_000], n=1)
-    return f"did you mean {near[0]!r}? " if near else ""

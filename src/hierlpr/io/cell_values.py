@@ -7,6 +7,8 @@ So no row is read in another way because of the rows around it.
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,12 +19,12 @@ from numpy.typing import NDArray
 from hierlpr.exceptions import FileError
 from hierlpr.io._watch import Watch
 from hierlpr.io.delimited import TextBlock, is_number
-from hierlpr.io.opening import BYTE_ORDER_MARK, decode
+from hierlpr.io.opening import BYTE_ORDER_MARK, decode, open_parquet, reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Block", "as_numbers", "cast_column", "parse_block", "parse_rows"]
+__all__ = ["Block", "as_numbers", "cast_column", "group_blocks", "parse_block", "parse_rows"]
 
 MISSING = ("", "NA", "N/A", "nan", "NaN", "NAN", "null", "None", "?")
 _MISSING = frozenset(text.encode() for text in MISSING)
@@ -264,3 +266,96 @@ def _is_text(value: Any) -> bool:
         return not isinstance(value, bytes) or bool(value.decode() or True)
     except UnicodeDecodeError:
         return False
+
+
+# -- Parquet ----------------------------------------------------------------------------------
+
+
+def group_blocks(
+    file: str,
+    group: int,
+    texts: Sequence[str],
+    numbers: Sequence[str],
+    watch: Watch,
+    *,
+    n_rows: int,
+    at: int,
+    is_one_of_many: bool = False,
+    coded: Sequence[str] = (),
+    buffer_size: int = 1 << 20,
+) -> Iterator[Block]:
+    """Read columns of one row group of a Parquet file; `at` is how many rows are before it.
+
+    Texts in `coded` come as codes and a dictionary.
+    Read in one go, Arrow would keep a part of every row group until the end.
+    """
+    import pyarrow as pa
+
+    n_texts, float64 = len(texts), pa.float64()
+    opened = open_parquet(file, buffer_size=buffer_size, dictionaries=coded)
+    where = f"{os.path.basename(file)}, " if is_one_of_many else ""
+    try:
+        _check_columns(opened.schema_arrow.names, texts, numbers, file, watch)
+        chosen = list(dict.fromkeys((*texts, *numbers)))
+        for batch in opened.iter_batches(n_rows, row_groups=[group], columns=chosen):
+            place = _row_place(where, at)
+            arrays = _in_order(batch, texts, numbers)
+            names = [
+                _names(array, name, watch, place)
+                for array, name in zip(arrays[:n_texts], texts, strict=True)
+            ]
+            values = [
+                array if array.type == float64 else cast_column(array, float64, name, watch)
+                for array, name in zip(arrays[n_texts:], numbers, strict=True)
+            ]
+            values = [as_numbers(array) for array in values]
+            yield Block(batch.num_rows, names, values, place)
+            at += batch.num_rows
+    except (pa.ArrowException, OSError, EOFError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(
+            f"{file}: row group {group} cannot be read after row {at:,} ({reason(error)}).\n"
+            "Hint: the file is damaged; copy or write it again."
+        ) from None
+    finally:
+        opened.close()
+
+
+def _row_place(where: str, at: int) -> Callable[[int], str]:
+    return lambda row: f"{where}row {at + row + 1}"
+
+
+def _check_columns(
+    names: Sequence[str], texts: Sequence[str], numbers: Sequence[str], file: str, watch: Watch
+) -> None:
+    there = Counter(names)
+    for name in (*texts, *numbers):
+        if not there[name]:
+            raise FileError(
+                f"{file}: column {name!r} is missing, which the other files of the dataset have."
+            )
+        # The first column of a wide table may have the name of a label.
+        if there[name] > (2 if name == names[0] and len(texts) < 2 else 1):
+            raise watch.fail("the column occurs twice.", line="the schema", column=name)
+
+
+def _in_order(batch: Any, texts: Sequence[str], numbers: Sequence[str]) -> list[Any]:
+    """Columns of a batch by name; of two, names are in the first and numbers in the last."""
+    names = batch.schema.names
+    if names == [*texts, *numbers]:
+        return list(batch.columns)
+    last = {name: i for i, name in enumerate(names)}
+    return [
+        *(batch.column(names.index(name)) for name in texts),
+        *(batch.column(last[name]) for name in numbers),
+    ]
+
+
+def _names(array: Any, name: str, watch: Watch, place: Callable[[int], str]) -> Any:
+    """Names as text, or as codes where the file has them so."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(array.type) and pa.types.is_string(array.type.value_type):
+        return array
+    return cast_column(array, pa.string(), name, watch, place=place)

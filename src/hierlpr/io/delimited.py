@@ -40,8 +40,8 @@ from hierlpr.io.opening import (
     refuse_binary,
     refuse_long_lines,
     too_long,
+    written,
 )
-from hierlpr.io.table_paths import written
 
 __all__ = [
     "DELIMITERS",

@@ -17,8 +17,7 @@ from hierlpr.io.arff import Kind, arff_hierarchy
 from hierlpr.io.delimited import DELIMITERS
 from hierlpr.io.edgelists import line_of_name, parse_edge_list, parse_json, parse_paths
 from hierlpr.io.obo import Graph, parse_obo
-from hierlpr.io.opening import AnyPath, ending, read_bytes, read_lines, workbook_of
-from hierlpr.io.table_paths import written
+from hierlpr.io.opening import AnyPath, ending, read_bytes, read_lines, workbook_of, written
 
 __all__ = ["HierarchyFile", "load_hierarchy", "read_hierarchy"]
 

@@ -12,9 +12,8 @@ from hierlpr._base.checks import listed
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.delimited import is_number, open_text, wrong_delimiter
-from hierlpr.io.opening import AnyPath, ending, is_parquet, workbook_of
+from hierlpr.io.opening import AnyPath, ending, is_parquet, workbook_of, written
 from hierlpr.io.table_files import read_cells
-from hierlpr.io.table_paths import written
 
 __all__ = ["PValuesFile", "read_names", "read_p_values"]
 

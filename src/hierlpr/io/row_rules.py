@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import listed
-from hierlpr.io._watch import MOST_KEPT, Watch, closest
+from hierlpr._base.checks import listed, nearest
+from hierlpr.io._watch import MOST_KEPT, Watch
 from hierlpr.io.cell_values import Block, as_numbers
+from hierlpr.io.opening import written
 from hierlpr.io.table_files import Content, TableFile
-from hierlpr.io.table_paths import written
 
 if TYPE_CHECKING:
     from hierlpr.exceptions import FileError
@@ -157,7 +157,7 @@ class LabelNumbers:
         """Make the error for a label that the hierarchy lacks."""
         return watch.fail(
             f"label {name!r} is not in the hierarchy.", line=line,
-            hint=f"{closest(name, self._known)}{self.hint}",
+            hint=f"{nearest(name, self._known)} {self.hint}".lstrip(),
         )  # fmt: skip
 
 

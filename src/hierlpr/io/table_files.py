@@ -8,31 +8,27 @@ row for each (sample, label) pair, a wide one a row for each sample and a column
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal
 
 from hierlpr._base.checks import listed
 from hierlpr.data.tables import SAMPLE_COLUMN
-from hierlpr.exceptions import FileError
 from hierlpr.io._watch import Watch
 from hierlpr.io.arff_tables import arff_blocks, open_arff
-from hierlpr.io.cell_values import Block, as_numbers, cast_column, parse_block, parse_rows
-from hierlpr.io.databases import database_names, database_rows
+from hierlpr.io.cell_values import Block, cast_column, group_blocks, parse_block, parse_rows
 from hierlpr.io.delimited import TextFile, is_number, open_text, read_rows, wrong_delimiter
+from hierlpr.io.foreign_tables import ForeignTable, open_foreign
 from hierlpr.io.opening import (
     AnyPath,
-    database_of,
     ending,
     is_parquet,
     open_parquet,
     parquet_files,
-    reason,
     workbook_of,
+    written,
 )
-from hierlpr.io.table_paths import written
-from hierlpr.io.workbooks import sheet_names, sheet_note, sheet_rows
 
 __all__ = [
     "Block",
@@ -40,7 +36,6 @@ __all__ = [
     "Layout",
     "TableFile",
     "TableFormat",
-    "group_blocks",
     "names_pairs",
     "open_table",
     "read_cells",
@@ -134,16 +129,13 @@ def open_table(path: AnyPath, format: TableFormat, watch: Watch) -> TableFile:
     column = written(name).sample_column
     if column is not None:
         format = replace(format, samples=(column.strip().lower(), *format.samples))
-    if database_of(name) is not None:
-        names = database_names(name)
-        table = _laid_out(name, format, names, "the schema", None, watch, store="database ")
-        return replace(table, read=_database_blocks)
-    if workbook_of(name) is not None:
-        names = sheet_names(name)
-        if note := sheet_note(name):
-            watch.note(note)
-        table = _laid_out(name, format, names, "the header", None, watch, store="Excel ")
-        return replace(table, read=_sheet_blocks)
+    if (foreign := open_foreign(name)) is not None:
+        if foreign.note:
+            watch.note(foreign.note)
+        table = _laid_out(
+            name, format, foreign.names, foreign.header, None, watch, store=f"{foreign.kind} "
+        )
+        return replace(table, read=_foreign_reader(foreign))
     if is_parquet(name):
         files = tuple(parquet_files(name))
         opened = open_parquet(files[0])
@@ -160,26 +152,20 @@ def open_table(path: AnyPath, format: TableFormat, watch: Watch) -> TableFile:
     return _laid_out(name, format, names, text.first_line, text, watch)
 
 
-def _database_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
-    yield from _parsed(table, watch, database_names(table.path), database_rows(table.path))
+def _foreign_reader(
+    foreign: ForeignTable,
+) -> Callable[[TableFile, Watch, int], Iterator[Block]]:
+    names = foreign.names
 
+    def read(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
+        # A label may be called as the samples are, which come first then.
+        texts = [names.index(name) for name in table.texts]
+        numbers = [len(names) - 1 - names[::-1].index(name) for name in table.numbers]
+        has_flags = table.format.content == "truth"
+        for rows in foreign.rows():
+            yield from parse_rows(rows, names, texts, numbers, watch, has_flags)
 
-def _sheet_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
-    groups = (
-        [(place, [cell.encode(errors="surrogatepass") for cell in cells]) for place, cells in rows]
-        for rows in sheet_rows(table.path)
-    )
-    yield from _parsed(table, watch, sheet_names(table.path), groups)
-
-
-def _parsed(table: TableFile, watch: Watch, names: Sequence[str], groups: Any) -> Iterator[Block]:
-    """Parse rows that come as texts with their places."""
-    # A label may be called as the samples are, which come first then.
-    texts = [names.index(name) for name in table.texts]
-    numbers = [len(names) - 1 - names[::-1].index(name) for name in table.numbers]
-    has_flags = table.format.content == "truth"
-    for rows in groups:
-        yield from parse_rows(rows, names, texts, numbers, watch, has_flags)
+    return read
 
 
 def _arff_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
@@ -340,12 +326,12 @@ def read_cells(
     Without a delimiter the table is a sheet, or Parquet: its first row is then the schema, and only
     columns whose names are in `used` have texts.
     """
-    if workbook_of(watch.path) is not None:
-        if note := sheet_note(watch.path):
-            watch.note(note)
-        yield "the header", list(sheet_names(watch.path))
-        for rows in sheet_rows(watch.path):
-            yield from ((place, [cell.strip() for cell in cells]) for place, cells in rows)
+    if workbook_of(watch.path) is not None and (sheet := open_foreign(watch.path)) is not None:
+        if sheet.note:
+            watch.note(sheet.note)
+        yield sheet.header, list(sheet.names)
+        for place, texts in chain.from_iterable(sheet.rows()):
+            yield place, [text.decode(errors="surrogatepass").strip() for text in texts]
         return
     if delimiter is not None:
         for line, cells in read_rows(watch, delimiter):
@@ -368,9 +354,6 @@ def read_cells(
         yield f"row {row}", list(values)
 
 
-# -- Parquet ----------------------------------------------------------------------------------
-
-
 def _parquet_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
     for file in table.files:
         first_row = 0
@@ -387,93 +370,3 @@ def _parquet_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Blo
             ):  # fmt: skip
                 yield block
                 first_row += block.n_rows
-
-
-def group_blocks(
-    file: str,
-    group: int,
-    texts: Sequence[str],
-    numbers: Sequence[str],
-    watch: Watch,
-    *,
-    n_rows: int,
-    at: int,
-    is_one_of_many: bool = False,
-    coded: Sequence[str] = (),
-    buffer_size: int = 1 << 20,
-) -> Iterator[Block]:
-    """Read columns of one row group of a Parquet file; `at` is how many rows are before it.
-
-    Texts in `coded` come as codes and a dictionary.
-    Read in one go, Arrow would keep a part of every row group until the end.
-    """
-    import pyarrow as pa
-
-    n_texts, float64 = len(texts), pa.float64()
-    opened = open_parquet(file, buffer_size=buffer_size, dictionaries=coded)
-    where = f"{os.path.basename(file)}, " if is_one_of_many else ""
-    try:
-        _check_columns(opened.schema_arrow.names, texts, numbers, file, watch)
-        chosen = list(dict.fromkeys((*texts, *numbers)))
-        for batch in opened.iter_batches(n_rows, row_groups=[group], columns=chosen):
-            place = _row_place(where, at)
-            arrays = _in_order(batch, texts, numbers)
-            names = [
-                _names(array, name, watch, place)
-                for array, name in zip(arrays[:n_texts], texts, strict=True)
-            ]
-            values = [
-                array if array.type == float64 else cast_column(array, float64, name, watch)
-                for array, name in zip(arrays[n_texts:], numbers, strict=True)
-            ]
-            values = [as_numbers(array) for array in values]
-            yield Block(batch.num_rows, names, values, place)
-            at += batch.num_rows
-    except (pa.ArrowException, OSError, EOFError) as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(
-            f"{file}: row group {group} cannot be read after row {at:,} ({reason(error)}).\n"
-            "Hint: the file is damaged; copy or write it again."
-        ) from None
-    finally:
-        opened.close()
-
-
-def _row_place(where: str, at: int) -> Callable[[int], str]:
-    return lambda row: f"{where}row {at + row + 1}"
-
-
-def _check_columns(
-    names: Sequence[str], texts: Sequence[str], numbers: Sequence[str], file: str, watch: Watch
-) -> None:
-    there = Counter(names)
-    for name in (*texts, *numbers):
-        if not there[name]:
-            raise FileError(
-                f"{file}: column {name!r} is missing, which the other files of the dataset have."
-            )
-        # The first column of a wide table may have the name of a label.
-        if there[name] > (2 if name == names[0] and len(texts) < 2 else 1):
-            raise watch.fail("the column occurs twice.", line="the schema", column=name)
-
-
-def _in_order(batch: Any, texts: Sequence[str], numbers: Sequence[str]) -> list[Any]:
-    """Columns of a batch by name; of two, names are in the first and numbers in the last."""
-    names = batch.schema.names
-    if names == [*texts, *numbers]:
-        return list(batch.columns)
-    last = {name: i for i, name in enumerate(names)}
-    return [
-        *(batch.column(names.index(name)) for name in texts),
-        *(batch.column(last[name]) for name in numbers),
-    ]
-
-
-def _names(array: Any, name: str, watch: Watch, place: Callable[[int], str]) -> Any:
-    """Names as text, or as codes where the file has them so."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(array.type) and pa.types.is_string(array.type.value_type):
-        return array
-    return cast_column(array, pa.string(), name, watch, place=place)

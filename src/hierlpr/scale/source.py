@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix
 from hierlpr.io import Watch
+from hierlpr.io.cell_values import group_blocks
 from hierlpr.io.opening import open_parquet
 from hierlpr.io.row_rules import none_left, wide_rows
-from hierlpr.io.table_files import Content, Layout, group_blocks
+from hierlpr.io.table_files import Content, Layout
 from hierlpr.scale.parts import Parts, Record, add_seen, keep, seen
 
 if TYPE_CHECKING:

@@ -1,23 +1,121 @@
-"""Sheets of Excel workbooks: ``file.xlsx`` or ``file.xlsx::sheet``; read, never written."""
+"""Tables in files of other programs, read and never written: SQLite, DuckDB and Excel.
+
+A table of a database is named ``file::table``, a sheet of a workbook ``file.xlsx::sheet``, the
+first one ``file.xlsx``.
+"""
 
 from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import date, time
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from hierlpr._base.checks import listed
 from hierlpr.exceptions import FileError, HierlprError
-from hierlpr.io.opening import open_bytes, reason, workbook_of
+from hierlpr.io.opening import database_of, open_bytes, reason, workbook_of
 
-__all__ = ["sheet_names", "sheet_note", "sheet_rows"]
+__all__ = ["ForeignTable", "open_foreign"]
 
 GROUP_ROWS = 1 << 14
 MOST_ROWS = 1 << 20  # of a sheet of Excel; a forged row number would count up to it for ever
 MOST_BYTES = 1 << 30  # unpacked; a sheet of 20 million cells
+
+Row = tuple[str, list[bytes]]  # its place, and its cells as text
+
+
+class ForeignTable(NamedTuple):
+    """A table of another program: what it is, the names of its columns, its rows some at a time."""
+
+    kind: str
+    header: str  # where the names are
+    names: tuple[str, ...]
+    rows: Callable[[], Iterator[list[Row]]]
+    note: str = ""
+
+
+def open_foreign(path: str) -> ForeignTable | None:
+    """Return the table of a database, or the sheet of a workbook; None if a path is neither."""
+    if database_of(path) is not None:
+        return ForeignTable(
+            "database", "the schema", _database_names(path), lambda: _database_rows(path)
+        )
+    if workbook_of(path) is not None:
+        names, note = _sheet_names(path), _sheet_note(path)
+        return ForeignTable("Excel", "the header", names, lambda: _sheet_rows(path), note)
+    return None
+
+
+# -- databases --------------------------------------------------------------------------------
+
+
+@contextmanager
+def _selected(path: str) -> Iterator[Any]:
+    """Give a cursor over all rows of a table, whose name is taken as it is."""
+    found = database_of(path)
+    assert found is not None
+    file, table = found
+    with open_bytes(path) as stream:
+        head = stream.read(16)
+    query = 'SELECT * FROM "' + table.replace('"', '""') + '"'
+    try:
+        with closing(_connect(file, head)) as connection:
+            yield connection.execute(query)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0].lstrip("_") not in ("sqlite3", "duckdb"):
+            raise
+        raise FileError(
+            f"{path}: the table cannot be read ({reason(error)}).\n"
+            "Hint: write FILE::TABLE, with the name of a table or view in the file."
+        ) from None
+
+
+def _connect(file: str, head: bytes) -> Any:
+    if head.startswith(b"SQLite format 3\x00"):
+        import sqlite3
+
+        return sqlite3.connect(f"file:{quote(file)}?mode=ro", uri=True)
+    if head[8:12] == b"DUCK":
+        try:
+            import duckdb
+        except ImportError:
+            raise FileError(
+                f"{file}: reading DuckDB needs the package duckdb.\nHint: pip install duckdb."
+            ) from None
+        return duckdb.connect(file, read_only=True)
+    raise FileError(f"{file}: this is neither an SQLite nor a DuckDB file.")
+
+
+def _database_names(path: str) -> tuple[str, ...]:
+    """Return the names of the columns of a table."""
+    with _selected(path) as cursor:
+        return tuple(str(column[0]) for column in cursor.description)
+
+
+def _database_rows(path: str) -> Iterator[list[Row]]:
+    """Yield rows as texts with their places, some at a time."""
+    at = 0
+    with _selected(path) as cursor:
+        while rows := cursor.fetchmany(GROUP_ROWS):
+            yield [
+                (f"row {at + i}", list(map(_value_text, row)))
+                for i, row in enumerate(rows, start=1)
+            ]
+            at += len(rows)
+
+
+def _value_text(value: Any) -> bytes:
+    if value is None:
+        return b""
+    if isinstance(value, bytes):
+        return value
+    return str(int(value) if isinstance(value, bool) else value).encode(errors="surrogatepass")
+
+
+# -- workbooks --------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -71,42 +169,43 @@ def _numbered(path: str) -> Iterator[tuple[int, list[str]]]:
         for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
             if number > MOST_ROWS:
                 raise FileError(f"{path}: the sheet has a row {number:,}, which no sheet can have.")
-            cells = [_text(value) for value in row]
+            cells = [_cell_text(value) for value in row]
             while cells and not cells[-1].strip():
                 cells.pop()
             if cells:
                 yield number, cells
 
 
-def sheet_note(path: str) -> str | None:
+def _sheet_note(path: str) -> str:
     """Say which of several sheets is read, where the path does not."""
     found = workbook_of(path)
     assert found is not None
     if found[1]:
-        return None
+        return ""
     with _opened(path) as (sheet, names):
         if len(names) == 1:
-            return None
+            return ""
         others = listed([name for name in names if name != sheet.title])
         return f"{path}: the sheet {sheet.title!r} is read; others, as FILE::SHEET: {others}"
 
 
-def sheet_names(path: str) -> tuple[str, ...]:
+def _sheet_names(path: str) -> tuple[str, ...]:
     """Return the names of the columns: the first row that holds anything."""
     for _, cells in _numbered(path):
         return tuple(cell.strip() for cell in cells)
     raise FileError(f"{path}: the sheet is empty.\nHint: its first row names the columns.")
 
 
-def sheet_rows(path: str) -> Iterator[list[tuple[str, list[str]]]]:
+def _sheet_rows(path: str) -> Iterator[list[Row]]:
     """Yield the rows below the header as texts with their places, some at a time."""
     width = 0
-    rows: list[tuple[str, list[str]]] = []
+    rows: list[Row] = []
     for number, cells in _numbered(path):
         if not width:
             width = len(cells)
             continue
-        rows.append((f"row {number}", cells + [""] * (width - len(cells))))
+        texts = [cell.encode(errors="surrogatepass") for cell in cells]
+        rows.append((f"row {number}", texts + [b""] * (width - len(cells))))
         if len(rows) == GROUP_ROWS:
             yield rows
             rows = []
@@ -114,7 +213,7 @@ def sheet_rows(path: str) -> Iterator[list[tuple[str, list[str]]]]:
         yield rows
 
 
-def _text(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
