@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
-from scipy.stats import binom
+from scipy.stats import binom, multinomial
 
 import reference_certify as twin
 from hierlpr import Hierarchy, HierLPR
@@ -192,6 +192,38 @@ def test_samples_of_two_kinds_keep_the_promise_exactly(target, n_samples, n_labe
             if found.level is not None:
                 wrong += binom.pmf(right, n_samples, target - 1e-9)
         assert 0 < wrong <= 0.1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_samples_of_three_kinds_keep_the_promise_exactly_over_every_draw(seed):
+    # Two labels at up to six scores, just short of the target where all is called: every set of
+    # samples that can be drawn, with its chance.
+    rng = np.random.default_rng([13, seed])
+    n_samples, target = int(rng.integers(8, 14)), 0.8
+    score = np.sort(rng.integers(1, 5, (3, 2)) / 5, axis=1)[:, ::-1].copy()
+    if seed % 2:
+        score[1] = score[0]
+    truth, h = np.array([[1, 1], [1, 0], [0, 0]], dtype=bool), Hierarchy([("A", "B")])
+    poor = 2.0 * (1.0 - target) + 1e-9  # wrong calls of a sample: 0, 1 and 2
+    middle = rng.random() * poor
+    chance = np.array([0.0, middle, (poor - middle) / 2.0])
+    chance[0] = 1.0 - chance.sum()
+    planned = np.repeat(np.arange(3), rng.multinomial(200, chance))
+    profile = LevelProfile.of(score[planned], truth[planned])
+    wrong = 0.0
+    for first in range(n_samples + 1):
+        for second in range(n_samples + 1 - first):
+            counts = [first, second, n_samples - first - second]
+            row = np.repeat(np.arange(3), counts)
+            cutoff = choose_cutoff(
+                score[row], truth[row], precision=target, confidence=0.9, profile=profile,
+                unreachable="nothing",
+            )  # fmt: skip
+            called = decide(score, cutoff, h)
+            n_calls, n_right = chance @ called.sum(axis=1), chance @ (called & truth).sum(axis=1)
+            if n_right < (target - 1e-12) * n_calls:
+                wrong += multinomial.pmf(counts, n_samples, chance)
+    assert wrong <= 0.1
 
 
 def tied(n_samples, n_right, n_labels, value):

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -267,6 +269,14 @@ def test_samples_that_are_not_new_are_counted(fitted, tmp_path, monkeypatch, in_
     code, _, err = fit_files(tmp_path, *files, "--max-f", *again)
     assert code == 0, err
     assert "600 of 600 calibration samples were also fitted on" in err
+    table = read_scores(files[1], read_hierarchy(files[0])).table
+    rounded = np.array([[float(f"{v:.5g}") for v in row] for row in table.values])
+    write_scores(tmp_path / "rounded.csv", replace(table, values=rounded))
+    code, out, err = fit_files(tmp_path, *files, "--max-f", again[0], tmp_path / "rounded.csv",
+                               *again[2:])  # fmt: skip
+    assert code == 0, err
+    assert re.search(r"about (5[5-9]\d|600) of 600 calibration samples were also fitted on", err)
+    assert re.search(r"Shaky: about \d+ of 600 calibration samples were also", out)
 
 
 def test_environment_shows_tracebacks_on_request(tmp_path, monkeypatch):
