@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from cases import by_number, random_dag
@@ -15,6 +16,7 @@ from hierlpr.cutoff.scored import by_sample, collect, split_at_random
 from hierlpr.data.partial_truth import PartialTruth, _weights, align_known, curve_weights
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.joint.prior import fit_prior
+from hierlpr.metrics import au_prc_score
 from reference_truth import complete, weights
 
 nan = np.nan
@@ -196,7 +198,7 @@ def test_a_label_of_which_nothing_is_given():
 def partial(rng, n_samples, n_labels, share=0.4):
     held = rng.random((n_samples, n_labels)) < 0.6
     known = rng.random(held.shape) >= share
-    return PartialTruth(held & known, known, known)
+    return PartialTruth(held & known, ~known, ~known)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -229,7 +231,7 @@ def test_words_and_numbers_of_a_cutoff():
     held[:6, 0] = False
     known = np.ones((60, 2), dtype=bool)
     known[30:, 1] = False
-    truth = PartialTruth(held & known, known, known)
+    truth = PartialTruth(held & known, ~known, ~known)
     cutoff = choose_cutoff(collect(score, truth), precision=0.9)
     assert (cutoff.n_calls, cutoff.n_true_calls, cutoff.n_unknown_calls) == (90, 84, 30)
     assert cutoff.precision == pytest.approx(84 / 90)
@@ -273,17 +275,73 @@ def test_sets_and_classifiers_refuse_what_they_cannot_use(parts, fitted):
     _, rest, _, truth = parts
     with pytest.raises(DataError, match=r"unknown for some label of .* samples"):
         load_like(fitted).calibrate_sets(rest.scores, truth)
-    from scipy import sparse
-
-    with pytest.raises(DataError, match="scores are listed"):
-        HierLPR(rest.hierarchy).fit(sparse.csr_array(rest.scores), truth)
     with pytest.raises(DataError, match="not finite"):
         HierarchicalClassifier(LogisticRegression(), rest.hierarchy).fit(rest.scores, truth)
 
 
-def test_score_leaves_unknown_pairs_out(parts, fitted):
-    from hierlpr.metrics import au_prc_score
+@pytest.mark.parametrize("seed", range(12))
+def test_sparse_truth_is_that_of_dense_truth(seed):
+    rng = np.random.default_rng(seed)
+    h = random_dag(rng, int(rng.integers(1, 9)))
+    _, values = random_truth(rng, h, 15, 0.4)
+    values[0, 0] = nan
+    given = sparse.csr_array(values)
+    dense = align_known(np.zeros(values.shape), values, h)
+    thin = align_known(sparse.csr_array(values.shape), given, h)
+    assert not thin.is_dense
+    for name in ("held", "unknown", "open"):
+        assert np.array_equal(getattr(thin, name).toarray(), getattr(dense, name))
+    for name in ("n_unknown", "n_given", "n_given_held"):
+        assert np.array_equal(getattr(thin, name), getattr(dense, name))
+    np.testing.assert_array_equal(thin.as_given().toarray(), dense.as_given())
+    np.testing.assert_array_equal(dense.as_given(), values)
+    rows = rng.permutation(15)[:6]
+    for k in range(h.n_labels):
+        assert np.array_equal(curve_weights(thin, h, k), curve_weights(dense, h, k))
+        some = zip(thin[rows].column(k), dense[rows].column(k), strict=True)
+        assert all(np.array_equal(a, b) for a, b in some)
+    bad = values.copy()
+    bad[0] = nan
+    leaf = h.labels.index(next(x for x in h.labels if not h.children(x)))
+    bad[0, leaf] = 1.0
+    roots = [h.index(x) for x in h.ancestors(h.labels[leaf])]
+    if roots:
+        bad[0, roots[0]] = 0.0
+        found = []
+        for scores, truth in ((np.zeros(bad.shape), bad), (sparse.csr_array(bad.shape), bad)):
+            with pytest.raises(DataError, match="contradicts the hierarchy 1 time") as caught:
+                align_known(scores, truth, h)
+            found.append(str(caught.value))
+        assert found[0] == found[1]
 
+
+def test_listed_scores_with_unknown_truth(parts):
+    train, rest, truth, hidden = parts
+    rng = np.random.default_rng(1)
+    thin = [sparse.csr_array(np.where(rng.random(p.scores.shape) < 0.7, p.scores, 0.0))
+            for p in (train, rest)]  # fmt: skip
+    whole = HierLPR(train.hierarchy).fit(thin[0], train.truth)
+    model = HierLPR(train.hierarchy).fit(thin[0], truth)
+    negative = HierLPR(train.hierarchy, close_truth=True)
+    with pytest.warns(HierlprWarning, match="missing ancestors"):
+        negative.fit(thin[0], np.nan_to_num(truth))
+    rates = [m.lpr_.report.base_rate for m in (whole, model, negative)]
+    absent = [m.implied_.absent for m in (whole, model, negative)]
+    for exact, known, bad in (rates, absent):
+        assert np.abs(known / exact - 1.0).max() < 0.2 < np.abs(bad / exact - 1.0).max()
+    lpr = [m.transform(thin[1]).toarray() for m in (whole, model, negative)]
+    assert np.abs(lpr[1] - lpr[0]).mean() < 0.4 * np.abs(lpr[2] - lpr[0]).mean()
+    model.calibrate(thin[1], hidden, precision=0.7)
+    called = model.predict(thin[1]).toarray()
+    known = align_known(rest.scores, hidden, rest.hierarchy)
+    assert model.cutoff_.n_calls == (called & known.known).sum()
+    assert model.cutoff_.n_unknown_calls == (called & known.unknown).sum() > 0
+    score = model.predict_proba(thin[1]).toarray()
+    expected = au_prc_score(known.held[known.known], score[known.known])
+    assert model.score(thin[1], hidden) == pytest.approx(expected)
+
+
+def test_score_leaves_unknown_pairs_out(parts, fitted):
     _, rest, _, truth = parts
     known = align_known(rest.scores, truth, rest.hierarchy)
     proba = fitted.predict_proba(rest.scores)
@@ -308,7 +366,7 @@ def violations(rng, spoil, runs=80, n=300, target=0.8):
         known = spoil(rng, score, truth)
         plan = draw(rng, 600)
         profile = LevelProfile.of(collect(*plan))
-        given = PartialTruth(truth & known, known, known)
+        given = PartialTruth(truth & known, ~known, ~known)
         cutoff = choose_cutoff(collect(score, given), precision=target, confidence=0.9,
                                profile=profile, unreachable="nothing")  # fmt: skip
         new_score, new_truth = draw(rng, 3000)

@@ -56,6 +56,8 @@ def test_table_snippets(folder):
     assert read_arff(folder / "tree.arff").truth.sum() == 4
     for name in ("truth.csv", "truth_long.csv", "truth.tsv"):
         assert read_truth(folder / name, h).table.n_samples == 2
+    for name, n_unknown in (("truth_unknown.csv", 4), ("truth_unknown_long.csv", 2)):
+        assert read_truth(folder / name, h).report.counts["unknown pairs"] == n_unknown
     for name in ("ranking.csv", "ranking.tsv"):
         assert len(read_ranking(folder / name, h)) == 4
 
@@ -63,5 +65,5 @@ def test_table_snippets(folder):
 def test_no_snippet_is_left_out(folder):
     known = {*HIERARCHIES, "scores.csv", "scores_long.csv", "predictions.tsv", "x.test.pred.arff",
              "truth.csv", "truth_long.csv", "truth.tsv", "ranking.csv", "ranking.tsv",
-             "odd.csv", "names.csv"}  # fmt: skip
+             "truth_unknown.csv", "truth_unknown_long.csv", "odd.csv", "names.csv"}  # fmt: skip
     assert set(SNIPPETS) == known

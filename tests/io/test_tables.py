@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy
+from hierlpr.data.partial_truth import still_unknown
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io import (
@@ -18,6 +19,7 @@ from hierlpr.io import (
     read_ranking,
     read_scores,
     read_truth,
+    read_truth_sets,
     write_arff,
     write_ranking,
     write_scores,
@@ -212,7 +214,9 @@ def test_truth_layouts(tmp_path):
         ("sample,A,B,C\ns1,1,0,0\ns2,0,1,0\n", "line 3: sample 's2' has 'B' but not its parent"),
         ("sample,label\ns1,A\ns2,C\n", "line 3: sample 's2' has 'C' but not its parent 'A'"),
         ("sample,A,B,C\ns1,1,2,0\n", "line 2, column 'B': the value is 2; truth is 0 or 1"),
-        ("sample,A,B,C\ns1,1,,0\n", "line 2, column 'B': the value is missing"),
+        ("sample,A,B,C\ns1,0,1,\n", "line 2: sample 's1' has 'B' but not its parent 'A'"),
+        ("sample,label,truth\ns1,,unknown\n", "line 2: the label has no name"),
+        ("sample,A,B,C\ns1,1,unknow,0\n", "'unknow' is not a number.\nHint: truth is 1, 0 or unk"),
         ("sample,label\ns1,Q\n", "line 2: label 'Q' is not in the hierarchy"),
         ("sample,label\ns1,A\ns1,A\n", "line 3: sample 's1' has label 'A' again"),
         ("sample,label,truth\ns1,A,0.5\n", "line 2: the value is 0.5; truth is 0 or 1"),
@@ -221,6 +225,38 @@ def test_truth_layouts(tmp_path):
 def test_bad_truth(tmp_path, text, message):
     with pytest.raises(FileError, match=message):
         read_truth(write(tmp_path / "t.csv", text), H)
+
+
+def test_unknown_truth_in_every_spelling(tmp_path):
+    wide = "sample,A,B,C\ns1,1,,unknown\ns2,NA,1,?\ns3,0,Unknown,null\n"
+    long = "sample,label,truth\ns1,A,1\ns1,B,\ns1,C,UNKNOWN\ns2,A,nan\ns2,B,true\ns2,C,None\n"
+    long += "s3,A,0\ns3,B,unknown\ns3,C,N/A\n"
+    expected = [[1, np.nan, np.nan], [np.nan, 1, np.nan], [0, np.nan, np.nan]]
+    for text in (wide, long):
+        read = read_truth(write(tmp_path / "t.csv", text), H)
+        values = read.table.values
+        values = values if isinstance(values, np.ndarray) else values.toarray()
+        np.testing.assert_array_equal(values, expected)
+        assert read.report.counts["unknown pairs"] == 6
+        sets = read_truth_sets(tmp_path / "t.csv", H).sets
+        # Of s2, A is implied; of s3 nothing holds, as A does not.
+        assert sets.label.tolist() == [0, 0, 1]
+        assert still_unknown(sets, H).label.tolist() == [1, 2, 2]
+        assert sets.open.label.tolist() == [1, 2, 0, 2, 1, 2]
+    closed = read_truth(tmp_path / "t.csv", H, close=True)
+    assert closed.report.counts["unknown pairs"] == 5
+    assert closed.report.counts["ancestors added"] == 1
+
+
+def test_a_contradiction_across_unknown_labels_names_both(tmp_path):
+    h = Hierarchy([("A", "B"), ("B", "C")])
+    for text in ("sample,A,B,C\ns0,,,\ns1,0,,1\n",
+                 "sample,label,truth\ns0,A,unknown\ns1,C,1\ns1,B,unknown\n"):  # fmt: skip
+        path = write(tmp_path / "t.csv", text)
+        with pytest.raises(
+            FileError, match=r"line 3: sample 's1' has 'C' but not 'A', which is ab"
+        ):
+            read_truth(path, h)
 
 
 def test_truth_is_closed_on_request(tmp_path):
@@ -363,3 +399,17 @@ def test_real_cafa_files():
     for i in range(1, 6):
         scores = read_scores(DATA / f"cafa/predictions/pred_{i}.tsv", read.hierarchy)
         assert pair_samples(scores, truth).scores.n_samples == 168
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.csv.gz"])
+@pytest.mark.parametrize("long", [False, True])
+def test_unknown_truth_is_written_and_read_again(tmp_path, name, long):
+    values = np.array([[1, np.nan, 0], [np.nan, 1, np.nan], [0, 0, 0]])
+    write_truth(tmp_path / name, Table(values, H.labels, ("s1", "s2", "s3")), long=long)
+    read = read_truth(tmp_path / name, H)
+    again = read.table.values
+    again = again if isinstance(again, np.ndarray) else again.toarray()
+    np.testing.assert_array_equal(again, values)
+    assert read.samples == ("s1", "s2", "s3")
+    with pytest.raises(DataError, match="CAFA layout cannot say that truth is unknown"):
+        write_truth(tmp_path / "t.tsv", Table(values, H.labels, ("s1", "s2", "s3")))

@@ -15,8 +15,17 @@ from scalecases import StopError, evaluate_file, rank_file, stop_after
 from hierlpr import Hierarchy, HierlprError, simulate
 from hierlpr.cli import main
 from hierlpr.data.label_sets import LabelSets
+from hierlpr.data.partial_truth import align_known
 from hierlpr.data.tables import Table
-from hierlpr.io import load_hierarchy, read_ranking, write_hierarchy, write_ranking, write_truth
+from hierlpr.io import (
+    load_hierarchy,
+    read_ranking,
+    read_truth,
+    write_hierarchy,
+    write_ranking,
+    write_truth,
+)
+from hierlpr.metrics import au_prc_score
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.evaluation import PooledSums, Rows, SampleSums, evaluate_ranking
 from hierlpr.scale import evaluate_parts
@@ -75,6 +84,74 @@ def test_any_format_gives_the_same(ranked, name):
     both(ranked, ranking=name)
 
 
+@pytest.mark.parametrize("long", [False, True])
+def test_unknown_truth_gives_the_same(ranked, tmp_path, long):
+    h = load_hierarchy(ranked / "h.csv").hierarchy
+    rng = np.random.default_rng(5)
+    read = read_truth(ranked / "truth.csv", h)
+    values = np.where(rng.random(read.table.values.shape) < 0.3, np.nan, read.table.values)
+    values[:3] = np.nan
+    for name in ("h.csv", "ranked.parquet", "p.tsv"):
+        shutil.copy(ranked / name, tmp_path)
+    write_truth(tmp_path / "truth.csv", Table(values, h.labels, read.samples), long=long)
+    known = align_known(np.zeros(values.shape), values, h)
+    found = both(tmp_path)
+    assert found["sizes"]["unknown"] == known.n_unknown.sum()
+    assert found["sizes"]["positives"] == known.held.sum()
+    order = read_ranking(tmp_path / "ranked.parquet", h)
+    place = {name: i for i, name in enumerate(read.samples)}
+    row = np.array([place[name] for name in order.samples])[order.sample]
+    judged = known.known[row, order.label]
+    status = known.held[row, order.label][judged]
+    assert found["sizes"]["listed, unknown"] == np.count_nonzero(~judged)
+    call = order.call[judged]
+    assert found["sizes"]["called, unknown"] == np.count_nonzero(order.call[~judged])
+    assert found["decisions"]["precision"] == pytest.approx(status[call].mean())
+    assert found["decisions"]["recall"] == pytest.approx(status[call].sum() / known.held.sum())
+    if status.size == known.known.sum():  # nothing is left to come last
+        assert found["ranking"]["AU(PRC)"] == pytest.approx(au_prc_score(status))
+    both(tmp_path, ranking="p.tsv")
+
+
+def test_samples_of_which_nothing_is_known_count_for_nothing():
+    rng = np.random.default_rng(4)
+    h = simulate.random_dag(12, rng=rng)
+    truth = h.close_upward(rng.random((30, 12)) < 0.15)
+    values = truth.astype(float)
+    gone = np.arange(0, 30, 4)
+    values[gone] = np.nan
+    key = rng.permutation(360)
+    rows = Rows(key // 12, key % 12, np.sort(rng.integers(0, 6, 360) / 5.0)[::-1], key % 3 == 0)
+    found = evaluate_ranking(*rows[:3], values, h, call=rows.call)
+    left = np.isin(rows.sample, gone, invert=True)
+    others = np.setdiff1d(np.arange(30), gone)
+    sample = np.searchsorted(others, rows.sample[left])
+    alone = evaluate_ranking(
+        sample, rows.label[left], rows.score[left], truth[others], h, call=rows.call[left]
+    )
+    same = dict(found.ranking)
+    assert same.pop("parents after a child") > alone.ranking["parents after a child"]
+    assert same == {name: alone.ranking[name] for name in same}
+    for name in ("precision", "recall", "F1", "hierarchical F1", "H-loss"):
+        assert found.decisions[name] == alone.decisions[name]
+
+
+def test_information_is_counted_where_labels_and_parents_are_given():
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        h = simulate.random_dag(7, rng=rng)
+        truth = h.close_upward(rng.random((25, 7)) < 0.3)
+        given = rng.random(truth.shape) < 0.7
+        sets = LabelSets.of(np.where(given, truth, np.nan)).closed(h)
+        expected = []
+        for label in h.labels:
+            k, above = h.index(label), [h.index(p) for p in h.parents(label)]
+            used = given[:, k] & (given & truth)[:, above].all(axis=1)
+            n_held = np.count_nonzero(used & truth[:, k])
+            expected.append(np.log2(np.count_nonzero(used) / n_held) if n_held else 0.0)
+        assert accretion_of(sets, h) == pytest.approx(expected)
+
+
 def test_rows_in_any_order_and_in_a_folder(ranked, tmp_path, monkeypatch):
     table = pq.read_table(ranked / "ranked.parquet")
     shuffled = table.take(np.random.default_rng(0).permutation(len(table)))
@@ -109,7 +186,8 @@ def test_sums_over_parts_are_those_of_the_whole():
             at = np.flatnonzero(rows.sample % n == p)
             part = rows.take(at)._replace(sample=rows.sample[at] // n)
             own = SampleSums(h, accretion_of(truth, h), has_calls=True)
-            status[at] = own.add(part, truth.take(np.arange(p, 40, n)))
+            status[at], known = own.add(part, truth.take(np.arange(p, 40, n)))
+            assert known is None
             sums.merge(own.state())
         pooled = PooledSums(truth.label.size)
         for start in range(0, 250, 17):

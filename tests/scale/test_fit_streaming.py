@@ -1,5 +1,7 @@
 """A model fitted in parts is that of the path in memory, bit by bit."""
 
+import warnings
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -12,7 +14,9 @@ from scipy import sparse
 from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.data.listing import close_listed
+from hierlpr.data.partial_truth import align_known
 from hierlpr.data.tables import Table, draw_samples, sample_limit, split_samples
+from hierlpr.exceptions import UnreachableWarning
 from hierlpr.io import pair_samples, read_scores, read_truth
 from hierlpr.scale import budget
 
@@ -149,6 +153,72 @@ def test_any_layout_gives_the_model_of_memory(
                               strict=True):  # fmt: skip
         assert report.format == wanted.report.format
         assert dict(report.counts) == dict(wanted.report.counts)
+
+
+def with_unknown(tmp_path, table, h, truth, layout, ending, *, share=0.3, seed=6):
+    """Truth of which some is unknown: NaN, as a file whose samples are in another order."""
+    rng = np.random.default_rng(seed)
+    values = np.where(rng.random(truth.shape) < share, np.nan, truth)
+    values[0, :] = np.nan  # a sample of which nothing is given
+    order = rng.permutation(len(table.samples))
+    names = [table.samples[i] for i in order]
+    path = tmp_path / f"truth{ending}"
+    if layout == "wide":
+        columns = {x: pa.array(values[order, i], mask=np.isnan(values[order, i]))
+                   for i, x in enumerate(h.labels)}  # fmt: skip
+        rows = pa.table({"sample": names, **columns})
+        if ending == ".parquet":
+            pq.write_table(rows, path, row_group_size=41)
+        else:
+            sc.write_text(path, rows)
+    else:
+        word = {0.0: "0", 1.0: "1"}
+        lines = ["sample,label,truth"]
+        for i, name in zip(order, names, strict=True):
+            lines += [f"{name},,0"]
+            lines += [f"{name},{x},{word.get(values[i, k], ('unknown', '', 'NA')[k % 3])}"
+                      for k, x in enumerate(h.labels) if values[i, k] != 0.0 or k % 2]  # fmt: skip
+        path.write_text("\n".join(lines) + "\n")
+    return path, values
+
+
+@pytest.mark.parametrize(("layout", "truth_layout", "truth_ending"), [
+    ("wide", "wide", ".csv"),
+    ("wide", "wide", ".parquet"),
+    ("wide", "long", ".csv"),
+    ("long", "wide", ".csv"),
+    ("long", "long", ".csv"),
+])  # fmt: skip
+@pytest.mark.parametrize("dag", [False, True])
+def test_unknown_truth_gives_the_model_of_memory(tmp_path, layout, truth_layout, truth_ending, dag):
+    h, table, truth = make_data(is_sparse=layout == "long", dag=dag)
+    scores = write_scores(tmp_path / "scores.csv", table, layout)
+    held, values = with_unknown(tmp_path, table, h, truth, truth_layout, truth_ending)
+    options = {"goal": {"precision": 0.6, "confidence": 0.8}, "seed": 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreachableWarning)
+        pair, done = assert_same_model(tmp_path, h, scores, held, **options)
+    assert done.notes == pair.notes
+    read = read_truth(held, h)
+    assert dict(done.reports[1].counts) == dict(read.report.counts)
+    assert read.report.counts["unknown pairs"] == np.isnan(values).sum()
+    fitted, _ = split_samples(N, sample_limit(N, h, table.n_stored), 3)
+    known = align_known(np.zeros(values.shape), values[fitted], h)
+    assert np.array_equal(done.model.lpr_.report.unknown, known.n_unknown)
+    assert done.model.cutoff_.n_unknown > 0
+    direct = HierLPR(h).fit(table.values[fitted], values[fitted])
+    assert np.array_equal(direct.lpr_.curves.knot_lpr, done.model.lpr_.curves.knot_lpr)
+
+
+def test_unknown_ancestors_that_follow_are_given(tmp_path):
+    h, table, truth = make_data()
+    scores = write_scores(tmp_path / "scores.csv", table, "wide")
+    held, values = with_unknown(tmp_path, table, h, truth, "long", ".csv")
+    _, done = assert_same_model(tmp_path, h, scores, held, close_truth=True, **FAST)
+    closed = h.close_upward(values == 1.0)
+    counts = done.reports[1].counts
+    assert counts["ancestors added"] == (closed & np.isnan(values)).sum() > 0
+    assert counts["unknown pairs"] == (np.isnan(values) & ~closed).sum()
 
 
 def test_a_long_table_of_every_pair_is_dense(tmp_path):

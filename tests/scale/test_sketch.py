@@ -16,7 +16,8 @@ from hierlpr.scale.stored_labels import StoredLabels, sketch
 
 
 def blocks_of(scores, truth, size):
-    return lambda: ((scores[i : i + size], truth[i : i + size])
+    ones = np.ones(scores.size)
+    return lambda: ((scores[i : i + size], truth[i : i + size], ones[i : i + size])
                     for i in range(0, scores.size, size))  # fmt: skip
 
 

@@ -77,11 +77,10 @@ def collect(score: Any, truth: Any) -> Scored:
     if tuple(truth.shape) != (n_samples, n_labels):
         raise DataError(f"score has shape {score.shape}, but truth has {tuple(truth.shape)}.")
     if isinstance(truth, PartialTruth):
+        listed, unknown = (collect(score, x) for x in (truth.held, truth.unknown))
         return replace(
-            collect(score, truth.held), known=truth.known.ravel(),
-            label=np.tile(np.arange(n_labels, dtype=np.intp), n_samples),
-            n_unknown=int(truth.n_unknown.sum()),
-        )  # fmt: skip
+            listed, known=~unknown.truth, label=_labels(score), n_unknown=unknown.n_positives
+        )
     if sparse.issparse(score):
         csr = sparse.csr_array(score)
         sample = np.repeat(np.arange(n_samples, dtype=np.intp), np.diff(csr.indptr))
@@ -105,6 +104,14 @@ def as_scored(score: Any, truth: Any) -> Scored:
         return score
     given = score if sparse.issparse(score) else np.asarray(score)
     return collect(given, truth if sparse.issparse(truth) else np.asarray(truth))
+
+
+def _labels(score: Any) -> NDArray[np.intp]:
+    """Labels of the instances that `collect` lists."""
+    if sparse.issparse(score):
+        csr = sparse.csr_array(score)
+        return np.asarray(csr.indices[csr.data > 0.0], dtype=np.intp)
+    return np.tile(np.arange(score.shape[1], dtype=np.intp), score.shape[0])
 
 
 def _held(
@@ -194,7 +201,7 @@ def split_at_random(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any,
     held = truth.held if isinstance(truth, PartialTruth) else truth
     keys = mix(_stored_keys(scored)) + _stored_keys(held)
     if isinstance(truth, PartialTruth):
-        keys = mix(keys) + _stored_keys(~truth.known)
+        keys = mix(keys) + _stored_keys(truth.unknown)
     shuffle = _shuffled(keys)
     if not shuffle.is_fair:
         raise DataError(

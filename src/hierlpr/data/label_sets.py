@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,28 +28,50 @@ PATH_SEP = "/"
 class LabelSets:
     """Sets of labels; those of sample i are ``label[row_ptr[i]:row_ptr[i + 1]]``, each once.
 
+    `open` are the labels of which nothing was given, None if there is no such label. Some of them
+    are known all the same, from labels below or above: see :mod:`hierlpr.data.partial_truth`.
+
     Examples
     --------
     >>> sets = LabelSets.of(np.array([[1, 0, 1], [0, 0, 0]]))
     >>> sets.row_ptr, sets.label, sets.shape
     (array([0, 2, 2]), array([0, 2], dtype=int32), (2, 3))
+    >>> LabelSets.of(np.array([[1, np.nan, 0]])).open.label
+    array([1], dtype=int32)
     """
 
     row_ptr: NDArray[np.int64]
     label: NDArray[np.int32]
     n_labels: int
+    open: LabelSets | None = None
 
     @classmethod
     def of(cls, matrix: Any) -> LabelSets:
-        """Take what is not zero in a dense or sparse matrix."""
+        """Take what is not zero in a dense or sparse matrix; NaN is open."""
         if hasattr(matrix, "tocsr"):
             csr = matrix.tocsr()
-            kept = csr.data != 0
+            return cls.of_entries(csr.indptr, csr.indices, csr.data, csr.shape[1])
+        values = np.asarray(matrix)
+        row, label = np.nonzero(values)  # NaN is not zero
+        counts = np.bincount(row, minlength=len(values))
+        return cls.of_entries(
+            np.append(0, np.cumsum(counts)), label, values[row, label], values.shape[1]
+        )
+
+    @classmethod
+    def of_entries(
+        cls, row_ptr: NDArray[Any], label: NDArray[Any], value: NDArray[Any], n_labels: int
+    ) -> LabelSets:
+        """Take what is not zero of entries as of a CSR matrix; NaN is open."""
+
+        def where(kept: NDArray[np.bool_]) -> LabelSets:
             before = np.append(0, np.cumsum(kept))
-            return cls(before[csr.indptr], csr.indices[kept].astype(np.int32), csr.shape[1])
-        row, label = np.nonzero(np.asarray(matrix))
-        counts = np.bincount(row, minlength=len(matrix))
-        return cls(np.append(0, np.cumsum(counts)), label.astype(np.int32), np.shape(matrix)[1])
+            return cls(before[row_ptr], label[kept].astype(np.int32), n_labels)
+
+        if value.dtype.kind != "f" or not np.isnan(value.sum()):
+            return where(value != 0)
+        is_open = np.isnan(value)
+        return replace(where((value != 0) & ~is_open), open=where(is_open))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -66,17 +88,44 @@ class LabelSets:
         first, size = self.row_ptr[rows], self.row_ptr[rows + 1] - self.row_ptr[rows]
         ptr = np.append(0, np.cumsum(size))
         at = np.repeat(first - ptr[:-1], size) + np.arange(ptr[-1])
-        return LabelSets(ptr, self.label[at], self.n_labels)
+        more = None if self.open is None else self.open.take(rows)
+        return LabelSets(ptr, self.label[at], self.n_labels, more)
 
     def closed(self, hierarchy: Hierarchy) -> LabelSets:
-        """Add all ancestors."""
+        """Add all ancestors; what is open stays open."""
         ptr, number = close_rows(hierarchy, self.row_ptr, hierarchy.position[self.label])
-        return LabelSets(ptr, hierarchy.order[number], self.n_labels)
+        return LabelSets(ptr, hierarchy.order[number], self.n_labels, self.open)
+
+    def keys(self) -> NDArray[np.int64]:
+        """Return the number of every (sample, label) pair among all pairs."""
+        row = np.repeat(np.arange(self.row_ptr.size - 1), np.diff(self.row_ptr))
+        return np.asarray(row * self.n_labels + self.label)
+
+    def without(self, others: LabelSets) -> LabelSets:
+        """Leave out the pairs that are in other sets of the same samples."""
+        kept = np.isin(self.keys(), others.keys(), invert=True)
+        before = np.append(0, np.cumsum(kept))
+        return LabelSets(before[self.row_ptr], self.label[kept], self.n_labels, self.open)
+
+    def as_given(self) -> Any:
+        """Return a CSR matrix with 1 where a label was given to hold, NaN where it is open."""
+        from scipy import sparse
+
+        given = self if self.open is None else self.without(self.open)
+        keys, n_open = given.keys(), 0
+        if self.open is not None:
+            keys, n_open = np.concatenate([keys, self.open.keys()]), self.open.label.size
+        order = np.argsort(keys, kind="stable")
+        row, label = np.divmod(keys[order], max(1, self.n_labels))
+        ptr = np.searchsorted(row, np.arange(self.row_ptr.size))
+        value = np.where(order < keys.size - n_open, 1.0, np.nan)
+        return sparse.csr_array((value, label.astype(np.int32), ptr), shape=self.shape)
 
     def with_empty(self, n_more: int) -> LabelSets:
         """Append samples without any label."""
         ptr = np.append(self.row_ptr, np.full(n_more, self.row_ptr[-1]))
-        return LabelSets(ptr, self.label, self.n_labels)
+        more = None if self.open is None else self.open.with_empty(n_more)
+        return LabelSets(ptr, self.label, self.n_labels, more)
 
 
 # -- as people list them -----------------------------------------------------------------------

@@ -6,44 +6,66 @@ its descendants not hold; so a pair is unknown only if neither says anything abo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix, refuse_entries
+from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import align, align_truth_to
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.waves import Upper, sample_ranges
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-__all__ = ["AnyTruth", "PartialTruth", "align_known", "base_rate", "curve_weights", "strata"]
+__all__ = [
+    "AnyTruth",
+    "PartialTruth",
+    "align_known",
+    "base_rate",
+    "close_given",
+    "curve_weights",
+    "first_breach",
+    "still_unknown",
+    "strata",
+    "truth_column",
+    "truth_of_sets",
+    "unknown_among",
+]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PartialTruth:
-    """What is known of the labels of samples; three bool matrices of one shape.
+    """What is known of the labels of samples; three bool matrices of one shape, dense or CSR.
 
     Attributes
     ----------
-    held : ndarray
+    held : ndarray or csr_array
         Labels that are known to hold, closed upward.
-    known : ndarray
-        Pairs that are known, of themselves or by the hierarchy.
-    given : ndarray
-        Pairs that are known of themselves. Whether a pair is known by the hierarchy alone depends
-        on its truth, so that among these alone positives and negatives would be out of proportion.
+    unknown : ndarray or csr_array
+        Pairs of which neither they themselves nor the hierarchy tell anything.
+    open : ndarray or csr_array
+        Pairs that were not given of themselves. Whether such a pair is known by the hierarchy
+        depends on its truth, so that among those positives and negatives are out of proportion.
     """
 
-    held: Bool
-    known: Bool
-    given: Bool
+    held: Any
+    unknown: Any
+    open: Any
+
+    @classmethod
+    def of_sets(cls, sets: LabelSets, hierarchy: Hierarchy) -> PartialTruth:
+        """Take sets that are closed upward, some labels of which are open; CSR matrices."""
+        assert sets.open is not None
+        return cls(_csr(sets), _csr(still_unknown(sets, hierarchy)), _csr(sets.open))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -51,13 +73,189 @@ class PartialTruth:
         return self.held.shape[0], self.held.shape[1]
 
     @property
+    def is_dense(self) -> bool:
+        """Whether the matrices are arrays."""
+        return isinstance(self.held, np.ndarray)
+
+    @property
+    def known(self) -> Bool:
+        """Pairs that are known, of themselves or by the hierarchy; of dense matrices."""
+        return np.asarray(~self.unknown)
+
+    @property
+    def given(self) -> Bool:
+        """Pairs that are known of themselves; of dense matrices."""
+        return np.asarray(~self.open)
+
+    @property
     def n_unknown(self) -> NDArray[np.int64]:
         """Samples in which each label is unknown."""
-        return np.asarray(np.count_nonzero(~self.known, axis=0), dtype=np.int64)
+        return _column_sums(self.unknown)
+
+    @property
+    def n_given(self) -> NDArray[np.int64]:
+        """Samples in which each label is given."""
+        return self.shape[0] - _column_sums(self.open)
+
+    @property
+    def n_given_held(self) -> NDArray[np.int64]:
+        """Samples in which each label is given to hold."""
+        both = self.held & self.open if self.is_dense else self.held.multiply(self.open)
+        return _column_sums(self.held) - _column_sums(both)
 
     def __getitem__(self, at: Any) -> PartialTruth:
         """Take rows, or rows and columns, as of an array."""
-        return PartialTruth(self.held[at], self.known[at], self.given[at])
+        return PartialTruth(self.held[at], self.unknown[at], self.open[at])
+
+    def toarray(self) -> PartialTruth:
+        """Return the same with dense matrices."""
+        if self.is_dense:
+            return self
+        return PartialTruth(*(x.toarray() for x in (self.held, self.unknown, self.open)))
+
+    def as_given(self) -> Any:
+        """Return 1, 0 and NaN as they were given: an array, or CSR without the zeros."""
+        if self.is_dense:
+            return np.where(self.open, np.nan, self.held)
+        return replace(LabelSets.of(self.held), open=LabelSets.of(self.open)).as_given()
+
+    def column(self, label: int) -> tuple[Bool, Bool, Bool]:
+        """Return what holds, what is known and what is given of one label."""
+        if self.is_dense:
+            return self.held[:, label], ~self.unknown[:, label], ~self.open[:, label]
+        held, unknown, open_ = (_marked(x, label) for x in self._by_label)
+        return held, ~unknown, ~open_
+
+    @cached_property
+    def _by_label(self) -> tuple[Any, ...]:
+        return tuple(x.tocsc() for x in (self.held, self.unknown, self.open))
+
+
+def truth_of_sets(sets: LabelSets, hierarchy: Hierarchy) -> sparse.csr_array | PartialTruth:
+    """Return CSR matrices of truth that is closed upward."""
+    return _csr(sets) if sets.open is None else PartialTruth.of_sets(sets, hierarchy)
+
+
+def truth_column(truth: Any, label: int) -> Bool:
+    """Return which samples are known to have a label."""
+    if isinstance(truth, PartialTruth):
+        return truth.column(label)[0]
+    if isinstance(truth, np.ndarray):
+        return truth[:, label]
+    return _marked(truth, label) if truth.format == "csc" else truth[:, [label]].toarray()[:, 0]
+
+
+def _marked(columns: Any, label: int) -> Bool:
+    """One column of a CSC matrix of bool."""
+    out = np.zeros(columns.shape[0], dtype=bool)
+    out[columns.indices[columns.indptr[label] : columns.indptr[label + 1]]] = True
+    return out
+
+
+def _column_sums(matrix: Any) -> NDArray[np.int64]:
+    return np.asarray(matrix.sum(axis=0), dtype=np.int64).ravel()
+
+
+def _csr(sets: LabelSets) -> Any:
+    from scipy import sparse
+
+    # SciPy makes labels and places equally wide.
+    ptr = sets.row_ptr.astype(np.int32 if sets.row_ptr[-1] < 2**31 else np.int64)
+    matrix = sparse.csr_array((np.ones(sets.label.size, bool), sets.label, ptr), shape=sets.shape)
+    matrix.sort_indices()
+    return matrix
+
+
+class ClosedSets(NamedTuple):
+    """Sets of labels as they were given, closed upward.
+
+    `n_missing` ancestors were given not to hold; if they are not to be added, `breach` is the
+    first: a sample, an ancestor and a label of it. `n_implied` were open and no longer are;
+    `n_open` still are.
+    """
+
+    sets: LabelSets
+    n_missing: int
+    n_implied: int
+    n_open: int
+    breach: tuple[int, str, str]
+
+
+def close_given(given: LabelSets, hierarchy: Hierarchy, *, close: bool) -> ClosedSets:
+    """Close truth upward; with `close`, ancestors that are open are given with the labels below."""
+    closed, open_ = given.closed(hierarchy), given.open
+    n_added, n_implied, n_open = closed.label.size - given.label.size, 0, 0
+    if open_ is not None:
+        left = open_.without(closed)
+        n_implied = open_.label.size - left.label.size
+        closed = replace(closed, open=left) if close else closed
+        n_open = left.label.size if close else open_.label.size
+    n_missing, breach = n_added - n_implied, (0, "", "")
+    if n_missing and not close:
+        added = closed.without(given)
+        added = added if open_ is None else added.without(open_)
+        sample = int(np.argmax(np.diff(added.row_ptr) > 0))
+        row = np.zeros(given.n_labels)
+        for sets, value in ((given, 1.0), (open_, np.nan)):
+            row[[] if sets is None else sets.run(sample, sample + 1)[0]] = value
+        breach = (sample, *first_breach(row, hierarchy))
+    return ClosedSets(closed, n_missing, n_implied if close else 0, n_open, breach)
+
+
+def first_breach(row: Float, hierarchy: Hierarchy) -> tuple[str, str]:
+    """Return an ancestor that one sample was given not to have, and a label below that it has.
+
+    >>> first_breach(np.array([0, np.nan, 1]), Hierarchy([("A", "B"), ("B", "C")]))
+    ('A', 'C')
+    """
+    held = hierarchy.close_upward((row == 1.0)[None])[0] & (row != 0.0)
+    _, above, below = hierarchy.violations(held[None])[0]
+    if row[hierarchy.index(below)] != 1.0:  # it is only implied itself
+        below = next(x for x in hierarchy.descendants(below) if row[hierarchy.index(x)] == 1.0)
+    return above, below
+
+
+def still_unknown(sets: LabelSets, hierarchy: Hierarchy) -> LabelSets:
+    """Of the labels that are open, return those of which the hierarchy tells nothing.
+
+    `sets` are closed upward. A label that does not hold and is not open was given not to.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B"), ("B", "C"), ("A", "D")])
+    >>> sets = LabelSets.of(np.array([[1, np.nan, 1, np.nan], [0, np.nan, np.nan, 0]])).closed(h)
+    >>> still_unknown(sets, h).label
+    array([3], dtype=int32)
+    """
+    if sets.open is None:
+        return LabelSets(np.zeros_like(sets.row_ptr), np.empty(0, np.int32), sets.n_labels)
+    sizes, labels = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
+    for start, stop in sample_ranges(*sets.shape):
+        upper = hierarchy.waves.above(
+            np.concatenate([hierarchy.position[x.run(start, stop)[0]] for x in (sets, sets.open)])
+        )
+        unknown = unknown_among(sets, hierarchy, upper, start, stop)[1].T
+        sizes.append(np.count_nonzero(unknown, axis=1))
+        labels.append(hierarchy.order[upper.numbers[np.nonzero(unknown)[1]]].astype(np.int32))
+    return LabelSets(np.cumsum(np.concatenate(sizes)), np.concatenate(labels), sets.n_labels)
+
+
+def unknown_among(
+    sets: LabelSets, hierarchy: Hierarchy, upper: Upper, start: int, stop: int
+) -> tuple[Bool, Bool, Bool]:
+    """Mark what holds, what is unknown and what is open of some samples (labels x samples).
+
+    `upper` has all labels that hold or are open in these samples.
+    """
+    held, open_ = (
+        upper.spread(hierarchy.position[label], row, stop - start)
+        for label, row in (x.run(start, stop) for x in (sets, sets.open or sets))
+    )
+    if sets.open is None:
+        nothing = np.zeros_like(held)
+        return held, nothing, nothing
+    denied = upper.any_above(~held & ~open_)
+    return held, open_ & ~held & ~denied, open_
 
 
 AnyTruth: TypeAlias = "Bool | sparse.csr_array | PartialTruth"
@@ -79,18 +277,24 @@ def align_known(
     stored = table.values if isinstance(table.values, np.ndarray) else table.values.data
     if stored.size == 0 or not np.isnan(stored.sum()):
         return align_truth_to(scores, table, hierarchy, name=name, close=close)
-    if not isinstance(scores, np.ndarray):
-        raise DataError(
-            f"{name} has unknown pairs, but the scores are listed (sparse): whether a label that "
-            "is not listed was unknown cannot be told apart yet.\n"
-            "Hint: give complete scores, or leave out the samples with unknown pairs."
-        )
-    values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
     refuse_entries(
-        ~((values == 0.0) | (values == 1.0) | np.isnan(values)), values, hierarchy.labels,
+        ~((stored == 0.0) | (stored == 1.0) | np.isnan(stored)), table.values, hierarchy.labels,
         name=name, what="a value other than 0, 1 and unknown", hint="1 where the label holds.",
     )  # fmt: skip
+    if not isinstance(scores, np.ndarray):  # beside sparse scores the truth is sparse too
+        return _completed_sets(LabelSets.of(table.values), hierarchy, name=name, close=close)
+    values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
     return _completed(values == 1.0, values == 0.0, hierarchy, name=name, close=close)
+
+
+def _completed_sets(
+    sets: LabelSets, hierarchy: Hierarchy, *, name: str, close: bool
+) -> PartialTruth:
+    """Do as `_completed`, from sets."""
+    closed = close_given(sets, hierarchy, close=close)
+    if closed.n_missing and not close:
+        raise _contradicts(name, closed.n_missing, *closed.breach)
+    return PartialTruth.of_sets(closed.sets, hierarchy)
 
 
 def _completed(
@@ -100,31 +304,37 @@ def _completed(
     held: Bool = hierarchy.close_upward(positive)
     clash = held & negative
     if clash.any() and not close:
-        sample, above = (int(i) for i in np.argwhere(clash)[0])
-        ancestor = hierarchy.labels[above]
-        below = [x for x in hierarchy.descendants(ancestor) if positive[sample, hierarchy.index(x)]]
-        raise DataError(
-            f"{name} contradicts the hierarchy {np.count_nonzero(clash):,} time(s); the first: "
-            f"sample {sample} has {below[0]!r} but not {ancestor!r}, which is above it.\n"
-            "Hint: correct it, or say that ancestors follow (close_truth=True)."
-        )
+        sample = int(np.argmax(clash.any(axis=1)))
+        row = np.where(positive[sample] | negative[sample], positive[sample], np.nan)
+        n = int(np.count_nonzero(clash))
+        raise _contradicts(name, n, sample, *first_breach(row, hierarchy))
     no = negative & ~held
     upper = hierarchy.waves.above(np.arange(hierarchy.n_labels))
     denied = upper.any_above(np.ascontiguousarray(no[:, hierarchy.order].T)).T[
         :, hierarchy.position
     ]
-    given = positive | negative
+    open_ = ~(positive | negative)
     # Who says that ancestors follow has given them with the labels below.
-    return PartialTruth(held, held | no | denied, given | held if close else given)
+    return PartialTruth(held, open_ & ~held & ~denied, open_ & ~held if close else open_)
+
+
+def _contradicts(name: str, n: int, sample: int, above: str, below: str) -> DataError:
+    return DataError(
+        f"{name} contradicts the hierarchy {n:,} time(s); the first: sample {sample} has {below!r} "
+        f"but not {above!r}, which is above it.\n"
+        "Hint: correct it, or say that ancestors follow (close_truth=True)."
+    )
 
 
 def strata(truth: PartialTruth, hierarchy: Hierarchy, label: int) -> tuple[Bool, Bool]:
     """Mark samples in which a parent is known not to hold, and in which all are given to hold."""
-    parents = _parents(hierarchy, label)
-    held = truth.held[:, parents]
-    away = np.logical_or.reduce(truth.known[:, parents] & ~held, axis=1)
-    there = np.logical_and.reduce(truth.given[:, parents] & held, axis=1)
-    return np.asarray(away), np.asarray(there)
+    away = np.zeros(truth.shape[0], dtype=bool)
+    there = np.ones(truth.shape[0], dtype=bool)
+    for parent in _parents(hierarchy, label).tolist():
+        held, known, given = truth.column(parent)
+        away |= known & ~held
+        there &= given & held
+    return away, there
 
 
 def _parents(hierarchy: Hierarchy, label: int) -> NDArray[Any]:
@@ -132,7 +342,9 @@ def _parents(hierarchy: Hierarchy, label: int) -> NDArray[Any]:
     return hierarchy.order[hierarchy.parent_idx[ptr[number] : ptr[number + 1]]]
 
 
-def curve_weights(truth: PartialTruth, hierarchy: Hierarchy, label: int) -> Float:
+def curve_weights(
+    truth: AnyTruth, hierarchy: Hierarchy, label: int, sample_weight: Float | None = None
+) -> Float:
     r"""Weigh the samples for all that is learned about one label alone; 0 leaves one out.
 
     Notes
@@ -148,33 +360,49 @@ def curve_weights(truth: PartialTruth, hierarchy: Hierarchy, label: int) -> Floa
     (:math:`\varphi = 0`). Which labels are implied from below has no part in it, because that does
     depend on the truth.
 
+    With weights of the samples, each counts in all of this as so many samples like it.
+
     The weights are then scaled down so that neither positives nor negatives count as more samples
     than there are (Kish's effective number).
     """
-    weight, held = _weights(truth, hierarchy, label), truth.held[:, label]
+    weight, held = np.ones(truth.shape[0]), truth_column(truth, label)
+    if isinstance(truth, PartialTruth):
+        weight = _weights(truth, hierarchy, label, sample_weight)
+    if sample_weight is not None:
+        weight = weight * sample_weight
     used = weight > 0.0
     if not used.any() or np.all(weight[used] == weight[used][0]):
         return used.astype(np.float64)
-    return weight * min(_kish(weight[used & side]) for side in (held, ~held))
+    return np.asarray(weight * min(_kish(weight[used & side]) for side in (held, ~held)))
 
 
-def _weights(truth: PartialTruth, hierarchy: Hierarchy, label: int) -> Float:
+def _weights(
+    truth: PartialTruth, hierarchy: Hierarchy, label: int, sample_weight: Float | None = None
+) -> Float:
+    def size(part: Bool) -> float:
+        if sample_weight is None:
+            return int(np.count_nonzero(part))
+        return _total(sample_weight[part])
+
+    def stood_for(part: Bool) -> float:
+        return _total(stands_for[part] * (1.0 if sample_weight is None else sample_weight[part]))
+
     away, there = strata(truth, hierarchy, label)
-    other, given = ~(away | there), truth.given[:, label]
-    n_other, n_given = (int(np.count_nonzero(x)) for x in (other, other & given))
-    n_there, n_there_given = (int(np.count_nonzero(x)) for x in (there, there & given))
+    other, given = ~(away | there), truth.column(label)[2]
+    n_other, n_given = size(other), size(other & given)
+    n_there, n_there_given = size(there), size(there & given)
     share = 1.0
     if n_other and n_there_given:
         share = min(1.0, n_given / n_other * n_there / n_there_given)
     stands_for = np.ones(away.size)
     parents = _parents(hierarchy, label)
     if share < 1.0 and parents.size == 1:
-        above = _weights(truth, hierarchy, int(parents[0]))
+        above = _weights(truth, hierarchy, int(parents[0]), sample_weight)
         stands_for = share + (1.0 - share) * above
     weight = np.where(away, stands_for, 0.0)
     if n_there_given:
         used = there & given
-        weight[used] = stands_for[used] * (_total(stands_for[there]) / _total(stands_for[used]))
+        weight[used] = stands_for[used] * (stood_for(there) / stood_for(used))
     if n_given:
         most = n_there / n_there_given if n_there_given else np.inf
         weight[other & given] = min(n_other / n_given, most)

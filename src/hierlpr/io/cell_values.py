@@ -28,7 +28,7 @@ __all__ = ["Block", "as_numbers", "cast_column", "group_blocks", "parse_block", 
 
 MISSING = ("", "NA", "N/A", "nan", "NaN", "NAN", "null", "None", "?")
 _MISSING = frozenset(text.encode() for text in MISSING)
-_FLAGS = {b"true": 1.0, b"false": 0.0}
+_FLAGS = {b"true": 1.0, b"false": 0.0, b"unknown": float("nan")}  # of truth
 _CHUNK = 1 << 22  # what Arrow parses at once; smaller ones take more memory together
 
 
@@ -69,8 +69,8 @@ def parse_block(
 ) -> Iterator[Block]:
     """Parse the chosen columns, `texts` and `numbers` by place, of rows with all these `names`.
 
-    In truth (`has_flags`) ``true`` and ``false`` are numbers too. Rows before one that stops the
-    reading are given first, so that the first problem in the file is the one that is told.
+    In truth (`has_flags`) ``true``, ``false`` and ``unknown`` are numbers too. Rows before one that
+    stops the reading are given first, so that the first problem in the file is the one told.
     """
     import pyarrow as pa
 
@@ -78,7 +78,7 @@ def parse_block(
     text = pa.string() if len(texts) == 1 else pa.dictionary(pa.int32(), pa.string())
     for number in (pa.bool_(), pa.float64()) if has_flags else (pa.float64(),):
         types = dict.fromkeys(texts, text) | dict.fromkeys(numbers, number)
-        found = _by_arrow(block, len(names), types)
+        found = _by_arrow(block, len(names), types, has_flags)
         if found is not None:
             if found.num_rows:
                 yield _block_of(found, len(texts), block)
@@ -113,9 +113,11 @@ def parse_rows(
                 at = numbers[values.index(None)]
                 shown = cells[at].decode(errors="replace")[:40]
                 has_comma = decimal == "." and is_number(cells[at], ",")
-                hint = "--decimal , (decimal= of hierlpr.io.TablePath) reads decimal commas."
+                hint = "truth is 1, 0 or unknown (or an empty cell)." if has_flags else ""
+                if has_comma:
+                    hint = "--decimal , (decimal= of hierlpr.io.TablePath) reads decimal commas."
                 text = f"{shown!r} is not a number."
-                watch.problem(text, line=line, column=names[at], hint=hint if has_comma else "")
+                watch.problem(text, line=line, column=names[at], hint=hint)
             else:
                 rows.append((line, given, values))  # type: ignore[arg-type]
     except FileError:
@@ -144,7 +146,9 @@ def _value(text: bytes, has_flags: bool, decimal: str) -> float | None:
     return _FLAGS.get(word.lower()) if has_flags else None
 
 
-def _by_arrow(block: TextBlock, width: int, types: dict[int, pa.DataType]) -> pa.Table | None:
+def _by_arrow(
+    block: TextBlock, width: int, types: dict[int, pa.DataType], has_flags: bool
+) -> pa.Table | None:
     """Parse with Arrow; None if it refuses anything."""
     import pyarrow as pa
     import pyarrow.csv as pacsv
@@ -166,7 +170,7 @@ def _by_arrow(block: TextBlock, width: int, types: dict[int, pa.DataType]) -> pa
                 column_types={str(i): kind for i, kind in types.items()},
                 include_columns=[str(i) for i in types],
                 strings_can_be_null=False,
-                null_values=list(MISSING),
+                null_values=[*MISSING, "unknown"] if has_flags else list(MISSING),
                 decimal_point=block.decimal,
             ),
         )

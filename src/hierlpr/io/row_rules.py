@@ -234,9 +234,9 @@ def wide_rows(
 def good_values(
     values: NDArray[np.float64], content: Content, *, allow_missing: bool = False
 ) -> NDArray[np.bool_]:
-    """Mark what is a score: a finite number; or truth: 0 or 1."""
+    """Mark what is a score: a finite number; or truth: 0, 1 or unknown (NaN)."""
     if content == "truth":
-        return np.asarray((values == 0.0) | (values == 1.0))
+        return np.asarray((values == 0.0) | (values == 1.0) | np.isnan(values))
     return np.asarray(~np.isinf(values) if allow_missing else np.isfinite(values))
 
 
@@ -246,7 +246,8 @@ def _value_problem(value: float, content: Content) -> str:
         return "the value is missing or not a number (NaN)."
     if np.isinf(value):
         return "the value is infinite."
-    return f"the value is {value:g}; truth is 0 or 1." if content == "truth" else f"{value:g}"
+    truth = f"the value is {value:g}; truth is 0 or 1 (or unknown)."
+    return truth if content == "truth" else f"{value:g}"
 
 
 def tell_repeated_samples(
@@ -287,8 +288,9 @@ class LongRows(NamedTuple):
 def long_rows(block: Block, labels: LabelNumbers, table: TableFile, watch: Watch) -> LongRows:
     """Check the rows of a long table or a ranking.
 
-    In truth a row without a label only says that the sample is known, and one without a value is
-    a positive. Rows of unknown labels are good (the sample is there), but have no label.
+    In truth a row without a label only says that the sample is known, and in a table without
+    values every row is a positive. Rows of unknown labels are good (the sample is there), but have
+    no label.
     """
     content = table.format.content
     value = block.numbers[0] if block.numbers else np.ones(block.n_rows)
@@ -296,10 +298,10 @@ def long_rows(block: Block, labels: LabelNumbers, table: TableFile, watch: Watch
     codes, names = name_codes(block.texts[1])
     number = np.array([labels.of(name) for name in names], dtype=np.int64)
     label = number[codes]
-    fine = [good_values(column, _kind(name)) for name, column in
+    fine = [np.isfinite(column) & good_values(column, _kind(name)) for name, column in
             zip(table.numbers, block.numbers, strict=True)] if content == "ranking" else [
             good_values(value, content)]  # fmt: skip
-    unlabelled = (label == NAMELESS) & (content != "truth")
+    unlabelled = (label == NAMELESS) & ((content != "truth") | np.isnan(value))
     good = ~nameless & ~unlabelled
     for is_fine in fine:
         good &= is_fine
@@ -378,19 +380,22 @@ def no_rows(table: TableFile, watch: Watch) -> FileError:
 
 
 def not_closed(
-    sample: str,
-    parent: str,
-    child: str,
+    breach: tuple[str, str, str, bool],
     n_missing: int,
     labels: LabelNumbers,
     table: TableFile,
     watch: Watch,
 ) -> FileError:
-    """Make the error for truth that has a label without its parent."""
-    number = labels.of(child)
+    """Make the error for truth that has a label without its parent, or another ancestor.
+
+    `breach` is the sample, the ancestor, the label, and whether the ancestor is its parent.
+    """
+    sample, above, below, is_parent = breach
+    number = labels.of(below)
     is_label = None if table.is_wide else lambda name: labels.of(name) == number
     return watch.fail(
-        f"sample {sample!r} has {child!r} but not its parent {parent!r} "
+        f"sample {sample!r} has {below!r} but not {'its parent ' if is_parent else ''}{above!r}"
+        f"{'' if is_parent else ', which is above it'} "
         f"({n_missing:,} label(s) are missing in all).",
         line=next(table.find(sample, is_label), None),
         hint="add the missing ancestors with --close-truth (close=True). Or is the hierarchy "

@@ -55,7 +55,8 @@ def write_truth(path: AnyPath, truth: Table, *, long: bool = False) -> None:
     """Write truth: wide 0/1, long pairs, or ``.tsv`` pairs in the CAFA layout.
 
     In a long table a sample without labels has one row with an empty label; CAFA cannot say
-    that, so such samples are missing from it.
+    that, so such samples are missing from it. NaN is written as an empty cell (null); a long table
+    then has a column `truth`, and the CAFA layout cannot say it.
     """
     kind = _ending(path, "truth file")
     if kind != ".tsv" and not long:
@@ -64,12 +65,22 @@ def write_truth(path: AnyPath, truth: Table, *, long: bool = False) -> None:
     import pyarrow as pa
     from scipy import sparse
 
-    held = sparse.csr_array(truth.values != 0.0)
-    table = _long(Table(held, truth.labels, truth.samples), None)
+    held = sparse.csr_array(truth.values, copy=True)
+    held.eliminate_zeros()
+    has_unknown = bool(np.isnan(held.data.sum())) if held.nnz else False
+    if has_unknown and kind == ".tsv":
+        raise DataError(f"{path}: the CAFA layout cannot say that truth is unknown; write .csv.")
+    table = _long(Table(held, truth.labels, truth.samples), "truth" if has_unknown else None)
+    if has_unknown:
+        values = table.column("truth").to_numpy()
+        known = pa.array(np.nan_to_num(values).astype(np.int8), mask=np.isnan(values))
+        table = table.set_column(2, "truth", known)
     if kind != ".tsv":
         names = _names(truth)
         bare = [names[i] for i in np.flatnonzero(np.diff(held.indptr) == 0).tolist()]
-        rows = {"sample": bare, "label": [""] * len(bare)}
+        rows: dict[str, list[Any]] = {"sample": bare, "label": [""] * len(bare)}
+        if has_unknown:
+            rows["truth"] = [0] * len(bare)
         table = pa.concat_tables([table, pa.table(rows, schema=table.schema)])
     _write(path, table)
 
@@ -100,10 +111,13 @@ def _wide(table: Table, *, integer: bool) -> pa.Table:
     import pyarrow as pa
 
     values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
-    if integer:
-        values = values.astype(np.int8)
     columns = [pa.array(list(_names(table)), type=pa.string())]
-    columns += [pa.array(np.ascontiguousarray(values[:, i])) for i in range(values.shape[1])]
+    for column in np.ascontiguousarray(values.T):
+        unknown = np.isnan(column) if integer else None
+        if unknown is not None and unknown.any():
+            columns.append(pa.array(np.nan_to_num(column).astype(np.int8), mask=unknown))
+        else:
+            columns.append(pa.array(column.astype(np.int8) if integer else column))
     return pa.table(columns, names=["sample", *table.labels])
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.data.label_sets import LabelSets
+from hierlpr.data.partial_truth import close_given, first_breach
 from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
@@ -40,7 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadTable:
-    """Scores, or truth (0 and 1, closed upward), and what was seen.
+    """Scores, or truth (0 and 1, closed upward; NaN where it is unknown), and what was seen.
 
     Scores are sparse if the file lacks some (sample, label) pairs. A wide table names all its
     samples; long truth (`layout` "long" or "cafa") names those with a label, so that a sample it
@@ -119,7 +120,8 @@ def read_truth(
     """Read truth: wide 0/1, long pairs or CAFA pairs, text or Parquet, or Clus ARFF.
 
     CAFA and Clus files list the most specific labels and are closed upward. Elsewhere a label
-    without its parent is a problem, unless `close` or `lenient` ask to add what is missing.
+    without its parent is a problem, unless `close` or `lenient` ask to add what is missing, or the
+    parent is unknown: an empty cell, or ``unknown``.
 
     Parameters
     ----------
@@ -136,8 +138,7 @@ def read_truth(
     if whole.table.is_wide:
         return whole.read(whole.closed_wide(hierarchy, close))
     sets, samples = whole.sets(hierarchy, close)
-    values = _csr(np.ones(sets.label.size), sets.label, sets.row_ptr, sets.shape)
-    values.sort_indices()
+    values = sets.as_given()
     is_dense = whole.table.layout == "arff"
     return whole.read(Table(values.toarray() if is_dense else values, hierarchy.labels, samples))
 
@@ -154,7 +155,7 @@ def read_truth_sets(
     whole = _Whole(path, "truth", hierarchy, aliases, lenient)
     if whole.table.is_wide:
         found = whole.closed_wide(hierarchy, close)
-        sets, samples = LabelSets.of(found.values), found.samples or ()
+        sets, samples = LabelSets.of(found.values).closed(hierarchy), found.samples or ()
     else:
         sets, samples = whole.sets(hierarchy, close)
     report = whole.watch.report(samples=len(samples), labels=hierarchy.n_labels)
@@ -264,37 +265,47 @@ class _Whole:
     # -- closure ------------------------------------------------------------------------------
 
     def closed_wide(self, hierarchy: Hierarchy, close: bool) -> Table:
-        """Return wide truth, closed upward."""
+        """Return wide truth, closed upward but for ancestors that are unknown unless `close`."""
         found = self.wide()
-        closed = hierarchy.close_upward(found.values)
-        missing = closed & (found.values == 0.0)
-        if not missing.any():
-            return found
-        row = int(np.argmax(missing.any(axis=1)))
-        name = (found.samples or ())[row]
-        self._add_missing(found.values[[row]], name, int(missing.sum()), hierarchy, close)
-        return Table(closed.astype(np.float64), found.labels, found.samples)
+        given: NDArray[np.float64] = found.values
+        closed = hierarchy.close_upward(given == 1.0)
+        missing = closed & (given == 0.0)
+        if missing.any():
+            row = int(np.argmax(missing.any(axis=1)))
+            name = (found.samples or ())[row]
+            breach = first_breach(given[row], hierarchy)
+            self._add_missing(name, *breach, int(missing.sum()), hierarchy, close)
+        if close or self.watch.lenient:
+            self.watch.counts["ancestors_added"] += int((closed & np.isnan(given)).sum())
+            given = np.where(closed, 1.0, given)
+        self.watch.counts["unknown_pairs"] += int(np.count_nonzero(np.isnan(given)))
+        return Table(given, found.labels, found.samples)
 
     def sets(self, hierarchy: Hierarchy, close: bool) -> tuple[LabelSets, tuple[str, ...]]:
         """Return long truth as sets of labels, closed upward, and the samples."""
-        row_ptr, column, _, samples = self._entries()
-        sets = LabelSets(row_ptr, column, hierarchy.n_labels)
-        closed = sets.closed(hierarchy)
-        added = closed.label.size - sets.label.size
-        if added:
-            sample = int(np.argmax(np.diff(closed.row_ptr) != np.diff(sets.row_ptr)))
-            row = np.zeros((1, hierarchy.n_labels))
-            row[0, sets.run(sample, sample + 1)[0]] = 1.0
-            close = close or self.table.layout in ("cafa", "arff")
-            self._add_missing(row, samples[sample], added, hierarchy, close)
-        return closed, samples
+        row_ptr, column, value, samples = self._entries()
+        given = LabelSets.of_entries(row_ptr, column, value, hierarchy.n_labels)
+        close = close or self.watch.lenient or self.table.layout in ("cafa", "arff")
+        closed = close_given(given, hierarchy, close=close)
+        if closed.n_missing:
+            sample, above, below = closed.breach
+            self._add_missing(samples[sample], above, below, closed.n_missing, hierarchy, close)
+        self.watch.counts["ancestors_added"] += closed.n_implied
+        self.watch.counts["unknown_pairs"] += closed.n_open
+        return closed.sets, samples
 
     def _add_missing(
-        self, row: Any, sample: str, n_missing: int, hierarchy: Hierarchy, close: bool
+        self,
+        sample: str,
+        above: str,
+        below: str,
+        n_missing: int,
+        hierarchy: Hierarchy,
+        close: bool,
     ) -> None:
         """Count ancestors that are added, or refuse truth that lacks them from some row on."""
         if close or self.watch.lenient:
             self.watch.counts["ancestors_added"] += n_missing
             return
-        _, parent, child = hierarchy.violations(row)[0]
-        raise not_closed(sample, parent, child, n_missing, self._labels, self.table, self.watch)
+        breach = (sample, above, below, above in hierarchy.parents(below))
+        raise not_closed(breach, n_missing, self._labels, self.table, self.watch)

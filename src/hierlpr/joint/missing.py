@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix, listed
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth, base_rate, curve_weights
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import LPRModel, fit_lpr
-from hierlpr.lpr.groups import TruthCounts
+from hierlpr.lpr.groups import PairWeights
 
 __all__ = ["fit_known", "own_lpr", "predict_known"]
 
@@ -25,6 +24,7 @@ def fit_known(
     *,
     method: Any,
     n_threads: int | None = None,
+    sample_weight: NDArray[np.float64] | None = None,
 ) -> LPRModel:
     """Fit the LPRs of every label on the samples that have its score and its truth.
 
@@ -35,7 +35,7 @@ def fit_known(
     gaps = np.isnan(scores) if isinstance(scores, np.ndarray) else None
     if gaps is None or not gaps.any():
         gaps = None
-        if not isinstance(truth, PartialTruth):
+        if sample_weight is None and not isinstance(truth, PartialTruth):
             return fit_lpr(scores, truth, **options)
     else:
         nowhere: NDArray[np.bool_] = np.logical_and.reduce(gaps, axis=0)
@@ -46,44 +46,10 @@ def fit_known(
                 "Hint: give them a constant score; their LPR is then their prevalence."
             )
         scores = np.where(gaps, 0.0, scores)
-    held = truth.held if isinstance(truth, PartialTruth) else _dense(truth)
-    return fit_lpr(scores, held, pairs=KnownPairs(truth, held, hierarchy, gaps), **options)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownPairs:
-    """Weights of pairs whose truth is known and whose score is there."""
-
-    truth: AnyTruth
-    held: NDArray[np.bool_]
-    hierarchy: Hierarchy
-    gaps: NDArray[np.bool_] | None
-
-    def weight(self, label: int) -> NDArray[np.float64]:
-        """Return the weight of each sample in the curve of a label."""
-        weight = np.ones(self.held.shape[0])
-        if isinstance(self.truth, PartialTruth):
-            weight = curve_weights(self.truth, self.hierarchy, int(label))
-        if self.gaps is not None:
-            weight[self.gaps[:, label]] = 0.0
-        # In a part of the samples nothing may be known of a label: it is then not seen to hold.
-        return weight if weight.any() else np.ones_like(weight)
-
-    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
-        """Count the samples behind some labels."""
-        used = [self.weight(int(k)) > 0.0 for k in labels]
-        held = [self.held[:, k] for k in labels]
-        positives = np.array([np.count_nonzero(u & h) for u, h in zip(used, held, strict=True)])
-        sizes = np.array([np.count_nonzero(u) for u in used])
-        counts = TruthCounts.of(positives, sizes - positives)
-        if not isinstance(self.truth, PartialTruth):
-            return counts
-        rates = [base_rate(h, self.weight(int(k))) for k, h in zip(labels, held, strict=True)]
-        return counts._replace(unknown=self.truth.n_unknown[labels], base_rate=np.array(rates))
-
-
-def _dense(truth: Any) -> NDArray[np.bool_]:
-    return truth if isinstance(truth, np.ndarray) else np.asarray(truth.toarray())
+    held = truth.held if isinstance(truth, PartialTruth) else truth
+    return fit_lpr(
+        scores, held, pairs=PairWeights(truth, hierarchy, gaps, sample_weight), **options
+    )
 
 
 def predict_known(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) -> Matrix:

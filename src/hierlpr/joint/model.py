@@ -281,7 +281,7 @@ def fit_joint_on(
     used = draw_samples(n_samples, limit, generator)
     values = take(used)
     held: Any = truth[used]
-    held = held.toarray() if sparse.issparse(held) else held
+    held = held if isinstance(held, np.ndarray) else held.toarray()
     options = {"method": method, "n_threads": n_threads}
     losses = _judge(values, held, hierarchy, n_folds, generator, options)
     chosen, share, gain, error = best_candidate(losses)

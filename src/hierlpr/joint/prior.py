@@ -138,9 +138,9 @@ def _count_known(truth: PartialTruth, h: Hierarchy) -> tuple[Float, Float, Float
     """Prevalences, and counts as of `_count` among the samples in which it is given what holds."""
     prevalence, positive, possible = np.empty((3, h.n_labels))
     for k in range(h.n_labels):
-        held = truth.held[:, k]
+        held, _, given = truth.column(k)
         prevalence[k] = base_rate(held, curve_weights(truth, h, k))
-        used = strata(truth, h, k)[1] & truth.given[:, k]
+        used = strata(truth, h, k)[1] & given
         positive[k], possible[k] = np.count_nonzero(used & held), np.count_nonzero(used)
     return prevalence, positive, possible
 

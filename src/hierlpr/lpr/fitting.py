@@ -163,7 +163,7 @@ def fit_lpr(
     labels : sequence of str, optional
         Names, for messages.
     pairs : PairWeights, optional
-        Weights of single (sample, label) pairs, beside dense scores without `sample_weight`.
+        Weights of single (sample, label) pairs, instead of `sample_weight`.
     n_threads : int, optional
         Default: HIERLPR_NUM_THREADS or all cores. The result does not depend on it.
     **options

@@ -12,7 +12,15 @@ from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_finite, check_real_array
 from hierlpr._kernels.smoothing import group_sorted, group_stored
+from hierlpr.data.partial_truth import (
+    AnyTruth,
+    PartialTruth,
+    base_rate,
+    curve_weights,
+    truth_column,
+)
 from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.base import ScoreGroups
 
 __all__ = [
@@ -90,23 +98,60 @@ class LabelData(Protocol):
         ...
 
 
-class PairWeights(Protocol):
-    """What each sample weighs in the curve of a label, where pairs differ."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PairWeights:
+    """What each sample weighs in the curve of a label, where not all pairs do alike.
+
+    A pair counts where its truth is known and its score is there (no `gaps`), and a sample as much
+    as `sample_weight` says; see :func:`hierlpr.data.partial_truth.curve_weights`.
+    """
+
+    truth: AnyTruth
+    hierarchy: Hierarchy
+    gaps: NDArray[np.bool_] | None = None
+    sample_weight: NDArray[np.float64] | None = None
+
+    def take(self, rows: Any) -> PairWeights:
+        """Return those of some samples among themselves."""
+        gaps, weight = (None if x is None else x[rows] for x in (self.gaps, self.sample_weight))
+        return PairWeights(self.truth[rows], self.hierarchy, gaps, weight)
 
     def weight(self, label: int) -> NDArray[np.float64]:
         """Return one weight a sample; 0 leaves it out, and not all are 0."""
-        ...
+        given = self.sample_weight
+        weight = curve_weights(self.truth, self.hierarchy, int(label), given)
+        if self.gaps is not None:
+            weight[self.gaps[:, label]] = 0.0
+        # In a part of the samples nothing may be known of a label: it is then not seen to hold.
+        if not weight.any():
+            weight = np.ones_like(weight) if given is None else (given > 0.0).astype(np.float64)
+        return weight
+
+    def held(self, label: int) -> NDArray[np.bool_]:
+        """Return which samples have a label."""
+        return truth_column(self.truth, int(label))
 
     def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
         """Count the samples behind some labels."""
-        ...
+        weights = [self.weight(int(k)) for k in labels]
+        held = [self.held(int(k)) for k in labels]
+        both = list(zip(weights, held, strict=True))
+        positives = np.array([np.count_nonzero((w > 0.0) & h) for w, h in both])
+        sizes = np.array([np.count_nonzero(w) for w in weights])
+        counts = TruthCounts.of(positives, sizes - positives)
+        if self.sample_weight is None and not isinstance(self.truth, PartialTruth):
+            return counts
+        counts = counts._replace(base_rate=np.array([base_rate(h, w) for w, h in both]))
+        if isinstance(self.truth, PartialTruth):
+            counts = counts._replace(unknown=self.truth.n_unknown[labels])
+        return counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
     """Checked scores and truth (both dense, or both CSC) with one weight a sample.
 
-    `gaps` belong to CSC scores; `pairs` to dense ones, where not every pair takes part.
+    `gaps` belong to CSC scores; `pairs` are given where not every pair weighs the same.
     """
 
     scores: Matrix | sparse.csc_array
@@ -153,8 +198,11 @@ class TrainingData:
         if not isinstance(self.scores, np.ndarray):
             scores = self.scores[:, labels]
             truth: Any = self.truth[:, labels]
+            weight: Any = self.weight
+            if self.pairs is not None:
+                weight = [self.pairs.weight(int(k)) for k in labels]
             return group_columns(
-                _places(scores), scores.data, _places(truth), self.weight, self.gaps.of(labels)
+                _places(scores), scores.data, _places(truth), weight, self.gaps.of(labels)
             )
         rows = np.ascontiguousarray(self.scores[:, labels].T)
         truth_rows = np.ascontiguousarray(self.truth[:, labels].T)
@@ -194,12 +242,29 @@ def group_columns(
     places: Places,
     scores: NDArray[np.float64],
     held: Places,
-    weight: NDArray[np.float64],
+    weight: NDArray[np.float64] | list[NDArray[np.float64]],
     gaps: Gaps,
 ) -> ScoreGroups:
-    """Group the stored scores of labels, given the rows of the scores and of the positives."""
-    groups = group_stored(*places, scores, *held, weight, *gaps)
-    return ScoreGroups(*groups, float(weight.sum()))
+    """Group the stored scores of labels, given the rows of the scores and of the positives.
+
+    `weight` is that of the samples, or a list of one for each label; 0 leaves a sample out.
+    """
+    if isinstance(weight, np.ndarray):
+        groups = group_stored(*places, scores, *held, weight, *gaps)
+        return ScoreGroups(*groups, float(weight.sum()))
+    parts = []
+    for k, own in enumerate(weight):
+        (ptr, row), (held_ptr, held_row) = places, held
+        mine = slice(ptr[k], ptr[k + 1])
+        used = own[row[mine]] > 0.0
+        rows, above = row[mine][used], held_row[held_ptr[k] : held_ptr[k + 1]]
+        ends = [np.array([0, x.size], dtype=np.int64) for x in (rows, above)]
+        parts.append(group_stored(
+            ends[0], rows, scores[mine][used], ends[1], above, own, *gaps.of(slice(k, k + 1))
+        ))  # fmt: skip
+    ptr = np.cumsum([0, *(part[1].size for part in parts)])
+    score, positive, total = (np.concatenate([part[i] for part in parts]) for i in (1, 2, 3))
+    return ScoreGroups(ptr, score, positive, total, float(weight[0].size))
 
 
 def _places(columns: sparse.csc_array) -> Places:
@@ -259,10 +324,8 @@ def read_training_data(
             "scores list nothing: no entry of the sparse matrix is stored.\n"
             "Hint: store the scores there are, zeros included, or pass a dense matrix."
         )
-    csc_truth = sparse.csc_array(bool_truth)
-    return TrainingData(
-        sparse.csc_array(checked), csc_truth, weight, is_weighted, gaps or Gaps.none(n_labels)
-    )
+    csc_truth, gaps = sparse.csc_array(bool_truth), gaps or Gaps.none(n_labels)
+    return TrainingData(sparse.csc_array(checked), csc_truth, weight, is_weighted, gaps, pairs)
 
 
 def _names(labels: Sequence[str] | None, n_labels: int) -> Sequence[str]:

@@ -19,11 +19,12 @@ from hierlpr._base.hashing import mix, row_keys
 from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
 from hierlpr._kernels.smoothing import evaluate_stored
 from hierlpr.data.listing import Closed, close_listed
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.base import LPRCurves, ScoreGroups
 from hierlpr.lpr.fitting import LPRModel, fit_data
-from hierlpr.lpr.groups import Gaps, TruthCounts, read_training_data
+from hierlpr.lpr.groups import Gaps, PairWeights, TruthCounts, read_training_data
 
 __all__ = [
     "Column",
@@ -33,11 +34,15 @@ __all__ = [
     "fit_implied",
     "fit_listed",
     "halves_of",
+    "pairs_of",
     "unseen_lpr",
+    "weigh_listed",
 ]
 
 LEAST_IMPLIED = 20  # samples that imply a label, below which it shares a curve with other such
-Column = Callable[[int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
+Float = NDArray[np.float64]
+Column = Callable[[int], tuple[Float, NDArray[np.bool_], Float | None]]
+RowsOf = Callable[[int], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,28 +108,40 @@ class ImpliedLPR:
 
 def fit_listed(
     scores: sparse.csr_array,
-    truth: Any,
+    truth: AnyTruth,
     hierarchy: Hierarchy,
     *,
     method: Any,
     n_threads: int | None = None,
+    sample_weight: Float | None = None,
 ) -> tuple[LPRModel, ImpliedLPR]:
     """Fit the curves of listed scores, and those of labels that are implied.
 
     The curve of a label is learned from all samples but those in which it is implied: it is never
     used for such a sample. What is implied is learned from LPRs that did not see the sample.
     """
-    held = sparse.csr_array(truth, dtype=np.bool_)
+    known = truth.held if isinstance(truth, PartialTruth) else truth
+    held = sparse.csr_array(known, dtype=np.bool_)
+    pairs = pairs_of(truth, hierarchy, np.diff(scores.indptr) == 0, sample_weight)
     half = halves_of(row_keys(scores))
     parts = [np.flatnonzero(half == side) for side in (0, 1)]
-    counts = [count_listed(close_listed(scores[x], hierarchy), held[x]) for x in parts]
     options: dict[str, Any] = {"method": method, "n_threads": n_threads}
 
+    def count(rows: Any) -> ListedCounts:
+        closed = close_listed(scores[rows], hierarchy)
+        if pairs is None:
+            return count_listed(closed, held[rows])
+        return weigh_listed(_rows_by_label(closed, hierarchy.n_labels), pairs.take(rows))
+
     def fit(rows: Any, gaps: Gaps) -> LPRModel:
-        data = read_training_data(scores[rows], held[rows], None, hierarchy.labels, gaps)
+        own = None if pairs is None else pairs.take(rows)
+        data = read_training_data(
+            scores[rows], held[rows], None, hierarchy.labels, gaps, pairs=own
+        )  # fmt: skip
         return fit_data(data, **options)
 
-    both = ListedCounts.sum(counts)
+    counts = [count(x) for x in parts]
+    both = ListedCounts.sum(counts) if pairs is None else count(slice(None))
     model = fit(slice(None), both.implied)
     others = model, model
     if both.implied.total.any() and all(scores[x].nnz for x in parts):
@@ -132,14 +149,47 @@ def fit_listed(
     closed = close_listed(unseen_lpr(others, half, scores), hierarchy)
     at = np.flatnonzero(closed.is_implied)
     at = at[np.argsort(closed.label[at], kind="stable")]
+    row = np.repeat(np.arange(closed.row_ptr.size - 1), np.diff(closed.row_ptr))[at]
     below, status = closed.value[at], closed.holds(held)[at]
-    ptr = np.concatenate([[0.0], np.cumsum(both.implied.total)]).astype(np.int64)
+    ptr = np.append(0, np.cumsum(np.bincount(closed.label[at], minlength=hierarchy.n_labels)))
 
-    def column(label: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def column(label: int) -> tuple[Float, NDArray[np.bool_], Float | None]:
         mine = slice(ptr[label], ptr[label + 1])
-        return below[mine], status[mine]
+        weight = None if pairs is None else pairs.weight(label)[row[mine]]
+        return below[mine], status[mine], weight
 
     return model, fit_implied(model, both, column, **options)
+
+
+def pairs_of(
+    truth: AnyTruth,
+    hierarchy: Hierarchy,
+    is_empty: NDArray[np.bool_],
+    weight: Float | None = None,
+) -> PairWeights | None:
+    """Return the weights of pairs; None if all weigh alike in the samples that list anything.
+
+    A sample that lists nothing was not looked at, see `read_training_data`.
+    """
+    if weight is None and not isinstance(truth, PartialTruth):
+        return None
+    if is_empty.any():
+        weight = np.where(is_empty, 0.0, 1.0 if weight is None else weight)
+    return PairWeights(truth, hierarchy, sample_weight=weight)
+
+
+def _rows_by_label(closed: Closed, n_labels: int) -> RowsOf:
+    """Return a function that gives the samples that imply a label, and those that list it."""
+    row = np.repeat(np.arange(closed.row_ptr.size - 1), np.diff(closed.row_ptr))
+    order = np.argsort(closed.label, kind="stable")
+    row, is_implied = row[order], closed.is_implied[order]
+    ptr = np.append(0, np.cumsum(np.bincount(closed.label, minlength=n_labels)))
+
+    def rows_of(label: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        mine = slice(ptr[label], ptr[label + 1])
+        return row[mine][is_implied[mine]], row[mine][~is_implied[mine]]
+
+    return rows_of
 
 
 def halves_of(keys: NDArray[np.uint64]) -> NDArray[np.intp]:
@@ -161,10 +211,16 @@ def unseen_lpr(
 
 
 class ListedCounts(NamedTuple):
-    """Samples, and the positive ones, in which each label is implied, and in which it is listed."""
+    """Samples, and the positive ones, in which each label is implied, and in which it is listed.
+
+    Where pairs weigh differently it is their weight; `everyone` is then that of all samples, and
+    `n_implied` their number.
+    """
 
     implied: Gaps
     listed: Gaps
+    everyone: Gaps | None = None
+    n_implied: NDArray[np.int64] | None = None
 
     @classmethod
     def none(cls, n_labels: int) -> ListedCounts:
@@ -172,8 +228,8 @@ class ListedCounts(NamedTuple):
         return cls(Gaps.none(n_labels), Gaps.none(n_labels))
 
     def add(self, other: ListedCounts) -> None:
-        """Add the counts of other samples."""
-        for mine, more in zip(self, other, strict=True):
+        """Add the counts of other samples, which weigh the same."""
+        for mine, more in zip(self[:2], other[:2], strict=True):
             for count, one in zip(mine, more, strict=True):
                 count += one
 
@@ -184,6 +240,21 @@ class ListedCounts(NamedTuple):
         for part in parts:
             total.add(part)
         return total
+
+
+def weigh_listed(rows_of: RowsOf, pairs: PairWeights) -> ListedCounts:
+    """Weigh the samples that imply and that list each label, as `rows_of` gives them."""
+    n_labels = pairs.hierarchy.n_labels
+    sums, n_implied = np.zeros((3, 2, n_labels)), np.zeros(n_labels, dtype=np.int64)
+    for label in range(n_labels):
+        weight, held = pairs.weight(label), pairs.held(label)
+        implied, listed = rows_of(label)
+        everyone = np.arange(weight.size)
+        for out, rows in zip(sums, (implied, listed, everyone), strict=True):
+            own = weight[rows]
+            out[:, label] = own.sum(), own[held[rows]].sum()
+        n_implied[label] = np.count_nonzero(weight[implied])
+    return ListedCounts(Gaps(*sums[0]), Gaps(*sums[1]), Gaps(*sums[2]), n_implied)
 
 
 def count_listed(closed: Closed, truth: sparse.csr_array) -> ListedCounts:
@@ -213,15 +284,22 @@ def fit_implied(
         The curves of those that are.
     counts : ListedCounts
     column : callable
-        Returns, of a label, the largest LPR listed below it in each sample that implies it, and
-        whether it holds there. Called from several threads at once.
+        Returns, of a label, the largest LPR listed below it in each sample that implies it,
+        whether it holds there, and what it weighs (None: all alike). Called from several threads
+        at once.
     method : str, estimator, or one of them a label
         As in `fit_lpr`.
     """
-    sizes, report = counts.implied.total, model.report
-    n_absent = report.positives + report.negatives - counts.listed.total
-    n_held = report.positives - counts.listed.positive
-    absent = (n_held + report.base_rate) / (n_absent + 1.0)
+    sizes: NDArray[Any] = counts.implied.total
+    report = model.report
+    n_all: NDArray[Any] = report.positives + report.negatives
+    n_positive: NDArray[Any] = report.positives
+    if counts.everyone is not None and counts.n_implied is not None:
+        sizes, (n_all, n_positive) = counts.n_implied, counts.everyone
+    n_absent, n_held = n_all - counts.listed.total, n_positive - counts.listed.positive
+    # Sums of weights may differ by their rounding where nobody is left.
+    absent = (np.maximum(n_held, 0.0) + report.base_rate) / (np.maximum(n_absent, 0.0) + 1.0)
+    absent = np.minimum(absent, 1.0)
     own = np.flatnonzero(sizes >= LEAST_IMPLIED)
     rare = np.flatnonzero((sizes > 0) & (sizes < LEAST_IMPLIED))
     shared = own.size if rare.size else -1
@@ -250,16 +328,24 @@ class _ImpliedData:
     def n_labels(self) -> int:
         return len(self.sources)
 
-    def _joined(self, curve: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def _joined(self, curve: int) -> tuple[Float, NDArray[np.bool_], Float | None]:
         parts = [self.column(int(label)) for label in self.sources[curve]]
-        return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
+        below, status = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        if parts[0][2] is None:
+            return below, status, None
+        weight = np.concatenate([w for _, _, w in parts if w is not None])
+        used = weight > 0.0
+        return below[used], status[used], weight[used]
 
     def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
         found = []
         for curve in labels:
-            below, status = self._joined(int(curve))
+            below, status, weight = self._joined(int(curve))
             value, place, total = np.unique(below, return_inverse=True, return_counts=True)
-            positive = np.bincount(place, weights=status, minlength=value.size)
+            right = status if weight is None else status * weight
+            positive = np.bincount(place, weights=right, minlength=value.size)
+            if weight is not None:
+                total = np.bincount(place, weights=weight, minlength=value.size)
             found.append((value, positive, total.astype(np.float64)))
         ptr = np.cumsum([0, *(value.size for value, _, _ in found)])
         values, positives, totals = (np.concatenate([x[i] for x in found]) for i in range(3))

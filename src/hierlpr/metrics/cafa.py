@@ -106,15 +106,28 @@ def information_accretion(truth: Any, hierarchy: Hierarchy) -> Float:
 
 
 def accretion_of(truth: LabelSets, hierarchy: Hierarchy) -> Float:
-    """`information_accretion` of sets of labels."""
+    """`information_accretion` of sets of labels.
+
+    Where some labels are open, only samples count in which a label and its parents are given: a
+    parent that is known from below is known because the label holds.
+    """
     h = hierarchy
     # Labels that nobody has get 0, so only the others and what is above them need be looked at.
     upper = h.waves.above(h.position[truth.label])
     counts = np.zeros((2, upper.size), dtype=np.int64)
     for start, stop in sample_ranges(truth.shape[0], h.n_labels):
         label, row = truth.run(start, stop)
-        held = upper.spread(h.position[label], row, stop - start)
-        counts += held.sum(axis=1), upper.count_with_parents(held)
+        held, given = upper.spread(h.position[label], row, stop - start), None
+        if truth.open is not None:
+            label, row = truth.open.run(start, stop)
+            number = h.position[label]
+            inside = upper.place[number] >= 0
+            given = ~upper.spread(number[inside], row[inside], stop - start)
+            held &= given
+        positive = held.sum(axis=1)
+        if given is not None:  # with all parents given, as the others are
+            positive = upper.count_with_parents(held, held)
+        counts += positive, upper.count_with_parents(held, given)
     known = counts[0] > 0
     out = np.zeros(h.n_labels)
     out[h.order[upper.numbers[known]]] = np.log2(counts[1, known] / counts[0, known])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hierlpr._base.exact_sums import ExactSums
 from hierlpr.data.label_sets import LabelSets
+from hierlpr.data.partial_truth import unknown_among
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.waves import Upper, sample_ranges
@@ -79,7 +80,8 @@ def evaluate_ranking(
         Row and column in `truth` of every listed instance.
     score : ndarray of float
     truth : LabelSets, ndarray or CSR of shape (n_samples, n_labels)
-        Closed upward. Instances that are not listed come last, all tied.
+        Closed upward. Instances that are not listed come last, all tied. NaN where it is unknown:
+        such instances are left out of all measures, unless the hierarchy tells what they are.
     hierarchy : Hierarchy
     ordered : bool
         Whether the order of the list counts among equal scores (a ranking), or equal scores are
@@ -97,9 +99,12 @@ def evaluate_ranking(
     (1.0, 0)
     """
     held = truth if isinstance(truth, LabelSets) else LabelSets.of(truth)
+    held = held if held.open is None else held.closed(hierarchy)
     rows = Rows(sample, label, score, call)
     by_sample = SampleSums(hierarchy, accretion_of(held, hierarchy), has_calls=call is not None)
-    status = by_sample.add(rows, held)
+    status, known = by_sample.add(rows, held)
+    if known is not None:
+        status, score = status[known], score[known]
     pooled = PooledSums(held.label.size)
     if ordered:
         for start in range(0, status.size, STRETCH):
@@ -170,24 +175,27 @@ class SampleSums:
         self._cafa = CafaSums(THRESHOLDS, [np.ones(hierarchy.n_labels), accretion])
         self._gaps = ExactSums(10)
         self._bounds = np.zeros(2)  # lowest and highest score, and 0
-        self._counts = np.zeros(4, dtype=np.int64)  # samples, positives, listed, out of order
+        # Samples, positives, listed, out of order; unknown, of the listed, of the called, and
+        # samples of which nothing is known.
+        self._counts = np.zeros(8, dtype=np.int64)
         self._calls = _CallCounts(hierarchy) if has_calls else None
 
-    def add(self, rows: Rows, truth: LabelSets) -> Bool:
+    def add(self, rows: Rows, truth: LabelSets) -> tuple[Bool, Bool | None]:
         """Add samples with all their rows and their truth, closed upward.
 
-        Returns the truth of every row.
+        Returns the truth of every row, and whether it is known (None: all of it).
         """
         order = np.argsort(_small(rows.sample), kind="stable")
         grouped = rows.take(order)
-        status = np.empty(order.size, dtype=bool)
+        status, known = np.empty(order.size, dtype=bool), np.empty(order.size, dtype=bool)
         for start, stop in sample_ranges(truth.shape[0], truth.n_labels):
             part = slice(*np.searchsorted(grouped.sample, [start, stop]).tolist())
-            status[order[part]] = self._add_few(grouped.take(part), truth, start, stop)
+            at = order[part]
+            status[at], known[at] = self._add_few(grouped.take(part), truth, start, stop)
         self._counts[:3] += truth.shape[0], truth.label.size, order.size
         if order.size:
             self._widen(float(rows.score.min()), float(rows.score.max()))
-        return status
+        return status, None if truth.open is None else known
 
     def _widen(self, low: float, high: float) -> None:
         self._bounds[:] = min(self._bounds[0], low), max(self._bounds[1], high)
@@ -206,46 +214,61 @@ class SampleSums:
         if self._calls is not None:
             self._calls.merge(state)
 
-    def _add_few(self, rows: Rows, truth: LabelSets, first: int, stop: int) -> Bool:
-        h = self._h
-        true, true_row = truth.run(first, stop)
-        true = h.position[true]
+    def _add_few(self, rows: Rows, truth: LabelSets, first: int, stop: int) -> tuple[Bool, Bool]:
+        h, n_samples = self._h, stop - first
         number, row = h.position[rows.label], rows.sample - first
-        upper = h.waves.above(np.concatenate([true, number]))
-        held = upper.spread(true, true_row, stop - first)
-        status: Bool = held[upper.place[number], row]
+        sets = (truth,) if truth.open is None else (truth, truth.open)
+        true = [h.position[x.run(first, stop)[0]] for x in sets]
+        upper = h.waves.above(np.concatenate([*true, number]))
+        held, unknown, _ = unknown_among(truth, h, upper, first, stop)
+        status, known = held[upper.place[number], row], ~unknown[upper.place[number], row]
         # CAFA knows no scores below 0; a score of 0 or less passes no threshold.
-        passed = self._cafa.passed(upper, number, row, rows.score, stop - first)
+        passed = self._cafa.passed(upper, number, row, rows.score, n_samples)
         upper.raise_up(passed)
-        self._cafa.add(passed, held, h.order[upper.numbers])
-        self._gaps.add_at(*calibration_gaps(status, np.clip(rows.score, 0.0, 1.0)))
-        self._counts[3] += late_parents(upper, number, row, stop - first)
+        judged: Any = slice(None)
+        if truth.open is not None:
+            passed[unknown] = 0
+            n_unknown = np.count_nonzero(unknown, axis=0)
+            judged = n_unknown < h.n_labels  # of the others nothing is known
+            self._counts[4:6] += int(n_unknown.sum()), int(np.count_nonzero(~known))
+            self._counts[7] += int(np.count_nonzero(~judged))
+        self._cafa.add(passed[:, judged], held[:, judged], h.order[upper.numbers])
+        gaps = calibration_gaps(status[known], np.clip(rows.score[known], 0.0, 1.0))
+        self._gaps.add_at(*gaps)
+        self._counts[3] += late_parents(upper, number, row, n_samples)
         if self._calls is not None and rows.call is not None:
-            called = upper.spread(number[rows.call], row[rows.call], stop - first)
-            self._calls.add(called, held, upper)
-        return status
+            called = upper.spread(number[rows.call], row[rows.call], n_samples)
+            self._counts[6] += int(np.count_nonzero(called & unknown))
+            self._calls.add(called, held, unknown, upper)
+        return status, known
 
     def evaluation(self, pooled: PooledSums) -> Evaluation:
         """Return all measures, when all samples are added."""
         n_labels = self._h.n_labels
-        n_samples, n_positives, n_listed, n_disordered = self._counts.tolist()
+        n_samples, n_positives, n_listed, n_disordered, n_unknown, *unjudged = self._counts.tolist()
         sizes = {"samples": n_samples, "labels": n_labels, "instances": n_samples * n_labels,
                  "positives": n_positives, "listed": n_listed}  # fmt: skip
+        n_judged = n_listed - unjudged[0]
+        if n_unknown:
+            sizes |= {"unknown": n_unknown, "listed, unknown": unjudged[0]}
         are_scores = self._bounds[0] >= 0.0
-        are_shares = are_scores and self._bounds[1] <= 1.0 and n_listed > 0
+        are_shares = are_scores and self._bounds[1] <= 1.0 and n_judged > 0
         ranking: Measures = {
-            **pooled.measures(sizes["instances"]),
+            **pooled.measures(sizes["instances"] - n_unknown),
             "F-max, CAFA": float(self._cafa.curve().f.max()) if are_scores else None,
             "S-min, CAFA": _try(lambda: smallest_s(self._cafa.curve(1))) if are_scores else None,
             "calibration error": (
-                float(np.abs(self._gaps.values()).sum() / n_listed) if are_shares else None
+                float(np.abs(self._gaps.values()).sum() / n_judged) if are_shares else None
             ),
             "parents after a child": n_disordered,
         }
         if self._calls is None:
             return Evaluation(sizes, ranking, {})
-        sizes["called"] = int(self._calls.counts[0])
-        return Evaluation(sizes, ranking, self._calls.measures(n_samples, sizes["positives"]))
+        sizes["called"] = int(self._calls.counts[0]) + unjudged[1]
+        if n_unknown:
+            sizes["called, unknown"] = unjudged[1]
+        decisions = self._calls.measures(n_samples - unjudged[2], sizes["positives"])
+        return Evaluation(sizes, ranking, decisions)
 
 
 class _CallCounts:
@@ -256,10 +279,14 @@ class _CallCounts:
         self.counts = np.zeros(5, dtype=np.int64)  # calls, hits, closed, their hits, orphans
         self._n_wrong = np.zeros((2, hierarchy.n_labels), dtype=np.int64)  # all, first on a path
 
-    def add(self, called: Bool, held: Bool, upper: Upper) -> None:
-        """Add the calls and the truth of some samples, arrays (labels x samples)."""
-        closed, wrong = upper.close(called), called != held
-        found = (called, called & held, closed, closed & held)
+    def add(self, called: Bool, held: Bool, unknown: Bool, upper: Upper) -> None:
+        """Add the calls and the truth of some samples, arrays (labels x samples).
+
+        What is unknown is neither right nor wrong: it is left out.
+        """
+        closed, judged = upper.close(called), ~unknown
+        wrong = (called != held) & judged
+        found = (called & judged, called & held, closed & judged, closed & held)
         self.counts[:4] += [int(np.count_nonzero(x)) for x in found]
         self.counts[4] += upper.count_orphans(called)
         first = first_errors(wrong, upper)

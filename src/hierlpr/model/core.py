@@ -82,10 +82,10 @@ class ScoreModel(FittedModel):
         held = self._truth(truth, hierarchy, table)
         options: dict[str, Any] = {"method": self.lpr, "n_threads": self.n_threads}
         implied = None
+        refuse_unknown_labels(held, hierarchy)
         if kind_of(table) == "listed":
             lpr, implied = fit_listed(table.values, held, hierarchy, **options)
         else:
-            refuse_unknown_labels(held, hierarchy)
             lpr = fit_known(table.values, held, hierarchy, **options)
         keys = SampleKeys.of_rows(table.values)
         self.fit_on(FitSource(hierarchy, lpr, implied, held, table.rows, table.n_stored, keys))

@@ -193,7 +193,8 @@ class FittedModel:
         held = self._truth(truth, self.hierarchy_, table)
         score = _dense(self.block_scores(table))
         if isinstance(held, PartialTruth):
-            return float(au_prc_score(held.held[held.known], score[held.known]))
+            known = held.toarray()
+            return float(au_prc_score(known.held[known.known], score[known.known]))
         return float(au_prc_score(_dense(held), score))
 
     def check(self, scores: Any) -> Drift:

@@ -101,14 +101,14 @@ def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:
     """Refuse to learn about labels of which nothing is given, and warn of those given one side."""
     if not isinstance(truth, PartialTruth):
         return
-    nothing = ~truth.given.any(axis=0) & (truth.n_unknown > 0)
+    nothing = (truth.n_given == 0) & (truth.n_unknown > 0)
     if nothing.any():
         names = [hierarchy.labels[k] for k in np.flatnonzero(nothing)]
         raise DataError(
             f"truth is unknown for {len(names):,} label(s) in all samples: {listed(names)}.\n"
             "Hint: leave them out (Hierarchy.subset), or give samples in which they are known."
         )
-    implied = truth.held.any(axis=0) & ~(truth.held & truth.given).any(axis=0)
+    implied = (np.asarray(truth.held.sum(axis=0)).ravel() > 0) & (truth.n_given_held == 0)
     if implied.any():
         names = [hierarchy.labels[k] for k in np.flatnonzero(implied)]
         warnings.warn(
@@ -122,7 +122,7 @@ def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:
 
 def refuse_unknown_samples(truth: PartialTruth) -> None:
     """Refuse samples of which something is unknown: whether all their labels are right is too."""
-    n_open = int(np.count_nonzero(~truth.known.all(axis=1)))
+    n_open = int(np.count_nonzero(np.asarray(truth.unknown.sum(axis=1)).ravel()))
     if n_open:
         raise DataError(
             f"truth is unknown for some label of {n_open:,} of {truth.shape[0]:,} samples. What is "

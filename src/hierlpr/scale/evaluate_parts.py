@@ -38,7 +38,7 @@ __all__ = ["evaluate_in_parts"]
 MOST_PARTS = 500  # files that are open at once
 LOOKED_UP = 4  # batches of rows whose samples are looked up at once
 ROW = np.dtype([("score", "<f8"), ("sample", "<i4"), ("label", "<i4"), ("call", "?")])
-MISSED, HIT, DROPPED = 0, 1, 2  # what becomes of a listed instance
+MISSED, HIT, DROPPED = 0, 1, 2  # what becomes of a listed instance; unknown ones are dropped
 MEASURED = "measured"  # kind of the parts
 Bytes = NDArray[np.uint8]
 
@@ -279,23 +279,34 @@ class MeasureJob:
     is_ordered: bool  # the order of the list counts among equal scores
     is_listed_in_order: bool
     has_calls: bool
+    has_open: bool  # some of the truth was not given
 
     def put(self, truth: LabelSets) -> SampleSums:
         """Write the truth to the folder; return sums without any sample."""
         accretion = accretion_of(truth, self.hierarchy)
-        for name, values in (("ptr", truth.row_ptr), ("label", truth.label), ("bits", accretion)):
+        arrays: dict[str, NDArray[Any]] = {"ptr": truth.row_ptr, "label": truth.label}
+        arrays["bits"] = accretion
+        if truth.open is not None:
+            arrays |= {"open-ptr": truth.open.row_ptr, "open-label": truth.open.label}
+        for name, values in arrays.items():
             with work_file(self.folder / f"truth-{name}.npy") as part:
                 np.save(part, values)
         return SampleSums(self.hierarchy, accretion, has_calls=self.has_calls)
 
     def take(self, number: int) -> tuple[LabelSets, SampleSums]:
         """Return the truth of a part, and sums without any sample."""
-        ptr, label, accretion = (
-            np.load(self.folder / f"truth-{name}.npy", mmap_mode="r")
-            for name in ("ptr", "label", "bits")
-        )
+
+        def load(name: str) -> NDArray[Any]:
+            values: NDArray[Any] = np.load(self.folder / f"truth-{name}.npy", mmap_mode="r")
+            return values
+
+        n_labels = self.hierarchy.n_labels
+        ptr, label, accretion = load("ptr"), load("label"), load("bits")
+        some = None
+        if self.has_open:
+            some = LabelSets(load("open-ptr"), load("open-label"), n_labels)
         rows = np.arange(number, ptr.size - 1, self.n_parts)
-        sets = LabelSets(ptr, label, self.hierarchy.n_labels).take(rows)
+        sets = LabelSets(ptr, label, n_labels, some).take(rows)
         return sets, SampleSums(self.hierarchy, np.array(accretion), has_calls=self.has_calls)
 
     def listed(self, number: int) -> Path:
@@ -317,14 +328,15 @@ def _measure(job: MeasureJob, number: int, part: Path) -> Record:
     listed = found[order][~again] if again.any() else found[order]
     score, sample, label, call = (np.ascontiguousarray(listed[name]) for name in ROW.names or ())
     rows = Rows(sample, label.astype(np.int64), score, call if job.has_calls else None)
-    status = sums.add(rows, truth)
+    status, known = sums.add(rows, truth)
+    known = np.ones(status.size, dtype=bool) if known is None else known
     with work_file(job.listed(number)) as file:
         if job.is_ordered:
             state = np.full(found.size, DROPPED, dtype=np.uint8)
-            state[place[~again]] = status
+            state[place[~again]] = np.where(known, status, DROPPED)
             state.tofile(file)
         else:
-            _write_groups(file, rows.score, status)
+            _write_groups(file, rows.score[known], status[known])
     with part.open("wb") as stream:
         np.savez(stream, **sums.state())  # type: ignore[arg-type]
     repeated = place[again]
@@ -361,7 +373,7 @@ def _measured(spread: _Spread, truth: LabelSets, parts: Parts) -> Evaluation:
     """Measure all parts, and merge what they give."""
     job = MeasureJob(
         spread.folder, spread.hierarchy, spread.n_parts, spread.is_ordered,
-        spread.has_ranks or spread.is_ordered, spread.has_calls,
+        spread.has_ranks or spread.is_ordered, spread.has_calls, truth.open is not None,
     )  # fmt: skip
     sums = job.put(truth)
     numbers = range(job.n_parts)

@@ -18,13 +18,14 @@ from scipy import sparse
 
 from hierlpr._base.files import work_subfolder
 from hierlpr._kernels._threads import n_threads_or_default
+from hierlpr.data.partial_truth import PartialTruth, truth_of_sets
 from hierlpr.data.repeats import SampleKeys
 from hierlpr.data.tables import Table, sample_limit
 from hierlpr.io import Pair, ReadReport
 from hierlpr.io.pairing import unscored_note
 from hierlpr.lpr import ImpliedLPR, LPRModel, fit_data
 from hierlpr.lpr.groups import Gaps
-from hierlpr.lpr.implied import ListedCounts, fit_implied
+from hierlpr.lpr.implied import ListedCounts, fit_implied, pairs_of
 from hierlpr.scale.budget import open_names
 from hierlpr.scale.parts import OnProgress, Parts
 from hierlpr.scale.source import Reading, over_partitions
@@ -44,14 +45,15 @@ class StoredSamples:
     """Samples that have scores and truth: scores in a store on disk, positives in memory.
 
     `rows` are their rows in the store, rising; `truth` has one row for each of them, closed
-    upward. `reports` say what the two files held, `notes` what happened to other samples.
+    upward (CSR matrices). `reports` say what the two files held, `notes` what happened to other
+    samples.
     """
 
     parts: Parts
     reading: Reading
     store: Store
     rows: NDArray[np.intp]
-    truth: sparse.csr_array
+    truth: sparse.csr_array | PartialTruth
     names: Any  # of the rows of the store (Arrow)
     is_list: bool
     reports: tuple[ReadReport, ...]
@@ -74,12 +76,13 @@ class StoredSamples:
 
     def pair(self, chosen: NDArray[np.intp]) -> Pair:
         """Return scores and truth of some of the samples, with their names."""
-        scores, held = self.scores(chosen), self.truth[chosen].astype(np.float64)
+        scores, truth = self.scores(chosen), self.truth[chosen]
+        held = truth.as_given() if isinstance(truth, PartialTruth) else truth.astype(np.float64)
         names = tuple(self.names.take(self.rows[chosen]).to_pylist())
-        truth = held if self.store.is_sparse else held.toarray()
         return Pair(
             Table(scores.values, scores.labels, names, is_list=self.is_list),
-            Table(truth, scores.labels, names), self.notes,
+            Table(held if self.store.is_sparse else held.toarray(), scores.labels, names),
+            self.notes,
         )  # fmt: skip
 
     def fit(self, model: ScoreModel, fitted: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -87,10 +90,11 @@ class StoredSamples:
 
         Returns how far ranks of each label's scores may be off, as a share of the samples.
         """
-        from hierlpr.model.given_tables import FitSource
+        from hierlpr.model.given_tables import FitSource, refuse_unknown_labels
 
         h, rows = self.reading.hierarchy, self.rows[fitted]
         held = self.truth if fitted.size == self.n_samples else self.truth[fitted]
+        refuse_unknown_labels(held, h)
         with work_subfolder(self.parts.folder) as own:
             fit = _Fit(self, model, rows, held, own)
             implied = None
@@ -145,13 +149,9 @@ def store_samples(
         notes = (*notes, unscored_note(n_unscored, first))
     rows = np.flatnonzero(at >= 0)
     held = found.sets.take(at[rows])
-    # SciPy makes labels and places equally wide.
-    ptr = held.row_ptr.astype(np.int32 if held.row_ptr[-1] < 2**31 else np.int64)
-    matrix = sparse.csr_array((np.ones(held.label.size, bool), held.label, ptr), shape=held.shape)
-    matrix.sort_indices()
     return StoredSamples(
-        parts, reading, store, rows, matrix, names, source.kind == "long", (report, known.report),
-        notes,
+        parts, reading, store, rows, truth_of_sets(held, reading.hierarchy), names,
+        source.kind == "long", (report, known.report), notes,
     )  # fmt: skip
 
 
@@ -163,12 +163,14 @@ class _Fit:
         data: StoredSamples,
         model: ScoreModel,
         rows: NDArray[np.intp],
-        held: sparse.csr_array,
+        truth: sparse.csr_array | PartialTruth,
         folder: Path,
     ) -> None:
         store, parts = data.store, data.parts
         self._store, self._parts, self._hierarchy = store, parts, data.reading.hierarchy
-        self._rows, self._held, self._folder = rows, held, folder
+        self._rows, self._folder = rows, folder
+        self._held = truth.held if isinstance(truth, PartialTruth) else truth
+        self._pairs = pairs_of(truth, self._hierarchy, store.is_empty(rows))
         self._most = parts.budget.memory * 3 // 4 // FIT_LABEL_BYTES
         largest = max(store.size_of(label) for label in range(store.n_labels))
         threads = min(n_threads_or_default(model.n_threads), self._most // max(1, largest))
@@ -179,7 +181,8 @@ class _Fit:
         """Fit the curves on some of the rows; on all of them, note how far ranks are off."""
         held = sparse.csc_array(self._held[part])
         labels = StoredLabels(
-            self._store, self._rows[part], held, gaps, most_scores=self._most,
+            self._store, self._rows[part], held, gaps,
+            None if self._pairs is None else self._pairs.take(part), most_scores=self._most,
             on_label=_counted(held, name, self._parts.say),
         )  # fmt: skip
         spread = None
@@ -194,9 +197,12 @@ class _Fit:
 
     def listed(self) -> tuple[LPRModel, ImpliedLPR]:
         """Do as `hierlpr.lpr.fit_listed`, from what is stored."""
-        absent = StoredGaps(self._store, self._hierarchy, self._rows, self._held)
-        counts = absent.count()
-        both = ListedCounts.sum(counts)
+        absent = StoredGaps(self._store, self._hierarchy, self._rows, self._held, self._pairs)
+        if self._pairs is None:
+            counts = absent.count()
+            both = ListedCounts.sum(counts)
+        else:
+            *counts, both = absent.weigh(self._folder)
         lpr = self.labels(slice(None), both.implied, "labels")
         parts = [np.flatnonzero(absent.half == side) for side in (0, 1)]
         others = [lpr, lpr]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +21,30 @@ from scipy import sparse
 
 from hierlpr._base.hashing import mix
 from hierlpr.data.listing import close_listed
+from hierlpr.data.partial_truth import PartialTruth
+from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import LPRModel, ScoreGroups
 from hierlpr.lpr.base import Estimator
 from hierlpr.lpr.fitting import Spread, fit_chunk
-from hierlpr.lpr.groups import Gaps, Places, TruthCounts, group_columns, group_rows
-from hierlpr.lpr.implied import Column, ListedCounts, count_listed, halves_of, unseen_lpr
+from hierlpr.lpr.groups import (
+    Gaps,
+    PairWeights,
+    Places,
+    TruthCounts,
+    group_columns,
+    group_rows,
+    group_weighted,
+)
+from hierlpr.lpr.implied import (
+    Column,
+    ListedCounts,
+    count_listed,
+    halves_of,
+    unseen_lpr,
+    weigh_listed,
+)
 from hierlpr.scale.parts import Executor
 from hierlpr.scale.store import Segment, Store, write_segment
-
-if TYPE_CHECKING:
-    from hierlpr.hierarchy import Hierarchy
 
 __all__ = ["FIT_LABEL_BYTES", "Sketch", "StoredGaps", "StoredLabels", "sketch"]
 
@@ -39,7 +54,7 @@ N_EDGES = 1 << 15
 DRAWS_PER_EDGE = 16
 
 Float = NDArray[np.float64]
-Blocks = Iterable[tuple[Float, NDArray[np.bool_]]]
+Blocks = Iterable[tuple[Float, NDArray[np.bool_], Float]]
 
 
 class StoredLabels:
@@ -56,6 +71,8 @@ class StoredLabels:
     truth : csc_array of bool of shape (rows.size, n_labels)
     gaps : Gaps
         Samples that the curves leave out, see `hierlpr.lpr.implied`.
+    pairs : PairWeights, optional
+        Where not every pair weighs the same.
     most_scores : int
         How many scores of a label may be sorted in memory.
     on_label : callable, optional
@@ -68,6 +85,7 @@ class StoredLabels:
         rows: NDArray[np.intp],
         truth: sparse.csc_array,
         gaps: Gaps,
+        pairs: PairWeights | None = None,
         *,
         most_scores: int,
         on_label: Callable[[int], None] = lambda n: None,
@@ -76,7 +94,7 @@ class StoredLabels:
         self.rank_error = np.zeros(store.n_labels)
         self._store, self._rows, self._truth = store, rows, truth
         self._place = store.places(rows) if store.is_sparse else np.empty(0, np.int32)
-        self._weight, self._gaps = np.ones(rows.size), gaps
+        self._weight, self._gaps, self._pairs = np.ones(rows.size), gaps, pairs
         # As in `hierlpr.lpr.groups.read_training_data`.
         self._weight[store.is_empty(rows)] = 0.0
         self._most_scores = most_scores
@@ -87,6 +105,7 @@ class StoredLabels:
         """Return a way to fit labels wherever the executor does, from what is put in `folder`."""
         arrays = {"rows": self._rows, "ptr": self._truth.indptr, "held": self._truth.indices,
                   "total": self._gaps.total, "positive": self._gaps.positive}  # fmt: skip
+        arrays |= _pair_arrays(self._pairs)
         for name, values in arrays.items():
             np.save(folder / f"{name}.npy", values)
         n_rows = self._store.n_rows if self._store.is_sparse else None
@@ -114,6 +133,8 @@ class StoredLabels:
 
     def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
         """Count the samples behind some labels."""
+        if self._pairs is not None:
+            return self._pairs.count_truth(labels)
         used = self._weight > 0.0
         held = [int(np.count_nonzero(used[self._held(int(label))])) for label in labels]
         positives = np.array(held, dtype=np.int64)
@@ -126,7 +147,9 @@ class StoredLabels:
             found = [self._sketched(label) for label in numbers]
             score, positive, total = (np.concatenate([part[i] for part in found]) for i in range(3))
             ptr = np.cumsum([0, *(part[0].size for part in found)])
-            groups = ScoreGroups(ptr, score, positive, total, float(self._weight.sum()))
+            groups = ScoreGroups(ptr, score, positive, total, float(self._rows.size))
+            if self._pairs is None:
+                groups = replace(groups, n_samples=float(self._weight.sum()))
         else:
             groups = self._sparse(numbers) if self._store.is_sparse else self._dense(numbers)
         with self._lock:
@@ -144,43 +167,55 @@ class StoredLabels:
         truth = np.zeros(scores.shape, dtype=bool)
         for i, label in enumerate(labels):
             truth[i, self._held(label)] = True
+        if self._pairs is not None:
+            return group_weighted(scores, truth, [self._pairs.weight(label) for label in labels])
         return group_rows(scores, truth, self._weight)
 
     def _sparse(self, labels: list[int]) -> ScoreGroups:
         found = self._store.columns(labels, self._place)
         held = [self._held(label) for label in labels]
+        weight: Any = self._weight
+        if self._pairs is not None:
+            weight = [self._pairs.weight(label) for label in labels]
         return group_columns(
             _joined([row for row, _ in found]), np.concatenate([score for _, score in found]),
-            _joined(held), self._weight, self._gaps.of(labels),
+            _joined(held), weight, self._gaps.of(labels),
         )  # fmt: skip
 
     def _sketched(self, label: int) -> tuple[Float, Float, Float]:
         """Group the scores of one label, which go by in blocks."""
         truth = np.zeros(self._rows.size, dtype=bool)
         truth[self._held(label)] = True
+        weight = self._weight if self._pairs is None else self._pairs.weight(label)
 
-        def blocks() -> Iterator[tuple[Float, NDArray[np.bool_]]]:
-            if self._store.is_sparse:
-                for at, scores in self._store.column_blocks(label, self._place):
-                    yield scores, truth[at]
-                return
-            for mine, block in self._store.dense_blocks(label, 1, self._rows):
-                yield block[0], truth[mine]
+        def blocks() -> Iterator[tuple[Float, NDArray[np.bool_], Float]]:
+            for at, scores in self._blocks(label):
+                used = weight[at] > 0.0
+                yield scores[used], truth[at][used], weight[at][used]
 
-        n_scores = sum(scores.size for scores, _ in blocks())
+        n_scores = sum(scores.size for scores, _, _ in blocks())
         if not n_scores:
             groups = self._sparse([label])
             return groups.score, groups.positive, groups.total
         score, positive, total, error = sketch(blocks, n_scores)
         self.rank_error[label] = error * n_scores / self._rows.size
         # What is not listed is the lowest group, as in `hierlpr._kernels.smoothing.group_stored`.
-        gaps, used = self._gaps.of(label), self._weight > 0.0
-        absent = float(np.count_nonzero(used)) - n_scores - gaps.total
-        if absent:
-            lost = np.count_nonzero(truth[used]) - positive.sum() - gaps.positive
+        gaps = self._gaps.of(label)
+        absent = float(weight.sum() - total.sum() - gaps.total)
+        if absent > 1e-9 * weight.sum():
+            lost = weight[truth].sum() - positive.sum() - gaps.positive
             score = np.concatenate([[-np.inf], score])
-            positive, total = np.append(lost, positive), np.append(absent, total)
+            positive = np.append(min(max(lost, 0.0), absent), positive)
+            total = np.append(absent, total)
         return score, positive, total
+
+    def _blocks(self, label: int) -> Iterator[tuple[Any, Float]]:
+        """Places and scores of one label, a segment at a time."""
+        if self._store.is_sparse:
+            yield from self._store.column_blocks(label, self._place)
+            return
+        for mine, block in self._store.dense_blocks(label, 1, self._rows):
+            yield mine, block[0]
 
 
 class LabelsJob(NamedTuple):
@@ -204,15 +239,45 @@ def fit_labels(
 
 @lru_cache(maxsize=1)
 def _opened(job: LabelsJob) -> StoredLabels:
-    rows, ptr, held, total, positive = (
-        np.load(Path(job.folder) / f"{name}.npy")
-        for name in ("rows", "ptr", "held", "total", "positive")
-    )
+    arrays = {file.stem: np.load(file) for file in Path(job.folder).glob("*.npy")}
+    rows, ptr, held = arrays["rows"], arrays["ptr"], arrays["held"]
     truth = sparse.csc_array(
         (np.ones(held.size, dtype=bool), held, ptr), shape=(rows.size, job.n_labels)
     )
     store = Store(job.segments, job.n_labels, job.n_rows)
-    return StoredLabels(store, rows, truth, Gaps(total, positive), most_scores=job.most_scores)
+    gaps = Gaps(arrays["total"], arrays["positive"])
+    return StoredLabels(
+        store, rows, truth, gaps, _pairs_of(arrays, truth), most_scores=job.most_scores
+    )
+
+
+def _pair_arrays(pairs: PairWeights | None) -> dict[str, NDArray[Any]]:
+    """All that weights of pairs are made of, but for what holds."""
+    if pairs is None:
+        return {}
+    h, truth = pairs.hierarchy, pairs.truth
+    arrays = {"labels": np.array(h.labels), "edges": np.array(h.edges, dtype=str).reshape(-1, 2)}
+    if pairs.sample_weight is not None:
+        arrays["weight"] = pairs.sample_weight
+    if isinstance(truth, PartialTruth):
+        for name, matrix in (("unknown", truth.unknown), ("open", truth.open)):
+            arrays |= {f"{name}_ptr": matrix.indptr, f"{name}_at": matrix.indices}
+    return arrays
+
+
+def _pairs_of(arrays: dict[str, NDArray[Any]], held: sparse.csc_array) -> PairWeights | None:
+    """Rebuild from `_pair_arrays`."""
+    if "labels" not in arrays:
+        return None
+    h = Hierarchy([tuple(edge) for edge in arrays["edges"].tolist()], arrays["labels"].tolist())
+    truth: Any = held.tocsr()
+    if "open_ptr" in arrays:
+        others = [(arrays[f"{name}_at"], arrays[f"{name}_ptr"]) for name in ("unknown", "open")]
+        truth = PartialTruth(truth, *(
+            sparse.csr_array((np.ones(at.size, bool), at, ptr), shape=held.shape)
+            for at, ptr in others
+        ))  # fmt: skip
+    return PairWeights(truth, h, sample_weight=arrays.get("weight"))
 
 
 class StoredGaps:
@@ -226,6 +291,8 @@ class StoredGaps:
     rows : ndarray
         Rows of the store to fit on, rising.
     truth : csr_array of bool of shape (rows.size, n_labels)
+    pairs : PairWeights, optional
+        Where not every pair weighs the same.
 
     Attributes
     ----------
@@ -234,9 +301,14 @@ class StoredGaps:
     """
 
     def __init__(
-        self, store: Store, hierarchy: Hierarchy, rows: NDArray[np.intp], truth: sparse.csr_array
+        self,
+        store: Store,
+        hierarchy: Hierarchy,
+        rows: NDArray[np.intp],
+        truth: sparse.csr_array,
+        pairs: PairWeights | None = None,
     ) -> None:
-        self._store, self._hierarchy, self._truth = store, hierarchy, truth
+        self._store, self._hierarchy, self._truth, self._pairs = store, hierarchy, truth, pairs
         self._place = store.places(rows)
         self.half = halves_of(store.keys[rows])
 
@@ -257,28 +329,59 @@ class StoredGaps:
                 counts[side].add(count_listed(closed, self._truth[place[mine]]))
         return counts
 
-    def column(
-        self, models: Sequence[LPRModel], by_label: sparse.csc_array, folder: Path
-    ) -> Column:  # fmt: skip
-        """Return what `fit_implied` asks for, from a work file; `models` as in `unseen_lpr`."""
-        n_rows, n_labels = by_label.shape
-        file, segments, first = folder / "implied", [], 0
+    def weigh(self, folder: Path) -> tuple[ListedCounts, ListedCounts, ListedCounts]:
+        """Weigh the samples of each half, and of both, that list and that imply each label."""
+        assert self._pairs is not None
+        implied = self._implied(lambda values, place: values, folder / "weighed")
+        of_listed, of_implied = self._place, np.arange(self.half.size, dtype=np.int32)
+
+        def counted(chosen: NDArray[np.intp]) -> ListedCounts:
+            own = np.full(self.half.size + 1, -1, dtype=np.int64)  # the last is for no place
+            own[chosen] = np.arange(chosen.size)
+
+            def rows_of(label: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+                ((first, _),) = implied.columns([label], of_implied)
+                ((second, _),) = self._store.columns([label], of_listed)
+                first, second = own[first], own[second]
+                return first[first >= 0], second[second >= 0]
+
+            assert self._pairs is not None
+            return weigh_listed(rows_of, self._pairs.take(chosen))
+
+        first, second = (np.flatnonzero(self.half == side) for side in (0, 1))
+        return counted(first), counted(second), counted(np.arange(self.half.size))
+
+    def _implied(
+        self,
+        lpr_of: Callable[[sparse.csr_array, NDArray[np.int64]], sparse.csr_array],
+        file: Path,
+    ) -> Store:
+        """Write the labels that samples imply, with the largest LPR listed below each."""
+        segments, first = [], 0
         with file.open("wb") as stream:
             for values, place in self._batches():
-                lpr = unseen_lpr(models, self.half[place], values)
-                closed = close_listed(lpr, self._hierarchy)
+                closed = close_listed(lpr_of(values, place), self._hierarchy)
                 gone = np.concatenate([[0], np.cumsum(closed.is_implied)])
                 below = closed.value[closed.is_implied], closed.label[closed.is_implied]
                 implied = sparse.csr_array((*below, gone[closed.row_ptr]), shape=values.shape)
                 segments.append(Segment(str(file), *write_segment(stream, implied, place), first))
                 first += place.size
-        store = Store(segments, n_labels, n_rows)
-        everything = np.arange(n_rows, dtype=np.int32)
+        return Store(segments, self._hierarchy.n_labels, self.half.size)
 
-        def column(label: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def column(
+        self, models: Sequence[LPRModel], by_label: sparse.csc_array, folder: Path
+    ) -> Column:  # fmt: skip
+        """Return what `fit_implied` asks for, from a work file; `models` as in `unseen_lpr`."""
+        store = self._implied(
+            lambda values, place: unseen_lpr(models, self.half[place], values), folder / "implied"
+        )
+        everything = np.arange(by_label.shape[0], dtype=np.int32)
+
+        def column(label: int) -> tuple[Float, NDArray[np.bool_], Float | None]:
             ((row, below),) = store.columns([label], everything)
             held = by_label.indices[by_label.indptr[label] : by_label.indptr[label + 1]]
-            return below, np.isin(row, held, assume_unique=True)
+            weight = None if self._pairs is None else self._pairs.weight(label)[row]
+            return below, np.isin(row, held, assume_unique=True), weight
 
         return column
 
@@ -294,7 +397,7 @@ def _joined(parts: list[NDArray[np.int64]] | list[NDArray[np.int32]]) -> Places:
 
 
 class Sketch(NamedTuple):
-    """Groups by rising score: counts of samples and of positives.
+    """Groups by rising score: weight of the samples and of the positives.
 
     `rank_error` bounds how far the rank of any score is off, as a share of the samples: the
     share of the largest group that took different scores together.
@@ -312,7 +415,7 @@ def sketch(blocks: Callable[[], Blocks], n_scores: int, *, n_edges: int | None =
     Parameters
     ----------
     blocks : callable
-        Gives an iterator over blocks of scores and truth; called twice.
+        Gives an iterator over blocks of scores, truth and positive weights; called twice.
     n_scores : int
         Their number, at least 1.
     n_edges : int
@@ -332,27 +435,28 @@ def sketch(blocks: Callable[[], Blocks], n_scores: int, *, n_edges: int | None =
     --------
     >>> import numpy as np
     >>> scores, truth = np.arange(8.0), np.arange(8) > 3
-    >>> found = sketch(lambda: iter([(scores, truth)]), 8, n_edges=1)
+    >>> found = sketch(lambda: iter([(scores, truth, np.ones(8))]), 8, n_edges=1)
     >>> found.total.tolist(), found.positive.tolist(), found.rank_error
     ([1.0, 3.0, 1.0, 2.0, 1.0], [0.0, 0.0, 1.0, 2.0, 1.0], 0.375)
     """
     edges = _edges(blocks(), n_scores, N_EDGES if n_edges is None else n_edges)
     # Bin 2i + 1 is edge i; bin 2i is what lies below it, above the edge before.
     n_bins = 2 * edges.size
-    total, positive, summed = (np.zeros(n_bins) for _ in range(3))
+    total, positive, summed, number = (np.zeros(n_bins) for _ in range(4))
     lowest, highest = np.full(n_bins, np.inf), np.full(n_bins, -np.inf)
-    for scores, truth in blocks():
+    for scores, truth, weight in blocks():
         at = np.searchsorted(edges, scores)
         place = 2 * at + (edges[at] == scores)
-        total += np.bincount(place, minlength=n_bins)
-        positive += np.bincount(place, weights=truth, minlength=n_bins)
+        number += np.bincount(place, minlength=n_bins)
+        total += np.bincount(place, weights=weight, minlength=n_bins)
+        positive += np.bincount(place, weights=truth * weight, minlength=n_bins)
         summed += np.bincount(place, weights=scores, minlength=n_bins)
         np.minimum.at(lowest, place, scores)
         np.maximum.at(highest, place, scores)
     used = np.flatnonzero(total)
     mixed = lowest[used] < highest[used]
-    middle = np.clip(summed[used] / total[used], lowest[used], highest[used])
-    error = float(total[used][mixed].max()) / n_scores if mixed.any() else 0.0
+    middle = np.clip(summed[used] / number[used], lowest[used], highest[used])
+    error = float(number[used][mixed].max()) / n_scores if mixed.any() else 0.0
     return Sketch(middle, positive[used], total[used], error)
 
 
@@ -365,7 +469,7 @@ def _edges(blocks: Blocks, n_scores: int, n_edges: int) -> Float:
     stride = np.uint64(max(1, n_scores // (DRAWS_PER_EDGE * n_edges)))
     n_ends = max(1, n_edges // 8)
     low, high, drawn, at = np.empty(0), np.empty(0), [], 0
-    for scores, _ in blocks:
+    for scores, _, _ in blocks:
         place = np.arange(at, at + scores.size, dtype=np.uint64)
         at += scores.size
         drawn.append(scores[mix(place) % stride == 0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix
 from hierlpr.data.label_sets import LabelSets
+from hierlpr.data.partial_truth import close_given
 from hierlpr.exceptions import HierlprError
+from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport, Watch
 from hierlpr.io.pairing import Absent, Seen, default_absent, judge_absent
 from hierlpr.io.row_rules import LabelNumbers, none_left, not_closed
@@ -28,7 +30,7 @@ POSITIVE_BYTES = 16  # of working memory: by rows, by labels, and while they cha
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamedTruth:
-    """Truth closed upward; `names` are those of its samples, in mapped files (Arrow)."""
+    """Truth closed upward, with what is open; `names` of its samples in mapped files (Arrow)."""
 
     sets: LabelSets
     names: Any
@@ -37,21 +39,24 @@ class StreamedTruth:
 
 
 def stream_truth(path: str, reading: Reading, folder: Path, budget: Budget) -> StreamedTruth:
-    """Read truth as `hierlpr.io.read_truth` does, holding the positives alone."""
+    """Read truth as `hierlpr.io.read_truth` does, holding positives and unknown pairs alone."""
     folder.mkdir()
     h = reading.hierarchy
     source, watch = open_source(path, reading, folder, budget, "truth")
     names = open_names(folder, source.n_samples)
-    rows = _Positives(reading, watch, budget, names)
+    close = reading.close or watch.lenient or source.layout in ("cafa", "arff")
+    rows = _Labels(h, watch, budget, names, close)
     for batch in source.batches(watch):
         rows.add(batch.values, batch.numbers)
     if source.kind == "wide" and not rows.numbers:
         raise none_left(watch)
-    if rows.n_added and not (reading.close or watch.lenient or source.layout in ("cafa", "arff")):
+    if rows.n_missing and not rows.close:
         table = open_table(path, TableFormat.of("truth"), Watch(path, lenient=True))
-        numbered = LabelNumbers(h, reading.aliases)
-        raise not_closed(*rows.first_breach, rows.n_added, numbered, table, watch)
-    watch.counts["ancestors_added"] += rows.n_added
+        raise not_closed(
+            rows.first_breach, rows.n_missing, LabelNumbers(h, reading.aliases), table, watch
+        )
+    watch.counts["ancestors_added"] += rows.n_missing + rows.n_implied
+    watch.counts["unknown_pairs"] += rows.n_open
     sets, numbers = rows.finish(is_sparse=source.kind == "long")
     if numbers.size < source.n_samples:  # a lenient reading may have left some of them out
         names = names.take(numbers)
@@ -59,53 +64,66 @@ def stream_truth(path: str, reading: Reading, folder: Path, budget: Budget) -> S
     return StreamedTruth(sets, names, source.layout, report)
 
 
-class _Positives:
-    """Collect the labels of samples, with their ancestors."""
+class _Labels:
+    """Collect the labels of samples, with their ancestors, and those that are open."""
 
-    def __init__(self, reading: Reading, watch: Watch, budget: Budget, names: Any) -> None:
-        self._hierarchy, self._watch, self._budget = reading.hierarchy, watch, budget
-        self._names = names
-        self._labels: list[NDArray[np.int32]] = []
-        self._sizes: list[NDArray[np.int64]] = []
+    def __init__(
+        self, hierarchy: Hierarchy, watch: Watch, budget: Budget, names: Any, close: bool
+    ) -> None:
+        self._hierarchy, self._watch, self._budget = hierarchy, watch, budget
+        self._names, self.close = names, close
+        self._held: list[LabelSets] = []
+        self._open: list[LabelSets] = []
         self.numbers: list[NDArray[np.int64]] = []
-        self._n_positives = self.n_added = 0
-        self.first_breach = ("", "", "")  # sample, parent, child
+        self._n_held = self.n_missing = self.n_implied = self.n_open = 0
+        self.first_breach = ("", "", "", False)  # as `not_closed` takes it
 
     def add(self, values: Matrix, numbers: NDArray[np.int64]) -> None:
         if not numbers.size:
             return
-        given = LabelSets.of(values)
-        closed = given.closed(self._hierarchy)
-        sizes = np.diff(closed.row_ptr)
-        if closed.label.size > given.label.size and not self.n_added:
-            row = int(np.argmax(sizes != np.diff(given.row_ptr)))
-            held = np.zeros((1, given.n_labels))
-            held[0, given.run(row, row + 1)[0]] = 1.0
-            _, parent, child = self._hierarchy.violations(held)[0]
-            self.first_breach = (self._names[int(numbers[row])].as_py(), parent, child)
-        self.n_added += closed.label.size - given.label.size
-        self._n_positives += closed.label.size
-        if self._n_positives * POSITIVE_BYTES > self._budget.memory:
+        found = close_given(LabelSets.of(values), self._hierarchy, close=self.close)
+        if found.n_missing and not (self.n_missing or self.close):
+            sample, above, below = found.breach
+            name = self._names[int(numbers[sample])].as_py()
+            self.first_breach = (name, above, below, above in self._hierarchy.parents(below))
+        self.n_missing += found.n_missing
+        self.n_implied += found.n_implied
+        self.n_open += found.n_open
+        self._n_held += found.sets.label.size
+        if (self._n_held + self.n_open) * POSITIVE_BYTES > self._budget.memory:
+            what = f"{self._n_held:,} positives"
+            what += f" and {self.n_open:,} unknown pairs" if self.n_open else ""
             raise HierlprError(
-                f"{self._watch.path}: {self._n_positives:,} positives and more do not fit in the "
-                "memory.\nHint: give more --memory; a positive takes "
-                f"{POSITIVE_BYTES} bytes of it."
+                f"{self._watch.path}: {what} and more do not fit in the memory.\n"
+                f"Hint: give more --memory; each takes {POSITIVE_BYTES} bytes of it."
             )
-        self._labels.append(closed.label)
-        self._sizes.append(sizes)
+        self._held.append(found.sets)
+        nothing = LabelSets(np.zeros(numbers.size + 1, np.int64), np.empty(0, np.int32), 0)
+        self._open.append(found.sets.open or nothing)
         self.numbers.append(numbers)
 
     def finish(self, *, is_sparse: bool) -> tuple[LabelSets, NDArray[np.int64]]:
         """Return the sets, and the number of each sample among the names."""
         numbers = np.concatenate([np.empty(0, np.int64), *self.numbers])
-        sizes = np.concatenate([np.empty(0, np.int64), *self._sizes])
-        if is_sparse:  # samples without any label may be in no row group
-            every = np.zeros(len(self._names), dtype=np.int64)
+        # Samples without any label may be in no row group of a long table.
+        n_samples = len(self._names) if is_sparse else None
+        held = self._joined(self._held, numbers, n_samples)
+        if self.n_open:
+            held = replace(held, open=self._joined(self._open, numbers, n_samples))
+        return held, numbers if n_samples is None else np.arange(n_samples)
+
+    def _joined(
+        self, parts: list[LabelSets], numbers: NDArray[np.int64], n_samples: int | None
+    ) -> LabelSets:
+        """Put the sets of all samples one after the other."""
+        sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(x.row_ptr) for x in parts)])
+        if n_samples is not None:
+            every = np.zeros(n_samples, dtype=np.int64)
             every[numbers] = sizes
-            numbers, sizes = np.arange(every.size), every
-        labels = np.concatenate([np.empty(0, np.int32), *self._labels])
-        self._labels.clear()
-        return LabelSets(np.append(0, np.cumsum(sizes)), labels, self._hierarchy.n_labels), numbers
+            sizes = every
+        labels = np.concatenate([np.empty(0, np.int32), *(x.label for x in parts)])
+        parts.clear()
+        return LabelSets(np.append(0, np.cumsum(sizes)), labels, self._hierarchy.n_labels)
 
 
 class TruthRows:
