@@ -1,5 +1,6 @@
 """The installed command, as a process of its own: from files to calls and a measure of them."""
 
+import csv
 import json
 import os
 import re
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 from shellrun import refused, run
 
+from hierlpr import HierLPR, simulate
+from hierlpr.data.tables import Table
 from hierlpr.io import (
     read_hierarchy,
     read_ranking,
@@ -277,6 +280,41 @@ def test_samples_that_are_not_new_are_counted(fitted, tmp_path, monkeypatch, in_
     assert code == 0, err
     assert re.search(r"about (5[5-9]\d|600) of 600 calibration samples were also fitted on", err)
     assert re.search(r"Shaky: about \d+ of 600 calibration samples were also", out)
+
+
+@pytest.mark.parametrize("kind", ["limit", "groups"])
+def test_calls_in_files_keep_the_limit_of_calls(tmp_path, kind):
+    """Limits are part of the certificate: whole, in parts, calls alone and the first ones alike."""
+    h = simulate.random_forest(8, n_trees=3, rng=1)
+    drawn = simulate.random_model(h, rng=1).draw(240, 2)
+    scores, names = np.round(drawn.scores, 1), tuple(f"s{i}" for i in range(240))
+    model = HierLPR(h, lpr="isotonic", joint=False).fit(scores[:120], drawn.truth[:120])
+    if kind == "limit":
+        model.calibrate(scores[120:], drawn.truth[120:], maximize="f1")
+        model.cutoff_ = replace(model.cutoff_, level=0.05, max_calls=2)
+    else:
+        model.calibrate(scores[120:], drawn.truth[120:], maximize="f1", groups="tree")
+        limited = {name: replace(part, level=0.05, max_calls=1 + i % 2)
+                   for i, (name, part) in enumerate(model.cutoff_.groups.items())}  # fmt: skip
+        model.cutoff_ = replace(model.cutoff_, groups=limited)
+    model.save(tmp_path / "m.hlpr")
+    write_scores(tmp_path / "s.parquet", Table(scores, h.labels, names))
+    called = np.asarray(model.predict(scores))
+    assert called.sum() < (model.predict_proba(scores) >= 0.05).sum()
+    wanted = {(names[i], h.labels[j]) for i, j in zip(*np.nonzero(called), strict=True)}
+    for more in ([], ["--partitions", 3], ["--calls-only"], ["--partitions", 3, "--calls-only"],
+                 ["--top", 60], ["--top", 60, "--partitions", 3]):  # fmt: skip
+        code, _, err = run("rank", "-q", "--model", tmp_path / "m.hlpr", "--scores",
+                           tmp_path / "s.parquet", "--out", tmp_path / "r.csv", *more)  # fmt: skip
+        assert code == 0, err
+        with (tmp_path / "r.csv").open() as file:
+            rows = [(r["sample"], r["label"], r["call"] == "1") for r in csv.DictReader(file)]
+        listed = {row[:2] for row in rows}
+        assert {row[:2] for row in rows if row[2]} == wanted & listed
+        if "--top" not in more:
+            assert wanted <= listed
+        if "--calls-only" in more:
+            assert all(row[2] for row in rows)
 
 
 def test_environment_shows_tracebacks_on_request(tmp_path, monkeypatch):
