@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,18 +61,53 @@ def near_keys(matrix: Any) -> NDArray[np.uint64]:
     places = np.arange(n_labels * _DIRECTIONS, dtype=np.uint64).reshape(n_labels, _DIRECTIONS)
     drawn = (mix(places ^ np.uint64(1 << 40)) >> np.uint64(53)).astype(np.float64)
     weight = 2.0 * drawn - 2047.0
-    salt = mix(np.arange(_DIRECTIONS, dtype=np.uint64) ^ np.uint64(1 << 41))
-    step = max(1, _KEY_VALUES // max(1, n_labels))
-    for start in range(0, n_rows, step):
-        part = matrix[start : start + step]
-        values = np.nan_to_num(part.toarray() if sparse.issparse(part) else part, nan=0.0)
-        largest = np.abs(values).max(axis=1, initial=0.0)
-        unit = np.frexp(largest)[1]
-        whole = np.rint(np.ldexp(values, (_GRID - unit)[:, None]))
-        # No power of two among the lengths of rows that are common: 0/1, or one probability of 1.
-        length = np.frexp(1.37 * np.square(np.rint(whole * 2.0**-12)).sum(axis=1))[1] // 2
-        seen = np.floor(np.ldexp(whole @ weight, (bits - 23 - length)[:, None])).astype(np.int64)
-        key = mix(seen.view(np.uint64) ^ salt).sum(axis=1, dtype=np.uint64)
-        key ^= mix((unit + length).astype(np.int64).view(np.uint64))
-        keys[start : start + step] = np.where(largest > 0.0, key, 0)
+    if sparse.issparse(matrix):
+        matrix = sparse.csr_array(matrix)
+        ends = np.searchsorted(matrix.indptr, np.arange(_KEY_VALUES, matrix.nnz, _KEY_VALUES))
+        bounds = np.unique([0, *ends.tolist(), n_rows])
+    else:
+        bounds = np.append(np.arange(0, n_rows, max(1, _KEY_VALUES // max(1, n_labels))), n_rows)
+    for start, stop in pairwise(bounds.tolist()):
+        look = _look_at_entries if sparse.issparse(matrix) else _look_at_rows
+        keys[start:stop] = _near_key(look(matrix[start:stop], weight), bits)
     return keys
+
+
+class _Look(NamedTuple):
+    """Rows as whole numbers: exponent and squared length in coarser units, and what is seen."""
+
+    largest: NDArray[np.float64]
+    unit: NDArray[np.int32]
+    square: NDArray[np.float64]
+    seen: NDArray[np.float64]
+
+
+def _look_at_rows(rows: Any, weight: NDArray[np.float64]) -> _Look:
+    values = np.nan_to_num(rows, nan=0.0)
+    largest = np.abs(values).max(axis=1, initial=0.0)
+    unit = np.frexp(largest)[1]
+    whole = np.rint(np.ldexp(values, (_GRID - unit)[:, None]))
+    square = np.square(np.rint(whole * 2.0**-12)).sum(axis=1)
+    return _Look(largest, unit, square, whole @ weight)
+
+
+def _look_at_entries(rows: Any, weight: NDArray[np.float64]) -> _Look:
+    n_rows = rows.shape[0]
+    row = np.repeat(np.arange(n_rows), np.diff(rows.indptr))
+    largest = np.zeros(n_rows)
+    np.maximum.at(largest, row, np.abs(rows.data))
+    unit = np.frexp(largest)[1]
+    whole = np.rint(np.ldexp(rows.data, (_GRID - unit)[row]))
+    square = np.bincount(row, np.square(np.rint(whole * 2.0**-12)), n_rows)
+    seen = [np.bincount(row, whole * column[rows.indices], n_rows) for column in weight.T]
+    return _Look(largest, unit, square, np.stack(seen, axis=1))
+
+
+def _near_key(look: _Look, bits: int) -> NDArray[np.uint64]:
+    # No power of two among the lengths of rows that are common: 0/1, or one probability of 1.
+    length = np.frexp(1.37 * look.square)[1] // 2
+    seen = np.floor(np.ldexp(look.seen, (bits - 23 - length)[:, None])).astype(np.int64)
+    salt = mix(np.arange(_DIRECTIONS, dtype=np.uint64) ^ np.uint64(1 << 41))
+    key: NDArray[np.uint64] = mix(seen.view(np.uint64) ^ salt).sum(axis=1, dtype=np.uint64)
+    key ^= mix((look.unit + length).astype(np.int64).view(np.uint64))
+    return np.where(look.largest > 0.0, key, np.uint64(0))
