@@ -98,7 +98,7 @@ def _look_at_entries(rows: Any, weight: NDArray[np.float64]) -> _Look:
     np.maximum.at(largest, row, np.abs(rows.data))
     unit = np.frexp(largest)[1]
     whole = np.rint(np.ldexp(rows.data, (_GRID - unit)[row]))
-    square = np.bincount(row, np.square(np.rint(whole * 2.0**-12)), n_rows)
+    square = np.bincount(row, np.square(np.rint(whole * 2.0**-12)), n_rows).astype(np.float64)
     seen = [np.bincount(row, whole * column[rows.indices], n_rows) for column in weight.T]
     return _Look(largest, unit, square, np.stack(seen, axis=1))
 

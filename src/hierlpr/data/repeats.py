@@ -211,11 +211,8 @@ def _feature_keys(x: Any) -> Keys:
     """Hash samples of any kind: numbers, sparse or not, or else by what they look like."""
     if sparse.issparse(x):
         return row_keys(x)
-    try:
-        values = np.asarray(x)
-    except ValueError:  # lists of different lengths
-        values = np.asarray(x, dtype=object)
-    if values.dtype.kind in "biuf" and values.ndim > 1:
+    values = x if isinstance(x, list | tuple) else np.asarray(x)  # of long texts no array is made
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and values.ndim > 1:
         return row_keys(values.reshape(len(values), -1))
     rows = (repr(row.tolist() if isinstance(row, np.ndarray) else row) for row in values)
     digests = (blake2b(row.encode(errors="replace"), digest_size=8).digest() for row in rows)
