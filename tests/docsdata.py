@@ -88,6 +88,9 @@ def _cli() -> None:
     tables(tree="tree.csv", scores="scores.csv", truth="truth.csv")
     tables(tree="tree.csv", scores="new.csv")
     tables(tree="tree.csv", new_scores="test.csv", new_truth="test_truth.csv")
+    names = common()
+    model = copy.deepcopy(names["model"])
+    model.calibrate_sets(names["other_scores"], names["other_truth"]).save("sets.hlpr")
     p_table()
     obo()
 
@@ -227,6 +230,11 @@ def _shift() -> None:
     tables(new_scores="new.csv")
 
 
+def _sets() -> None:
+    tables(tree="tree.csv", scores="scores.csv", truth="truth.csv")
+    tables(tree="tree.csv", new_scores="new.csv")
+
+
 def _service() -> None:
     common()["model"].save("model.hlpr")
 
@@ -253,7 +261,7 @@ def _truth() -> dict:
 FILES = {
     "how-to-go.md": _go, "how-to-service.md": _service,
     "cli.md": _cli, "discover.md": _discover, "scale.md": _parquet, "index.md": _start,
-    "README.md": _readme, "report.md": _report, "shift.md": _shift,
+    "README.md": _readme, "report.md": _report, "shift.md": _shift, "sets.md": _sets,
 }  # fmt: skip
 
 EXTRA = {

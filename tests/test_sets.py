@@ -155,7 +155,7 @@ def test_words_lists_and_the_deepest_label():
         ["sure", "sure", "no"], ["possible", "possible", "possible"], ["sure", "no", "sure"]
     ]  # fmt: skip
     assert sets.lists()[1] == ((), ("A", "B", "C"))
-    assert deepest_sure(sets, h) == ["B", None, "C"]
+    assert deepest_sure(sets, h).tolist() == [1, -1, 2]
     assert SetRule.from_dict(rule.to_dict()) == rule
 
 

@@ -2,8 +2,10 @@
 
 Samples are drawn again so that one label is more or less frequent, which moves the others too. What
 the adapted model loses in log-loss is set against the old model and one refitted with truth of the
-new population. Other populations have other scores: a classifier that was replaced, noisier scores,
-and scores on another scale.
+new population; "known" is the same correction with the true prevalences of the samples judged on,
+the most that any estimate of them could give. Other populations have other scores: a classifier
+that was replaced, noisier scores, and scores on another scale; and there are populations of the
+same scores, as fitted on or with another prevalence of one label.
 
     python experiments/shift/run.py [--replications N] [--only NAME ...] [--cache DIR]
 """
@@ -13,18 +15,21 @@ import csv
 import importlib.util
 import tomllib
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from hierlpr import HierLPR, metrics, simulate
 from hierlpr.exceptions import DataError
+from hierlpr.model.changing import adapted as adapted_to
 
 HERE = Path(__file__).parent
 FACTORS = (0.2, 0.5, 1.0, 2.0, 5.0)
 SIMULATED = ("1", "2", "3", "tree25")
 REAL = ("imclef07a", "enron_scores")
 OTHERS = ("one replaced", "half replaced", "noisier", "other scale")
+SAME = ("the same", "other prevalences")
 
 
 def real_scores(name, cache):
@@ -48,7 +53,7 @@ def parts_of(name, rng, cache=None):
     """Return a hierarchy, and scores and truth to fit on, to draw from, and to judge from."""
     if name in REAL:
         h, scores, truth = real_scores(name, cache)
-        bounds = (np.array([0.4, 0.7]) * len(scores)).astype(int)
+        bounds = (np.array([0.35, 0.7]) * len(scores)).astype(int)  # the refit has as many
         rows = np.split(rng.permutation(len(scores)), bounds)
         return h, [(scores[r], truth[r]) for r in rows]
     train, pool = simulate.train_test(name, n_train=3000, n_test=20000, rng=rng)
@@ -74,6 +79,13 @@ def losses(model, scores, truth):
     return loss, metrics.calibration_error(truth, p)
 
 
+def knowing(model, scores, truth):
+    """The model adapted to the true prevalences."""
+    drift = model.check(scores)
+    rates = np.clip(truth.mean(axis=0), 1e-6, 1.0 - 1e-6)
+    return adapted_to(model, replace(drift, expected=rates, is_different=rates < 0.0))
+
+
 def shift_rows(name, joint, replications, cache=None):
     """One row for each factor: means over the replications."""
     found = {factor: [] for factor in FACTORS}
@@ -95,19 +107,22 @@ def shift_rows(name, joint, replications, cache=None):
                 refused[factor] += 1
                 continue
             refitted = HierLPR(h, joint=joint).fit(scores, truth)
-            found[factor].append([losses(m, *new) for m in (model, adapted, refitted)])
+            models = (model, adapted, refitted, knowing(model, scores, new[1]))
+            found[factor].append([losses(m, *new) for m in models])
     rows = []
     for factor, runs in found.items():
-        mean = np.array(runs).mean(axis=0) if runs else np.full((3, 2), np.nan)
-        (old, old_ece), (now, now_ece), (best, best_ece) = mean
+        mean = np.array(runs).mean(axis=0) if runs else np.full((4, 2), np.nan)
+        (old, old_ece), (now, now_ece), (best, best_ece), (known, known_ece) = mean
         gains = np.array(runs)[:, 0, 0] - np.array(runs)[:, 1, 0] if runs else np.zeros(1)
         rows.append({
             "set": name, "joint": joint, "factor": factor, "runs": replications,
             "refused": refused[factor], "old": f"{old:.4f}", "adapted": f"{now:.4f}",
-            "refitted": f"{best:.4f}", "recovered": f"{(old - now) / (old - best):.2f}",
+            "refitted": f"{best:.4f}", "known": f"{known:.4f}",
+            "recovered": f"{(old - now) / (old - best):.2f}",
+            "ece_recovered": f"{(old_ece - now_ece) / (old_ece - best_ece):.2f}",
             "gain": f"{old - now:.4f}", "gain_se": f"{gains.std() / max(1, len(gains)) ** 0.5:.4f}",
             "old_ece": f"{old_ece:.4f}", "adapted_ece": f"{now_ece:.4f}",
-            "refitted_ece": f"{best_ece:.4f}",
+            "refitted_ece": f"{best_ece:.4f}", "known_ece": f"{known_ece:.4f}",
         })  # fmt: skip
         print(rows[-1], flush=True)
     return rows
@@ -131,17 +146,21 @@ def changed(kind, scores, rng):
 def other_rows(name, replications, cache=None):
     """How often scores of another kind are refused or warned of, and scores of the same kind."""
     rows = []
-    for kind in (*OTHERS, "the same"):
+    for kind in (*OTHERS, *SAME):
         count = {"refused": 0, "warned": 0, "silent": 0}
         for run in range(replications):
             rng = np.random.default_rng(run)
             h, (fit, draw, _) = parts_of(name, rng, cache)
             model = HierLPR(h, joint=False).fit(*fit)
             scores = draw[0][:1000]
+            if kind == "other prevalences":
+                rates = fit[1].mean(axis=0)
+                label = int(rng.choice(np.flatnonzero((rates > 0.02) & (rates < 0.7))))
+                scores, _ = shifted(rng, *draw, label, float(rng.choice([0.2, 5.0])), 1000)
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 try:
-                    model.adapt(scores if kind == "the same" else changed(kind, scores, rng))
+                    model.adapt(scores if kind in SAME else changed(kind, scores, rng))
                     count["warned" if said else "silent"] += 1
                 except DataError:
                     count["refused"] += 1
@@ -151,7 +170,13 @@ def other_rows(name, replications, cache=None):
 
 
 def write(name, rows):
-    """Write a table beside this file."""
+    """Write a table beside this file; sets that were not run keep their rows."""
+    done = {row["set"] for row in rows}
+    if (HERE / name).exists():
+        with (HERE / name).open(newline="") as file:
+            rows = [*(row for row in csv.DictReader(file) if row["set"] not in done), *rows]
+    place = [*SIMULATED, *REAL]
+    rows = sorted(rows, key=lambda row: place.index(row["set"]))
     with (HERE / name).open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -29,6 +29,7 @@ from hierlpr.scale.source import Reading
 # What imports more waits for the functions that need it: an evaluation goes without SciPy.
 if TYPE_CHECKING:
     from hierlpr.cutoff.choose import Cutoff
+    from hierlpr.cutoff.sets import SetRule
     from hierlpr.lpr.drift import Drift
     from hierlpr.model import ScoreModel
     from hierlpr.report.report_page import Report
@@ -38,11 +39,13 @@ __all__ = [
     "FitOutcome",
     "RankOutcome",
     "ReportOutcome",
+    "SetsOutcome",
     "check_file",
     "evaluate_file",
     "fit_file",
     "rank_file",
     "report_file",
+    "sets_file",
 ]
 
 AnyPath = str | os.PathLike[str]
@@ -88,6 +91,7 @@ def fit_file(
     out: AnyPath,
     *,
     goal: Mapping[str, Any] | None = None,
+    sets: Mapping[str, Any] | None = None,
     calibration: tuple[AnyPath, AnyPath] | None = None,
     lpr: Any = "auto",
     joint: bool | str = "auto",
@@ -115,8 +119,11 @@ def fit_file(
     goal : mapping, optional
         Options of ``HierLPR.calibrate``, such as ``{"fdr": 0.1}``. A third of the samples is then
         kept for the cutoff, at most 2**23 instances, and not fitted on.
+    sets : mapping, optional
+        Options of ``HierLPR.calibrate_sets``, such as ``{"error": 0.1}``. The same third is kept
+        for what is sure and possible; each promise holds by itself.
     calibration : pair of paths, optional
-        Scores and truth of other samples for the cutoff, instead of the third.
+        Scores and truth of other samples for the cutoff and the sets, instead of the third.
     lpr, joint
         See :class:`hierlpr.HierLPR`.
     absent : {"negative", "skip"}, optional
@@ -156,7 +163,8 @@ def fit_file(
     from hierlpr.scale.at_once import read_pairs
 
     options = How(**how)
-    if calibration is not None and goal is None:
+    holds_out = goal is not None or sets is not None
+    if calibration is not None and not holds_out:
         raise DataError("Samples for the cutoff are given, but no goal.\nHint: goal={'fdr': 0.1}.")
     loaded = _loaded(hierarchy)
     files = [os.fspath(path) for path in (scores, truth, *(calibration or ()))]
@@ -172,20 +180,24 @@ def fit_file(
         if calibration is not None:
             held_out = read(files[2:], "cutoff")
             kept = draw_samples(held_out.n_samples, held_out.limit(), seed)
-        elif goal is not None:
+        elif holds_out:
             fitted, kept = split_samples(data.n_samples, data.limit(), seed, name=files[0])
         options.say("fitting labels", 0, 1)
         errors = data.fit(model, fitted)
-        if goal is not None:
+        if holds_out:
             others = held_out.pair(kept)
             with warnings.catch_warnings():
                 # The cutoff says in its own words what could not be reached.
                 warnings.simplefilter("ignore", UnreachableWarning)
-                model.calibrate(others.scores, others.truth, **goal)
+                if goal is not None:
+                    model.calibrate(others.scores, others.truth, **goal)
+                    warnings.simplefilter("ignore", HierlprWarning)  # of the same samples
+                if sets is not None:
+                    model.calibrate_sets(others.scores, others.truth, **sets)
         model.save(out)
     both = [data] if held_out is data else [data, held_out]
     return FitOutcome(
-        model, fitted.size, kept.size, held_out.n_samples if goal is not None else 0,
+        model, fitted.size, kept.size, held_out.n_samples if holds_out else 0,
         tuple(report for part in both for report in part.reports),
         (*(note for part in both for note in part.notes), *_error_notes(errors, loaded.hierarchy)),
         errors,
@@ -215,6 +227,7 @@ class RankOutcome(NamedTuple):
     n_instances: int
     report: ReadReport
     cutoff: Cutoff
+    drift: Drift | None = None
 
 
 def rank_file(
@@ -225,6 +238,7 @@ def rank_file(
     top: int | None = None,
     calls_only: bool = False,
     with_names: bool = False,
+    adapt: bool = False,
     aliases: Mapping[str, str] | None = None,
     lenient: bool = False,
     **how: Any,
@@ -247,6 +261,10 @@ def rank_file(
         List only what is called; if one level cuts all labels, nothing else is sorted.
     with_names : bool
         Add a last column with the names for people of the labels, which the model must have.
+    adapt : bool
+        First move the model to the prevalences of these samples, as ``HierLPR.adapt`` does. The
+        ranking is then by that model, which has no cutoff: calls are those at 0.5 or more, and
+        nothing is promised about them. `drift` of the result tells how far prevalences moved.
     aliases : mapping, optional
         Other names of labels, as `hierlpr.io.load_hierarchy` gives them.
     lenient, **how
@@ -254,28 +272,21 @@ def rank_file(
     """
     from hierlpr.model import load_score_model
     from hierlpr.scale.at_once import rank_at_once
-    from hierlpr.scale.rank_parts import (
-        captions_of,
-        claimed_output,
-        output_kind,
-        rank_in_parts,
-    )
+    from hierlpr.scale.output import captions_of, claimed_output, output_kind
+    from hierlpr.scale.rank_parts import rank_in_parts
 
     options = How(**how)
     source, target = os.fspath(scores), os.fspath(out)
     inputs = {"the model": model, "the scores": source}
     refuse_overlap({"the output": out}, inputs, options.work)
-    on_cluster = isinstance(options.scheduler, str) or getattr(
-        options.scheduler, "is_cluster", False
-    )
-    kind = output_kind(target, on_cluster=on_cluster)
+    kind = output_kind(target, options)
     holds = kind and not options.asks_for_parts(source, target)
     with claimed_output(target, is_folder=not kind):
         fitted = load_score_model(model)
         reading = Reading(fitted.hierarchy_, dict(aliases or {}), lenient)
         captions = captions_of(fitted.hierarchy_, kind, target) if with_names else None
         chosen: dict[str, Any] = {"model": fitted, "top": top, "calls_only": calls_only}
-        chosen["captions"] = captions
+        chosen |= {"captions": captions, "adapt": adapt}
         if holds and options.budget.holds(estimate_instances(source)):
             found = rank_at_once(source, target, reading, options, **chosen)
         else:
@@ -283,9 +294,83 @@ def rank_file(
                 found = rank_in_parts(
                     os.fspath(model), source, target, reading, parts, kind=kind, **chosen
                 )
-    n_rows, n_calls, n_samples, report = found
-    n_instances = n_samples * fitted.hierarchy_.n_labels
-    return RankOutcome(n_rows, n_calls, n_samples, n_instances, report, fitted.cutoff_)
+    n_instances = found.n_samples * fitted.hierarchy_.n_labels
+    return RankOutcome(
+        found.n_rows, found.n_calls, found.n_samples, n_instances, found.report, found.cutoff,
+        found.drift,
+    )  # fmt: skip
+
+
+# -- sets -------------------------------------------------------------------------------------
+
+
+class SetsOutcome(NamedTuple):
+    """What writing sure and possible labels did; `n_sure` and `n_possible` count instances."""
+
+    n_rows: int
+    n_samples: int
+    n_sure: int
+    n_possible: int
+    report: ReadReport
+    rule: SetRule
+
+
+def sets_file(
+    model: AnyPath,
+    scores: AnyPath,
+    out: AnyPath,
+    *,
+    deepest: bool = False,
+    possible_only: bool = False,
+    with_names: bool = False,
+    aliases: Mapping[str, str] | None = None,
+    lenient: bool = False,
+    **how: Any,
+) -> SetsOutcome:
+    """Write which labels of each sample are sure, possible or neither, as ``predict_sets`` does.
+
+    Parameters
+    ----------
+    model : path
+        A model file that knows its sets: fitted with ``fit_file(..., sets=...)``.
+    scores : path
+        As in `fit_file`.
+    out : path
+        ``.parquet`` or ``.csv`` with sample, label, set; without an ending, or on a cluster, a
+        folder of Parquet files. Samples stand in the order of the scores, sure labels first.
+    deepest : bool
+        One row a sample instead: its deepest sure label, empty where none is sure.
+    possible_only : bool
+        Leave out the labels that are neither.
+    with_names, aliases, lenient, **how
+        As in `rank_file`.
+    """
+    from hierlpr.model import load_score_model
+    from hierlpr.scale.output import captions_of, claimed_output, output_kind
+    from hierlpr.scale.sets_parts import SetsWanted, sets_at_once, sets_in_parts
+
+    options = How(**how)
+    if deepest and possible_only:
+        raise DataError("deepest lists one label a sample, so there is nothing to leave out.")
+    source, target = os.fspath(scores), os.fspath(out)
+    refuse_overlap({"the output": out}, {"the model": model, "the scores": source}, options.work)
+    kind = output_kind(target, options, endings=(".parquet", ".csv"), what="file of sets")
+    with claimed_output(target, is_folder=not kind):
+        fitted = load_score_model(model)
+        rule = fitted.set_rule()
+        chosen: dict[str, Any] = {
+            "model": fitted, "wanted": SetsWanted(deepest, possible_only), "kind": kind,
+            "captions": captions_of(fitted.hierarchy_, kind, target) if with_names else None,
+        }  # fmt: skip
+        reading = Reading(fitted.hierarchy_, dict(aliases or {}), lenient)
+        if kind and not options.asks_for_parts(source, target) and options.budget.holds(
+            estimate_instances(source)
+        ):  # fmt: skip
+            found = sets_at_once(source, target, reading, options, **chosen)
+        else:
+            with in_parts(options, "sets", target, beside=target) as parts:
+                found = sets_in_parts(os.fspath(model), source, target, reading, parts, **chosen)
+    return SetsOutcome(*found, rule)
 
 
 # -- check ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import scalecases as sc
 
 from hierlpr import HierlprError, workflows
 from hierlpr.data.tables import Table
-from hierlpr.io import rankings, write_truth
+from hierlpr.io import table_output, write_truth
 from hierlpr.scale import budget, rank_parts
 from hierlpr.scale.parts import Cluster, executor_of
 
@@ -38,8 +38,8 @@ def client():
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(rankings, "GROUP_ROWS", 500)
-    monkeypatch.setattr(rankings, "FILE_ROWS", 1000)
+    monkeypatch.setattr(table_output, "GROUP_ROWS", 500)
+    monkeypatch.setattr(table_output, "FILE_ROWS", 1000)
     monkeypatch.setattr(rank_parts, "CHUNK_ROWS", 100)
     monkeypatch.setattr(budget.Budget, "batch_instances", property(lambda self: 700))
 

@@ -16,7 +16,7 @@ from scalecases import StopError, rank_file, stop_after
 from hierlpr import HierlprError
 from hierlpr._base.own_folders import claimed
 from hierlpr.cli import main
-from hierlpr.io import rankings
+from hierlpr.io import table_output
 from hierlpr.scale import budget, rank_parts, source
 from hierlpr.scale.budget import Budget
 from hierlpr.scale.parts import WORK_VERSION
@@ -24,8 +24,8 @@ from hierlpr.scale.parts import WORK_VERSION
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(rankings, "GROUP_ROWS", 500)
-    monkeypatch.setattr(rankings, "FILE_ROWS", 1000)
+    monkeypatch.setattr(table_output, "GROUP_ROWS", 500)
+    monkeypatch.setattr(table_output, "FILE_ROWS", 1000)
     monkeypatch.setattr(rank_parts, "CHUNK_ROWS", 100)
     monkeypatch.setattr(budget.Budget, "batch_instances", property(lambda self: 700))
 

@@ -13,7 +13,7 @@ from scalecases import rank_file
 from hierlpr import Hierarchy
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
-from hierlpr.io import rankings, read_scores, write_ranking
+from hierlpr.io import read_scores, table_output, write_ranking
 from hierlpr.model.estimator import HierLPR
 from hierlpr.scale import budget, rank_parts
 from hierlpr.scale.rank_parts import Packing, ranked_rows, unpacked
@@ -22,8 +22,8 @@ from hierlpr.scale.rank_parts import Packing, ranked_rows, unpacked
 @pytest.fixture
 def small_parts(monkeypatch):
     """Batches and files as small as they get, so that little data makes many of them."""
-    monkeypatch.setattr(rankings, "GROUP_ROWS", 500)
-    monkeypatch.setattr(rankings, "FILE_ROWS", 1000)
+    monkeypatch.setattr(table_output, "GROUP_ROWS", 500)
+    monkeypatch.setattr(table_output, "FILE_ROWS", 1000)
     monkeypatch.setattr(rank_parts, "CHUNK_ROWS", 100)
     monkeypatch.setattr(budget.Budget, "batch_instances", property(lambda self: 700))
 

@@ -10,6 +10,7 @@ from hierlpr.cli._fit import fit
 from hierlpr.cli._inspect import inspect
 from hierlpr.cli._rank import check, rank
 from hierlpr.cli._report import report
+from hierlpr.cli._sets import sets
 from hierlpr.cli._shell import Group
 
 __all__ = ["main"]
@@ -33,5 +34,17 @@ def main() -> None:
     """
 
 
-for _command in (demo, inspect, fit, rank, check, evaluate, report, discover, simulate, reproduce):
+for _command in (
+    demo,
+    inspect,
+    fit,
+    rank,
+    sets,
+    check,
+    evaluate,
+    report,
+    discover,
+    simulate,
+    reproduce,
+):
     main.add_command(_command)

@@ -38,6 +38,14 @@ LPR_NAMES = (
               help="Weight of recall in --max-f.")  # fmt: skip
 @click.option("--confidence", type=float, metavar="C",
               help="Guarantee the target with this probability over the samples.")  # fmt: skip
+@click.option("--sets-error", type=float, metavar="E",
+              help="Learn sure and possible labels: at most this share of new samples has a sure "
+              "label that does not hold, or one that holds and is not possible.")  # fmt: skip
+@click.option("--sets-confidence", type=float, metavar="C",
+              help="Promise it with this confidence, given these calibration samples.")  # fmt: skip
+@click.option("--one-path", is_flag=True,
+              help="Say that every sample has at most one path of labels, as in a taxonomy: more "
+              "labels are sure.")  # fmt: skip
 @click.option("--lpr", type=click.Choice(LPR_NAMES), default="auto", show_default=True,
               help="How local precision rates are estimated.")  # fmt: skip
 @click.option("--joint/--no-joint", default=None,
@@ -69,6 +77,9 @@ def fit(
     max_f: bool,
     beta: float,
     confidence: float | None,
+    sets_error: float | None,
+    sets_confidence: float | None,
+    one_path: bool,
     lpr: str,
     joint: bool | None,
     calibration_scores: str | None,
@@ -83,15 +94,18 @@ def fit(
 ) -> None:
     """Learn how precise every score is, and where to cut, and write a model file.
 
-    With a target (--fdr, --precision or --max-f) a third of the samples is kept for the cutoff
-    and not fitted on; --calibration-scores and --calibration-truth give other samples instead.
+    With a target (--fdr, --precision, --max-f) or --sets-error a third of the samples is kept for
+    it and not fitted on; --calibration-scores and --calibration-truth give other samples instead.
     """
     shell = Shell(quiet=quiet)
     goal = target(fdr, precision, max_f, beta, confidence)
+    sets = sets_target(sets_error, sets_confidence, one_path)
     if (calibration_scores is None) != (calibration_truth is None):
         raise click.UsageError("give both --calibration-scores and --calibration-truth, or none.")
-    if calibration_scores is not None and goal is None:
-        raise click.UsageError("calibration files need --fdr, --precision or --max-f.")
+    if calibration_scores is not None and goal is None and sets is None:
+        raise click.UsageError(
+            "calibration files need --fdr, --precision, --max-f or --sets-error."
+        )
     from hierlpr import workflows
     from hierlpr._base.files import refuse_overlap
 
@@ -106,25 +120,42 @@ def fit(
         calibration = (table(calibration_scores), table(calibration_truth))
     with shell.rates("") as on_progress:
         done = workflows.fit_file(
-            loaded, table(scores), table(truth), out, goal=goal, calibration=calibration, lpr=lpr,
+            loaded, table(scores), table(truth), out, goal=goal, sets=sets, calibration=calibration,
+            lpr=lpr,
             joint="auto" if joint is None else joint, absent=absent,  # type: ignore[arg-type]
             close_truth=close_truth, seed=seed, lenient=lenient, on_progress=on_progress, **how,
         )  # fmt: skip
     for report in done.reports:
         shell.read(report)
     shell.notes(done.notes)
-    if goal is not None:
-        _say_kept(done, seed, shell, is_file=calibration is not None)
+    if goal is not None or sets is not None:
+        what = "the cutoff" if sets is None else "the sets" if goal is None else "cutoff and sets"
+        _say_kept(done, seed, shell, what, is_file=calibration is not None)
     _tell(done, out, json_out, shell)
 
 
-def _say_kept(done: FitOutcome, seed: int, shell: Shell, *, is_file: bool) -> None:
+def _say_kept(done: FitOutcome, seed: int, shell: Shell, what: str, *, is_file: bool) -> None:
     kept, n = done.n_calibration, done.n_calibration_given
     if not is_file:
-        shell.say(f"{kept:,} of {n:,} samples are kept for the cutoff (seed {seed})")
+        shell.say(f"{kept:,} of {n:,} samples are kept for {what} (seed {seed})")
     elif kept < n:
-        shell.say(f"{kept:,} of the {n:,} calibration samples are used for the cutoff (seed "
-                  f"{seed}); more would add nothing but work")  # fmt: skip
+        shell.say(f"{kept:,} of the {n:,} calibration samples are used for {what} (seed {seed}); "
+                  "more would add nothing but work")  # fmt: skip
+
+
+def sets_target(
+    error: float | None, confidence: float | None, one_path: bool
+) -> dict[str, Any] | None:
+    """Turn the options into those of ``HierLPR.calibrate_sets``, or None if none is given."""
+    if error is None:
+        if confidence is not None or one_path:
+            name = "--sets-confidence" if confidence is not None else "--one-path"
+            raise click.UsageError(f"{name} needs --sets-error.")
+        return None
+    for name, value in (("--sets-error", error), ("--sets-confidence", confidence)):
+        if value is not None and not 0.0 < value < 1.0:
+            raise click.UsageError(f"{name} must lie strictly between 0 and 1, got {value}.")
+    return {"error": error, "confidence": confidence, "one_path": one_path}
 
 
 def target(
@@ -170,10 +201,15 @@ def _tell(done: FitOutcome, out: str, json_out: str | None, shell: Shell) -> Non
             "cutoff": cutoff.to_dict(),
             "statement": str(cutoff),
         }
+        if model.sets_ is not None:
+            result |= {"sets": model.sets_.to_dict(), "sets_statement": str(model.sets_)}
         put_json(json_out, result)
     if json_out != "-" and cutoff.reachable:
         shell.result(str(cutoff))
+    if json_out != "-" and model.sets_ is not None:
+        shell.result(str(model.sets_))
+    used = "for the cutoff" if model.sets_ is None else "kept for the promises"
     shell.close(
         f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {model.hierarchy_.n_labels:,} "
-        f"labels, {done.n_fitted:,} samples fitted, {done.n_calibration:,} for the cutoff"
+        f"labels, {done.n_fitted:,} samples fitted, {done.n_calibration:,} {used}"
     )

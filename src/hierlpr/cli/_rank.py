@@ -28,6 +28,9 @@ __all__ = ["check", "rank"]
               help="Add a last column, name, with the names of labels for people.")  # fmt: skip
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="List only the first N.")
 @click.option("--calls-only", is_flag=True, help="List only what is called.")
+@click.option("--adapt", is_flag=True,
+              help="First move the model to the prevalences of these samples. What its cutoff "
+              "promised is not promised for them: calls are then those at .5 or more.")  # fmt: skip
 @opt.parts
 @opt.tables
 @opt.other_hierarchy
@@ -40,6 +43,7 @@ def rank(
     out: str,
     top: int | None,
     calls_only: bool,
+    adapt: bool,
     layout: str,
     with_names: bool,
     hierarchy: str | None,
@@ -67,20 +71,25 @@ def rank(
     with shell.rates("instances") as on_progress:
         done = workflows.rank_file(
             model, table(scores), out, top=top, calls_only=calls_only, lenient=lenient,
-            with_names=with_names, aliases=opt.other_names(hierarchy), on_progress=on_progress,
-            **parts,
+            with_names=with_names, adapt=adapt, aliases=opt.other_names(hierarchy),
+            on_progress=on_progress, **parts,
         )  # fmt: skip
     if is_stream:
         with open(out, "rb") as ranked:
             shutil.copyfileobj(ranked, sys.stdout.buffer)
     shell.read(done.report)
+    if done.drift is not None:
+        (shell.warn if done.drift.is_different.any() else shell.say)(str(done.drift))
+        shell.warn("the model was moved to the prevalences of these samples; its cutoff is not "
+                   "calibrated for them, so nothing is promised")  # fmt: skip
     if done.cutoff.kind == "default":
         shell.warn("the model has no cutoff; calls are those with a score of 0.5 or more")
     if json_out is not None:
         ranking = "-" if is_stream else out
         put_json(json_out, {"ranking": ranking, "rows": done.n_rows, "calls": done.n_calls,
                             "instances": done.n_instances,
-                            "cutoff": done.cutoff.to_dict()})  # fmt: skip
+                            "cutoff": done.cutoff.to_dict(),
+                            "drift": None if done.drift is None else str(done.drift)})  # fmt: skip
     shell.close(
         f"wrote {out}: {done.n_rows:,} of {done.n_instances:,} instances of "
         f"{done.n_samples:,} samples, {done.n_calls:,} of them called"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from scipy import sparse
 from hierlpr.cutoff.by_group import group_columns, label_levels
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.scored import limit_calls
+from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
@@ -122,20 +123,28 @@ def _decide_sparse(
 
 
 class LabelCall(NamedTuple):
-    """One called label of a sample with its block score."""
+    """One called label of a sample with its block score.
+
+    `set` is "sure", "possible" or "no" where the promises per sample are known, else None.
+    """
 
     label: str
     score: float
+    set: str | None = None
 
 
-def call_lists(calls: Any, score: Any, hierarchy: Hierarchy) -> list[tuple[LabelCall, ...]]:
+def call_lists(
+    calls: Any, score: Any, hierarchy: Hierarchy, *, sets: NDArray[np.int8] | None = None
+) -> list[tuple[LabelCall, ...]]:
     """List the calls of each sample, best first; a label never comes before its parents.
+
+    `sets` are places in :data:`hierlpr.cutoff.sets.SET_WORDS` for every (sample, label).
 
     Examples
     --------
     >>> h = Hierarchy([("A", "B")], labels=["B", "A"])
     >>> call_lists(np.array([[True, True], [False, False]]), np.array([[0.9, 0.9], [0.1, 0.2]]), h)
-    [(LabelCall(label='A', score=0.9), LabelCall(label='B', score=0.9)), ()]
+    [(LabelCall(label='A', score=0.9, set=None), LabelCall(label='B', score=0.9, set=None)), ()]
     """
     if isinstance(calls, np.ndarray):
         row, column = np.nonzero(calls)
@@ -145,10 +154,11 @@ def call_lists(calls: Any, score: Any, hierarchy: Hierarchy) -> list[tuple[Label
     values = np.asarray(score[row, column]).ravel()
     # By sample, then falling score; equal scores in topological order.
     order = np.lexsort((hierarchy.position[column], -values, row))
-    listed = [
-        LabelCall(hierarchy.labels[j], v)
-        for j, v in zip(column[order].tolist(), values[order].tolist(), strict=True)
-    ]
+    named = [hierarchy.labels[j] for j in column[order].tolist()]
+    words: Any = repeat(None, len(named))
+    if sets is not None:
+        words = (SET_WORDS[place] for place in sets[row[order], column[order]].tolist())
+    listed = list(map(LabelCall, named, values[order].tolist(), words))
     bounds = np.searchsorted(row, np.arange(calls.shape[0] + 1)).tolist()
     return [tuple(listed[start:stop]) for start, stop in pairwise(bounds)]
 

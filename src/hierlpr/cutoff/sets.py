@@ -29,6 +29,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.waves import sample_ranges
 
 __all__ = [
+    "SET_WORDS",
     "CallSets",
     "SetRule",
     "SetValues",
@@ -41,6 +42,8 @@ __all__ = [
     "one_path_values",
 ]
 
+SET_WORDS = ("no", "possible", "sure")  # by how many of the two sets a label is in
+HAIR = 2.0**-20  # by how much values may move to part those that tie
 SHOWN = 8  # samples of sets that are printed
 MOST_NAMED = 5  # labels of one of them
 _COLUMNS = ("sample", "sure", "possible")
@@ -69,6 +72,7 @@ class SetRule:
     sure_size: float
     possible_size: float
     shaky: str = ""
+    parted: bool = True  # samples that tie were parted by a hair
 
     def doubted(self, doubts: Sequence[str]) -> SetRule:
         """Put in what is wrong with the calibration samples themselves."""
@@ -82,9 +86,14 @@ class SetRule:
     def from_dict(cls, data: Mapping[str, Any]) -> SetRule:
         """Rebuild from :meth:`to_dict`."""
         data = {"shaky": "", **data}  # files from before it was kept lack it
+        if "parted" not in data:  # and from before ties were parted: a hair lower is safe
+            level = data.get("possible_level")
+            safe = level * (1.0 - 2.0 * HAIR) if isinstance(level, float) else level
+            data = {**data, "possible_level": safe, "parted": True}
         names = [field.name for field in fields(cls)]
         optional = ("confidence", "sure_level", "possible_level")
         kinds: dict[str, tuple[type, ...]] = {"one_path": (bool,), "shaky": (str,)}
+        kinds["parted"] = (bool,)
         for name in names:
             value = data.get(name)
             wanted = kinds.get(name, (int, float))
@@ -161,9 +170,13 @@ class CallSets:
 
     def words(self) -> NDArray[np.object_]:
         """Return ``"sure"``, ``"possible"`` or ``"no"`` for every (sample, label)."""
-        level = _dense(self.sure).astype(np.int8) + _dense(self.possible)
-        words: NDArray[np.object_] = np.array(["no", "possible", "sure"], dtype=object)[level]
+        words: NDArray[np.object_] = np.array(SET_WORDS, dtype=object)[self.places()]
         return words
+
+    def places(self) -> NDArray[np.int8]:
+        """Return the place in `SET_WORDS` for every (sample, label)."""
+        sure, possible = (np.asarray(_dense(part), np.int8) for part in (self.sure, self.possible))
+        return np.asarray(sure + possible, dtype=np.int8)
 
     def lists(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """List the sure labels, and those that are possible but not sure, of each sample."""
@@ -250,6 +263,16 @@ class SetValues(NamedTuple):
         parts = (np.frexp(values) for values in self)
         return SetValues(*(np.ldexp(np.rint(part * 2.0**40), power - 40) for part, power in parts))
 
+    def parted(self, score: Float) -> SetValues:
+        """Part samples whose values tie by a hair: by how much their other scores promise.
+
+        A level cannot part samples that tie, and what it may not spend on all it would leave
+        unused. Any function of a sample's own scores keeps the samples exchangeable; one factor a
+        sample keeps the order of its labels. Samples with the same scores still tie.
+        """
+        hair = 1.0 - HAIR * (1.0 - np.ascontiguousarray(score).mean(axis=1, keepdims=True))
+        return SetValues(self.sure * hair, self.possible * hair)
+
 
 def many_label_values(score: Any, hierarchy: Hierarchy) -> Iterator[SetValues]:
     """Values from block scores, some samples at a time; an absent score is 0."""
@@ -257,7 +280,7 @@ def many_label_values(score: Any, hierarchy: Hierarchy) -> Iterator[SetValues]:
     for start, stop in sample_ranges(n_samples, n_labels):
         part = np.asarray(_dense(score[start:stop]), dtype=np.float64)
         values = SetValues(all_true_values(part, hierarchy), any_true_values(part, hierarchy))
-        yield values.settled()
+        yield values.parted(part).settled()
 
 
 def one_path_values(ends: Float, hierarchy: Hierarchy) -> Iterator[SetValues]:
@@ -276,7 +299,7 @@ def one_path_values(ends: Float, hierarchy: Hierarchy) -> Iterator[SetValues]:
     tail = np.cumsum(along[:, ::-1], axis=1)[:, ::-1]
     on_path = _likeliest_path(reach, hierarchy)
     tail = _place(np.ascontiguousarray(tail), order)
-    yield SetValues(np.where(on_path, reach, 0.0), tail).settled()
+    yield SetValues(np.where(on_path, reach, 0.0), tail).parted(reach).settled()
 
 
 def _likeliest_path(reach: Float, hierarchy: Hierarchy) -> Bool:
@@ -371,17 +394,14 @@ def call_sets(
     return CallSets(sure, possible, hierarchy.labels, samples, rule)
 
 
-def deepest_sure(sets: CallSets, hierarchy: Hierarchy) -> list[str | None]:
-    """Name the deepest sure label of each sample, None where no label is sure.
+def deepest_sure(sets: CallSets, hierarchy: Hierarchy) -> NDArray[np.intp]:
+    """Return the number of the deepest sure label of each sample, -1 where no label is sure.
 
     Among labels of the same depth the one that comes first in the hierarchy.
     """
     level = np.where(_dense(sets.sure), np.asarray(hierarchy.levels), 0)
     best = level.argmax(axis=1)
-    return [
-        hierarchy.labels[j] if depth else None
-        for j, depth in zip(best.tolist(), level.max(axis=1, initial=0).tolist(), strict=True)
-    ]
+    return np.where(level.max(axis=1, initial=0) > 0, best, -1).astype(np.intp)
 
 
 # -- details ------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,13 +25,7 @@ from hierlpr.io.row_rules import (
     tell_repeated_pairs,
 )
 from hierlpr.io.table_files import TableFile, TableFormat, open_table
-from hierlpr.io.table_output import (
-    ENDINGS,
-    header_line,
-    plain_columns,
-    refuse_blanks,
-    text_options,
-)
+from hierlpr.io.table_output import ENDINGS, GROUP_ROWS, TableWriter, refuse_blanks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,9 +39,6 @@ __all__ = [
     "read_ranking",
     "write_ranking",
 ]
-
-GROUP_ROWS = 1 << 20
-FILE_ROWS = 1 << 24  # of each file in a folder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,11 +227,8 @@ def _numbered(codes: NDArray[Any]) -> list[str]:
     return [str(i) for i in range(int(codes.max(initial=-1)) + 1)]
 
 
-class RankingWriter:
-    """Write ranked rows as rank, sample, label, lpr, score, call; or the CAFA layout.
-
-    `kind` is the ending that decides the layout; without one, `path` is a folder of Parquet files.
-    """
+class RankingWriter(TableWriter):
+    """Write ranked rows as rank, sample, label, lpr, score, call; or the CAFA layout."""
 
     def __init__(
         self,
@@ -255,34 +242,18 @@ class RankingWriter:
     ) -> None:
         import pyarrow as pa
 
-        self._path, self._kind, self._is_packed = path, kind, is_packed
+        named = pa.dictionary(pa.int32(), pa.string())
         self._names, self._labels = names, pa.array(labels, type=pa.string())
-        self._schema = pa.schema(
-            [("rank", pa.int64()), ("sample", pa.string()),
-             ("label", pa.dictionary(pa.int32(), pa.string())), ("lpr", pa.float64()),
-             ("score", pa.float64()), ("call", pa.bool_())]
+        schema = pa.schema(
+            [("rank", pa.int64()), ("sample", pa.string()), ("label", named),
+             ("lpr", pa.float64()), ("score", pa.float64()), ("call", pa.bool_())]
         )  # fmt: skip
+        texts = [names, self._labels]
         self._captions = None if captions is None else pa.array(captions, type=pa.string())
-        if captions is not None:
-            self._schema = self._schema.append(pa.field("name", self._schema.field("label").type))
-        self._open: list[Any] = []  # writer, and what it writes to
-        self._held: list[pa.RecordBatch] = []
-        self._n_files = self._n_ranked = self._n_in_file = 0
-        self.n_rows = self.n_calls = 0
-
-    def __enter__(self) -> RankingWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        try:
-            if kind is None:
-                if self._held or not self._n_files:
-                    self._flush()
-                self._close()
-        finally:
-            for part in self._open:  # let go of the file after an error
-                with suppress(Exception):
-                    part.close()
+        if self._captions is not None:
+            schema, texts = schema.append(pa.field("name", named)), [*texts, self._captions]
+        super().__init__(path, kind, schema, texts, is_packed=is_packed)
+        self._n_ranked = self.n_calls = 0
 
     def write(self, rows: Mapping[str, NDArray[Any]], *, keep: NDArray[Any] | None = None) -> None:
         """Append rows, or some of them; those that are not kept count in the ranks all the same."""
@@ -300,64 +271,11 @@ class RankingWriter:
         if self._captions is not None:
             arrays.append(pa.DictionaryArray.from_arrays(arrays[2].indices, self._captions))
         ranked = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        if keep is not None:
-            ranked = ranked.filter(pa.array(keep))
-        self._held.append(ranked)
         self._n_ranked += n
-        self.n_rows += ranked.num_rows
         self.n_calls += int(np.count_nonzero(rows["call"]))
-        if sum(batch.num_rows for batch in self._held) >= GROUP_ROWS:
-            self._flush()
+        self.add(ranked if keep is None else ranked.filter(pa.array(keep)))
 
-    def _flush(self) -> None:
-        import pyarrow as pa
-
-        table = pa.Table.from_batches(self._held, schema=self._schema)
-        self._held = []
-        if self._kind not in ("", ".parquet"):
-            if self._kind == ".tsv":
-                table = table.select(["sample", "label", "score"])
-            table = plain_columns(table)
-        if not self._open:
-            self._open = self._begin(table.schema)
-        if self._kind in ("", ".parquet"):
-            self._open[0].write_table(table, row_group_size=GROUP_ROWS)
-        else:
-            self._open[0].write_table(table)
-        self._n_in_file += table.num_rows
-        if not self._kind and self._n_in_file >= FILE_ROWS:
-            self._close()
-
-    def _close(self) -> None:
-        for part in self._open:
-            part.close()
-        self._open, self._n_in_file = [], 0
-
-    def _begin(self, schema: pa.Schema) -> list[Any]:
-        """Open a file; names are quoted only where one of them needs it."""
-        import pyarrow as pa
-        import pyarrow.csv as pacsv
-
-        path = self._path if self._kind else self._path / f"part-{self._n_files:06d}.parquet"
-        self._n_files += 1
-        sink: Any = pa.OSFile(str(path), "wb")  # closed whatever becomes of the writer
-        if self._kind in ("", ".parquet"):
-            return [_parquet_writer(sink, schema), sink]
-        if self._is_packed:
-            sink = pa.CompressedOutputStream(sink, "gzip")
-        delimiter = "," if self._kind == ".csv" else "\t"
-        if self._kind == ".csv":
-            sink.write(header_line(schema.names, delimiter))
-        texts = [self._names, self._labels, *([] if self._captions is None else [self._captions])]
-        options = text_options(texts, delimiter)
-        return [pacsv.CSVWriter(sink, schema, write_options=options), sink]
-
-
-def _parquet_writer(sink: Any, schema: pa.Schema) -> Any:
-    import pyarrow.parquet as pq
-
-    return pq.ParquetWriter(
-        sink, schema, compression="snappy", use_dictionary=["label"],
-        column_encoding={"rank": "DELTA_BINARY_PACKED", "sample": "PLAIN", "lpr": "PLAIN",
-                         "score": "PLAIN"},
-    )  # fmt: skip
+    def _as_text(self, table: pa.Table) -> pa.Table:
+        if self._kind == ".tsv":
+            table = table.select(["sample", "label", "score"])
+        return super()._as_text(table)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENDINGS",
+    "GROUP_ROWS",
+    "TableWriter",
     "header_line",
     "plain_columns",
     "refuse_blanks",
@@ -34,6 +38,8 @@ __all__ = [
 ]
 
 ENDINGS = (".parquet", ".csv", ".tsv")
+GROUP_ROWS = 1 << 20
+FILE_ROWS = 1 << 24  # of each file in a folder
 _MAYBE_BLANK = r"^$|[\x09-\x0d\x1c-\x20]|[^\x00-\x7f]"  # what is no ASCII may be a blank too
 
 
@@ -234,3 +240,98 @@ def refuse_blanks(path: AnyPath, **columns: Any) -> None:
                 f"{path}: the CAFA layout cannot hold {column} names with blanks: {listed(bad)}.\n"
                 "Hint: write .csv or .parquet instead."
             )
+
+
+# -- rows as they come ------------------------------------------------------------------------
+
+
+class TableWriter:
+    """Write rows as they come, in groups: one file, or a folder of Parquet files.
+
+    `kind` is the ending that decides the layout; without one, `path` is a folder of Parquet files.
+    `texts` are the Arrow arrays that names come from: they decide whether text needs quotes.
+    """
+
+    def __init__(
+        self, path: Path, kind: str, schema: pa.Schema, texts: Sequence[Any], *, is_packed: bool
+    ) -> None:
+        self._path, self._kind, self._is_packed = path, kind, is_packed
+        self._schema, self._texts = schema, texts
+        self._open: list[Any] = []  # writer, and what it writes to
+        self._held: list[pa.RecordBatch] = []
+        self._n_files = self._n_in_file = 0
+        self.n_rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        try:
+            if kind is None:
+                if self._held or not self._n_files:
+                    self._flush()
+                self._close()
+        finally:
+            for part in self._open:  # let go of the file after an error
+                with suppress(Exception):
+                    part.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Append rows."""
+        self._held.append(batch)
+        self.n_rows += batch.num_rows
+        if sum(held.num_rows for held in self._held) >= GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        table = pa.Table.from_batches(self._held, schema=self._schema)
+        self._held = []
+        if self._kind not in ("", ".parquet"):
+            table = self._as_text(table)
+        if not self._open:
+            self._open = self._begin(table.schema)
+        if self._kind in ("", ".parquet"):
+            self._open[0].write_table(table, row_group_size=GROUP_ROWS)
+        else:
+            self._open[0].write_table(table)
+        self._n_in_file += table.num_rows
+        if not self._kind and self._n_in_file >= FILE_ROWS:
+            self._close()
+
+    def _as_text(self, table: pa.Table) -> pa.Table:
+        return plain_columns(table)
+
+    def _close(self) -> None:
+        for part in self._open:
+            part.close()
+        self._open, self._n_in_file = [], 0
+
+    def _begin(self, schema: pa.Schema) -> list[Any]:
+        """Open a file; names are quoted only where one of them needs it."""
+        import pyarrow as pa
+        import pyarrow.csv as pacsv
+
+        path = self._path if self._kind else self._path / f"part-{self._n_files:06d}.parquet"
+        self._n_files += 1
+        sink: Any = pa.OSFile(str(path), "wb")  # closed whatever becomes of the writer
+        if self._kind in ("", ".parquet"):
+            return [_parquet_writer(sink, schema), sink]
+        if self._is_packed:
+            sink = pa.CompressedOutputStream(sink, "gzip")
+        delimiter = "," if self._kind == ".csv" else "\t"
+        if self._kind == ".csv":
+            sink.write(header_line(schema.names, delimiter))
+        options = text_options(self._texts, delimiter)
+        return [pacsv.CSVWriter(sink, schema, write_options=options), sink]
+
+
+def _parquet_writer(sink: Any, schema: pa.Schema) -> Any:
+    import pyarrow.parquet as pq
+
+    plain = {"rank": "DELTA_BINARY_PACKED", "sample": "PLAIN", "lpr": "PLAIN", "score": "PLAIN"}
+    return pq.ParquetWriter(
+        sink, schema, compression="snappy", use_dictionary=["label"],
+        column_encoding={name: how for name, how in plain.items() if name in schema.names},
+    )  # fmt: skip

@@ -147,8 +147,13 @@ def drift_of(lpr: LPRModel, table: Table, hierarchy: Hierarchy) -> Drift:
             "Listed scores (sparse) cannot be compared with those fitted on yet.\n"
             "Hint: give complete scores to fit and to check."
         )
-    drawn = draw_samples(table.n_samples, sample_limit(table.n_samples, hierarchy) // 4, rng=0)
+    drawn = rows_compared(table.n_samples, hierarchy)
     return compare_scores(lpr, np.asarray(table.rows(drawn).values), hierarchy)
+
+
+def rows_compared(n_samples: int, hierarchy: Hierarchy) -> NDArray[np.intp]:
+    """Choose the samples that are compared: all, or as many as are enough."""
+    return draw_samples(n_samples, sample_limit(n_samples, hierarchy) // 4, rng=0)
 
 
 def adapted(model: AnyModel, drift: Drift) -> AnyModel:
@@ -159,7 +164,7 @@ def adapted(model: AnyModel, drift: Drift) -> AnyModel:
         warnings.warn(str(drift), HierlprWarning, stacklevel=3)
     new = copy.copy(model)
     new.lpr_ = _moved_curves(model.lpr_, drift)
-    if model.joint_ is not None:
+    if model.joint_ is not None and _move(drift).any():
         new.joint_ = _moved_joint(model.joint_, drift)
     new.forget_cutoff()
     new.cutoff_ = replace(
@@ -172,7 +177,8 @@ def _moved_curves(lpr: LPRModel, drift: Drift) -> LPRModel:
     """Multiply the odds of every LPR; monotone curves stay monotone."""
     curves = lpr.curves
     each = np.repeat(_move(drift), np.diff(curves.knot_ptr))
-    knots = expit(logit(np.clip(curves.knot_lpr, 1e-15, 1.0 - 1e-15)) + each)
+    inside = np.clip(curves.knot_lpr, 1e-15, 1.0 - 1e-15)
+    knots = np.where(each == 0.0, curves.knot_lpr, expit(logit(inside) + each))
     moved = LPRCurves(curves.knot_ptr, curves.knot_score, knots)
     return LPRModel(moved, replace(lpr.report, base_rate=drift.expected), None)
 

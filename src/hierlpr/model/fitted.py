@@ -99,9 +99,16 @@ class FittedModel:
         return self._as_given(scores, decide(score, self.cutoff_, self.hierarchy_))
 
     def call_lists(self, scores: Any) -> list[tuple[LabelCall, ...]]:
-        """List the calls of each sample, best first, with their block scores."""
-        score = self.block_scores(self._input(scores))
-        return call_lists(decide(score, self.cutoff_, self.hierarchy_), score, self.hierarchy_)
+        """List the calls of each sample, best first, with their block scores.
+
+        After `calibrate_sets` each also says whether it is sure, possible or, beyond the promise,
+        not even possible ("no").
+        """
+        table = self._input(scores)
+        score = self.block_scores(table)
+        calls = decide(score, self.cutoff_, self.hierarchy_)
+        sets = None if self.sets_ is None else self._sets(table, self.sets_).places()
+        return call_lists(calls, score, self.hierarchy_, sets=sets)
 
     def explain(self, scores: Any, sample: int | str = 0) -> Explanation:
         """Say why each label of one sample is called or not, with the numbers behind it.
@@ -124,16 +131,18 @@ class FittedModel:
 
     def predict_sets(self, scores: Any) -> CallSets:
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
-        table = self._input(scores)
+        return self._sets(self._input(scores), self.set_rule())
+
+    def set_rule(self) -> SetRule:
+        """Return what was learned about sure and possible labels; refuse if nothing was."""
+        self.check_fitted()
         if self.sets_ is None:
             raise HierlprError(
                 "Nothing was learned about sure and possible labels.\n"
-                "Hint: call calibrate_sets(scores, truth, error=0.1) with samples not used to fit."
+                "Hint: call calibrate_sets(scores, truth, error=0.1) with samples not used to fit, "
+                "or give --sets-error 0.1 to hierlpr fit."
             )
-        return call_sets(
-            self._set_values(table, one_path=self.sets_.one_path), self.hierarchy_, self.sets_,
-            samples=table.samples, as_sparse=table.n_stored is not None,
-        )  # fmt: skip
+        return self.sets_
 
     def deepest(self, scores: Any) -> list[str | None]:
         """Return the one deepest sure label of every sample, None where no label is sure.
@@ -141,7 +150,9 @@ class FittedModel:
         For taxonomies in which a sample has one path: where the leaf is unsure its parent is given,
         or the parent's parent.
         """
-        return deepest_sure(self.predict_sets(scores), self.hierarchy_)
+        found = deepest_sure(self.predict_sets(scores), self.hierarchy_)
+        labels = self.hierarchy_.labels
+        return [labels[k] if k >= 0 else None for k in found.tolist()]
 
     def seen(self, scores: Any) -> dict[str, str]:
         """Tell which samples have the very scores of samples that the model has learned from.
@@ -236,6 +247,12 @@ class FittedModel:
             absent = None if implied is None else implied.absent
             lpr = self.joint_.transform(lpr, absent=absent, **options)
         return Table(lpr, table.labels, table.samples, table.backend)
+
+    def _sets(self, table: Table, rule: SetRule) -> CallSets:
+        return call_sets(
+            self._set_values(table, one_path=rule.one_path), self.hierarchy_, rule,
+            samples=table.samples, as_sparse=table.n_stored is not None,
+        )  # fmt: skip
 
     def _set_values(self, table: Table, *, one_path: bool) -> Iterator[SetValues]:
         if not one_path:

@@ -35,6 +35,7 @@ from hierlpr.scale.source import Reading
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
     from hierlpr.scale.fit_parts import StoredSamples
+    from hierlpr.scale.rank_parts import Ranked
 
 __all__ = ["HeldSamples", "evaluate_at_once", "hold_samples", "rank_at_once", "read_pairs"]
 
@@ -97,18 +98,23 @@ def rank_at_once(
     top: int | None,
     calls_only: bool,
     captions: tuple[str, ...] | None,
-) -> tuple[int, int, int, ReadReport]:
-    """Rank scores; returns the numbers of rows, calls and samples, and what was seen."""
-    from hierlpr.scale.rank_parts import calls_along
+    adapt: bool,
+) -> Ranked:
+    """Rank scores that fit in memory, after moving the model to their prevalences if asked."""
+    from hierlpr.scale.rank_parts import Ranked, adapt_to, calls_along
 
     how.say("reading scores", 0, 1)
     read = read_scores(scores, reading.hierarchy, aliases=reading.aliases, lenient=reading.lenient)
+    drift = None
+    if adapt:
+        model, drift = adapt_to(model, read.table)
     how.say("ranking", 0, 1)
     order = model.rank(read.table, top=top)
     call = calls_along(order, model, read.table)
     keep = call if calls_only else None
     n_rows = write_ranking(out, order, call=call, keep=keep, captions=captions)
-    return n_rows, int(call.sum()), read.table.n_samples, read.report
+    n_calls = int(call.sum())
+    return Ranked(n_rows, n_calls, read.table.n_samples, read.report, model.cutoff_, drift)
 
 
 def evaluate_at_once(ranking: str, truth: str, reading: Reading, how: How) -> Evaluated:

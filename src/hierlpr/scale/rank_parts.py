@@ -13,10 +13,9 @@ Parquet file of the same rows, all of `rank_file` took .74 to .86 of the CPU tim
 
 from __future__ import annotations
 
-import json
-import shutil
+import warnings
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,46 +23,41 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from hierlpr._base.checks import check_choice
-from hierlpr._base.files import (
-    MADE,
-    list_made,
-    put_in_place,
-    refuse_foreign_folder,
-    work_subfolder,
-    writing,
-)
-from hierlpr._base.own_folders import claimed
+from hierlpr._base.files import work_subfolder
 from hierlpr._kernels.keys import pack_rows, unpack_samples
 from hierlpr.cutoff.decisions import decide
 from hierlpr.data.listing import check_kind
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import DataError, FileError
-from hierlpr.io import ReadReport
-from hierlpr.io.opening import ending, filesystem_of, is_remote
+from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io import ReadReport, Watch
 from hierlpr.io.rankings import RankingWriter
-from hierlpr.io.table_output import ENDINGS, refuse_blanks
+from hierlpr.io.table_output import refuse_blanks
+from hierlpr.model.changing import adapted, rows_compared
 from hierlpr.scale.budget import engine, open_names, stream
+from hierlpr.scale.output import written
 from hierlpr.scale.parts import Parts, Record, fingerprint, part_file
-from hierlpr.scale.source import Batch, Reading, over_partitions
+from hierlpr.scale.source import Batch, Reading, Source, over_partitions
 from hierlpr.scale.spool import planned_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hierlpr.hierarchy import Hierarchy
+    from hierlpr.cutoff.choose import Cutoff
+    from hierlpr.lpr.drift import Drift
     from hierlpr.model import ScoreModel
     from hierlpr.ranking.order import Ranking
 
 __all__ = [
     "Packing",
+    "Ranked",
+    "adapt_to",
     "calls_along",
-    "captions_of",
-    "claimed_output",
-    "output_kind",
     "rank_in_parts",
     "ranked_rows",
+    "shared_model",
     "unpacked",
 ]
 
@@ -166,6 +160,17 @@ def unpacked(batch: pa.RecordBatch, packing: Packing) -> dict[str, NDArray[Any]]
 # -- partitions -------------------------------------------------------------------------------
 
 
+class Ranked(NamedTuple):
+    """What was written and seen, where it was cut, and how far an adapted model moved."""
+
+    n_rows: int
+    n_calls: int
+    n_samples: int
+    report: ReadReport
+    cutoff: Cutoff
+    drift: Drift | None
+
+
 class RankJob(NamedTuple):
     """All that ranking a partition needs, wherever it happens."""
 
@@ -178,7 +183,7 @@ class RankJob(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def _shared_model(path: str, digest: str) -> ScoreModel:
+def shared_model(path: str, digest: str) -> ScoreModel:
     """Load a model once in each process; `digest` tells apart models that share a path."""
     from hierlpr.model import load_score_model
 
@@ -189,7 +194,7 @@ def write_run(job: RankJob, batches: Iterator[Batch], part: Path) -> Record:
     """Rank the samples of one partition into its file."""
     import pyarrow as pa
 
-    model = _shared_model(job.model, job.digest)
+    model = shared_model(job.model, job.digest)
     n_rows = n_samples = 0
     with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, row_schema()) as writer:
         for values, numbers in batches:
@@ -231,17 +236,23 @@ def rank_in_parts(
     calls_only: bool,
     captions: tuple[str, ...] | None,
     kind: str,
-) -> tuple[int, int, int, ReadReport]:
+    adapt: bool,
+) -> Ranked:
     """Rank scores that need not fit in memory.
 
-    `kind` is the ending that decides the layout, empty for a folder of Parquet files. Returns how
-    many rows and calls were written, the samples, and what was seen.
+    `kind` is the ending that decides the layout, empty for a folder of Parquet files.
     """
     source, watch = planned_source(
-        scores, reading, parts, parts.folder, {"model": model_path}, top=top, calls_only=calls_only
-    )
+        scores, reading, parts, parts.folder, {"model": model_path},
+        top=top, calls_only=calls_only, adapt=adapt,
+    )  # fmt: skip
+    check_kind(model.kind_, is_list=source.kind == "long", is_complete=source.is_complete)
+    drift = None
+    if adapt:
+        model, drift = adapt_to(model, _compared(source, model.hierarchy_))
+        model_path = str(parts.folder / "adapted.hlpr")  # where all workers find it
+        model.save(model_path)
     is_list, cutoff, labels = source.kind == "long", model.cutoff_, model.hierarchy_.labels
-    check_kind(model.kind_, is_list=is_list, is_complete=source.is_complete)
     packing = Packing.of(source.n_samples, source.n_labels)
     calls_first = calls_only and cutoff.groups is None and cutoff.max_calls is None
     job = RankJob(model_path, fingerprint(model_path), is_list, packing, top, calls_first)
@@ -270,100 +281,29 @@ def rank_in_parts(
     if not is_list:
         n_samples = sum(record["samples"] for record in records)
     report = watch.report(samples=n_samples, labels=source.n_labels)
-    return writer.n_rows, writer.n_calls, n_samples, report
+    return Ranked(writer.n_rows, writer.n_calls, n_samples, report, cutoff, drift)
 
 
-# -- the whole output, or none ----------------------------------------------------------------
+def adapt_to(model: ScoreModel, table: Table) -> tuple[ScoreModel, Drift]:
+    """Move a model to the prevalences of new scores; how far they differ is told, not warned of."""
+    drift = model.check(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HierlprWarning)
+        return adapted(model, drift), drift
 
 
-def output_kind(out: str, *, on_cluster: bool) -> str:
-    """Return the ending that decides the layout of a ranking; none means a folder of Parquet."""
-    kind = ending(out)
-    if kind and not on_cluster:
-        return check_choice(kind, ENDINGS, name="the ending of the ranking file")
-    if kind not in ("", ".parquet"):
-        raise DataError(
-            f"{out}: a run on a cluster writes a folder of Parquet files, not {kind}.\n"
-            "Hint: give the name of a folder, with or without .parquet."
-        )
-    return ""
-
-
-def captions_of(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
-    """Return the names for people of all labels, empty for those that have none."""
-    if kind == ".tsv":
-        raise DataError(
-            f"{out}: the CAFA layout has no place for names.\nHint: write .csv or .parquet instead."
-        )
-    if not hierarchy.names:
-        raise DataError(
-            "The model has no names of labels.\nHint: fit it with a hierarchy that has them, or "
-            "with a table of codes and names (--names)."
-        )
-    return tuple(hierarchy.names.get(label, "") for label in hierarchy.labels)
-
-
-@contextmanager
-def claimed_output(out: str, *, is_folder: bool = False) -> Iterator[None]:
-    """Hold an output for this run alone; refuse what is not hierlpr's to write, before any work."""
-    if is_remote(out):
-        if is_folder:
-            _stored(*filesystem_of(out), out)
-        yield
-        return
-    if is_folder:
-        refuse_foreign_folder(Path(out))
-    with claimed(out):
-        yield
-
-
-@contextmanager
-def written(out: str, kind: str, folder: Path) -> Iterator[Path]:
-    """Give a place for a ranking, which appears as `out` when it is complete."""
-    part = folder / "out"
-    if kind and not is_remote(out):
-        with writing(out) as part:
-            yield part
-        return
-    if not kind:
-        shutil.rmtree(part, ignore_errors=True)  # of an interrupted run
-        part.mkdir()
-    yield part
-    if not kind:
-        list_made(part, what="ranking")
-    if is_remote(out):
-        _upload(part, out)
-    else:
-        put_in_place(part, Path(out))
-
-
-def _upload(part: Path, out: str) -> None:
-    """Copy a finished file or folder to an object store, where an object appears whole."""
-    filesystem, inside = filesystem_of(out)
-    if not part.is_dir():
-        filesystem.put_file(str(part), inside)
-        return
-    old = set(_stored(filesystem, inside, out))
-    files = sorted(part.iterdir(), key=lambda file: (file.name == MADE, file.name))
-    for file in files:  # the list of them comes last
-        filesystem.put_file(str(file), f"{inside.rstrip('/')}/{file.name}")
-    for name in sorted(old - {file.name for file in files}):
-        filesystem.rm_file(f"{inside.rstrip('/')}/{name}")
-
-
-def _stored(filesystem: Any, inside: str, out: str) -> list[str]:
-    """Files of a folder in a store, all of them hierlpr's; refuse any other."""
-    if not filesystem.exists(inside):
-        return []
-    names = [name.rsplit("/", 1)[-1] for name in filesystem.find(inside)]
-    try:
-        made = json.loads(filesystem.cat_file(f"{inside.rstrip('/')}/{MADE}"))["files"]
-    except (OSError, ValueError, KeyError, TypeError):
-        made = {}
-    for name in names:
-        if name not in made and not (made and name == MADE):
-            raise FileError(
-                f"{out}: this folder holds {name}, which is no part of a ranking that hierlpr "
-                "made, so it is not replaced.\nHint: give the name of a new folder."
-            )
-    return names
+def _compared(source: Source, hierarchy: Hierarchy) -> Table:
+    """Read the samples that `adapt` compares, those it would choose of the whole in memory."""
+    n_samples = source.n_samples
+    if source.lenient:  # rows with problems are only found by reading
+        watch = Watch(source.path, lenient=True)
+        n_samples = sum(batch.numbers.size for batch in source.batches(watch))
+    chosen, at, found = rows_compared(n_samples, hierarchy), 0, list[Any]()
+    for values, numbers in source.batches(Watch(source.path, lenient=source.lenient)):
+        low, high = np.searchsorted(chosen, (at, at + numbers.size))
+        found.append(values[chosen[low:high] - at])
+        at += numbers.size
+    is_list = source.kind == "long"
+    if not all(isinstance(part, np.ndarray) for part in found):
+        return Table(sparse.vstack(found).tocsr(), hierarchy.labels, is_list=is_list)
+    return Table(np.concatenate(found), hierarchy.labels, is_list=is_list)

@@ -1,0 +1,187 @@
+"""Prevalences of a new population from its scores alone.
+
+Samples are taken to be drawn as before, but in proportion to a factor for each label they have; the
+factor of most labels is 1. One such *tilt* moves a label and, through the hierarchy, all its
+relatives, so that few of them explain the scores of many labels.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.fitting import LPRModel
+
+__all__ = ["shifted_prevalence"]
+
+Float = NDArray[np.float64]
+Numbers = NDArray[np.intp]
+
+MOVES = np.linspace(-4.0, 4.0, 81)  # of log-odds
+MOVED_SD = 1.5  # of moves, where the scores leave it open
+ENOUGH_POSITIVES = 100.0  # a curve of so many counts half
+PRICE = 2.0  # of a tilt, in log-likelihood, beside that of choosing it among all labels
+N_CANDIDATES = 12
+MOST_TILTS = 50
+N_SWEEPS = 3
+EDGE = 1e-9
+
+
+def shifted_prevalence(model: LPRModel, scores: Float, hierarchy: Hierarchy) -> Float:
+    r"""Prevalences of the labels among new samples, if nothing but prevalences has changed.
+
+    Notes
+    -----
+    With :math:`r = \frac{\ell}{1 - \ell} \frac{1 - \pi}{\pi}` the likelihood ratio of a score,
+    where :math:`\pi` is the mean LPR of the samples fitted on, the log-likelihood of a prevalence
+    is :math:`L_k(\pi') = \sum \log(1 - \pi' + \pi' r)`, which EM for label shift maximizes (key
+    ``saerens2002`` in ``docs/references.bib``). The curve is an estimate too, so that :math:`L_k`
+    counts as that of :math:`1 / (1/n + 1/n')` samples, of before and now, and by
+    :math:`n_1 / (n_1 + 100)` with :math:`n_1` positives behind it (or negatives, if fewer).
+
+    The new population is :math:`P'(q) \propto P(q) \exp(\sum_k \theta_k q_k)` for label sets
+    :math:`q` under the hierarchy, each label taken with its rarest parent. Two passes over it give
+    the prevalences of any tilts :math:`\theta`; no child exceeds its parent. The tilts maximize
+    :math:`\sum_k L_k(\pi'_k(\theta))` less :math:`\log K + 2` for each that is not 0, found one by
+    one, the best first. If no tilt is worth its price nothing moves at all.
+    """
+    base = np.clip(model.report.base_rate, EDGE, 1.0 - EDGE)
+    return tilted(base, log_likelihood(model, scores), hierarchy)
+
+
+def log_likelihood(model: LPRModel, scores: Float) -> Float:
+    """Log-likelihood of every label (rows) if its log-odds move by each of `MOVES` (columns)."""
+    assert model.seen is not None
+    base = logit(np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE))
+    n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
+    rarer = np.minimum(positive, n_before - positive)
+    out = np.zeros((base.size, MOVES.size))
+    for k in range(base.size):
+        one = model.curves.select([k])
+        column = scores[:, k]
+        lpr = np.asarray(one.evaluate(column[~np.isnan(column), None], n_threads=1))[:, 0]
+        # Few values occur where scores tie, and nothing is lost by rounding to many.
+        own, count = np.unique(logit(np.clip(lpr, 1e-12, 1.0 - 1e-12)).round(3), return_counts=True)
+        for at, move in enumerate(MOVES):
+            told = (count * np.logaddexp(0.0, own + move)).sum()
+            out[k, at] = told - lpr.size * np.logaddexp(0.0, base[k] + move)
+        out[k] *= n_before[k] / (n_before[k] + max(1, lpr.size))
+        out[k] *= rarer[k] / (rarer[k] + ENOUGH_POSITIVES)
+    return out
+
+
+def tilted(base: Float, likelihood: Float, hierarchy: Hierarchy) -> Float:
+    """Return the prevalences of the few tilts that the log-likelihoods of all labels ask for."""
+    aim = Aim(Forest.of(base, hierarchy), likelihood - 0.5 * (MOVES / MOVED_SD) ** 2)
+    tilt = find_tilts(aim, price=float(np.log(base.size)) + PRICE)
+    if not tilt.any():
+        return base.copy()
+    rates = np.exp(aim.forest.log_rates(tilt[None])[0])
+    return np.asarray(np.clip(rates, EDGE, 1.0 - EDGE))
+
+
+def find_tilts(aim: Aim, *, price: float) -> Float:
+    """Add tilts one by one, the best first, each worth its price; all are adjusted every time."""
+    tilt, chosen = np.zeros(aim.table.shape[0]), list[int]()
+    value = aim.at(tilt[None])[0]
+    while len(chosen) < MOST_TILTS:
+        best = (value + price, -1, 0.0)
+        for k in aim.candidates(tilt):
+            if k not in chosen:
+                worth, place = aim.along(tilt, k, MOVES)
+                best = max(best, (worth, k, place))
+        if best[1] < 0:
+            break
+        chosen.append(best[1])
+        value, tilt[best[1]] = best[0], best[2]
+        for sweep in range(1, N_SWEEPS + 1):
+            for k in chosen:
+                value, tilt[k] = aim.along(tilt, k, tilt[k] + MOVES / 4.0**sweep)
+    return tilt
+
+
+class Forest(NamedTuple):
+    """Labels with their rarest parents: chances given the parent, and labels by depth."""
+
+    parent: Numbers
+    log_on: Float
+    log_off: Float
+    depths: list[Numbers]
+    log_odds: Float
+
+    @classmethod
+    def of(cls, base: Float, h: Hierarchy) -> Forest:
+        parent, depth = np.full(h.n_labels, -1, dtype=np.intp), np.zeros(h.n_labels, dtype=np.intp)
+        for number in range(h.n_labels):
+            above = h.order[h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]]]
+            if above.size:
+                k, rarest = h.order[number], above[np.lexsort((above, base[above]))[0]]
+                parent[k], depth[k] = rarest, depth[rarest] + 1
+        share = np.clip(base / np.where(parent >= 0, base[parent], 1.0), EDGE, 1.0 - EDGE)
+        depths = [np.flatnonzero(depth == d) for d in range(int(depth.max(initial=0)) + 1)]
+        return cls(parent, np.log(share), np.log1p(-share), depths, logit(base))
+
+    def log_rates(self, tilts: Float) -> Float:
+        """Log prevalences under tilts (cases x labels): a pass up and a pass down."""
+        up, rate = tilts.copy(), np.empty_like(tilts)
+        for labels in self.depths[::-1]:
+            on = self.log_on[labels] + up[:, labels]
+            both = np.logaddexp(on, self.log_off[labels])
+            rate[:, labels] = on - both
+            if labels.size and self.parent[labels[0]] >= 0:
+                np.add.at(up.T, self.parent[labels], both.T)
+        for labels in self.depths[1:]:
+            rate[:, labels] += rate[:, self.parent[labels]]
+        return rate
+
+
+class Aim(NamedTuple):
+    """What the tilts maximize: `table` holds the log-likelihoods (labels x `MOVES`)."""
+
+    forest: Forest
+    table: Float
+
+    def at(self, tilts: Float) -> Float:
+        """Values of tilts (cases x labels)."""
+        return np.asarray(_read(self.table, self._moves(tilts)).sum(axis=1))
+
+    def along(self, tilt: Float, k: int, steps: Float) -> tuple[float, float]:
+        """Return the best value, and the tilt of label `k` for it; where it is now counts too."""
+        steps = np.append(steps, tilt[k])
+        tilts = np.repeat(tilt[None], steps.size, axis=0)
+        tilts[:, k] = steps
+        value = self.at(tilts)
+        best = int(np.argmax(value))
+        return float(value[best]), float(steps[best])
+
+    def candidates(self, tilt: Float) -> list[int]:
+        """Labels along whose tilt the value rises most steeply for its variance."""
+        moves = self._moves(tilt[None])
+        step = MOVES[1] - MOVES[0]
+        slope = (_read(self.table, moves + step) - _read(self.table, moves - step))[0] / (2 * step)
+        rate = np.exp(self.forest.log_rates(tilt[None])[0])
+        variance = np.maximum(rate * (1.0 - rate), EDGE)
+        # Prevalences change with tilts by the covariance of labels, which is symmetric: a change of
+        # tilts by what each prevalence is worth tells the worth of every tilt.
+        worth = slope / variance
+        size = 1e-4 / max(float(np.abs(worth).max()), 1e-300)
+        ends = np.exp(self.forest.log_rates(tilt + size * np.stack([worth, -worth])))
+        steep = ((ends[0] - ends[1]) / (2.0 * size)) ** 2 / variance
+        return [int(k) for k in np.argsort(-steep, kind="stable")[:N_CANDIDATES]]
+
+    def _moves(self, tilts: Float) -> Float:
+        log_rate = np.minimum(self.forest.log_rates(tilts), -EDGE)
+        return np.asarray(log_rate - np.log(-np.expm1(log_rate)) - self.forest.log_odds)
+
+
+def _read(table: Float, moved: Float) -> Float:
+    """Read a table (labels x moves) between its columns, at (cases x labels)."""
+    at = np.clip((moved - MOVES[0]) / (MOVES[1] - MOVES[0]), 0.0, MOVES.size - 1.000001)
+    left = at.astype(np.intp)
+    row = np.arange(table.shape[0])
+    low, high = table[row, left], table[row, left + 1]
+    return np.asarray(low + (at - left) * (high - low))

@@ -1,0 +1,117 @@
+"""Where a table goes: one file, or a folder of Parquet files; the whole of it, or nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hierlpr._base.checks import check_choice
+from hierlpr._base.files import MADE, list_made, put_in_place, refuse_foreign_folder, writing
+from hierlpr._base.own_folders import claimed
+from hierlpr.exceptions import DataError, FileError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.opening import ending, filesystem_of, is_remote
+from hierlpr.io.table_output import ENDINGS
+from hierlpr.scale.parts import How
+
+__all__ = ["captions_of", "claimed_output", "output_kind", "written"]
+
+
+def output_kind(
+    out: str, how: How, *, endings: tuple[str, ...] = ENDINGS, what: str = "ranking file"
+) -> str:
+    """Return the ending that decides the layout of a table; none means a folder of Parquet."""
+    kind = ending(out)
+    on_cluster = isinstance(how.scheduler, str) or getattr(how.scheduler, "is_cluster", False)
+    if kind and not on_cluster:
+        return check_choice(kind, endings, name=f"the ending of the {what}")
+    if kind not in ("", ".parquet"):
+        raise DataError(
+            f"{out}: a run on a cluster writes a folder of Parquet files, not {kind}.\n"
+            "Hint: give the name of a folder, with or without .parquet."
+        )
+    return ""
+
+
+def captions_of(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
+    """Return the names for people of all labels, empty for those that have none."""
+    if kind == ".tsv":
+        raise DataError(
+            f"{out}: the CAFA layout has no place for names.\nHint: write .csv or .parquet instead."
+        )
+    if not hierarchy.names:
+        raise DataError(
+            "The model has no names of labels.\nHint: fit it with a hierarchy that has them, or "
+            "with a table of codes and names (--names)."
+        )
+    return tuple(hierarchy.names.get(label, "") for label in hierarchy.labels)
+
+
+@contextmanager
+def claimed_output(out: str, *, is_folder: bool = False) -> Iterator[None]:
+    """Hold an output for this run alone; refuse what is not hierlpr's to write, before any work."""
+    if is_remote(out):
+        if is_folder:
+            _stored(*filesystem_of(out), out)
+        yield
+        return
+    if is_folder:
+        refuse_foreign_folder(Path(out))
+    with claimed(out):
+        yield
+
+
+@contextmanager
+def written(out: str, kind: str, folder: Path) -> Iterator[Path]:
+    """Give a place for a ranking, which appears as `out` when it is complete."""
+    part = folder / "out"
+    if kind and not is_remote(out):
+        with writing(out) as part:
+            yield part
+        return
+    if not kind:
+        shutil.rmtree(part, ignore_errors=True)  # of an interrupted run
+        part.mkdir()
+    yield part
+    if not kind:
+        list_made(part, what="ranking")
+    if is_remote(out):
+        _upload(part, out)
+    else:
+        put_in_place(part, Path(out))
+
+
+def _upload(part: Path, out: str) -> None:
+    """Copy a finished file or folder to an object store, where an object appears whole."""
+    filesystem, inside = filesystem_of(out)
+    if not part.is_dir():
+        filesystem.put_file(str(part), inside)
+        return
+    old = set(_stored(filesystem, inside, out))
+    files = sorted(part.iterdir(), key=lambda file: (file.name == MADE, file.name))
+    for file in files:  # the list of them comes last
+        filesystem.put_file(str(file), f"{inside.rstrip('/')}/{file.name}")
+    for name in sorted(old - {file.name for file in files}):
+        filesystem.rm_file(f"{inside.rstrip('/')}/{name}")
+
+
+def _stored(filesystem: Any, inside: str, out: str) -> list[str]:
+    """Files of a folder in a store, all of them hierlpr's; refuse any other."""
+    if not filesystem.exists(inside):
+        return []
+    names = [name.rsplit("/", 1)[-1] for name in filesystem.find(inside)]
+    try:
+        made = json.loads(filesystem.cat_file(f"{inside.rstrip('/')}/{MADE}"))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        made = {}
+    for name in names:
+        if name not in made and not (made and name == MADE):
+            raise FileError(
+                f"{out}: this folder holds {name}, which is no part of a ranking that hierlpr "
+                "made, so it is not replaced.\nHint: give the name of a new folder."
+            )
+    return names
