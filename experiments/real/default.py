@@ -146,7 +146,7 @@ def tables(path: Path) -> str:
         cells += [f"{default.mean():.4f}{spread}", mine[0]["CLUS-ENS"] or "-", mine[0]["C-HMCNN"]]
         reached.append(f"| {' | '.join(cells)} |")
         minutes = [float(row["cpu_minutes"]) for row in mine]
-        peak = max(float(row["peak_mb"]) for row in mine)
+        peak = np.median([float(row["peak_mb"]) for row in mine])
         cost.append(f"| {name} | {len(mine)} | {np.mean(minutes):.1f} | {peak:,.0f} MB |")
     return "\n".join([*reached, "", *cost])
 

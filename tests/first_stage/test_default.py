@@ -105,7 +105,23 @@ def test_bad_input():
         HierarchicalClassifier(CHEAP, TREE, max_minutes=1).fit(x, truth)
     with pytest.raises(DataError, match="infinite"):
         HierarchicalClassifier(CHEAP, TREE).fit(np.where(x > 2, np.inf, x), truth)
+    unknown = truth.astype(float)
+    unknown[3, 1] = np.nan
+    with pytest.raises(
+        DataError, match=r"unknown \(NaN\) for 1 pairs, the first at sample 3, label 'B'"
+    ):
+        HierarchicalClassifier(CHEAP, TREE).fit(x, unknown)
+    with pytest.raises(DataError, match="Complex"):
+        HierarchicalClassifier(CHEAP, TREE).fit(x + 1j, truth)
+    with pytest.raises(DataError, match="fewer than 2"):
+        HierarchicalClassifier(CHEAP, TREE).fit(x[:0], truth[:0])
+    with pytest.raises(DataError, match="numbers or categories"):
+        HierarchicalClassifier(CHEAP, TREE).fit(x.astype("datetime64[s]"), truth)
+    for scale in (1e300, 1e-300):  # no warning, no NaN
+        proba = HierarchicalClassifier(CHEAP, TREE).fit(x * scale, truth).predict_proba(x * scale)
+        assert np.isfinite(proba).all()
     model = HierarchicalClassifier(CHEAP, TREE).fit(x, truth)
+    assert model.predict(x[:0]).shape == (0, 5)
     with pytest.raises(DataError, match="X has 2 features, but FirstStage is expecting 6"):
         model.predict(x[:, :2])
 
@@ -172,7 +188,8 @@ EXPECTED = {
 
 
 @parametrize_with_checks(
-    [CheckedStage(), CheckedClassifier()], expected_failed_checks=lambda estimator: EXPECTED[type(estimator)]
+    [CheckedStage(), CheckedClassifier()],
+    expected_failed_checks=lambda estimator: EXPECTED[type(estimator)],
 )
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)

@@ -415,17 +415,29 @@ def test_wrong_options():
     x, y = data(20)
     for member, message in [
         (NetworkEnsemble(0), "n_networks"),
+        (NetworkEnsemble(1.5), "n_networks"),
         (NetworkEnsemble(1, folds=1), "folds"),
         (NetworkEnsemble(1, folds=2), "as many networks"),
         (NetworkEnsemble(1, regularization=((1.0, 0.0),)), "dropout"),
+        (NetworkEnsemble(1, regularization=((0.5, np.nan),)), "dropout"),
+        (NetworkEnsemble(1, regularization=0.5), "dropout"),
         (NetworkEnsemble(1, epochs=0), "epochs"),
+        (NetworkEnsemble(1, hidden="ab"), "hidden"),
+        (NetworkEnsemble(1, learning_rate=np.nan), "learning_rate must be a number above 0"),
+        (NetworkEnsemble(1, weight_decay=np.inf), "weight_decay"),
+        (NetworkEnsemble(1, rng="x"), "rng"),
         (ProjectionForest(0), "n_trees"),
+        (ProjectionForest("many"), "n_trees"),
         (ProjectionForest(max_features=2.0), "max_features"),
+        (ProjectionForest(max_features=0.0), "max_features"),
         (KernelRidgeClassifier(max_samples=1), "max_samples"),
+        (KernelRidgeClassifier(max_samples="x"), "max_samples"),
         (FirstStage(members=["trees"]), "'forest', 'kernel', 'networks'"),
         (FirstStage(members="forest"), "must list"),
         (FirstStage(max_minutes=0), "max_minutes"),
+        (FirstStage(max_minutes="long"), "max_minutes"),
         (FirstStage(folds=1), "folds"),
+        (FirstStage(folds="x"), "folds"),
     ]:
         with pytest.raises(DataError, match=message):
             member.fit(x, y)

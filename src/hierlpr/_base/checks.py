@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Matrix",
+    "check_amount",
     "check_choice",
+    "check_count",
     "check_finite",
     "check_fraction",
     "check_label_weights",
@@ -68,6 +70,23 @@ def check_fraction(value: float, *, name: str) -> float:
         raise DataError(f"{name} must be a number from 0 to 1, got {value!r}.")
     if not 0.0 <= value <= 1.0:
         raise DataError(f"{name} must lie from 0 to 1, got {value!r}.")
+    return float(value)
+
+
+def check_count(value: Any, *, name: str, least: int = 1) -> int:
+    """Return a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise DataError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def check_amount(value: Any, *, name: str, above: bool = False) -> float:
+    """Return a finite number that is not negative, or above 0."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not 0.0 <= value < np.inf or (above and value == 0.0):
+        raise DataError(
+            f"{name} must be a number {'above 0' if above else 'of at least 0'}, got {value!r}."
+        )
     return float(value)
 
 

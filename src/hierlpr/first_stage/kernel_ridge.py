@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.checks import check_count
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.blending import fit_pooled_map
 from hierlpr.first_stage.label_columns import LabelColumns
@@ -68,9 +69,8 @@ class KernelRidgeClassifier(MultiLabelEstimator):
         self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
     ) -> None:
         """Fit to encoded features; see :class:`MultiLabelEstimator`."""
-        if self.max_samples < 2:
-            raise DataError(f"max_samples must be at least 2, got {self.max_samples!r}.")
-        rng = np.random.default_rng(self.rng)
+        check_count(self.max_samples, name="max_samples", least=2)
+        rng = np.random.default_rng(check_count(self.rng, name="rng", least=0))
         shuffled = rng.permutation(x.shape[0])
         kept = np.sort(shuffled[: self.max_samples])
         others = np.sort(shuffled[self.max_samples :])

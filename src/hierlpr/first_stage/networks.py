@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.checks import check_amount, check_count
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.blending import mean_log_loss
 from hierlpr.first_stage.descent import Layers, NetworkPlan, predict_network, train_network
@@ -107,13 +108,14 @@ class NetworkEnsemble(MultiLabelEstimator):
     ) -> None:
         """Fit to encoded features; see :class:`MultiLabelEstimator`."""
         plans = self._plans()
-        folds = min(self.folds, x.shape[0], self.n_networks) if self.folds else 0
-        if self.n_networks < 1 or folds == 1 or folds < 0:
-            raise DataError(
-                "n_networks must be at least 1, and folds 0 or at least 2 with as many networks."
-            )
+        n_networks = check_count(self.n_networks, name="n_networks")
+        folds = min(check_count(self.folds, name="folds", least=0), x.shape[0], n_networks)
+        if folds == 1:
+            raise DataError("folds must be 0 or at least 2, with as many networks and samples.")
         y = labels.values
-        seeds = np.random.SeedSequence(self.rng).spawn(self.n_networks + 1)
+        seeds = np.random.SeedSequence(check_count(self.rng, name="rng", least=0)).spawn(
+            n_networks + 1
+        )
         count = _Counter(on_progress, self.n_networks + (len(plans) - 1 if folds else 0))
         self.outside_: NDArray[np.float32] | None = None
         self.networks_: list[Layers]
@@ -157,21 +159,21 @@ class NetworkEnsemble(MultiLabelEstimator):
         return None
 
     def _plans(self) -> list[NetworkPlan]:
-        pairs = [(float(dropout), float(noise)) for dropout, noise in self.regularization]
-        if not pairs or any(not 0.0 <= d < 1.0 or n < 0.0 for d, n in pairs):
+        try:
+            pairs = [(float(dropout), float(noise)) for dropout, noise in self.regularization]
+        except (TypeError, ValueError):
+            pairs = []
+        if not pairs or any(not 0.0 <= d < 1.0 or not 0.0 <= n < np.inf for d, n in pairs):
             raise DataError(
                 "regularization must list (dropout, noise) pairs with dropout from 0 to below 1 "
                 f"and noise of at least 0; got {self.regularization!r}."
             )
-        if self.epochs < 1 or self.batch_size < 1 or any(size < 1 for size in self.hidden):
-            raise DataError("epochs, batch_size and the hidden sizes must be at least 1.")
-        return [
-            NetworkPlan(
-                tuple(int(size) for size in self.hidden), dropout, noise, self.learning_rate,
-                self.batch_size, self.weight_decay, self.epochs,
-            )
-            for dropout, noise in pairs
-        ]  # fmt: skip
+        hidden = tuple(check_count(size, name="each of hidden") for size in self.hidden)
+        rate = check_amount(self.learning_rate, name="learning_rate", above=True)
+        decay = check_amount(self.weight_decay, name="weight_decay")
+        batch = check_count(self.batch_size, name="batch_size")
+        epochs = check_count(self.epochs, name="epochs")
+        return [NetworkPlan(hidden, d, n, rate, batch, decay, epochs) for d, n in pairs]
 
     def _cross_fit(
         self, x: Encoded, y: NDArray[np.float32], plans: list[NetworkPlan], folds: int,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.checks import check_count, check_fraction
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.label_columns import LabelColumns
 from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
@@ -107,10 +108,11 @@ class ProjectionForest(MultiLabelEstimator):
         from scipy import sparse
         from sklearn.ensemble import ExtraTreesRegressor
 
-        if self.n_trees < 1 or self.n_projections < 1 or self.min_samples_leaf < 1:
-            raise DataError("n_trees, n_projections and min_samples_leaf must be at least 1.")
-        if not 0.0 < self.max_features <= 1.0:
-            raise DataError(f"max_features must be in (0, 1], got {self.max_features!r}.")
+        for name in ("n_trees", "n_projections", "min_samples_leaf"):
+            check_count(getattr(self, name), name=name)
+        check_count(self.rng, name="rng", least=0)
+        if check_fraction(self.max_features, name="max_features") == 0.0:
+            raise DataError("max_features must be above 0.")
         y = labels.values
         self.y_ = sparse.csr_array(y)
         self.prior_ = labels.prior

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_choice
+from hierlpr._base.checks import check_amount, check_choice, check_count
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.blending import (
     blend_weights,
@@ -152,10 +152,10 @@ class FirstStage(MultiLabelEstimator):
             raise DataError(f"members must list some of {', '.join(map(repr, MEMBERS))}.")
         for name in self.members:
             check_choice(name, MEMBERS, name="members")
-        if self.max_minutes is not None and not self.max_minutes > 0.0:
-            raise DataError(f"max_minutes must be above 0, got {self.max_minutes!r}.")
-        if self.folds < 2:
-            raise DataError(f"folds must be at least 2, got {self.folds!r}.")
+        if self.max_minutes is not None:
+            check_amount(self.max_minutes, name="max_minutes", above=True)
+        check_count(self.folds, name="folds", least=2)
+        check_count(self.rng, name="rng", least=0)
 
     def _member(
         self, name: str, x: Encoded, labels: LabelColumns, left: float

@@ -172,6 +172,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         table = align_labels(truth, given, name="truth")
         hierarchy = given or Hierarchy(labels=table.labels)
         table = match_rows(table, Table(np.empty((_num_samples(X), 0)), (), row_names(X)), name="X")
+        _refuse_unknown(table)
         held = align_truth(table, hierarchy, close=self.close_truth)
         if self.close_truth and (note := closing_note(table, held, hierarchy)):
             warnings.warn(note, HierlprWarning, stacklevel=2)
@@ -419,6 +420,22 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 def _sees_all_labels(estimator: Any) -> bool:
     """Whether it learns all labels at once and brings its own out-of-fold probabilities."""
     return hasattr(type(estimator), "oof_proba_")
+
+
+def _refuse_unknown(truth: Table) -> None:
+    """Refuse truth with gaps: models of features are trained on what is known of every pair."""
+    values = truth.values
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
+        return
+    unknown = np.isnan(values)
+    if unknown.any():
+        row, column = (int(i) for i in np.argwhere(unknown)[0])
+        raise DataError(
+            f"truth is unknown (NaN) for {int(unknown.sum()):,} pairs, the first at sample {row}, "
+            f"label {truth.labels[column]!r}; HierarchicalClassifier needs known truth.\n"
+            "Hint: leave those samples out, or score them with models of your own and give the "
+            "scores to HierLPR, which takes unknown truth."
+        )
 
 
 def _is_calibrated(estimator: Any) -> bool:
