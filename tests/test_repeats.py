@@ -109,6 +109,15 @@ def test_shared_samples_are_counted(n_shared):
     assert overlap_note(keys(new[::-1]), keys(fit[::-1])) == f"{n_shared} of 400"
 
 
+def test_few_samples_that_were_all_fitted_on_are_found_from_thirteen_on():
+    rng = np.random.default_rng(4)
+    few = normal(rng, 12)
+    assert overlap_note(keys(few), keys(few)) == ""  # chance alone does it once in 700 such cases
+    more = normal(rng, 13)
+    assert overlap_note(keys(more), keys(more)) == "13 of 13"
+    assert overlap_note(keys(more[:3]), keys(np.concatenate([more, normal(rng, 40)]))) == "3 of 3"
+
+
 def test_shared_samples_are_counted_beside_saturated_ones():
     rng = np.random.default_rng(4)
     fit, new = HONEST["saturated"](rng, 800), HONEST["saturated"](rng, 400)
@@ -341,9 +350,12 @@ def test_a_classifier_says_that_its_held_out_samples_were_trained_on(tmp_path):
 
 
 def test_changed_labels_forget_the_samples(drawn, tmp_path):
-    fit = drawn[0]
+    fit, cal, _ = drawn
     model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
-    model.remove_labels([fit.hierarchy.labels[-1]])
+    model.calibrate_sets(cal.scores, cal.truth)
+    with pytest.warns(HierlprWarning, match="so what is sure and possible is forgotten"):
+        model.remove_labels([fit.hierarchy.labels[-1]])
+    assert model.sets_ is None
     assert model.seen(fit.scores[:, :-1]) == {}
     model.save(tmp_path / "m.hlpr")
     assert load_model(tmp_path / "m.hlpr").fit_keys_ is None

@@ -118,12 +118,11 @@ def _take(
     model: ScoreModel, hierarchy: Hierarchy, lpr: LPRModel, *, fresh: Collection[str] = ()
 ) -> None:
     """Take the new labels; a cutoff learned for the old ones promises nothing now."""
-    if model.cutoff_.kind != "default":
-        warnings.warn(
-            "The labels have changed, so the cutoff is back at 0.5. Calibrate again.",
-            HierlprWarning,
-            stacklevel=4,
-        )
+    lost = ["the cutoff is back at 0.5"] if model.cutoff_.kind != "default" else []
+    lost += ["what is sure and possible is forgotten"] if model.sets_ is not None else []
+    if lost:
+        said = f"The labels have changed, so {' and '.join(lost)}. Calibrate again."
+        warnings.warn(said, HierlprWarning, stacklevel=4)
     former, model.lpr_ = model.hierarchy_, lpr
     prevalence = lpr.report.base_rate
     if model.implied_ is not None:
