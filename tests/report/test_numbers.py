@@ -9,9 +9,12 @@ from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR, metrics, simulate
 from hierlpr.cutoff.choose import Cutoff
+from hierlpr.data.partial_truth import align_known
 from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.metrics import au_prc_score
 from hierlpr.plots.comparisons import calibration_of, method_curve, thin
 from hierlpr.plots.evidence import pool
+from hierlpr.report import write_report
 from hierlpr.report.answer import percent, tradeoffs_of
 from hierlpr.report.report_page import gather, render
 from hierlpr.report.sample_entries import choose_samples, view_samples
@@ -349,3 +352,34 @@ def test_ranges_count_samples():
 def test_nothing_to_count_has_no_range(disease):
     answer = gather(disease.model, disease.scores[:5], np.zeros((5, 110))).answer
     assert answer.recall_range is None
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_what_is_unknown_is_said_and_counts_for_nothing(tmp_path, is_sparse):
+    fit, rest = simulate.train_test(2, n_train=500, n_test=200, rng=4)
+    rng = np.random.default_rng(0)
+    truth = np.where(rng.random(rest.truth.shape) < 0.3, np.nan, rest.truth)
+    wrap = sparse.csr_array if is_sparse else np.asarray
+    model = HierLPR(fit.hierarchy, joint=False).fit(wrap(fit.scores), fit.truth)
+    report = write_report(tmp_path / "r.html", model, wrap(rest.scores), truth)
+    known = align_known(rest.scores, truth, rest.hierarchy)
+    called = model.predict(wrap(rest.scores))
+    called = called.toarray() if is_sparse else called
+    answer = report.answer
+    assert answer.n_instances == known.known.sum()
+    assert answer.n_calls == (called & known.known).sum()
+    assert answer.n_true_calls == (called & known.held).sum()
+    assert report.labels.calls.tolist() == (called & known.known).sum(axis=0).tolist()
+    assert report.methods[0].calls[-1] == known.known.sum()
+    proba = model.predict_proba(wrap(rest.scores))
+    proba = proba.toarray() if is_sparse else proba
+    expected = au_prc_score(known.held[known.known], proba[known.known])
+    assert report.methods[0].au_prc == pytest.approx(expected)
+    more = (called & known.unknown).sum()
+    said = " ".join(answer.warnings)
+    assert f"The truth of {known.unknown.sum():,} of 600 instances, in 3 labels, is unknown" in said
+    assert f"{more:,} more calls are made among the unknown ones" in said
+    view = report.samples[0]
+    row = list(report.evidence.samples).index(view.name)
+    assert view.unknown.tolist() == known.unknown[row, view.label].tolist()
+    assert (report.evidence.judged != (called & known.known)).sum() == 0

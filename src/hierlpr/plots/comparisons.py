@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import Matrix
 from hierlpr.metrics import hit_curve
 from hierlpr.metrics.cafa import propagate_max_sparse
-from hierlpr.plots.evidence import Evidence, Pool, pool
+from hierlpr.plots.evidence import Evidence, Pool
 from hierlpr.research.baselines import propagate_max
 
 __all__ = [
@@ -80,7 +80,7 @@ def compare_methods(evidence: Evidence, *, n_calls: int) -> tuple[MethodCurve, .
     for key, name, matrix in methods:
         violations = len(e.hierarchy.violations(matrix)) if isinstance(matrix, np.ndarray) else None
         curves.append(
-            method_curve(key, name, pool(matrix, e.truth), n_calls=n_calls, violations=violations)
+            method_curve(key, name, e.pool(matrix), n_calls=n_calls, violations=violations)
         )
     return tuple(curves)
 

@@ -31,7 +31,7 @@ from hierlpr.plots.drawing import (
     percent_axis,
     until,
 )
-from hierlpr.plots.evidence import Evidence, Pool, collect_evidence, pool
+from hierlpr.plots.evidence import Evidence, Pool, collect_evidence
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
@@ -56,7 +56,7 @@ class InUse(NamedTuple):
             both & evidence.truth if isinstance(both, np.ndarray) else both.multiply(evidence.truth)
         )
         return cls(
-            int(evidence.called.sum()), int(both.sum()), evidence.n_positives, evidence.n_instances
+            int(evidence.judged.sum()), int(both.sum()), evidence.n_positives, evidence.n_instances
         )
 
     @property
@@ -96,7 +96,7 @@ class PrecisionDisplay(_Display):
     def from_model(cls, model: ScoreModel, scores: Any, truth: Any) -> Self:
         """Take a model's ranking of some samples, and its cutoff."""
         evidence = collect_evidence(model, scores, truth)
-        return cls(promise_along(pool(evidence.block_score, evidence.truth)), InUse.of(evidence))
+        return cls(promise_along(evidence.pool(evidence.block_score)), InUse.of(evidence))
 
     @classmethod
     def from_ranking(cls, ranking: Ranking, truth: Any) -> Self:
@@ -227,7 +227,7 @@ class CalibrationDisplay(_Display):
     def from_model(cls, model: ScoreModel, scores: Any, truth: Any, *, n_bins: int = 10) -> Self:
         """Compare what a model predicts for some samples with what is true of them."""
         e = collect_evidence(model, scores, truth)
-        lpr, block = (pool(values, e.truth) for values in (e.lpr, e.block_score))
+        lpr, block = (e.pool(values) for values in (e.lpr, e.block_score))
         return cls(calibration_of(lpr, n_bins=n_bins), calibration_of(block, n_bins=n_bins))
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:

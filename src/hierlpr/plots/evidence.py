@@ -15,7 +15,8 @@ from hierlpr._base.checks import Matrix
 from hierlpr.cutoff.by_group import label_levels
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.decisions import decide
-from hierlpr.data.tables import align, align_labels, align_truth_to, match_rows
+from hierlpr.data.partial_truth import PartialTruth, align_known
+from hierlpr.data.tables import align, align_labels, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import own_lpr
@@ -35,7 +36,8 @@ class Evidence:
     sample's other labels as well. `level` is the level of each label, `samples` the names of the
     rows (numbers if they have none), and `seen` tells how many of the samples the model has
     learned from, see `ScoreModel.seen`. Without truth (`has_truth`) nothing is known to be true,
-    and nothing may be counted as wrong.
+    and nothing may be counted as wrong. Pairs whose truth is `unknown` (None: nothing is) hold
+    neither in `truth` nor count in what is made of it; `judged` are the calls that can be judged.
     """
 
     model: ScoreModel
@@ -47,6 +49,8 @@ class Evidence:
     lpr: Matrix
     block_score: Matrix
     called: Any
+    judged: Any
+    unknown: Any
     level: NDArray[np.float64]
     cutoff: Cutoff
     curves: LPRModel
@@ -60,8 +64,17 @@ class Evidence:
 
     @property
     def n_instances(self) -> int:
-        """Samples times labels."""
-        return self.n_samples * self.hierarchy.n_labels
+        """Samples times labels, of which the truth is known."""
+        return self.n_samples * self.hierarchy.n_labels - self.n_unknown
+
+    @property
+    def n_unknown(self) -> int:
+        """Instances whose truth is unknown."""
+        return 0 if self.unknown is None else int(self.unknown.sum())
+
+    def pool(self, matrix: Matrix) -> Pool:
+        """List the instances of a matrix whose truth is known."""
+        return pool(matrix, self.truth, self.unknown)
 
     @property
     def n_positives(self) -> int:
@@ -80,11 +93,17 @@ def collect_evidence(
         raise DataError("scores: there are no samples to report on.")
     block_score = model.block_scores(table)
     called = decide(block_score, model.cutoff_, h)
+    held: Any
     if truth is None and not is_truth_needed:
         held = called != called  # nothing, in the same layout
     else:
         known = match_rows(align_labels(truth, h, name="truth"), table)
-        held = align_truth_to(table.values, known, h, close=model.close_truth)
+        held = align_known(table.values, known, h, close=model.close_truth)
+    judged, unknown = called, None
+    if isinstance(held, PartialTruth):
+        held, unknown = held.held, held.unknown
+        is_dense = isinstance(called, np.ndarray)
+        judged = called & ~unknown if is_dense else called != called.multiply(unknown)
     return Evidence(
         model=model,
         hierarchy=h,
@@ -95,6 +114,8 @@ def collect_evidence(
         lpr=model.transform(table),
         block_score=block_score,
         called=called,
+        judged=judged,
+        unknown=unknown,
         level=label_levels(model.cutoff_, h),
         cutoff=model.cutoff_,
         curves=model.lpr_,
@@ -119,8 +140,8 @@ class Pool:
     n_positives: int
 
 
-def pool(matrix: Matrix, truth: Any) -> Pool:
-    """List the instances of a matrix with their truth."""
+def pool(matrix: Matrix, truth: Any, unknown: Any = None) -> Pool:
+    """List the instances of a matrix with their truth, but for those where it is unknown."""
     n_samples, n_labels = matrix.shape
     if isinstance(matrix, np.ndarray):
         sample, label = np.divmod(np.arange(matrix.size), n_labels)
@@ -132,7 +153,12 @@ def pool(matrix: Matrix, truth: Any) -> Pool:
         sample = np.repeat(np.arange(n_samples), np.diff(matrix.indptr))
         label = matrix.indices.astype(np.intp)
         value, held = matrix.data, np.asarray(truth[sample, label]).ravel().astype(bool)
-    return Pool(value, held, sample, label, n_samples * n_labels, int(truth.sum()))
+    n_instances = n_samples * n_labels
+    if unknown is not None:
+        kept = ~np.asarray(unknown[sample, label]).ravel().astype(bool)
+        value, held, sample, label = value[kept], held[kept], sample[kept], label[kept]
+        n_instances -= int(unknown.sum())
+    return Pool(value, held, sample, label, n_instances, int(truth.sum()))
 
 
 def rows_of(matrix: Any, rows: NDArray[np.intp]) -> NDArray[Any]:

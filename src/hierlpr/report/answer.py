@@ -109,12 +109,12 @@ class Answer:
 def answer_of(evidence: Evidence, tradeoffs: tuple[Tradeoff, ...]) -> Answer:
     """Count the calls and say what they mean."""
     e = evidence
-    n_calls = int(e.called.sum())
+    n_calls = int(e.judged.sum())
     n_true = _n_both(e.called, e.truth)
     n_positives = e.n_positives
     precision_range = recall_range = None
     if e.has_truth:
-        precision_range, recall_range = _range(e, e.called), _range(e, e.truth)
+        precision_range, recall_range = _range(e, e.judged), _range(e, e.truth)
     expected = _expected(e, n_calls)
     return Answer(
         n_samples=e.n_samples,
@@ -146,8 +146,8 @@ def _expected(e: Evidence, n_calls: int) -> float | None:
     if not n_calls:
         return None
     if isinstance(e.block_score, np.ndarray):
-        return float(e.block_score[e.called].mean())
-    return float(e.block_score.multiply(e.called).sum()) / n_calls
+        return float(e.block_score[e.judged].mean())
+    return float(e.block_score.multiply(e.judged).sum()) / n_calls
 
 
 def _range(e: Evidence, among: Any) -> tuple[float, float] | None:
@@ -342,6 +342,8 @@ def seen_warnings(e: Evidence) -> list[str]:
 def _warnings(e: Evidence) -> tuple[str, ...]:
     found = []
     found.extend(seen_warnings(e))
+    if e.n_unknown:
+        found.append(_unknown_words(e))
     n_weak = int(np.count_nonzero(e.curves.report.is_weak))
     if n_weak:
         found.append(
@@ -361,10 +363,28 @@ def _groups(e: Evidence) -> tuple[Group, ...]:
     found = []
     for name, part in e.cutoff.groups.items():
         columns = np.flatnonzero(member == name)
-        called = e.called[:, columns]
+        called = e.judged[:, columns]
         n_true = _n_both(called, e.truth[:, columns])
         found.append(Group(name, part.level, int(called.sum()), n_true, str(part)))
     return tuple(found)
+
+
+def _unknown_words(e: Evidence) -> str:
+    """Say how much of the truth is unknown, and what that means for the calls."""
+    n_all = e.n_samples * e.hierarchy.n_labels
+    n_more = int(e.called.sum()) - int(e.judged.sum())
+    n_labels = int(np.count_nonzero(np.asarray(e.unknown.sum(axis=0)).ravel()))
+    said = (
+        f"The truth of {e.n_unknown:,} of {n_all:,} instances, in {n_labels:,} labels, is unknown: "
+        "every count, share and curve here is of the known ones."
+    )
+    if not n_more:
+        return said
+    worst = _n_both(e.called, e.truth) / int(e.called.sum())
+    return (
+        f"{said} {n_more:,} more calls are made among the unknown ones; if all of those were "
+        f"wrong, {percent(worst)} of all calls would be right."
+    )
 
 
 def _n_both(a: Any, b: Any) -> int:

@@ -81,7 +81,7 @@ def label_facts(evidence: Evidence) -> LabelFacts:
         auc=report.auc,
         share=share,
         positives=_column_sums(e.truth),
-        calls=_column_sums(e.called),
+        calls=_column_sums(e.judged),
         hits=_column_sums(_both(e.called, e.truth)),
         curve=curves,
         score_range=ranges,

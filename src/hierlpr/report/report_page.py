@@ -25,7 +25,7 @@ from hierlpr.plots.comparisons import (
     compare_methods,
     promise_along,
 )
-from hierlpr.plots.evidence import Evidence, collect_evidence, pool
+from hierlpr.plots.evidence import Evidence, collect_evidence
 from hierlpr.report.answer import (
     Answer,
     answer_of,
@@ -160,14 +160,14 @@ def gather(
         raise DataError(f"max_samples must be a whole number, 0 or more; got {max_samples!r}.")
     evidence = collect_evidence(model, scores, truth, is_truth_needed=False)
     step(1, 4)
-    ranked = pool(evidence.block_score, evidence.truth)
+    ranked = evidence.pool(evidence.block_score)
     promise = promise_along(ranked, has_truth=evidence.has_truth)
     methods: tuple[MethodCurve, ...] = ()
     calibration = block_calibration = None
     tradeoffs = expected_tradeoffs(promise)
     if evidence.has_truth:
-        methods = compare_methods(evidence, n_calls=int(evidence.called.sum()))
-        calibration = calibration_of(pool(evidence.lpr, evidence.truth))
+        methods = compare_methods(evidence, n_calls=int(evidence.judged.sum()))
+        calibration = calibration_of(evidence.pool(evidence.lpr))
         block_calibration = calibration_of(ranked)
         tradeoffs = tradeoffs_of(methods[0])
     step(2, 4)
@@ -251,7 +251,7 @@ def _thousandths(values: Any) -> list[int | None]:
 
 
 def _sample(view: SampleView) -> dict[str, Any]:
-    flags = view.called + 2 * view.truth + 4 * view.reaches + 8 * view.reason
+    flags = view.called + 2 * view.truth + 4 * view.reaches + 8 * view.unknown + 16 * view.reason
     columns = (
         view.label, np.rint(1e4 * view.lpr), np.rint(1e4 * view.score), view.block, flags,
     )  # fmt: skip

@@ -47,6 +47,7 @@ class SampleView:
     block: NDArray[np.intp]
     called: NDArray[np.bool_]
     truth: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
     reaches: NDArray[np.bool_]
     reason: NDArray[np.intp]
     n_hidden: int
@@ -94,6 +95,8 @@ def view_samples(evidence: Evidence, rows: NDArray[np.intp]) -> tuple[SampleView
     room = max(FEWEST_LABELS, MOST_ENTRIES // rows.size)
     lpr, truth = rows_of(e.lpr, rows), rows_of(e.truth, rows)
     called = rows_of(e.called, rows)
+    judged = rows_of(e.judged, rows)
+    unknown = np.zeros_like(called) if e.unknown is None else rows_of(e.unknown, rows)
     ranking = e.model.rank(Table(e.scores[rows], e.hierarchy.labels))
     views = []
     for i, ranked in enumerate(ranked_labels(ranking, rows.size)):
@@ -109,7 +112,7 @@ def view_samples(evidence: Evidence, rows: NDArray[np.intp]) -> tuple[SampleView
             SampleView(
                 name=e.samples[rows[i]],
                 n_true=int(truth[i].sum()),
-                n_calls=int(called[i].sum()),
+                n_calls=int(judged[i].sum()),
                 n_hits=int((truth[i] & called[i]).sum()),
                 label=shown,
                 lpr=lpr[i, shown],
@@ -117,6 +120,7 @@ def view_samples(evidence: Evidence, rows: NDArray[np.intp]) -> tuple[SampleView
                 block=block,
                 called=called[i, shown],
                 truth=truth[i, shown],
+                unknown=unknown[i, shown],
                 reaches=lpr[i, shown] >= e.level[shown],
                 reason=reason_codes(*known),
                 n_hidden=n_labels - shown.size,
@@ -129,7 +133,7 @@ def view_samples(evidence: Evidence, rows: NDArray[np.intp]) -> tuple[SampleView
 
 def _counts(e: Evidence) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     both = e.called & e.truth if isinstance(e.called, np.ndarray) else e.called.multiply(e.truth)
-    calls, true, hits = (np.asarray(m.sum(axis=1)).ravel() for m in (e.called, e.truth, both))
+    calls, true, hits = (np.asarray(m.sum(axis=1)).ravel() for m in (e.judged, e.truth, both))
     return calls.astype(int), true.astype(int), hits.astype(int)
 
 

@@ -10,7 +10,7 @@
       const [label, lpr, score, block, flags] = sample.entries.slice(at, at + 5);
       const entry = { label, lpr: lpr / 1e4, score: score / 1e4, block,
         called: Boolean(flags & 1), truth: Boolean(flags & 2), reaches: Boolean(flags & 4),
-        reason: flags >> 3 };
+        unknown: Boolean(flags & 8), reason: flags >> 4 };
       entries.set(label, entry);
       if (!members.has(block)) members.set(block, []);
       members.get(block).push(entry);
@@ -43,16 +43,17 @@
     return hl.data.reasons[entry.reason].replace(/\{(\w+)\}/g, (_, name) => words[name]);
   }
 
-  const verdict = (entry) => !hl.hasTruth ? "left" : entry.called ? (entry.truth ? "right" : "wrong") : entry.truth ? "missed" : "left";
-  const SIGN = { right: "✓ right", wrong: "✗ wrong", missed: "○ missed", left: "" };
+  const verdict = (entry) => !hl.hasTruth ? "left" : entry.unknown ? "unknown" : entry.called ? (entry.truth ? "right" : "wrong") : entry.truth ? "missed" : "left";
+  const SIGN = { right: "✓ right", wrong: "✗ wrong", missed: "○ missed", left: "", unknown: "? unknown" };
   const OUTCOME = {
     right: "The label is true: a right call.", wrong: "The label is not true: a wrong call.",
     missed: "The label is true: it is missed.", left: "The label is not true: rightly left out.",
+    unknown: "Whether the label is true is unknown.",
   };
 
   function describe(view, i) {
     const entry = view.entries.get(i);
-    const truth = hl.hasTruth ? `, ${entry.truth ? "true" : "not true"}` : "";
+    const truth = hl.hasTruth ? `, ${entry.unknown ? "truth unknown" : entry.truth ? "true" : "not true"}` : "";
     return `${labels.name[i]}, chance ${entry.lpr.toFixed(2)}, mean chance of its block ${entry.score.toFixed(2)}, ${entry.called ? "called" : "not called"}${truth}`;
   }
 
@@ -96,7 +97,7 @@
     const rows = all.slice(0, LISTED).map((entry) => hl.el("tr", {},
       hl.el("th", { scope: "row" }, hl.el("bdi", { text: labels.name[entry.label] })),
       hl.el("td", { class: "n", text: entry.lpr.toFixed(3) }), hl.el("td", { class: "n", text: entry.score.toFixed(3) }),
-      hl.el("td", { text: entry.called ? "yes" : "no" }), hl.hasTruth ? hl.el("td", { text: entry.truth ? "yes" : "no" }) : null,
+      hl.el("td", { text: entry.called ? "yes" : "no" }), hl.hasTruth ? hl.el("td", { text: entry.unknown ? "unknown" : entry.truth ? "yes" : "no" }) : null,
       hl.el("td", { class: "wide", text: why(view, entry) })));
     return hl.el("table", {},
       hl.el("thead", {}, hl.el("tr", {}, ...head.map((text, k) => hl.el("th", { scope: "col", class: k === 1 || k === 2 ? "n" : null, text })))),
@@ -107,7 +108,7 @@
     const only = (wanted, ...cells) => wanted ? cells : [];
     const rows = Array.from(view.entries.values(), (e) => [view.sample.name, hl.code[e.label],
       ...only(hl.hasTitles, hl.title(e.label)), e.lpr, e.score, Number(e.called),
-      ...only(hl.hasTruth, Number(e.truth)), why(view, e)]);
+      ...only(hl.hasTruth, e.unknown ? "" : Number(e.truth)), why(view, e)]);
     return [["sample", "label", ...only(hl.hasTitles, "name"), "lpr", "block_score", "called",
       ...only(hl.hasTruth, "true"), "why"], ...rows];
   }

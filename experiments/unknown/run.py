@@ -1,0 +1,276 @@
+"""Truth of which some is unknown: what is learned from it, and what omitted positives do.
+
+    python experiments/unknown/run.py [--only learned|real|omitted]
+
+``learned.csv``: four ways to fit on samples with unknown pairs, by simulated population and by
+pattern of what is unknown. *unknown* says so (NaN); *fewer* fits on as many whole samples as are
+known of the label of which least is; *negative* takes unknown pairs as not holding; *whole* knows
+everything. Columns are the mean absolute error of the LPRs (against the simulated ones) and the
+AU(PRC) of the block scores on other samples; and the difference of *unknown* to *fewer* and to
+*negative*, with its standard error over replications.
+
+``real.csv``: the same on two real sets (those of HIERLPR_DATA), where the log-loss a pair of the
+LPRs stands for their error. Skipped with a message if the data are not there.
+
+``omitted.csv``: annotation that omits positives and is taken as it is. How often the certified
+precision was missed on the truth and on the annotation, and the mean precision on both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.util
+import os
+import tomllib
+import warnings
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from hierlpr import HierLPR, simulate
+from hierlpr.exceptions import HierlprWarning
+from hierlpr.metrics import au_prc_score
+
+HERE = Path(__file__).parent
+DATA = Path(os.environ.get("HIERLPR_DATA", HERE / "../../../shared/data"))
+WAYS = ("unknown", "fewer", "negative", "whole")
+CELLS = [  # population, pattern, samples to fit on (None: as configured)
+    *((setting, pattern, None) for setting in (1, 2, 3)
+      for pattern in ("30 % of pairs", "60 % of a label")),
+    (4, "30 % of pairs", None),
+    (2, "other shares by label", None),
+    (2, "stopped on the way down", None),
+    (2, "30 % of pairs, five scores", None),
+    (2, "30 % of pairs", 40),
+    (2, "60 % of a label", 40),
+    (2, "low scores not looked at", None),
+    (2, "positives more often", None),
+]  # fmt: skip
+OUTSIDE = ("low scores not looked at", "positives more often")  # not at random: no promise
+
+
+def hide(pattern, truth, scores, hierarchy, rng):
+    """Mark what is unknown."""
+    n, k = truth.shape
+    drawn = rng.random((n, k))
+    if pattern.startswith("30 % of pairs"):
+        return drawn < 0.3
+    if pattern == "60 % of a label":
+        return (drawn < 0.6) & (np.arange(k) == k // 2)
+    if pattern == "other shares by label":
+        return drawn < np.linspace(0.1, 0.7, k)
+    if pattern == "stopped on the way down":
+        return np.asarray(hierarchy.levels)[None] > 1 + rng.integers(0, 3, n)[:, None]
+    if pattern == "low scores not looked at":
+        return drawn < np.where(scores < np.median(scores, axis=0), 0.5, 0.1)
+    return drawn < np.where(truth, 0.5, 0.1)
+
+
+def fitted(way, data, rng, **options):
+    """Fit in one of the ways; `data` are hierarchy, scores, truth and what is unknown."""
+    h, scores, truth, unknown = data
+    model = HierLPR(h, close_truth=way == "negative", **options)
+    if way == "fewer":
+        share = 1.0 - unknown.mean(axis=0).max()
+        rows = np.sort(rng.choice(len(truth), max(10, round(share * len(truth))), replace=False))
+        scores, truth = scores[rows], truth[rows]
+    elif way == "unknown":
+        truth = np.where(unknown, np.nan, truth)
+    elif way == "negative":
+        truth = np.where(unknown, 0.0, truth)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HierlprWarning)
+        return model.fit(scores, truth)
+
+
+def dense(matrix):
+    """Return an array."""
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+def compared(found):
+    """Columns of means, and of differences with their standard errors; found (ways, reps, 2)."""
+    row = {}
+    for at, measure in enumerate(("error", "au_prc")):
+        values = found[:, :, at]
+        row |= {f"{measure} {way}": f"{v.mean():.5f}" for way, v in zip(WAYS, values, strict=True)}
+        for other in (1, 2):
+            gap = values[0] - values[other]
+            error = gap.std(ddof=1) / np.sqrt(gap.size)
+            row[f"{measure} less {WAYS[other]}"] = f"{gap.mean():.5f}"
+            row[f"{measure} less {WAYS[other]}, s.e."] = f"{error:.5f}"
+    return row
+
+
+def learned(config):
+    """Compare the ways on simulated populations, a row a cell."""
+    for setting, pattern, n in CELLS:
+        found = np.empty((len(WAYS), config["replications"], 2))
+        for i in range(config["replications"]):
+            rng = np.random.default_rng([config["seed"], setting, i])
+            fit, test = simulate.train_test(
+                setting, n_train=config["n_fit"], n_test=config["n_test"], rng=rng
+            )
+            scores, truth = fit.scores[:n], fit.truth[:n]
+            new, true_lpr = test.scores, test.lpr_true
+            if "five scores" in pattern:  # ties; the LPR of a tie is the mean over it
+                scores, new = (np.minimum(np.floor(5.0 * x), 4.0) for x in (scores, new))
+                true_lpr = np.empty_like(test.lpr_true)
+                for k in range(new.shape[1]):
+                    for value in range(5):
+                        tied = new[:, k] == value
+                        true_lpr[tied, k] = test.lpr_true[tied, k].mean() if tied.any() else 0.0
+            unknown = hide(pattern, truth, scores, fit.hierarchy, rng)
+            data = (fit.hierarchy, scores, truth, unknown)
+            for w, way in enumerate(WAYS):
+                model = fitted(way, data, rng)
+                lpr = model.lpr_.predict(new)
+                found[w, i] = np.abs(lpr - true_lpr).mean(), model.score(new, test.truth)
+        yield {"population": f"setting {setting}", "pattern": pattern,
+               "n": n or config["n_fit"], **compared(found)}  # fmt: skip
+
+
+# -- real sets ---------------------------------------------------------------------------------
+
+
+def study(name):
+    """Load the script of another study."""
+    spec = importlib.util.spec_from_file_location(name, HERE.parent / name / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, tomllib.loads((HERE.parent / name / "config.toml").read_text())
+
+
+def real_sets():
+    """Name, hierarchy, scores and truth of two sets, of labels with 30 positives or more."""
+    module, config = study("joint_real")
+    data = module.load("enron_scores", config, None)
+    truth = np.vstack([data.truth, data.test_truth]).astype(bool)
+    yield "enron", data.hierarchy, np.vstack([data.scores, data.test_scores]), truth
+    from hierlpr.io import load_hierarchy, pair_samples, read_scores, read_truth
+
+    _, config = study("listed")
+    loaded = load_hierarchy(DATA / config["hierarchy"])
+    h, aliases = loaded.hierarchy, loaded.aliases
+    known = read_truth(DATA / config["truth"], h, aliases=aliases)
+    file = DATA / "cafa" / "predictions" / f"{config['predictions'][0]}.tsv"
+    pair = pair_samples(read_scores(file, h, aliases=aliases, lenient=True), known)
+    yield "cafa, listed", h, sparse.csr_array(pair.scores.values), dense(pair.truth.values) != 0
+
+
+def real(config):
+    """Compare the ways on real sets, a row a cell."""
+    for name, h, scores, truth in real_sets():
+        kept = np.flatnonzero(truth.sum(axis=0) >= 30)
+        part = h.subset([h.labels[k] for k in kept])
+        columns = [h.index(label) for label in part.labels]
+        scores, truth = scores[:, columns], truth[:, columns]
+        if sparse.issparse(scores):
+            listing = np.diff(scores.indptr) > 0
+            scores, truth = sparse.csr_array(scores[listing]), truth[listing]
+        for pattern in ("30 % of pairs", "60 % of a label"):
+            found = np.empty((len(WAYS), config["real_replications"], 2))
+            for i in range(config["real_replications"]):
+                rng = np.random.default_rng([config["seed"], i])
+                order = rng.permutation(len(truth))
+                fit, test = np.sort(order[: len(truth) // 2]), np.sort(order[len(truth) // 2 :])
+                unknown = hide(pattern, truth[fit], None, part, rng)
+                for w, way in enumerate(WAYS):
+                    model = fitted(way, (part, scores[fit], truth[fit], unknown), rng, joint=False)
+                    found[w, i] = held_out(model, scores[test], truth[test])
+            yield {"set": name, "pattern": pattern, "n": len(fit), **compared(found)}
+
+
+def held_out(model, scores, truth):
+    """Log-loss a pair of the LPRs that there are, and AU(PRC) of the block scores."""
+    lpr = model.lpr_.predict(scores)
+    if sparse.issparse(lpr):
+        row = np.repeat(np.arange(lpr.shape[0]), np.diff(lpr.indptr))
+        lpr, held = lpr.data, truth[row, lpr.indices]
+    else:
+        held = truth
+    loss = -np.where(held, np.log(lpr), np.log1p(-lpr)).mean()
+    return loss, au_prc_score(truth, dense(model.predict_proba(scores)))
+
+
+# -- positives that are omitted ----------------------------------------------------------------
+
+OMITTED = ("nothing", "one in five", "hard ones", "half of a label", "most of the deep ones")
+
+
+def annotate(way, data, rng):
+    """Return what is written down: a part of what holds, closed upward."""
+    h, drawn = data.hierarchy, rng.random(data.truth.shape)
+    k = data.truth.shape[1]
+    chance = {
+        "nothing": np.zeros(k),
+        "one in five": np.full(k, 0.2),
+        "hard ones": np.where(data.scores < np.median(data.scores, axis=0), 0.6, 0.05),
+        "half of a label": 0.5 * (np.arange(k) == k - 1),
+        "most of the deep ones": np.where(np.asarray(h.levels) > 1, 0.7, 0.0),
+    }[way]
+    omitted = data.truth & (drawn < chance)
+    # Who has omitted a label has omitted what is below it.
+    gone = np.zeros_like(omitted)
+    for label in h.labels:
+        below = [h.index(x) for x in (label, *h.descendants(label))]
+        gone[:, below] |= omitted[:, [h.index(label)]]
+    return data.truth & ~gone
+
+
+def omitted(config):
+    """How often the certified precision is missed, a row a population and way."""
+    for setting in (1, 2, 3, 4):
+        for way in OMITTED:
+            true, seen, calls = [], [], []
+            for i in range(config["omitted_replications"]):
+                rng = np.random.default_rng([config["seed"], 7, setting, i])
+                n = config["omitted_n"]
+                fit, rest = simulate.train_test(setting, n_train=n, n_test=n + 4000, rng=rng)
+                model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, annotate(way, fit, rng))
+                written = annotate(way, rest, rng)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    model.calibrate(
+                        rest.scores[:n], written[:n], precision=config["target"],
+                        confidence=config["confidence"], unreachable="nothing",
+                    )  # fmt: skip
+                called = model.predict(rest.scores[n:])
+                calls.append(called.sum())
+                if called.any():
+                    true.append(rest.truth[n:][called].mean())
+                    seen.append(written[n:][called].mean())
+            missed = [np.sum(np.array(x) < config["target"]) / len(calls) for x in (true, seen)]
+            yield {
+                "population": f"setting {setting}", "omitted": way, "n": config["omitted_n"],
+                "replications": len(calls), "certified": len(true),
+                "missed on the truth": f"{missed[0]:.4f}",
+                "missed on the annotation": f"{missed[1]:.4f}",
+                "precision on the truth": f"{np.mean(true):.4f}" if true else "",
+                "precision on the annotation": f"{np.mean(seen):.4f}" if seen else "",
+            }  # fmt: skip
+
+
+def main() -> None:
+    """Make the tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", choices=["learned", "real", "omitted"])
+    only = parser.parse_args().only
+    config = tomllib.loads((HERE / "config.toml").read_text())
+    for name, rows in (("learned", learned), ("omitted", omitted), ("real", real)):
+        if only not in (None, name):
+            continue
+        if name == "real" and not DATA.is_dir():
+            print(f"real.csv is not made: the data are not at {DATA} (set HIERLPR_DATA).")
+            continue
+        table = list(rows(config))
+        with (HERE / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, table[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(table)
+
+
+if __name__ == "__main__":
+    main()
