@@ -8,7 +8,7 @@ from scipy import sparse
 import reference_shift as slow
 from hierlpr import Hierarchy, HierLPR, load_model, simulate
 from hierlpr.exceptions import DataError, HierlprWarning
-from hierlpr.lpr.score_bins import N_BINS
+from hierlpr.lpr.diagnostics import N_BINS
 from hierlpr.lpr.tilts import (
     ENOUGH_POSITIVES,
     MOVES,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import check_level
 from hierlpr._base.showing import html_table
 from hierlpr.data.frames import new_frame
-from hierlpr.discovery.shift_model import ShiftModel
+from hierlpr.discovery.p_values import ShiftModel
 from hierlpr.hierarchy import Hierarchy
 
 __all__ = ["Discoveries"]

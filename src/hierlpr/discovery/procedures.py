@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import check_choice, check_level
 from hierlpr.discovery.dagger import branch_p_values, dagger_levels
 from hierlpr.discovery.found import Discoveries
-from hierlpr.discovery.p_values import align_p_values
-from hierlpr.discovery.shift_model import ShiftModel, fit_shift, normal_scores
+from hierlpr.discovery.p_values import ShiftModel, align_p_values, fit_shift, normal_scores
 from hierlpr.discovery.star import star_levels
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy

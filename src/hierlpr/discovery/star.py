@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.discovery.dagger import dagger_levels
-from hierlpr.discovery.shift_model import ShiftModel, fit_shift, normal_scores
+from hierlpr.discovery.p_values import ShiftModel, fit_shift, normal_scores
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.ranking.blocks import consistent_scores
 

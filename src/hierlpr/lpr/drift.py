@@ -15,8 +15,8 @@ from scipy.special import chdtrc, expit, logit
 from hierlpr._base.checks import listed
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.fitting import LPRModel
-from hierlpr.lpr.score_bins import ScoreBins
 from hierlpr.lpr.tilts import shifted_prevalence
 
 __all__ = ["Drift", "compare_scores"]

@@ -17,9 +17,8 @@ from hierlpr._kernels._threads import n_threads_or_default, run_chunks
 from hierlpr._kernels.smoothing import make_monotone
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves, PoolingEstimator
-from hierlpr.lpr.diagnostics import LabelReport
+from hierlpr.lpr.diagnostics import LabelReport, ScoreBins
 from hierlpr.lpr.groups import LabelData, PairWeights, check_scores, read_training_data
-from hierlpr.lpr.score_bins import ScoreBins
 
 __all__ = ["ESTIMATORS", "LPRModel", "fit_chunk", "fit_data", "fit_lpr", "make_estimator"]
 

@@ -24,8 +24,8 @@ from hierlpr.exceptions import FileError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, make_estimator
+from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.groups import TruthCounts
-from hierlpr.lpr.score_bins import ScoreBins
 from hierlpr.model.container import (
     CLASSIFIER,
     LISTED,

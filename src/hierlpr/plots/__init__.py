@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from hierlpr.plots.curve_displays import (
         CalibrationDisplay,
         HitDisplay,
+        LPRDisplay,
         PrecisionDisplay,
         RecallDisplay,
     )
-    from hierlpr.plots.label_curves import LPRDisplay
     from hierlpr.plots.sample_tree import SampleDisplay
 
 _HOMES = {
     "CalibrationDisplay": "curve_displays",
     "HitDisplay": "curve_displays",
-    "LPRDisplay": "label_curves",
+    "LPRDisplay": "curve_displays",
     "PrecisionDisplay": "curve_displays",
     "RecallDisplay": "curve_displays",
     "SampleDisplay": "sample_tree",

@@ -12,10 +12,9 @@ import numpy as np
 from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
 from hierlpr.discovery import Discoveries
-from hierlpr.report.charts import FigureText
+from hierlpr.report.charts import COLORS, FigureText, figure, svg_of
 from hierlpr.report.html import render_page
 from hierlpr.report.label_entries import parents_of
-from hierlpr.report.svg import COLORS, figure, svg_of
 
 __all__ = ["render_discoveries", "write_discoveries_report"]
 

@@ -5,6 +5,7 @@ Those that learn from data are classes with ``fit(scores, truth, hierarchy)``; t
 then has the same signature. Those on p-values have the signature of `hierlpr.discover`.
 """
 
+from hierlpr.research.baselines.by_blocks import cssa, single_parent
 from hierlpr.research.baselines.by_score import (
     gpav,
     gpav_scores,
@@ -16,7 +17,6 @@ from hierlpr.research.baselines.by_score import (
     top_down,
 )
 from hierlpr.research.baselines.clus import ClusHMC
-from hierlpr.research.baselines.cssa import cssa
 from hierlpr.research.baselines.first_stage import BayesianCorrection, FirstStageCalls
 from hierlpr.research.baselines.p_value_procedures import (
     benjamini_hochberg,
@@ -25,7 +25,6 @@ from hierlpr.research.baselines.p_value_procedures import (
     simes_max_bh,
     yekutieli,
 )
-from hierlpr.research.baselines.single_parent import single_parent
 
 __all__ = [
     "BayesianCorrection",

@@ -13,8 +13,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics import au_prc_score
 from hierlpr.ranking.order import Ranking
-from hierlpr.research.baselines._order import call_by_score, weighted
-from hierlpr.research.baselines.by_score import propagate_min
+from hierlpr.research.baselines.by_score import call_by_score, propagate_min, weighted
 
 __all__ = ["ClusHMC"]
 

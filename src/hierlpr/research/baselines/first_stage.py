@@ -13,7 +13,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import joint_posterior
 from hierlpr.metrics import f_curve
 from hierlpr.ranking.order import Ranking
-from hierlpr.research.baselines._order import call_by_score, dense, weighted
+from hierlpr.research.baselines.by_score import call_by_score, dense, weighted
 
 __all__ = ["BayesianCorrection", "FirstStageCalls"]
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from hierlpr._base.files import writing
-from hierlpr.research.reproduce.published import SETTING_TITLES, TARGETS
 from hierlpr.research.reproduce.run import Curves
-from hierlpr.research.reproduce.studies import RECALL_GRID
+from hierlpr.research.reproduce.studies import RECALL_GRID, SETTING_TITLES, TARGETS
 
 __all__ = ["draw_areas", "draw_curves", "draw_disease", "draw_table2"]
 

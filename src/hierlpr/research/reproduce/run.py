@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hierlpr._base.files import writing
 from hierlpr.research.reproduce import studies
-from hierlpr.research.reproduce.published import CLAIMS, TABLE2, TARGETS
+from hierlpr.research.reproduce.studies import CLAIMS, TABLE2, TARGETS
 
 __all__ = [
     "Curves",

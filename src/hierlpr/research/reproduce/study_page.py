@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from hierlpr._base.files import writing
-from hierlpr.research.reproduce.published import HIT_AREA, SETTING_TITLES
 from hierlpr.research.reproduce.run import Curves, Verdict
+from hierlpr.research.reproduce.studies import HIT_AREA, SETTING_TITLES
 
 __all__ = ["Section", "areas_section", "claims_section", "table2_section", "write_page"]
 
