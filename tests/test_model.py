@@ -410,3 +410,16 @@ def test_changed_labels_match_rows_by_name(parts):
     np.testing.assert_array_equal(curves[0], curves[1])
     with pytest.raises(DataError, match="the truth lacks samples"):
         model.replace([leaf], scores[[leaf]], truth[[leaf]].rename(index=str.upper))
+
+
+@pytest.mark.parametrize(
+    ("verbose", "is_terminal", "told"),
+    [(True, False, True), (None, True, True), (None, False, False), (False, True, False)],
+)
+def test_progress_is_told_on_request_and_on_terminals(
+    verbose, is_terminal, told, monkeypatch, capsys
+):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal, raising=False)
+    fit, _ = simulate.train_test(1, rng=0)
+    HierLPR(fit.hierarchy, joint=False, verbose=verbose).fit(fit.scores[:200], fit.truth[:200])
+    assert ("fitting: 2 of 2 (100%)" in capsys.readouterr().err) is told

@@ -95,6 +95,7 @@ def fit_file(
     calibration: tuple[AnyPath, AnyPath] | None = None,
     lpr: Any = "auto",
     joint: bool | str = "auto",
+    missing: str = "error",
     absent: Absent | None = None,
     close_truth: bool = False,
     seed: int = 0,
@@ -124,8 +125,9 @@ def fit_file(
         for what is sure and possible; each promise holds by itself.
     calibration : pair of paths, optional
         Scores and truth of other samples for the cutoff and the sets, instead of the third.
-    lpr, joint
-        See :class:`hierlpr.HierLPR`.
+    lpr, joint, missing
+        See :class:`hierlpr.HierLPR`. With ``missing="allow"`` the samples must fit into memory;
+        ranking and reports need not.
     absent : {"negative", "skip"}, optional
         Scored samples that the truth lacks; see :func:`hierlpr.io.pair_samples`.
     close_truth : bool
@@ -171,9 +173,10 @@ def fit_file(
     names = ("the scores", "the truth", "the calibration scores", "the calibration truth")
     given = {"the hierarchy": _file_of(loaded), **dict(zip(names, files, strict=False))}
     refuse_overlap({"the output": out}, given, options.work)
-    model = ScoreModel(hierarchy=loaded.hierarchy, lpr=lpr, joint=joint)
+    model = ScoreModel(hierarchy=loaded.hierarchy, lpr=lpr, joint=joint, missing=missing)
     model.check_params()
-    reading = Reading(loaded.hierarchy, loaded.aliases, lenient, close_truth, absent)
+    allows = missing == "allow"
+    reading = Reading(loaded.hierarchy, loaded.aliases, lenient, close_truth, absent, allows)
     with claimed(out), read_pairs(files, reading, options, "fit", out) as read:
         data = read(files[:2], "fit")
         held_out, fitted, kept = data, np.arange(data.n_samples), np.empty(0, dtype=np.intp)
@@ -283,7 +286,9 @@ def rank_file(
     holds = kind and not options.asks_for_parts(source, target)
     with claimed_output(target, is_folder=not kind):
         fitted = load_score_model(model)
-        reading = Reading(fitted.hierarchy_, dict(aliases or {}), lenient)
+        allows = fitted.missing == "allow"
+        names = dict(aliases or {})
+        reading = Reading(fitted.hierarchy_, names, lenient, allow_missing=allows)
         captions = captions_of(fitted.hierarchy_, kind, target) if with_names else None
         chosen: dict[str, Any] = {"model": fitted, "top": top, "calls_only": calls_only}
         chosen |= {"captions": captions, "adapt": adapt}
@@ -511,7 +516,10 @@ def report_file(
     refuse_overlap({"the output": out}, given, options.work)
     with claimed(out):
         fitted = load_score_model(model)
-        reading = Reading(fitted.hierarchy_, dict(aliases or {}), lenient, close_truth, absent)
+        reading = Reading(
+            fitted.hierarchy_, dict(aliases or {}), lenient, close_truth, absent,
+            fitted.missing == "allow",
+        )  # fmt: skip
         with read_pairs(files, reading, options, "report", out) as read:
             data = read(files, "pair")
             chosen = np.arange(data.n_samples)

@@ -58,6 +58,10 @@ LPR_NAMES = (
 @click.option("--absent", type=click.Choice(["negative", "skip"]),
               help="Scored samples that the truth lacks: without any label (default for a long "
               "table), or left out (default for CAFA truth).")  # fmt: skip
+@click.option("--missing", type=click.Choice(["error", "allow"]), default="error",
+              show_default=True,
+              help="Whether cells of a wide table of scores may be empty, here and when the model "
+              "is used; a missing score says nothing about its label.")  # fmt: skip
 @opt.close_truth
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Chooses the third of the samples that is kept for the cutoff.")  # fmt: skip
@@ -85,6 +89,7 @@ def fit(
     calibration_scores: str | None,
     calibration_truth: str | None,
     absent: str | None,
+    missing: str,
     close_truth: bool,
     seed: int,
     lenient: bool,
@@ -123,6 +128,7 @@ def fit(
             loaded, table(scores), table(truth), out, goal=goal, sets=sets, calibration=calibration,
             lpr=lpr,
             joint="auto" if joint is None else joint, absent=absent,  # type: ignore[arg-type]
+            missing=missing,
             close_truth=close_truth, seed=seed, lenient=lenient, on_progress=on_progress, **how,
         )  # fmt: skip
     for report in done.reports:

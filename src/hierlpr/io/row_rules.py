@@ -227,7 +227,9 @@ def wide_rows(
         else:
             at = int(np.argmin(fine[row]))
             text = _value_problem(float(values[row, at]), content)
-            watch.problem(text, line=block.place(row), column=columns[at])
+            is_gap = content == "scores" and bool(np.isnan(values[row, at]))
+            hint = "fit --missing allow (missing='allow') lets scores be missing." if is_gap else ""
+            watch.problem(text, line=block.place(row), column=columns[at], hint=hint)
     return values, good
 
 

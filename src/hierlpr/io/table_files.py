@@ -51,7 +51,7 @@ class TableFormat:
     """What a table holds, and what its columns may be called.
 
     `values` are the names of the one number column of a long table; all `further` columns that
-    are there are read too.
+    are there are read too. With `allow_missing` values of a wide table may be missing.
     """
 
     content: Content
@@ -59,15 +59,16 @@ class TableFormat:
     labels: tuple[str, ...] = ("label", "term", "term_id", "go_id")
     values: tuple[str, ...] = ("score", "probability", "confidence", "prediction")
     further: tuple[str, ...] = ()
+    allow_missing: bool = False
 
     @classmethod
-    def of(cls, content: Content) -> TableFormat:
+    def of(cls, content: Content, *, allow_missing: bool = False) -> TableFormat:
         """Return the format of scores, of truth or of a ranking."""
         if content == "truth":
             return cls(content, values=("truth", "value"))
         if content == "ranking":
             return cls(content, (SAMPLE_COLUMN,), ("label",), ("score",), ("lpr", "call", "rank"))
-        return cls(content)
+        return cls(content, allow_missing=allow_missing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.oof_scores_[kept] = scores
         self.held_out_ = apart
         self.hierarchy_ = hierarchy
-        self.model_ = HierLPR(given, lpr=self._lpr(estimator), joint=self.joint)
+        self.model_ = HierLPR(given, lpr=self._lpr(estimator), joint=self.joint, verbose=False)
         self.model_.fit(scores, y_kept)
         if goal:
             self.model_.calibrate(

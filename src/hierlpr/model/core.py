@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from hierlpr._base.checks import check_choice, check_fraction
+from hierlpr._base.showing import terminal_progress
 from hierlpr.cutoff.by_group import Groups, Promise, cutoff_on
 from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, goal_of
 from hierlpr.cutoff.profile import LevelProfile
@@ -43,6 +44,8 @@ __all__ = ["ScoreModel"]
 
 class ScoreModel(FittedModel):
     """All that :class:`hierlpr.HierLPR` does; its parameters and attributes are described there."""
+
+    verbose: bool | None = False  # commands tell how far they are by themselves
 
     def __init__(
         self,
@@ -76,6 +79,8 @@ class ScoreModel(FittedModel):
             the labels of each sample, as a list of lists or sets, or a mapping of sample to labels.
         """
         self.check_params()
+        tell = terminal_progress("fitting", verbose=self.verbose) or (lambda done, total: None)
+        tell(0, 2)
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
         table = scores_to_fit(scores, given, missing=self.missing)
         hierarchy = given or Hierarchy(labels=table.labels)
@@ -87,9 +92,11 @@ class ScoreModel(FittedModel):
             lpr, implied = fit_listed(table.values, held, hierarchy, **options)
         else:
             lpr = fit_known(table.values, held, hierarchy, **options)
+        tell(1, 2)
         keys = SampleKeys.of_rows(table.values)
         self.fit_on(FitSource(hierarchy, lpr, implied, held, table.rows, table.n_stored, keys))
         self.set_labels(hierarchy, has_names=table.backend is not None)
+        tell(2, 2)
         return self
 
     def check_params(self) -> None:

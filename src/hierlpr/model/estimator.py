@@ -14,6 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from hierlpr._base.showing import plain
+from hierlpr.io.given_hierarchy import HierarchyLike
 from hierlpr.model.core import ScoreModel
 
 __all__ = ["HierLPR", "fitted_html"]
@@ -47,6 +48,8 @@ class HierLPR(TransformerMixin, BaseEstimator, ScoreModel):  # type: ignore[misc
         `joint` what the sample's other scores make of it.
     n_threads : int, optional
         Threads for fitting and ranking; no result depends on it.
+    verbose : bool, optional
+        Whether to tell on stderr how far fitting is; by default on a terminal only.
 
     Attributes
     ----------
@@ -80,6 +83,23 @@ class HierLPR(TransformerMixin, BaseEstimator, ScoreModel):  # type: ignore[misc
     >>> len(fit.hierarchy.violations(calls))
     0
     """
+
+    def __init__(
+        self,
+        hierarchy: HierarchyLike | None = None,
+        *,
+        lpr: Any = "auto",
+        joint: bool | str = "auto",
+        close_truth: bool = False,
+        missing: str = "error",
+        n_threads: int | None = None,
+        verbose: bool | None = None,
+    ) -> None:
+        ScoreModel.__init__(
+            self, hierarchy, lpr=lpr, joint=joint, close_truth=close_truth, missing=missing,
+            n_threads=n_threads,
+        )  # fmt: skip
+        self.verbose = verbose
 
     # Scores and truth stand where scikit-learn has X and y: they are no metadata to route.
     __metadata_request__fit = {"scores": UNUSED, "truth": UNUSED}  # noqa: RUF012

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import Table, sample_limit
+from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import (
     Pair,
@@ -76,7 +77,7 @@ def hold_samples(scores: str, reading: Reading, truth: str | None = None) -> Hel
     """Read scores and truth, and bring them to the same samples; without truth none has a label."""
     h = reading.hierarchy
     options: dict[str, Any] = {"aliases": reading.aliases, "lenient": reading.lenient}
-    scored = read_scores(scores, h, **options)
+    scored = read_scores(scores, h, allow_missing=reading.allow_missing, **options)
     if truth is None:
         from scipy import sparse
 
@@ -104,7 +105,10 @@ def rank_at_once(
     from hierlpr.scale.rank_parts import Ranked, adapt_to, calls_along
 
     how.say("reading scores", 0, 1)
-    read = read_scores(scores, reading.hierarchy, aliases=reading.aliases, lenient=reading.lenient)
+    read = read_scores(
+        scores, reading.hierarchy, aliases=reading.aliases, lenient=reading.lenient,
+        allow_missing=reading.allow_missing,
+    )  # fmt: skip
     drift = None
     if adapt:
         model, drift = adapt_to(model, read.table)
@@ -173,6 +177,12 @@ def read_pairs(
         how.say("reading scores and truth", 0, 1)
         yield lambda pair, _: hold_samples(pair[0], reading, *pair[1:])
         return
+    if command == "fit" and reading.allow_missing:
+        raise DataError(
+            "Scores that may be missing are fitted in memory, and these need more of it than "
+            "given.\nHint: give more --memory (memory=) and no --partitions or --scheduler, or a "
+            "long table, which lists the scores there are."
+        )
     from hierlpr.scale.fit_parts import store_samples
 
     with in_parts(how, command, os.fspath(out), beside=out) as parts:

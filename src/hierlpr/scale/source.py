@@ -42,10 +42,12 @@ class Reading:
     lenient: bool = False
     close: bool = False  # add the missing ancestors of true labels
     absent: Absent | None = None  # what becomes of samples without truth
+    allow_missing: bool = False  # scores may be NaN
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: what rows, once read, depend on beside the hierarchy."""
-        return {"aliases": dict(sorted(self.aliases.items())), "lenient": self.lenient}
+        aliases = dict(sorted(self.aliases.items()))
+        return {"aliases": aliases, "lenient": self.lenient, "missing": self.allow_missing}
 
 
 class Piece(NamedTuple):
@@ -87,6 +89,7 @@ class Source:
     columns: tuple[str, ...] = ()
     left_out: tuple[int, ...] = ()  # rows of a wide table with problems
     is_folder: bool = False  # messages then say which file
+    allow_missing: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -132,7 +135,10 @@ class Source:
             numbers = np.arange(at, at + block.n_rows)
             at += block.n_rows
             skip = np.isin(numbers, self.left_out) if self.left_out else None
-            values, good = wide_rows(block, self.columns, self.content, watch, skip=skip)
+            values, good = wide_rows(
+                block, self.columns, self.content, watch, skip=skip,
+                allow_missing=self.allow_missing,
+            )  # fmt: skip
             if not good.all():
                 values, numbers = np.ascontiguousarray(values[good]), numbers[good]
             yield Batch(values, numbers)

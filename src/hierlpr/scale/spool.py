@@ -30,7 +30,7 @@ from hierlpr.io.row_rules import (
     wide_columns,
     wide_rows,
 )
-from hierlpr.io.table_files import Content, TableFile, TableFormat, open_table
+from hierlpr.io.table_files import Block, Content, TableFile, TableFormat, open_table
 from hierlpr.scale.budget import (
     Budget,
     NamesWriter,
@@ -80,7 +80,8 @@ def open_source(
 ) -> tuple[Source, Watch]:
     """Make scores or truth ready to be read in partitions; names and spools go to `folder`."""
     watch = Watch(path, lenient=reading.lenient)
-    table = open_table(path, TableFormat.of(content), watch)
+    format = TableFormat.of(content, allow_missing=reading.allow_missing)
+    table = open_table(path, format, watch)
     spooled = _wide_source if table.is_wide else _long_source
     return spooled(table, reading, folder, budget, watch), watch
 
@@ -110,7 +111,7 @@ def _wide_source(
     return Source(
         table.path, table.format.content, "wide", table.layout, watch.lenient, True, names.count,
         len(columns), tuple(_pieces(files, len(columns))), budget.batch_instances, columns,
-        tuple(sorted(left_out)), len(files) > 1,
+        tuple(sorted(left_out)), len(files) > 1, table.format.allow_missing,
     )  # fmt: skip
 
 
@@ -142,7 +143,14 @@ def _add_names(table: TableFile, names: NamesWriter, watch: Watch) -> set[int]:
 def _check_rows(table: TableFile, watch: Watch) -> None:
     """Stop at the first row with a problem of its own, before any that others make."""
     for block in table.blocks(watch, n_rows=max(1, (1 << 22) // len(table.numbers))):
-        wide_rows(block, table.numbers, table.format.content, watch)
+        _good_rows(block, table, watch)
+
+
+def _good_rows(block: Block, table: TableFile, watch: Watch) -> NDArray[np.bool_]:
+    format = table.format
+    return wide_rows(
+        block, table.numbers, format.content, watch, allow_missing=format.allow_missing
+    )[1]
 
 
 def _spool(
@@ -162,7 +170,7 @@ def _spool(
     left_out: set[int] = set()
     with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False) as writer:
         for block in table.blocks(watch):
-            _, good = wide_rows(block, table.numbers, table.format.content, watch)
+            good = _good_rows(block, table, watch)
             left_out.update((np.flatnonzero(~good) + names.count).tolist())
             names.add(block.texts[0].fill_null(""))
             writer.write_table(pa.table(block.numbers, schema=schema), row_group_size=size)
