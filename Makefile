@@ -26,7 +26,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-check: lint types test
+check: lint types test docs
 
 slow: $(VENV)/.test
 	$(RUN) pytest -n auto -m slow

@@ -367,7 +367,8 @@ def sets_file(
             "model": fitted, "wanted": SetsWanted(deepest, possible_only), "kind": kind,
             "captions": captions_of(fitted.hierarchy_, kind, target) if with_names else None,
         }  # fmt: skip
-        reading = Reading(fitted.hierarchy_, dict(aliases or {}), lenient)
+        allows = fitted.missing == "allow"
+        reading = Reading(fitted.hierarchy_, dict(aliases or {}), lenient, allow_missing=allows)
         if kind and not options.asks_for_parts(source, target) and options.budget.holds(
             estimate_instances(source)
         ):  # fmt: skip
