@@ -6,7 +6,15 @@ from scipy import sparse
 from scipy.stats import binom
 
 import reference_sets
-from hierlpr import Hierarchy, HierLPR, HierlprError, consistent_scores, load_model, simulate
+from hierlpr import (
+    Hierarchy,
+    HierLPR,
+    HierlprError,
+    HierlprWarning,
+    consistent_scores,
+    load_model,
+    simulate,
+)
 from hierlpr.cutoff import sets as s
 from hierlpr.cutoff.sets import SetRule, all_true_values, any_true_values, deepest_sure
 from hierlpr.joint import end_posterior
@@ -198,7 +206,8 @@ def test_a_model_learns_keeps_and_uses_the_rule(tmp_path):
     assert again.deepest(rest.scores[400:]) == model.deepest(rest.scores[400:])
     with pytest.warns(UserWarning, match="fitted on"):
         model.calibrate_sets(fit.scores, fit.truth)
-    model.remove_labels([fit.hierarchy.labels[-1]])
+    with pytest.warns(HierlprWarning, match="sure and possible is forgotten"):
+        model.remove_labels([fit.hierarchy.labels[-1]])
     assert model.sets_ is None
 
 
