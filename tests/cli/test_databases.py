@@ -1,5 +1,6 @@
 """Tables of SQLite and DuckDB files, whole and in parts; names of tables are hostile."""
 
+import re
 import sqlite3
 
 import numpy as np
@@ -70,6 +71,40 @@ def test_bad_tables(base, tmp_path):
     (tmp_path / "text.db").write_text("sample,A\n")
     with pytest.raises(FileError, match="neither an SQLite nor a DuckDB file"):
         read_scores(f"{tmp_path}/text.db::t", H)
+
+
+WIDE, LISTED = ("sample", "A", "B", "C"), ("sample", "label", "score")
+BAD = {
+    "no score": (WIDE, ("p0", None, 0.2, 0.3), "row 1, column 'A': the value is missing"),
+    "a text": (WIDE, ("p0", "2020-01-01", 0.2, 0.3), "row 1, column 'A': '2020-01-01' is not"),
+    "bytes": (WIDE, ("p0", b"\xff\x00", 0.2, 0.3), "row 1, column 'A': .* is not a number"),
+    "bytes for a name": (WIDE, (b"\xff", 0.1, 0.2, 0.3), "row 1: the name is not UTF-8"),
+    "no name": (WIDE, (None, 0.1, 0.2, 0.3), "row 1: the sample has no name"),
+    "infinite": (WIDE, ("p0", float("inf"), 0.2, 0.3), "row 1, column 'A': the value is infinite"),
+    "again": (WIDE, ("p1", 0.1, 0.2, 0.3), "row 2: sample 'p1' occurs again .first on row 1"),
+    "too few": (("sample", "A", "B"), ("p0", 0.1, 0.2), "have no column: 'C'"),
+    "too many": ((*WIDE, "Z"), ("p0", 0.1, 0.2, 0.3, 0.4), "label 'Z' is not in the hierarchy"),
+    "unknown": (LISTED, ("p0", "Q", 0.1), "row 1: label 'Q' is not in the hierarchy"),
+    "no listed score": (LISTED, ("p0", "A", None), "row 1: the value is missing"),
+}
+
+
+@pytest.mark.parametrize(("columns", "first", "message"), BAD.values(), ids=BAD)
+def test_bad_rows_are_named_whole_and_in_parts(tmp_path, columns, first, message):
+    with sqlite3.connect(tmp_path / "x.db") as base:
+        base.execute(f"CREATE TABLE t ({','.join(columns)})")
+        more = ("A", 0.1) if columns is LISTED else (0.1,) * (len(columns) - 1)
+        rest = [(f"p{i}", *more) for i in range(1, 9)]
+        marks = ",".join("?" * len(columns))
+        base.executemany(f"INSERT INTO t VALUES ({marks})", [first, *rest])
+    base.close()
+    (tmp_path / "h.csv").write_text("parent,child\nA,B\nA,C\n")
+    (tmp_path / "t.csv").write_text("sample,label\np1,A\n")
+    args = ["fit", "-q", "--hierarchy", tmp_path / "h.csv", "--scores", f"{tmp_path}/x.db::t",
+            "--truth", tmp_path / "t.csv", "--out", tmp_path / "m.hlpr"]  # fmt: skip
+    said = refused(*args)
+    assert re.search(r"x\.db::t.*" + message, said), said
+    assert refused(*args, "--work", tmp_path / "work") == said
 
 
 def test_a_database_is_not_overwritten(base, tmp_path):
