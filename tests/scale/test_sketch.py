@@ -11,8 +11,9 @@ from scipy import sparse
 from hierlpr._base.hashing import row_keys
 from hierlpr.lpr import fit_data
 from hierlpr.lpr.groups import Gaps, read_training_data
+from hierlpr.scale.sketch import sketch
 from hierlpr.scale.store import Segment, Store, write_segment
-from hierlpr.scale.stored_labels import StoredLabels, sketch
+from hierlpr.scale.stored_labels import StoredLabels
 
 
 def blocks_of(scores, truth, size):
