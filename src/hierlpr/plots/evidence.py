@@ -15,6 +15,7 @@ from hierlpr._base.checks import Matrix
 from hierlpr.cutoff.by_group import label_levels
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.partial_truth import PartialTruth, align_known
 from hierlpr.data.tables import align, align_labels, match_rows
 from hierlpr.exceptions import DataError
@@ -38,6 +39,7 @@ class Evidence:
     learned from, see `ScoreModel.seen`. Without truth (`has_truth`) nothing is known to be true,
     and nothing may be counted as wrong. Pairs whose truth is `unknown` (None: nothing is) hold
     neither in `truth` nor count in what is made of it; `judged` are the calls that can be judged.
+    `sets` are the sure and possible labels, if the model knows about them.
     """
 
     model: ScoreModel
@@ -56,6 +58,7 @@ class Evidence:
     curves: LPRModel
     seen: dict[str, str]
     has_truth: bool = True
+    sets: CallSets | None = None
 
     @property
     def n_samples(self) -> int:
@@ -121,6 +124,7 @@ def collect_evidence(
         curves=model.lpr_,
         seen=model.seen(table),
         has_truth=truth is not None,
+        sets=None if model.sets_ is None else model.predict_sets(table),
     )
 
 

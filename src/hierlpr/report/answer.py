@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.plots.comparisons import MethodCurve, Promise, share_interval
@@ -60,7 +61,8 @@ class Answer:
 
     `claim` completes the headline: what is guaranteed, or else what was seen here. `promise` is
     what the cutoff was chosen for and on which samples, `unreachable` what could not be had (empty
-    if nothing), and `warnings` what a reader must know before trusting the numbers. The ranges hold
+    if nothing), `sets` what is promised of each sample and what was kept, and `warnings` what a
+    reader must know before trusting the numbers. The ranges hold
     the precision and the recall of samples like these with about 95 % confidence, counting samples
     (`hierlpr.plots.comparisons.share_interval`); None where there is nothing to count. `expected`
     is the share of the calls that the model itself expects to be right. Without truth, what is
@@ -83,6 +85,7 @@ class Answer:
     warnings: tuple[str, ...]
     tradeoffs: tuple[Tradeoff, ...]
     groups: tuple[Group, ...]
+    sets: tuple[str, ...] = ()
     precision_range: tuple[float, float] | None = None
     recall_range: tuple[float, float] | None = None
     has_truth: bool = True
@@ -133,6 +136,7 @@ def answer_of(evidence: Evidence, tradeoffs: tuple[Tradeoff, ...]) -> Answer:
         warnings=_warnings(e),
         tradeoffs=tradeoffs,
         groups=_groups(e),
+        sets=_sets(e),
         precision_range=precision_range,
         recall_range=recall_range,
         has_truth=e.has_truth,
@@ -246,6 +250,12 @@ def _promise(cutoff: Cutoff) -> str:
         if cutoff.promise == "together":
             return f"{words} What is guaranteed holds for all at once with {sure} confidence."
         return f"{words} What is guaranteed holds for each by itself with {sure} confidence."
+    if cutoff.kind == "default" and cutoff.reason:
+        return (
+            f"The cutoff is {cutoff.reason}: nothing that was promised for other samples is "
+            "promised for these. Calls are made where they are more likely right than wrong (a "
+            "chance of 0.5 or more)."
+        )
     if cutoff.kind == "default":
         return (
             "The cutoff was not calibrated: calls are made where they are more likely right than "
@@ -354,6 +364,43 @@ def _warnings(e: Evidence) -> tuple[str, ...]:
     if e.n_positives == 0 and e.has_truth:
         found.append("No label of these samples is true: precision and recall say nothing.")
     return tuple(found)
+
+
+def _sets(e: Evidence) -> tuple[str, ...]:
+    """Say what is promised of each sample, how much that is here, and whether it was kept."""
+    if e.sets is None:
+        return ()
+    rule, n = e.sets.rule, e.n_samples
+    share = percent(1.0 - rule.error)
+    sure_of = "" if rule.confidence is None else f", with {percent(rule.confidence)} confidence"
+    told = [
+        f"In at least {share} of samples like those of the calibration all sure labels hold; and, "
+        f"a promise of its own, in at least {share} all labels that hold are among the possible "
+        f"ones{sure_of}. {rule.n_samples:,} calibration samples stand behind it."
+    ]
+    if rule.shaky:
+        told.append(f"Shaky: {rule.shaky}")
+    told.append(
+        f"Here {e.sets.sure.sum() / n:.3g} labels a sample are sure and "
+        f"{e.sets.possible.sum() / n:.3g} possible, the sure ones among them."
+    )
+    if e.has_truth:
+        given = (e.sets.sure, e.sets.possible, e.truth)
+        sure, possible, truth = (sparse.csr_array(matrix) for matrix in given)
+        may_hold = truth if e.unknown is None else truth + sparse.csr_array(e.unknown)
+        kept = 1.0 - _n_rows(sure, may_hold) / n, 1.0 - _n_rows(truth, possible) / n
+        known = "" if e.unknown is None else ", as far as the truth is known"
+        told.append(
+            f"All sure labels hold in {percent(kept[0])} of these samples, and nothing that holds "
+            f"is missing from the possible ones in {percent(kept[1])}{known}."
+        )
+    return tuple(told)
+
+
+def _n_rows(some: Any, others: Any) -> int:
+    """Count the samples of which something in the first matrix is not in the second."""
+    both = np.asarray(some.multiply(others).sum(axis=1)).ravel()
+    return int(np.count_nonzero(np.asarray(some.sum(axis=1)).ravel() > both))
 
 
 def _groups(e: Evidence) -> tuple[Group, ...]:

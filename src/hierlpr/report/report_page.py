@@ -15,6 +15,7 @@ import numpy as np
 from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
 from hierlpr.cutoff.decisions import REASONS, call_limits
+from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.model.core import ScoreModel
 from hierlpr.plots.comparisons import (
@@ -221,6 +222,7 @@ def _data(report: Report) -> dict[str, Any]:
         "nFit": facts.n_fit,
         "nSamples": report.answer.n_samples,
         "hasTruth": report.answer.has_truth,
+        "sets": None if report.evidence.sets is None else SET_WORDS,
         "labels": {
             "name": facts.name,
             "title": {str(k): title for k, title in facts.title.items()},
@@ -251,7 +253,8 @@ def _thousandths(values: Any) -> list[int | None]:
 
 
 def _sample(view: SampleView) -> dict[str, Any]:
-    flags = view.called + 2 * view.truth + 4 * view.reaches + 8 * view.unknown + 16 * view.reason
+    flags = view.called + 2 * view.truth + 4 * view.reaches + 8 * view.unknown
+    flags = flags + 16 * view.place + 64 * view.reason
     columns = (
         view.label, np.rint(1e4 * view.lpr), np.rint(1e4 * view.score), view.block, flags,
     )  # fmt: skip

@@ -33,6 +33,7 @@ class SampleView:
 
     `block` numbers the sample's blocks in calling order. `n_hidden` labels come later in the
     order and are not shown; `n_hidden_true` of them are true, `n_hidden_called` are called.
+    `place` is that of the label's word in `hierlpr.cutoff.sets.SET_WORDS`, 0 if nothing is known.
     `reaches` tells whether the label's own LPR is at or above its level, `reason` the place of the
     sentence about it in `hierlpr.cutoff.decisions.REASONS`.
     """
@@ -50,6 +51,7 @@ class SampleView:
     unknown: NDArray[np.bool_]
     reaches: NDArray[np.bool_]
     reason: NDArray[np.intp]
+    place: NDArray[np.int8]
     n_hidden: int
     n_hidden_true: int
     n_hidden_called: int
@@ -97,6 +99,10 @@ def view_samples(evidence: Evidence, rows: NDArray[np.intp]) -> tuple[SampleView
     called = rows_of(e.called, rows)
     judged = rows_of(e.judged, rows)
     unknown = np.zeros_like(called) if e.unknown is None else rows_of(e.unknown, rows)
+    place = np.zeros(called.shape, dtype=np.int8)
+    if e.sets is not None:
+        for part in (e.sets.sure, e.sets.possible):
+            place += rows_of(part, rows)
     ranking = e.model.rank(Table(e.scores[rows], e.hierarchy.labels))
     views = []
     for i, ranked in enumerate(ranked_labels(ranking, rows.size)):
@@ -123,6 +129,7 @@ def view_samples(evidence: Evidence, rows: NDArray[np.intp]) -> tuple[SampleView
                 unknown=unknown[i, shown],
                 reaches=lpr[i, shown] >= e.level[shown],
                 reason=reason_codes(*known),
+                place=place[i, shown],
                 n_hidden=n_labels - shown.size,
                 n_hidden_true=int(truth[i].sum() - truth[i, shown].sum()),
                 n_hidden_called=int(called[i].sum() - called[i, shown].sum()),

@@ -67,6 +67,7 @@ const hl = {};
   hl.hasTitles = Object.keys(titles).length > 0;
   labels.name = labels.name.map((code, i) => titles[i] ? `${code} (${titles[i]})` : code);
   hl.hasTruth = hl.data.hasTruth !== false;
+  hl.hasSets = Boolean(hl.data.sets);
   hl.children = labels.name.map(() => []);
   hl.roots = [];
   labels.parent.forEach((parent, i) => (parent < 0 ? hl.roots : hl.children[parent]).push(i));

@@ -10,7 +10,7 @@
       const [label, lpr, score, block, flags] = sample.entries.slice(at, at + 5);
       const entry = { label, lpr: lpr / 1e4, score: score / 1e4, block,
         called: Boolean(flags & 1), truth: Boolean(flags & 2), reaches: Boolean(flags & 4),
-        unknown: Boolean(flags & 8), reason: flags >> 4 };
+        unknown: Boolean(flags & 8), set: hl.hasSets ? hl.data.sets[(flags >> 4) & 3] : null, reason: flags >> 6 };
       entries.set(label, entry);
       if (!members.has(block)) members.set(block, []);
       members.get(block).push(entry);
@@ -51,10 +51,13 @@
     unknown: "Whether the label is true is unknown.",
   };
 
+  const SET = { sure: "sure", possible: "possible, not sure", no: "no: neither sure nor possible" };
+
   function describe(view, i) {
     const entry = view.entries.get(i);
     const truth = hl.hasTruth ? `, ${entry.unknown ? "truth unknown" : entry.truth ? "true" : "not true"}` : "";
-    return `${labels.name[i]}, chance ${entry.lpr.toFixed(2)}, mean chance of its block ${entry.score.toFixed(2)}, ${entry.called ? "called" : "not called"}${truth}`;
+    const set = hl.hasSets && entry.set !== "no" ? `, ${entry.set}` : "";
+    return `${labels.name[i]}, chance ${entry.lpr.toFixed(2)}, mean chance of its block ${entry.score.toFixed(2)}, ${entry.called ? "called" : "not called"}${set}${truth}`;
   }
 
   function draw(view, group, i, width) {
@@ -72,7 +75,8 @@
 
   function blockText(view, entry) {
     const size = view.members.get(entry.block).length;
-    return size > 1 ? `${SIGN[verdict(entry)] ? " · " : ""}block of ${size}: ${lprText(entry.score)}` : "";
+    const parts = [...(hl.hasSets && entry.set !== "no" ? [entry.set] : []), ...(size > 1 ? [`block of ${size}: ${lprText(entry.score)}`] : [])];
+    return parts.length ? `${SIGN[verdict(entry)] ? " · " : ""}${parts.join(" · ")}` : "";
   }
 
   const lprText = (p) => p >= 0.995 ? "1.0" : p < 0.005 ? "0" : p.toFixed(2).slice(1);
@@ -86,18 +90,20 @@
       hl.el("dl", {},
         hl.el("dt", { text: "Chance that it holds" }), hl.el("dd", { text: entry.lpr.toFixed(3) }),
         hl.el("dt", { text: "Mean chance of its block" }), hl.el("dd", { text: entry.score.toFixed(3) }),
-        hl.el("dt", { text: "Cutoff" }), hl.el("dd", { text: hl.level(i) === null ? "none" : hl.level(i).toFixed(3) })),
+        hl.el("dt", { text: "Cutoff" }), hl.el("dd", { text: hl.level(i) === null ? "none" : hl.level(i).toFixed(3) }),
+        ...(hl.hasSets ? [hl.el("dt", { text: "For this sample" }), hl.el("dd", { text: SET[entry.set] })] : [])),
       hl.button("About this label", () => hl.showLabel(i)),
     ];
   }
 
   function list(view, kept = () => true) {
     const all = Array.from(view.entries.values()).filter(kept);
-    const head = ["label", "chance", "of its block", "called", ...(hl.hasTruth ? ["true"] : []), "why"];
+    const head = ["label", "chance", "of its block", "called", ...(hl.hasSets ? ["set"] : []), ...(hl.hasTruth ? ["true"] : []), "why"];
     const rows = all.slice(0, LISTED).map((entry) => hl.el("tr", {},
       hl.el("th", { scope: "row" }, hl.el("bdi", { text: labels.name[entry.label] })),
       hl.el("td", { class: "n", text: entry.lpr.toFixed(3) }), hl.el("td", { class: "n", text: entry.score.toFixed(3) }),
-      hl.el("td", { text: entry.called ? "yes" : "no" }), hl.hasTruth ? hl.el("td", { text: entry.unknown ? "unknown" : entry.truth ? "yes" : "no" }) : null,
+      hl.el("td", { text: entry.called ? "yes" : "no" }), hl.hasSets ? hl.el("td", { text: entry.set }) : null,
+      hl.hasTruth ? hl.el("td", { text: entry.unknown ? "unknown" : entry.truth ? "yes" : "no" }) : null,
       hl.el("td", { class: "wide", text: why(view, entry) })));
     return hl.el("table", {},
       hl.el("thead", {}, hl.el("tr", {}, ...head.map((text, k) => hl.el("th", { scope: "col", class: k === 1 || k === 2 ? "n" : null, text })))),
@@ -107,9 +113,9 @@
   function sampleRows(view) {
     const only = (wanted, ...cells) => wanted ? cells : [];
     const rows = Array.from(view.entries.values(), (e) => [view.sample.name, hl.code[e.label],
-      ...only(hl.hasTitles, hl.title(e.label)), e.lpr, e.score, Number(e.called),
+      ...only(hl.hasTitles, hl.title(e.label)), e.lpr, e.score, Number(e.called), ...only(hl.hasSets, e.set),
       ...only(hl.hasTruth, e.unknown ? "" : Number(e.truth)), why(view, e)]);
-    return [["sample", "label", ...only(hl.hasTitles, "name"), "lpr", "block_score", "called",
+    return [["sample", "label", ...only(hl.hasTitles, "name"), "lpr", "block_score", "called", ...only(hl.hasSets, "set"),
       ...only(hl.hasTruth, "true"), "why"], ...rows];
   }
 
