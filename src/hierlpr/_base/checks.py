@@ -23,7 +23,9 @@ __all__ = [
     "check_label_weights",
     "check_level",
     "check_real_array",
+    "check_sample_weight",
     "check_unit_interval",
+    "effective_number",
     "listed",
     "nearest",
     "refuse_entries",
@@ -32,6 +34,9 @@ __all__ = [
 
 # Importing scipy.sparse takes longer than many a command, so that its users do it when they must.
 Matrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
+
+
+MOST_WEIGHT = 1e100  # its square must be a number too
 
 
 def listed(names: Sequence[Any], *, most: int = 5, total: int | None = None) -> str:
@@ -196,3 +201,42 @@ def check_label_weights(weight: Any, labels: Sequence[str], *, name: str) -> NDA
             "and not negative."
         )
     return weights
+
+
+def check_sample_weight(weight: Any, n_samples: int) -> NDArray[np.float64] | None:
+    """Return one weight a sample, 0 or more; None if there are none, or all are alike.
+
+    >>> check_sample_weight([2, 1, 0], 3), check_sample_weight([2, 2], 2)
+    (array([2., 1., 0.]), None)
+    """
+    if weight is None:
+        return None
+    found = check_real_array(weight, name="sample_weight")
+    if found.shape != (n_samples,):
+        raise DataError(
+            f"sample_weight has shape {found.shape}, expected ({n_samples},): one a sample."
+        )
+    bad = np.flatnonzero(~((found >= 0.0) & (found <= MOST_WEIGHT)))
+    if bad.size:
+        raise DataError(
+            "sample_weight must be finite and not negative, and positive for at least one sample; "
+            f"got {found[bad[0]]} for sample {bad[0]} ({bad.size:,} such).\n"
+            "Hint: 0 leaves a sample out."
+        )
+    if not found.any():
+        raise DataError(
+            "sample_weight must be finite and not negative, and positive for at least one sample; "
+            "all are 0."
+        )
+    return None if np.all(found == found[0]) else found
+
+
+def effective_number(weight: NDArray[np.float64]) -> float:
+    """How many samples of equal weight say as much, (sum w)^2 / sum w^2 (Kish, 1965).
+
+    >>> effective_number(np.array([1.0, 1.0, 2.0]))
+    2.6666666666666665
+    """
+    # Sorted, so that the sums are the same for every order of the samples.
+    ordered = np.sort(weight / weight.max())
+    return float(ordered.sum() ** 2 / (ordered * ordered).sum())

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_choice, listed
-from hierlpr.cutoff.choose import Cutoff, Goal, Rule, Unreachable, cutoff_for, precision_of
+from hierlpr.cutoff.choose import (
+    Cutoff,
+    Goal,
+    Rule,
+    Unreachable,
+    check_bound,
+    cutoff_for,
+    precision_of,
+)
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect, split_at_random
 from hierlpr.exceptions import DataError
@@ -106,6 +114,8 @@ def cutoff_on(
     promise: Promise,
     rule: Rule,
     unreachable: Unreachable,
+    weight: NDArray[np.float64] | None = None,
+    max_weight: float | None = None,
 ) -> Cutoff:
     """Choose the cutoff for a goal from block scores and truth; `profile` is of the fit part.
 
@@ -113,16 +123,24 @@ def cutoff_on(
     makes it.
     """
     options: dict[str, Any] = {"rule": rule, "unreachable": unreachable}
-    parts = (score, truth)
+    check_bound(goal, weight, max_weight)
+    parts: tuple[Any, ...] = (score, truth, weight)
     if groups is not None:
+        if weight is not None:
+            raise DataError(
+                "groups= takes no sample_weight: a cutoff for each group goes by plain counts.\n"
+                "Hint: leave out groups=, or calibrate the groups without weights."
+            )
         if goal.confidence is not None:
             # There is no fit-part profile of these groups.
-            options["planning"], parts = split_at_random(*parts)
-        return cutoff_by_group(goal, *parts, hierarchy, groups, promise=promise, **options)
+            planning, parts = split_at_random(*parts)
+            options["planning"] = planning[:2]
+        score, truth, _ = parts
+        return cutoff_by_group(goal, score, truth, hierarchy, groups, promise=promise, **options)
     if goal.confidence is not None and profile is None:
         planning, parts = split_at_random(*parts)
         profile = LevelProfile.of(collect(*planning))
-    return cutoff_for(goal, collect(*parts), profile=profile, **options)
+    return cutoff_for(goal, collect(*parts), profile=profile, max_weight=max_weight, **options)
 
 
 def cutoff_by_group(

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hierlpr._base.checks import check_choice, check_level
+from hierlpr._base.checks import check_choice, check_level, effective_number
 from hierlpr.cutoff.guarantee import certified_level
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff, asked_for, percent
 from hierlpr.cutoff.profile import LevelProfile, doubts
@@ -24,6 +24,7 @@ __all__ = [
     "DEFAULT_CUTOFF",
     "Cutoff",
     "Goal",
+    "check_bound",
     "choose_cutoff",
     "cutoff_for",
     "goal_of",
@@ -94,11 +95,11 @@ class _Curve:
     """Calls, right calls and samples with a call at each distinct level, strict to lenient."""
 
     level: NDArray[np.float64]
-    calls: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    calling: NDArray[np.int64]
+    calls: NDArray[Any]
+    hits: NDArray[Any]
+    calling: NDArray[Any]
 
-    def f(self, beta: float, n_positives: int) -> NDArray[np.float64]:
+    def f(self, beta: float, n_positives: float) -> NDArray[np.float64]:
         b2 = beta * beta
         values: NDArray[np.float64] = (1.0 + b2) * self.hits / (self.calls + b2 * n_positives)
         return values
@@ -119,11 +120,31 @@ def _curve_of(instances: Scored) -> _Curve:
     first[sample[::-1]] = np.arange(level.size, dtype=np.int64)[::-1]
     is_first = np.zeros(level.size + 1, dtype=np.int64)
     is_first[first] = 1
+    if instances.weight is not None:
+        return _weighed_curve(instances, order, is_last, is_first[:-1] > 0)
     return _Curve(
         level=level[is_last],
         calls=np.flatnonzero(is_last) + 1,
         hits=np.cumsum(instances.truth[order], dtype=np.int64)[is_last],
         calling=np.cumsum(is_first[:-1])[is_last],
+    )
+
+
+def _weighed_curve(
+    instances: Scored,
+    order: NDArray[np.intp],
+    is_last: NDArray[np.bool_],
+    is_first: NDArray[np.bool_],
+) -> _Curve:
+    """Count instances by their weights, and calling samples by the effective number of them."""
+    count = instances.counts()[order]
+    own = np.where(is_first, count, 0.0)
+    total, square = np.cumsum(own)[is_last], np.cumsum(own * own)[is_last]
+    return _Curve(
+        level=instances.score[order][is_last],
+        calls=np.cumsum(count)[is_last],
+        hits=np.cumsum(count * instances.truth[order])[is_last],
+        calling=total * total / square,
     )
 
 
@@ -207,18 +228,29 @@ def cutoff_for(
     profile: LevelProfile | None = None,
     rule: Rule = "cautious",
     unreachable: Unreachable = "best-precision",
+    max_weight: float | None = None,
 ) -> Cutoff:
     """Do the work of :func:`choose_cutoff` for a goal and listed instances."""
-    known = instances.those_known()
+    known, bound = instances.those_known(), 1.0
     if known.score.size == 0:
         raise DataError(
             "No instance to choose a cutoff from: the calibration samples have no scores, or "
             "nothing is known of them.\nHint: give at least one sample with truth."
         )
+    if instances.weight is not None:  # they count together as the samples they are worth
+        n_worth = effective_number(instances.weight)
+        scale = n_worth / float(np.sort(instances.weight).sum())
+        bound = 1.0 if max_weight is None else max_weight * scale
+        instances = replace(
+            instances, weight=instances.weight * scale,
+            weighed_positives=instances.positives * scale,
+        )  # fmt: skip
+        profile = None if profile is None else profile.over(1.0 / scale)
+        known = instances.those_known()
     curve = _curve_of(known)
     best = _best(goal, instances, curve, rule)
     if goal.kind == "f":
-        level = _level_of_largest_f(curve, goal.beta, instances.n_positives)
+        level = _level_of_largest_f(curve, goal.beta, instances.positives)
         return _with_calls(replace(best, level=level), instances)
     target = precision_of(goal)
     if goal.confidence is None:
@@ -230,9 +262,10 @@ def cutoff_for(
                 "Hint: profile=LevelProfile.of(score, truth) of the samples used to fit."
             )
         certified = certified_level(
-            instances, profile, alpha=1.0 - target, confidence=goal.confidence
-        )
-        best = replace(best, max_calls=certified.max_calls)
+            instances, profile, alpha=1.0 - target, confidence=goal.confidence,
+            max_weight=bound,
+        )  # fmt: skip
+        best = replace(best, max_calls=certified.max_calls, max_weight=max_weight)
         found = certified.level
     if found is not None:
         chosen = _with_calls(replace(best, level=found), instances)
@@ -241,6 +274,28 @@ def cutoff_for(
             chosen = replace(chosen, shaky=shaky)
         return chosen
     return _fall_back(goal, best, instances, unreachable)
+
+
+def check_bound(goal: Goal, weight: NDArray[np.float64] | None, max_weight: float | None) -> None:
+    """Refuse to certify anything about weights that no bound was given for beforehand."""
+    if max_weight is not None and not 0.0 < max_weight < math.inf:
+        raise DataError(f"max_weight must be a positive number, got {max_weight!r}.")
+    if weight is None or goal.confidence is None:
+        return
+    if max_weight is None:
+        raise DataError(
+            "confidence= with sample_weight needs max_weight=, the largest weight that a sample "
+            "can have: a rare sample of a larger weight, all of whose calls are wrong, may make "
+            "any promise false, and none of these samples need be one.\n"
+            "Hint: one over the smallest chance to be drawn, known before the truth; or clip the "
+            "weights. Without confidence= no bound is needed."
+        )
+    if weight.max() > max_weight:
+        raise DataError(
+            f"sample_weight is {weight.max():g} for sample {int(weight.argmax())}, more than "
+            f"max_weight={max_weight:g}: the bound must hold for every sample.\n"
+            "Hint: give a bound that does, or clip the weights and say so."
+        )
 
 
 def precision_of(goal: Goal | Cutoff) -> float:
@@ -255,14 +310,14 @@ def _empirical_level(curve: _Curve, target: float, rule: Rule) -> float | None:
     return float(curve.level[meets[-1]]) if meets.size else None
 
 
-def _level_of_largest_f(curve: _Curve, beta: float, n_positives: int) -> float:
+def _level_of_largest_f(curve: _Curve, beta: float, n_positives: float) -> float:
     """Return the middle of the levels whose F is within half a standard error of the largest.
 
     F is flat around its top, and which of the levels there is highest is mostly noise.
     """
     f = curve.f(beta, n_positives)
     top = int(np.argmax(f))
-    tolerance = 0.5 * math.sqrt(float(f[top] * max(0.0, 1.0 - f[top])) / int(curve.calls[top]))
+    tolerance = 0.5 * math.sqrt(float(f[top] * max(0.0, 1.0 - f[top])) / float(curve.calls[top]))
     near = np.flatnonzero(f >= f[top] - tolerance)
     return float(curve.level[near[near.size // 2]])
 
@@ -283,10 +338,13 @@ def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
         n_instances=instances.n_samples * instances.n_labels,
         n_unknown=instances.n_unknown,
         best_precision=float(precision[most_precise]),
-        best_precision_calls=int(curve.calls[most_precise]),
+        best_precision_calls=int(
+            np.count_nonzero(instances.those_known().score >= curve.level[most_precise])
+        ),
+        n_effective=None if instances.weight is None else effective_number(instances.weight),
         best_precision_level=float(curve.level[most_precise]),
-        max_f=float(curve.f(1.0, instances.n_positives).max()),
-        max_f_level=_level_of_largest_f(curve, 1.0, instances.n_positives),
+        max_f=float(curve.f(1.0, instances.positives).max()),
+        max_f_level=_level_of_largest_f(curve, 1.0, instances.positives),
     )
 
 
@@ -298,6 +356,13 @@ def _with_calls(cutoff: Cutoff, instances: Scored) -> Cutoff:
     called = instances.take(instances.score >= cutoff.level)
     known = called.those_known()
     counted = cutoff.counted(known.score.size, int(np.count_nonzero(known.truth)))
+    if instances.weight is not None:
+        count = known.counts()
+        shares = count.sum(), count[known.truth].sum(), instances.positives
+        return replace(
+            counted.weighed(*map(float, shares)),
+            n_unknown_calls=called.score.size - known.score.size,
+        )
     return replace(
         counted,
         n_unknown_calls=called.score.size - known.score.size,

@@ -45,7 +45,12 @@ class Pair(NamedTuple):
 
 
 def certified_level(
-    instances: Scored, profile: LevelProfile, *, alpha: float, confidence: float
+    instances: Scored,
+    profile: LevelProfile,
+    *,
+    alpha: float,
+    confidence: float,
+    max_weight: float = 1.0,
 ) -> Certified:
     r"""Find the level and limit of calls with most hits and certified pooled precision.
 
@@ -82,6 +87,12 @@ def certified_level(
     known calls a sample over the expected known calls. Which pairs are known may depend on anything
     in the sample; that the number carries over to all calls is an assumption: ``docs/truth.md``.
 
+    Samples with weights :math:`w \le B` for a bound :math:`B` that was fixed beforehand
+    (`max_weight`) are the same with :math:`G = (w/B)(\text{right calls} - p\,\text{calls})`: it is
+    no less than :math:`-p\,C`, and :math:`E G < 0` exactly if the weighted precision, the expected
+    weighted right calls over the expected weighted calls, is below the target. Weights may depend
+    on anything in their sample. The binomial test is not for them.
+
     References
     ----------
     Keys ``angelopoulos2021learn``, ``waudbysmith2024estimating`` and ``voracek2025starbets`` in
@@ -89,6 +100,9 @@ def certified_level(
     """
     delta = 1.0 - confidence
     found = Certified(None, None)
+    share = None
+    if instances.weight is not None:
+        profile, share = profile.over(max_weight), instances.weight / max_weight
     sequence = plan_tests(
         profile, instances.n_samples, instances.n_labels, alpha=alpha, delta=delta
     )
@@ -100,7 +114,7 @@ def certified_level(
         rows = by_sample(instances.take(instances.score >= lowest))
         for pair in stretch:
             calls, hits = _count(rows, pair)
-            if not _is_precise(pair, calls, hits, shuffle, alpha=alpha, delta=delta):
+            if not _is_precise(pair, calls, hits, shuffle, alpha=alpha, delta=delta, share=share):
                 return found
             limit = pair.limit if pair.limit < instances.n_labels else None
             found = Certified(pair.level, limit)
@@ -136,8 +150,15 @@ def _is_precise(
     *,
     alpha: float,
     delta: float,
+    share: NDArray[np.float64] | None = None,
 ) -> bool:
-    """Test one pair: True with probability at most `delta` if its precision is too low."""
+    """Test one pair: True with probability at most `delta` if its precision is too low.
+
+    `share` is the weight of each sample, as a share of the largest that there can be.
+    """
+    if share is not None:
+        gain = share * (hits - (1.0 - alpha) * calls)
+        return _is_precise_weighed(pair, gain, shuffle, alpha=alpha, delta=delta)
     if pair.limit == 1:
         from scipy.stats import binom
 
@@ -155,6 +176,34 @@ def _is_precise(
         float(_STEPS), _urgency(),
     )  # fmt: skip
     return log_wealth >= goal
+
+
+def _is_precise_weighed(
+    pair: Pair, gain: NDArray[np.float64], shuffle: Shuffle, *, alpha: float, delta: float
+) -> bool:
+    """Do as `_is_precise` with the gain of every sample; the bets of `hierlpr._kernels.betting`."""
+    goal = math.log(1.0 / delta)
+    largest = LARGEST_STAKE / ((1.0 - alpha) * pair.limit)
+    if not shuffle.is_fair:
+        stake = min(math.sqrt(2.0 * goal / (gain.size * pair.square)), largest)
+        if np.log1p(stake * gain).sum() < goal:
+            return False
+    urgency, n = _urgency(), gain.size
+    log_wealth = seen = 0.0
+    for k, own in enumerate(gain[shuffle.order].tolist()):
+        if own == 0.0:
+            continue
+        place = (goal - log_wealth) * _STEPS
+        at = int(place)
+        if at > urgency.size - 2:  # as good as ruined
+            return False
+        urge = urgency[at] + (place - at) * (urgency[at + 1] - urgency[at])
+        spread = math.sqrt((n - k) * (PROFILE_WEIGHT * pair.square + seen) / (PROFILE_WEIGHT + k))
+        log_wealth += math.log1p(min(float(urge) / spread, largest) * own)
+        seen += own * own
+        if log_wealth >= goal:
+            return True
+    return False
 
 
 @cache

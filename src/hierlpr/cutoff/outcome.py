@@ -37,6 +37,10 @@ class Cutoff:
     certified are those of the known ones. `n_unknown_calls` are not judged: `precision_if_random`
     is that of all calls if every label's unknown ones are right as often as its known ones, and
     `precision_worst` if they are all wrong.
+
+    With weights of the samples, counts stay counts, while precision, recall, F and what is
+    certified are weighed: `n_effective` samples of equal weight would say as much. A certificate is
+    for weights up to `max_weight`.
     """
 
     level: float
@@ -66,6 +70,8 @@ class Cutoff:
     n_unknown: int = 0
     n_unknown_calls: int = 0
     precision_if_random: float | None = None
+    n_effective: float | None = None
+    max_weight: float | None = None
     groups: Mapping[str, Cutoff] | None = None
     label_groups: tuple[str, ...] | None = None
 
@@ -111,6 +117,17 @@ class Cutoff:
             f=(1.0 + b2) * n_true_calls / weight if weight else None,
         )
 
+    def weighed(self, calls: float, hits: float, positives: float) -> Cutoff:
+        """Put in precision, recall and F of calls that count by the weights of their samples."""
+        b2 = self.beta**2
+        whole = calls + b2 * positives
+        return replace(
+            self,
+            precision=hits / calls if calls else None,
+            recall=hits / positives if positives else None,
+            f=(1.0 + b2) * hits / whole if whole else None,
+        )
+
     def doubted(self, doubts: Sequence[str]) -> Cutoff:
         """Put in what is wrong with the calibration samples themselves."""
         return replace(self, shaky=" ".join([*doubts, self.shaky]).strip()) if doubts else self
@@ -119,6 +136,8 @@ class Cutoff:
     def precision_worst(self) -> float | None:
         """Share of right calls if all calls of unknown truth are wrong."""
         n_calls = self.n_calls + self.n_unknown_calls
+        if self.n_effective is not None and self.n_unknown_calls:
+            return None  # counts do not tell what those calls weigh
         return self.n_true_calls / n_calls if n_calls else None
 
     def __str__(self) -> str:
@@ -142,14 +161,24 @@ class Cutoff:
         limit = f" and at most {self.max_calls:,} calls a sample" if self.max_calls else ""
         return (
             f"{asked}: calls at a block score of {self.level:.4g} or more{limit}; on "
-            f"{self.n_samples:,} calibration samples {self.n_calls:,} calls{everything}, "
-            f"{percent(self.precision)} of them right, finding {percent(self.recall)} of the "
-            f"positives.{self._unjudged()}{self._caution()}"
+            f"{self.n_samples:,} calibration samples{self._worth()} {self.n_calls:,} "
+            f"calls{everything}, {percent(self.precision)} of them right, finding "
+            f"{percent(self.recall)} of the positives.{self._unjudged()}{self._caution()}"
         )
+
+    def _worth(self) -> str:
+        if self.n_effective is None:
+            return ""
+        worth = f"weighted, worth {self.n_effective:,.4g} of equal weight"
+        if self.max_weight is not None:
+            worth += f"; certified for weights up to {self.max_weight:g}"
+        return f" ({worth})"
 
     def _unjudged(self) -> str:
         if not self.n_unknown:
             return ""
+        if self.n_effective is not None:
+            return f" The truth of {self.n_unknown_calls:,} more calls is unknown."
         if not self.n_unknown_calls:
             return f" The truth of {self.n_unknown:,} instances is unknown; none of them is called."
         certified = ", what is certified is about the known ones" if self.confidence else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,6 +75,14 @@ class LevelProfile:
         a = 1.0 - alpha
         return self.hits2 - 2.0 * a * self.calls_hits + a * a * self.calls2
 
+    def over(self, bound: float) -> LevelProfile:
+        """Return the profile of samples whose weights are divided by a bound."""
+        square = bound * bound
+        return replace(
+            self, calls=self.calls / bound, hits=self.hits / bound, calls2=self.calls2 / square,
+            hits2=self.hits2 / square, calls_hits=self.calls_hits / square,
+        )  # fmt: skip
+
     def most_calls(self, level: float) -> int:
         """Return a limit that no sample of the profile exceeds at `level`, if it has a lower one.
 
@@ -99,6 +107,7 @@ def _parts(instances: Scored) -> Iterator[Scored]:
         yield replace(
             part, sample=part.sample - first, n_samples=stop - first,
             n_positives=int(part.truth.sum()),
+            weight=None if part.weight is None else part.weight[first:stop],
         )  # fmt: skip
         first = stop
 
@@ -124,7 +133,7 @@ def _moments(
         place = known.astype(np.float64)
     enters = level.size - np.searchsorted(level[::-1], rows.score, side="right")
     cell = np.searchsorted(limit, rows.needed) * level.size + enters
-    grows = (
+    grows: Sequence[NDArray[np.float64]] = (
         counts,
         held,
         counts * (2.0 * place - 1.0),
@@ -132,6 +141,10 @@ def _moments(
         place * hits - (place - counts) * (hits - held),
     )
     shape = (limit.size, level.size)
+    if part.weight is not None:  # a sample counts so much, in squares so much squared
+        own = part.weight[rows.sample]
+        one, two = grows[:2], grows[2:]
+        grows = [*(x * own for x in one), *(x * own * own for x in two)]
     sums = [np.bincount(cell, weights=w, minlength=limit.size * level.size) for w in grows]
     moments: NDArray[np.float64] = np.stack([s.reshape(shape).cumsum(0).cumsum(1) for s in sums])
     return moments

@@ -40,6 +40,7 @@ class Scored:
 
     Not every instance need be listed: `n_positives` counts all. Where some of the truth is unknown,
     `known` tells which is known, `label` whose instance each is, and `n_unknown` counts the others.
+    `weight` is what each sample counts (None: all alike), and `positives` all positives so weighed.
     """
 
     score: NDArray[np.float64]
@@ -51,6 +52,17 @@ class Scored:
     known: NDArray[np.bool_] | None = None
     label: NDArray[np.intp] | None = None
     n_unknown: int = 0
+    weight: NDArray[np.float64] | None = None
+    weighed_positives: float | None = None
+
+    @property
+    def positives(self) -> float:
+        """All positives, weighed."""
+        return self.n_positives if self.weighed_positives is None else self.weighed_positives
+
+    def counts(self) -> NDArray[np.float64]:
+        """Return what each listed instance counts: 1, or the weight of its sample."""
+        return np.ones(self.sample.size) if self.weight is None else self.weight[self.sample]
 
     def take(self, kept: Any) -> Scored:
         """Keep some of the listed instances; the positives still count."""
@@ -68,11 +80,18 @@ class Scored:
         return self if self.known is None else self.take(self.known)
 
 
-def collect(score: Any, truth: Any) -> Scored:
+def collect(score: Any, truth: Any, weight: NDArray[np.float64] | None = None) -> Scored:
     """List the instances of two matrices (samples x labels), dense or CSR.
 
     In a CSR matrix an absent score means 0: such instances are not listed and never called.
     """
+    if weight is not None:
+        held = truth.held if isinstance(truth, PartialTruth) else truth
+        of_samples = np.asarray(held.sum(axis=1), dtype=np.float64).ravel()
+        return replace(
+            collect(score, truth), weight=weight,
+            weighed_positives=float(np.sort(of_samples * weight).sum()),
+        )  # fmt: skip
     n_samples, n_labels = score.shape
     if tuple(truth.shape) != (n_samples, n_labels):
         raise DataError(f"score has shape {score.shape}, but truth has {tuple(truth.shape)}.")
@@ -162,6 +181,8 @@ def random_order(instances: Scored) -> Shuffle:
     hashed = mix(mix(np.ascontiguousarray(instances.score).view(np.uint64)) ^ held)
     hashed[instances.score <= 0.0] = 0  # as if absent, which a CSR matrix makes of them
     np.add.at(keys, instances.sample, hashed)
+    if instances.weight is not None:
+        keys += mix(np.ascontiguousarray(instances.weight).view(np.uint64))
     return _shuffled(keys)
 
 
@@ -185,12 +206,14 @@ def _log_chance(times: NDArray[np.intp]) -> float:
     return float(ways + (times * np.log(times / n)).sum())
 
 
-def split_at_random(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+def split_at_random(
+    score: Any, truth: Any, weight: NDArray[np.float64] | None = None
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Set a third of the samples apart at random, the same third whatever order they come in.
 
     Returns
     -------
-    (score, truth) of that third, and (score, truth) of the others
+    (score, truth, weight) of that third, and the same of the others
 
     Raises
     ------
@@ -202,6 +225,8 @@ def split_at_random(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any,
     keys = mix(_stored_keys(scored)) + _stored_keys(held)
     if isinstance(truth, PartialTruth):
         keys = mix(keys) + _stored_keys(truth.unknown)
+    if weight is not None:
+        keys = mix(keys) + mix(np.ascontiguousarray(weight).view(np.uint64))
     shuffle = _shuffled(keys)
     if not shuffle.is_fair:
         raise DataError(
@@ -211,7 +236,8 @@ def split_at_random(score: Any, truth: Any) -> tuple[tuple[Any, Any], tuple[Any,
         )
     n_apart = (shuffle.order.size + 1) // 3
     apart, rest = np.sort(shuffle.order[:n_apart]), np.sort(shuffle.order[n_apart:])
-    return (score[apart], truth[apart]), (score[rest], truth[rest])
+    own = [None if weight is None else weight[rows] for rows in (apart, rest)]
+    return (score[apart], truth[apart], own[0]), (score[rest], truth[rest], own[1])
 
 
 def _stored_keys(matrix: Any) -> NDArray[np.uint64]:

@@ -326,15 +326,18 @@ def _contradicts(name: str, n: int, sample: int, above: str, below: str) -> Data
     )
 
 
-def strata(truth: PartialTruth, hierarchy: Hierarchy, label: int) -> tuple[Bool, Bool]:
+def strata(truth: AnyTruth, hierarchy: Hierarchy, label: int) -> tuple[Bool, Bool]:
     """Mark samples in which a parent is known not to hold, and in which all are given to hold."""
     away = np.zeros(truth.shape[0], dtype=bool)
     there = np.ones(truth.shape[0], dtype=bool)
     for parent in _parents(hierarchy, label).tolist():
+        if not isinstance(truth, PartialTruth):
+            there &= truth_column(truth, parent)
+            continue
         held, known, given = truth.column(parent)
         away |= known & ~held
         there &= given & held
-    return away, there
+    return (away if isinstance(truth, PartialTruth) else ~there), there
 
 
 def _parents(hierarchy: Hierarchy, label: int) -> NDArray[Any]:

@@ -263,12 +263,13 @@ def fit_joint_on(
     n_folds: int = N_FOLDS,
     rng: Any = 0,
     n_threads: int | None = None,
+    sample_weight: Float | None = None,
 ) -> JointModel:
     """Do the work of `fit_joint`; `take` fetches the scores of some samples.
 
     `take` is None if the scores are sparse. The samples it is asked for are few enough to hold.
     """
-    prior = fit_prior(truth, hierarchy)
+    prior = fit_prior(truth, hierarchy, sample_weight)
     n_samples = truth.shape[0]
     if use != "auto":
         return JointModel(hierarchy, prior, Tempering.fixed(use, hierarchy.n_labels))
@@ -283,6 +284,8 @@ def fit_joint_on(
     held: Any = truth[used]
     held = held if isinstance(held, np.ndarray) else held.toarray()
     options = {"method": method, "n_threads": n_threads}
+    if sample_weight is not None:
+        options["sample_weight"] = sample_weight[used]
     losses = _judge(values, held, hierarchy, n_folds, generator, options)
     chosen, share, gain, error = best_candidate(losses)
     if chosen == "none" or chosen == "exact":
@@ -316,7 +319,8 @@ def _judge(
     losses: dict[str, list[Float]] = {}
     for f in range(N_THIRDS):
         rest, judges = np.flatnonzero(third != f), np.flatnonzero(third == f)
-        learning = cross_fitted(scores[rest], truth[rest], hierarchy, n_folds, rng, options)
+        others = _weighing(options, rest)
+        learning = cross_fitted(scores[rest], truth[rest], hierarchy, n_folds, rng, others)
         judging = evidence_of(scores, truth, hierarchy, rest, judges, options)
         for use, weights in fit_candidates(learning, hierarchy, n_threads).items():
             losses.setdefault(use, []).append(losses_of(judging, weights))
@@ -334,9 +338,10 @@ def evidence_of(
     options: Mapping[str, Any],
 ) -> Evidence:
     """Evidence of `new` samples from LPRs and priors fitted on the `seen` ones."""
-    n_threads = options["n_threads"]
-    prior = fit_prior(truth[seen], hierarchy)
-    model = fit_known(scores[seen], truth[seen], hierarchy, **options)
+    n_threads, given = options["n_threads"], options.get("sample_weight")
+    weighing = _weighing(options, seen)
+    prior = fit_prior(truth[seen], hierarchy, weighing.get("sample_weight"))
+    model = fit_known(scores[seen], truth[seen], hierarchy, **weighing)
     part = scores[new] if isinstance(scores, np.ndarray) else scores[new].toarray()
     lpr = predict_known(model, part, n_threads=n_threads)
     others = posteriors(lpr, prior, hierarchy, with_others=True, n_threads=n_threads)[1]
@@ -344,10 +349,10 @@ def evidence_of(
     says = np.log(inside / (1.0 - inside)) - prior.log_odds
     own = np.where(np.isnan(says), 0.0, says)
     held, weight = truth[new], np.empty((hierarchy.n_labels, 0))
-    if isinstance(held, PartialTruth):
-        columns = range(hierarchy.n_labels)
-        weight = np.stack([curve_weights(held, hierarchy, k) for k in columns])
-        held = held.held
+    if given is not None or isinstance(held, PartialTruth):
+        columns, part_of = range(hierarchy.n_labels), None if given is None else given[new]
+        weight = np.stack([curve_weights(held, hierarchy, k, part_of) for k in columns])
+        held = held.held if isinstance(held, PartialTruth) else held
     return Evidence(
         np.ascontiguousarray(own.T),
         np.ascontiguousarray(others.T),
@@ -356,6 +361,12 @@ def evidence_of(
         np.zeros(new.size, dtype=np.int64),
         weight,
     )
+
+
+def _weighing(options: Mapping[str, Any], rows: NDArray[np.intp]) -> dict[str, Any]:
+    """Return options of a fit on some of the samples."""
+    weight = options.get("sample_weight")
+    return dict(options) if weight is None else {**options, "sample_weight": weight[rows]}
 
 
 def cross_fitted(

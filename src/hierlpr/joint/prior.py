@@ -10,7 +10,14 @@ from scipy import sparse
 from scipy.special import betaln
 
 from hierlpr._base.checks import listed
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth, base_rate, curve_weights, strata
+from hierlpr.data.partial_truth import (
+    AnyTruth,
+    PartialTruth,
+    base_rate,
+    curve_weights,
+    strata,
+    truth_column,
+)
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
@@ -67,7 +74,9 @@ class LabelPrior:
         return LabelPrior(self.prevalence, conditional)
 
 
-def fit_prior(truth: AnyTruth, hierarchy: Hierarchy) -> LabelPrior:
+def fit_prior(
+    truth: AnyTruth, hierarchy: Hierarchy, sample_weight: Float | None = None
+) -> LabelPrior:
     r"""Estimate prevalences and conditional probabilities, smoothed for rare labels.
 
     Parameters
@@ -77,6 +86,8 @@ def fit_prior(truth: AnyTruth, hierarchy: Hierarchy) -> LabelPrior:
         and parents are given, and the prevalence is that of weighted samples, see
         :func:`~hierlpr.data.partial_truth.curve_weights`.
     hierarchy : Hierarchy
+    sample_weight : ndarray of shape (n_samples,), optional
+        Each sample counts so much; the counts are scaled down to the effective number of samples.
 
     Notes
     -----
@@ -95,8 +106,8 @@ def fit_prior(truth: AnyTruth, hierarchy: Hierarchy) -> LabelPrior:
     n_samples = truth.shape[0]
     if n_samples == 0:
         raise DataError("There is no sample to learn from.")
-    if isinstance(truth, PartialTruth):
-        prevalence, positive, possible = _count_known(truth, hierarchy)
+    if sample_weight is not None or isinstance(truth, PartialTruth):
+        prevalence, positive, possible = _count_known(truth, hierarchy, sample_weight)
     else:
         positive, possible = _count(truth, hierarchy)
         prevalence = (positive + 0.5) / (n_samples + 1.0)
@@ -134,14 +145,24 @@ def _count(truth: NDArray[np.bool_] | sparse.csr_array, h: Hierarchy) -> tuple[F
     return positive, possible
 
 
-def _count_known(truth: PartialTruth, h: Hierarchy) -> tuple[Float, Float, Float]:
+def _count_known(
+    truth: AnyTruth, h: Hierarchy, sample_weight: Float | None
+) -> tuple[Float, Float, Float]:
     """Prevalences, and counts as of `_count` among the samples in which it is given what holds."""
     prevalence, positive, possible = np.empty((3, h.n_labels))
     for k in range(h.n_labels):
-        held, _, given = truth.column(k)
-        prevalence[k] = base_rate(held, curve_weights(truth, h, k))
-        used = strata(truth, h, k)[1] & given
-        positive[k], possible[k] = np.count_nonzero(used & held), np.count_nonzero(used)
+        held = truth_column(truth, k)
+        prevalence[k] = base_rate(held, curve_weights(truth, h, k, sample_weight))
+        used = strata(truth, h, k)[1]
+        if isinstance(truth, PartialTruth):
+            used &= truth.column(k)[2]
+        if sample_weight is None:
+            positive[k], possible[k] = np.count_nonzero(used & held), np.count_nonzero(used)
+            continue
+        weight = np.sort(sample_weight[used])
+        scale = weight.sum() / (weight * weight).sum() if weight.size else 0.0
+        positive[k] = scale * np.sort(sample_weight[used & held]).sum()
+        possible[k] = max(scale * weight.sum(), positive[k])
     return prevalence, positive, possible
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.checks import Matrix, check_finite, check_real_array
+from hierlpr._base.checks import Matrix, check_finite, check_real_array, check_sample_weight
 from hierlpr._kernels.smoothing import group_sorted, group_stored
 from hierlpr.data.partial_truth import (
     AnyTruth,
@@ -353,20 +353,9 @@ def _check_truth(truth: Any, shape: tuple[int, int]) -> Any:
 
 def _check_weight(sample_weight: Any, n_samples: int) -> tuple[NDArray[np.float64], bool]:
     """Weights scaled so that they add up to the effective number of samples (Kish)."""
-    if sample_weight is None:
+    weight = check_sample_weight(sample_weight, n_samples)
+    if weight is None:
         return np.ones(n_samples), False
-    weight = check_real_array(sample_weight, name="sample_weight")
-    if weight.shape != (n_samples,):
-        raise DataError(
-            f"sample_weight has shape {weight.shape}, expected ({n_samples},): one a sample."
-        )
-    if not (np.isfinite(weight).all() and weight.min() >= 0.0 and weight.max() > 0.0):
-        raise DataError(
-            "sample_weight must be finite, not negative, and positive for at least one sample."
-        )
     weight = weight / weight.max()
-    if np.all(weight == 1.0):
-        return weight, False
-    # Sorted, so that the sums are the same for every order of the samples.
-    ordered = np.sort(weight)
+    ordered = np.sort(weight)  # the sums are the same for every order of the samples
     return weight * (ordered.sum() / (ordered * ordered).sum()), True

@@ -7,7 +7,12 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_choice, check_level, check_real_array
+from hierlpr._base.checks import (
+    check_choice,
+    check_level,
+    check_real_array,
+    check_sample_weight,
+)
 from hierlpr.exceptions import DataError
 
 __all__ = [
@@ -107,9 +112,9 @@ class HitSums:
         return self.positives
 
 
-def hit_sums(truth: Any, scores: Any, **options: float) -> HitSums:
+def hit_sums(truth: Any, scores: Any, sample_weight: Any = None, **options: float) -> HitSums:
     """Return the sums of a whole hit curve."""
-    calls, hits = hit_curve(truth, scores)
+    calls, hits = hit_curve(truth, scores, sample_weight=sample_weight)
     sums = HitSums(hits[-1], **options)
     sums.add(calls, hits)
     return sums
@@ -121,7 +126,7 @@ def f_of(precision: Float, recall: Float, square: float) -> Float:
     return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
 
 
-def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
+def hit_curve(truth: Any, scores: Any = None, *, sample_weight: Any = None) -> tuple[Float, Float]:
     r"""Count true calls against calls.
 
     Parameters
@@ -132,6 +137,8 @@ def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
     scores : array-like of the same shape, optional
         Instances are called by falling score, whatever their place; matrices are pooled. Equal
         scores are one group that is called as a whole.
+    sample_weight : array-like of shape (len(truth),), optional
+        How much the instances of each row count, of each entry if `truth` is a vector.
 
     Returns
     -------
@@ -154,6 +161,9 @@ def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
     if isinstance(truth, HitCurve):
         return truth.calls, truth.hits
     status, known = check_known(truth)
+    weight = check_sample_weight(sample_weight, len(status))
+    if weight is not None:
+        weight = np.broadcast_to(weight.reshape(-1, *[1] * (status.ndim - 1)), status.shape)
     if scores is None:
         if status.ndim != 1:
             raise DataError(
@@ -161,6 +171,9 @@ def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
                 "Hint: give the scores too, or index it by a ranking: truth[r.sample, r.label]."
             )
         status = status if known is None else status[known]
+        if weight is not None:
+            own = weight if known is None else weight[known]
+            return np.append(0.0, np.cumsum(own)), np.append(0.0, np.cumsum(own * status))
         calls = np.arange(status.size + 1, dtype=np.float64)
         return calls, np.concatenate([[0.0], np.cumsum(status, dtype=np.float64)])
     values = check_real_array(scores, name="scores")
@@ -174,6 +187,11 @@ def hit_curve(truth: Any, scores: Any = None) -> tuple[Float, Float]:
     order = np.argsort(-flat, kind="stable")
     ordered = flat[order]
     ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], ordered.size > 0))
+    if weight is not None:
+        own = (weight.ravel() if known is None else weight[known])[order]
+        some = ends[np.cumsum(own)[ends] > 0.0]  # samples of weight 0 come before no other
+        calls, hits = (np.cumsum(x)[some] for x in (own, own * called[order]))
+        return np.append(0.0, calls), np.append(0.0, hits)
     hits = np.cumsum(called[order], dtype=np.float64)[ends]
     return np.append(0.0, ends + 1.0), np.append(0.0, hits)
 
@@ -236,7 +254,9 @@ def eauc_score(lpr: Any) -> float:
     return float(np.dot(np.arange(values.size, 0, -1, dtype=np.float64), values))
 
 
-def precision_recall_curve(truth: Any, scores: Any = None) -> tuple[Float, Float, Float]:
+def precision_recall_curve(
+    truth: Any, scores: Any = None, *, sample_weight: Any = None
+) -> tuple[Float, Float, Float]:
     r"""Pooled precision and recall after each group of calls.
 
     Parameters as in `hit_curve`.
@@ -256,18 +276,24 @@ def precision_recall_curve(truth: Any, scores: Any = None) -> tuple[Float, Float
     >>> precision, recall
     (array([1.        , 0.66666667]), array([0.5, 1. ]))
     """
-    calls, hits = hit_curve(truth, scores)
+    calls, hits = hit_curve(truth, scores, sample_weight=sample_weight)
     if hits[-1] == 0:
         raise DataError("Recall is not defined: no instance is positive.")
     return hits[1:] / calls[1:], hits[1:] / hits[-1], calls[1:]
 
 
-def au_prc_score(truth: Any, scores: Any = None, *, interpolation: Interpolation = "step") -> float:
+def au_prc_score(
+    truth: Any,
+    scores: Any = None,
+    *,
+    interpolation: Interpolation = "step",
+    sample_weight: Any = None,
+) -> float:
     r"""Area under the pooled precision-recall curve, AU(PRC) over all instances at once.
 
     Parameters
     ----------
-    truth, scores
+    truth, scores, sample_weight
         As in `hit_curve`.
     interpolation : {"step", "linear", "counts"}
         ``"step"``: average precision :math:`\sum_i (R_i - R_{i-1}) P_i`, as scikit-learn's
@@ -289,8 +315,8 @@ def au_prc_score(truth: Any, scores: Any = None, *, interpolation: Interpolation
     """
     check_choice(interpolation, get_args(Interpolation), name="interpolation")
     if interpolation == "step":
-        return hit_sums(truth, scores).au_prc()
-    precision, recall, calls = precision_recall_curve(truth, scores)
+        return hit_sums(truth, scores, sample_weight).au_prc()
+    precision, recall, calls = precision_recall_curve(truth, scores, sample_weight=sample_weight)
     if interpolation == "linear":
         before = np.append(1.0, precision[:-1])
         return float(np.dot(np.diff(recall, prepend=0.0), (precision + before) / 2.0))

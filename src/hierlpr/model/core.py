@@ -37,6 +37,7 @@ from hierlpr.model.given_tables import (
     refuse_unknown_labels,
     refuse_unknown_samples,
     scores_to_fit,
+    weighed_rows,
 )
 
 __all__ = ["ScoreModel"]
@@ -66,7 +67,7 @@ class ScoreModel(FittedModel):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def fit(self, scores: Any, truth: Any) -> Self:
+    def fit(self, scores: Any, truth: Any, sample_weight: Any = None) -> Self:
         """Fit one curve from score to local precision rate for each label.
 
         Parameters
@@ -77,6 +78,9 @@ class ScoreModel(FittedModel):
         truth : matrix or data frame of the same shape, or lists of labels
             0 or 1, or NaN (null) where it is unknown; a label that holds implies its parents. Or
             the labels of each sample, as a list of lists or sets, or a mapping of sample to labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts, such as one over its chance to be drawn; 0 leaves it out.
+            Only ratios matter: many unequal weights count as fewer samples (``docs/truth.md``).
         """
         self.check_params()
         tell = terminal_progress("fitting", verbose=self.verbose) or (lambda done, total: None)
@@ -85,7 +89,9 @@ class ScoreModel(FittedModel):
         table = scores_to_fit(scores, given, missing=self.missing)
         hierarchy = given or Hierarchy(labels=table.labels)
         held = self._truth(truth, hierarchy, table)
+        table, held, weight = weighed_rows(table, held, sample_weight)
         options: dict[str, Any] = {"method": self.lpr, "n_threads": self.n_threads}
+        options["sample_weight"] = None if weight is None else weight / weight.max()
         implied = None
         refuse_unknown_labels(held, hierarchy)
         if kind_of(table) == "listed":
@@ -94,7 +100,10 @@ class ScoreModel(FittedModel):
             lpr = fit_known(table.values, held, hierarchy, **options)
         tell(1, 2)
         keys = SampleKeys.of_rows(table.values)
-        self.fit_on(FitSource(hierarchy, lpr, implied, held, table.rows, table.n_stored, keys))
+        source = FitSource(
+            hierarchy, lpr, implied, held, table.rows, table.n_stored, keys, weight
+        )  # fmt: skip
+        self.fit_on(source)
         self.set_labels(hierarchy, has_names=table.backend is not None)
         tell(2, 2)
         return self
@@ -108,7 +117,7 @@ class ScoreModel(FittedModel):
     def fit_on(self, source: FitSource) -> Self:
         """Learn all that follows the curves. Fitting in memory and in parts both end here."""
         self.check_params()
-        hierarchy, truth, take = source.hierarchy, source.truth, source.take
+        hierarchy, truth, take, weight = source.hierarchy, source.truth, source.take, source.weight
         self.set_labels(hierarchy, has_names=False)
         self.lpr_ = source.lpr
         if source.implied is not None:  # bins of listed scores cannot tell what is not listed
@@ -122,13 +131,14 @@ class ScoreModel(FittedModel):
                 truth, hierarchy,
                 use="exact" if self.joint is True else "auto",
                 method=self.lpr, n_threads=self.n_threads,
+                sample_weight=None if weight is None else weight / weight.max(),
             )  # fmt: skip
         n_samples = truth.shape[0]
         # A profile from part of the samples costs power at worst, never validity.
         drawn = draw_samples(n_samples, sample_limit(n_samples, hierarchy, source.n_stored), rng=0)
         score = self.block_scores(take(drawn))
         held = truth if drawn.size == n_samples else truth[drawn]
-        profile = LevelProfile.of(collect(score, held))
+        profile = LevelProfile.of(collect(score, held, None if weight is None else weight[drawn]))
         self.fit_keys_ = source.keys
         self.forget_cutoff(profile)
         return self
@@ -146,6 +156,8 @@ class ScoreModel(FittedModel):
         promise: Promise = "together",
         rule: Rule = "cautious",
         unreachable: Unreachable = "best-precision",
+        sample_weight: Any = None,
+        max_weight: float | None = None,
     ) -> Self:
         """Learn where to cut, from samples that were not used to fit.
 
@@ -160,14 +172,21 @@ class ScoreModel(FittedModel):
         promise : {"together", "each"}
             With `groups` and `confidence`: whether all groups keep the target at once with that
             confidence, or each on its own.
+        sample_weight : array-like of shape (n_samples,), optional
+            As in `fit`: precision, recall and F are then weighted.
+        max_weight : float, optional
+            The largest weight that a sample can have, known before the truth; with weights, nothing
+            is certified (`confidence`) without it.
         """
         goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
+        table, held, weight = weighed_rows(table, held, sample_weight)
         keys, doubts = self._checked_keys(table)
         cutoff = cutoff_on(
             goal, self.block_scores(table), held, self.hierarchy_, self.profile_,
             groups=groups, promise=promise, rule=rule, unreachable=unreachable,
+            weight=weight, max_weight=max_weight,
         )  # fmt: skip
         if not cutoff.reachable:
             warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=2)

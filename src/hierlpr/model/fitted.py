@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import Matrix
+from hierlpr._base.checks import Matrix, check_sample_weight
 from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
 from hierlpr.cutoff.profile import LevelProfile
@@ -195,18 +195,20 @@ class FittedModel:
         self.rank(sample)
         return self
 
-    def score(self, scores: Any, truth: Any) -> float:
+    def score(self, scores: Any, truth: Any, sample_weight: Any = None) -> float:
         """Area under the pooled precision-recall curve of the block scores, AU(PRC).
 
-        Pairs whose truth is unknown are left out.
+        Pairs whose truth is unknown are left out; `sample_weight` is as in `fit`.
         """
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
+        weight = check_sample_weight(sample_weight, table.n_samples)
         score = _dense(self.block_scores(table))
+        given: Any = held
         if isinstance(held, PartialTruth):
             known = held.toarray()
-            return float(au_prc_score(known.held[known.known], score[known.known]))
-        return float(au_prc_score(_dense(held), score))
+            given = np.where(known.unknown, np.nan, known.held)
+        return float(au_prc_score(_dense(given), score, sample_weight=weight))
 
     def check(self, scores: Any) -> Drift:
         """Tell how far new scores differ from those fitted on, label by label and in words."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_finite, listed
+from hierlpr._base.checks import check_finite, check_sample_weight, listed
 from hierlpr.data.listing import Kind, as_kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_known
 from hierlpr.data.repeats import SampleKeys
@@ -26,6 +26,7 @@ __all__ = [
     "refuse_unknown_samples",
     "scores_to_fit",
     "truth_beside",
+    "weighed_rows",
 ]
 
 
@@ -35,7 +36,7 @@ class FitSource:
 
     `implied` is what was learned of labels that are not listed, None if scores are complete; `take`
     fetches the scores of some samples, few enough to hold; `n_stored` is the number of scores if
-    they are listed, and `keys` are those of all the samples.
+    they are listed, `keys` are those of all the samples, and `weight` what each counts.
     """
 
     hierarchy: Hierarchy
@@ -45,6 +46,7 @@ class FitSource:
     take: Callable[[NDArray[np.intp]], Table]
     n_stored: int | None
     keys: SampleKeys
+    weight: NDArray[np.float64] | None = None
 
 
 def scores_to_fit(scores: Any, hierarchy: Hierarchy | None, *, missing: str) -> Table:
@@ -95,6 +97,18 @@ def truth_beside(table: Table, truth: Any, hierarchy: Hierarchy, *, close: bool)
     if close and (note := closing_note(given, _held(held), hierarchy)):
         warnings.warn(note, HierlprWarning, stacklevel=4)
     return held
+
+
+def weighed_rows(
+    table: Table, truth: AnyTruth, sample_weight: Any
+) -> tuple[Table, AnyTruth, NDArray[np.float64] | None]:
+    """Return the samples that weigh anything, and their weights (None: all alike)."""
+    weight = check_sample_weight(sample_weight, table.n_samples)
+    if weight is None or weight.all():
+        return table, truth, weight
+    rows = np.flatnonzero(weight)
+    left = weight[rows]
+    return table.rows(rows), truth[rows], None if np.all(left == left[0]) else left
 
 
 def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:

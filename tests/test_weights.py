@@ -1,0 +1,238 @@
+"""Weights of samples: what they mean for fits, measures, cutoffs and certificates."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from hierlpr import HierLPR, simulate
+from hierlpr._base.checks import check_sample_weight, effective_number
+from hierlpr._kernels.betting import bet
+from hierlpr.cutoff.choose import cutoff_for, goal_of
+from hierlpr.cutoff.guarantee import (
+    _STEPS,
+    LARGEST_STAKE,
+    PROFILE_WEIGHT,
+    Pair,
+    _is_precise_weighed,
+    _urgency,
+)
+from hierlpr.cutoff.profile import LevelProfile
+from hierlpr.cutoff.scored import collect, random_order
+from hierlpr.exceptions import DataError, UnreachableWarning
+from hierlpr.joint.prior import _count, _count_known, fit_prior
+from hierlpr.metrics import au_prc_score, hit_curve, precision_recall_curve
+
+
+@pytest.fixture(scope="module")
+def parts():
+    fit, rest = simulate.train_test(2, n_train=500, n_test=400, rng=3)
+    rng = np.random.default_rng(1)
+    return fit, rest, rng.integers(1, 4, 500), rng.integers(1, 4, 400)
+
+
+def same_models(one, two, tmp_path):
+    one.save(tmp_path / "one.hlpr")
+    two.save(tmp_path / "two.hlpr")
+    return (tmp_path / "one.hlpr").read_bytes() == (tmp_path / "two.hlpr").read_bytes()
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_weight_0_leaves_out_and_only_ratios_matter(parts, tmp_path, holes):
+    fit, rest, weight, _ = parts
+    truth = fit.truth.astype(float)
+    if holes:
+        truth = np.where(np.random.default_rng(5).random(truth.shape) < 0.3, np.nan, truth)
+    own = weight.astype(float)
+    own[::7] = 0.0
+    left = np.flatnonzero(own)
+    new = lambda: HierLPR(fit.hierarchy)  # noqa: E731
+    whole = new().fit(fit.scores, truth, sample_weight=own)
+    part = new().fit(fit.scores[left], truth[left], sample_weight=own[left])
+    assert same_models(whole, part, tmp_path)
+    plain = new().fit(fit.scores, truth)
+    assert same_models(plain, new().fit(fit.scores, truth, np.full(500, 0.25)), tmp_path)
+    large = new().fit(fit.scores, truth, sample_weight=own * 2.0**40)
+    assert np.array_equal(large.lpr_.curves.knot_lpr, whole.lpr_.curves.knot_lpr)
+    assert np.array_equal(large.joint_.tempering.own, whole.joint_.tempering.own)
+    assert not same_models(plain, whole, tmp_path)
+    for other in (rest.scores, fit.scores):
+        assert np.isfinite(whole.transform(other)).all()
+
+
+def test_integer_weights_are_repeated_rows_in_measures_and_shares(parts):
+    fit, rest, weight, again = parts
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    rows = np.repeat(np.arange(400), again)
+    assert model.score(rest.scores, rest.truth, again) == pytest.approx(
+        model.score(rest.scores[rows], rest.truth[rows])
+    )
+    score, held = np.round(rest.scores, 1), rest.truth  # many ties
+    for curve in (hit_curve, precision_recall_curve):
+        weighted = curve(held, score, sample_weight=again)
+        for a, b in zip(weighted, curve(held[rows], score[rows]), strict=True):
+            assert a == pytest.approx(b)
+    flat = au_prc_score(held[:, 0], sample_weight=again)
+    assert flat == pytest.approx(au_prc_score(held[rows, 0], -np.repeat(np.arange(400), again)))
+    # Relative shares are those of repeated rows; how far to smooth is not: copies are no samples.
+    twice = np.repeat(np.arange(500), weight)
+    weighted = HierLPR(fit.hierarchy, lpr="isotonic", joint=False)
+    weighted.fit(fit.scores, fit.truth, weight)
+    repeated = HierLPR(fit.hierarchy, lpr="isotonic", joint=False)
+    repeated.fit(fit.scores[twice], fit.truth[twice])
+    gap = np.abs(weighted.transform(rest.scores) - repeated.transform(rest.scores))
+    assert gap.mean() < 0.01
+    one, two = weighted.lpr_.report, repeated.lpr_.report
+    assert one.prevalence == pytest.approx(two.prevalence)
+    assert one.auc == pytest.approx(two.auc)
+    assert (one.positives + one.negatives == 500).all()
+
+
+def test_priors_are_those_of_weighted_counts(parts):
+    fit, _, weight, _ = parts
+    twice = np.repeat(np.arange(500), weight)
+    prior = fit_prior(fit.truth, fit.hierarchy, weight / weight.max())
+    copied = fit_prior(fit.truth[twice], fit.hierarchy)
+    assert prior.prevalence == pytest.approx(copied.prevalence, abs=2e-3)
+    # Conditional shares are shrunk by the effective number of samples, not by the copies.
+    own = _count_known(fit.truth, fit.hierarchy, weight / weight.max())
+    raw = _count(fit.truth[twice], fit.hierarchy)
+    assert own[1] / own[2] == pytest.approx(raw[0] / raw[1])
+    assert (own[2] <= raw[1]).all()
+
+
+def test_a_biased_sample_is_set_right_by_its_weights():
+    """Samples with label A are drawn five times as often; weights undo it."""
+    data = simulate.train_test(1, n_train=6000, n_test=1500, rng=0)
+    fit, test = data
+    rng = np.random.default_rng(2)
+    chance = np.where(fit.truth[:, 0], 1.0, 0.2)
+    drawn = np.flatnonzero(rng.random(6000) < chance)
+    options = {"hierarchy": fit.hierarchy, "joint": False}
+    plain = HierLPR(**options).fit(fit.scores[drawn], fit.truth[drawn])
+    weighted = HierLPR(**options).fit(fit.scores[drawn], fit.truth[drawn], 1.0 / chance[drawn])
+    error = [np.abs(m.transform(test.scores) - test.lpr_true).mean() for m in (plain, weighted)]
+    assert error[1] < 0.4 * error[0]
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1.0, -1.0, 1.0], r"not negative.*got -1.0 for sample 1"),
+        ([1.0, np.nan, 1.0], r"finite.*got nan for sample 1"),
+        ([1.0, 1.0, np.inf], r"finite.*got inf for sample 2"),
+        ([0.0, 0.0, 0.0], r"all are 0"),
+        ([1.0, 1.0], r"shape \(2,\), expected \(3,\)"),
+        ([[1.0, 1.0, 1.0]], r"shape \(1, 3\), expected \(3,\)"),
+        (["a", "b", "c"], r"sample_weight"),
+    ],
+)
+def test_bad_weights_are_refused_with_their_place(weight, message):
+    with pytest.raises(DataError, match=message):
+        check_sample_weight(weight, 3)
+    model = HierLPR([("A", "B")], joint=False)
+    with pytest.raises(DataError, match=message):
+        model.fit([[0.1, 0.2], [0.5, 0.1], [0.9, 0.8]], [[0, 0], [1, 0], [1, 1]], weight)
+
+
+def test_pipelines_route_weights(parts):
+    fit, rest, weight, again = parts
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = HierLPR(fit.hierarchy, joint=False)
+        model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipe = make_pipeline(FunctionTransformer(), model)
+        pipe.fit(fit.scores, fit.truth, sample_weight=weight)
+        routed = pipe.score(rest.scores, rest.truth, sample_weight=again)
+        assert np.isfinite(pipe.score(rest.scores, rest.truth))
+    alone = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth, weight)
+    assert routed == alone.score(rest.scores, rest.truth, again)
+
+
+# -- cutoffs -----------------------------------------------------------------------------------
+
+
+def test_cutoffs_go_by_weights_and_say_what_they_are_worth(parts):
+    fit, rest, _, _ = parts
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    weight = np.random.default_rng(4).exponential(size=400)
+    model.calibrate(rest.scores, rest.truth, precision=0.8, rule="plain", sample_weight=weight)
+    called = model.predict(rest.scores)
+    own = np.broadcast_to(weight[:, None], called.shape)
+    cutoff = model.cutoff_
+    assert cutoff.precision == pytest.approx(own[called & rest.truth].sum() / own[called].sum())
+    assert cutoff.recall == pytest.approx(own[called & rest.truth].sum() / own[rest.truth].sum())
+    assert cutoff.n_calls == called.sum()
+    assert cutoff.n_effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    assert f"worth {cutoff.n_effective:,.4g} of equal weight" in str(cutoff)
+    assert type(cutoff).from_dict(cutoff.to_dict()) == cutoff
+    assert cutoff.precision >= 0.8
+    for goal in ({"maximize": "f1"}, {"fdr": 0.2}):
+        model.calibrate(rest.scores, rest.truth, sample_weight=weight, **goal)
+        assert model.cutoff_.n_effective < 400
+
+
+def test_a_certificate_needs_a_bound_on_the_weights(parts):
+    fit, rest, _, again = parts
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    goal = {"precision": 0.6, "confidence": 0.9, "sample_weight": again}
+    with pytest.raises(DataError, match="needs max_weight=, the largest weight that a sample can"):
+        model.calibrate(rest.scores, rest.truth, **goal)
+    with pytest.raises(DataError, match=r"sample_weight is 3 for .*, more than max_weight=2"):
+        model.calibrate(rest.scores, rest.truth, max_weight=2, **goal)
+    with pytest.raises(DataError, match="max_weight must be a positive number"):
+        model.calibrate(rest.scores, rest.truth, max_weight=0, **goal)
+    with pytest.raises(DataError, match="groups= takes no sample_weight"):
+        model.calibrate(rest.scores, rest.truth, fdr=0.1, groups="tree", sample_weight=again)
+    model.calibrate(rest.scores, rest.truth, max_weight=3, **goal)
+    assert model.cutoff_.reachable
+    assert "certified for weights up to 3" in str(model.cutoff_)
+    level = model.cutoff_.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreachableWarning)
+        model.calibrate(rest.scores, rest.truth, max_weight=3e6, **goal)
+    # If weights could be a million times as large, nothing could be certified from these.
+    assert not model.cutoff_.reachable or model.cutoff_.level > level
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bets_on_weighted_gains_are_those_of_the_kernel(seed):
+    rng = np.random.default_rng(seed)
+    n, delta, alpha = 300, 0.1, 0.3
+    calls = rng.integers(0, 5, n)
+    hits = rng.binomial(calls, 0.78)
+    pair = Pair(0.5, 4, 1.3)
+    order = random_order(collect(rng.random((n, 1)), rng.random((n, 1)) < 0.5))
+    goal, largest = math.log(1 / delta), LARGEST_STAKE / ((1.0 - alpha) * 4)
+    wealth = bet(calls, hits, order.order, 1.0 - alpha, largest, 1.3, PROFILE_WEIGHT, goal,
+                 float(_STEPS), _urgency())  # fmt: skip
+    mine = _is_precise_weighed(pair, hits - (1.0 - alpha) * calls, order, alpha=alpha, delta=delta)
+    assert mine == (wealth >= goal)
+
+
+def heavy(rng, n):
+    """One label; one sample in 60 counts 20 times as much, and its call is wrong."""
+    rare = rng.random(n) < 1 / 60
+    hit = np.where(rare, False, rng.random(n) < 0.97)
+    return np.round(rng.random((n, 1)), 1), hit[:, None], np.where(rare, 20.0, 1.0)
+
+
+def test_a_rare_heavy_sample_does_not_break_the_promise():
+    """The weighted precision is .72, below the target of .8; seldom may it be certified."""
+    profile_data = heavy(np.random.default_rng(0), 400)
+    profile = LevelProfile.of(collect(*profile_data))
+    goal = goal_of(precision=0.8, confidence=0.9)
+    wrong = 0
+    for i in range(150):
+        cutoff = cutoff_for(goal, collect(*heavy(np.random.default_rng(1 + i), 60)),
+                            profile=profile, max_weight=20.0)  # fmt: skip
+        wrong += cutoff.reachable
+    assert wrong <= 150 * 0.1 + 3 * math.sqrt(150 * 0.09)
+
+
+def test_the_effective_number_is_that_of_kish():
+    assert effective_number(np.ones(7)) == 7.0
+    assert effective_number(np.array([1.0, 1e-9, 1e-9])) == pytest.approx(1.0, abs=1e-6)
