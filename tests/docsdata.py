@@ -255,6 +255,7 @@ def _truth() -> dict:
             found[lead + what] = frame.rename(columns={"AML": "x"}).drop(columns="x").assign(
                 asthma=frame["infection"]
             )  # fmt: skip
+        found[f"{lead}weight"] = 1.0 + np.arange(len(found[f"{lead}truth"])) % 3
     return found
 
 
