@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hierlpr._base import exact_sums
-from hierlpr._base.exact_sums import ExactSums
+from hierlpr._base import order_free
+from hierlpr._base.order_free import ExactSums
 
 TERMS = st.lists(st.floats(-4096, 4096), min_size=1, max_size=40)
 
@@ -43,7 +43,7 @@ def test_many_terms(monkeypatch):
     terms = rng.random((5000, 3)) * [1.0, 1e-9, 4096.0]
     sums = ExactSums(3)
     sums.add(terms)
-    monkeypatch.setattr(exact_sums, "_MOST", 7)
+    monkeypatch.setattr(order_free, "_MOST", 7)
     again = ExactSums(3)
     again.add(terms[::-1])
     assert (sums.words == again.words).all()

@@ -18,7 +18,7 @@ from hierlpr import (
     load_model,
     simulate,
 )
-from hierlpr._base.hashing import near_keys
+from hierlpr._base.order_free import near_keys
 from hierlpr.cutoff.sets import SetRule
 from hierlpr.data import repeats
 from hierlpr.data.repeats import (

@@ -6,7 +6,7 @@ import scipy.sparse as sparse
 
 from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
-from hierlpr._base.hashing import row_keys
+from hierlpr._base.order_free import row_keys
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect
 from hierlpr.data.tables import align_truth, align_truth_to, draw_samples, sample_limit

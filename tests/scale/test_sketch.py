@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hierlpr._base.hashing import row_keys
+from hierlpr._base.order_free import row_keys
 from hierlpr.lpr import fit_data
 from hierlpr.lpr.groups import Gaps, read_training_data
 from hierlpr.scale.sketch import sketch

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from hierlpr._base.checks import check_real_array
-from hierlpr._base.hashing import mix, row_keys
+from hierlpr._base.order_free import mix, row_keys
 from hierlpr.data.partial_truth import PartialTruth
 from hierlpr.exceptions import DataError
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.hashing import mix, row_keys
+from hierlpr._base.order_free import mix, row_keys
 from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
 from hierlpr._kernels.smoothing import evaluate_stored
 from hierlpr.data.listing import Closed, close_listed

@@ -16,7 +16,7 @@ from hierlpr._base.checks import (
     check_label_weights,
     check_real_array,
 )
-from hierlpr._base.exact_sums import ExactSums
+from hierlpr._base.order_free import ExactSums
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.exact_sums import ExactSums
+from hierlpr._base.order_free import ExactSums
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import unknown_among
 from hierlpr.exceptions import DataError

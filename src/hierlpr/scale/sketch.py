@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.hashing import mix
+from hierlpr._base.order_free import mix
 
 __all__ = ["Sketch", "sketch"]
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.hashing import near_keys, row_keys
+from hierlpr._base.order_free import near_keys, row_keys
 from hierlpr.exceptions import FileError
 from hierlpr.scale.parts import Record, part_file
 from hierlpr.scale.source import Batch

@@ -149,7 +149,7 @@ def disease(*, n_samples: int = _N_SAMPLES, rng: Any = 0) -> Simulation:
     """
     generator = np.random.default_rng(rng)
     labels, parent, base_counts, eta, copies = _parse()
-    counts = _scaled(base_counts, parent, n_samples)
+    counts = _scaled(base_counts, n_samples)
     truth = np.zeros((n_samples, len(labels)), dtype=bool)
     for k, above in enumerate(parent):
         if copies[k]:
@@ -187,7 +187,7 @@ def _parse() -> tuple[list[str], list[int], list[int], Any, Any]:
     return labels, parent, counts, np.array(eta), np.array(copies)
 
 
-def _scaled(counts: list[int], parent: list[int], n_samples: int) -> Any:
+def _scaled(counts: list[int], n_samples: int) -> Any:
     if n_samples < 12:
         raise DataError(f"The disease example needs at least 12 samples, got {n_samples}.")
     # Rounding is monotone, so a label keeps at most the positives of its parent.

@@ -1,4 +1,4 @@
-"""Hash rows of numbers, the same whether they come whole or in parts, dense or sparse."""
+"""Hashes of rows and sums of floats that are the same whole or in parts, in any order."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-__all__ = ["mix", "near_keys", "row_keys"]
+__all__ = ["ExactSums", "mix", "near_keys", "row_keys"]
 
+Float = NDArray[np.float64]
+_HIGH, _LOW = 24, 60  # a term is split into multiples of 2**-24 and of 2**-60
+# Adding and taking away 1.5 * 2**(52 - b) rounds a float to a multiple of 2**-b.
+_ROUND_HIGH, _ROUND_LOW = 1.5 * 2.0 ** (52 - _HIGH), 1.5 * 2.0 ** (52 - _LOW)
+_MOST = 1 << 16  # terms whose two parts floats add without rounding
 _KEY_VALUES = 2**15  # hashed at a time, so that what is in between stays in cache
 _DIRECTIONS = 4  # a row is seen from, to tell it from rows that are not near it
 _GRID = 24  # bits of a score below the largest of its row; with 12-bit weights all sums are exact
@@ -32,8 +36,8 @@ def row_keys(matrix: Any) -> NDArray[np.uint64]:
     """
     keys = np.zeros(matrix.shape[0], dtype=np.uint64)
     salt = mix(np.arange(matrix.shape[1], dtype=np.uint64))
-    if sparse.issparse(matrix):
-        csr = sparse.csr_array(matrix)
+    if hasattr(matrix, "tocsr"):
+        csr = matrix.tocsr()
         bits = (np.asarray(csr.data, dtype=np.float64) + 0.0).view(np.uint64)
         running = np.zeros(csr.nnz + 1, dtype=np.uint64)
         np.cumsum(mix(bits ^ salt[csr.indices]), out=running[1:])  # wraps around, as do its parts
@@ -61,14 +65,14 @@ def near_keys(matrix: Any) -> NDArray[np.uint64]:
     places = np.arange(n_labels * _DIRECTIONS, dtype=np.uint64).reshape(n_labels, _DIRECTIONS)
     drawn = (mix(places ^ np.uint64(1 << 40)) >> np.uint64(53)).astype(np.float64)
     weight = 2.0 * drawn - 2047.0
-    if sparse.issparse(matrix):
-        matrix = sparse.csr_array(matrix)
+    if hasattr(matrix, "tocsr"):
+        matrix = matrix.tocsr()
         ends = np.searchsorted(matrix.indptr, np.arange(_KEY_VALUES, matrix.nnz, _KEY_VALUES))
         bounds = np.unique([0, *ends.tolist(), n_rows])
     else:
         bounds = np.append(np.arange(0, n_rows, max(1, _KEY_VALUES // max(1, n_labels))), n_rows)
     for start, stop in pairwise(bounds.tolist()):
-        look = _look_at_entries if sparse.issparse(matrix) else _look_at_rows
+        look = _look_at_entries if hasattr(matrix, "tocsr") else _look_at_rows
         keys[start:stop] = _near_key(look(matrix[start:stop], weight), bits)
     return keys
 
@@ -111,3 +115,77 @@ def _near_key(look: _Look, bits: int) -> NDArray[np.uint64]:
     key: NDArray[np.uint64] = mix(seen.view(np.uint64) ^ salt).sum(axis=1, dtype=np.uint64)
     key ^= mix((look.unit + length).astype(np.int64).view(np.uint64))
     return np.where(look.largest > 0.0, key, np.uint64(0))
+
+
+class ExactSums:
+    """Running sums of columns of floats, each term taken to 2**-60.
+
+    Terms lie between -2**12 and 2**12; what is kept are integers.
+
+    Examples
+    --------
+    >>> sums = ExactSums(1)
+    >>> sums.add([[0.1], [0.2], [0.3]])
+    >>> other = ExactSums(1)
+    >>> other.add([[0.3], [0.2], [0.1]])
+    >>> sums.values() == other.values()
+    array([ True])
+    >>> sums.merge(other.words)
+    >>> sums.values()
+    array([1.2])
+    """
+
+    def __init__(self, size: int) -> None:
+        self._words = np.zeros((2, size), dtype=np.int64)
+
+    def add(self, terms: Any) -> None:
+        """Add an array of terms, one column for each sum."""
+        terms = np.asarray(terms, dtype=np.float64)
+        some = max(1, _MOST // max(1, terms.shape[1]))  # as many as stay near the processor
+        for start in range(0, len(terms), some):
+            high, low = _split(terms[start : start + some])
+            self._carry(high.sum(axis=0), low.sum(axis=0))
+
+    def add_at(self, place: NDArray[np.integer[Any]], terms: Float) -> None:
+        """Add each term to the sum at its place."""
+        size = self._words.shape[1]
+        for start in range(0, terms.size, _MOST):
+            some = slice(start, start + _MOST)
+            high, low = _split(terms[some])
+            self._carry(
+                np.bincount(place[some], high, minlength=size).astype(np.float64),
+                np.bincount(place[some], low, minlength=size).astype(np.float64),
+            )
+
+    def _carry(self, high: Float, low: Float) -> None:
+        self._words[0] += (high * 2.0**_HIGH).astype(np.int64)
+        self._words[1] += (low * 2.0**_LOW).astype(np.int64)
+        over = self._words[1] >> (_LOW - _HIGH)
+        self._words[0] += over
+        self._words[1] -= over << (_LOW - _HIGH)
+
+    @property
+    def words(self) -> NDArray[np.int64]:
+        """The integers behind the sums."""
+        return self._words
+
+    def merge(self, words: NDArray[np.int64]) -> None:
+        """Add what another part has as its `words`, of any shape."""
+        self._words += words.reshape(self._words.shape)
+        self._carry(np.zeros(self._words.shape[1]), np.zeros(self._words.shape[1]))
+
+    def values(self) -> Float:
+        """Return the sums as floats, correctly rounded."""
+        shift = _LOW - _HIGH
+        return np.array([((high << shift) + low) / (1 << _LOW) for high, low in
+                         zip(*self._words.tolist(), strict=True)], dtype=np.float64)  # fmt: skip
+
+
+def _split(terms: Float) -> tuple[Float, Float]:
+    """Two parts of every term, on coarse and on fine grid; what is finer still is rounded."""
+    high = terms + _ROUND_HIGH
+    high -= _ROUND_HIGH
+    low = terms - high
+    low += _ROUND_LOW
+    low -= _ROUND_LOW
+    return high, low
