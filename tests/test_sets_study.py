@@ -35,3 +35,13 @@ def test_a_reduced_run_keeps_the_promise(study, name):
         for kind in ("sure", "possible"):
             spread = max(float(row[f"{kind}_se"]), 0.3 / np.sqrt(100))
             assert float(row[f"{kind}_short"]) <= float(row["limit"]) + 3 * spread
+
+
+def test_the_error_allowed_is_used_up_where_samples_differ():
+    """With 2,000 samples, but where samples are of four kinds and cannot be told apart."""
+    with (HERE / "errors.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["samples"] == "2000"]
+    for row in rows:
+        if row["confidence"] == "" and row["population"] != "few":
+            for kind in ("sure", "possible"):
+                assert abs(float(row[f"{kind}_error"]) - 0.1) < 0.005, row

@@ -72,6 +72,14 @@ def shifted(rng, scores, truth, label, factor, n):
     return scores[rows], truth[rows]
 
 
+def thinned(rng, scores, truth, label, factor):
+    """Leave out samples so that a label is more frequent by a factor; none is there twice."""
+    rate = truth[:, label].mean()
+    new = min(0.9, rate * factor)
+    chance = np.where(truth[:, label], new / rate, (1.0 - new) / (1.0 - rate))
+    return scores[rng.random(len(scores)) < chance / chance.max()]
+
+
 def losses(model, scores, truth):
     """Log-loss a sample, summed over labels, and calibration error."""
     p = np.clip(model.transform(scores), 1e-9, 1.0 - 1e-9)
@@ -132,7 +140,8 @@ def changed(kind, scores, rng):
     """Scores of another kind."""
     out = scores.copy()
     if kind == "one replaced":
-        out[:, 0] = rng.normal(size=len(out)) * out[:, 0].std() + out[:, 0].mean()
+        at = int(np.flatnonzero(out.min(axis=0) < out.max(axis=0))[0])  # the first that varies
+        out[:, at] = rng.normal(size=len(out)) * out[:, at].std() + out[:, at].mean()
     elif kind == "half replaced":
         spread, middle = out[:, ::2].std(axis=0), out[:, ::2].mean(axis=0)
         out[:, ::2] = rng.normal(size=out[:, ::2].shape) * spread + middle
@@ -156,7 +165,7 @@ def other_rows(name, replications, cache=None):
             if kind == "other prevalences":
                 rates = fit[1].mean(axis=0)
                 label = int(rng.choice(np.flatnonzero((rates > 0.02) & (rates < 0.7))))
-                scores, _ = shifted(rng, *draw, label, float(rng.choice([0.2, 5.0])), 1000)
+                scores = thinned(rng, *draw, label, float(rng.choice([0.2, 5.0])))[:1000]
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 try:

@@ -1,0 +1,73 @@
+"""The study of other populations, reduced, and what its committed tables must show."""
+
+import csv
+import importlib.util
+import warnings
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parents[1] / "experiments" / "shift"
+
+
+@pytest.fixture(scope="module")
+def study():
+    spec = importlib.util.spec_from_file_location("shift_study", HERE / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rows_of(name):
+    with (HERE / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_committed_recoveries(study):
+    """Most of the way to a refit, all of it with known prevalences; and no shift, no harm."""
+    rows = rows_of("recovered.csv")
+    simulated = [row for row in rows if row["set"] in study.SIMULATED and row["factor"] != "1.0"]
+    assert len(simulated) == 4 * 2 * 4
+    far = {joint: [float(row["recovered"]) >= 0.8 for row in simulated if row["joint"] == joint]
+           for joint in ("False", "auto")}  # fmt: skip
+    assert sum(far["False"]) >= 14
+    assert sum(far["auto"]) >= 12
+    for row in simulated:
+        old, known, refitted = (float(row[x]) for x in ("old", "known", "refitted"))
+        assert old - known > 0.99 * (old - refitted), row
+        assert float(row["gain"]) > 0.0
+    for row in rows:
+        if row["factor"] == "1.0":
+            assert float(row["gain"]) >= -2.0 * float(row["gain_se"]) - 1e-4, row
+
+
+def test_committed_alarms(study):
+    """Other scores are noticed unless one label's look alike; the same scores raise no alarm."""
+    silent = {(row["set"], row["scores"]): int(row["silent"]) for row in rows_of("others.csv")}
+    runs = {(row["set"], row["scores"]): int(row["runs"]) for row in rows_of("others.csv")}
+    others = [key for key in silent if key[1] not in (*study.SAME, "one replaced")]
+    assert sum(silent[key] for key in others) == 0
+    assert len(others) >= 15
+    assert all(silent[name, "one replaced"] == 0 for name in ("1", "2", "tree25"))
+    same = [key for key in silent if key[1] in study.SAME]
+    alarms = sum(runs[key] - silent[key] for key in same)
+    assert alarms <= 0.02 * sum(runs[key] for key in same)
+
+
+def test_a_reduced_run_recovers_a_large_shift(study, monkeypatch):
+    monkeypatch.setattr(study, "FACTORS", (1.0, 5.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same, shifted = study.shift_rows("1", False, 2)
+    assert set(same) == set(rows_of("recovered.csv")[0])
+    assert abs(float(same["gain"])) < 0.002
+    assert float(shifted["recovered"]) > 0.8
+    assert float(shifted["ece_recovered"]) > 0.7
+
+
+def test_a_reduced_run_notices_other_scores(study, monkeypatch):
+    monkeypatch.setattr(study, "OTHERS", ("half replaced", "other scale"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = {row["scores"]: row["silent"] for row in study.other_rows("1", 2)}
+    assert rows == {"half replaced": 0, "other scale": 0, "the same": 2, "other prevalences": 2}
