@@ -143,7 +143,10 @@ def sets_at_once(
     import pyarrow as pa
 
     how.say("reading scores", 0, 1)
-    read = read_scores(scores, reading.hierarchy, aliases=reading.aliases, lenient=reading.lenient)
+    read = read_scores(
+        scores, reading.hierarchy, aliases=reading.aliases, lenient=reading.lenient,
+        allow_missing=reading.allow_missing,
+    )  # fmt: skip
     table, n = read.table, read.table.n_samples
     names = pa.array(table.samples or [str(i) for i in range(n)], type=pa.large_string())
     n_sure = n_possible = 0
