@@ -135,7 +135,7 @@ def cutoff_on(
             # There is no fit-part profile of these groups.
             planning, parts = split_at_random(*parts)
             options["planning"] = planning[:2]
-        score, truth, _ = parts
+        score, truth = parts[:2]
         return cutoff_by_group(goal, score, truth, hierarchy, groups, promise=promise, **options)
     if goal.confidence is not None and profile is None:
         planning, parts = split_at_random(*parts)

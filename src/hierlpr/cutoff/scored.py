@@ -213,7 +213,7 @@ def split_at_random(
 
     Returns
     -------
-    (score, truth, weight) of that third, and the same of the others
+    (score, truth) of that third, with weights if there are any, and the same of the others
 
     Raises
     ------
@@ -236,8 +236,8 @@ def split_at_random(
         )
     n_apart = (shuffle.order.size + 1) // 3
     apart, rest = np.sort(shuffle.order[:n_apart]), np.sort(shuffle.order[n_apart:])
-    own = [None if weight is None else weight[rows] for rows in (apart, rest)]
-    return (score[apart], truth[apart], own[0]), (score[rest], truth[rest], own[1])
+    given = (score, truth) if weight is None else (score, truth, weight)
+    return tuple(each[apart] for each in given), tuple(each[rest] for each in given)
 
 
 def _stored_keys(matrix: Any) -> NDArray[np.uint64]:
