@@ -83,7 +83,7 @@ def test_clone_and_parameters(parts):
     twin = clone(HierLPR(h, lpr="isotonic", close_truth=True))
     assert twin.get_params() == {
         "hierarchy": h, "lpr": "isotonic", "joint": "auto", "close_truth": True,
-        "missing": "error", "n_threads": None,
+        "missing": "error", "n_threads": None, "verbose": None,
     }  # fmt: skip
 
 
