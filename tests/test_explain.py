@@ -172,7 +172,7 @@ def test_the_page_gets_the_same_reasons(case):
     for row in (0, 5):
         entries = np.array(page["samples"][row]["entries"]).reshape(-1, 5)
         found = model.explain(scores, row)
-        codes = dict(zip(entries[:, 0].tolist(), (entries[:, 4] >> 3).tolist(), strict=True))
+        codes = dict(zip(entries[:, 0].tolist(), (entries[:, 4] >> 6).tolist(), strict=True))
         for label, sentence in zip(found.label, found.reason, strict=True):
             start = REASONS[codes[model.hierarchy_.index(label)]].split("{")[0]
             assert sentence.startswith(start)
