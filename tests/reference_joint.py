@@ -1,8 +1,12 @@
-"""The joint posterior by enumeration: every set of labels that fits the hierarchy."""
+"""The joint posterior by enumeration, and evidence the long way: one fit for all that is asked."""
 
+from collections import defaultdict
 from itertools import product
 
 import numpy as np
+
+from hierlpr.data.partial_truth import PartialTruth, curve_weights
+from hierlpr.joint import fit_known, fit_prior, posteriors, predict_known
 
 
 def posterior_by_enumeration(parents, ratio, conditional):
@@ -33,3 +37,69 @@ def log_loss(probability, truth):
     """Mean over samples of the log-loss summed over labels."""
     p = np.clip(probability, 1e-300, 1.0)
     return float(-np.where(truth, np.log(p), np.log1p(-p)).sum(axis=1).mean())
+
+
+def gathered(evidence, label):
+    """Rows (own, others, prior, positive, total) of a label's cells, pair by pair."""
+
+    def interval(x):
+        edge, width, number = 0.0, 0.25, 0
+        while edge + width <= abs(x) and edge < 40.0 - width:
+            edge, number = edge + width, number + 1
+            width = 0.25 * 2 ** np.floor(np.log2(1.0 + edge))
+        return number, x < 0.0
+
+    cells = defaultdict(list)
+    for m in range(len(evidence.own)):
+        weight = evidence.weight[m, label] if evidence.weight.size else 1.0
+        a, e = evidence.own[m, label], evidence.others[m, label]
+        before = evidence.prior[evidence.fold[m], label]
+        if weight > 0.0:
+            cells[interval(a + before), interval(e)].append(
+                (a, e, before, evidence.truth[m, label], weight)
+            )
+    rows = []
+    for pairs in cells.values():
+        a, e, prior, held, weight = np.array(pairs, dtype=float).T
+        means = (np.average(x, weights=weight) for x in (a, e, prior))
+        rows.append((*means, weight[held > 0].sum(), weight.sum()))
+    return np.array(rows)
+
+
+def coarsened(scores, n_codes, normal_table):
+    """Codes and places of one label's scores, NaN if missing."""
+    code, place = np.full(scores.size, -1), np.full(scores.size, np.nan)
+    there = np.flatnonzero(~np.isnan(scores))
+    values = np.sort(scores[there])
+    middle = np.array([(np.mean(np.flatnonzero(values == x)) + 0.5) for x in scores[there]])
+    share = np.arange(normal_table.size) / (normal_table.size - 1)
+    z = np.interp(middle / there.size, share[1:-1], normal_table[1:-1])
+    distinct = np.unique(z)
+    if distinct.size <= n_codes:
+        code[there] = np.searchsorted(distinct, z)
+        place[there] = code[there]
+        return code, place
+    interval = (z - z.min()) * (n_codes / (z.max() - z.min()))
+    interval = np.minimum(interval.astype(int), n_codes - 1)
+    code[there] = np.searchsorted(np.unique(interval), interval)
+    mean = [z[code[there] == c].mean() for c in range(code.max() + 1)]
+    place[there] = np.interp(z, mean, np.arange(len(mean)))
+    return code, place
+
+
+def evidence_directly(scores, truth, h, seen, new, method, weight=None):
+    """Own and others' evidence of `new` samples, from LPRs and a prior of the `seen` ones."""
+    of_seen, of_new = (None if weight is None else weight[rows] for rows in (seen, new))
+    prior = fit_prior(truth[seen], h, of_seen)
+    model = fit_known(scores[seen], truth[seen], h, method=method, sample_weight=of_seen)
+    lpr = predict_known(model, scores[new])
+    own = np.log(lpr / (1.0 - lpr)) - prior.log_odds
+    pairs = np.empty((0, h.n_labels))
+    if weight is not None or isinstance(truth, PartialTruth):
+        columns = [curve_weights(truth[new], h, k, of_new) for k in range(h.n_labels)]
+        pairs = np.stack(columns, axis=1)
+    return (
+        np.where(np.isnan(own), 0.0, own),
+        posteriors(lpr, prior, h, with_others=True)[1],
+        pairs,
+    )

@@ -8,7 +8,8 @@ from scipy import sparse
 import reference_shift as slow
 from hierlpr import Hierarchy, HierLPR, load_model, simulate
 from hierlpr.exceptions import DataError, HierlprWarning
-from hierlpr.lpr.diagnostics import N_BINS
+from hierlpr.lpr.base import ScoreGroups
+from hierlpr.lpr.diagnostics import N_BINS, ScoreBins
 from hierlpr.lpr.tilts import (
     ENOUGH_POSITIVES,
     MOVES,
@@ -48,6 +49,32 @@ def test_bins_hold_the_scores_fitted_on(case):
     assert bins.total.max() < 2 * 2000 / N_BINS
     tied = HierLPR().fit(np.repeat([[0.0], [1.0], [2.0]], 20, axis=0), [[0], [1], [1]] * 20)
     assert tied.lpr_.seen.count(np.array([[0.0], [1.0], [1.5], [9.0]])).sum() == 4
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bins_equal_the_slow_ones(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, [2, 5, 40, 200])
+    ptr = np.concatenate([[0], sizes.cumsum()])
+    score = np.concatenate([np.sort(rng.normal(size=n)) for n in sizes])
+    total = rng.integers(1, 4, score.size).astype(float)
+    total[ptr[3] + sizes[3] // 2] = 300.0  # a score so frequent that bins are empty
+    score[ptr[2]] = -np.inf if sizes[2] > 1 and seed % 2 else score[ptr[2]]
+    positive, lpr = np.floor(total * rng.random(score.size)), rng.random(score.size)
+    found = ScoreBins.of(ScoreGroups(ptr, score, positive, total), lpr)
+    for k in range(4):
+        at = slice(ptr[k], ptr[k + 1])
+        known = np.where(np.isfinite(score[at]), score[at], score[at][-1])
+        upper = np.cumsum(total[at])
+        middle = (upper - 0.5 * total[at]) / upper[-1]
+        place = np.minimum((middle * N_BINS).astype(int), N_BINS - 1)
+        for b in range(N_BINS):
+            assert found.total[k, b] == total[at][place == b].sum()
+            assert found.positive[k, b] == positive[at][place == b].sum()
+            below = known[place <= b]
+            if b < N_BINS - 1:
+                assert found.edge[k, b] == (below.max() if below.size else known[0] - 1.0)
+        assert found.mean_lpr[k] == pytest.approx(np.average(lpr[at], weights=total[at]))
 
 
 @pytest.mark.parametrize("factor", [0.2, 5.0])

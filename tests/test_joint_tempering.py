@@ -5,40 +5,50 @@ import pytest
 from scipy import optimize
 
 from hierlpr import Hierarchy, HierLPR, fit_lpr, load_model, simulate
-from hierlpr._kernels.joint_temper import Evidence, fit_weights, sample_losses
+from hierlpr._kernels.joint_temper import Cells, Evidence, fit_weights
 from hierlpr.joint import Tempering, fit_joint
-from hierlpr.joint.tempering import best_candidate, losses_of, part_of_the_way
-from reference_joint import log_loss
+from hierlpr.joint.tempering import (
+    best_candidate,
+    fit_candidates,
+    gather,
+    losses_of,
+    of_fold,
+    part_of_the_way,
+)
+from reference_joint import gathered, log_loss
 
 
 def random_evidence(rng, n_labels=4, n_samples=150):
-    own = rng.normal(size=(n_labels, n_samples))
-    others = rng.normal(size=(n_labels, n_samples)) * 2
-    prior = rng.normal(-1.0, 0.5, size=(2, n_labels))
+    own = rng.normal(size=(n_samples, n_labels))
+    others = rng.normal(size=(n_samples, n_labels)) * 2
+    prior = rng.normal(-1.0, 0.5, n_labels) + rng.normal(0.0, 0.1, (2, n_labels))
     fold = rng.integers(0, 2, n_samples)
-    log_odds = prior[fold].T + 0.8 * own + 0.3 * others
-    truth = rng.random((n_labels, n_samples)) < 1 / (1 + np.exp(-log_odds))
-    return Evidence(own, others, truth, prior, fold, np.empty((n_labels, 0)))
+    log_odds = prior[fold] + 0.8 * own + 0.3 * others
+    truth = rng.random((n_samples, n_labels)) < 1 / (1 + np.exp(-log_odds))
+    return Evidence(own, others, truth, prior, fold, np.empty((0, n_labels)))
+
+
+def pair_weights(rng, evidence):
+    return evidence._replace(weight=rng.integers(0, 4, evidence.own.shape) / 2.0)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_weights_are_the_penalized_maximum(seed):
     rng = np.random.default_rng(seed)
-    evidence = random_evidence(rng)
-    own, others, truth, prior, fold, _ = evidence
+    own, others, truth, prior, fold, _ = evidence = random_evidence(rng)
+    counts = pair_weights(rng, evidence).weight if seed % 2 else np.ones_like(own)
     ptr, members = np.array([0, 1, 4]), np.array([2, 0, 1, 3])
     target = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.1]])
     weights = np.empty((2, 3))
-    pair = rng.integers(0, 4, own.shape) / 2.0 if seed % 2 else np.empty((4, 0))
-    counts = pair if seed % 2 else np.ones_like(own)
-    evidence = evidence._replace(weight=pair)
-    fit_weights(evidence, ptr, members, target, 3.0, 0, 2, weights)
+    columns = (own, others, prior[fold], counts * truth, counts)
+    each = Cells(np.arange(5) * len(own), *(np.ascontiguousarray(x.T).ravel() for x in columns))
+    fit_weights(each, ptr, members, target, 3.0, 0, 2, weights)
     for g in range(2):
-        rows = members[ptr[g] : ptr[g + 1]]
+        columns = members[ptr[g] : ptr[g + 1]]
 
-        def cost(w, g=g, rows=rows):
-            z = prior[fold].T[rows] + w[0] * own[rows] + w[1] * others[rows] + w[2]
-            fit = (counts[rows] * np.logaddexp(0, np.where(truth[rows], -z, z))).sum()
+        def cost(w, g=g, k=columns):
+            z = prior[fold][:, k] + w[0] * own[:, k] + w[1] * others[:, k] + w[2]
+            fit = (counts[:, k] * np.logaddexp(0, np.where(truth[:, k], -z, z))).sum()
             return fit + 1.5 * ((w - target[g]) ** 2).sum()
 
         best = optimize.minimize(cost, target[g], bounds=[(0, 1), (0, 1), (None, None)])
@@ -47,15 +57,59 @@ def test_weights_are_the_penalized_maximum(seed):
         assert weights[g, :2].max() <= 1.0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_cells_hold_the_pairs_of_near_evidence(seed):
+    rng = np.random.default_rng(seed)
+    evidence = random_evidence(rng, n_samples=300)
+    evidence.own[:40] *= 30.0
+    evidence.others[20:60] = np.round(evidence.others[20:60])  # on the edges of intervals
+    evidence.others[60:70] = -0.0
+    evidence = pair_weights(rng, evidence) if seed % 2 else evidence
+    cells = gather(evidence)
+    for k in range(4):
+        at = slice(cells.ptr[k], cells.ptr[k + 1])
+        found = np.array([field[at] for field in cells[1:]]).T
+        slow = gathered(evidence, k)
+        assert len(found) == len(slow)
+        np.testing.assert_allclose(
+            found[np.lexsort(found.T[::-1])], slow[np.lexsort(slow.T[::-1])], atol=1e-9
+        )
+
+
+def test_gathering_hardly_moves_the_weights(monkeypatch):
+    rng = np.random.default_rng(4)
+    evidence = random_evidence(rng, n_samples=4000)
+    h = Hierarchy([("A", "B"), ("A", "C"), ("C", "D")])
+    assert gather(evidence).own.size < 4 * 4000 / 8
+    coarse = fit_candidates(evidence, h, 1)
+    monkeypatch.setattr("hierlpr.joint.tempering.PER_UNIT", 64)
+    fine = fit_candidates(evidence, h, 2)
+    for use in ("shared", "depth", "label"):
+        np.testing.assert_allclose(coarse[use], fine[use], atol=0.02)
+
+
 def test_losses_are_log_losses():
     rng = np.random.default_rng(1)
-    evidence = random_evidence(rng)
-    own, others, truth, prior, fold, _ = evidence
+    own, others, truth, prior, fold, _ = evidence = random_evidence(rng)
     weights = rng.uniform(0, 1, (4, 3))
-    loss = np.empty(fold.size)
-    sample_losses(evidence, weights, loss)
-    z = prior[fold].T + weights[:, :1] * own + weights[:, 1:2] * others + weights[:, 2:]
-    assert loss.mean() == pytest.approx(log_loss(1 / (1 + np.exp(-z.T)), truth.T))
+    z = prior[fold] + weights[:, 0] * own + weights[:, 1] * others + weights[:, 2]
+    loss = losses_of(evidence, weights, 2)
+    assert loss.mean() == pytest.approx(log_loss(1 / (1 + np.exp(-z)), truth))
+    weighted = pair_weights(rng, evidence)
+    pair = np.logaddexp(0, np.where(truth, -z, z))
+    np.testing.assert_allclose(losses_of(weighted, weights), (weighted.weight * pair).sum(axis=1))
+    for part in (evidence, weighted):
+        np.testing.assert_array_equal(
+            losses_of(of_fold(part, 1), weights), losses_of(part, weights)[fold == 1]
+        )
+
+
+def test_losses_of_many_hopeless_pairs_stay_finite():
+    evidence = random_evidence(np.random.default_rng(1), n_labels=3000, n_samples=2)
+    evidence = evidence._replace(own=np.zeros((2, 3000)), others=np.zeros((2, 3000)))
+    loss = losses_of(evidence, np.zeros((3000, 3)))
+    z = evidence.prior[evidence.fold]
+    np.testing.assert_allclose(loss, np.logaddexp(0, np.where(evidence.truth, -z, z)).sum(axis=1))
 
 
 def test_independent_scores_are_trusted_and_gain():
@@ -162,7 +216,7 @@ def test_a_part_of_the_way_has_at_least_that_part_of_the_gain():
 
 
 def test_an_unclear_gain_is_used_in_part_and_said(tmp_path):
-    train, test = simulate.train_test(3, n_train=150, n_test=40, rng=23)
+    train, test = simulate.train_test(3, n_train=150, n_test=40, rng=132)
     model = HierLPR(train.hierarchy, n_threads=1).fit(train.scores, train.truth)
     tempering = model.joint_.tempering
     assert 0.1 < tempering.share < 0.9
@@ -180,21 +234,21 @@ def test_an_unclear_gain_is_used_in_part_and_said(tmp_path):
     np.testing.assert_array_equal(again.transform(test.scores), model.transform(test.scores))
 
 
-def test_few_samples_all_judge_and_of_many_a_third(monkeypatch):
+def test_few_samples_all_judge_and_of_many_a_quarter(monkeypatch):
     from hierlpr.joint import model as module
 
     train, _ = simulate.train_test(3, n_train=300, n_test=5, rng=5)
     judged = []
     original = module.losses_of
     monkeypatch.setattr(
-        module, "losses_of", lambda e, w: judged.append(e.fold.size) or original(e, w)
+        module, "losses_of", lambda e, w, n: judged.append(e.fold.size) or original(e, w, n)
     )
     fit_joint(train.scores, train.truth, train.hierarchy)
     assert sum(judged) == 5 * 300  # five candidates
     judged.clear()
-    monkeypatch.setattr(module, "ENOUGH_JUDGES", 100)
+    monkeypatch.setattr(module, "ENOUGH_JUDGES", 75)
     fit_joint(train.scores, train.truth, train.hierarchy)
-    assert sum(judged) == 5 * 100
+    assert sum(judged) == 5 * 75
 
 
 def test_new_labels_start_with_what_is_safe():
@@ -211,10 +265,10 @@ def test_many_samples_are_thinned_out(monkeypatch):
     train, _ = simulate.train_test(3, n_train=3000, n_test=5, rng=5)
     monkeypatch.setattr("hierlpr.data.tables.MOST_INSTANCES", 3 * 1000)
     seen = []
-    original = module.fit_known
+    original = module.HeldOut
     monkeypatch.setattr(
-        module, "fit_known", lambda s, *a, **o: seen.append(len(s)) or original(s, *a, **o)
+        module, "HeldOut", lambda s, *a, **o: seen.append(len(s)) or original(s, *a, **o)
     )
     model = fit_joint(train.scores, train.truth, train.hierarchy)
-    assert max(seen) <= 1000
+    assert seen == [1000]
     assert model.tempering.use != "none"

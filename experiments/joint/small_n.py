@@ -13,7 +13,7 @@ errors, taken over batches of the test samples.
 
 - ``third``: a third of the samples judges, and a gain of one standard error is enough (the rule up
   to version 0.1);
-- ``all``: each third of the samples judges what was learned from the other two, and the gain must
+- ``all``: each quarter of the samples judges what was learned from the others, and the gain must
   be two standard errors (Student's quantile);
 - ``share`` (the rule in use): as ``all``, but the weights go a part of the way that grows from
   none at 1.5 standard errors to all of it at three.
@@ -37,7 +37,7 @@ from scipy.special import ndtr, stdtrit
 
 from hierlpr import Hierarchy, HierLPR, consistent_scores, metrics, simulate
 from hierlpr.joint import JointModel, Tempering, fit_joint, fit_prior
-from hierlpr.joint.model import cross_fitted, evidence_of
+from hierlpr.joint.held_out import HeldOut
 from hierlpr.joint.tempering import PLAIN, fit_candidates, losses_of
 
 HERE = Path(__file__).parent
@@ -118,21 +118,24 @@ POPULATIONS: dict[str, Make] = {
 
 
 def fit_third(scores: np.ndarray, truth: np.ndarray, h: Hierarchy) -> Tempering:
-    """Choose as versions up to 0.1 did."""
+    """Choose as versions up to 0.1 did: the judges are part 0, the others five folds."""
     rng = np.random.default_rng(0)
-    options = {"method": "auto", "n_threads": 1}
     shuffled = rng.permutation(len(truth))
     n_judges = round(len(truth) / 3)
-    judges, rest = np.sort(shuffled[:n_judges]), np.sort(shuffled[n_judges:])
-    learning = cross_fitted(scores[rest], truth[rest], h, 5, rng, options)
-    judging = evidence_of(scores, truth, h, rest, judges, options)
+    part = np.zeros(len(truth), dtype=np.int64)
+    part[shuffled[n_judges:]] = 1 + rng.permutation(len(truth) - n_judges) % 5
+    held_out = HeldOut(scores, truth, h, part, method="auto", n_threads=1)
+    learning = held_out.evidence({fold: frozenset((0, fold)) for fold in range(1, 6)})
+    judging = held_out.evidence({0: frozenset((0,))})
     candidates = fit_candidates(learning, h, 1)
     losses = {use: losses_of(judging, weights) for use, weights in candidates.items()}
     use = min(losses, key=lambda name: float(losses[name].mean()))
     gain = losses["none"] - losses[use]
     if gain.mean() <= gain.std() / np.sqrt(gain.size):
         use = "none"
-    everything = cross_fitted(scores, truth, h, 5, rng, options)
+    fold = rng.permutation(len(truth)) % 5
+    folds = HeldOut(scores, truth, h, fold, method="auto", n_threads=1)
+    everything = folds.evidence({own: frozenset((own,)) for own in range(5)})
     return Tempering.of(fit_candidates(everything, h, 1)[use], use)
 
 

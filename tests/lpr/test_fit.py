@@ -300,9 +300,9 @@ def test_every_label_is_fitted_once_and_weak_ones_by_the_pool_of_the_others(n_st
     n_fitted = []
     fit_averaged = auto.fit_averaged
 
-    def counting(groups, prior):
+    def counting(groups, prior, *options):
         n_fitted.append(np.count_nonzero(prior.pseudo >= 0.0))
-        return fit_averaged(groups, prior)
+        return fit_averaged(groups, prior, *options)
 
     monkeypatch.setattr(auto, "fit_averaged", counting)
     model = fit_lpr(scores, truth, n_threads=1)

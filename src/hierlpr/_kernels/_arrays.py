@@ -23,6 +23,7 @@ __all__ = [
     "Ints2",
     "Places",
     "Sides",
+    "Sides2",
     "Signature",
     "Words",
     "signatures",
@@ -39,6 +40,7 @@ Words = NDArray[np.uint64]
 Bools2 = Annotated[NDArray[np.bool_], 2]
 Floats2 = Annotated[NDArray[np.float64], 2]
 Ints2 = Annotated[NDArray[np.int64], 2]
+Sides2 = Annotated[NDArray[np.int8], 2]
 
 # What np.integer stands for.
 INDEX_TYPES: tuple[np.dtype[Any], ...] = (np.dtype(np.int32), np.dtype(np.int64))

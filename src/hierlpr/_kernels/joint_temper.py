@@ -4,10 +4,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools2, Floats, Floats2, Ints
+from hierlpr._kernels._arrays import Bools2, Floats, Floats2, Index, Ints
 from hierlpr._kernels._jit import kernel
 
-__all__ = ["Evidence", "Weights", "fit_weights", "sample_losses", "weigh_evidence"]
+__all__ = [
+    "Cells",
+    "Evidence",
+    "Weights",
+    "fit_weights",
+    "gather_cells",
+    "sample_losses",
+    "weigh_evidence",
+]
 
 MOST_STEPS = 30
 LARGE = 2.0**1000
@@ -16,10 +24,10 @@ LARGE = 2.0**1000
 class Evidence(NamedTuple):
     """Held-out evidence in log-odds: what each label's own score says, and the others'.
 
-    `own`, `others` and `truth` are (n_labels, n_samples); ``prior[f, k]`` are the log-odds of
+    `own`, `others` and `truth` are (n_samples, n_labels); ``prior[f, k]`` are the log-odds of
     label ``k`` before any score in the fit that left out fold ``f``, and ``fold`` tells which fit
-    a sample's evidence comes from. `weight`, of shape (n_labels, n_samples), is what each pair
-    counts, or of shape (n_labels, 0) if all count alike.
+    a sample's evidence comes from. `weight`, of the same shape as `own`, is what each pair counts,
+    or of shape (0, n_labels) if all count alike.
     """
 
     own: Floats2
@@ -28,6 +36,20 @@ class Evidence(NamedTuple):
     prior: Floats2
     fold: Ints
     weight: Floats2
+
+
+class Cells(NamedTuple):
+    """Pairs of nearly equal evidence together, ``ptr[k]:ptr[k + 1]`` those of label ``k``.
+
+    `own`, `others` and `prior` are means over a cell, `positive` and `total` sums of weights.
+    """
+
+    ptr: Ints
+    own: Floats
+    others: Floats
+    prior: Floats
+    positive: Floats
+    total: Floats
 
 
 class Weights(NamedTuple):
@@ -40,8 +62,68 @@ class Weights(NamedTuple):
 
 
 @kernel
+def gather_cells(
+    evidence: Evidence, interval_of: Index, per_unit: float, start: int, stop: int
+) -> tuple[Ints, Floats, Floats, Floats, Floats, Floats]:
+    """Gather the pairs of labels ``start`` to ``stop`` in cells, fields as in `Cells`.
+
+    The log-odds of the LPR (own evidence and prior) and what the others add are cut into intervals:
+    ``interval_of[i]`` is the number of that which holds absolute values from ``i / per_unit`` on.
+    O(size).
+    """
+    own, others, truth, prior, fold, weight = evidence
+    n_samples = fold.size
+    is_weighted = weight.shape[0] > 0
+    last = interval_of.size - 1
+    side = 2 * (interval_of[last] + 1)
+    ptr = np.zeros(stop - start + 1, np.int64)
+    most = n_samples * (stop - start)
+    sums = np.empty((most, 5))  # one cache line a cell
+    place = np.full(side * side, -1, np.int32)
+    used = np.empty(n_samples, np.int64)
+    size = 0
+    for k in range(start, stop):
+        begin = size
+        for m in range(n_samples):
+            t = weight[m, k] if is_weighted else 1.0
+            if t == 0.0:
+                continue
+            a, e, b = own[m, k], others[m, k], prior[fold[m], k]
+            x = a + b
+            i = interval_of[min(int(abs(x) * per_unit), last)]
+            j = interval_of[min(int(abs(e) * per_unit), last)]
+            at = (2 * i + (1 if x < 0.0 else 0)) * side + 2 * j + (1 if e < 0.0 else 0)
+            c = place[at]
+            if c < 0:
+                c = size - begin
+                place[at] = c
+                used[c] = at
+                for d in range(5):
+                    sums[size, d] = 0.0
+                size += 1
+            c += begin
+            sums[c, 0] += t * a
+            sums[c, 1] += t * e
+            sums[c, 2] += t * b
+            sums[c, 3] += t if truth[m, k] else 0.0
+            sums[c, 4] += t
+        for c in range(size - begin):
+            place[used[c]] = -1
+        ptr[k - start + 1] = size
+    mean = np.empty((3, size))
+    positive = np.empty(size)
+    total = np.empty(size)
+    for c in range(size):
+        for d in range(3):
+            mean[d, c] = sums[c, d] / sums[c, 4]
+        positive[c] = sums[c, 3]
+        total[c] = sums[c, 4]
+    return ptr, mean[0], mean[1], mean[2], positive, total
+
+
+@kernel
 def fit_weights(
-    evidence: Evidence,
+    cells: Cells,
     group_ptr: Ints,
     group_label: Ints,
     target: Floats2,
@@ -55,9 +137,7 @@ def fit_weights(
     Maximizes the log-likelihood minus ``strength / 2 * |w - target|**2`` with both weights in
     [0, 1], by Newton steps on the free coordinates. O(size) a step.
     """
-    own, others, truth, prior, fold, weight = evidence
-    n_samples = own.shape[1]
-    is_weighted = weight.shape[1] > 0
+    ptr, own, others, prior, positive, total = cells
     for g in range(start, stop):
         w0, w1, w2 = target[g, 0], target[g, 1], target[g, 2]
         best = -np.inf
@@ -76,26 +156,15 @@ def fit_weights(
             h01 = h02 = h12 = 0.0
             for at in range(group_ptr[g], group_ptr[g + 1]):
                 k = group_label[at]
-                odds = 1.0
-                for m in range(n_samples):
-                    t = weight[k, m] if is_weighted else 1.0
-                    a, e = own[k, m], others[k, m]
-                    z = prior[fold[m], k] + w0 * a + w1 * e + w2
+                for c in range(ptr[k], ptr[k + 1]):
+                    a, e = own[c], others[c]
+                    z = prior[c] + w0 * a + w1 * e + w2
                     q = np.exp(-abs(z))
                     inverse = 1.0 / (1.0 + q)
                     p = inverse if z > 0.0 else q * inverse
-                    y = 1.0 if truth[k, m] else 0.0
-                    value += t * ((y - 1.0) * z + min(z, 0.0))
-                    if is_weighted:
-                        value -= t * np.log1p(q)
-                    else:
-                        # One logarithm of a product, as long as that fits a float.
-                        odds *= 1.0 + q
-                        if odds > LARGE:
-                            value -= np.log(odds)
-                            odds = 1.0
-                    d = t * (y - p)
-                    v = t * p * (1.0 - p)
+                    value += positive[c] * z - total[c] * (max(z, 0.0) + np.log1p(q))
+                    d = positive[c] - total[c] * p
+                    v = total[c] * p * (1.0 - p)
                     g0 += d * a
                     g1 += d * e
                     g2 += d
@@ -105,7 +174,6 @@ def fit_weights(
                     h11 += v * e * e
                     h12 += v * e
                     h22 += v
-                value -= np.log(odds)
             if value < best:
                 # The step went too far: go back half of it, from the best weights so far.
                 s0, s1, s2 = 0.5 * s0, 0.5 * s1, 0.5 * s2
@@ -142,20 +210,36 @@ def fit_weights(
 def sample_losses(
     evidence: Evidence,
     weights: Floats2,
+    start: int,
+    stop: int,
     loss: Floats,
 ) -> None:
-    """Set ``loss[m]`` to the log-loss of sample ``m``, summed over the labels. O(size)."""
+    """Set ``loss[m]`` to the log-loss of sample ``m``, summed over the labels. O(size).
+
+    Samples are those from ``start`` to ``stop``.
+    """
     own, others, truth, prior, fold, weight = evidence
-    n_labels, n_samples = own.shape
-    is_weighted = weight.shape[1] > 0
-    loss[:] = 0.0
-    for k in range(n_labels):
-        for m in range(n_samples):
-            z = prior[fold[m], k] + weights[k, 0] * own[k, m] + weights[k, 1] * others[k, m]
+    n_labels = own.shape[1]
+    is_weighted = weight.shape[0] > 0
+    for m in range(start, stop):
+        f = fold[m]
+        value = 0.0
+        odds = 1.0
+        for k in range(n_labels):
+            z = prior[f, k] + weights[k, 0] * own[m, k] + weights[k, 1] * others[m, k]
             z += weights[k, 2]
-            worst = -z if truth[k, m] else z
-            t = weight[k, m] if is_weighted else 1.0
-            loss[m] += t * (max(worst, 0.0) + np.log1p(np.exp(-abs(z))))
+            worst = max(-z if truth[m, k] else z, 0.0)
+            q = np.exp(-abs(z))
+            if is_weighted:
+                value += weight[m, k] * (worst + np.log1p(q))
+            else:
+                # One logarithm of a product, as long as that fits a float.
+                value += worst
+                odds *= 1.0 + q
+                if odds > LARGE:
+                    value += np.log(odds)
+                    odds = 1.0
+        loss[m] = value + np.log(odds)
 
 
 @kernel

@@ -224,7 +224,6 @@ def fit_pspline_path(
                 ratio = band[i, d] / band[i, 0]
                 for e in range(d, min(3, m - i)):
                     band[i + d, e - d] -= ratio * band[i, e]
-        log_det = 0.0
         for _ in range(40):
             for i in range(m):
                 band[i, 0] = penalty_band[i, 0]
@@ -268,9 +267,7 @@ def fit_pspline_path(
             for i in range(m):
                 band[i, 0] += tiny
             # Banded elimination with the right-hand side carried along, then back substitution.
-            log_det = 0.0
             for i in range(m):
-                log_det += np.log(band[i, 0])
                 for d in range(1, min(4, m - i)):
                     ratio = band[i, d] / band[i, 0]
                     step[i + d] -= ratio * step[i]
@@ -289,6 +286,9 @@ def fit_pspline_path(
                 coef[i] += scale * step[i]
             if largest < 1e-4:  # convergence is quadratic: the next step would be about 1e-8
                 break
+        log_det = 0.0
+        for i in range(m):
+            log_det += np.log(band[i, 0])
         quadratic = 0.0
         for i in range(m - 1):
             quadratic += ridge * (coef[i + 1] - coef[i] - rise) ** 2

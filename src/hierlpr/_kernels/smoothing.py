@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools2, Floats, Floats2, Index, Ints, Ints2
+from hierlpr._kernels._arrays import Bools, Bools2, Floats, Floats2, Index, Ints, Ints2
 from hierlpr._kernels._jit import kernel
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "group_stored",
     "make_monotone",
     "summarize_groups",
+    "summarize_scores",
 ]
 
 
@@ -203,11 +204,11 @@ def fit_isotonic(ptr: Ints, positive: Floats, total: Floats, shrinkage: float) -
 
 @kernel
 def compress_curves(
-    ptr: Ints, score: Floats, lpr: Floats, total: Floats, most_exact: int
+    ptr: Ints, score: Floats, lpr: Floats, total: Floats, is_exact: Bools
 ) -> tuple[Ints, Floats, Floats]:
     """Knots of each label's curve: the ends of its runs of (nearly) equal LPR.
 
-    Up to `most_exact` groups, a run holds equal LPRs only. Beyond, it holds LPRs that differ by
+    Of labels that are `is_exact`, a run holds equal LPRs only. Else it holds LPRs that differ by
     at most 1/256 and at most a 20th of p (1 - p) (or 1e-5, if that is more), and has their mean:
     a few hundred runs at most, whatever the number of groups. A run of two or more groups has two
     knots of one LPR.
@@ -218,12 +219,11 @@ def compress_curves(
     size = 0
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]
-        exact = end - begin <= most_exact
         first = begin
         while first < end:
             p = lpr[first]
             step = max(1e-5, min(1.0 / 256.0, p * (1.0 - p) / 20.0))
-            limit = p if exact else p + step
+            limit = p if is_exact[k] else p + step
             mass = total[first]
             excess = 0.0  # relative to p, so that a run of equal LPRs keeps its exact value
             last = first
@@ -394,3 +394,41 @@ def summarize_groups(ptr: Ints, positive: Floats, total: Floats, lpr: Floats) ->
         out[k, 1] = loss / n_all
         out[k, 2] = brier / n_all
     return out
+
+
+@kernel
+def summarize_scores(
+    ptr: Ints,
+    score: Floats,
+    positive: Floats,
+    total: Floats,
+    edge: Floats2,
+    bin_total: Floats2,
+    bin_positive: Floats2,
+) -> None:
+    """Sum up the groups of each label in bins of about equal weight, by their middle rank. O(size).
+
+    ``edge[k, b]`` is the highest score of bin ``b``; an empty one has that of the bin before it,
+    or one less than the lowest score. A score of -inf counts as the highest one.
+    """
+    n_bins = bin_total.shape[1]
+    for k in range(ptr.size - 1):
+        begin, end = ptr[k], ptr[k + 1]
+        n_all = 0.0
+        for g in range(begin, end):
+            n_all += total[g]
+        upper = 0.0
+        filled = 0  # edges that are known
+        highest = (score[begin] if score[begin] > -np.inf else score[end - 1]) - 1.0
+        for g in range(begin, end):
+            upper += total[g]
+            b = min(int((upper - 0.5 * total[g]) / n_all * n_bins), n_bins - 1)
+            while filled < b:
+                edge[k, filled] = highest
+                filled += 1
+            bin_total[k, b] += total[g]
+            bin_positive[k, b] += positive[g]
+            highest = max(highest, score[g] if score[g] > -np.inf else score[end - 1])
+        while filled < n_bins - 1:
+            edge[k, filled] = highest
+            filled += 1

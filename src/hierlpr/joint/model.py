@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,12 +13,12 @@ from scipy import sparse
 from hierlpr._base.checks import Matrix, check_unit_interval
 from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
 from hierlpr._kernels.joint_temper import Weights, weigh_evidence
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth, curve_weights
+from hierlpr.data.partial_truth import AnyTruth
 from hierlpr.data.tables import align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
-from hierlpr.joint.missing import fit_known, predict_known
+from hierlpr.joint.held_out import HeldOut
 from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import (
@@ -27,16 +27,17 @@ from hierlpr.joint.tempering import (
     best_candidate,
     fit_candidates,
     losses_of,
+    of_fold,
     part_of_the_way,
 )
 from hierlpr.lpr import Estimator
 
-__all__ = ["JointModel", "cross_fitted", "evidence_of", "fit_joint", "fit_joint_on"]
+__all__ = ["JointModel", "fit_joint", "fit_joint_on"]
 
 Float = NDArray[np.float64]
 
-N_FOLDS = 5
-N_THIRDS = 3
+N_PARTS = 4
+LEAST_SAMPLES = 10
 ENOUGH_JUDGES = 2000
 _CACHED_VALUES = 2**18  # a thread's rows at a time, so that the evidence in between stays in cache
 _CHUNK_VALUES = 2**22  # of sparse rows made dense at a time
@@ -209,7 +210,6 @@ def fit_joint(
     *,
     use: Literal["auto", "exact", "none"] = "auto",
     method: str | Estimator | Sequence[str | Estimator] = "auto",
-    n_folds: int = N_FOLDS,
     rng: Any = 0,
     n_threads: int | None = None,
 ) -> JointModel:
@@ -228,11 +228,9 @@ def fit_joint(
         from at most 2**23 instances (whole samples, drawn at random). It leaves the LPRs as they
         are if the scores are sparse, because posteriors are not: every label would cost.
     method : str or estimator
-        How LPRs are estimated; ``"auto"`` fits them again on each part of the samples.
-    n_folds : int
-        Parts into which ``"auto"`` splits the samples to get evidence they were not fitted on.
+        How LPRs are estimated; ``"auto"`` fits them again without one and two parts of the samples.
     rng : seed or Generator
-        Chooses the parts.
+        Draws the parts.
     n_threads : int, optional
 
     Returns
@@ -247,10 +245,7 @@ def fit_joint(
     if values.shape[0] != held.shape[0]:
         raise DataError(f"scores have {values.shape[0]:,} samples, truth {held.shape[0]:,}.")
     take = values.__getitem__ if isinstance(values, np.ndarray) else None
-    return fit_joint_on(
-        take, held, hierarchy,
-        method=method, n_folds=n_folds, rng=rng, n_threads=n_threads,
-    )  # fmt: skip
+    return fit_joint_on(take, held, hierarchy, method=method, rng=rng, n_threads=n_threads)
 
 
 def fit_joint_on(
@@ -260,7 +255,6 @@ def fit_joint_on(
     *,
     use: Literal["auto", "exact", "none"] = "auto",
     method: Any = "auto",
-    n_folds: int = N_FOLDS,
     rng: Any = 0,
     n_threads: int | None = None,
     sample_weight: Float | None = None,
@@ -273,123 +267,54 @@ def fit_joint_on(
     n_samples = truth.shape[0]
     if use != "auto":
         return JointModel(hierarchy, prior, Tempering.fixed(use, hierarchy.n_labels))
-    if take is None or n_samples < 2 * n_folds or hierarchy.n_edges == 0:
+    if take is None or n_samples < LEAST_SAMPLES or hierarchy.n_edges == 0:
         # Posteriors are not sparse, and labels that stand alone tell nothing about each other.
         return JointModel(hierarchy, prior, Tempering.fixed("none", hierarchy.n_labels))
     generator = np.random.default_rng(rng)
     # A few weights a label need no more samples; the evidence of all would fill the memory.
-    limit = max(2 * n_folds, sample_limit(n_samples, hierarchy))
+    limit = max(LEAST_SAMPLES, sample_limit(n_samples, hierarchy))
     used = draw_samples(n_samples, limit, generator)
-    values = take(used)
     held: Any = truth[used]
     held = held if isinstance(held, np.ndarray) else held.toarray()
-    options = {"method": method, "n_threads": n_threads}
-    if sample_weight is not None:
-        options["sample_weight"] = sample_weight[used]
-    losses = _judge(values, held, hierarchy, n_folds, generator, options)
+    part = generator.permutation(used.size) % N_PARTS
+    weight = None if sample_weight is None else sample_weight[used]
+    parts = HeldOut(
+        take(used), held, hierarchy, part,
+        method=method, n_threads=n_threads, sample_weight=weight,
+    )  # fmt: skip
+    everyone = parts.evidence({own: frozenset((own,)) for own in range(N_PARTS)})
+    threads = n_threads_or_default(n_threads)
+    losses = _judge(parts, everyone, threads)
     chosen, share, gain, error = best_candidate(losses)
     if chosen == "none" or chosen == "exact":
         tempering = Tempering.fixed(chosen, hierarchy.n_labels)
     else:
-        evidence = cross_fitted(values, held, hierarchy, n_folds, generator, options)
-        threads = n_threads_or_default(n_threads)
-        tempering = Tempering.of(fit_candidates(evidence, hierarchy, threads)[chosen], chosen)
+        tempering = Tempering.of(fit_candidates(everyone, hierarchy, threads)[chosen], chosen)
     mean = {name: float(loss.mean()) for name, loss in losses.items()}
     tempering = part_of_the_way(tempering, share)
     tempering = replace(tempering, loss=mean, gain=gain, gain_error=error)
     return JointModel(hierarchy, prior, tempering)
 
 
-def _judge(
-    scores: Float,
-    truth: NDArray[np.bool_] | PartialTruth,
-    hierarchy: Hierarchy,
-    n_folds: int,
-    rng: np.random.Generator,
-    options: Mapping[str, Any],
-) -> dict[str, Float]:
+def _judge(parts: HeldOut, everyone: Evidence, n_threads: int) -> dict[str, Float]:
     """Log-loss of every candidate on samples that neither its LPRs nor its weights have seen.
 
-    Each third of the samples judges what was learned from the other two; of many samples the first
-    third or two are enough. Weights from evidence whose LPRs had seen the judges would look too bad
-    for rare labels: a positive among the judges is then one that the others lack.
+    Each part of the samples judges what was learned from the others: weights from evidence of
+    LPRs that saw neither the judges nor the samples whose evidence it is, so that each pair of
+    parts has a fit without both. LPRs that had seen the judges would make the weights look too bad
+    for rare labels: a positive among the judges is then one that the others lack. Of many samples
+    the first few parts are enough. `everyone` has the evidence of all samples from the fits
+    without their own part alone, which is what they judge with.
     """
-    n_threads = n_threads_or_default(options["n_threads"])
-    third = rng.permutation(truth.shape[0]) % N_THIRDS
     losses: dict[str, list[Float]] = {}
-    for f in range(N_THIRDS):
-        rest, judges = np.flatnonzero(third != f), np.flatnonzero(third == f)
-        others = _weighing(options, rest)
-        learning = cross_fitted(scores[rest], truth[rest], hierarchy, n_folds, rng, others)
-        judging = evidence_of(scores, truth, hierarchy, rest, judges, options)
-        for use, weights in fit_candidates(learning, hierarchy, n_threads).items():
-            losses.setdefault(use, []).append(losses_of(judging, weights))
-        if np.count_nonzero(third <= f) >= ENOUGH_JUDGES:
+    n_judges = 0
+    for judges in range(N_PARTS):
+        others = (other for other in range(N_PARTS) if other != judges)
+        learning = parts.evidence({own: frozenset((own, judges)) for own in others})
+        judging = of_fold(everyone, judges)
+        for use, weights in fit_candidates(learning, parts.hierarchy, n_threads).items():
+            losses.setdefault(use, []).append(losses_of(judging, weights, n_threads))
+        n_judges += judging.fold.size
+        if n_judges >= ENOUGH_JUDGES:
             break
-    return {use: np.concatenate(parts) for use, parts in losses.items()}
-
-
-def evidence_of(
-    scores: Matrix,
-    truth: NDArray[np.bool_] | PartialTruth,
-    hierarchy: Hierarchy,
-    seen: NDArray[np.intp],
-    new: NDArray[np.intp],
-    options: Mapping[str, Any],
-) -> Evidence:
-    """Evidence of `new` samples from LPRs and priors fitted on the `seen` ones."""
-    n_threads, given = options["n_threads"], options.get("sample_weight")
-    weighing = _weighing(options, seen)
-    prior = fit_prior(truth[seen], hierarchy, weighing.get("sample_weight"))
-    model = fit_known(scores[seen], truth[seen], hierarchy, **weighing)
-    part = scores[new] if isinstance(scores, np.ndarray) else scores[new].toarray()
-    lpr = predict_known(model, part, n_threads=n_threads)
-    others = posteriors(lpr, prior, hierarchy, with_others=True, n_threads=n_threads)[1]
-    inside = np.clip(lpr, LPR_EDGE, 1.0 - LPR_EDGE)
-    says = np.log(inside / (1.0 - inside)) - prior.log_odds
-    own = np.where(np.isnan(says), 0.0, says)
-    held, weight = truth[new], np.empty((hierarchy.n_labels, 0))
-    if given is not None or isinstance(held, PartialTruth):
-        columns, part_of = range(hierarchy.n_labels), None if given is None else given[new]
-        weight = np.stack([curve_weights(held, hierarchy, k, part_of) for k in columns])
-        held = held.held if isinstance(held, PartialTruth) else held
-    return Evidence(
-        np.ascontiguousarray(own.T),
-        np.ascontiguousarray(others.T),
-        np.ascontiguousarray(held.T),
-        prior.log_odds[np.newaxis],
-        np.zeros(new.size, dtype=np.int64),
-        weight,
-    )
-
-
-def _weighing(options: Mapping[str, Any], rows: NDArray[np.intp]) -> dict[str, Any]:
-    """Return options of a fit on some of the samples."""
-    weight = options.get("sample_weight")
-    return dict(options) if weight is None else {**options, "sample_weight": weight[rows]}
-
-
-def cross_fitted(
-    scores: Matrix,
-    truth: NDArray[np.bool_] | PartialTruth,
-    hierarchy: Hierarchy,
-    n_folds: int,
-    rng: np.random.Generator,
-    options: Mapping[str, Any],
-) -> Evidence:
-    """Evidence of every sample from LPRs and priors fitted on the other folds."""
-    fold = rng.permutation(truth.shape[0]) % n_folds
-    parts = [
-        evidence_of(
-            scores, truth, hierarchy, np.flatnonzero(fold != f), np.flatnonzero(fold == f), options
-        )
-        for f in range(n_folds)
-    ]
-    return Evidence(
-        np.concatenate([part.own for part in parts], axis=1),
-        np.concatenate([part.others for part in parts], axis=1),
-        np.concatenate([part.truth for part in parts], axis=1),
-        np.concatenate([part.prior for part in parts]),
-        np.repeat(np.arange(n_folds), [part.fold.size for part in parts]),
-        np.concatenate([part.weight for part in parts], axis=1),
-    )
+    return {use: np.concatenate(found) for use, found in losses.items()}

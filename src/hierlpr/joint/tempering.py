@@ -11,8 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
-from hierlpr._kernels._threads import even_chunks, run_chunks
-from hierlpr._kernels.joint_temper import Evidence, fit_weights, sample_losses
+from hierlpr._kernels._threads import even_chunks, row_chunks, run_chunks
+from hierlpr._kernels.joint_temper import (
+    Cells,
+    Evidence,
+    fit_weights,
+    gather_cells,
+    sample_losses,
+)
 from hierlpr.hierarchy import Hierarchy
 
 __all__ = [
@@ -21,7 +27,9 @@ __all__ = [
     "Tempering",
     "best_candidate",
     "fit_candidates",
+    "gather",
     "losses_of",
+    "of_fold",
     "part_of_the_way",
 ]
 
@@ -36,6 +44,10 @@ EXACT = np.array([1.0, 1.0, 0.0])  # the joint posterior as it is
 SHARED_PULL = 1.0
 DEPTH_PULL = 5.0
 LABEL_PULL = 50.0
+
+# Intervals of evidence that is taken together: so many to log-odds of 1, and up to which log-odds.
+PER_UNIT = 4
+N_UNITS = 40
 
 # Standard errors by which a candidate must beat the LPR to count at all, and to count in full:
 # see experiments/joint/small_n.py.
@@ -163,10 +175,24 @@ def part_of_the_way(tempering: Tempering, share: float) -> Tempering:
     return Tempering.of(PLAIN + share * (full - PLAIN), use, share=share)
 
 
-def losses_of(evidence: Evidence, weights: Float) -> Float:
+def of_fold(evidence: Evidence, fold: int) -> Evidence:
+    """Return the evidence of the samples of one fold."""
+    mine = evidence.fold == fold
+    weight = evidence.weight[mine] if evidence.weight.size else evidence.weight
+    return Evidence(
+        evidence.own[mine], evidence.others[mine], evidence.truth[mine],
+        evidence.prior, evidence.fold[mine], weight,
+    )  # fmt: skip
+
+
+def losses_of(evidence: Evidence, weights: Float, n_threads: int = 1) -> Float:
     """Log-loss of every sample."""
     loss = np.empty(evidence.fold.size)
-    sample_losses(evidence, weights, loss)
+
+    def add_up(start: int, stop: int) -> None:
+        sample_losses(evidence, weights, start, stop, loss)
+
+    run_chunks(add_up, row_chunks(evidence.own.shape, n_threads), n_threads)
     return loss
 
 
@@ -180,14 +206,15 @@ def fit_candidates(evidence: Evidence, hierarchy: Hierarchy, n_threads: int) -> 
     the likelihood of the truth (a proper score) with a pull of every label's weights to those of
     its depth, of these to those of all labels, and of these to the plain LPR.
     """
-    n_labels = evidence.own.shape[0]
+    n_labels = evidence.own.shape[1]
+    cells = gather(evidence, n_threads)
     depth = np.unique(hierarchy.levels, return_inverse=True)[1].astype(np.int64)
     everyone = np.zeros(n_labels, dtype=np.int64)
     each = np.arange(n_labels)
-    shared = _fit_groups(evidence, everyone, PLAIN[np.newaxis], SHARED_PULL, n_threads)
+    shared = _fit_groups(cells, everyone, PLAIN[np.newaxis], SHARED_PULL, n_threads)
     target = np.repeat(shared, depth.max() + 1, axis=0)
-    by_depth = _fit_groups(evidence, depth, target, DEPTH_PULL, n_threads)
-    by_label = _fit_groups(evidence, each, by_depth[depth], LABEL_PULL, n_threads)
+    by_depth = _fit_groups(cells, depth, target, DEPTH_PULL, n_threads)
+    by_label = _fit_groups(cells, each, by_depth[depth], LABEL_PULL, n_threads)
     return {
         "none": np.tile(PLAIN, (n_labels, 1)),
         "exact": np.tile(EXACT, (n_labels, 1)),
@@ -197,8 +224,27 @@ def fit_candidates(evidence: Evidence, hierarchy: Hierarchy, n_threads: int) -> 
     }
 
 
+def gather(evidence: Evidence, n_threads: int = 1) -> Cells:
+    """Gather pairs of nearly equal evidence, which tell the same about the weights.
+
+    An interval of log-odds is 1/4 wide up to 1, then twice as wide up to 3, 7, 15 and so on. A cell
+    stands for its pairs with their mean evidence; what that changes is of second order.
+    """
+    scaled = 1.0 + np.arange(N_UNITS * PER_UNIT) / PER_UNIT
+    octave = np.floor(np.log2(scaled))
+    interval = (PER_UNIT * (octave + scaled / 2.0**octave - 1.0)).astype(np.int32)
+    n_labels = evidence.own.shape[1]
+    found = run_chunks(
+        lambda start, stop: gather_cells(evidence, interval, float(PER_UNIT), start, stop),
+        even_chunks(n_labels, min(n_labels, 4 * n_threads)),
+        n_threads,
+    )
+    sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part[0]) for part in found)])
+    return Cells(sizes.cumsum(), *(np.concatenate(x) for x in list(zip(*found, strict=True))[1:]))
+
+
 def _fit_groups(
-    evidence: Evidence,
+    cells: Cells,
     group: NDArray[np.int64],
     target: Float,
     strength: float,
@@ -210,7 +256,7 @@ def _fit_groups(
     weights = np.empty((ptr.size - 1, 3))
 
     def fit(start: int, stop: int) -> None:
-        fit_weights(evidence, ptr, members, target, strength, start, stop, weights)
+        fit_weights(cells, ptr, members, target, strength, start, stop, weights)
 
     n_chunks = min(ptr.size - 1, 4 * n_threads)
     run_chunks(fit, even_chunks(ptr.size - 1, n_chunks), n_threads)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hierlpr._kernels.pspline import SlopePrior
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence
-from hierlpr.lpr.p_spline import SLOPE_SD, fit_averaged
+from hierlpr.lpr.p_spline import N_PENALTIES, SLOPE_SD, fit_averaged
 
 __all__ = ["Auto"]
 
@@ -31,6 +31,8 @@ class Auto:
     pooled_slope, pooled_sd : float, optional
         Mean and spread of the slopes of well supported labels. By default they come from the
         other labels of the same fit, if at least three of them have enough support.
+    n_penalties : int
+        How many penalties to average over, from nearly none to nearly a straight line.
 
     Notes
     -----
@@ -57,6 +59,7 @@ class Auto:
     pooled_slope: float | None = None
     pooled_sd: float | None = None
     n_pooled: int = 0
+    n_penalties: int = N_PENALTIES
 
     name: ClassVar[str] = "auto"
     defers_weak: ClassVar[bool] = False
@@ -68,10 +71,20 @@ class Auto:
             raise DataError("pooled_slope and pooled_sd must be given together.")
         if self.pooled_sd is not None and not 0.0 < self.pooled_sd < np.inf:
             raise DataError(f"pooled_sd must be a positive number, got {self.pooled_sd!r}.")
+        if not (isinstance(self.n_penalties, int) and 2 <= self.n_penalties <= 100):
+            raise DataError(
+                f"n_penalties must be a whole number from 2 to 100, got {self.n_penalties!r}."
+            )
+
+    def coarser(self) -> Auto:
+        """Return an estimator of nearly the same curves for half of the work, for many refits."""
+        return replace(self, n_penalties=max(2, self.n_penalties // 2))
 
     def without_weak(self) -> Auto:
         """Return the estimator that leaves weak labels for `with_pool`, if there is no pool yet."""
-        return self if self.pooled_slope is not None else _Strong(self.min_support)
+        if self.pooled_slope is not None:
+            return self
+        return _Strong(self.min_support, n_penalties=self.n_penalties)
 
     def with_pool(self, slopes: NDArray[np.float64]) -> Auto | None:
         """Return the estimator whose prior is the mean and spread of the given slopes."""
@@ -103,7 +116,7 @@ class Auto:
             np.where(fit.weak, prior[1], SLOPE_SD),
             np.where(fit.weak, -1.0 if self.defers_weak else 0.5, 0.0),
         )
-        fit.lpr, report = fit_averaged(groups, slopes)
+        fit.lpr, report = fit_averaged(groups, slopes, self.n_penalties)
         fit.smoothing, fit.slope = report[:, 0], report[:, 1]
         for k in np.flatnonzero(fit.weak):
             kind = "positives" if n_positive[k] <= n_negative[k] else "negatives"

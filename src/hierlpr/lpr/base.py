@@ -40,6 +40,7 @@ class ScoreGroups:
     and so everything rank-based, are functions of these two alone. A first group of score -inf
     holds the samples that do not list the label; no curve has a knot there. `n_samples` is given
     where labels leave different samples out: the weight of all, the same for whatever labels.
+    `n_scores` is given where a group stands for several scores: how many there are of a label.
     """
 
     ptr: NDArray[np.int64]
@@ -47,6 +48,7 @@ class ScoreGroups:
     positive: NDArray[np.float64]
     total: NDArray[np.float64]
     n_samples: float | None = None
+    n_scores: NDArray[np.int64] | None = None
 
     @property
     def n_labels(self) -> int:
@@ -200,7 +202,8 @@ class LPRCurves:
         if not is_listed.all():
             before = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_listed)])
             ptr, score, total, lpr = before[ptr], score[is_listed], total[is_listed], lpr[is_listed]
-        knots = compress_curves(ptr, score, lpr, total, MOST_EXACT_GROUPS)
+        n_scores = np.diff(ptr) if groups.n_scores is None else groups.n_scores
+        knots = compress_curves(ptr, score, lpr, total, n_scores <= MOST_EXACT_GROUPS)
         return cls(*knots, _is_checked=True)
 
     @classmethod

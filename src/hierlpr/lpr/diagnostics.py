@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels.smoothing import summarize_groups
+from hierlpr._kernels.smoothing import summarize_groups, summarize_scores
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups
 from hierlpr.lpr.groups import TruthCounts
@@ -179,25 +179,12 @@ class ScoreBins:
     def of(cls, groups: ScoreGroups, lpr: Float) -> ScoreBins:
         """Sum up the groups of labels, with their final LPRs."""
         n = groups.n_labels
-        edge, total, positive = (
-            np.zeros((n, N_BINS - 1)),
-            np.zeros((n, N_BINS)),
-            np.zeros((n, N_BINS)),
+        edge = np.empty((n, N_BINS - 1))
+        total, positive = np.zeros((2, n, N_BINS))
+        summarize_scores(
+            groups.ptr, groups.score, groups.positive, groups.total, edge, total, positive
         )
-        mean = np.zeros(n)
-        for k in range(n):
-            at = slice(groups.ptr[k], groups.ptr[k + 1])
-            weight, score = groups.total[at], groups.score[at]
-            score = np.where(np.isfinite(score), score, score[-1])  # what is not listed
-            upper = np.cumsum(weight)
-            middle = (upper - 0.5 * weight) / upper[-1]
-            place = np.minimum((middle * N_BINS).astype(np.intp), N_BINS - 1)
-            total[k] = np.bincount(place, weights=weight, minlength=N_BINS)
-            positive[k] = np.bincount(place, weights=groups.positive[at], minlength=N_BINS)
-            last = np.searchsorted(place, np.arange(N_BINS - 1), side="right") - 1
-            edge[k] = np.where(last < 0, score[0] - 1.0, score[np.maximum(last, 0)])
-            edge[k] = np.maximum.accumulate(edge[k])
-            mean[k] = float((weight * lpr[at]).sum() / upper[-1])
+        mean = groups.sum_by_label(groups.total * lpr) / groups.sum_by_label(groups.total)
         return cls(edge, total, positive, mean)
 
     def count(self, scores: Float) -> NDArray[np.int64]:

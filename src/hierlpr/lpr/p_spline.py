@@ -20,11 +20,9 @@ from hierlpr._kernels.pspline import (
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence
 
-__all__ = ["N_BINS", "N_SEGMENTS", "PENALTIES", "SLOPE_SD", "PSpline", "fit_averaged"]
+__all__ = ["N_BINS", "N_PENALTIES", "N_SEGMENTS", "SLOPE_SD", "PSpline", "fit_averaged"]
 
-PENALTIES: NDArray[np.float64] = np.exp2(
-    np.arange(-4.0, 19.0, 2.0)
-)  # from nearly free to nearly a straight line
+N_PENALTIES = 12
 N_SEGMENTS = 24
 N_BINS = 160
 SLOPE_SD = 6.0  # the prior of the slope: weak, an excellent classifier has a slope of about 4
@@ -48,12 +46,12 @@ def normal_table(n_samples: float) -> NDArray[np.float64]:
 
 
 def fit_averaged(
-    groups: ScoreGroups, prior: SlopePrior
+    groups: ScoreGroups, prior: SlopePrior, n_penalties: int = N_PENALTIES
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """LPR per group, averaged over the penalties by their evidence, and a report per label."""
     lpr = np.empty(groups.total.size)
     report = np.empty((groups.n_labels, 3))
-    average_psplines(_counts(groups), _grid(groups), prior, lpr, report)
+    average_psplines(_counts(groups), _grid(groups, n_penalties), prior, lpr, report)
     return lpr, report
 
 
@@ -61,12 +59,14 @@ def _counts(groups: ScoreGroups) -> Groups:
     return Groups(groups.ptr, groups.positive, groups.total)
 
 
-def _grid(groups: ScoreGroups) -> SplineGrid:
+def _grid(groups: ScoreGroups, n_penalties: int = N_PENALTIES) -> SplineGrid:
     # One table serves all labels, and the same one however they are parted.
     n_samples = groups.n_samples
     if n_samples is None:
         n_samples = groups.total[groups.ptr[0] : groups.ptr[1]].sum()
-    return SplineGrid(normal_table(n_samples), PENALTIES, N_SEGMENTS, N_BINS)
+    # From nearly free to nearly a straight line.
+    penalties = np.exp2(np.linspace(-4.0, 18.0, n_penalties))
+    return SplineGrid(normal_table(n_samples), penalties, N_SEGMENTS, N_BINS)
 
 
 @dataclass(frozen=True, slots=True)
