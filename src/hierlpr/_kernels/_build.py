@@ -20,9 +20,10 @@ def build(folder: Path) -> Path:
     from hierlpr._kernels._arrays import signatures
     from hierlpr._kernels._jit import KERNELS, extension_name
 
+    fitting = extension_name()  # of the source as it is imported below
     for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
         importlib.import_module(f"hierlpr._kernels.{path.stem}")
-    compiler = _compiler(extension_name(), folder)
+    compiler = _compiler(fitting, folder)
     target = folder / compiler.output_file
     for stale in folder.glob("compiled_*"):
         if stale != target:
@@ -33,6 +34,9 @@ def build(folder: Path) -> Path:
         for name, signature in signatures(function).items():
             compiler.export(name, tuple(_numba_type(t) for t in signature.parameters))(function)
     compiler.compile()
+    if extension_name() != fitting:  # it would be taken for the code of another source
+        target.unlink()
+        raise RuntimeError("The kernels' source changed while it was compiled: build again.")
     return target
 
 
