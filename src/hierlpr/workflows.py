@@ -21,7 +21,7 @@ from hierlpr.data.tables import draw_samples, split_samples
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import HierarchyFile, ReadReport, load_hierarchy, read_scores
-from hierlpr.io.pairing import Absent
+from hierlpr.io.pairing import Absent, Weights, read_weights
 from hierlpr.scale.budget import estimate_instances, estimate_rows
 from hierlpr.scale.parts import How, in_parts
 from hierlpr.scale.source import Reading
@@ -99,6 +99,7 @@ def fit_file(
     absent: Absent | None = None,
     close_truth: bool = False,
     seed: int = 0,
+    weights: AnyPath | None = None,
     lenient: bool = False,
     **how: Any,
 ) -> FitOutcome:
@@ -134,6 +135,9 @@ def fit_file(
         Add the missing ancestors of true labels.
     seed : int
         Chooses the samples for the cutoff.
+    weights : path, optional
+        A table with the columns ``sample`` and ``weight``: how much each sample counts, those for
+        the cutoff too. A certificate then needs ``max_weight`` in `goal`.
     lenient : bool
         Pass over rows with problems and count them.
     **how
@@ -172,7 +176,13 @@ def fit_file(
     files = [os.fspath(path) for path in (scores, truth, *(calibration or ()))]
     names = ("the scores", "the truth", "the calibration scores", "the calibration truth")
     given = {"the hierarchy": _file_of(loaded), **dict(zip(names, files, strict=False))}
+    given["the weights"] = None if weights is None else os.fspath(weights)
     refuse_overlap({"the output": out}, given, options.work)
+    if weights is not None and sets is not None:
+        raise DataError(
+            "Sure and possible labels (sets) go by plain counts of samples, not by weights.\n"
+            "Hint: leave out one of the two."
+        )
     model = ScoreModel(hierarchy=loaded.hierarchy, lpr=lpr, joint=joint, missing=missing)
     model.check_params()
     allows = missing == "allow"
@@ -186,14 +196,16 @@ def fit_file(
         elif holds_out:
             fitted, kept = split_samples(data.n_samples, data.limit(), seed, name=files[0])
         options.say("fitting labels", 0, 1)
-        errors = data.fit(model, fitted)
+        weighing = None if weights is None else read_weights(weights, lenient=lenient)
+        errors = data.fit(model, fitted, _weights_of(weighing, data, fitted, files[0]))
         if holds_out:
             others = held_out.pair(kept)
             with warnings.catch_warnings():
                 # The cutoff says in its own words what could not be reached.
                 warnings.simplefilter("ignore", UnreachableWarning)
                 if goal is not None:
-                    model.calibrate(others.scores, others.truth, **goal)
+                    own = _weights_of(weighing, held_out, kept, files[-2])
+                    model.calibrate(others.scores, others.truth, sample_weight=own, **goal)
                     warnings.simplefilter("ignore", HierlprWarning)  # of the same samples
                 if sets is not None:
                     model.calibrate_sets(others.scores, others.truth, **sets)
@@ -201,10 +213,21 @@ def fit_file(
     both = [data] if held_out is data else [data, held_out]
     return FitOutcome(
         model, fitted.size, kept.size, held_out.n_samples if holds_out else 0,
-        tuple(report for part in both for report in part.reports),
+        (*(report for part in both for report in part.reports),
+         *(() if weighing is None else (weighing.report,))),
         (*(note for part in both for note in part.notes), *_error_notes(errors, loaded.hierarchy)),
         errors,
     )  # fmt: skip
+
+
+def _weights_of(
+    weighing: Weights | None, samples: Any, chosen: NDArray[np.intp], source: str
+) -> NDArray[np.float64] | None:
+    """Return the weights of some of the samples."""
+    if weighing is None:
+        return None
+    names = samples.sample_names
+    return weighing.match([names[i] for i in chosen.tolist()], source)
 
 
 def _error_notes(errors: NDArray[np.float64], hierarchy: Hierarchy) -> Iterator[str]:

@@ -14,6 +14,7 @@ from hierlpr.io import (
     read_scores,
     read_truth,
 )
+from hierlpr.io.pairing import read_weights
 from realdata import ROOT
 
 PAGE = (ROOT / "docs/files.md").read_text(encoding="utf-8")
@@ -58,6 +59,7 @@ def test_table_snippets(folder):
         assert read_truth(folder / name, h).table.n_samples == 2
     for name, n_unknown in (("truth_unknown.csv", 4), ("truth_unknown_long.csv", 2)):
         assert read_truth(folder / name, h).report.counts["unknown pairs"] == n_unknown
+    assert read_weights(folder / "weights.csv").of == {"p1": 1.0, "p2": 2.5}
     for name in ("ranking.csv", "ranking.tsv"):
         assert len(read_ranking(folder / name, h)) == 4
 
@@ -65,5 +67,6 @@ def test_table_snippets(folder):
 def test_no_snippet_is_left_out(folder):
     known = {*HIERARCHIES, "scores.csv", "scores_long.csv", "predictions.tsv", "x.test.pred.arff",
              "truth.csv", "truth_long.csv", "truth.tsv", "ranking.csv", "ranking.tsv",
-             "truth_unknown.csv", "truth_unknown_long.csv", "odd.csv", "names.csv"}  # fmt: skip
+             "truth_unknown.csv", "truth_unknown_long.csv", "weights.csv", "odd.csv",
+             "names.csv"}  # fmt: skip
     assert set(SNIPPETS) == known

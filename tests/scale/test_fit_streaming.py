@@ -12,7 +12,7 @@ from scalecases import fit_file
 from scipy import sparse
 
 from cases import hierarchy_of, random_forest
-from hierlpr import Hierarchy, HierLPR
+from hierlpr import Hierarchy, HierLPR, HierlprError, workflows
 from hierlpr.data.listing import close_listed
 from hierlpr.data.partial_truth import align_known
 from hierlpr.data.tables import Table, draw_samples, sample_limit, split_samples
@@ -208,6 +208,65 @@ def test_unknown_truth_gives_the_model_of_memory(tmp_path, layout, truth_layout,
     assert done.model.cutoff_.n_unknown > 0
     direct = HierLPR(h).fit(table.values[fitted], values[fitted])
     assert np.array_equal(direct.lpr_.curves.knot_lpr, done.model.lpr_.curves.knot_lpr)
+
+
+@pytest.mark.parametrize(("is_sparse", "holes"), [(False, False), (False, True), (True, True)])
+def test_weights_give_the_model_of_memory(tmp_path, is_sparse, holes):
+    h, table, truth = make_data(is_sparse=is_sparse)
+    layout = "long" if is_sparse else "wide"
+    scores = write_scores(tmp_path / "scores.csv", table, layout)
+    if holes:
+        held, _ = with_unknown(tmp_path, table, h, truth, "wide", ".csv")
+    else:
+        held = write_truth(tmp_path / "truth.csv", table.samples, h.labels, truth, "long")
+    weight = np.round(np.random.default_rng(9).exponential(size=N), 3)
+    weight[::11] = 0.0
+    order = np.random.default_rng(3).permutation(N)
+    rows = [f"{table.samples[i]},{weight[i]}" for i in order]
+    (tmp_path / "w.csv").write_text("\n".join(["sample,weight", *rows, "other,7"]) + "\n")
+    goal = {"precision": 0.5, "confidence": 0.8, "max_weight": 9.0, "unreachable": "nothing"}
+    options = {"goal": goal, "weights": tmp_path / "w.csv"}
+    at_once = workflows.fit_file(h, scores, held, tmp_path / "one.hlpr", **options)
+    in_parts = fit_file(h, scores, held, tmp_path / "two.hlpr", **options)
+    assert (tmp_path / "one.hlpr").read_bytes() == (tmp_path / "two.hlpr").read_bytes()
+    assert at_once.model.cutoff_.n_effective == in_parts.model.cutoff_.n_effective < N // 3
+    pair = pair_samples(read_scores(scores, h), read_truth(held, h))
+    place = {name: i for i, name in enumerate(table.samples)}
+    own = weight[[place[name] for name in pair.scores.samples]]
+    fitted, kept = split_samples(N, sample_limit(N, h, table.n_stored), 0)
+    model = HierLPR(h)
+    model.fit(pair.rows(fitted).scores, pair.rows(fitted).truth, own[fitted])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreachableWarning)
+        others = pair.rows(kept)
+        model.calibrate(others.scores, others.truth, sample_weight=own[kept], **goal)
+    model.save(tmp_path / "three.hlpr")
+    assert (tmp_path / "one.hlpr").read_bytes() == (tmp_path / "three.hlpr").read_bytes()
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (("s0-0003,1", "s0-0003,-1"), r"w.csv, line 5, column 'weight': the weight of sample 's0-"),
+    (("s0-0003,1", "s0-0003,"), r"w.csv, line 5, column 'weight': the value is missing"),
+    (("s0-0003,1", "s0-0003,inf"), r"w.csv, line 5, column 'weight': .*(infinite|not a number)"),
+    (("s0-0003,1", "s0-0003,heavy"), r"w.csv, line 5, column 'weight': 'heavy' is not a number"),
+    (("s0-0003,1", "s0-0002,1"), r"w.csv, line 5: sample 's0-0002' occurs again"),
+    (("s0-0003,1\n", ""), r"w.csv: 1 of 240 samples of .* have no weight: 's0-0003'"),
+    ((",1", ",0"), r"w.csv: all 240 samples of .* have the weight 0"),
+    (("weight", "mass"), r"w.csv: there is no column 'weight'"),
+])  # fmt: skip
+def test_bad_weights_stop_both_ways_alike(tmp_path, change, message):
+    h, table, truth = make_data()
+    scores = write_scores(tmp_path / "scores.csv", table, "wide")
+    held = write_truth(tmp_path / "truth.csv", table.samples, h.labels, truth, "long")
+    text = "\n".join(["sample,weight", *(f"{name},1" for name in table.samples)]) + "\n"
+    (tmp_path / "w.csv").write_text(text.replace(*change))
+    said = []
+    for fit in (workflows.fit_file, fit_file):
+        with pytest.raises(HierlprError, match=message) as caught:
+            fit(h, scores, held, tmp_path / "m.hlpr", weights=tmp_path / "w.csv", **FAST)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    assert not (tmp_path / "m.hlpr").exists()
 
 
 def test_unknown_ancestors_that_follow_are_given(tmp_path):

@@ -63,6 +63,12 @@ LPR_NAMES = (
               help="Whether cells of a wide table of scores may be empty, here and when the model "
               "is used; a missing score says nothing about its label.")  # fmt: skip
 @opt.close_truth
+@click.option("--weights", type=click.Path(), metavar="W",
+              help="Table with the columns sample and weight: how much each sample "
+              "counts.")  # fmt: skip
+@click.option("--max-weight", type=float, metavar="B",
+              help="The largest weight a sample can have, known before the truth; --confidence "
+              "with --weights needs it.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Chooses the third of the samples that is kept for the cutoff.")  # fmt: skip
 @opt.parts
@@ -91,6 +97,8 @@ def fit(
     absent: str | None,
     missing: str,
     close_truth: bool,
+    weights: str | None,
+    max_weight: float | None,
     seed: int,
     lenient: bool,
     json_out: str | None,
@@ -111,12 +119,17 @@ def fit(
         raise click.UsageError(
             "calibration files need --fdr, --precision, --max-f or --sets-error."
         )
+    if max_weight is not None:
+        if weights is None or goal is None:
+            raise click.UsageError("--max-weight needs --weights and a target with --confidence.")
+        goal["max_weight"] = max_weight
     from hierlpr import workflows
     from hierlpr._base.files import refuse_overlap
 
     inputs = {"--hierarchy": hierarchy, "--scores": scores, "--truth": truth,
               "--calibration-scores": calibration_scores,
-              "--calibration-truth": calibration_truth, "--names": options["names"]}  # fmt: skip
+              "--calibration-truth": calibration_truth, "--weights": weights,
+              "--names": options["names"]}  # fmt: skip
     how, table = opt.taken(options, opt.PARTS), opt.written_tables(shell, options, hierarchy)
     refuse_overlap({"--out": out, "--json": json_out}, inputs, how["work"])
     loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **options)
@@ -129,7 +142,9 @@ def fit(
             lpr=lpr,
             joint="auto" if joint is None else joint, absent=absent,  # type: ignore[arg-type]
             missing=missing,
-            close_truth=close_truth, seed=seed, lenient=lenient, on_progress=on_progress, **how,
+            close_truth=close_truth, seed=seed,
+            weights=None if weights is None else table(weights), lenient=lenient,
+            on_progress=on_progress, **how,
         )  # fmt: skip
     for report in done.reports:
         shell.read(report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,18 +11,23 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_choice, listed
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import DataError
-from hierlpr.io.whole_tables import ReadTable, TruthSets
+from hierlpr.exceptions import DataError, FileError
+from hierlpr.io._watch import ReadReport, Watch
+from hierlpr.io.opening import AnyPath
+from hierlpr.io.table_files import TableFormat, open_table
+from hierlpr.io.whole_tables import ReadTable, TruthSets, read_scores
 
 __all__ = [
     "Absent",
     "Match",
     "Pair",
     "Seen",
+    "Weights",
     "default_absent",
     "judge_absent",
     "match_samples",
     "pair_samples",
+    "read_weights",
     "unlisted_note",
     "unscored_note",
 ]
@@ -135,6 +140,56 @@ def unlisted_note(n_unlisted: int) -> str:
         f"{n_unlisted:,} samples with truth are not in the ranking; their labels count as not "
         "called"
     )
+
+
+class Weights(NamedTuple):
+    """Weights of samples by name, and what was seen."""
+
+    of: Mapping[str, float]
+    report: ReadReport
+
+    def match(self, names: Sequence[str], source: str) -> NDArray[np.float64]:
+        """Return the weight of each sample."""
+        lost = [name for name in names if name not in self.of]
+        if lost:
+            raise DataError(
+                f"{self.report.path}: {len(lost):,} of {len(names):,} samples of {source} have no "
+                f"weight: {listed(lost[:5], total=len(lost))}.\n"
+                "Hint: samples are matched by name; a weight of 0 leaves one out."
+            )
+        found = np.array([self.of[name] for name in names], dtype=np.float64)
+        if not found.any():
+            raise DataError(
+                f"{self.report.path}: all {len(names):,} samples of {source} have the weight 0.\n"
+                "Hint: 0 leaves a sample out; give some of them a weight."
+            )
+        return found
+
+
+def read_weights(path: AnyPath, *, lenient: bool = False) -> Weights:
+    """Read a table with the columns ``sample`` and ``weight``; other columns are passed over.
+
+    Weights are 0 or more, and every sample has one row.
+    """
+    read = read_scores(path, lenient=lenient)
+    if "weight" not in read.table.labels or read.layout != "wide":
+        raise FileError(
+            f"{read.report.path}: there is no column 'weight'.\n"
+            "Hint: a table of weights has the header sample,weight."
+        )
+    values = np.asarray(read.table.values)[:, read.table.labels.index("weight")]
+    bad = np.flatnonzero(values < 0.0)
+    if bad.size:
+        name = read.samples[int(bad[0])]
+        watch = Watch(path, lenient=True)
+        table = open_table(path, TableFormat.of("scores"), watch)
+        raise watch.fail(
+            f"the weight of sample {name!r} is {values[bad[0]]:g} ({bad.size:,} weight(s) are "
+            "negative).",
+            line=next(table.find(name, None), None), column="weight",
+            hint="weights are 0 or more; 0 leaves a sample out.",
+        )  # fmt: skip
+    return Weights(dict(zip(read.samples, values.tolist(), strict=True)), read.report)
 
 
 def pair_samples(scores: ReadTable, truth: ReadTable, *, absent: Absent | None = None) -> Pair:

@@ -26,6 +26,7 @@ __all__ = [
     "refuse_unknown_samples",
     "scores_to_fit",
     "truth_beside",
+    "weighed",
     "weighed_rows",
 ]
 
@@ -103,12 +104,22 @@ def weighed_rows(
     table: Table, truth: AnyTruth, sample_weight: Any
 ) -> tuple[Table, AnyTruth, NDArray[np.float64] | None]:
     """Return the samples that weigh anything, and their weights (None: all alike)."""
-    weight = check_sample_weight(sample_weight, table.n_samples)
-    if weight is None or weight.all():
+    rows, weight = weighed(sample_weight, table.n_samples)
+    if rows.size == table.n_samples:
         return table, truth, weight
+    return table.rows(rows), truth[rows], weight
+
+
+def weighed(
+    sample_weight: Any, n_samples: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64] | None]:
+    """Return which samples weigh anything, and their weights (None: all alike)."""
+    weight = check_sample_weight(sample_weight, n_samples)
+    if weight is None:
+        return np.arange(n_samples), None
     rows = np.flatnonzero(weight)
     left = weight[rows]
-    return table.rows(rows), truth[rows], None if np.all(left == left[0]) else left
+    return rows, None if np.all(left == left[0]) else left
 
 
 def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:

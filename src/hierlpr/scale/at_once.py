@@ -66,10 +66,20 @@ class HeldSamples(NamedTuple):
         """Return scores and truth of some of the samples."""
         return self.held.rows(chosen)
 
-    def fit(self, model: ScoreModel, fitted: NDArray[np.intp]) -> NDArray[np.float64]:
+    @property
+    def sample_names(self) -> tuple[str, ...]:
+        """Names of the samples."""
+        return self.held.scores.samples or ()
+
+    def fit(
+        self,
+        model: ScoreModel,
+        fitted: NDArray[np.intp],
+        weight: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
         """Fit a model on some of the samples; returns how far ranks are off: not at all."""
         pair = self.pair(fitted)
-        model.fit(pair.scores, pair.truth)
+        model.fit(pair.scores, pair.truth, sample_weight=weight)
         return np.zeros(self.hierarchy.n_labels)
 
 

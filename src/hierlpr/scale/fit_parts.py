@@ -85,18 +85,30 @@ class StoredSamples:
             self.notes,
         )  # fmt: skip
 
-    def fit(self, model: ScoreModel, fitted: NDArray[np.intp]) -> NDArray[np.float64]:
+    @property
+    def sample_names(self) -> tuple[str, ...]:
+        """Names of the samples."""
+        return tuple(self.names.take(self.rows).to_pylist())
+
+    def fit(
+        self,
+        model: ScoreModel,
+        fitted: NDArray[np.intp],
+        weight: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
         """Fit a model on some of the samples: curves from the store, the rest from few of them.
 
         Returns how far ranks of each label's scores may be off, as a share of the samples.
         """
-        from hierlpr.model.given_tables import FitSource, refuse_unknown_labels
+        from hierlpr.model.given_tables import FitSource, refuse_unknown_labels, weighed
 
+        chosen, weight = weighed(weight, fitted.size)
+        fitted = fitted[chosen]
         h, rows = self.reading.hierarchy, self.rows[fitted]
         held = self.truth if fitted.size == self.n_samples else self.truth[fitted]
         refuse_unknown_labels(held, h)
         with work_subfolder(self.parts.folder) as own:
-            fit = _Fit(self, model, rows, held, own)
+            fit = _Fit(self, model, rows, held, own, weight)
             implied = None
             if self.store.is_sparse:
                 lpr, implied = fit.listed()
@@ -105,7 +117,7 @@ class StoredSamples:
             keys = SampleKeys.of(self.store.keys[rows], self.store.near[rows])
             source = FitSource(
                 h, lpr, implied, held, lambda drawn: self.scores(fitted[drawn]),
-                self.store.stored_in(rows), keys,
+                self.store.stored_in(rows), keys, weight,
             )  # fmt: skip
             model.fit_on(source)
         return fit.errors
@@ -165,12 +177,16 @@ class _Fit:
         rows: NDArray[np.intp],
         truth: sparse.csr_array | PartialTruth,
         folder: Path,
+        weight: NDArray[np.float64] | None,
     ) -> None:
         store, parts = data.store, data.parts
         self._store, self._parts, self._hierarchy = store, parts, data.reading.hierarchy
         self._rows, self._folder = rows, folder
         self._held = truth.held if isinstance(truth, PartialTruth) else truth
-        self._pairs = pairs_of(truth, self._hierarchy, store.is_empty(rows))
+        # As in `ScoreModel.fit`; one label after the other is asked for.
+        by_label = truth if isinstance(truth, PartialTruth) else sparse.csc_array(truth)
+        share = None if weight is None else weight / weight.max()
+        self._pairs = pairs_of(by_label, self._hierarchy, store.is_empty(rows), share)
         self._most = parts.budget.memory * 3 // 4 // FIT_LABEL_BYTES
         largest = max(store.size_of(label) for label in range(store.n_labels))
         threads = min(n_threads_or_default(model.n_threads), self._most // max(1, largest))
