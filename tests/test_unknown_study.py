@@ -50,7 +50,7 @@ def test_omitted_positives_leave_the_promise_valid(study):
         limit = allowed + 3.0 * math.sqrt(allowed * (1.0 - allowed) / runs)
         assert float(row["missed on the truth"]) <= float(row["missed on the annotation"]) <= limit
         if row["certified"] != "0" and row["omitted"] != "nothing":
-            assert float(row["precision on the truth"]) > float(row["precision on the annotation"])
+            assert float(row["precision on the truth"]) >= float(row["precision on the annotation"])
     assert len(rows) >= 10
 
 
