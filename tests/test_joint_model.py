@@ -11,6 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, load_model, metrics, simulate
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.joint import Tempering, fit_known
+from hierlpr.model.container import read_checked
+from hierlpr.model.persistence import from_parts
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +76,14 @@ def test_files(tmp_path, parts, models, joint):
 
 
 def test_files_with_damaged_weights_are_refused(tmp_path, models):
-    from hierlpr.model import persistence
-
     path = tmp_path / "model.hlpr"
     models["auto"].save(path)
-    arrays = persistence.read_npz(path)
-    meta = persistence.read_meta(arrays.pop("meta"))
+    arrays, meta = read_checked(path)
     for name, value in (("joint_own", np.ones(3)), ("joint_shift", np.full(25, np.nan))):
         with pytest.raises(FileError, match="weights"):
-            persistence._rebuild({**arrays, name: value}, meta, HierLPR)
+            from_parts({**arrays, name: value}, meta, HierLPR)
     with pytest.raises(FileError, match="unknown use"):
-        persistence._rebuild(arrays, {**meta, "joint": {**meta["joint"], "use": "magic"}}, HierLPR)
+        from_parts(arrays, {**meta, "joint": {**meta["joint"], "use": "magic"}}, HierLPR)
 
 
 def test_labels_come_and_go(parts, models):

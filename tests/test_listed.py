@@ -14,7 +14,8 @@ from hierlpr.lpr import ImpliedLPR, fit_listed
 from hierlpr.lpr.implied import LEAST_IMPLIED
 from hierlpr.metrics import au_prc_score, calibration_error
 from hierlpr.metrics.cafa import propagate_max_sparse
-from hierlpr.model import persistence
+from hierlpr.model.container import read_checked
+from hierlpr.model.persistence import from_parts
 
 N_FIT = 400
 
@@ -320,8 +321,7 @@ def test_a_saved_model_remembers(case, joint, tmp_path):
     assert (back.predict_proba(listed) != m.predict_proba(listed)).nnz == 0
     with pytest.raises(DataError, match="fitted on listed scores"):
         back.predict(scores)
-    arrays = persistence.read_npz(tmp_path / "m.hlpr")
-    meta = persistence.read_meta(arrays.pop("meta"))
+    arrays, meta = read_checked(tmp_path / "m.hlpr")
     assert meta["needs"] == ["listed scores"]
     number = np.full(h.n_labels, 999, np.int32)
     for bad, match in [
@@ -330,12 +330,12 @@ def test_a_saved_model_remembers(case, joint, tmp_path):
         ({"implied_absent": np.full(h.n_labels, 2.0)}, "not listed"),
     ]:
         with pytest.raises((FileError, DataError), match=match):
-            persistence._rebuild({**arrays, **bad}, meta, HierLPR)
+            from_parts({**arrays, **bad}, meta, HierLPR)
     with pytest.raises(FileError, match="unknown kind"):
-        persistence._rebuild(arrays, {**meta, "kind": "both"}, HierLPR)
+        from_parts(arrays, {**meta, "kind": "both"}, HierLPR)
     older = {k: v for k, v in meta.items() if k not in ("kind", "implied_shared", "needs")}
     with pytest.warns(HierlprWarning, match="did not note"):
-        old = persistence._rebuild(arrays, older, HierLPR)
+        old = from_parts(arrays, older, HierLPR)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert old.predict(listed[:3]).shape == (3, h.n_labels)
