@@ -17,8 +17,9 @@ COMMANDS = {
     "demo": "demo --out demo",
     "simulate": "simulate --setting dag --labels 12 --samples 300 --out d",
     "inspect": "inspect d/hierarchy.csv --json",
-    "fit": f"fit {FILES} --precision 0.7 --out m.hlpr",
+    "fit": f"fit {FILES} --precision 0.7 --sets-error 0.3 --out m.hlpr",
     "rank": "rank --model m.hlpr --scores d/test_scores.csv --out r.csv",
+    "sets": "sets --model m.hlpr --scores d/test_scores.csv --out s.csv",
     "check": "check --model m.hlpr --scores d/test_scores.csv",
     "evaluate": "evaluate --hierarchy d/hierarchy.csv --ranking r.csv --truth d/test_truth.csv",
     "report": f"report --model m.hlpr {TEST} --out r.html",
@@ -43,7 +44,15 @@ def main() -> None:
                 (folder / "p.csv").write_text("\n".join(["label,p", *rows, ""]))
             run(folder, *arguments.split())
             say(f"  hierlpr {arguments}")
-        for made in ("demo/report.html", "m.hlpr", "r.csv", "r.html", "f.csv", "paper/index.html"):
+        for made in (
+            "demo/report.html",
+            "m.hlpr",
+            "r.csv",
+            "s.csv",
+            "r.html",
+            "f.csv",
+            "paper/index.html",
+        ):
             if (folder / made).stat().st_size == 0:
                 raise SystemExit(f"{made} is empty.")
     say(f"hierlpr {version} with Python {sys.version.split()[0]}: every command ran.")

@@ -180,7 +180,7 @@ def test_the_command_says_the_same_in_parts(files):
 
 def test_memory_decides(files, monkeypatch):
     seen = []
-    monkeypatch.setattr(fit_parts, "store_samples", lambda *a: seen.append(a[-1]) or 1 / 0)
+    monkeypatch.setattr(fit_parts, "store_samples", lambda *a: seen.append(a[3]) or 1 / 0)
     assert CliRunner().invoke(main, fit_args(files, files / "model.hlpr")).exit_code == 0
     assert not seen
     monkeypatch.setattr("hierlpr.scale.budget.FIT_BYTES", 10**9)

@@ -125,7 +125,7 @@ class FittedModel:
         >>> scores, truth = [[0.9, 0.8], [0.8, 0.1], [0.2, 0.3]] * 20, [[1, 1], [1, 0], [0, 0]] * 20
         >>> model = HierLPR({"animal": None, "dog": "animal"}, joint=False).fit(scores, truth)
         >>> model.explain(scores, 1).why("dog")
-        'Not called: its LPR of 0.00 is below the cutoff of 0.50.'
+        'Not called: the chance that it holds, 0.00, is below the cutoff of 0.50.'
         """
         return explain_sample(self, self._input(scores), sample)
 
