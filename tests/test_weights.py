@@ -11,16 +11,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from hierlpr import HierLPR, simulate
 from hierlpr._base.checks import check_sample_weight, effective_number
-from hierlpr._kernels.betting import bet
 from hierlpr.cutoff.choose import cutoff_for, goal_of
-from hierlpr.cutoff.guarantee import (
-    _STEPS,
-    LARGEST_STAKE,
-    PROFILE_WEIGHT,
-    Pair,
-    _is_precise_weighed,
-    _urgency,
-)
+from hierlpr.cutoff.guarantee import Pair, _is_precise
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect, random_order
 from hierlpr.exceptions import DataError, UnreachableWarning
@@ -199,18 +191,18 @@ def test_a_certificate_needs_a_bound_on_the_weights(parts):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_bets_on_weighted_gains_are_those_of_the_kernel(seed):
+def test_equal_weights_are_tested_like_none(seed):
     rng = np.random.default_rng(seed)
-    n, delta, alpha = 300, 0.1, 0.3
-    calls = rng.integers(0, 5, n)
+    calls = rng.integers(0, 5, 300)
     hits = rng.binomial(calls, 0.78)
-    pair = Pair(0.5, 4, 1.3)
-    order = random_order(collect(rng.random((n, 1)), rng.random((n, 1)) < 0.5))
-    goal, largest = math.log(1 / delta), LARGEST_STAKE / ((1.0 - alpha) * 4)
-    wealth = bet(calls, hits, order.order, 1.0 - alpha, largest, 1.3, PROFILE_WEIGHT, goal,
-                 float(_STEPS), _urgency())  # fmt: skip
-    mine = _is_precise_weighed(pair, hits - (1.0 - alpha) * calls, order, alpha=alpha, delta=delta)
-    assert mine == (wealth >= goal)
+    shuffle = random_order(collect(rng.random((300, 1)), rng.random((300, 1)) < 0.5))
+    found = [
+        _is_precise(Pair(0.5, 4, 1.3), calls, hits, shuffle, alpha=alpha, delta=0.1, share=share)
+        for share in (None, np.ones(300))
+        for alpha in np.linspace(0.15, 0.35, 9)
+    ]
+    assert found[:9] == found[9:]
+    assert len(set(found)) == 2
 
 
 def heavy(rng, n):

@@ -41,10 +41,8 @@ def count_calls(
 
 @kernel
 def bet(
-    calls: NDArray[np.int64],
-    hits: NDArray[np.int64],
+    gain: NDArray[np.float64],
     order: NDArray[np.intp],
-    precision: float,
     largest: float,
     square: float,
     weight: float,
@@ -54,17 +52,18 @@ def bet(
 ) -> float:
     """Return the log wealth at the end, or when it first reaches `goal`. O(samples).
 
-    Before each sample the stake is ``urgency(log wealth) / sqrt(samples left * square)``, at most
-    `largest`, where `square` is that of the samples before, and as if of `weight` more samples the
-    one that was given. It depends on nothing that is still to come. ``urgency[k]`` belongs to a
-    log wealth of ``k / steps_per_unit`` below its end.
+    `gain` of a sample is what a stake of 1 wins on it. Before each sample the stake is
+    ``urgency(log wealth) / sqrt(samples left * square)``, at most `largest`, where `square` is that
+    of the samples before, and as if of `weight` more samples the one that was given. It depends on
+    nothing that is still to come. ``urgency[k]`` belongs to a log wealth of ``k / steps_per_unit``
+    below its end.
     """
     n = order.size
     last = urgency.size - 2
     log_wealth, seen = 0.0, 0.0
     for k in range(n):
-        i = order[k]
-        if calls[i] == 0:
+        own = gain[order[k]]
+        if own == 0.0:
             continue
         place = (goal - log_wealth) * steps_per_unit
         at = int(place)
@@ -72,10 +71,8 @@ def bet(
             return log_wealth
         urge = urgency[at] + (place - at) * (urgency[at + 1] - urgency[at])
         spread = math.sqrt((n - k) * (weight * square + seen) / (weight + k))
-        stake = min(urge / spread, largest)
-        gain = hits[i] - precision * calls[i]
-        log_wealth += math.log1p(stake * gain)
-        seen += gain * gain
+        log_wealth += math.log1p(min(urge / spread, largest) * own)
+        seen += own * own
         if log_wealth >= goal:
             break
     return log_wealth

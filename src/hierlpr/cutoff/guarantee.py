@@ -156,54 +156,30 @@ def _is_precise(
 
     `share` is the weight of each sample, as a share of the largest that there can be.
     """
-    if share is not None:
-        gain = share * (hits - (1.0 - alpha) * calls)
-        return _is_precise_weighed(pair, gain, shuffle, alpha=alpha, delta=delta)
-    if pair.limit == 1:
+    if pair.limit == 1 and share is None:
         from scipy.stats import binom
 
         return bool(binom.sf(hits.sum() - 1, calls.sum(), 1.0 - alpha) <= delta)
-    from hierlpr._kernels.betting import bet
-
-    goal = math.log(1.0 / delta)
-    largest = LARGEST_STAKE / ((1.0 - alpha) * pair.limit)
-    if not shuffle.is_fair:
-        stake = min(math.sqrt(2.0 * goal / (calls.size * pair.square)), largest)
-        if np.log1p(stake * (hits - (1.0 - alpha) * calls)).sum() < goal:
-            return False
-    log_wealth = bet(
-        calls, hits, shuffle.order, 1.0 - alpha, largest, pair.square, PROFILE_WEIGHT, goal,
-        float(_STEPS), _urgency(),
-    )  # fmt: skip
-    return log_wealth >= goal
+    gain = hits - (1.0 - alpha) * calls
+    return _is_won(pair, gain if share is None else share * gain, shuffle, alpha=alpha, delta=delta)
 
 
-def _is_precise_weighed(
+def _is_won(
     pair: Pair, gain: NDArray[np.float64], shuffle: Shuffle, *, alpha: float, delta: float
 ) -> bool:
-    """Do as `_is_precise` with the gain of every sample; the bets of `hierlpr._kernels.betting`."""
+    """Bet on the gain of every sample: whether the wealth reaches ``1 / delta``."""
+    from hierlpr._kernels.betting import bet
+
     goal = math.log(1.0 / delta)
     largest = LARGEST_STAKE / ((1.0 - alpha) * pair.limit)
     if not shuffle.is_fair:
         stake = min(math.sqrt(2.0 * goal / (gain.size * pair.square)), largest)
         if np.log1p(stake * gain).sum() < goal:
             return False
-    urgency, n = _urgency(), gain.size
-    log_wealth = seen = 0.0
-    for k, own in enumerate(gain[shuffle.order].tolist()):
-        if own == 0.0:
-            continue
-        place = (goal - log_wealth) * _STEPS
-        at = int(place)
-        if at > urgency.size - 2:  # as good as ruined
-            return False
-        urge = urgency[at] + (place - at) * (urgency[at + 1] - urgency[at])
-        spread = math.sqrt((n - k) * (PROFILE_WEIGHT * pair.square + seen) / (PROFILE_WEIGHT + k))
-        log_wealth += math.log1p(min(float(urge) / spread, largest) * own)
-        seen += own * own
-        if log_wealth >= goal:
-            return True
-    return False
+    log_wealth = bet(
+        gain, shuffle.order, largest, pair.square, PROFILE_WEIGHT, goal, float(_STEPS), _urgency()
+    )
+    return log_wealth >= goal
 
 
 @cache
