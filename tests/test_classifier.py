@@ -3,6 +3,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -30,6 +31,23 @@ def features(n_samples, rng):
 @pytest.fixture(scope="module")
 def data():
     return features(900, 0), features(600, 1)
+
+
+def test_an_interrupted_fit_leaves_no_promise_of_the_one_before(data, monkeypatch):
+    """Classifiers may be new by then, and the cutoff was certified for the old ones."""
+    classifier = HierarchicalClassifier(
+        LogisticRegression(), hierarchy=TREE, precision=0.7, confidence=0.9
+    ).fit(*data[0])
+    assert classifier.cutoff_.reachable
+
+    def stopped(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hierlpr.model.classifier.HierLPR.fit", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        classifier.fit(*data[1])
+    with pytest.raises(NotFittedError):
+        classifier.predict(data[0][0])
 
 
 @pytest.fixture(scope="module")

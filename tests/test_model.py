@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -314,6 +316,29 @@ def test_wrong_parameters(parts):
         HierLPR(fit.hierarchy, lpr="magic").fit(fit.scores, fit.truth)
     with pytest.raises(HierlprError, match="joint"):
         HierLPR(fit.hierarchy, joint="perhaps").fit(fit.scores, fit.truth)
+
+
+@pytest.mark.parametrize("how", ["fit", "remove_labels"])
+def test_nothing_is_promised_after_a_change_that_was_interrupted(parts, model, monkeypatch, how):
+    """The curves may be new by then, and what was promised was so of the old ones."""
+    fit, cal, _ = parts
+    model.calibrate_sets(cal.scores, cal.truth)
+
+    def stopped(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    if how == "fit":
+        monkeypatch.setattr("hierlpr.model.core.fit_joint_on", stopped)
+        args = (fit.scores[::2], fit.truth[::2])
+    else:
+        monkeypatch.setattr("hierlpr.joint.JointModel.changed", stopped)
+        args = (fit.hierarchy.labels[-2:],)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HierlprWarning)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(model, how)(*args)
+    assert model.cutoff_.kind == "default"
+    assert model.sets_ is None
 
 
 # -- change without refitting ----------------------------------------------------------------------

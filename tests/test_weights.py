@@ -15,7 +15,7 @@ from hierlpr.cutoff.choose import cutoff_for, goal_of
 from hierlpr.cutoff.guarantee import Pair, _is_precise
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect, random_order
-from hierlpr.exceptions import DataError, UnreachableWarning
+from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.joint.prior import _count, _count_known, fit_prior
 from hierlpr.metrics import au_prc_score, hit_curve, precision_recall_curve
 
@@ -223,6 +223,71 @@ def test_a_rare_heavy_sample_does_not_break_the_promise():
                             profile=profile, max_weight=20.0)  # fmt: skip
         wrong += cutoff.reachable
     assert wrong <= 150 * 0.1 + 3 * math.sqrt(150 * 0.09)
+
+
+def test_weights_that_happen_to_be_equal_are_not_taken_for_all_there_can_be():
+    """One sample in 1,000 counts for 1,000, and is wrong: a hundred samples rarely hold one."""
+
+    def drawn(rng, n):
+        rare = rng.random(n) < 1 / 1000
+        truth = np.where(rare, False, rng.random(n) < 0.97)
+        return rng.random((n, 1)), truth[:, None], np.where(rare, 1000.0, 1.0)
+
+    wrong = 0
+    for i in range(40):
+        rng = np.random.default_rng([5, i])
+        scores, truth, _ = drawn(rng, 300)
+        model = HierLPR(joint=False).fit(scores, truth)
+        scores, truth, weight = drawn(rng, 100)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HierlprWarning)
+            model.calibrate(scores, truth, precision=0.9, confidence=0.9, sample_weight=weight,
+                            max_weight=1000)  # fmt: skip
+        wrong += model.cutoff_.reachable  # the weighted precision is .49
+    assert wrong <= 9  # one time in a thousand, if each were wrong with the 10 % allowed
+    ones = {"precision": 0.6, "confidence": 0.9, "sample_weight": np.full(100, 2.0)}
+    with pytest.raises(DataError, match="needs max_weight="):
+        model.calibrate(scores, truth, **ones)
+    with pytest.raises(DataError, match="sample_weight is 2 for sample 0, more than max_weight=1"):
+        model.calibrate(scores, truth, max_weight=1, **ones)
+    model.calibrate(scores, truth, max_weight=2, **ones)
+    assert "certified for weights up to 2" in str(model.cutoff_)
+    ones["sample_weight"] = np.repeat([0.0, 2.0], 50)
+    with pytest.raises(DataError, match="needs max_weight="):
+        model.calibrate(scores, truth, **ones)
+
+
+@pytest.mark.parametrize("bound", ["5", [3], True, math.nan, math.inf, 0, -1, 1 + 2j])
+def test_a_bound_is_a_number(parts, bound):
+    fit, rest, _, again = parts
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    with pytest.raises(DataError, match="max_weight must be a positive number, got"):
+        model.calibrate(rest.scores, rest.truth, fdr=0.1, confidence=0.9, sample_weight=again,
+                        max_weight=bound)  # fmt: skip
+
+
+def test_a_bound_on_nothing_is_refused(parts):
+    fit, rest, _, again = parts
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    for more in ({"confidence": 0.9}, {"sample_weight": again}):
+        with pytest.raises(DataError, match="max_weight= needs sample_weight= and confidence="):
+            model.calibrate(rest.scores, rest.truth, fdr=0.1, max_weight=3, **more)
+
+
+def test_doubts_go_by_weights():
+    # Without the one heavy sample 73 % are right; without the weights it would be 90 %.
+    truth = np.repeat([True, False, True, True], [284, 116, 800, 1])
+    weight = np.repeat([2.0, 2.0, 0.1, 100.0], [284, 116, 800, 1])
+    instances = collect(np.full((1201, 1), 0.9), truth[:, None], weight)
+    found = cutoff_for(goal_of(precision=0.75), instances, rule="plain")
+    assert found.reachable
+    assert found.precision == pytest.approx(748 / 980)
+    assert "without a single one of the samples the precision is below the target" in found.shaky
+    # 40 samples, of which one counts for a thousand, are worth one.
+    weight = np.append(np.ones(39), 1000.0)
+    instances = collect(np.full((40, 1), 0.9), np.ones((40, 1)), weight)
+    found = cutoff_for(goal_of(precision=0.75), instances, rule="plain")
+    assert "only 40 samples, worth 1.08 of equal weight, have a call" in found.shaky
 
 
 def test_the_effective_number_is_that_of_kish():

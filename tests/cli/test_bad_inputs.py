@@ -178,6 +178,11 @@ def fit_args(good, *more):
         (["--calibration-scores", "x"], "give both --calibration-scores"),
         (["--fdr", "0.1", "--calibration-scores", "no.csv", "--calibration-truth", "no.csv"],
          "no.csv: there is no such file"),
+        (["--max-weight", "2"], "--max-weight needs --weights and a target with --confidence"),
+        (["--fdr", "0.1", "--weights", "w.csv", "--max-weight", "2"], "--max-weight needs"),
+        (["--fdr", "0.1", "--confidence", "0.9", "--weights", "w.csv"], "needs --max-weight"),
+        *((["--fdr", "0.1", "--confidence", "0.9", "--weights", "w.csv", "--max-weight", bound],
+           "--max-weight must be a positive number") for bound in ("0", "-1", "inf", "nan")),
     ],
 )  # fmt: skip
 def test_options(tmp_path, good, options, message):

@@ -203,7 +203,9 @@ def check_label_weights(weight: Any, labels: Sequence[str], *, name: str) -> NDA
     return weights
 
 
-def check_sample_weight(weight: Any, n_samples: int) -> NDArray[np.float64] | None:
+def check_sample_weight(
+    weight: Any, n_samples: int, *, keep_equal: bool = False
+) -> NDArray[np.float64] | None:
     """Return one weight a sample, 0 or more; None if there are none, or all are alike.
 
     >>> check_sample_weight([2, 1, 0], 3), check_sample_weight([2, 2], 2)
@@ -228,7 +230,7 @@ def check_sample_weight(weight: Any, n_samples: int) -> NDArray[np.float64] | No
             "sample_weight must be finite and not negative, and positive for at least one sample; "
             "all are 0."
         )
-    return None if np.all(found == found[0]) else found
+    return None if not keep_equal and np.all(found == found[0]) else found
 
 
 def effective_number(weight: NDArray[np.float64]) -> float:

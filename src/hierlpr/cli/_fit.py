@@ -119,10 +119,7 @@ def fit(
         raise click.UsageError(
             "calibration files need --fdr, --precision, --max-f or --sets-error."
         )
-    if max_weight is not None:
-        if weights is None or goal is None:
-            raise click.UsageError("--max-weight needs --weights and a target with --confidence.")
-        goal["max_weight"] = max_weight
+    _bound(goal, weights, max_weight)
     from hierlpr import workflows
     from hierlpr._base.files import refuse_overlap
 
@@ -153,6 +150,23 @@ def fit(
         what = "the cutoff" if sets is None else "the sets" if goal is None else "cutoff and sets"
         _say_kept(done, seed, shell, what, is_file=calibration is not None)
     _tell(done, out, json_out, shell)
+
+
+def _bound(goal: dict[str, Any] | None, weights: str | None, max_weight: float | None) -> None:
+    """Put the largest weight into the goal; refuse what makes no sense, before any work."""
+    is_certified = goal is not None and "confidence" in goal
+    if max_weight is None:
+        if weights is not None and is_certified:
+            raise click.UsageError(
+                "--confidence with --weights needs --max-weight, the largest weight that a sample "
+                "can have, known before the truth."
+            )
+        return
+    if weights is None or goal is None or not is_certified:
+        raise click.UsageError("--max-weight needs --weights and a target with --confidence.")
+    if not 0.0 < max_weight < float("inf"):
+        raise click.UsageError(f"--max-weight must be a positive number, got {max_weight}.")
+    goal["max_weight"] = max_weight
 
 
 def _say_kept(done: FitOutcome, seed: int, shell: Shell, what: str, *, is_file: bool) -> None:

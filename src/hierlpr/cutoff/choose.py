@@ -278,8 +278,15 @@ def cutoff_for(
 
 def check_bound(goal: Goal, weight: NDArray[np.float64] | None, max_weight: float | None) -> None:
     """Refuse to certify anything about weights that no bound was given for beforehand."""
-    if max_weight is not None and not 0.0 < max_weight < math.inf:
-        raise DataError(f"max_weight must be a positive number, got {max_weight!r}.")
+    if max_weight is not None:
+        is_number = isinstance(max_weight, int | float | np.number)
+        if not is_number or max_weight is True or not 0.0 < max_weight < math.inf:
+            raise DataError(f"max_weight must be a positive number, got {max_weight!r}.")
+        if weight is None or goal.confidence is None:
+            raise DataError(
+                "max_weight= needs sample_weight= and confidence=: it bounds the weights that a "
+                "certificate is about.\nHint: leave it out, or give both."
+            )
     if weight is None or goal.confidence is None:
         return
     if max_weight is None:

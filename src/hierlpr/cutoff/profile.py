@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.checks import effective_number
 from hierlpr.cutoff.scored import Scored, as_scored, by_sample
 
 __all__ = ["LevelProfile", "doubts"]
@@ -179,7 +180,7 @@ def doubts(
     -----
     It is called shaky if
 
-    - fewer than 30 samples have a call;
+    - fewer than 30 samples have a call, with weights those worth fewer of equal weight;
     - at no level does the precision exceed the target by two standard errors (over samples): then
       it may be chance that the target was reached at all;
     - without some one sample the precision would be below the target;
@@ -192,30 +193,33 @@ def doubts(
     >>> doubts(collect(np.full((12, 1), 0.9), np.ones((12, 1))), level=0.9, target=0.5)
     'only 12 samples have a call.'
     """
-    called = instances.score >= level
-    sample = instances.sample[called]
-    calls = np.bincount(sample, minlength=instances.n_samples)
-    hits = np.bincount(
-        sample, weights=instances.truth[called], minlength=instances.n_samples
-    ).astype(np.int64)
-    n_calls, n_hits = int(calls.sum()), int(hits.sum())
+    called = instances.take(instances.score >= level)
+    n, weight = instances.n_samples, instances.weight
+    calls, hits = (
+        np.bincount(called.sample, weights=own, minlength=n) * (1.0 if weight is None else weight)
+        for own in (np.ones(called.sample.size), called.truth)
+    )
     found = []
     n_calling = int(np.count_nonzero(calls))
-    if n_calling < FEWEST_SAMPLES:
-        found.append(f"only {n_calling} sample{' has' if n_calling == 1 else 's have'} a call")
+    n_worth = n_calling if weight is None else effective_number(weight[calls > 0.0])
+    if n_worth < FEWEST_SAMPLES:
+        worth = "" if weight is None else f", worth {n_worth:.3g} of equal weight,"
+        s, have = ("", "has") if n_calling == 1 else ("s", "have")
+        found.append(f"only {n_calling} sample{s}{worth} {have} a call")
     if _clearest(instances, target) < STANDARD_ERRORS:
         found.append("at no level is the precision clearly, by 2 standard errors, above the target")
-    without = (n_hits - hits) < target * (n_calls - calls) - 1e-9
+    without = (hits.sum() - hits) < target * (calls.sum() - calls) - 1e-9
     if without.any():
         found.append("without a single one of the samples the precision is below the target")
-    most = int(calls.max())
-    if profile is not None:
-        most = max(most, profile.most_calls(level))
-    worse = n_hits / (n_calls + most)
+    most = float(calls.max())
+    like = "with calls that count as much as any sample's"
+    if weight is None:
+        most = max(most, 0 if profile is None else profile.most_calls(level))
+        like = f"with {most:,.0f} call{'' if most == 1 else 's'}, as there are"
+    worse = hits.sum() / (calls.sum() + most)
     if 1.0 - worse > 1.5 * (1.0 - target):
         found.append(
-            f"one more sample with {most:,} call{'' if most == 1 else 's'}, as there are, all of "
-            f"them wrong, would take the precision to {worse:.3g}"
+            f"one more sample {like}, all of them wrong, would take the precision to {worse:.3g}"
         )
     return f"{'; '.join(found)}." if found else ""
 

@@ -123,6 +123,8 @@ def _take(
     if lost:
         said = f"The labels have changed, so {' and '.join(lost)}. Calibrate again."
         warnings.warn(said, HierlprWarning, stacklevel=4)
+    model.forget_cutoff()
+    model.fit_keys_ = None
     former, model.lpr_ = model.hierarchy_, lpr
     prevalence = lpr.report.base_rate
     if model.implied_ is not None:
@@ -132,8 +134,6 @@ def _take(
         model.joint_ = model.joint_.changed(hierarchy, prevalence, fresh)
     model.hierarchy = hierarchy
     model.set_labels(hierarchy, has_names=hasattr(model, "feature_names_in_"))
-    model.forget_cutoff()
-    model.fit_keys_ = None
 
 
 # -- prevalences -------------------------------------------------------------------------------

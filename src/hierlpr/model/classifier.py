@@ -180,6 +180,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         rng = np.random.default_rng(self.rng)
         apart, kept = self._split(n_samples, rng, has_goal=bool(goal))
         x_kept, y_kept = _safe_indexing(X, kept), held[kept]
+        self.__dict__.pop("model_", None)  # its promises are not for the classifiers to come
         self.estimators_: list[Any] = []
         if _sees_all_labels(estimator):
             estimator.fit(x_kept, y_kept, on_progress=on_progress)

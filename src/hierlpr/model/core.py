@@ -118,6 +118,7 @@ class ScoreModel(FittedModel):
         """Learn all that follows the curves. Fitting in memory and in parts both end here."""
         self.check_params()
         hierarchy, truth, take, weight = source.hierarchy, source.truth, source.take, source.weight
+        self.forget_cutoff()  # also if what follows is interrupted
         self.set_labels(hierarchy, has_names=False)
         self.lpr_ = source.lpr
         if source.implied is not None:  # bins of listed scores cannot tell what is not listed
@@ -181,7 +182,9 @@ class ScoreModel(FittedModel):
         goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
-        table, held, weight = weighed_rows(table, held, sample_weight)
+        table, held, weight = weighed_rows(
+            table, held, sample_weight, keep_equal=goal.confidence is not None
+        )
         keys, doubts = self._checked_keys(table)
         cutoff = cutoff_on(
             goal, self.block_scores(table), held, self.hierarchy_, self.profile_,

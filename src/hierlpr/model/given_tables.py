@@ -101,25 +101,29 @@ def truth_beside(table: Table, truth: Any, hierarchy: Hierarchy, *, close: bool)
 
 
 def weighed_rows(
-    table: Table, truth: AnyTruth, sample_weight: Any
+    table: Table, truth: AnyTruth, sample_weight: Any, *, keep_equal: bool = False
 ) -> tuple[Table, AnyTruth, NDArray[np.float64] | None]:
-    """Return the samples that weigh anything, and their weights (None: all alike)."""
-    rows, weight = weighed(sample_weight, table.n_samples)
+    """Return the samples that weigh anything, and their weights (None: all alike).
+
+    With `keep_equal` weights are returned wherever there are any: that those of some samples are
+    all alike does not say that those of the next ones are.
+    """
+    rows, weight = weighed(sample_weight, table.n_samples, keep_equal=keep_equal)
     if rows.size == table.n_samples:
         return table, truth, weight
     return table.rows(rows), truth[rows], weight
 
 
 def weighed(
-    sample_weight: Any, n_samples: int
+    sample_weight: Any, n_samples: int, *, keep_equal: bool = False
 ) -> tuple[NDArray[np.intp], NDArray[np.float64] | None]:
     """Return which samples weigh anything, and their weights (None: all alike)."""
-    weight = check_sample_weight(sample_weight, n_samples)
+    weight = check_sample_weight(sample_weight, n_samples, keep_equal=keep_equal)
     if weight is None:
         return np.arange(n_samples), None
     rows = np.flatnonzero(weight)
     left = weight[rows]
-    return rows, None if np.all(left == left[0]) else left
+    return rows, None if not keep_equal and np.all(left == left[0]) else left
 
 
 def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:
