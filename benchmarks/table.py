@@ -130,16 +130,24 @@ def joint(n_samples, rounds):
 
 
 def one_sample(rounds):
-    """Milliseconds of calls for one sample, which are times, not ratios."""
+    """Milliseconds of one call for one sample after another, which are times, not ratios."""
     rng = np.random.default_rng(2)
     for h, target in ((disease_like_forest(rng), 0.3), (random_tree(rng), 1.0)):
         truth = h.close_upward(rng.random((200, h.n_labels)) < 3 / h.n_labels)
         scores = truth + rng.normal(size=truth.shape)
         model = HierLPR(h, joint=True).fit(scores, truth).warm_up()
-        calls = [timed(lambda m=model, x=scores[:1]: m.call_lists(x)) for _ in range(40 * rounds)]
-        yield Row(
-            f"call_lists of one sample, {h.n_labels:,} labels (ms)", 1e3 * min(calls), target, None
-        )
+        tasks = {"predict": model.predict, "call_lists": model.call_lists}
+        for what, task in {**tasks, "transform": model.transform}.items():
+            # Not one and the same sample, nor a collection in between: as a service is called.
+            gc.collect()
+            spent = []
+            for _ in range(rounds):
+                for i in range(len(scores)):
+                    start = time.perf_counter()
+                    task(scores[i : i + 1])
+                    spent.append(time.perf_counter() - start)
+            took = 1e3 * float(np.median(spent))
+            yield Row(f"{what} of one sample, {h.n_labels:,} labels (ms)", took, target, None)
 
 
 def population(n_samples, n_labels):

@@ -10,7 +10,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["even_bounds", "even_chunks", "n_threads_or_default", "row_chunks", "run_chunks"]
+__all__ = [
+    "even_bounds",
+    "even_chunks",
+    "n_threads_or_default",
+    "row_chunks",
+    "run_chunks",
+    "threads_for",
+]
 
 R = TypeVar("R")
 
@@ -29,11 +36,16 @@ def n_threads_or_default(n_threads: int | None) -> int:
     return os.cpu_count() or 1
 
 
+def threads_for(size: int, n_threads: int | None) -> int:
+    """Threads to share so many numbers among; where they are few, the machine is not asked."""
+    return 1 if size < WORTH_SHARING else n_threads_or_default(n_threads)
+
+
 def even_bounds(work: NDArray[np.int64], n_chunks: int) -> list[int]:
     """Split rows into up to `n_chunks` runs of about equal work; `work` is its cumulative sum."""
     n_rows = work.size - 1
-    if work[-1] - work[0] < WORTH_SHARING:
-        n_chunks = 1
+    if n_chunks == 1 or work[-1] - work[0] < WORTH_SHARING:
+        return [0, n_rows]
     targets = np.linspace(work[0], work[-1], n_chunks + 1)[1:-1]
     inner = np.searchsorted(work, targets).tolist()
     return [0, *(min(int(b), n_rows) for b in inner), n_rows]

@@ -250,7 +250,8 @@ def evaluate_curves(
     """Interpolate every score on the curve of its column; constant beyond the last knots.
 
     O(size x log knots), and about O(size) where knots are spread evenly. Columns go in blocks of
-    8, a cache line of scores, so that their knots stay in the cache.
+    8, a cache line of scores, so that their knots stay in the cache; they are searched side by
+    side, so that loads of one need not wait for another's.
     """
     n_samples, n_labels = scores.shape
     n_buckets = 128
@@ -258,19 +259,22 @@ def evaluate_curves(
     # equal width in the score; their numbers rise with it even after rounding.
     first = np.empty((8, n_buckets + 1), np.int64)
     per_score = np.empty(8)
+    low = np.empty(8, np.int64)
+    left = np.empty(8, np.int64)
     for block in range(0, n_labels, 8):
         end = min(block + 8, n_labels)
         for k in range(block, end):
             begin, last = knot_ptr[k], knot_ptr[k + 1] - 1
+            per_score[k - block] = 0.0
+            first[k - block, 0] = begin
+            first[k - block, 1] = last + 1
+            if n_samples < 256:  # few samples are not worth the table
+                continue
             width = knot_score[last] - knot_score[begin]
             scale = n_buckets / width
-            # Few samples are not worth the table; a range that overflows has no buckets.
-            use = n_samples >= 256 and width > 0.0 and 0.0 < scale < np.inf
-            per_score[k - block] = scale if use else 0.0
-            if not use:
-                first[k - block, 0] = begin
-                first[k - block, 1] = last + 1
+            if not (width > 0.0 and 0.0 < scale < np.inf):  # a range that overflows has no buckets
                 continue
+            per_score[k - block] = scale
             bucket = 0
             for i in range(begin, last + 1):
                 b = min(int((knot_score[i] - knot_score[begin]) * scale), n_buckets - 1)
@@ -281,32 +285,37 @@ def evaluate_curves(
                 first[k - block, bucket] = last + 1
                 bucket += 1
         for m in range(n_samples):
+            most = 1
+            for k in range(block, end):
+                j = k - block
+                b = 0
+                if per_score[j] > 0.0:
+                    past = (scores[m, k] - knot_score[knot_ptr[k]]) * per_score[j]
+                    b = int(min(max(past, 0.0), n_buckets - 1.0))
+                low[j] = max(first[j, b] - 1, knot_ptr[k])
+                left[j] = first[j, b + 1] - low[j]
+                most = max(most, left[j])
+            # Invariant: knot_score[low] <= score < knot_score[low + left], where `low` may also be
+            # the first knot and ``low + left`` past the last; `most` is the longest of all `left`.
+            while most > 1:
+                for k in range(block, end):
+                    j = k - block
+                    half = left[j] >> 1
+                    low[j] += half if knot_score[low[j] + half] <= scores[m, k] else 0
+                    left[j] -= half
+                most -= most >> 1
             for k in range(block, end):
                 score = scores[m, k]
-                begin, last = knot_ptr[k], knot_ptr[k + 1] - 1
-                if score <= knot_score[begin]:
-                    out[m, k] = knot_lpr[begin]
+                i = low[k - block]
+                if i == knot_ptr[k + 1] - 1 or score <= knot_score[i]:
+                    out[m, k] = knot_lpr[i]
                     continue
-                if score >= knot_score[last]:
-                    out[m, k] = knot_lpr[last]
-                    continue
-                j = k - block
-                b = min(int((score - knot_score[begin]) * per_score[j]), n_buckets - 1)
-                if per_score[j] == 0.0:
-                    b = 0
-                low = max(first[j, b] - 1, begin)
-                # Invariant: knot_score[low] <= score < knot_score[low + left].
-                left = first[j, b + 1] - low
-                while left > 1:
-                    half = left >> 1
-                    low += half if knot_score[low + half] <= score else 0
-                    left -= half
                 # Halves, because the difference of two huge scores may overflow.
-                t = (0.5 * score - 0.5 * knot_score[low]) / (
-                    0.5 * knot_score[low + 1] - 0.5 * knot_score[low]
+                t = (0.5 * score - 0.5 * knot_score[i]) / (
+                    0.5 * knot_score[i + 1] - 0.5 * knot_score[i]
                 )
                 t = min(t, 1.0) if t > 0.0 else 0.0
-                out[m, k] = knot_lpr[low] + t * (knot_lpr[low + 1] - knot_lpr[low])
+                out[m, k] = knot_lpr[i] + t * (knot_lpr[i + 1] - knot_lpr[i])
 
 
 @kernel

@@ -197,12 +197,15 @@ def call_order(score: Float, hierarchy: Hierarchy) -> NDArray[np.intp]:
     return np.asarray(hierarchy.order[order], dtype=np.intp)
 
 
-def all_true_values(score: Float, hierarchy: Hierarchy) -> Float:
+def all_true_values(
+    score: Float, hierarchy: Hierarchy, order: NDArray[np.intp] | None = None
+) -> Float:
     r"""Estimate for every label that it and all labels called before it are true.
 
     With :math:`s` the block scores, a label holds given its parents with probability about
     :math:`s_k / \min_{\text{parents}} s`; the value is the product of these along the order. What
-    is promised does not depend on how good the estimate is.
+    is promised does not depend on how good the estimate is. `order` is that of `call_order`, if
+    it is known.
 
     Examples
     --------
@@ -214,16 +217,18 @@ def all_true_values(score: Float, hierarchy: Hierarchy) -> Float:
     for parents, children in _edges(hierarchy):
         above[:, children] = np.minimum(above[:, children], score[:, parents])
     given = np.divide(score, above, out=np.zeros_like(score), where=above > 0.0)
-    order = call_order(score, hierarchy)
+    order = call_order(score, hierarchy) if order is None else order
     values = np.cumprod(np.take_along_axis(np.minimum(given, 1.0), order, axis=1), axis=1)
     return _place(values, order)
 
 
-def any_true_values(score: Float, hierarchy: Hierarchy) -> Float:
+def any_true_values(
+    score: Float, hierarchy: Hierarchy, order: NDArray[np.intp] | None = None
+) -> Float:
     r"""Estimate for every label that it or a label called after it is true.
 
     If any of them is true then so is one whose parents were all called before:
-    :math:`1 - \prod (1 - s)` over these.
+    :math:`1 - \prod (1 - s)` over these. `order` is as in `all_true_values`.
 
     Examples
     --------
@@ -231,7 +236,7 @@ def any_true_values(score: Float, hierarchy: Hierarchy) -> Float:
     >>> any_true_values(np.array([[0.8, 0.4, 0.5]]), h).round(6)
     array([[0.9, 0.4, 0.7]])
     """
-    order = call_order(score, hierarchy)
+    order = call_order(score, hierarchy) if order is None else order
     n_samples, n_labels = score.shape
     place = np.empty_like(order)
     np.put_along_axis(place, order, np.arange(n_labels)[None, :], axis=1)
@@ -279,8 +284,9 @@ def many_label_values(score: Any, hierarchy: Hierarchy) -> Iterator[SetValues]:
     n_samples, n_labels = score.shape
     for start, stop in sample_ranges(n_samples, n_labels):
         part = np.asarray(_dense(score[start:stop]), dtype=np.float64)
-        values = SetValues(all_true_values(part, hierarchy), any_true_values(part, hierarchy))
-        yield values.parted(part).settled()
+        order = call_order(part, hierarchy)
+        values = (f(part, hierarchy, order) for f in (all_true_values, any_true_values))
+        yield SetValues(*values).parted(part).settled()
 
 
 def one_path_values(ends: Float, hierarchy: Hierarchy) -> Iterator[SetValues]:
@@ -290,7 +296,7 @@ def one_path_values(ends: Float, hierarchy: Hierarchy) -> Iterator[SetValues]:
     it, so only the labels of the likeliest can be sure.
     """
     reach = ends.copy()
-    waves = hierarchy.waves.above(np.arange(hierarchy.n_labels))
+    waves = hierarchy.waves.everything
     for parents, children in waves.up:
         reach[:, hierarchy.order[parents]] += reach[:, hierarchy.order[children]]
     reach = np.minimum(reach, 1.0)
@@ -435,7 +441,7 @@ def _sets_of(values: SetValues, rule: SetRule) -> tuple[Bool, Bool]:
 
 def _edges(hierarchy: Hierarchy) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """Columns at the ends of the edges, such that no child occurs twice at a time."""
-    upper = hierarchy.waves.above(np.arange(hierarchy.n_labels))
+    upper = hierarchy.waves.everything
     for parents, children in upper.down:
         yield hierarchy.order[parents], hierarchy.order[children]
 

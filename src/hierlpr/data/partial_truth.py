@@ -309,7 +309,7 @@ def _completed(
         n = int(np.count_nonzero(clash))
         raise _contradicts(name, n, sample, *first_breach(row, hierarchy))
     no = negative & ~held
-    upper = hierarchy.waves.above(np.arange(hierarchy.n_labels))
+    upper = hierarchy.waves.everything
     denied = upper.any_above(np.ascontiguousarray(no[:, hierarchy.order].T)).T[
         :, hierarchy.position
     ]

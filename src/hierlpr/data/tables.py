@@ -96,7 +96,9 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
     names = labels.labels if isinstance(labels, Hierarchy) else labels
     data = getattr(data, "table", data)  # what a file was read as
     if isinstance(data, Table):
-        return data if names is None or data.labels == tuple(names) else _reorder(data, names, name)
+        if names is None or data.labels is names or data.labels == tuple(names):
+            return data
+        return _reorder(data, names, name)
     if sparse.issparse(data):
         values: Matrix = _sparse_values(data, name)
         given = None

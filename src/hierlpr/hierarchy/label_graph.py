@@ -66,6 +66,7 @@ class Hierarchy:
     """
 
     __slots__ = (
+        "_hash",
         "_index",
         "_level",
         "_waves",
@@ -91,6 +92,7 @@ class Hierarchy:
     child_idx: Index
     parent_ptr: Index
     parent_idx: Index
+    _hash: int
     _index: dict[str, int]
     _level: Index
     _waves: Waves
@@ -406,7 +408,12 @@ class Hierarchy:
         )
 
     def __hash__(self) -> int:
-        return hash((self.labels, self.child_ptr.tobytes(), self.child_idx.tobytes()))
+        try:
+            return self._hash
+        except AttributeError:
+            parts = (self.labels, self.child_ptr.tobytes(), self.child_idx.tobytes())
+            _freeze(self, _hash=hash(parts))
+            return self._hash
 
     def __deepcopy__(self, memo: object) -> Hierarchy:
         return self  # immutable: a copy could never differ

@@ -41,7 +41,7 @@ class Waves:
     Numbers are topological, ``parent < child``; `level` is 1 for roots.
     """
 
-    __slots__ = ("_by_level", "_down", "_up", "n_labels")
+    __slots__ = ("_by_level", "_down", "_everything", "_up", "n_labels")
 
     def __init__(self, parent_ptr: Index, parent_idx: Index, level: Index) -> None:
         self.n_labels = level.size
@@ -51,6 +51,15 @@ class Waves:
         self._down = _in_waves(parent_idx, child, level[child], writes_to=child)
         depth = level[self._up.child]
         self._by_level = np.append(np.flatnonzero(np.diff(depth, prepend=0)), depth.size)
+
+    @property
+    def everything(self) -> Upper:
+        """Sweeps over all labels, prepared once."""
+        try:
+            return self._everything
+        except AttributeError:
+            self._everything: Upper = self.above(np.arange(self.n_labels))
+            return self._everything
 
     def above(self, numbers: Any) -> Upper:
         """Prepare sweeps over these labels and all above them."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
+from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
 from hierlpr._kernels.joint_passes import Bounds, Cliques, Tree, joint_dag, joint_forest
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -88,7 +88,7 @@ def posteriors(
         return forest_posteriors(
             lpr, prior, hierarchy, with_others=with_others, n_threads=n_threads
         )
-    threads = n_threads_or_default(n_threads)
+    threads = threads_for(lpr.size, n_threads)
     values = np.ascontiguousarray(lpr)
     posterior = np.empty_like(values)
     others = np.empty_like(values) if with_others else _NONE
@@ -114,7 +114,7 @@ def forest_posteriors(
     n_threads: int | None = None,
 ) -> tuple[Float, Float]:
     """Return the posteriors on the forest in which every label keeps its rarest parent only."""
-    threads = n_threads_or_default(n_threads)
+    threads = threads_for(lpr.size, n_threads)
     values = np.ascontiguousarray(lpr)
     posterior = np.empty_like(values)
     others = np.empty_like(values) if with_others else _NONE
@@ -271,7 +271,7 @@ def end_posterior(lpr: Float, prevalence: Float, hierarchy: Hierarchy) -> Float:
     known = np.clip(lpr, LEAST, 1.0 - LEAST)
     path = np.log(known / (1.0 - known)) - np.log(prior / (1.0 - prior))
     ends = np.array(prevalence, dtype=np.float64)
-    waves = hierarchy.waves.above(np.arange(hierarchy.n_labels))
+    waves = hierarchy.waves.everything
     for parents, children in waves.down:
         path[:, hierarchy.order[children]] += path[:, hierarchy.order[parents]]
     for parents, children in waves.up:

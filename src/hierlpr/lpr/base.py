@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.checks import Matrix
-from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
+from hierlpr._base.checks import Matrix, stored_values
+from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
 from hierlpr._kernels.smoothing import compress_curves, evaluate_curves, evaluate_stored
 from hierlpr.exceptions import DataError
 
@@ -238,7 +238,7 @@ class LPRCurves:
 
     def evaluate(self, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
         """LPRs of a checked float64 matrix of scores; sparse in, sparse out (same places)."""
-        threads = n_threads_or_default(n_threads)
+        threads = threads_for(stored_values(scores).size, n_threads)
         knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
         if isinstance(scores, np.ndarray):
             dense = np.ascontiguousarray(scores)

@@ -147,7 +147,7 @@ def h_error(truth: Any, calls: Any, hierarchy: Hierarchy, *, cost: Cost = "unifo
     1.0
     """
     status, called = _pair(truth, calls, hierarchy)
-    upper = hierarchy.waves.above(hierarchy.order)
+    upper = hierarchy.waves.everything
     first = first_errors((status != called).T[hierarchy.order], upper)
     costs = label_costs(hierarchy, cost)[hierarchy.order]
     return float(np.dot(first.sum(axis=1), costs) / status.shape[0])

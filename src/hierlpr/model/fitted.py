@@ -107,7 +107,7 @@ class FittedModel:
         table = self._input(scores)
         score = self.block_scores(table)
         calls = decide(score, self.cutoff_, self.hierarchy_)
-        sets = None if self.sets_ is None else self._sets(table, self.sets_).places()
+        sets = None if self.sets_ is None else self._sets(table, self.sets_, score).places()
         return call_lists(calls, score, self.hierarchy_, sets=sets)
 
     def explain(self, scores: Any, sample: int | str = 0) -> Explanation:
@@ -250,15 +250,19 @@ class FittedModel:
             lpr = self.joint_.transform(lpr, absent=absent, **options)
         return Table(lpr, table.labels, table.samples, table.backend)
 
-    def _sets(self, table: Table, rule: SetRule) -> CallSets:
+    def _sets(self, table: Table, rule: SetRule, score: Matrix | None = None) -> CallSets:
         return call_sets(
-            self._set_values(table, one_path=rule.one_path), self.hierarchy_, rule,
+            self._set_values(table, one_path=rule.one_path, score=score), self.hierarchy_, rule,
             samples=table.samples, as_sparse=table.n_stored is not None,
         )  # fmt: skip
 
-    def _set_values(self, table: Table, *, one_path: bool) -> Iterator[SetValues]:
+    def _set_values(
+        self, table: Table, *, one_path: bool, score: Matrix | None = None
+    ) -> Iterator[SetValues]:
+        """Values that decide about sets; `score` has the block scores if they are known."""
         if not one_path:
-            return many_label_values(self.block_scores(table), self.hierarchy_)
+            known = self.block_scores(table) if score is None else score
+            return many_label_values(known, self.hierarchy_)
         lpr = own_lpr(self.lpr_, table.values, n_threads=self.n_threads)
         if not isinstance(lpr, np.ndarray):
             raise DataError("one_path=True needs a score for every label: a dense matrix.")

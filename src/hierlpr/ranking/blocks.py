@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.checks import check_fraction
-from hierlpr._kernels._threads import even_bounds, n_threads_or_default, run_chunks
+from hierlpr._kernels._threads import even_bounds, run_chunks, threads_for
 from hierlpr._kernels.dag_blocks import OpenBlocks, dag_keys, dag_scores
 from hierlpr._kernels.forest_blocks import forest_keys, forest_scores
 from hierlpr._kernels.keys import key_bits
@@ -56,7 +56,7 @@ def merge_blocks(instances: Instances, *, n_threads: int | None = None) -> Block
     calling them by falling mean, each in its best order, maximizes eAUC (Horn, 1972, on forests;
     Sidney, 1975).
     """
-    threads = n_threads_or_default(n_threads)
+    threads = threads_for(instances.lpr.size, n_threads)
     rows, graph = instances.rows, instances.graph
     bits = key_bits(instances.hierarchy.n_labels, instances.n_samples)
     if bits is None:
@@ -146,8 +146,7 @@ def consistent_scores(
         return scores.toarray() if dense else scores
     instances = list_instances(table, hierarchy, weight=weight)
     score = np.empty(instances.lpr.size)
-    threads = n_threads_or_default(n_threads)
-
+    threads = threads_for(score.size, n_threads)
     rows, graph = instances.rows, instances.graph
 
     def merge(start: int, stop: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,7 @@ def list_instances(
     return Instances(lpr, rows, graph, weights, units, hierarchy)
 
 
+@lru_cache(maxsize=8)  # one sample at a time, it would cost as much as the blocks
 def _shared_graph(hierarchy: Hierarchy) -> Forest | Dag:
     """Return the parents in samples that hold every label."""
     if not hierarchy.is_forest:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import check_fraction
 from hierlpr._base.showing import html_table, text_table
 from hierlpr._kernels import keys as kernels
-from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
+from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
 from hierlpr._kernels.keys import Listed
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import align
@@ -114,7 +114,7 @@ class Ranking:
         def gather(start: int, stop: int) -> None:
             kernels.gather(flat, self.place[start:stop], lpr[start:stop])
 
-        threads = n_threads_or_default(None)
+        threads = threads_for(len(self), None)
         run_chunks(gather, row_chunks((len(self),), threads), threads)
         return lpr
 
@@ -316,7 +316,7 @@ def rank(
         ranking = _append(rank(kept, hierarchy, weight=weight, n_threads=n_threads), tail)
         return ranking if n_top is None else ranking[:n_top]
     instances = list_instances(table, hierarchy, weight=weight)
-    threads = n_threads_or_default(n_threads)
+    threads = threads_for(instances.lpr.size, n_threads)
     blocks = merge_blocks(instances, n_threads=threads)
     listed = _call_in_order(instances, blocks, _sort_keys(blocks.runs, n_top, threads), threads)
     open_place, open_lack = _find_open(instances, blocks, listed)
