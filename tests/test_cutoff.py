@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from hierlpr.cutoff.choose import Cutoff, choose_cutoff, goal_of
+from hierlpr.cutoff.choose import choose_cutoff, goal_of
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.exceptions import DataError
 
 

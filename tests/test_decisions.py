@@ -12,8 +12,9 @@ from hierlpr.cutoff.by_group import (
     label_groups,
     label_levels,
 )
-from hierlpr.cutoff.choose import Cutoff, goal_of
+from hierlpr.cutoff.choose import goal_of
 from hierlpr.cutoff.decisions import call_lists, decide
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.scored import split_at_random
 from hierlpr.exceptions import DataError
 

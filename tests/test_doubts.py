@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from hierlpr.cutoff.choose import Cutoff, choose_cutoff
+from hierlpr.cutoff.choose import choose_cutoff
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.profile import LevelProfile, doubts
 from hierlpr.cutoff.scored import collect
 

@@ -12,8 +12,9 @@ from scipy import sparse
 
 from hierlpr import Hierarchy
 from hierlpr.cutoff.by_group import cutoff_by_group
-from hierlpr.cutoff.choose import Cutoff, choose_cutoff, goal_of
+from hierlpr.cutoff.choose import choose_cutoff, goal_of
 from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import split_at_random
 from hierlpr.exceptions import DataError

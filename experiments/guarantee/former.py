@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hierlpr.cutoff.choose import Cutoff
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.scored import Scored, collect, limit_calls
 
 N_LEVELS = 200

@@ -1,14 +1,5 @@
 """What hierlpr raises: every message says what is wrong, where, and what to do."""
 
-__all__ = [
-    "DataError",
-    "FileError",
-    "HierarchyError",
-    "HierlprError",
-    "HierlprWarning",
-    "UnreachableWarning",
-]
-
 
 class HierlprError(ValueError):
     """Bad input. The base of every error that hierlpr raises on purpose."""

@@ -28,25 +28,12 @@ from hierlpr.scale.source import Reading
 
 # What imports more waits for the functions that need it: an evaluation goes without SciPy.
 if TYPE_CHECKING:
-    from hierlpr.cutoff.choose import Cutoff
+    from hierlpr.cutoff.outcome import Cutoff
     from hierlpr.cutoff.sets import SetRule
     from hierlpr.lpr.drift import Drift
     from hierlpr.model import ScoreModel
     from hierlpr.report.report_page import Report
     from hierlpr.scale.evaluate_parts import Evaluated
-
-__all__ = [
-    "FitOutcome",
-    "RankOutcome",
-    "ReportOutcome",
-    "SetsOutcome",
-    "check_file",
-    "evaluate_file",
-    "fit_file",
-    "rank_file",
-    "report_file",
-    "sets_file",
-]
 
 AnyPath = str | os.PathLike[str]
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR, metrics, simulate
-from hierlpr.cutoff.choose import Cutoff
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.partial_truth import align_known
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.metrics import au_prc_score

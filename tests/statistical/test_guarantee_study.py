@@ -94,7 +94,7 @@ def test_a_reduced_attack_agrees_with_the_committed_one(study):
 
 def test_the_study_counts_calls_as_decided(study):
     """A limit of calls a sample changes the calls, and so the precision that is counted."""
-    from hierlpr.cutoff.choose import Cutoff
+    from hierlpr.cutoff.outcome import Cutoff
 
     victim = study.POPULATIONS["heavy_tail"](0.9)
     free, _ = victim.achieved(None, Cutoff(0.5, "precision"))

@@ -13,25 +13,6 @@ from hierlpr.exceptions import DataError
 if TYPE_CHECKING:
     from scipy import sparse
 
-__all__ = [
-    "Matrix",
-    "check_amount",
-    "check_choice",
-    "check_count",
-    "check_finite",
-    "check_fraction",
-    "check_label_weights",
-    "check_level",
-    "check_real_array",
-    "check_sample_weight",
-    "check_unit_interval",
-    "effective_number",
-    "listed",
-    "nearest",
-    "refuse_entries",
-    "stored_values",
-]
-
 # Importing scipy.sparse takes longer than many a command, so that its users do it when they must.
 Matrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
 

@@ -21,22 +21,6 @@ from pathlib import Path
 from hierlpr._base.own_folders import OLD, own_folder
 from hierlpr.exceptions import FileError
 
-__all__ = [
-    "MADE",
-    "json_text",
-    "list_made",
-    "making",
-    "put_in_place",
-    "refuse_foreign_folder",
-    "refuse_overlap",
-    "settle",
-    "work_file",
-    "work_subfolder",
-    "write_json",
-    "writing",
-    "writing_text",
-]
-
 AnyPath = str | os.PathLike[str]
 MADE = "_hierlpr.json"  # readers of Parquet folders pass over names that begin with _
 _ENDS = 1 << 25  # bytes at either end of a file that tell it from another

@@ -8,8 +8,6 @@ from typing import Any
 
 from hierlpr.exceptions import HierlprError
 
-__all__ = ["loader", "require"]
-
 
 def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Make the ``__getattr__`` of a package; `homes` has the module of every name.

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ExactSums", "mix", "near_keys", "row_keys"]
-
 Float = NDArray[np.float64]
 _HIGH, _LOW = 24, 60  # a term is split into multiples of 2**-24 and of 2**-60
 # Adding and taking away 1.5 * 2**(52 - b) rounds a float to a multiple of 2**-b.

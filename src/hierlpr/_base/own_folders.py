@@ -26,8 +26,6 @@ from typing import Any
 
 from hierlpr.exceptions import FileError
 
-__all__ = ["OLD", "claimed", "own_folder", "stopping_cleanly"]
-
 AnyPath = str | os.PathLike[str]
 OLD = "old"  # where an own folder keeps a folder of the user's for the moment of a swap
 _MARK = "hierlpr-run.json"

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
-__all__ = ["html_table", "plain", "terminal_progress", "text_table"]
-
 WIDEST = 60  # characters of a name in a text table
 
 

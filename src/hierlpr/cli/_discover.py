@@ -9,8 +9,6 @@ import click
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
 
-__all__ = ["discover"]
-
 
 @click.command(
     epilog="Example: hierlpr discover --hierarchy go.obo --p-values p.csv --fdr 0.1 --out found.csv"

@@ -12,8 +12,6 @@ from hierlpr.cli._shell import Shell, put_json
 if TYPE_CHECKING:
     from hierlpr.metrics.evaluation import Evaluation
 
-__all__ = ["evaluate"]
-
 
 @click.command(
     epilog="Example: hierlpr evaluate --hierarchy tree.csv --ranking calls.csv --truth truth.csv"

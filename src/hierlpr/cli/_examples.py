@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from hierlpr.io import RankingFile
     from hierlpr.research.simulate import Simulation
 
-__all__ = ["demo", "reproduce", "simulate"]
-
 RANDOM = ("tree", "forest", "dag")
 NAMES = (
     "1", "2", "3", "4", "tree25", "1-fixed", "2-fixed", "3-fixed", "tree25-fixed", "disease",

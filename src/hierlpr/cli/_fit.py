@@ -12,8 +12,6 @@ from hierlpr.cli._shell import Shell, put_json
 if TYPE_CHECKING:
     from hierlpr.workflows import FitOutcome
 
-__all__ = ["fit"]
-
 LPR_NAMES = (
     "auto", "probability", "p-spline", "isotonic", "density-ratio", "spline", "local-quadratic",
 )  # fmt: skip

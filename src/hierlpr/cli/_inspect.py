@@ -12,8 +12,6 @@ from hierlpr.cli._shell import Shell, put_json
 if TYPE_CHECKING:
     from hierlpr.io import HierarchyFile
 
-__all__ = ["inspect"]
-
 MOST_SHOWN = 10
 
 

@@ -11,8 +11,6 @@ import click
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
 
-__all__ = ["check", "rank"]
-
 
 @click.command(epilog="Example: hierlpr rank --model model.hlpr --scores new.csv --out calls.csv")
 @opt.model

@@ -11,8 +11,6 @@ import click
 
 from hierlpr.cli import main
 
-__all__ = ["cli_reference"]
-
 INTRODUCTION = """# Command line
 
 Data go to stdout or files, progress and messages to stderr. The exit code is 0 if all is done, 2

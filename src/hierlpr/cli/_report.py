@@ -9,8 +9,6 @@ import click
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell
 
-__all__ = ["report"]
-
 
 @click.command(
     epilog="Example: hierlpr report --model model.hlpr --scores test.csv --truth test_truth.csv "

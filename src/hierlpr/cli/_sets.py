@@ -11,8 +11,6 @@ import click
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
 
-__all__ = ["sets"]
-
 
 @click.command(epilog="Example: hierlpr sets --model sets.hlpr --scores new.csv --out sets.csv")
 @click.option("--model", required=True, type=click.Path(), metavar="M",

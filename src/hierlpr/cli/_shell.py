@@ -21,8 +21,6 @@ from hierlpr.exceptions import HierlprError, HierlprWarning
 if TYPE_CHECKING:
     from hierlpr.io import ReadReport
 
-__all__ = ["BadInput", "Group", "Shell", "put_json"]
-
 
 class BadInput(click.ClickException):
     """Bad input: one message and exit code 2."""

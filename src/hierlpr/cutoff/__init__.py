@@ -6,11 +6,12 @@ from hierlpr._base.lazy import loader
 
 if TYPE_CHECKING:
     from hierlpr.cutoff.by_group import label_groups
-    from hierlpr.cutoff.choose import Cutoff, choose_cutoff
+    from hierlpr.cutoff.choose import choose_cutoff
     from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
+    from hierlpr.cutoff.outcome import Cutoff
 
 _HOMES = {
-    "Cutoff": "choose",
+    "Cutoff": "outcome",
     "LabelCall": "decisions",
     "call_lists": "decisions",
     "choose_cutoff": "choose",

@@ -13,7 +13,6 @@ from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_choice, listed
 from hierlpr.cutoff.choose import (
-    Cutoff,
     Goal,
     Rule,
     Unreachable,
@@ -21,20 +20,11 @@ from hierlpr.cutoff.choose import (
     cutoff_for,
     precision_of,
 )
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect, split_at_random
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-
-__all__ = [
-    "Groups",
-    "Promise",
-    "cutoff_by_group",
-    "cutoff_on",
-    "group_columns",
-    "label_groups",
-    "label_levels",
-]
 
 Groups: TypeAlias = str | Mapping[str, str] | Sequence[str]
 Promise: TypeAlias = Literal["together", "each"]

@@ -15,21 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from hierlpr._base.checks import check_choice, check_level, effective_number
 from hierlpr.cutoff.guarantee import certified_level
-from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff, asked_for, percent
+from hierlpr.cutoff.outcome import Cutoff, asked_for, percent
 from hierlpr.cutoff.profile import LevelProfile, doubts
 from hierlpr.cutoff.scored import Scored, as_scored, limit_calls
 from hierlpr.exceptions import DataError
-
-__all__ = [
-    "DEFAULT_CUTOFF",
-    "Cutoff",
-    "Goal",
-    "check_bound",
-    "choose_cutoff",
-    "cutoff_for",
-    "goal_of",
-    "precision_of",
-]
 
 Rule: TypeAlias = Literal["cautious", "plain"]
 Unreachable: TypeAlias = Literal["best-precision", "max-f", "nothing", "error"]

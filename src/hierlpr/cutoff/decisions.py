@@ -12,21 +12,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr.cutoff.by_group import group_columns, label_levels
-from hierlpr.cutoff.choose import Cutoff
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.scored import limit_calls
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-
-__all__ = [
-    "REASONS",
-    "LabelCall",
-    "call_limits",
-    "call_lists",
-    "decide",
-    "fill",
-    "reason_codes",
-]
 
 # Every sentence once; a reason is known by its place. `others` are the other labels of the block.
 # They are for people who make decisions, so an LPR is called what it is: a chance.
@@ -71,7 +61,7 @@ def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
 
     Examples
     --------
-    >>> from hierlpr.cutoff.choose import Cutoff
+    >>> from hierlpr.cutoff.outcome import Cutoff
     >>> h = Hierarchy([("A", "B")], labels=["A", "B", "C"])
     >>> decide(np.array([[0.9, 0.4, 0.7], [0.6, 0.6, 0.1]]), Cutoff(0.6, "precision"), h)
     array([[ True, False,  True],

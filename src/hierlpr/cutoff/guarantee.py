@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import BySample, Scored, Shuffle, by_sample, random_order
 
-__all__ = ["Certified", "Pair", "certified_level", "plan_tests"]
-
 # The stake stays below the largest that cannot lose everything on one sample, by this factor.
 LARGEST_STAKE = 0.95
 # The mean square of the profile counts as much as this many samples of the calibration.

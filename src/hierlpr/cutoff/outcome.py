@@ -11,8 +11,6 @@ from typing import Any
 from hierlpr._base.showing import plain
 from hierlpr.exceptions import DataError
 
-__all__ = ["DEFAULT_CUTOFF", "Cutoff", "asked_for", "percent"]
-
 _CERTIFIED_BEFORE = (
     "It was certified by a test of an earlier version that does not hold where samples have equal "
     "scores; calibrate again."

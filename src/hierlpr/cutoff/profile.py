@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import effective_number
 from hierlpr.cutoff.scored import Scored, as_scored, by_sample
 
-__all__ = ["LevelProfile", "doubts"]
-
 N_LEVELS = 200
 # A level with fewer calls than this among the samples of the profile is not worth a test.
 FEWEST_CALLS = 10

@@ -17,18 +17,6 @@ from hierlpr._base.order_free import mix, row_keys
 from hierlpr.data.partial_truth import PartialTruth
 from hierlpr.exceptions import DataError
 
-__all__ = [
-    "BySample",
-    "Scored",
-    "Shuffle",
-    "as_scored",
-    "by_sample",
-    "collect",
-    "limit_calls",
-    "random_order",
-    "split_at_random",
-]
-
 _TRUE = np.uint64(0xD1B54A32D192ED03)  # any constant: what the truth adds to a hash
 _UNKNOWN = np.uint64(0x8CB92BA72F3D8DD7)  # any other
 _RARE = math.log(1e-6)

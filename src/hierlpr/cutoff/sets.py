@@ -28,20 +28,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.waves import sample_ranges
 
-__all__ = [
-    "SET_WORDS",
-    "CallSets",
-    "SetRule",
-    "SetValues",
-    "all_true_values",
-    "any_true_values",
-    "call_sets",
-    "choose_sets",
-    "deepest_sure",
-    "many_label_values",
-    "one_path_values",
-]
-
 SET_WORDS = ("no", "possible", "sure")  # by how many of the two sets a label is in
 HAIR = 2.0**-20  # by how much values may move to part those that tie
 SHOWN = 8  # samples of sets that are printed

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from hierlpr.exceptions import DataError
 
-__all__ = ["SAMPLE_COLUMN", "as_frame", "index_names", "like_given", "new_frame", "row_names"]
-
 SAMPLE_COLUMN = "sample"
 
 

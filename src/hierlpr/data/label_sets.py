@@ -19,8 +19,6 @@ from hierlpr.hierarchy.matrices import close_rows
 if TYPE_CHECKING:
     from scipy import sparse
 
-__all__ = ["LabelSets", "SampleLabels", "label_matrix", "sample_labels"]
-
 PATH_SEP = "/"
 
 

@@ -21,8 +21,6 @@ from hierlpr.hierarchy.matrices import close_rows
 if TYPE_CHECKING:
     from scipy import sparse
 
-__all__ = ["Closed", "Kind", "as_kind", "check_kind", "close_listed", "kind_of"]
-
 Kind = Literal["complete", "listed"]
 
 

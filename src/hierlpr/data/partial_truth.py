@@ -23,21 +23,6 @@ from hierlpr.hierarchy.waves import Upper, sample_ranges
 if TYPE_CHECKING:
     from scipy import sparse
 
-__all__ = [
-    "AnyTruth",
-    "PartialTruth",
-    "align_known",
-    "base_rate",
-    "close_given",
-    "curve_weights",
-    "first_breach",
-    "still_unknown",
-    "strata",
-    "truth_column",
-    "truth_of_sets",
-    "unknown_among",
-]
-
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 

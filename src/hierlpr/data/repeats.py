@@ -19,8 +19,6 @@ from scipy import sparse
 
 from hierlpr._base.order_free import near_keys, row_keys
 
-__all__ = ["SampleKeys", "copies_note", "doubts_about", "doubts_about_features", "overlap_note"]
-
 MOST_KEYS = 2**16  # kept in a model, at 12 bytes each
 MOST_NEAR = 2**14  # of rows up to rounding
 MOST_COPIES = 64  # rows that occur more often are taken for saturated scores

@@ -19,21 +19,6 @@ from hierlpr.hierarchy.matrices import close_dense, fits_if_sorted
 if TYPE_CHECKING:
     from scipy import sparse
 
-__all__ = [
-    "SAMPLE_COLUMN",
-    "Table",
-    "align",
-    "align_labels",
-    "align_truth",
-    "align_truth_to",
-    "closing_note",
-    "draw_samples",
-    "growth",
-    "match_rows",
-    "sample_limit",
-    "split_samples",
-]
-
 # What needs no more to be known well enough (the tempering of the joint posterior, a profile of
 # levels, a cutoff) is learned from at most so many instances, so that memory stays bounded.
 MOST_INSTANCES = 2**23

@@ -27,8 +27,6 @@ from scipy.special import digamma
 from hierlpr._kernels.step_up import simes_below, step_up_levels
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["Tested", "branch_p_values", "dagger_levels", "effective_counts", "known_part"]
-
 Float = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from hierlpr.data.frames import new_frame
 from hierlpr.discovery.p_values import ShiftModel
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["Discoveries"]
-
 Float = NDArray[np.float64]
 
 OTHER_LEVELS = (0.01, 0.05, 0.1, 0.2, 0.3)

@@ -26,8 +26,6 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.posterior import posteriors
 from hierlpr.joint.prior import LabelPrior
 
-__all__ = ["LABEL_COLUMN", "P_COLUMN", "ShiftModel", "align_p_values", "fit_shift", "normal_scores"]
-
 Float = NDArray[np.float64]
 
 LABEL_COLUMN = "label"

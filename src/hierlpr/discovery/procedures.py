@@ -18,8 +18,6 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.ranking.order import rank
 
-__all__ = ["DEPENDENCE", "discover"]
-
 Float = NDArray[np.float64]
 
 DEPENDENCE = ("positive", "independent", "arbitrary")

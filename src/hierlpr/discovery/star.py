@@ -43,8 +43,6 @@ from hierlpr.discovery.p_values import ShiftModel, fit_shift, normal_scores
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.ranking.blocks import consistent_scores
 
-__all__ = ["fdr_numerator", "peel", "peeled_levels", "star_levels"]
-
 Float = NDArray[np.float64]
 Order = NDArray[np.intp]
 

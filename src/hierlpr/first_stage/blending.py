@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PooledMap", "blend_weights", "fit_pooled_map", "log_odds", "mean_log_loss"]
-
 FLOOR = 1e-6  # a probability of 0 that turns out wrong must not decide alone
 MOST_PAIRS = 2_000_000
 MOST_MAPPED = 500_000  # pairs that learn the map

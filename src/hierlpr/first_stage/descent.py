@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels.gradient_steps import adam_step, add_block, take_block
 
-__all__ = ["Layers", "NetworkPlan", "predict_network", "train_network"]
-
 Array = NDArray[np.float32]
 Layers = list[tuple[Array, Array]]  # weights and biases, first layer first
 GROUP = 32  # samples that share their hidden units

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import listed
 from hierlpr.exceptions import DataError
 
-__all__ = ["FeatureEncoder"]
-
 Float = NDArray[np.float64]
 
 MOST_DENSE = 4_000  # columns of a sparse matrix that are used as they are

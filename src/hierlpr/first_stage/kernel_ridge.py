@@ -13,8 +13,6 @@ from hierlpr.first_stage.blending import fit_pooled_map
 from hierlpr.first_stage.label_columns import LabelColumns
 from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
 
-__all__ = ["KernelRidgeClassifier"]
-
 Encoded = NDArray[np.float32]
 Float = NDArray[np.float64]
 # Kernels exp(-(d / s)^p), by p and by s^2 over the median squared distance.

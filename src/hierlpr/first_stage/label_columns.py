@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from hierlpr.exceptions import DataError
 
-__all__ = ["LabelColumns", "check_labels"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelColumns:

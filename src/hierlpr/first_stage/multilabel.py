@@ -14,8 +14,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.first_stage.encoding import FeatureEncoder, columns_of
 from hierlpr.first_stage.label_columns import LabelColumns, check_labels
 
-__all__ = ["MultiLabelEstimator", "Progress"]
-
 Progress = Callable[[int, int], None]
 Encoded = NDArray[np.float32]
 

@@ -17,8 +17,6 @@ from hierlpr.first_stage.descent import Layers, NetworkPlan, predict_network, tr
 from hierlpr.first_stage.label_columns import LabelColumns
 from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
 
-__all__ = ["NetworkEnsemble"]
-
 Encoded = NDArray[np.float32]
 # Networks, folds, regularizations and epochs to try where time is short.
 SMALLER = ((10**6, 10**6, 10**6, 10**6), (5, 5, 9, 80), (3, 3, 9, 60), (2, 2, 9, 40), (2, 2, 1, 20))

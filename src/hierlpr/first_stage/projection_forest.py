@@ -14,8 +14,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.first_stage.label_columns import LabelColumns
 from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
 
-__all__ = ["ProjectionForest"]
-
 Encoded = NDArray[np.float32]
 BATCH = 25  # trees between two words of progress
 

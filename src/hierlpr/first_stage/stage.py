@@ -23,8 +23,6 @@ from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
 from hierlpr.first_stage.networks import NetworkEnsemble
 from hierlpr.first_stage.projection_forest import ProjectionForest
 
-__all__ = ["MEMBERS", "FirstStage"]
-
 Encoded = NDArray[np.float32]
 MEMBERS = ("forest", "kernel", "networks")
 REGULARIZATION = ((0.7, 0.5), (0.5, 0.1))  # (dropout, noise): the first fold chooses

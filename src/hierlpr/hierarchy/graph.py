@@ -10,17 +10,6 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import listed
 from hierlpr.exceptions import HierarchyError
 
-__all__ = [
-    "adjacency",
-    "collect_edges",
-    "collect_labels",
-    "collect_names",
-    "edges_among",
-    "levels",
-    "reach",
-    "topological_order",
-]
-
 Index = NDArray[np.int32]
 
 

@@ -30,8 +30,6 @@ from hierlpr.hierarchy.waves import Waves
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["Hierarchy"]
-
 
 class Hierarchy:
     """Immutable label graph with edges from parent to child, checked once at construction.

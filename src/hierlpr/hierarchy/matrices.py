@@ -15,15 +15,6 @@ from hierlpr.exceptions import DataError, HierlprWarning
 if TYPE_CHECKING:
     from hierlpr.hierarchy.label_graph import Hierarchy
 
-__all__ = [
-    "Violations",
-    "close_dense",
-    "close_rows",
-    "close_upward",
-    "find_violations",
-    "fits_if_sorted",
-]
-
 _ENOUGH = 20  # labels that hold below the roots: fewer may fit by chance
 _LOOKED_AT = 1000  # samples
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from hierlpr._base.showing import plain
 from hierlpr.hierarchy.label_graph import Hierarchy
 
-__all__ = ["tree_text"]
-
 MOST_LINES = 24
 MOST_SIBLINGS = 6
 WIDEST = 70  # characters of a label and its name

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Upper", "Waves", "sample_ranges"]
-
 # Of an array (labels x samples) that is held at once: best, and at most to hold enough samples
 # that the work on a wave outweighs its call.
 CELLS = 1 << 18  # fit into the caches: with 2**21 an evaluation took twice as long

@@ -12,8 +12,6 @@ from typing import Any
 from hierlpr._base.checks import listed, nearest
 from hierlpr.exceptions import FileError
 
-__all__ = ["Problem", "ReadReport", "Watch"]
-
 MOST_KEPT = 20
 
 

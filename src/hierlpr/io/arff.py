@@ -16,20 +16,6 @@ from typing import Literal
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import Watch
 
-__all__ = [
-    "MISSING",
-    "TOP",
-    "Attribute",
-    "Found",
-    "Header",
-    "Kind",
-    "arff_hierarchy",
-    "build_hierarchy",
-    "class_column",
-    "read_header",
-    "rows",
-]
-
 MISSING = "?"
 SEPARATOR = "/"
 TOP = "root"  # the artificial label above all others in a DAG header

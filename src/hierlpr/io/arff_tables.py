@@ -30,15 +30,6 @@ from hierlpr.io.cell_values import Block
 from hierlpr.io.delimited import is_number
 from hierlpr.io.opening import AnyPath, numbered_lines, open_plain, read_bytes, read_lines
 
-__all__ = [
-    "ArffData",
-    "ClusPredictions",
-    "arff_blocks",
-    "open_arff",
-    "read_arff",
-    "read_clus_predictions",
-]
-
 _PREDICTED = re.compile(r"(?P<model>.*?)-p-(?P<label>.+)")
 _BLOCK_VALUES = 1 << 20
 Row = tuple[int, list[str], list[float]]  # line, names, numbers

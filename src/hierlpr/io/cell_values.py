@@ -24,8 +24,6 @@ from hierlpr.io.opening import BYTE_ORDER_MARK, decode, open_parquet, reason
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Block", "as_numbers", "cast_column", "group_blocks", "parse_block", "parse_rows"]
-
 MISSING = ("", "NA", "N/A", "nan", "NaN", "NAN", "null", "None", "?")
 _MISSING = frozenset(text.encode() for text in MISSING)
 _FLAGS = {b"true": 1.0, b"false": 0.0, b"unknown": float("nan")}  # of truth

@@ -43,16 +43,6 @@ from hierlpr.io.opening import (
     written,
 )
 
-__all__ = [
-    "DELIMITERS",
-    "TextBlock",
-    "TextFile",
-    "is_number",
-    "open_text",
-    "read_rows",
-    "wrong_delimiter",
-]
-
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}  # by ending
 BLOCK = 1 << 23
 HEAD = 1 << 16

@@ -16,8 +16,6 @@ from hierlpr.io.delimited import wrong_delimiter
 from hierlpr.io.obo import Graph
 from hierlpr.io.table_files import read_cells
 
-__all__ = ["line_of_name", "parse_edge_list", "parse_json", "parse_paths"]
-
 PARENT_NAMES = ("parent", "parent_id")
 CHILD_NAMES = ("child", "child_id")
 RELATION_NAMES = ("relation", "relationship", "type")

@@ -18,8 +18,6 @@ from hierlpr._base.checks import listed
 from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.io.opening import database_of, open_bytes, reason, workbook_of
 
-__all__ = ["ForeignTable", "open_foreign"]
-
 GROUP_ROWS = 1 << 14
 MOST_ROWS = 1 << 20  # of a sheet of Excel; a forged row number would count up to it for ever
 MOST_BYTES = 1 << 30  # unpacked; a sheet of 20 million cells

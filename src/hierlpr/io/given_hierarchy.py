@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 from hierlpr.exceptions import HierarchyError
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["HierarchyLike", "as_hierarchy"]
-
 HierarchyLike: TypeAlias = (
     Hierarchy | str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any]  # or a networkx graph
 )

@@ -19,8 +19,6 @@ from hierlpr.io.edgelists import line_of_name, parse_edge_list, parse_json, pars
 from hierlpr.io.obo import Graph, parse_obo
 from hierlpr.io.opening import AnyPath, ending, read_bytes, read_lines, workbook_of, written
 
-__all__ = ["HierarchyFile", "load_hierarchy", "read_hierarchy"]
-
 FORMATS = ("obo", "edges", "json", "paths", "arff", "parquet")
 _BY_ENDING = {f".{name}": name for name in ("obo", "json", "arff", "paths", "parquet")}
 _BY_ENDING |= dict.fromkeys((".csv", ".tsv", ".tab"), "edges")

@@ -18,8 +18,6 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.obo import escape
 from hierlpr.io.opening import AnyPath, ending
 
-__all__ = ["write_arff", "write_hierarchy"]
-
 _ENDINGS = (".obo", ".csv", ".tsv", ".tab", ".json", ".paths", ".txt", ".arff", ".parquet")
 
 

@@ -15,8 +15,6 @@ from hierlpr.io.delimited import is_number, open_text, wrong_delimiter
 from hierlpr.io.opening import AnyPath, ending, is_parquet, workbook_of, written
 from hierlpr.io.table_files import read_cells
 
-__all__ = ["PValuesFile", "read_names", "read_p_values"]
-
 P_NAMES = ("p", "p_value", "pvalue", "p-value", "p.value", "pval")
 LABEL_NAMES = ("label", "code", "id", "term")
 NAME_NAMES = ("name", "title", "description", "text")

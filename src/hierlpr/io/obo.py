@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from hierlpr._base.checks import listed
 from hierlpr.io._watch import Watch
 
-__all__ = ["Graph", "escape", "parse_obo", "unescape"]
-
 _ESCAPES = {"n": "\n", "t": "\t", "W": " "}
 _SPECIAL = re.compile(r'([\\"{}!])')
 _COMMENT = re.compile(r"(?<!\\)(?:\s!|\s\{|^!)")

@@ -16,30 +16,6 @@ from typing import Any, Literal
 from hierlpr._base.checks import check_choice
 from hierlpr.exceptions import DataError, FileError
 
-__all__ = [
-    "BYTE_ORDER_MARK",
-    "LONGEST_LINE",
-    "AnyPath",
-    "TablePath",
-    "database_of",
-    "decode",
-    "ending",
-    "file_size",
-    "filesystem_of",
-    "is_parquet",
-    "is_remote",
-    "numbered_lines",
-    "open_bytes",
-    "open_parquet",
-    "open_plain",
-    "parquet_files",
-    "read_bytes",
-    "read_lines",
-    "reason",
-    "workbook_of",
-    "written",
-]
-
 AnyPath = str | os.PathLike[str]
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

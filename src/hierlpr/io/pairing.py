@@ -17,21 +17,6 @@ from hierlpr.io.opening import AnyPath
 from hierlpr.io.table_files import TableFormat, open_table
 from hierlpr.io.whole_tables import ReadTable, TruthSets, read_scores
 
-__all__ = [
-    "Absent",
-    "Match",
-    "Pair",
-    "Seen",
-    "Weights",
-    "default_absent",
-    "judge_absent",
-    "match_samples",
-    "pair_samples",
-    "read_weights",
-    "unlisted_note",
-    "unscored_note",
-]
-
 Absent = Literal["negative", "skip"]
 
 

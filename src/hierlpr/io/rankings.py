@@ -30,16 +30,6 @@ from hierlpr.io.table_output import ENDINGS, GROUP_ROWS, TableWriter, refuse_bla
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "Listed",
-    "RankingFile",
-    "RankingWriter",
-    "listed_rows",
-    "ranking_labels",
-    "read_ranking",
-    "write_ranking",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankingFile:

@@ -21,25 +21,6 @@ if TYPE_CHECKING:
     from hierlpr.exceptions import FileError
     from hierlpr.hierarchy import Hierarchy
 
-__all__ = [
-    "NAMELESS",
-    "LabelNumbers",
-    "LongRows",
-    "good_values",
-    "in_order",
-    "long_rows",
-    "name_codes",
-    "nameless_rows",
-    "no_rows",
-    "none_left",
-    "not_closed",
-    "number_names",
-    "tell_repeated_pairs",
-    "tell_repeated_samples",
-    "wide_columns",
-    "wide_rows",
-]
-
 UNKNOWN, NAMELESS = -1, -2
 _MAYBE_BLANK = np.zeros(256, dtype=bool)  # bytes that white space may begin with
 _MAYBE_BLANK[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32]] = True

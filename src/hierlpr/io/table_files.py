@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from hierlpr._base.checks import listed
-from hierlpr.data.tables import SAMPLE_COLUMN
+from hierlpr.data.frames import SAMPLE_COLUMN
 from hierlpr.io._watch import Watch
 from hierlpr.io.arff_tables import arff_blocks, open_arff
 from hierlpr.io.cell_values import Block, cast_column, group_blocks, parse_block, parse_rows
@@ -29,17 +29,6 @@ from hierlpr.io.opening import (
     workbook_of,
     written,
 )
-
-__all__ = [
-    "Block",
-    "Content",
-    "Layout",
-    "TableFile",
-    "TableFormat",
-    "names_pairs",
-    "open_table",
-    "read_cells",
-]
 
 Content = Literal["scores", "truth", "ranking"]
 Layout = Literal["wide", "long", "cafa", "arff"]

@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from scipy import sparse
 
-__all__ = [
-    "ENDINGS",
-    "GROUP_ROWS",
-    "TableWriter",
-    "header_line",
-    "plain_columns",
-    "refuse_blanks",
-    "text_options",
-    "write_discoveries",
-    "write_scores",
-    "write_truth",
-]
-
 ENDINGS = (".parquet", ".csv", ".tsv")
 GROUP_ROWS = 1 << 20
 FILE_ROWS = 1 << 24  # of each file in a folder

@@ -28,16 +28,6 @@ from hierlpr.io.row_rules import (
 )
 from hierlpr.io.table_files import Content, Layout, TableFormat, open_table
 
-__all__ = [
-    "ReadTable",
-    "ScoresFile",
-    "TruthFile",
-    "TruthSets",
-    "read_scores",
-    "read_truth",
-    "read_truth_sets",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadTable:

@@ -4,11 +4,10 @@ from hierlpr.joint.missing import fit_known, own_lpr, predict_known
 from hierlpr.joint.model import JointModel, fit_joint, fit_joint_on
 from hierlpr.joint.posterior import end_posterior, joint_posterior, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
-from hierlpr.joint.tempering import USES, Evidence, Tempering
+from hierlpr.joint.tempering import USES, Tempering
 
 __all__ = [
     "USES",
-    "Evidence",
     "JointModel",
     "LabelPrior",
     "Tempering",

@@ -21,8 +21,6 @@ from hierlpr.lpr.auto import Auto
 from hierlpr.lpr.groups import TruthCounts
 from hierlpr.lpr.p_spline import normal_table
 
-__all__ = ["HeldOut"]
-
 Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

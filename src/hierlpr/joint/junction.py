@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from hierlpr._kernels.joint_passes import fill_tables
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["MOST_CLIQUE", "MOST_ENTRIES", "JunctionTree", "junction_tree"]
-
 Ints = NDArray[np.int64]
 
 MOST_CLIQUE = 14  # nodes in a clique: tables of 2**14 entries

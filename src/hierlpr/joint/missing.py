@@ -14,8 +14,6 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import LPRModel, fit_lpr
 from hierlpr.lpr.groups import PairWeights
 
-__all__ = ["fit_known", "own_lpr", "predict_known"]
-
 
 def fit_known(
     scores: Matrix,

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_unit_interval
 from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
-from hierlpr._kernels.joint_temper import Weights, weigh_evidence
+from hierlpr._kernels.joint_temper import Evidence, Weights, weigh_evidence
 from hierlpr.data.partial_truth import AnyTruth
 from hierlpr.data.tables import align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
@@ -22,7 +22,6 @@ from hierlpr.joint.held_out import HeldOut
 from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import (
-    Evidence,
     Tempering,
     best_candidate,
     fit_candidates,
@@ -31,8 +30,6 @@ from hierlpr.joint.tempering import (
     part_of_the_way,
 )
 from hierlpr.lpr import Estimator
-
-__all__ = ["JointModel", "fit_joint", "fit_joint_on"]
 
 Float = NDArray[np.float64]
 

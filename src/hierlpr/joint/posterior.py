@@ -18,17 +18,6 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.junction import JunctionTree, junction_tree
 from hierlpr.joint.prior import LabelPrior
 
-__all__ = [
-    "LPR_EDGE",
-    "MOST_EVIDENCE",
-    "end_posterior",
-    "forest_posteriors",
-    "is_exact",
-    "joint_posterior",
-    "main_forest",
-    "posteriors",
-]
-
 Float = NDArray[np.float64]
 
 LPR_EDGE = 1e-15  # LPRs are kept this far from 0 and 1, where one label would overrule all others

@@ -21,8 +21,6 @@ from hierlpr.data.partial_truth import (
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["LabelPrior", "fit_prior"]
-
 Float = NDArray[np.float64]
 
 # Pseudo-samples at the shared share that a label's own share is averaged with.

@@ -21,18 +21,6 @@ from hierlpr._kernels.joint_temper import (
 )
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = [
-    "USES",
-    "Evidence",
-    "Tempering",
-    "best_candidate",
-    "fit_candidates",
-    "gather",
-    "losses_of",
-    "of_fold",
-    "part_of_the_way",
-]
-
 Float = NDArray[np.float64]
 
 USES = ("none", "exact", "shared", "depth", "label")  # the simplest first

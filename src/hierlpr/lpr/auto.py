@@ -13,8 +13,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence
 from hierlpr.lpr.p_spline import N_PENALTIES, SLOPE_SD, fit_averaged
 
-__all__ = ["Auto"]
-
 LEAST_POOL = 3  # labels with enough support, below which their slopes say little
 LEAST_POOL_SD = 0.25
 LONE_SLOPE_SD = 1.0

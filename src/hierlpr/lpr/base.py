@@ -15,18 +15,6 @@ from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
 from hierlpr._kernels.smoothing import compress_curves, evaluate_curves, evaluate_stored
 from hierlpr.exceptions import DataError
 
-__all__ = [
-    "LPR_FLOOR",
-    "Estimator",
-    "GroupFit",
-    "LPRCurves",
-    "PoolingEstimator",
-    "ScoreGroups",
-    "fall_back_to_prevalence",
-    "fall_back_to_shares",
-    "prevalence_fit",
-]
-
 LPR_FLOOR = 1e-9  # fitted LPRs stay this far from 0 and 1: a sample never excludes what it lacks
 MOST_EXACT_GROUPS = 512  # beyond so many distinct scores, nearly equal LPRs share a knot
 

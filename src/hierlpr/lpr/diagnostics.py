@@ -14,8 +14,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups
 from hierlpr.lpr.groups import TruthCounts
 
-__all__ = ["N_BINS", "LabelReport", "ScoreBins"]
-
 N_BINS = 16
 Float = NDArray[np.float64]
 

@@ -19,8 +19,6 @@ from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.fitting import LPRModel
 from hierlpr.lpr.tilts import shifted_prevalence
 
-__all__ = ["Drift", "compare_scores"]
-
 Float = NDArray[np.float64]
 
 LEAST_SAMPLES = 30

@@ -20,8 +20,6 @@ from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves, PoolingEstimator
 from hierlpr.lpr.diagnostics import LabelReport, ScoreBins
 from hierlpr.lpr.groups import LabelData, PairWeights, check_scores, read_training_data
 
-__all__ = ["ESTIMATORS", "LPRModel", "fit_chunk", "fit_data", "fit_lpr", "make_estimator"]
-
 # Where each estimator lives. They are loaded by name, as those for studies are in a later stage.
 ESTIMATORS: Mapping[str, tuple[str, str]] = {
     "auto": ("hierlpr.lpr.auto", "Auto"),

@@ -23,19 +23,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.base import ScoreGroups
 
-__all__ = [
-    "Gaps",
-    "LabelData",
-    "PairWeights",
-    "TrainingData",
-    "TruthCounts",
-    "check_scores",
-    "group_columns",
-    "group_rows",
-    "group_weighted",
-    "read_training_data",
-]
-
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]  # where labels begin, and rows of the entries
 
 

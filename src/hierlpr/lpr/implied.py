@@ -26,19 +26,6 @@ from hierlpr.lpr.base import LPRCurves, ScoreGroups
 from hierlpr.lpr.fitting import LPRModel, fit_data
 from hierlpr.lpr.groups import Gaps, PairWeights, TruthCounts, read_training_data
 
-__all__ = [
-    "Column",
-    "ImpliedLPR",
-    "ListedCounts",
-    "count_listed",
-    "fit_implied",
-    "fit_listed",
-    "halves_of",
-    "pairs_of",
-    "unseen_lpr",
-    "weigh_listed",
-]
-
 LEAST_IMPLIED = 20  # samples that imply a label, below which it shares a curve with other such
 Float = NDArray[np.float64]
 Column = Callable[[int], tuple[Float, NDArray[np.bool_], Float | None]]

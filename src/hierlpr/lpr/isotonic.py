@@ -11,8 +11,6 @@ from hierlpr._kernels.smoothing import fit_isotonic
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups
 
-__all__ = ["Isotonic"]
-
 
 @dataclass(frozen=True, slots=True)
 class Isotonic:

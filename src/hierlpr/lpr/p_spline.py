@@ -20,8 +20,6 @@ from hierlpr._kernels.pspline import (
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence
 
-__all__ = ["N_BINS", "N_PENALTIES", "N_SEGMENTS", "SLOPE_SD", "PSpline", "fit_averaged"]
-
 N_PENALTIES = 12
 N_SEGMENTS = 24
 N_BINS = 160

@@ -12,8 +12,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.lpr.auto import Auto
 from hierlpr.lpr.base import GroupFit, ScoreGroups
 
-__all__ = ["Probability"]
-
 
 @dataclass(frozen=True, slots=True)
 class Probability:

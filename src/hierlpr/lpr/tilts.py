@@ -16,8 +16,6 @@ from scipy.special import logit
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.fitting import LPRModel
 
-__all__ = ["shifted_prevalence"]
-
 Float = NDArray[np.float64]
 Numbers = NDArray[np.intp]
 
@@ -115,6 +113,7 @@ class Forest(NamedTuple):
 
     @classmethod
     def of(cls, base: Float, h: Hierarchy) -> Forest:
+        """Hang every label below the rarest of its parents; `base` are rates."""
         parent, depth = np.full(h.n_labels, -1, dtype=np.intp), np.zeros(h.n_labels, dtype=np.intp)
         for number in range(h.n_labels):
             above = h.order[h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]]]

@@ -26,15 +26,6 @@ from hierlpr.hierarchy.waves import Upper, sample_ranges
 if TYPE_CHECKING:
     from scipy import sparse
 
-__all__ = [
-    "CafaCurve",
-    "CafaSums",
-    "cafa_curve",
-    "cafa_f_max_score",
-    "information_accretion",
-    "s_min_error",
-]
-
 Float = NDArray[np.float64]
 Normalization = Literal["cafa", "pred", "gt"]
 THRESHOLDS = np.arange(0.01, 1, 0.01)

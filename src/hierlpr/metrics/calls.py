@@ -18,18 +18,6 @@ from hierlpr.metrics.curves import (
     precision_recall_curve,
 )
 
-__all__ = [
-    "brier_error",
-    "calibration_error",
-    "f_curve",
-    "f_max_score",
-    "f_score",
-    "label_au_prc_scores",
-    "mean_au_prc_score",
-    "precision_score",
-    "recall_score",
-]
-
 Float = NDArray[np.float64]
 Average = Literal["pooled", "label", "sample"]
 

@@ -15,18 +15,6 @@ from hierlpr._base.checks import (
 )
 from hierlpr.exceptions import DataError
 
-__all__ = [
-    "HitCurve",
-    "HitSums",
-    "au_prc_score",
-    "early_precision_score",
-    "eauc_score",
-    "hit_area_score",
-    "hit_curve",
-    "normalized_hit_area_score",
-    "precision_recall_curve",
-]
-
 Float = NDArray[np.float64]
 Interpolation = Literal["step", "linear", "counts"]
 
@@ -366,6 +354,7 @@ def check_known(truth: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None
 
 
 def check_status(truth: Any) -> NDArray[np.bool_]:
+    """Return truth as statuses; refuse what is neither 0 nor 1."""
     values = np.asarray(truth)
     if values.dtype.kind == "b":
         return values

@@ -27,8 +27,6 @@ from hierlpr.metrics.hierarchical import first_errors, label_costs, late_parents
 if TYPE_CHECKING:
     from hierlpr._base.checks import Matrix
 
-__all__ = ["Evaluation", "PooledSums", "Rows", "SampleSums", "evaluate_ranking"]
-
 Index = NDArray[np.integer[Any]]
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]

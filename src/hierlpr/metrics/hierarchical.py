@@ -15,19 +15,6 @@ from hierlpr.hierarchy.waves import Upper, sample_ranges
 from hierlpr.metrics.calls import f_score, precision_score, recall_score
 from hierlpr.metrics.curves import check_status
 
-__all__ = [
-    "h_error",
-    "hierarchical_f_score",
-    "hierarchical_hamming_error",
-    "hierarchical_precision_score",
-    "hierarchical_ranking_error",
-    "hierarchical_recall_score",
-    "label_costs",
-    "matching_error",
-    "order_violations_error",
-    "violations_error",
-]
-
 Float = NDArray[np.float64]
 CostName = Literal["uniform", "sibling", "subtree"]
 Cost: TypeAlias = CostName | Any

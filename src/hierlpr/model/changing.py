@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from hierlpr._base.checks import listed
-from hierlpr.cutoff.choose import DEFAULT_CUTOFF
+from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
 from hierlpr.data.listing import as_kind, kind_of
 from hierlpr.data.partial_truth import align_known
 from hierlpr.data.tables import Table, align, align_labels, draw_samples, match_rows, sample_limit
@@ -28,8 +28,6 @@ from hierlpr.lpr.drift import Drift, compare_scores
 
 if TYPE_CHECKING:
     from hierlpr.model.core import ScoreModel
-
-__all__ = ["adapted", "add_labels", "drift_of", "remove_labels", "replace_labels"]
 
 Float = NDArray[np.float64]
 AnyModel = TypeVar("AnyModel", bound="ScoreModel")

@@ -17,8 +17,9 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from hierlpr._base.showing import terminal_progress
-from hierlpr.cutoff.choose import Cutoff, Unreachable, goal_of
+from hierlpr.cutoff.choose import Unreachable, goal_of
 from hierlpr.cutoff.decisions import LabelCall
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.frames import like_given, row_names
 from hierlpr.data.repeats import doubts_about_features
 from hierlpr.data.tables import Table, align_labels, align_truth, closing_note, match_rows
@@ -28,8 +29,6 @@ from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.model.estimator import HierLPR, fitted_html
 from hierlpr.model.explaining import Explanation
 from hierlpr.ranking.order import Ranking
-
-__all__ = ["HierarchicalClassifier"]
 
 Progress = Callable[[int, int], None]
 

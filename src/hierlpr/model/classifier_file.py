@@ -24,8 +24,6 @@ from hierlpr.model.persistence import from_parts, parts_of
 if TYPE_CHECKING:
     from hierlpr.model.classifier import HierarchicalClassifier
 
-__all__ = ["KNOWN", "classifier_from", "pack", "save_classifier", "unpack"]
-
 # Classes of scikit-learn whose predictions are sums over arrays: what a forged array can do there
 # is an error or a wrong number. (Compiled trees would follow forged places in memory.)
 KNOWN: Mapping[str, tuple[str, ...]] = {

@@ -32,23 +32,6 @@ from hierlpr._base.checks import listed
 from hierlpr._base.files import writing
 from hierlpr.exceptions import FileError, HierlprError
 
-__all__ = [
-    "CLASSIFIER",
-    "FEATURES",
-    "FORMAT_MINOR",
-    "FORMAT_VERSION",
-    "LISTED",
-    "META",
-    "Arrays",
-    "checksum",
-    "new_meta",
-    "read_checked",
-    "read_npz",
-    "telling",
-    "write_model",
-    "write_npz",
-]
-
 FORMAT = "hierlpr model"
 FORMAT_VERSION = 1
 # 1: `minor` and `needs`; 2: the kind of scores, LPRs of what is implied, keys of samples;

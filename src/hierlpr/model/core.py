@@ -17,7 +17,8 @@ import numpy as np
 from hierlpr._base.checks import check_choice, check_fraction
 from hierlpr._base.showing import terminal_progress
 from hierlpr.cutoff.by_group import Groups, Promise, cutoff_on
-from hierlpr.cutoff.choose import DEFAULT_CUTOFF, Cutoff, Rule, Unreachable, goal_of
+from hierlpr.cutoff.choose import Rule, Unreachable, goal_of
+from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect
 from hierlpr.cutoff.sets import choose_sets
@@ -39,8 +40,6 @@ from hierlpr.model.given_tables import (
     scores_to_fit,
     weighed_rows,
 )
-
-__all__ = ["ScoreModel"]
 
 
 class ScoreModel(FittedModel):

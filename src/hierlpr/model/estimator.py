@@ -17,8 +17,6 @@ from hierlpr._base.showing import plain
 from hierlpr.io.given_hierarchy import HierarchyLike
 from hierlpr.model.core import ScoreModel
 
-__all__ = ["HierLPR", "fitted_html"]
-
 
 def fitted_html(model: ScoreModel) -> str:
     """Return what a model has learned, to stand below scikit-learn's picture of its parameters."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import listed
 from hierlpr._base.showing import html_table, plain
 from hierlpr.cutoff.by_group import label_levels
-from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.decisions import call_limits, decide, fill, reason_codes
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
@@ -23,8 +23,6 @@ from hierlpr.ranking.order import Ranking
 
 if TYPE_CHECKING:
     from hierlpr.model.fitted import FittedModel
-
-__all__ = ["Explanation", "RankedLabels", "explain_sample", "ranked_labels"]
 
 SHOWN = 10  # labels that are not called, in the text
 

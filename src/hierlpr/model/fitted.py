@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix, check_sample_weight
-from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.sets import (
     CallSets,
@@ -37,8 +37,6 @@ from hierlpr.model.explaining import Explanation, explain_sample
 from hierlpr.model.given_tables import new_scores, truth_beside
 from hierlpr.ranking.blocks import consistent_scores
 from hierlpr.ranking.order import Ranking, rank
-
-__all__ = ["FittedModel"]
 
 
 class FittedModel:

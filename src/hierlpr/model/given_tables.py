@@ -19,17 +19,6 @@ from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import ImpliedLPR, LPRModel
 
-__all__ = [
-    "FitSource",
-    "new_scores",
-    "refuse_unknown_labels",
-    "refuse_unknown_samples",
-    "scores_to_fit",
-    "truth_beside",
-    "weighed",
-    "weighed_rows",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitSource:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr.cutoff.choose import Cutoff
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.sets import SetRule
 from hierlpr.data.listing import Kind
@@ -36,8 +36,6 @@ from hierlpr.model.container import (
     write_model,
 )
 from hierlpr.model.core import ScoreModel
-
-__all__ = ["from_parts", "load_model", "load_score_model", "parts_of", "save_model"]
 
 _WEIGHTS = ("own", "others", "shift")
 _KNOTS = ("knot_ptr", "knot_score", "knot_lpr")

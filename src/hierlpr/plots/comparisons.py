@@ -14,19 +14,6 @@ from hierlpr.metrics.cafa import propagate_max_sparse
 from hierlpr.plots.evidence import Evidence, Pool
 from hierlpr.research.baselines import propagate_max
 
-__all__ = [
-    "CalibrationBin",
-    "CalibrationCurve",
-    "MethodCurve",
-    "Promise",
-    "calibration_of",
-    "compare_methods",
-    "method_curve",
-    "promise_along",
-    "share_interval",
-    "thin",
-]
-
 Float = NDArray[np.float64]
 
 MOST_POINTS = 400  # corners of a curve that are drawn; more cannot be seen

@@ -39,16 +39,6 @@ if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
     from hierlpr.ranking import Ranking
 
-__all__ = [
-    "CalibrationDisplay",
-    "HitDisplay",
-    "InUse",
-    "LPRDisplay",
-    "LabelCurve",
-    "PrecisionDisplay",
-    "RecallDisplay",
-]
-
 SHOWN = 6  # labels, if none are named
 LONGEST = 34  # characters of a name in the legend
 

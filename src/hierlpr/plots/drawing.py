@@ -11,18 +11,6 @@ from numpy.typing import NDArray
 from hierlpr._base.lazy import require
 from hierlpr.plots.comparisons import thin
 
-__all__ = [
-    "PALETTE",
-    "Colors",
-    "count_axes",
-    "legend",
-    "line_of",
-    "mark",
-    "new_axes",
-    "percent_axis",
-    "until",
-]
-
 Colors = Mapping[str, str]
 
 # On a light background; the names are those of the report, whose style sheet knows dark as well.

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix
 from hierlpr.cutoff.by_group import label_levels
-from hierlpr.cutoff.choose import Cutoff
 from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.partial_truth import PartialTruth, align_known
 from hierlpr.data.tables import align, align_labels, match_rows
@@ -25,8 +25,6 @@ from hierlpr.lpr import LPRModel
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
-
-__all__ = ["Evidence", "Pool", "collect_evidence", "pool", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

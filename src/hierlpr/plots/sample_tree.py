@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
     from hierlpr.model.explaining import Explanation
 
-__all__ = ["SampleDisplay"]
-
 SHOWN = 25  # labels, called ones first
 LONGEST = 46  # characters of a name
 

@@ -22,12 +22,6 @@ from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.ranking.instances import GRID, Instances, list_instances
 from hierlpr.ranking.pruning import prune
 
-__all__ = [
-    "Blocks",
-    "consistent_scores",
-    "merge_blocks",
-]
-
 STATE_CAP = 20_000  # closed sets of one block to look at before its order goes uncertified
 BATCH = 1 << 15  # instances of a DAG merged at a time
 

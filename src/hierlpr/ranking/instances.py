@@ -18,8 +18,6 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
 from hierlpr.ranking.weights import Units, in_units
 
-__all__ = ["GRID", "Instances", "list_instances"]
-
 GRID_BITS = 30  # LPRs are rounded to multiples of 2**-30, so that sums and ties are exact
 GRID = 2.0**GRID_BITS
 MOST_LABELS = 1 << (53 - GRID_BITS)

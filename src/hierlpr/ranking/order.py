@@ -24,8 +24,6 @@ from hierlpr.ranking.instances import GRID, Instances, list_instances
 from hierlpr.ranking.pruning import Tail, cost_bound, prune
 from hierlpr.ranking.weights import Units, in_units
 
-__all__ = ["Call", "Ranking", "rank"]
-
 SMALL = 100_000  # below this many blocks, threads cost more than they save
 
 

@@ -15,8 +15,6 @@ from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.ranking.instances import list_instances
 
-__all__ = ["Tail", "cost_bound", "prune"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tail:

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Units", "in_units"]
-
 
 class Units(NamedTuple):
     """Weights as shares of the largest, `largest`, so that equal ratios give equal numbers.

@@ -9,23 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from hierlpr.cutoff.choose import Cutoff
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.plots.comparisons import MethodCurve, Promise, share_interval
 from hierlpr.plots.evidence import Evidence
-
-__all__ = [
-    "TARGETS",
-    "UNKNOWN",
-    "Answer",
-    "Group",
-    "Tradeoff",
-    "answer_of",
-    "expected_tradeoffs",
-    "from_to",
-    "percent",
-    "seen_warnings",
-    "tradeoffs_of",
-]
 
 UNKNOWN = "\N{EN DASH}"
 TARGETS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.5)

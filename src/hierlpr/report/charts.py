@@ -23,17 +23,6 @@ from hierlpr.plots.curve_displays import (
 )
 from hierlpr.report.answer import Answer, percent
 
-__all__ = [
-    "COLORS",
-    "FigureText",
-    "calibration_figure",
-    "figure",
-    "hit_figure",
-    "precision_figure",
-    "recall_figure",
-    "svg_of",
-]
-
 # Near-black colours that nothing else uses; the names are those of the style sheet.
 COLORS = {
     name: f"#0000{i:02x}"

@@ -16,8 +16,6 @@ from hierlpr.report.charts import COLORS, FigureText, figure, svg_of
 from hierlpr.report.html import render_page
 from hierlpr.report.label_entries import parents_of
 
-__all__ = ["render_discoveries", "write_discoveries_report"]
-
 SCRIPTS = ("dom.js", "csv.js", "tree.js", "browse.js", "table.js", "discoveries.js", "start.js")
 BINS = 20
 LARGEST_SHOWN = 0.5  # fdr at the end of the axis of levels

@@ -13,8 +13,6 @@ from typing import Any
 from hierlpr import __version__
 from hierlpr.report.answer import UNKNOWN, from_to, percent
 
-__all__ = ["island", "render_page"]
-
 
 def render_page(template: str, scripts: Sequence[str], data: Any, **values: Any) -> str:
     """Fill a template; `data` is what the scripts draw from."""

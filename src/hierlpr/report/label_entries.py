@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.plots.evidence import Evidence
 
-__all__ = ["LabelFacts", "label_facts", "parents_of"]
-
 CURVE_POINTS = 25
 MOST_CURVES = 6_000  # beyond so many labels only the best supported ones get a thumbnail
 

@@ -48,8 +48,6 @@ from hierlpr.report.sample_entries import SampleChoice, SampleView, choose_sampl
 if TYPE_CHECKING:
     from hierlpr.model import HierarchicalClassifier
 
-__all__ = ["Report", "gather", "render", "write_report"]
-
 SCRIPTS = (
     "dom.js", "csv.js", "tree.js", "browse.js", "table.js", "labels.js", "samples.js", "start.js",
 )  # fmt: skip

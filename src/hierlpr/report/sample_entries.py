@@ -13,8 +13,6 @@ from hierlpr.data.tables import Table
 from hierlpr.model.explaining import ranked_labels
 from hierlpr.plots.evidence import Evidence, rows_of
 
-__all__ = ["SampleChoice", "SampleView", "choose_samples", "view_samples"]
-
 MOST_ENTRIES = 40_000  # labels shown over all samples: keeps the file small
 FEWEST_LABELS = 60  # of one sample
 

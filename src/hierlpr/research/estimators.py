@@ -24,8 +24,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence, fall_back_to_shares
 from hierlpr.lpr.p_spline import normal_table
 
-__all__ = ["DensityRatio", "LocalQuadratic", "Spline"]
-
 LEAST_DISTINCT = 8  # fewer points of the precision curve have no derivative worth the name
 BANDWIDTHS: NDArray[np.float64] = np.geomspace(0.01, 1.0, 14)
 ADJUSTMENTS: NDArray[np.float64] = np.array([0.2, 0.3, 0.45, 0.7, 1.0, 1.5])

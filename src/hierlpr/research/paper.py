@@ -19,16 +19,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-__all__ = [
-    "agglomerate",
-    "breaking_points",
-    "chain_merge",
-    "cssa",
-    "hierlpr",
-    "hierlpr_condensing",
-    "hierlpr_fast",
-]
-
 Nodes = list[int]
 
 

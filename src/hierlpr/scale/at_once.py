@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from hierlpr.scale.fit_parts import StoredSamples
     from hierlpr.scale.rank_parts import Ranked
 
-__all__ = ["HeldSamples", "evaluate_at_once", "hold_samples", "rank_at_once", "read_pairs"]
-
 
 class HeldSamples(NamedTuple):
     """Samples with scores and truth in memory; on disk they are `StoredSamples`."""

@@ -20,21 +20,6 @@ from hierlpr.io.table_files import names_pairs
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "DEFAULT_MEMORY",
-    "Budget",
-    "NamesWriter",
-    "engine",
-    "estimate_instances",
-    "estimate_rows",
-    "has_repeats",
-    "names_table",
-    "open_names",
-    "parquet_rows",
-    "repeats",
-    "stream",
-]
-
 DEFAULT_MEMORY = "1GB"
 SMALLEST = 1 << 26
 _UNITS = "bkmgt"

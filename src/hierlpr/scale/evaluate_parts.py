@@ -33,8 +33,6 @@ from hierlpr.scale.parts import Parts, Plan, Record, add_seen, keep, part_file, 
 from hierlpr.scale.source import Reading
 from hierlpr.scale.truth import TruthRows, stream_truth
 
-__all__ = ["evaluate_in_parts"]
-
 MOST_PARTS = 500  # files that are open at once
 LOOKED_UP = 4  # batches of rows whose samples are looked up at once
 ROW = np.dtype([("score", "<f8"), ("sample", "<i4"), ("label", "<i4"), ("call", "?")])

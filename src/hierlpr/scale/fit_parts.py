@@ -37,8 +37,6 @@ from hierlpr.scale.truth import TruthRows, stream_truth
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
 
-__all__ = ["StoredSamples", "store_samples"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredSamples:

@@ -18,8 +18,6 @@ from hierlpr.io.opening import ending, filesystem_of, is_remote
 from hierlpr.io.table_output import ENDINGS
 from hierlpr.scale.parts import How
 
-__all__ = ["captions_of", "claimed_output", "output_kind", "written"]
-
 
 def output_kind(
     out: str, how: How, *, endings: tuple[str, ...] = ENDINGS, what: str = "ranking file"

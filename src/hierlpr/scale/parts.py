@@ -34,21 +34,6 @@ from hierlpr.scale.budget import DEFAULT_MEMORY, Budget
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
 
-__all__ = [
-    "WORK_VERSION",
-    "Cluster",
-    "Executor",
-    "Here",
-    "How",
-    "Parts",
-    "Plan",
-    "add_seen",
-    "executor_of",
-    "in_parts",
-    "part_file",
-    "seen",
-]
-
 WORK_VERSION = 4
 SPOT = 1 << 16  # bytes at either end of a file that enter its fingerprint
 AnyPath = str | os.PathLike[str]

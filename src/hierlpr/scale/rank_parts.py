@@ -45,21 +45,10 @@ from hierlpr.scale.spool import planned_source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hierlpr.cutoff.choose import Cutoff
+    from hierlpr.cutoff.outcome import Cutoff
     from hierlpr.lpr.drift import Drift
     from hierlpr.model import ScoreModel
     from hierlpr.ranking.order import Ranking
-
-__all__ = [
-    "Packing",
-    "Ranked",
-    "adapt_to",
-    "calls_along",
-    "rank_in_parts",
-    "ranked_rows",
-    "shared_model",
-    "unpacked",
-]
 
 RUN = "run"  # kind of the parts
 CHUNK_ROWS = 1 << 18

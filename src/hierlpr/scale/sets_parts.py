@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from hierlpr.model import ScoreModel
 
-__all__ = ["SetsFound", "SetsWanted", "sets_at_once", "sets_in_parts"]
-
 PART = "sets"  # kind of the parts
 Rows = dict[str, NDArray[Any]]
 

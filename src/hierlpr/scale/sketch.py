@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from hierlpr._base.order_free import mix
 
-__all__ = ["Sketch", "sketch"]
-
 Float = NDArray[np.float64]
 Blocks = Iterable[tuple[Float, NDArray[np.bool_], Float]]
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
     from hierlpr.io.pairing import Absent
 
-__all__ = ["Batch", "Piece", "Reading", "Source", "over_partitions"]
-
 STREAM_BUFFER = 1 << 18  # bytes read ahead in a column of a row group too large to hold
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hierlpr.data.tables import growth
 from hierlpr.io import Watch
+from hierlpr.io.cell_values import Block
 from hierlpr.io.opening import open_parquet
 from hierlpr.io.row_rules import (
     LabelNumbers,
@@ -30,7 +31,7 @@ from hierlpr.io.row_rules import (
     wide_columns,
     wide_rows,
 )
-from hierlpr.io.table_files import Block, Content, TableFile, TableFormat, open_table
+from hierlpr.io.table_files import Content, TableFile, TableFormat, open_table
 from hierlpr.scale.budget import (
     Budget,
     NamesWriter,
@@ -44,8 +45,6 @@ from hierlpr.scale.budget import (
 )
 from hierlpr.scale.parts import Parts, Plan, add_seen, seen
 from hierlpr.scale.source import Piece, Reading, Source
-
-__all__ = ["open_source", "planned_source"]
 
 GROUP_ROWS = 1 << 19
 SHORT_RUN = 4  # rows of a sample one after the other, below which a table is not grouped by sample

@@ -22,8 +22,6 @@ from hierlpr.exceptions import FileError
 from hierlpr.scale.parts import Record, part_file
 from hierlpr.scale.source import Batch
 
-__all__ = ["STORED", "Segment", "Store", "write_partition", "write_segment"]
-
 STORED = "stored"  # kind of the parts
 Float = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -40,8 +40,6 @@ from hierlpr.scale.parts import Executor
 from hierlpr.scale.sketch import sketch
 from hierlpr.scale.store import Segment, Store, write_segment
 
-__all__ = ["FIT_LABEL_BYTES", "StoredGaps", "StoredLabels"]
-
 # Working memory for one score of a label that is sorted and fitted, measured.
 FIT_LABEL_BYTES = 100
 

@@ -23,8 +23,6 @@ from hierlpr.scale.budget import Budget, open_names
 from hierlpr.scale.source import Reading
 from hierlpr.scale.spool import open_source
 
-__all__ = ["StreamedTruth", "TruthRows", "stream_truth"]
-
 POSITIVE_BYTES = 16  # of working memory: by rows, by labels, and while they change
 
 

@@ -18,8 +18,6 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.ranking.order import Ranking, rank
 from hierlpr.research.baselines.by_score import baseline, dense, with_score
 
-__all__ = ["cssa", "single_parent"]
-
 Edges = tuple[tuple[str, str], ...]
 
 

@@ -17,23 +17,6 @@ from hierlpr.data.tables import Table, align
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.ranking.order import Ranking
 
-__all__ = [
-    "RankFunction",
-    "baseline",
-    "call_by_score",
-    "dense",
-    "gpav",
-    "gpav_scores",
-    "lpr_alone",
-    "max_propagation",
-    "propagate_max",
-    "propagate_min",
-    "raw_scores",
-    "top_down",
-    "weighted",
-    "with_score",
-]
-
 Float = NDArray[np.float64]
 
 

@@ -15,8 +15,6 @@ from hierlpr.metrics import au_prc_score
 from hierlpr.ranking.order import Ranking
 from hierlpr.research.baselines.by_score import call_by_score, propagate_min, weighted
 
-__all__ = ["ClusHMC"]
-
 Float = NDArray[np.float64]
 
 # The paper's options; 1 (never stop early) is added, because with hundreds of labels no single

@@ -15,8 +15,6 @@ from hierlpr.metrics import f_curve
 from hierlpr.ranking.order import Ranking
 from hierlpr.research.baselines.by_score import call_by_score, dense, weighted
 
-__all__ = ["BayesianCorrection", "FirstStageCalls"]
-
 Float = NDArray[np.float64]
 
 

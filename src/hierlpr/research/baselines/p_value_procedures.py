@@ -22,8 +22,6 @@ from hierlpr.discovery.p_values import align_p_values
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["benjamini_hochberg", "dagger", "meinshausen", "simes_max_bh", "yekutieli"]
-
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 

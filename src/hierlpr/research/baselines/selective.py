@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["climb_values", "descent_values"]
-
 Float = NDArray[np.float64]
 
 

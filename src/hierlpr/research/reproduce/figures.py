@@ -12,8 +12,6 @@ from hierlpr._base.files import writing
 from hierlpr.research.reproduce.run import Curves
 from hierlpr.research.reproduce.studies import RECALL_GRID, SETTING_TITLES, TARGETS
 
-__all__ = ["draw_areas", "draw_curves", "draw_disease", "draw_table2"]
-
 Row = dict[str, Any]
 
 # Colours that stay apart for the colour-blind and in grey; dashes help where curves meet.

@@ -15,17 +15,6 @@ from hierlpr._base.files import writing
 from hierlpr.research.reproduce import studies
 from hierlpr.research.reproduce.studies import CLAIMS, TABLE2, TARGETS
 
-__all__ = [
-    "Curves",
-    "Verdict",
-    "check_claims",
-    "run_curves",
-    "run_disease",
-    "run_table2",
-    "summarize_table2",
-    "write_csv",
-]
-
 Row = dict[str, Any]
 Progress = Callable[[int, int], None]
 

@@ -19,20 +19,6 @@ from hierlpr.ranking.order import Ranking, rank
 from hierlpr.research.baselines import BayesianCorrection, ClusHMC, FirstStageCalls, lpr_alone
 from hierlpr.research.simulate import Simulation
 
-__all__ = [
-    "CLAIMS",
-    "HIT_AREA",
-    "RECALL_GRID",
-    "SETTING_TITLES",
-    "TABLE2",
-    "TARGETS",
-    "Claim",
-    "Options",
-    "curves_replication",
-    "disease_replication",
-    "table2_replication",
-]
-
 SETTING_TITLES = {
     "1": "chain high - low - high",
     "2": "high with children low, high",

@@ -14,8 +14,6 @@ from hierlpr._base.files import writing
 from hierlpr.research.reproduce.run import Curves, Verdict
 from hierlpr.research.reproduce.studies import HIT_AREA, SETTING_TITLES
 
-__all__ = ["Section", "areas_section", "claims_section", "table2_section", "write_page"]
-
 Row = dict[str, Any]
 
 

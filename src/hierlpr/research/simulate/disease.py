@@ -10,8 +10,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.research.simulate.generative import QUALITY, Model, Simulation
 
-__all__ = ["disease"]
-
 _N_SAMPLES = 196
 
 # Label | positives among 196 samples, quality of the classifier; "=" marks a label with the very

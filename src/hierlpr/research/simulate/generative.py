@@ -13,8 +13,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import joint_posterior
 
-__all__ = ["QUALITY", "Model", "Quality", "Simulation", "random_model"]
-
 Float = NDArray[np.float64]
 Quality = Literal["high", "medium", "low"]
 

@@ -9,8 +9,6 @@ import numpy as np
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
-__all__ = ["random_dag", "random_forest", "random_tree"]
-
 
 def random_tree(n_labels: int, *, max_depth: int | None = None, rng: Any = None) -> Hierarchy:
     """Draw a random recursive tree: each label hangs below a random earlier one.

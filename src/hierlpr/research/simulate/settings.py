@@ -11,15 +11,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.research.simulate.generative import QUALITY, Model, Simulation, random_model
 
-__all__ = [
-    "FIXED_CONDITIONAL",
-    "SETTINGS",
-    "draw_supported",
-    "setting",
-    "setting_model",
-    "train_test",
-]
-
 FIXED_CONDITIONAL = 0.95
 _MOST_ATTEMPTS = 1000
 
