@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -86,6 +87,26 @@ def test_few_samples_and_odd_labels(small_networks, n_samples):
     assert one.predict(x).shape == (n_samples, 1)
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_labels_that_never_differ(small_networks, held):
+    x, truth = features(30, 0)
+    model = HierarchicalClassifier(hierarchy=TREE).fit(x, np.full_like(truth, held))
+    np.testing.assert_allclose(model.scores(x), 30.5 / 31 if held else 0.5 / 31)
+    np.testing.assert_allclose(model.predict_proba(x), float(held), atol=0.02)
+    assert "no label differs between the samples" in model.describe()
+    alone = FirstStage(members=["networks"]).fit(x, np.full_like(truth, held))
+    assert alone.weights_ == {"networks": 1.0}
+
+
+def test_sparse_formats_without_rows_to_take():
+    x, truth = features(60, 0)
+    x = np.where(x > 0, x, 0.0)
+    expected = HierarchicalClassifier(CHEAP, TREE).fit(sparse.csr_array(x), truth)
+    for kind in (sparse.bsr_array, sparse.dia_array, sparse.coo_array):
+        model = HierarchicalClassifier(CHEAP, TREE).fit(kind(x), truth)
+        np.testing.assert_array_equal(model.predict(kind(x)), expected.predict(sparse.csr_array(x)))
+
+
 def test_a_stage_or_member_of_ones_own():
     x, truth = features(150, 0)
     for estimator in (CHEAP, ProjectionForest(25), KernelRidgeClassifier()):
@@ -113,6 +134,13 @@ def test_bad_input():
         HierarchicalClassifier(CHEAP, TREE).fit(x, unknown)
     with pytest.raises(DataError, match="Complex"):
         HierarchicalClassifier(CHEAP, TREE).fit(x + 1j, truth)
+    for none, kind in ((None, "NoneType"), (5, "int"), ("text", "str"), (iter(x), "iterator")):
+        with pytest.raises(DataError, match=f"X must be a matrix .* got a .*{kind}"):
+            HierarchicalClassifier(CHEAP, TREE).fit(none, truth)
+    with pytest.raises(DataError, match="collect it first"):
+        HierarchicalClassifier(CHEAP, TREE).fit(pl.LazyFrame(x), truth)
+    with pytest.raises(DataError, match="X has repeated columns"):
+        HierarchicalClassifier(CHEAP, TREE).fit(pd.DataFrame(x, columns=list("aabcde")), truth)
     with pytest.raises(DataError, match="fewer than 2"):
         HierarchicalClassifier(CHEAP, TREE).fit(x[:0], truth[:0])
     with pytest.raises(DataError, match="numbers or categories"):

@@ -1,5 +1,8 @@
 """Features as users have them: gaps, categories, frames, sparse and odd columns."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -78,6 +81,74 @@ def test_pandas_categoricals_and_object_numbers():
     assert z.shape == (3, 3)
 
 
+def test_columns_without_names_or_with_names_that_are_no_texts():
+    x = np.random.default_rng(0).normal(size=(5, 4))
+    expected = encode(x)[1]
+    levels = pd.MultiIndex.from_product([["a", "b"], ["c", "d"]])
+    for columns in (None, ["a", 1, 2.0, None], levels):
+        frame = pd.DataFrame(x, columns=columns)
+        encoder, z = encode(frame)
+        np.testing.assert_array_equal(z, expected)
+        np.testing.assert_array_equal(encoder.transform(frame[frame.columns[::-1]]), expected)
+        np.testing.assert_array_equal(encoder.transform(x), expected)
+
+
+def test_tables_of_arrow():
+    pa = pytest.importorskip("pyarrow")
+    colours = pa.array(["red", None, "blue"])
+    for column in (colours, colours.dictionary_encode()):
+        _, z = encode(pa.table({"size": [1.0, None, 3.0], "colour": column}))
+        assert z.shape == (3, 3)
+        assert z[1, 0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([5.0, pd.NA, 7], dtype=object),
+        pd.Series([np.bool_(True), None, False], dtype=object),
+        pd.Series([Decimal("1.5"), None, Fraction(1, 3)], dtype=object),
+        pd.array([1, None, 2], dtype="Int64"),
+        pd.array([True, None, False], dtype="boolean"),
+    ],
+)
+def test_numbers_of_every_kind_with_a_gap(column):
+    _, z = encode(pd.DataFrame({"c": column}))
+    assert z.shape == (3, 1)
+    assert z[1, 0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pd.array(["a", None, "b"], dtype="string"), pd.Series(["a", pd.NA, 1], dtype=object)],
+)
+def test_texts_of_every_kind_with_a_gap(column):
+    _, z = encode(pd.DataFrame({"c": column}))
+    assert z.shape == (3, 2)
+    assert (z[1] < 0).all()  # no category
+    assert sorted((z[[0, 2]] > 0).tolist()) == [[False, True], [True, False]]
+
+
+def test_numbers_that_name_categories():
+    kinds = pd.Categorical([1, 2, 3, 2])
+    encoder, z = encode(pd.DataFrame({"kind": kinds}))
+    assert z.shape == (4, 3)
+    # A gap makes pandas write 1 as 1.0: the same category.
+    again = encoder.transform(pd.DataFrame({"kind": pd.Categorical([1.0, 2.0, None, 2.0])}))
+    np.testing.assert_array_equal(again[[0, 1, 3]], z[[0, 1, 3]])
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"kind": [1.0, 2, 3, 2]})), z)
+
+
+def test_what_is_masked_is_missing():
+    x = np.arange(6).reshape(3, 2)
+    mask = [[0, 0], [0, 1], [0, 0]]
+    gaps = np.where(mask, np.nan, x)
+    masked = np.ma.masked_array(x, mask=mask)
+    np.testing.assert_array_equal(encode(masked)[1], encode(gaps)[1])
+    objects = np.ma.masked_array(x.astype(object), mask=mask)
+    np.testing.assert_array_equal(encode(objects)[1], encode(gaps)[1])
+
+
 def test_rare_categories_beyond_the_limit_are_said():
     column = np.array([[f"id{i}"] for i in range(MOST_CATEGORIES + 50)], dtype=object)
     encoder, z = encode(column)
@@ -106,7 +177,14 @@ def test_sparse_equals_dense_and_wide_ones_are_projected():
         (np.array([[{"a": 1}], ["b"]], dtype=object), "holds a dict"),
         (pd.DataFrame({"when": pd.to_datetime(["2020-01-01", "2020-01-02"])}), "'when' of X is of"),
         (sparse.csr_array(np.array([[np.nan, 1.0]])), "sparse and holds NaN"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column named"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column named 'a'"),
+        (pd.DataFrame([[1, 2]], columns=[1, "1"]), "more than one column named '1'"),
+        (pl.LazyFrame({"a": [1]}), "lazy frame"),
+        ([[1, 2], [3]], "differ in length"),
+        (np.array([[10**400], [1]], dtype=object), "too large for a float"),
+        (np.array([[1j], [1]], dtype=object), "holds a complex"),
+        (pd.DataFrame({"a": [np.zeros(2), np.zeros(2)]}), "holds a ndarray"),
+        (pd.DataFrame({"a": pd.period_range("2020", periods=2, freq="D")}), "holds a Period"),
     ],
 )  # fmt: skip
 def test_bad_features_are_refused(bad, message):

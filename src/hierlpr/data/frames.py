@@ -38,9 +38,9 @@ def index_names(frame: Any) -> tuple[str, ...] | None:
     return tuple(str(name) for name in index)
 
 
-def row_names(data: Any) -> tuple[str, ...] | None:
+def row_names(data: Any, name: str = "data") -> tuple[str, ...] | None:
     """Names of the rows of any data by the index of a frame, None where there are none."""
-    frame = as_frame(data, "data")
+    frame = as_frame(data, name)
     return None if frame is None else index_names(frame)
 
 

@@ -36,6 +36,8 @@ def blend_weights(
     :math:`w_m \leftarrow \mathrm{mean}(w_m q_m / \sum_j w_j q_j)` never raises it.
     """
     n_samples = y.shape[0]
+    if y.size == 0:
+        return np.full(len(members), 1.0 / len(members))
     most = max(1, MOST_PAIRS // max(1, y.shape[1]))
     rows = np.arange(n_samples)
     if n_samples > most:

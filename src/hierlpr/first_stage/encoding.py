@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +26,7 @@ MOST_DENSE = 4_000  # columns of a sparse matrix that are used as they are
 COMPONENTS = 500  # singular vectors that stand for more
 MOST_CATEGORIES = 100  # indicators a column; rarer categories have none
 LIMIT = 10.0  # standard deviations; a stray value must not drown the others
+NUMBERS = (Real, Decimal, np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ class FeatureEncoder:
             place = {kind: k for k, kind in enumerate(kinds)}
             shown = np.zeros((columns.n_samples, len(kinds)))
             for row, value in enumerate(column):
-                k = place.get(str(value)) if value is not None else None
+                k = None if _is_gap(value) else place.get(_as_text(value))
                 if k is not None:
                     shown[row, k] = 1.0
             parts.append(shown)
@@ -189,33 +192,19 @@ class FeatureEncoder:
 
 def _read(data: Any) -> _Columns:
     """Columns of a data frame, array or list of rows."""
-    import narwhals.stable.v1 as nw
-
-    named = getattr(data, "columns", None)  # a frame of pandas may repeat names; no other can
-    if named is not None and len(set(named)) < len(named):
-        twice = [name for name, count in Counter(named).items() if count > 1]
-        raise DataError(f"X has more than one column named {listed(twice)}.")
-    frame = nw.from_native(data, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
+    frame = _as_frame(data)
+    if frame is not None:
         names = tuple(str(name) for name in frame.columns)
-        values = [_frame_column(frame[name], name) for name in frame.columns]
-        columns = _Columns(names, values, frame.shape[0])
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise DataError(f"X has more than one column named {listed(twice)}.")
+        pairs = zip(names, frame.iter_columns(), strict=True)
+        columns = _Columns(names, [_frame_column(c, name) for name, c in pairs], frame.shape[0])
     else:
-        array = np.asarray(data)
-        if array.dtype.kind == "c":
-            raise DataError("X: Complex data not supported; give real numbers.")
-        if array.ndim != 2:
-            raise DataError(
-                f"X must be a matrix of shape (n_samples, n_features), got shape {array.shape}.\n"
-                "Hint: Reshape your data; a single sample is one row, [[...]]."
-            )
-        if array.dtype.kind in "biuf":
-            array = array.astype(np.float64, copy=False)
+        array = _as_array(data)
+        if array.dtype.kind == "f":
             values = list(array.T)
-        elif array.dtype.kind in "OUS":
-            values = [_object_column(array[:, i], f"number {i}") for i in range(array.shape[1])]
         else:
-            raise DataError(f"X must hold numbers or categories, got dtype {array.dtype}.")
+            values = [_object_column(array[:, i], f"number {i}") for i in range(array.shape[1])]
         columns = _Columns(None, values, array.shape[0])
     _refuse_infinite(columns)
     if not columns.values:
@@ -223,6 +212,47 @@ def _read(data: Any) -> _Columns:
             f"X has 0 feature(s) (shape=({columns.n_samples}, 0)) while a minimum of 1 is required."
         )
     return columns
+
+
+def _as_frame(data: Any) -> Any:
+    """Return a narwhals data frame, or None if `data` is something else."""
+    if isinstance(data, np.ndarray | list | tuple):
+        return None
+    import narwhals.stable.v1 as nw
+
+    try:
+        frame = nw.from_native(data, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        twice = [name for name, count in Counter(map(str, data.columns)).items() if count > 1]
+        raise DataError(f"X has more than one column named {listed(twice)}.") from None
+    if isinstance(frame, nw.LazyFrame):
+        raise DataError("X is a lazy frame.\nHint: collect it first, X.collect().")
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _as_array(data: Any) -> NDArray[Any]:
+    """Return a matrix of float64 with NaN for gaps, or of objects and texts."""
+    try:
+        array = np.ma.asarray(data) if np.ma.isMaskedArray(data) else np.asarray(data)
+    except ValueError:
+        raise DataError(
+            "X must be a matrix of shape (n_samples, n_features); its rows differ in length."
+        ) from None
+    if array.dtype.kind == "c":
+        raise DataError("X: Complex data not supported; give real numbers.")
+    if array.ndim != 2:
+        raise DataError(
+            f"X must be a matrix of shape (n_samples, n_features), got shape {array.shape}.\n"
+            "Hint: Reshape your data; a single sample is one row, [[...]]."
+        )
+    if array.dtype.kind not in "biufOUS":
+        raise DataError(f"X must hold numbers or categories, got dtype {array.dtype}.")
+    numeric = array.dtype.kind in "biuf"
+    array = array.astype(np.float64 if numeric else object, copy=False)
+    if np.ma.isMaskedArray(array):  # what is masked is missing
+        gap: Any = np.nan if numeric else None
+        return np.where(np.ma.getmaskarray(array), gap, array.data)
+    return array
 
 
 def _frame_column(series: Any, name: str) -> NDArray[Any]:
@@ -234,31 +264,54 @@ def _frame_column(series: Any, name: str) -> NDArray[Any]:
     if kind in (nw.Categorical, nw.Enum, nw.String, nw.Object, nw.Unknown):
         values = np.empty(len(series), dtype=object)
         values[:] = series.to_list()
-        return _object_column(values, repr(name))
+        return _object_column(values, repr(name), named=kind in (nw.Categorical, nw.Enum))
     raise DataError(
         f"Column {name!r} of X is of type {kind}; only numbers and categories can be used.\n"
         "Hint: turn dates into numbers first, or drop the column."
     )
 
 
-def _object_column(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """Numbers if every entry is one, else categories as text; None and NaN are gaps."""
-    gap = [value is None or value != value for value in values.tolist()]
-    entries = [value for value, missing in zip(values.tolist(), gap, strict=True) if not missing]
-    if all(isinstance(value, int | float | np.number) for value in entries):
+def _object_column(values: NDArray[Any], name: str, *, named: bool = False) -> NDArray[Any]:
+    """Numbers if every entry is one, else categories as text; None, NaN and NA are gaps.
+
+    `named`: the column says itself that its numbers are names of categories.
+    """
+    given = values.tolist()
+    gap = [_is_gap(value) for value in given]
+    entries = [value for value, missing in zip(given, gap, strict=True) if not missing]
+    if not named and all(isinstance(value, NUMBERS) for value in entries):
         out = np.full(values.shape[0], np.nan)
-        out[~np.array(gap, dtype=bool)] = np.array(entries, dtype=np.float64)
+        try:
+            out[~np.array(gap, dtype=bool)] = np.array(entries, dtype=np.float64)
+        except OverflowError:
+            raise DataError(f"Column {name} of X holds a number too large for a float.") from None
         return out
     for value in entries:
-        if not isinstance(value, str | int | float | bytes | np.number):
+        if not isinstance(value, (str, bytes, *NUMBERS)):
             raise DataError(
                 f"Column {name} of X holds a {type(value).__name__}; an argument must be a string "
                 "or a number."
             )
     text = np.empty(values.shape[0], dtype=object)
-    for row, (value, missing) in enumerate(zip(values.tolist(), gap, strict=True)):
-        text[row] = None if missing else str(value)
+    for row, (value, missing) in enumerate(zip(given, gap, strict=True)):
+        text[row] = None if missing else _as_text(value)
     return text
+
+
+def _is_gap(value: Any) -> bool:
+    """None, NaN, NaT, and pandas.NA, which says neither yes nor no when compared."""
+    if value is None or isinstance(value, str):
+        return value is None
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"
+
+
+def _as_text(value: Any) -> str:
+    """Name of a category; 1 and 1.0 are the same one."""
+    is_whole = isinstance(value, float | np.floating) and value.is_integer()
+    return str(int(value) if is_whole else value)
 
 
 def _as_numbers(column: NDArray[Any], name: str) -> Float:

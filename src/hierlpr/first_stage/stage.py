@@ -105,6 +105,9 @@ class FirstStage(MultiLabelEstimator):
         end = time.monotonic() + 60.0 * (self.max_minutes or np.inf)
         self.seconds_: dict[str, float] = {}
         self.notes_: list[str] = list(self.encoder_.notes) if hasattr(self, "encoder_") else []
+        if labels.values.shape[1] == 0:
+            names = names[:1]
+            self.notes_.append("no label differs between the samples: each has its share alone")
         fitted: dict[str, MultiLabelEstimator] = {}
         for place, name in enumerate(names):
             started = time.monotonic()

@@ -167,10 +167,12 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             raise DataError(
                 "HierarchicalClassifier requires y to be passed, but the target y is None."
             )
+        X = _indexable(X)  # noqa: N806
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
         table = align_labels(truth, given, name="truth")
         hierarchy = given or Hierarchy(labels=table.labels)
-        table = match_rows(table, Table(np.empty((_num_samples(X), 0)), (), row_names(X)), name="X")
+        samples = Table(np.empty((_num_samples(X), 0)), (), row_names(X, "X"))
+        table = match_rows(table, samples, name="X")
         _refuse_unknown(table)
         held = align_truth(table, hierarchy, close=self.close_truth)
         if self.close_truth and (note := closing_note(table, held, hierarchy)):
@@ -415,6 +417,18 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             if on_progress is not None:
                 on_progress(done, total)
         return parts
+
+
+def _indexable(x: Any) -> Any:
+    """Return features whose rows can be taken: sparse matrices as CSR, others as they are."""
+    if hasattr(x, "tocsr"):
+        return x.tocsr()
+    if isinstance(x, str) or not hasattr(x, "__len__"):
+        raise DataError(
+            f"X must be a matrix of shape (n_samples, n_features), got a {type(x).__name__}."
+            + ("\nHint: collect it first, X.collect()." if hasattr(x, "collect") else "")
+        )
+    return x
 
 
 def _sees_all_labels(estimator: Any) -> bool:
