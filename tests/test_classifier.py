@@ -1,12 +1,15 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -219,6 +222,79 @@ def test_wrong_data(data):
         classifier.fit(x[:6], truth[:6])
     with pytest.raises(HierlprError, match="must be 'auto', a member of"):
         HierarchicalClassifier("logistic", TREE).fit(x, truth)
+
+
+def test_weights_count_in_training_curves_and_cutoff(data):
+    (x, truth), _ = data
+    weight = np.random.default_rng(3).choice([0.0, 1.0, 4.0], size=len(x))
+    plain = HierarchicalClassifier(LogisticRegression(), TREE, precision=0.8, joint=False)
+    own = clone(plain).fit(x, truth, sample_weight=weight)
+    used = np.flatnonzero(weight)
+    assert np.isnan(own.oof_scores_[weight == 0]).all()
+    assert np.isin(own.held_out_, used).all()
+    kept = np.setdiff1d(used, own.held_out_)
+    alone = LogisticRegression().fit(x[kept], truth[kept, 0], sample_weight=weight[kept])
+    np.testing.assert_allclose(own.estimators_[0].coef_, alone.coef_)
+    left = clone(plain).fit(x[used], truth[used], sample_weight=weight[used])
+    np.testing.assert_array_equal(own.predict(x), left.predict(x))
+    assert "weighted, worth" in str(own.cutoff_)
+    assert own.cutoff_.level != clone(plain).fit(x[used], truth[used]).cutoff_.level
+    alike = clone(plain).fit(x, truth, sample_weight=np.full(len(x), 3.0))
+    np.testing.assert_array_equal(
+        alike.predict_proba(x), clone(plain).fit(x, truth).predict_proba(x)
+    )
+    with pytest.raises(DataError, match="max_weight="):
+        clone(plain).set_params(confidence=0.8).fit(x, truth, weight)
+    sure = clone(plain).set_params(confidence=0.8, max_weight=4.0).fit(x, truth, weight)
+    assert sure.cutoff_.confidence == 0.8
+
+
+def test_weights_reach_the_last_step_of_a_pipeline_and_others_say_that_they_do_not(data):
+    (x, truth), _ = data
+    weight = np.where(truth[:, 0], 5.0, 1.0)
+    inside = make_pipeline(StandardScaler(), LogisticRegression())
+    alone = clone(inside).fit(x, truth[:, 0], logisticregression__sample_weight=weight)
+    for routing in (False, True):
+        with config_context(enable_metadata_routing=routing):
+            own = HierarchicalClassifier(inside, TREE, cv=2).fit(x, truth, weight)
+        np.testing.assert_allclose(own.scores(x)[:, 0], alone.predict_proba(x)[:, 1])
+        assert "Weights" not in own.describe()
+    near = HierarchicalClassifier(KNeighborsClassifier(), TREE, cv=2).fit(x, truth, weight)
+    assert "Weights of samples count in all but the training" in near.describe()
+
+
+def test_weights_are_routed(data):
+    (x, truth), (x_new, truth_new) = data
+    weight = np.random.default_rng(3).uniform(0.5, 2.0, len(x))
+    again = weight[: len(x_new)]
+    own = HierarchicalClassifier(LogisticRegression(), TREE, cv=2)
+    direct = clone(own).fit(x, truth, weight).score(x_new, truth_new, again)
+    with config_context(enable_metadata_routing=True):
+        own.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipe = make_pipeline("passthrough", own).fit(x, truth, sample_weight=weight)
+        assert pipe.score(x_new, truth_new, sample_weight=again) == direct
+        folds = cross_val_score(pipe, x, truth, params={"sample_weight": weight}, cv=2)
+    assert np.all(folds > 0.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda x, y: HierarchicalClassifier(hierarchy=TREE).fit(["a b", "b"], y[:2]),
+            "vectorizer",
+        ),
+        (lambda x, y: HierarchicalClassifier(LogisticRegression, TREE).fit(x, y), r"write \(\)"),
+    ],
+)
+def test_slips_are_told_with_the_way_out(data, call, message):
+    with pytest.raises(HierlprError, match=message):
+        call(*data[0])
+
+
+def test_a_row_number_in_place_of_features_is_told(fitted):
+    with pytest.raises(DataError, match=r"X must be a matrix .*, got a int"):
+        fitted[0].explain(3)
 
 
 @needs_data

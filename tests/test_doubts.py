@@ -52,7 +52,7 @@ def test_a_target_that_is_clearly_reached_is_not_shaky_but_not_promised_either()
     truth = rng.random((2000, 3)) < score
     cutoff = choose_cutoff(score, truth, precision=0.8, profile=LevelProfile.of(score, truth))
     assert cutoff.shaky == ""
-    assert "without confidence= nothing is promised" in str(cutoff)
+    assert "without a confidence nothing is promised" in str(cutoff)
     assert "Shaky" not in str(cutoff)
     for other in ({"maximize": "f1"}, {"precision": 0.8, "confidence": 0.9}):
         chosen = choose_cutoff(score, truth, profile=LevelProfile.of(score, truth), **other)

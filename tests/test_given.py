@@ -16,9 +16,10 @@ from hierlpr import (
     HierlprWarning,
     consistent_scores,
     discover,
+    load_model,
     rank,
 )
-from hierlpr.exceptions import DataError, HierarchyError
+from hierlpr.exceptions import DataError, FileError, HierarchyError
 from hierlpr.io import as_hierarchy, read_scores, read_truth
 
 # The root sorts last, and so do the columns of MultiLabelBinarizer.
@@ -283,3 +284,29 @@ def test_one_cutoff_for_each_label(case):
     model.calibrate(scores[60:], truth[60:], maximize="f1", groups="label")
     assert set(model.cutoff_.groups) == set(TREE.labels)
     assert not TREE.violations(model.predict(scores))
+
+
+def test_tables_that_do_not_fit_say_the_way_out(case):
+    h, (scores, truth, _) = TREE, case
+    frame = pd.DataFrame(scores, columns=list(h.labels))
+    model = HierLPR(h, joint=False, verbose=False).fit(frame, truth)
+    first = h.labels[0]
+    for wrong, hint in [
+        (frame.rename(columns={first: first + "s"}), f"did you mean '{first}'"),
+        (frame.assign(age=3), r"scores\[list\(hierarchy\.labels\)\]"),
+        (frame.mask(frame == frame.iloc[0, 0]), r'HierLPR\(missing="allow"\)'),
+    ]:
+        with pytest.raises(DataError, match=hint):
+            model.predict(wrong)
+    with pytest.raises(DataError, match="scores come first, truth second"):
+        HierLPR(h).fit(truth, frame)
+    with pytest.raises(DataError, match="a number is taken as the row"):
+        model.explain(frame.set_index(pd.Index([f"s{i}" for i in range(len(frame))])), "t1")
+
+
+def test_a_model_that_is_not_there_and_a_file_that_is_none(tmp_path):
+    with pytest.raises(FileError, match=r"none.hlpr: there is no such file\.$"):
+        load_model(tmp_path / "none.hlpr")
+    (tmp_path / "scores.csv").write_text("sample,a\n")
+    with pytest.raises(FileError, match=r"give what `hierlpr fit --out` or model.save wrote"):
+        load_model(tmp_path / "scores.csv")

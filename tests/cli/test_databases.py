@@ -114,3 +114,10 @@ def test_a_database_is_not_overwritten(base, tmp_path):
     refused("fit", "--hierarchy", tmp_path / "h.csv", "--scores", f"{path}::{TABLE}", "--truth",
             f"{path}::truth", "--out", path)  # fmt: skip
     assert path.read_bytes() == before
+
+
+def test_a_database_without_a_table_asks_for_one(base):
+    path, _ = base
+    with pytest.raises(FileError, match="this is a database") as error:
+        read_scores(path, H)
+    assert str(error.value).endswith(f"name the table in it, {path}::TABLE.")

@@ -71,7 +71,7 @@ def test_the_terminal_says_what_is_shaky_and_what_is_not_promised(example):
         "--calibration-truth", example / "few_truth.csv",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "without confidence= nothing is promised. Shaky: " in done.stdout
+    assert "without a confidence nothing is promised. Shaky: " in done.stdout
 
 
 def test_two_commands_from_files_to_calls(fitted):

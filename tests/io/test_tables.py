@@ -105,6 +105,7 @@ BAD_SCORES = [
     ("s.csv", "", "the file is empty"),
     ("s.csv", "# x\n", "only comments"),
     ("s.csv", "sample,A,B,C\n", "line 1: there is a header but no rows"),
+    ("s.tsv", "p1\tA\np2\tB\n", "three columns .sample, label, score., truth has two"),
     ("s.csv", WIDE.replace("sample", "name"), "line 1: the first column is 'name'"),
     ("s.csv", WIDE.replace(",", ";"), "line 1: .*\nHint: .*separated by commas.*semicolons"),
     ("s.tsv", WIDE, "line 1: .*\nHint: .*separated by tabs.*commas"),

@@ -132,7 +132,13 @@ def stored_values(matrix: Matrix) -> NDArray[np.float64]:
     return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.data)
 
 
-def check_finite(matrix: Matrix, labels: Sequence[str], *, name: str) -> None:
+def check_finite(
+    matrix: Matrix,
+    labels: Sequence[str],
+    *,
+    name: str,
+    hint: str = "fill in or drop missing values first.",
+) -> None:
     """Refuse NaN and infinities, with the place of the first."""
     values = stored_values(matrix)
     # A finite sum clears the usual case in one pass without a temporary mask.
@@ -141,7 +147,7 @@ def check_finite(matrix: Matrix, labels: Sequence[str], *, name: str) -> None:
     refuse_entries(
         ~np.isfinite(values), matrix, labels, name=name,
         what="a value that is not finite (NaN or infinity)",
-        hint="fill in or drop missing values first.",
+        hint=hint,
     )  # fmt: skip
 
 

@@ -197,7 +197,7 @@ class Cutoff:
     def _caution(self) -> str:
         words = ""
         if self.target is not None and self.confidence is None:
-            words = " New samples may fall short of it: without confidence= nothing is promised."
+            words = " New samples may fall short of it: without a confidence nothing is promised."
         return f"{words} Shaky: {self.shaky}" if self.shaky else words
 
     def _promise_for_groups(self) -> list[str]:

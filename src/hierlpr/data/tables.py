@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import Matrix, check_finite, check_real_array, listed, refuse_entries
+from hierlpr._base.checks import (
+    Matrix,
+    check_finite,
+    check_real_array,
+    listed,
+    nearest,
+    refuse_entries,
+)
 from hierlpr.data.frames import SAMPLE_COLUMN, as_frame, index_names
 from hierlpr.data.label_sets import label_matrix, sample_labels
 from hierlpr.exceptions import DataError
@@ -137,7 +144,8 @@ def align_truth(
         row, column = np.argwhere(truth != dense)[0]
         raise DataError(
             f"{name} must hold only 0 and 1, got {dense[row, column]} at sample {row}, "
-            f"label {hierarchy.labels[column]!r}."
+            f"label {hierarchy.labels[column]!r}.\n"
+            "Hint: scores come first, truth second; truth may also be lists of labels."
         )
     breaches = hierarchy.violations(truth)
     if not breaches:
@@ -347,7 +355,13 @@ def _check_columns(columns: Sequence[str], wanted: Sequence[str], name: str) -> 
     if extra:
         problems.append(f"{len(extra):,} column(s) are not labels: {listed(extra)}")
     if problems:
-        raise DataError(f"{name} does not fit the hierarchy: {'; '.join(problems)}.")
+        hint = (missing and extra and nearest(extra[0], missing)) or (
+            extra and f"choose the columns that are labels, {name}[list(hierarchy.labels)]."
+        )
+        raise DataError(
+            f"{name} does not fit the hierarchy: {'; '.join(problems)}."
+            + (f"\nHint: {hint}" if hint else "")
+        )
 
 
 def _reorder(table: Table, names: Sequence[str], name: str) -> Table:

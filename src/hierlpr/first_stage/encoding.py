@@ -240,6 +240,11 @@ def _as_array(data: Any) -> NDArray[Any]:
         ) from None
     if array.dtype.kind == "c":
         raise DataError("X: Complex data not supported; give real numbers.")
+    if array.ndim == 1 and array.size and isinstance(array[0], str):
+        raise DataError(
+            "X is a list of texts, and features are numbers.\nHint: put a vectorizer before it, "
+            "make_pipeline(TfidfVectorizer(), HierarchicalClassifier(...)), or give embeddings."
+        )
     if array.ndim != 2:
         raise DataError(
             f"X must be a matrix of shape (n_samples, n_features), got shape {array.shape}.\n"

@@ -253,6 +253,10 @@ def refuse_binary(path: AnyPath, raw: bytes, first_line: int) -> None:
     zero = raw.find(b"\x00")
     if zero >= 0:
         line = first_line + raw.count(b"\n", 0, zero)
+        if raw.startswith(b"SQLite format 3\x00") or raw[8:12] == b"DUCK":
+            raise FileError(
+                f"{path}: this is a database.\nHint: name the table in it, {path}::TABLE."
+            )
         raise FileError(
             f"{path}, line {line}: this is binary data, not text.\n"
             "Hint: the ending decides how a file is read; Parquet files end in .parquet, Excel "

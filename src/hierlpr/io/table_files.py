@@ -259,7 +259,13 @@ def _check_labels(
             f"the first column is {first[:60]!r}; expected {SAMPLE_COLUMN!r}.",
             line=line,
             hint=hint
-            or "a wide table has the header sample,LABEL,LABEL,...; a long one sample,label,score "
+            or (
+                "scores without a header have three columns (sample, label, score), truth has two: "
+                "are they in each other's place? Otherwise: "
+                if len(labels) == 1
+                else ""
+            )
+            + "a wide table has the header sample,LABEL,LABEL,...; a long one sample,label,score "
             f"(for truth sample,label). If the column names the samples, --sample-column "
             f"{first[:60]!r} (sample_column= of hierlpr.io.TablePath) says so.",
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -28,9 +27,9 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.model.estimator import HierLPR, fitted_html
 from hierlpr.model.explaining import Explanation
+from hierlpr.model.given_classifier import Progress, multi_scores, scores_of, train, weight_name
+from hierlpr.model.given_tables import weighed
 from hierlpr.ranking.order import Ranking
-
-Progress = Callable[[int, int], None]
 
 
 class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
@@ -47,7 +46,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     precision, fdr, maximize, confidence : optional
         What the cutoff is for, as in :meth:`HierLPR.calibrate`. If none is given, ``predict`` cuts
         at a block score of 0.5.
-    groups, unreachable
+    groups, unreachable, max_weight
         As in :meth:`HierLPR.calibrate`.
     lpr, joint, close_truth
         As in :class:`HierLPR`. What a :class:`FirstStage` gives are probabilities already, so there
@@ -116,6 +115,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         confidence: float | None = None,
         groups: Any = None,
         unreachable: Unreachable = "best-precision",
+        max_weight: float | None = None,
         lpr: Any = "auto",
         joint: bool | str = "auto",
         close_truth: bool = False,
@@ -136,6 +136,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.confidence = confidence
         self.groups = groups
         self.unreachable = unreachable
+        self.max_weight = max_weight
         self.lpr = lpr
         self.joint = joint
         self.close_truth = close_truth
@@ -148,7 +149,14 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.rng = rng
         self.verbose = verbose
 
-    def fit(self, X: Any, truth: Any, *, on_progress: Progress | None = None) -> Any:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        truth: Any,
+        sample_weight: Any = None,
+        *,
+        on_progress: Progress | None = None,
+    ) -> Any:
         """Fit the classifiers, the local precision rates and the cutoff.
 
         Parameters
@@ -156,6 +164,11 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         X : array, sparse matrix, data frame or list of shape (n_samples, ...)
             Whatever the estimator takes. The first stage takes numbers, categories and gaps.
         truth : matrix or data frame of shape (n_samples, n_labels), or lists of labels
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts, as in :meth:`HierLPR.fit`: in the local precision rates,
+            the joint posterior and the cutoff, and in the training of a classifier (or the last
+            step of a pipeline) that takes weights. Others, the first stage among them, are trained
+            on samples that count alike; `describe` says so.
         on_progress : callable, optional
             Called as ``on_progress(done, total)``, counting fitted classifiers, or thousandths of
             the first stage.
@@ -163,47 +176,30 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         estimator = self._estimator()
         on_progress = on_progress or terminal_progress("fitting", verbose=self.verbose)
         goal = self._goal()
-        if truth is None:
-            raise DataError(
-                "HierarchicalClassifier requires y to be passed, but the target y is None."
-            )
         X = _indexable(X)  # noqa: N806
-        given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
-        table = align_labels(truth, given, name="truth")
-        hierarchy = given or Hierarchy(labels=table.labels)
-        samples = Table(np.empty((_num_samples(X), 0)), (), row_names(X, "X"))
-        table = match_rows(table, samples, name="X")
-        _refuse_unknown(table)
-        held = align_truth(table, hierarchy, close=self.close_truth)
-        if self.close_truth and (note := closing_note(table, held, hierarchy)):
-            warnings.warn(note, HierlprWarning, stacklevel=2)
-        n_samples = held.shape[0]
+        given, hierarchy, held = self._aligned(X, truth)
+        used, weight = weighed(sample_weight, held.shape[0])
+        own = None if weight is None else np.zeros(held.shape[0])
+        if own is not None:
+            own[used] = weight
         rng = np.random.default_rng(self.rng)
-        apart, kept = self._split(n_samples, rng, has_goal=bool(goal))
-        x_kept, y_kept = _safe_indexing(X, kept), held[kept]
         self.__dict__.pop("model_", None)  # its promises are not for the classifiers to come
-        self.estimators_: list[Any] = []
-        if _sees_all_labels(estimator):
-            estimator.fit(x_kept, y_kept, on_progress=on_progress)
-            self.estimators_.append(estimator)
-            scores = estimator.oof_proba_
-            self.n_features_in_ = estimator.n_features_in_
-        else:
-            folds = self._folds(kept.size, rng)
-            scores = np.empty(y_kept.shape)
-            for columns, out_of_fold, fitted in self._fit_all(x_kept, y_kept, folds, on_progress):
-                scores[:, columns] = out_of_fold
-                self.estimators_.extend(fitted)
+        places = self._split(used.size, rng, has_goal=bool(goal))
+        apart, kept = used[places[0]], used[places[1]]
+        of_kept = None if own is None else own[kept]
+        scores = self._learn(estimator, X, held, kept, of_kept, rng, on_progress)
         self.oof_scores_ = np.full(held.shape, np.nan)
         self.oof_scores_[kept] = scores
         self.held_out_ = apart
         self.hierarchy_ = hierarchy
         self.model_ = HierLPR(given, lpr=self._lpr(estimator), joint=self.joint, verbose=False)
-        self.model_.fit(scores, y_kept)
+        self.model_.fit(scores, held[kept], of_kept)
         if goal:
             self.model_.calibrate(
                 self.scores(_safe_indexing(X, apart)), held[apart],
-                groups=self.groups, unreachable=self.unreachable, **goal,
+                groups=self.groups, unreachable=self.unreachable,
+                sample_weight=None if own is None else own[apart], max_weight=self.max_weight,
+                **goal,
             )  # fmt: skip
             doubts = doubts_about_features(X, apart, kept)
             for note in doubts:
@@ -214,14 +210,15 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def scores(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """First-stage scores of new samples, one column a label."""
         check_is_fitted(self)
+        X = _indexable(X)  # noqa: N806
         n_labels = self.hierarchy_.n_labels
         if self.multi_output or _sees_all_labels(self.estimators_[0]):
-            return _multi_scores(self.estimators_[0], X, n_labels)
+            return multi_scores(self.estimators_[0], X, n_labels)
         out = np.zeros((_num_samples(X), n_labels))
         with threadpool_limits(limits=1, user_api="blas"):
             for column, fitted in enumerate(self.estimators_):
                 if fitted is not None:
-                    out[:, column] = _scores_of(fitted, X)
+                    out[:, column] = scores_of(fitted, X)
         return out
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
@@ -249,9 +246,9 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """List the calls of each sample, best first."""
         return self._fitted().call_lists(self.scores(X))
 
-    def score(self, X: Any, truth: Any) -> float:  # noqa: N803
-        """AU(PRC) of the block scores."""
-        return self._fitted().score(self.scores(X), truth)
+    def score(self, X: Any, truth: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """AU(PRC) of the block scores; `sample_weight` is as in `fit`."""
+        return self._fitted().score(self.score_table(X), truth, sample_weight)
 
     def describe(self) -> str:
         """Say what was fitted, on what, and how the scores of a sample are used together."""
@@ -263,6 +260,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         ]
         if hasattr(self.estimators_[0], "describe"):
             lines.append(self.estimators_[0].describe())
+        if self.weighs_training_ is False:
+            lines.append("Weights of samples count in all but the training of the first stage.")
         if model.joint_ is not None:
             lines.append(model.joint_.describe())
         return "\n".join(lines)
@@ -338,6 +337,48 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         return self.model_
 
+    def _aligned(self, x: Any, truth: Any) -> tuple[Hierarchy | None, Hierarchy, NDArray[np.bool_]]:
+        """Return the hierarchy as given and as used, and truth in its order and the samples'."""
+        if truth is None:
+            raise DataError(
+                "HierarchicalClassifier requires y to be passed, but the target y is None."
+            )
+        given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
+        table = align_labels(truth, given, name="truth")
+        hierarchy = given or Hierarchy(labels=table.labels)
+        samples = Table(np.empty((_num_samples(x), 0)), (), row_names(x, "X"))
+        table = match_rows(table, samples, name="X")
+        _refuse_unknown(table)
+        held = align_truth(table, hierarchy, close=self.close_truth)
+        if self.close_truth and (note := closing_note(table, held, hierarchy)):
+            warnings.warn(note, HierlprWarning, stacklevel=3)
+        return given, hierarchy, held
+
+    def _learn(
+        self,
+        estimator: Any,
+        x: Any,
+        truth: NDArray[np.bool_],
+        kept: NDArray[np.intp],
+        weight: NDArray[np.float64] | None,
+        rng: np.random.Generator,
+        on_progress: Progress | None,
+    ) -> NDArray[np.float64]:
+        """Fit the first stage on the kept samples; return their out-of-fold scores."""
+        x_kept, y_kept = _safe_indexing(x, kept), truth[kept]
+        self.weighs_training_ = None if weight is None else weight_name(estimator) is not None
+        if _sees_all_labels(estimator):
+            estimator.fit(x_kept, y_kept, on_progress=on_progress)
+            self.estimators_ = [estimator]
+            self.n_features_in_ = estimator.n_features_in_
+            return np.asarray(estimator.oof_proba_)
+        scores, self.estimators_ = train(
+            estimator, x_kept, y_kept, self._folds(kept.size, rng), weight=weight,
+            together=self.multi_output, min_positives=self.min_positives, n_jobs=self.n_jobs,
+            on_progress=on_progress,
+        )  # fmt: skip
+        return scores
+
     def _estimator(self) -> Any:
         """Make the estimator to fit; the user's own is never changed."""
         if isinstance(self.estimator, str) and self.estimator == "auto":
@@ -347,10 +388,11 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             return FirstStage(max_minutes=self.max_minutes, n_jobs=self.n_jobs, rng=seed)
         if self.max_minutes is not None:
             raise DataError("max_minutes is for estimator='auto'; give FirstStage its own.")
-        if not hasattr(self.estimator, "fit"):
+        if not hasattr(self.estimator, "fit") or isinstance(self.estimator, type):
             raise HierlprError(
                 "estimator must be 'auto', a member of hierlpr.first_stage, or a scikit-learn "
                 f"classifier or pipeline; got {self.estimator!r}."
+                + ("\nHint: write () behind its name." if isinstance(self.estimator, type) else "")
             )
         return clone(self.estimator) if _sees_all_labels(self.estimator) else self.estimator
 
@@ -391,33 +433,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         splitter = KFold(self.cv, shuffle=True, random_state=int(rng.integers(2**31)))
         return list(splitter.split(np.empty(n_samples)))
 
-    def _fit_all(
-        self, x: Any, truth: NDArray[np.bool_], folds: list[Any], on_progress: Progress | None
-    ) -> list[tuple[NDArray[np.intp], NDArray[np.float64], list[Any]]]:
-        """Out-of-fold scores and the final classifiers, by groups of labels."""
-        from joblib import Parallel, delayed, effective_n_jobs
-
-        n_labels = truth.shape[1]
-        if self.multi_output:
-            jobs = [np.arange(n_labels)]
-            task = _fit_together
-        else:
-            n_chunks = min(n_labels, max(1, 8 * effective_n_jobs(self.n_jobs)))
-            jobs = np.array_split(np.arange(n_labels), n_chunks)
-            task = _fit_each
-        results: Iterator[Any] = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(task)(self.estimator, x, truth[:, columns], folds, self.min_positives)
-            for columns in jobs
-        )
-        done, total = 0, n_labels * (len(folds) + 1)
-        parts = []
-        for columns, (scores, fitted) in zip(jobs, results, strict=True):
-            parts.append((columns, scores, fitted))
-            done += columns.size * (len(folds) + 1)
-            if on_progress is not None:
-                on_progress(done, total)
-        return parts
-
 
 def _indexable(x: Any) -> Any:
     """Return features whose rows can be taken: sparse matrices as CSR, others as they are."""
@@ -455,84 +470,3 @@ def _refuse_unknown(truth: Table) -> None:
 def _is_calibrated(estimator: Any) -> bool:
     """Whether its out-of-fold probabilities are what they claim to be."""
     return _sees_all_labels(estimator) and bool(getattr(estimator, "is_calibrated", False))
-
-
-def _fit_each(
-    estimator: Any, x: Any, truth: NDArray[np.bool_], folds: list[Any], min_positives: int
-) -> tuple[NDArray[np.float64], list[Any]]:
-    """Fit one classifier a label on each fold and on everything."""
-    # One small problem after another: threads of the linear algebra would only wait for each other.
-    with threadpool_limits(limits=1, user_api="blas"):
-        return _fit_one_by_one(estimator, x, truth, folds, min_positives)
-
-
-def _fit_one_by_one(
-    estimator: Any, x: Any, truth: NDArray[np.bool_], folds: list[Any], min_positives: int
-) -> tuple[NDArray[np.float64], list[Any]]:
-    scores = np.zeros(truth.shape)
-    support = np.minimum(truth.sum(axis=0), (~truth).sum(axis=0))
-    usable = support >= max(1, min_positives)
-    for train, test in folds:
-        x_train, x_test = _safe_indexing(x, train), _safe_indexing(x, test)
-        for column in np.flatnonzero(usable):
-            y = truth[train, column]
-            if y.all() or not y.any():
-                scores[test, column] = np.nan
-            else:
-                one = clone(estimator).fit(x_train, y)
-                scores[test, column] = _scores_of(one, x_test)
-    # Where the training part of a fold lacked a class, its samples score like the mean of others.
-    for column in np.flatnonzero(np.isnan(scores).any(axis=0)):
-        missing = np.isnan(scores[:, column])
-        scores[missing, column] = 0.0 if missing.all() else scores[~missing, column].mean()
-    fitted = [
-        clone(estimator).fit(x, truth[:, column]) if usable[column] else None
-        for column in range(truth.shape[1])
-    ]
-    return scores, fitted
-
-
-def _fit_together(
-    estimator: Any, x: Any, truth: NDArray[np.bool_], folds: list[Any], min_positives: int
-) -> tuple[NDArray[np.float64], list[Any]]:
-    """Fit one classifier for all labels on each fold and on everything."""
-    scores = np.zeros(truth.shape)
-    for train, test in folds:
-        one = clone(estimator).fit(_safe_indexing(x, train), truth[train].astype(np.int8))
-        scores[test] = _multi_scores(one, _safe_indexing(x, test), truth.shape[1])
-    support = np.minimum(truth.sum(axis=0), (~truth).sum(axis=0))
-    scores[:, support < max(1, min_positives)] = 0.0
-    return scores, [clone(estimator).fit(x, truth.astype(np.int8))]
-
-
-def _scores_of(fitted: Any, x: Any) -> NDArray[np.float64]:
-    """Score of the positive class, by probability if there is one."""
-    if hasattr(fitted, "predict_proba"):
-        proba = np.asarray(fitted.predict_proba(x), dtype=np.float64)
-        return proba[:, int(np.flatnonzero(np.asarray(fitted.classes_) == 1)[0])]
-    if hasattr(fitted, "decision_function"):
-        return np.asarray(fitted.decision_function(x), dtype=np.float64).reshape(-1)
-    raise HierlprError(f"{type(fitted).__name__} has neither predict_proba nor decision_function.")
-
-
-def _multi_scores(fitted: Any, x: Any, n_labels: int) -> NDArray[np.float64]:
-    """Scores of a classifier of all labels at once, whatever form its probabilities come in."""
-    if not hasattr(fitted, "predict_proba"):
-        out = np.asarray(fitted.decision_function(x), dtype=np.float64)
-    else:
-        proba = fitted.predict_proba(x)
-        if isinstance(proba, list):  # one (n_samples, n_classes) a label
-            classes = fitted.classes_
-            out = np.zeros((_num_samples(x), n_labels))
-            for column, (p, known) in enumerate(zip(proba, classes, strict=True)):
-                place = np.flatnonzero(np.asarray(known) == 1)
-                if place.size:
-                    out[:, column] = np.asarray(p)[:, place[0]]
-        else:
-            out = np.asarray(proba, dtype=np.float64)
-    if out.shape != (_num_samples(x), n_labels):
-        raise HierlprError(
-            f"multi_output=True: {type(fitted).__name__} gave scores of shape {out.shape}; "
-            f"expected {(_num_samples(x), n_labels)}."
-        )
-    return out

@@ -53,7 +53,10 @@ _NUMBERS = "biuf"
 _SEQUENCES = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 
 _MODEL = "model_"
-_FITTED = ("estimators_", "oof_scores_", "held_out_", "n_features_in_", "feature_names_in_")
+_FITTED = (
+    "estimators_", "oof_scores_", "held_out_", "weighs_training_", "n_features_in_",
+    "feature_names_in_",
+)  # fmt: skip
 _GIVEN = ("hierarchy", "rng")  # parameters that are not saved as they are
 
 
@@ -87,6 +90,7 @@ def classifier_from(arrays: Arrays, meta: Mapping[str, Any]) -> HierarchicalClas
     h = model.hierarchy_ if meta["has_hierarchy"] else None
     params, fitted = (unpack(meta[name], arrays) for name in ("params", "fitted"))
     classifier = HierarchicalClassifier(hierarchy=h, rng=int(meta["rng"]), **params)
+    classifier.weighs_training_ = None  # files of before weights
     for name, value in fitted.items():
         if name not in _FITTED:
             raise FileError(f"it has an unknown attribute {name!r}.")
@@ -172,10 +176,12 @@ def _name_of(kind: type) -> str:
         ):
             return f"{module}.{kind.__name__}"
     raise DataError(
-        f"A {kind.__module__}.{kind.__qualname__} cannot be saved without running code when it is "
-        "read.\nHint: estimators of hierlpr.first_stage and linear models, naive Bayes, scalers, "
-        "encoders, vectorizers and pipelines of scikit-learn can; save the scores of others, and "
-        "classifier.model_.save(path), which is the rest."
+        f"A {kind.__module__}.{kind.__qualname__} cannot be saved as plain data, which runs "
+        "nothing when it is read; estimators of hierlpr.first_stage and linear models, naive "
+        "Bayes, scalers, encoders, vectorizers and pipelines of scikit-learn can.\n"
+        "Hint: joblib.dump(classifier, path) keeps all of it, in a file to be opened only where it "
+        "is trusted; or keep the estimators your own way, and with classifier.model_.save(path) "
+        "what turns their scores into calls."
     )
 
 

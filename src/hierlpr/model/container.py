@@ -41,6 +41,7 @@ LISTED = "listed scores"
 CLASSIFIER = "first stage"
 FEATURES = frozenset({LISTED, CLASSIFIER})  # additions that a file may need, all known here
 META = "meta"
+_HINT = "Hint: give what `hierlpr fit --out` or model.save wrote, or save the model again."
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -85,11 +86,10 @@ def telling(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except FileError as error:
-        raise FileError(f"{name}: {error}\nHint: save the model again.") from None
+        hint = "" if "no such file" in str(error) else f"\n{_HINT}"
+        raise FileError(f"{name}: {error}{hint}") from None
     except (HierlprError, *wrong) as error:
-        raise FileError(
-            f"{name} is no valid model: {error}.\nHint: save the model again."
-        ) from error
+        raise FileError(f"{name} is no valid model: {error}.\n{_HINT}") from error
 
 
 def write_npz(file: Any, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -233,7 +233,9 @@ def _row_of(table: Table, sample: int | str) -> int:
         if rows:
             raise DataError(f"{len(rows):,} samples have the name {sample!r}; give a row number.")
         known = f"the samples are {listed(names)}" if names else "the scores name no samples"
-        raise DataError(f"There is no sample {sample!r}: {known}.\nHint: or give a row number.")
+        raise DataError(
+            f"There is no sample {sample!r}: {known}.\nHint: a number is taken as the row."
+        )
     if isinstance(sample, bool) or not isinstance(sample, int | np.integer):
         raise DataError(f"sample must be a row number or a name, got {sample!r}.")
     if not -table.n_samples <= sample < table.n_samples:
