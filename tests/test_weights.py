@@ -9,7 +9,7 @@ import sklearn
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from hierlpr import HierLPR, simulate
+from hierlpr import HierLPR, metrics, simulate
 from hierlpr._base.checks import check_sample_weight, effective_number
 from hierlpr.cutoff.choose import cutoff_for, goal_of
 from hierlpr.cutoff.guarantee import Pair, _is_precise
@@ -18,6 +18,7 @@ from hierlpr.cutoff.scored import collect, random_order
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.joint.prior import _count, _count_known, fit_prior
 from hierlpr.metrics import au_prc_score, hit_curve, precision_recall_curve
+from hierlpr.metrics.evaluation import evaluate_ranking
 
 
 @pytest.fixture(scope="module")
@@ -293,3 +294,88 @@ def test_doubts_go_by_weights():
 def test_the_effective_number_is_that_of_kish():
     assert effective_number(np.ones(7)) == 7.0
     assert effective_number(np.array([1.0, 1e-9, 1e-9])) == pytest.approx(1.0, abs=1e-6)
+
+
+def listed(rng, n_samples, h, values=7):
+    """A list of most instances with tied scores, calls, and truth with holes."""
+    truth = h.close_upward(rng.random((n_samples, h.n_labels)) < 0.15).astype(float)
+    truth[rng.random(truth.shape) < 0.1] = np.nan
+    truth[:2] = np.nan  # nothing is known of these
+    sample, label = np.nonzero(rng.random(truth.shape) < 0.7)
+    score = rng.integers(0, values, sample.size) / (values - 1)
+    return truth, sample, label, score, rng.random(sample.size) < score
+
+
+def test_an_evaluation_with_whole_weights_is_that_of_repeated_samples():
+    rng = np.random.default_rng(4)
+    h = simulate.random_dag(12, rng=rng)
+    truth, sample, label, score, call = listed(rng, 60, h)
+    weight = rng.integers(0, 4, 60)
+    found = evaluate_ranking(
+        sample, label, score, truth, h, ordered=False, call=call, sample_weight=weight
+    )
+    rows = np.repeat(np.arange(60), weight)
+    at = [np.flatnonzero(sample == row) for row in rows]
+    every, where = np.concatenate(at), np.repeat(np.arange(rows.size), [x.size for x in at])
+    again = evaluate_ranking(
+        where, label[every], score[every], truth[rows], h, ordered=False, call=call[every]
+    )
+    for part in ("ranking", "decisions"):
+        own, other = getattr(found, part), getattr(again, part)
+        for name in own.keys() - {"parents after a child", "calls without a parent"}:
+            assert own[name] == pytest.approx(other[name], rel=1e-9), name
+    assert found.sizes["samples"] == np.count_nonzero(weight)
+    assert found.sizes["effective samples"] == effective_number(weight.astype(float))
+
+
+def test_an_evaluation_leaves_out_weight_0_and_equal_weights_are_none():
+    rng = np.random.default_rng(8)
+    h = simulate.random_forest(9, rng=rng)
+    truth, sample, label, score, call = listed(rng, 40, h)
+    weight = rng.random(40)
+    weight[::3] = 0.0
+    kept = np.flatnonzero(weight)
+    there = np.isin(sample, kept)
+    number = np.searchsorted(kept, sample[there])
+    for ordered in (True, False):
+        options = {"ordered": ordered}
+        whole = evaluate_ranking(
+            sample, label, score, truth, h, call=call, sample_weight=weight, **options
+        )
+        part = evaluate_ranking(
+            number, label[there], score[there], truth[kept], h, call=call[there],
+            sample_weight=weight[kept], **options,
+        )  # fmt: skip
+        assert whole == part
+        plain = evaluate_ranking(sample, label, score, truth, h, call=call, **options)
+        alike = np.full(40, 0.3)
+        same = evaluate_ranking(
+            sample, label, score, truth, h, call=call, sample_weight=alike, **options
+        )
+        assert same == plain
+
+
+def test_measures_with_whole_weights_are_those_of_repeated_rows():
+    rng = np.random.default_rng(2)
+    truth = (rng.random((50, 6)) < 0.3).astype(float)
+    truth[rng.random(truth.shape) < 0.1] = np.nan
+    scores, weight = rng.integers(0, 9, truth.shape) / 8.0, rng.integers(0, 4, 50)
+    calls, rows = scores > 0.6, np.repeat(np.arange(50), weight)
+    for measure in (
+        metrics.f_max_score, metrics.normalized_hit_area_score, metrics.early_precision_score,
+        metrics.brier_error, metrics.calibration_error, metrics.mean_au_prc_score,
+        lambda *x, **y: metrics.mean_au_prc_score(*x, weight="prevalence", **y),
+    ):  # fmt: skip
+        own = measure(truth, scores, sample_weight=weight)
+        assert own == pytest.approx(measure(truth[rows], scores[rows]), rel=1e-12)
+    for measure in (metrics.precision_score, metrics.recall_score, metrics.f_score):
+        for average in ("pooled", "label", "sample"):
+            own = measure(truth, calls, average=average, sample_weight=weight)
+            again = measure(truth[rows], calls[rows], average=average)
+            assert own == pytest.approx(again, rel=1e-12)
+    own, count = metrics.f_curve(truth, scores, sample_weight=weight)
+    again, count_again = metrics.f_curve(truth[rows], scores[rows])
+    np.testing.assert_allclose((own, count), (again, count_again), rtol=1e-12)
+    for measure in (metrics.brier_error, metrics.precision_score):
+        with pytest.raises(DataError, match="one a sample"):
+            measure(truth, calls, sample_weight=[1.0, 2.0])

@@ -436,6 +436,7 @@ def evaluate_file(
     *,
     absent: Absent | None = None,
     close_truth: bool = False,
+    weights: AnyPath | None = None,
     lenient: bool = False,
     **how: Any,
 ) -> Evaluated:
@@ -450,6 +451,9 @@ def evaluate_file(
     hierarchy : path, HierarchyFile or Hierarchy
     absent : {"negative", "skip"}, optional
         Ranked samples that the truth lacks.
+    weights : path, optional
+        A table with the columns ``sample`` and ``weight``: how much each sample counts in shares
+        and means. Sizes and counts stay plain.
     close_truth, lenient, **how
         As in `fit_file`. Work files take about 20 bytes a row.
     """
@@ -463,15 +467,17 @@ def evaluate_file(
         "the ranking": files[0],
         "the truth": files[1],
         "the hierarchy": loaded.report.path or None,
+        "the weights": None if weights is None else os.fspath(weights),
     }
     refuse_overlap({}, given, options.work)
     reading = Reading(loaded.hierarchy, loaded.aliases, lenient, close_truth, absent)
+    weighing = None if weights is None else read_weights(weights, lenient=lenient)
     if not options.asks_for_parts(*files) and options.budget.holds_evaluation(
         estimate_rows(files[0]), estimate_instances(files[1])
     ):
-        return evaluate_at_once(files[0], files[1], reading, options)
+        return evaluate_at_once(files[0], files[1], reading, options, weighing)
     with in_parts(options, "evaluate", *files) as parts:
-        return evaluate_in_parts(files[0], files[1], reading, parts)
+        return evaluate_in_parts(files[0], files[1], reading, parts, weighing)
 
 
 # -- report -----------------------------------------------------------------------------------

@@ -158,3 +158,19 @@ def test_a_separator_of_a_path_list_is_still_understood(tmp_path):
     assert "edges         2" in out
     assert "--path-sep" in err
     assert "--path-sep" not in run("inspect", tmp_path / "p.txt", "--path-sep", "::")[2]
+
+
+def test_weights_may_be_a_column_of_another_table(folder, tmp_path):
+    lines = (folder / "odd_truth.csv").read_text().splitlines()
+    weights = ["1,5" if i % 3 else "0" for i in range(240)]
+    both = [f"{lines[0]};weight", *(f"{x};{w}" for x, w in zip(lines[1:], weights, strict=True))]
+    (tmp_path / "truth.csv").write_text("\n".join(both) + "\n")
+    own = ["sample,weight", *(f"p{i},{w.replace(',', '.')}" for i, w in enumerate(weights))]
+    (tmp_path / "w.csv").write_text("\n".join(own) + "\n")
+    common = ("fit", "--hierarchy", folder / "tree.csv", "--scores")
+    for parts in ((), ("--partitions", "3")):
+        run(*common, folder / "odd.csv", "--truth", tmp_path / "truth.csv", *OPTIONS, *parts,
+            "--weights", tmp_path / "truth.csv", "--out", tmp_path / "one.hlpr")  # fmt: skip
+        run(*common, folder / "scores.csv", "--truth", folder / "truth.csv",
+            "--weights", tmp_path / "w.csv", "--out", tmp_path / "two.hlpr")  # fmt: skip
+        assert (tmp_path / "one.hlpr").read_bytes() == (tmp_path / "two.hlpr").read_bytes()

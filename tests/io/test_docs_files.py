@@ -67,6 +67,6 @@ def test_table_snippets(folder):
 def test_no_snippet_is_left_out(folder):
     known = {*HIERARCHIES, "scores.csv", "scores_long.csv", "predictions.tsv", "x.test.pred.arff",
              "truth.csv", "truth_long.csv", "truth.tsv", "ranking.csv", "ranking.tsv",
-             "truth_unknown.csv", "truth_unknown_long.csv", "weights.csv", "odd.csv",
+             "truth_unknown.csv", "truth_unknown_long.csv", "weights.csv", "weighed.csv", "odd.csv",
              "names.csv"}  # fmt: skip
     assert set(SNIPPETS) == known

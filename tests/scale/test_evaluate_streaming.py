@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 
 import numpy as np
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from scalecases import StopError, evaluate_file, rank_file, stop_after
 
 from hierlpr import Hierarchy, HierlprError, simulate
+from hierlpr._base.checks import effective_number
 from hierlpr.cli import main
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import align_known
@@ -77,6 +79,64 @@ def test_any_number_of_parts_gives_the_same(ranked, partitions):
     found = both(ranked, partitions=partitions)
     assert found["ranking"]["parents after a child"] == 0
     assert found["decisions"]["calls without a parent"] == 0
+
+
+def write_weights(folder, samples, seed=6):
+    """Weights of samples in a file of another order, with a sample that nobody asks for."""
+    rng = np.random.default_rng(seed)
+    weight = np.round(rng.exponential(size=len(samples)), 3)
+    weight[::11] = 0.0
+    rows = [f"{samples[i]},{weight[i]}" for i in rng.permutation(len(samples))]
+    (folder / "w.csv").write_text("\n".join(["sample,weight", *rows, "other,9"]) + "\n")
+    return weight
+
+
+@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("name", ["ranked.parquet", "calls.csv", "p.tsv"])
+def test_weights_give_the_same(ranked, tmp_path, name, holes):
+    h = load_hierarchy(ranked / "h.csv").hierarchy
+    read = read_truth(ranked / "truth.csv", h)
+    values = np.array(read.table.values)
+    if holes:
+        values[np.random.default_rng(5).random(values.shape) < 0.3] = np.nan
+        values[:3] = np.nan
+    for file in ("h.csv", name):
+        shutil.copy(ranked / file, tmp_path)
+    write_truth(tmp_path / "truth.csv", Table(values, h.labels, read.samples))
+    weight = write_weights(tmp_path, read.samples)
+    for partitions in (1, 5):
+        found = both(tmp_path, "--weights", tmp_path / "w.csv", ranking=name, partitions=partitions)
+    assert found["sizes"]["effective samples"] == effective_number(weight)
+    known = align_known(np.zeros(values.shape), values, h) if holes else None
+    held = values == 1.0 if known is None else known.held
+    listed = read_ranking(tmp_path / name, h)
+    place = {sample: i for i, sample in enumerate(read.samples)}
+    row = np.array([place[sample] for sample in listed.samples])[listed.sample]
+    judged = np.full(row.size, True) if known is None else known.known[row, listed.label]
+    if listed.call is not None:
+        called = judged & listed.call
+        own = weight[row[called]]
+        share = own @ held[row, listed.label][called] / own.sum()
+        assert found["decisions"]["precision"] == pytest.approx(share)
+    plain = both(tmp_path, ranking=name)
+    assert plain["ranking"]["AU(PRC)"] != found["ranking"]["AU(PRC)"]
+
+
+def test_bad_weights_stop_an_evaluation_both_ways_alike(ranked, tmp_path):
+    samples = read_truth(ranked / "truth.csv", load_hierarchy(ranked / "h.csv").hierarchy).samples
+    text = "\n".join(["sample,weight", *(f"{name},1" for name in samples)]) + "\n"
+    cases = {
+        text.replace(f"{samples[3]},1\n", ""): "1 of 400 samples of .* have no weight",
+        text.replace(f"{samples[3]},1\n", f"{samples[3]},-1\n"): "line 5, column 'weight'",
+        text.replace(",1", ",0"): "all 400 samples of .* have the weight 0",
+        text.replace("weight", "mass"): "there is no column 'weight'",
+    }
+    for content, message in cases.items():
+        (tmp_path / "w.csv").write_text(content)
+        for more in ([], ["--partitions", "3"]):
+            code, _, said = run(ranked, "--weights", tmp_path / "w.csv", *more)
+            assert code == 2
+            assert re.search(message, said), said
 
 
 @pytest.mark.parametrize("name", ["ranked.csv", "ranked.csv.gz", "calls.csv", "p.tsv"])
@@ -181,17 +241,16 @@ def test_sums_over_parts_are_those_of_the_whole():
     whole = evaluate_ranking(*rows[:3], truth, h, call=rows.call)
     for n in (1, 3, 40, 60):
         sums = SampleSums(h, accretion_of(truth, h), has_calls=True)
-        status = np.empty(250, dtype=bool)
+        worth = np.empty(250, dtype=np.int8)
         for p in rng.permutation(n):
             at = np.flatnonzero(rows.sample % n == p)
             part = rows.take(at)._replace(sample=rows.sample[at] // n)
             own = SampleSums(h, accretion_of(truth, h), has_calls=True)
-            status[at], known = own.add(part, truth.take(np.arange(p, 40, n)))
-            assert known is None
+            worth[at] = own.add(part, truth.take(np.arange(p, 40, n)))
             sums.merge(own.state())
-        pooled = PooledSums(truth.label.size)
+        pooled = PooledSums(sums.positives)
         for start in range(0, 250, 17):
-            pooled.add_listed(status[start : start + 17])
+            pooled.add_listed(worth[start : start + 17])
         assert sums.evaluation(pooled) == whole
 
 

@@ -179,6 +179,40 @@ class ExactSums:
                          zip(*self._words.tolist(), strict=True)], dtype=np.float64)  # fmt: skip
 
 
+class WholeWeights(NamedTuple):
+    """Weights of samples as whole numbers of a unit, so that no sum of them is ever rounded.
+
+    The unit is a power of two, so small that the instances of all samples together weigh up to
+    2**52 of it: floats add and multiply-add such numbers exactly. The largest weight times
+    `scale` is 1.
+    """
+
+    whole: NDArray[np.int64]
+    scale: float
+
+    @classmethod
+    def of(cls, weight: Float, n_labels: int) -> WholeWeights:
+        """Round weights to the unit, none that is positive to 0.
+
+        >>> WholeWeights.of(np.array([1.0, 0.5, 0.0]), 2).whole * 2.0**-50
+        array([1. , 0.5, 0. ])
+        """
+        n_instances = int(np.count_nonzero(weight)) * n_labels
+        bits = 52 - max(0, n_instances - 1).bit_length()
+        whole = np.rint(np.ldexp(weight / weight.max(), bits)).astype(np.int64)
+        return cls(np.where(weight > 0.0, np.maximum(whole, 1), 0), 2.0**-bits)
+
+    def take(self, rows: Any) -> WholeWeights:
+        """Return the weights of some samples."""
+        return WholeWeights(self.whole[rows], self.scale)
+
+    def add_up(self, marked: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Add up the weights of the samples marked in each row of an array (labels x samples)."""
+        return np.asarray(marked.astype(np.float64) @ self.whole.astype(np.float64)).astype(
+            np.int64
+        )
+
+
 def _split(terms: Float) -> tuple[Float, Float]:
     """Two parts of every term, on coarse and on fine grid; what is finer still is rounded."""
     high = terms + _ROUND_HIGH

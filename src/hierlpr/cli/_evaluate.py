@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     "left out (default for CAFA truth).",
 )  # fmt: skip
 @opt.close_truth
+@opt.weights
 @opt.parts
 @opt.tables
 @opt.reading_hierarchy
@@ -40,6 +41,7 @@ def evaluate(
     truth: str,
     absent: str | None,
     close_truth: bool,
+    weights: str | None,
     lenient: bool,
     json_out: str | None,
     quiet: bool,
@@ -54,17 +56,20 @@ def evaluate(
     from hierlpr._base.files import refuse_overlap
 
     inputs = {"--hierarchy": hierarchy, "--ranking": ranking, "--truth": truth,
-              "--names": options["names"]}  # fmt: skip
+              "--weights": weights, "--names": options["names"]}  # fmt: skip
     how, table = opt.taken(options, opt.PARTS), opt.written_tables(shell, options, hierarchy)
     refuse_overlap({"--json": json_out}, inputs, how["work"])
     loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **options)
     with shell.rates("rows") as on_progress:
         done = workflows.evaluate_file(
             ranking, table(truth), loaded, absent=absent,  # type: ignore[arg-type]
-            close_truth=close_truth, lenient=lenient, on_progress=on_progress, **how,
+            close_truth=close_truth, weights=None if weights is None else table(weights),
+            lenient=lenient, on_progress=on_progress, **how,
         )  # fmt: skip
     shell.read(done.ranking)
     shell.read(done.truth)
+    if done.weights is not None:
+        shell.read(done.weights)
     shell.notes(done.notes)
     found = done.evaluation
     if json_out != "-":

@@ -61,9 +61,7 @@ LPR_NAMES = (
               help="Whether cells of a wide table of scores may be empty, here and when the model "
               "is used; a missing score says nothing about its label.")  # fmt: skip
 @opt.close_truth
-@click.option("--weights", type=click.Path(), metavar="W",
-              help="Table with the columns sample and weight: how much each sample "
-              "counts.")  # fmt: skip
+@opt.weights
 @click.option("--max-weight", type=float, metavar="B",
               help="The largest weight a sample can have, known before the truth; --confidence "
               "with --weights needs it.")  # fmt: skip

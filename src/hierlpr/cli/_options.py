@@ -42,6 +42,10 @@ truth = click.option(
 close_truth = click.option(
     "--close-truth", is_flag=True, help="Add the missing ancestors of true labels."
 )
+weights = click.option(
+    "--weights", type=click.Path(), metavar="W",
+    help="Table with the columns sample and weight: how much each sample counts.",
+)  # fmt: skip
 seed = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True,
     help="Same seed, same results.",

@@ -126,8 +126,8 @@ class Upper:
             above[children] |= above[parents] | bits[parents]
         return np.unpackbits(above, axis=1, count=flags.shape[1]).view(bool)
 
-    def count_with_parents(self, held: Bool, among: Bool | None = None) -> NDArray[np.int64]:
-        """Count for every label the samples (marked in its row of `among`) with all its parents."""
+    def have_parents(self, held: Bool, among: Bool | None = None) -> NDArray[np.uint8]:
+        """Mark, as bits, for every label the samples (of its row of `among`) with all parents."""
         bits = np.packbits(held, axis=1)
         with_all = np.packbits(np.ones((1, held.shape[1]), dtype=bool), axis=1)
         with_all = np.repeat(with_all, self.size, axis=0)
@@ -135,7 +135,11 @@ class Upper:
             with_all[children] &= bits[parents]
         if among is not None:
             with_all &= np.packbits(among, axis=1)
-        return np.asarray(_N_BITS[with_all].sum(axis=1, dtype=np.int64))
+        return with_all
+
+    def count_with_parents(self, held: Bool, among: Bool | None = None) -> NDArray[np.int64]:
+        """Count for every label the samples (marked in its row of `among`) with all its parents."""
+        return np.asarray(_N_BITS[self.have_parents(held, among)].sum(axis=1, dtype=np.int64))
 
     def count_orphans(self, held: Bool) -> int:
         """Count the (sample, parent, child) where the child is held without that parent."""

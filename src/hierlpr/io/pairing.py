@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import check_choice, listed
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
+from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
-from hierlpr.io.opening import AnyPath
+from hierlpr.io.opening import AnyPath, TablePath, written
 from hierlpr.io.table_files import TableFormat, open_table
 from hierlpr.io.whole_tables import ReadTable, TruthSets, read_scores
 
@@ -156,19 +157,19 @@ def read_weights(path: AnyPath, *, lenient: bool = False) -> Weights:
 
     Weights are 0 or more, and every sample has one row.
     """
-    read = read_scores(path, lenient=lenient)
-    if "weight" not in read.table.labels or read.layout != "wide":
+    table = open_table(path, TableFormat.of("scores"), Watch(path, lenient=True))
+    if not table.is_wide or "weight" not in table.numbers:
         raise FileError(
-            f"{read.report.path}: there is no column 'weight'.\n"
+            f"{table.path}: there is no column 'weight'.\n"
             "Hint: a table of weights has the header sample,weight."
         )
-    values = np.asarray(read.table.values)[:, read.table.labels.index("weight")]
+    alone = TablePath(path, **{**written(path).options, "columns": "labels"})
+    read = read_scores(alone, Hierarchy((), labels=("weight",)), lenient=lenient)
+    values = np.asarray(read.table.values)[:, 0]
     bad = np.flatnonzero(values < 0.0)
     if bad.size:
         name = read.samples[int(bad[0])]
-        watch = Watch(path, lenient=True)
-        table = open_table(path, TableFormat.of("scores"), watch)
-        raise watch.fail(
+        raise Watch(path, lenient=True).fail(
             f"the weight of sample {name!r} is {values[bad[0]]:g} ({bad.size:,} weight(s) are "
             "negative).",
             line=next(table.find(name, None), None), column="weight",

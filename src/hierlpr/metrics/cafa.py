@@ -16,7 +16,7 @@ from hierlpr._base.checks import (
     check_label_weights,
     check_real_array,
 )
-from hierlpr._base.order_free import ExactSums
+from hierlpr._base.order_free import ExactSums, WholeWeights
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
@@ -96,8 +96,10 @@ def information_accretion(truth: Any, hierarchy: Hierarchy) -> Float:
     return accretion_of(LabelSets.of(_sparse(truth, hierarchy, "truth")), hierarchy)
 
 
-def accretion_of(truth: LabelSets, hierarchy: Hierarchy) -> Float:
-    """`information_accretion` of sets of labels.
+def accretion_of(
+    truth: LabelSets, hierarchy: Hierarchy, weight: WholeWeights | None = None
+) -> Float:
+    """`information_accretion` of sets of labels, each sample counted by its weight.
 
     Where some labels are open, only samples count in which a label and its parents are given: a
     parent that is known from below is known because the label holds.
@@ -115,10 +117,16 @@ def accretion_of(truth: LabelSets, hierarchy: Hierarchy) -> Float:
             inside = upper.place[number] >= 0
             given = ~upper.spread(number[inside], row[inside], stop - start)
             held &= given
-        positive = held.sum(axis=1)
-        if given is not None:  # with all parents given, as the others are
-            positive = upper.count_with_parents(held, held)
-        counts += positive, upper.count_with_parents(held, given)
+        if weight is None:
+            positive = held.sum(axis=1)
+            if given is not None:  # with all parents given, as the others are
+                positive = upper.count_with_parents(held, held)
+            counts += positive, upper.count_with_parents(held, given)
+            continue
+        own = weight.take(slice(start, stop))
+        for i, among in enumerate((held, given)):
+            marked = np.unpackbits(upper.have_parents(held, among), axis=1, count=stop - start)
+            counts[i] += own.add_up(marked.view(bool))
     known = counts[0] > 0
     out = np.zeros(h.n_labels)
     out[h.order[upper.numbers[known]]] = np.log2(counts[1, known] / counts[0, known])
@@ -198,15 +206,19 @@ class CafaSums:
         Ascending thresholds.
     weights : list of ndarray of shape (n_labels,)
         A curve for each.
+    scale : float
+        That of the weights of samples, if they have any.
     """
 
-    def __init__(self, levels: Float, weights: list[Float]) -> None:
+    def __init__(self, levels: Float, weights: list[Float], scale: float = 1.0) -> None:
         self.levels = levels
         self.weights = weights
         # Scaled so that the weight of a sample is at most 1; powers of two change no digit.
+        self._sample_scale = scale
         self._scale = [2.0 ** -np.frexp(max(1e-300, w.sum()))[1] for w in weights]
         # By threshold: weight of calls, of hits, precisions, recalls; in the end of positives.
         self._sums = [ExactSums(4 * levels.size + 1) for _ in weights]
+        # Samples, of weight 1 if they have none.
         self._n_called = np.zeros((len(weights), levels.size), dtype=np.int64)
         self._n_samples = 0
 
@@ -223,6 +235,7 @@ class CafaSums:
         passed: NDArray[np.unsignedinteger[Any]],
         held: NDArray[np.bool_],
         columns: NDArray[np.integer[Any]],
+        of_samples: WholeWeights | None = None,
     ) -> None:
         """Add samples: thresholds passed and truth, (labels x samples); `columns` are the labels.
 
@@ -230,7 +243,7 @@ class CafaSums:
         below a label is that of the highest score: so scores are propagated as small integers.
         """
         n_samples, width = held.shape[1], self.levels.size + 1
-        self._n_samples += n_samples
+        self._n_samples += n_samples if of_samples is None else int(of_samples.whole.sum())
         called, n_called, sample = _entries(passed != 0)
         _, n_true, true_sample = _entries(held)
         cell = sample * width + passed.ravel()[called]
@@ -243,10 +256,14 @@ class CafaSums:
             calls = _weigh(cell, np.repeat(own, n_called), size)
             hits = _weigh(hit_cell, np.repeat(own, n_hit), size)
             positive = _weigh(true_sample, np.repeat(own, n_true), n_samples)
-            n_with_calls, terms = _by_threshold(
+            with_calls, terms = _by_threshold(
                 calls.reshape(n_samples, width), hits.reshape(n_samples, width), positive
             )
-            self._n_called[i] += n_with_calls
+            if of_samples is None:
+                self._n_called[i] += np.count_nonzero(with_calls, axis=0)
+            else:
+                self._n_called[i] += of_samples.add_up(with_calls.T)
+                terms *= (of_samples.whole * of_samples.scale)[:, None]
             self._sums[i].add(terms)
 
     def state(self) -> dict[str, NDArray[np.int64]]:
@@ -267,8 +284,8 @@ class CafaSums:
         values = self._sums[which].values()
         called, hits, precision, recall = values[:-1].reshape(4, -1)
         called, hits, positive = (x / self._scale[which] for x in (called, hits, values[-1]))
-        n_called = self._n_called[which].astype(np.float64)
-        n_samples = np.full(self.levels.size, float(self._n_samples))
+        n_called = self._n_called[which] * self._sample_scale
+        n_samples = np.full(self.levels.size, self._n_samples * self._sample_scale)
         over_all = n_called if normalization == "pred" else n_samples
         over_called = n_samples if normalization == "gt" else n_called
         return CafaCurve(
@@ -296,13 +313,16 @@ def _weigh(place: NDArray[np.intp], weight: Float, size: int) -> Float:
     return np.asarray(np.bincount(place, weight, minlength=size), dtype=np.float64)
 
 
-def _by_threshold(calls: Float, hits: Float, positive: Float) -> tuple[NDArray[np.int64], Float]:
-    """Terms of samples, given the weight of the labels that pass exactly so many thresholds."""
+def _by_threshold(calls: Float, hits: Float, positive: Float) -> tuple[NDArray[np.bool_], Float]:
+    """Whether there are calls, and the terms of samples.
+
+    Given is the weight of the labels that pass exactly so many thresholds.
+    """
     # Summing from the right gives the weight of the labels that pass so many or more.
     called, hit = (np.cumsum(x[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1] for x in (calls, hits))
     recall = _ratio(hit, np.broadcast_to(positive[:, None], hit.shape))
     terms = [called, hit, _ratio(hit, called), recall, positive[:, None]]
-    return np.count_nonzero(called > 0, axis=0), np.concatenate(terms, axis=1)
+    return called > 0, np.concatenate(terms, axis=1)
 
 
 def cafa_f_max_score(truth: Any, scores: Any, hierarchy: Hierarchy, **options: Any) -> float:

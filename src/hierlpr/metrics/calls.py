@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_choice, check_real_array
+from hierlpr._base.checks import check_choice, check_real_array, check_sample_weight
 from hierlpr.exceptions import DataError
 from hierlpr.metrics.curves import (
     au_prc_score,
@@ -22,7 +22,9 @@ Float = NDArray[np.float64]
 Average = Literal["pooled", "label", "sample"]
 
 
-def precision_score(truth: Any, calls: Any, *, average: Average = "pooled") -> float:
+def precision_score(
+    truth: Any, calls: Any, *, average: Average = "pooled", sample_weight: Any = None
+) -> float:
     r"""Share of the calls that are true; 0 without calls.
 
     Parameters
@@ -31,17 +33,21 @@ def precision_score(truth: Any, calls: Any, *, average: Average = "pooled") -> f
     average : {"pooled", "label", "sample"}
         Over all instances at once, or the mean over labels or over samples, without those that
         have neither positives nor calls.
+    sample_weight : array-like of shape (len(truth),), optional
+        How much each row counts.
 
     Examples
     --------
     >>> precision_score([[1, 0], [1, 1]], [[1, 1], [1, 0]])
     0.6666666666666666
     """
-    hits, called, positive = _counts(truth, calls, average)
-    return _mean_ratio(hits, called, where=called + positive > 0)
+    hits, called, positive, weight = _counts(truth, calls, average, sample_weight)
+    return _mean_ratio(hits, called, weight, where=called + positive > 0)
 
 
-def recall_score(truth: Any, calls: Any, *, average: Average = "pooled") -> float:
+def recall_score(
+    truth: Any, calls: Any, *, average: Average = "pooled", sample_weight: Any = None
+) -> float:
     r"""Share of the positives that are called; 0 without any positive.
 
     Parameters as in `precision_score`. The mean over labels or over samples is over those with
@@ -52,11 +58,18 @@ def recall_score(truth: Any, calls: Any, *, average: Average = "pooled") -> floa
     >>> recall_score([[1, 0], [1, 1]], [[1, 1], [1, 0]])
     0.6666666666666666
     """
-    hits, _, positive = _counts(truth, calls, average)
-    return _mean_ratio(hits, positive, where=positive > 0)
+    hits, _, positive, weight = _counts(truth, calls, average, sample_weight)
+    return _mean_ratio(hits, positive, weight, where=positive > 0)
 
 
-def f_score(truth: Any, calls: Any, *, beta: float = 1.0, average: Average = "pooled") -> float:
+def f_score(
+    truth: Any,
+    calls: Any,
+    *,
+    beta: float = 1.0,
+    average: Average = "pooled",
+    sample_weight: Any = None,
+) -> float:
     r""":math:`F_\beta = (1 + \beta^2) P R / (\beta^2 P + R)` of precision P and recall R.
 
     A beta above 1 favours recall. 0 if nothing is called and nothing is positive; labels and
@@ -71,14 +84,16 @@ def f_score(truth: Any, calls: Any, *, beta: float = 1.0, average: Average = "po
     >>> round(f_score([[1, 0], [1, 1]], [[1, 1], [1, 0]]), 4)  # 2 x 2 / (3 + 3)
     0.6667
     """
-    hits, called, positive = _counts(truth, calls, average)
+    hits, called, positive, weight = _counts(truth, calls, average, sample_weight)
     square = _check_beta(beta) ** 2
     return _mean_ratio(
-        (1.0 + square) * hits, square * positive + called, where=called + positive > 0
+        (1.0 + square) * hits, square * positive + called, weight, where=called + positive > 0
     )
 
 
-def f_curve(truth: Any, scores: Any = None, *, beta: float = 1.0) -> tuple[Float, Float]:
+def f_curve(
+    truth: Any, scores: Any = None, *, beta: float = 1.0, sample_weight: Any = None
+) -> tuple[Float, Float]:
     """Pooled F after each group of equal scores, and the number of calls there.
 
     Parameters as in `hit_curve`.
@@ -88,11 +103,13 @@ def f_curve(truth: Any, scores: Any = None, *, beta: float = 1.0) -> tuple[Float
     >>> f_curve([1, 0, 1])
     (array([0.66666667, 0.5       , 0.8       ]), array([1., 2., 3.]))
     """
-    precision, recall, calls = precision_recall_curve(truth, scores)
+    precision, recall, calls = precision_recall_curve(truth, scores, sample_weight=sample_weight)
     return f_of(precision, recall, _check_beta(beta) ** 2), calls
 
 
-def f_max_score(truth: Any, scores: Any = None, *, beta: float = 1.0) -> float:
+def f_max_score(
+    truth: Any, scores: Any = None, *, beta: float = 1.0, sample_weight: Any = None
+) -> float:
     """Largest pooled F over all cutoffs; ties are never split. See `cafa_f_max_score` for CAFA's.
 
     Examples
@@ -100,10 +117,10 @@ def f_max_score(truth: Any, scores: Any = None, *, beta: float = 1.0) -> float:
     >>> f_max_score([1, 0, 1])  # all three called: 2 x 2 / (2 + 3)
     0.8
     """
-    return hit_sums(truth, scores, beta=_check_beta(beta)).f_max()
+    return hit_sums(truth, scores, sample_weight, beta=_check_beta(beta)).f_max()
 
 
-def label_au_prc_scores(truth: Any, scores: Any) -> Float:
+def label_au_prc_scores(truth: Any, scores: Any, *, sample_weight: Any = None) -> Float:
     """Area under each label's own precision-recall curve; NaN for labels without positives.
 
     Examples
@@ -116,15 +133,22 @@ def label_au_prc_scores(truth: Any, scores: Any) -> Float:
         raise DataError(
             f"truth and scores must be matrices of one shape, got {status.shape}, {values.shape}."
         )
+    weight = check_sample_weight(sample_weight, len(status))
+    counted = np.ones(len(status), dtype=bool) if weight is None else weight > 0.0
     out = np.full(status.shape[1], np.nan)
-    for k in np.flatnonzero(status.any(axis=0)):
-        used = slice(None) if known is None else known[:, k]
-        out[k] = au_prc_score(status[used, k], values[used, k])
+    for k in np.flatnonzero(status[counted].any(axis=0)):
+        used = counted if known is None else counted & known[:, k]
+        own = None if weight is None else weight[used]
+        out[k] = au_prc_score(status[used, k], values[used, k], sample_weight=own)
     return out
 
 
 def mean_au_prc_score(
-    truth: Any, scores: Any, *, weight: Literal["uniform", "prevalence"] = "uniform"
+    truth: Any,
+    scores: Any,
+    *,
+    weight: Literal["uniform", "prevalence"] = "uniform",
+    sample_weight: Any = None,
 ) -> float:
     r"""Mean area under the labels' precision-recall curves.
 
@@ -135,6 +159,8 @@ def mean_au_prc_score(
         The mean over labels that have positives, each alike or by its number of positives: the
         :math:`\overline{\mathrm{AUPRC}}` and :math:`\overline{\mathrm{AUPRC}}_w` of Vens et al.
         For the area of the pooled curve see `au_prc_score`.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each sample counts.
 
     References
     ----------
@@ -148,8 +174,10 @@ def mean_au_prc_score(
     0.75
     """
     check_choice(weight, ("uniform", "prevalence"), name="weight")
-    areas = label_au_prc_scores(truth, scores)
-    support = check_known(truth)[0].sum(axis=0)
+    areas = label_au_prc_scores(truth, scores, sample_weight=sample_weight)
+    status = check_known(truth)[0]
+    own = check_sample_weight(sample_weight, len(status))
+    support = status.sum(axis=0) if own is None else own @ status
     if not support.any():
         raise DataError("Recall is not defined: no instance is positive.")
     known = support > 0
@@ -163,6 +191,7 @@ def calibration_error(
     *,
     n_bins: int = 10,
     bins: Literal["width", "mass"] = "width",
+    sample_weight: Any = None,
 ) -> float:
     r"""Mean gap between predicted and observed frequency over bins.
 
@@ -174,7 +203,10 @@ def calibration_error(
         All instances are pooled.
     n_bins : int
     bins : {"width", "mass"}
-        Bins of equal width on [0, 1], or with equally many instances (equal values stay together).
+        Bins of equal width on [0, 1], or with equally many instances (equal values stay together;
+        instances are counted, also where they have weights).
+    sample_weight : array-like of shape (len(truth),), optional
+        How much each row counts.
 
     Notes
     -----
@@ -189,15 +221,16 @@ def calibration_error(
     >>> round(calibration_error([0, 1], [0.2, 0.7]), 4)  # (0.2 + 0.3) / 2
     0.25
     """
-    status, p = _paired(truth, probabilities, "probabilities")
+    status, p, weight = _paired(truth, probabilities, "probabilities", sample_weight)
     check_choice(bins, ("width", "mass"), name="bins")
     if bins == "width":
-        gap = np.bincount(*calibration_gaps(status, p, n_bins), minlength=n_bins)
+        place, gap = calibration_gaps(status, p, n_bins)
     else:
         edges = np.quantile(p, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
-        place = np.searchsorted(edges, p, side="right")
-        gap = np.asarray(np.bincount(place, weights=p - status), dtype=np.float64)
-    return float(np.abs(gap).sum() / p.size)
+        place, gap = np.searchsorted(edges, p, side="right"), p - status
+    total = float(p.size) if weight is None else float(weight.sum())
+    gaps = np.bincount(place, gap if weight is None else gap * weight)
+    return float(np.abs(gaps).sum() / total)
 
 
 def calibration_gaps(
@@ -207,8 +240,10 @@ def calibration_gaps(
     return np.minimum((p * n_bins).astype(np.intp), n_bins - 1), p - status
 
 
-def brier_error(truth: Any, probabilities: Any) -> float:
+def brier_error(truth: Any, probabilities: Any, *, sample_weight: Any = None) -> float:
     r"""Mean squared error of probabilities, :math:`n^{-1} \sum (p - Q)^2`.
+
+    `sample_weight` says how much each row of the two counts.
 
     References
     ----------
@@ -219,44 +254,71 @@ def brier_error(truth: Any, probabilities: Any) -> float:
     >>> brier_error([0, 1], [0.5, 1.0])
     0.125
     """
-    status, p = _paired(truth, probabilities, "probabilities")
-    return float(np.mean((p - status) ** 2))
+    status, p, weight = _paired(truth, probabilities, "probabilities", sample_weight)
+    return float(np.average((p - status) ** 2, weights=weight))
 
 
-def _paired(truth: Any, values: Any, name: str) -> tuple[Float, Float]:
+def _paired(
+    truth: Any, values: Any, name: str, sample_weight: Any
+) -> tuple[Float, Float, Float | None]:
+    """Return status, values and weights (None: none) of the known instances that count."""
     (status, known), p = check_known(truth), check_real_array(values, name=name)
     if status.shape != p.shape:
         raise DataError(f"{name} has shape {p.shape}, truth {status.shape}; they must agree.")
+    weight = _by_instance(sample_weight, status)
+    if weight is not None:
+        known = weight > 0.0 if known is None else known & (weight > 0.0)
     if known is not None:
         status, p = status[known], p[known]
+        weight = None if weight is None else weight[known]
     if p.size == 0:
         raise DataError("There are no instances.")
     if not (p.min() >= 0.0 and p.max() <= 1.0):
         raise DataError(f"{name} must lie in [0, 1].")
-    return status.ravel().astype(np.float64), p.ravel()
+    return status.ravel().astype(np.float64), p.ravel(), weight
 
 
-def _counts(truth: Any, calls: Any, average: str) -> tuple[Float, Float, Float]:
+def _by_instance(sample_weight: Any, status: NDArray[np.bool_]) -> Float | None:
+    """Weights of rows, spread over their instances."""
+    weight = check_sample_weight(sample_weight, len(status))
+    if weight is None:
+        return None
+    return np.broadcast_to(weight.reshape(-1, *[1] * (status.ndim - 1)), status.shape)
+
+
+def _counts(
+    truth: Any, calls: Any, average: str, sample_weight: Any
+) -> tuple[Float, Float, Float, Float | None]:
+    """Count hits, calls and positives by what is averaged over, and weigh them or say how."""
     check_choice(average, get_args(Average), name="average")
     (status, known), called = check_known(truth), check_status(calls)
     if status.shape != called.shape:
         raise DataError(f"calls has shape {called.shape}, truth {status.shape}; they must agree.")
     if known is not None:
         called = called & known
-    if average == "pooled":
-        status, called = status.reshape(1, -1), called.reshape(1, -1)
-    elif status.ndim != 2:
+    weight, each = check_sample_weight(sample_weight, len(status)), None
+    if average != "sample":  # there samples count as a whole
+        each = _by_instance(sample_weight, status)
+    if average != "pooled" and status.ndim != 2:
         raise DataError(f"average={average!r} needs matrices, got shape {status.shape}.")
+    counted = [x if each is None else x * each for x in (status & called, called, status)]
+    if average == "pooled":
+        counted = [x.reshape(1, -1) for x in counted]
     axis = 0 if average == "label" else 1
-    hits = (status & called).sum(axis=axis, dtype=np.float64)
-    return hits, called.sum(axis=axis, dtype=np.float64), status.sum(axis=axis, dtype=np.float64)
+    hits, n_called, positive = (x.sum(axis=axis, dtype=np.float64) for x in counted)
+    return hits, n_called, positive, weight if average == "sample" else None
 
 
-def _mean_ratio(top: Float, bottom: Float, *, where: NDArray[np.bool_]) -> float:
+def _mean_ratio(
+    top: Float, bottom: Float, weight: Float | None, *, where: NDArray[np.bool_]
+) -> float:
     """Mean of ratios over some labels or samples, 0 if there is none; 0 / 0 counts 0."""
+    if weight is not None:
+        where = where & (weight > 0.0)
+        weight = weight[where]
     top, bottom = top[where], bottom[where]
     ratio = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
-    return float(ratio.mean()) if ratio.size else 0.0
+    return float(np.average(ratio, weights=weight)) if ratio.size else 0.0
 
 
 def _check_beta(beta: float) -> float:

@@ -203,13 +203,15 @@ def hit_area_score(truth: Any, scores: Any = None) -> float:
     return hit_sums(truth, scores).area
 
 
-def normalized_hit_area_score(truth: Any, scores: Any = None) -> float:
+def normalized_hit_area_score(
+    truth: Any, scores: Any = None, *, sample_weight: Any = None
+) -> float:
     r"""Area under the hit curve, scaled: 1 for a perfect order, 0 for a random one, -1 reversed.
 
     :math:`(A - A_0) / (A_1 - A_0)` with the expected area of a random order
     :math:`A_0 = P (n + 1) / 2` and the largest possible
     :math:`A_1 = P (P + 1) / 2 + P (n - P)`, for P positives among n instances. It equals
-    ``2 * AUC - 1`` for the area AUC under the ROC curve of the pooled instances.
+    ``2 * AUC - 1`` for the area AUC under the ROC curve of the pooled instances, also with weights.
 
     Examples
     --------
@@ -218,7 +220,7 @@ def normalized_hit_area_score(truth: Any, scores: Any = None) -> float:
     >>> normalized_hit_area_score([1, 0, 1, 0], scores=[0.5, 0.5, 0.5, 0.5])
     0.0
     """
-    return hit_sums(truth, scores).normalized_area()
+    return hit_sums(truth, scores, sample_weight).normalized_area()
 
 
 def eauc_score(lpr: Any) -> float:
@@ -311,7 +313,9 @@ def au_prc_score(
     return _counts_area(precision * calls, calls)
 
 
-def early_precision_score(truth: Any, scores: Any = None, *, max_recall: float = 0.5) -> float:
+def early_precision_score(
+    truth: Any, scores: Any = None, *, max_recall: float = 0.5, sample_weight: Any = None
+) -> float:
     r"""Mean pooled precision up to a recall, :math:`r^{-1} \int_0^r P(R)\, dR`.
 
     The precision at recall R is that of the first group of calls that reaches it, so that
@@ -322,7 +326,7 @@ def early_precision_score(truth: Any, scores: Any = None, *, max_recall: float =
     >>> early_precision_score([1, 0, 1], max_recall=0.5)
     1.0
     """
-    return hit_sums(truth, scores, max_recall=max_recall).early_precision()
+    return hit_sums(truth, scores, sample_weight, max_recall=max_recall).early_precision()
 
 
 def _counts_area(hits: Float, calls: Float) -> float:

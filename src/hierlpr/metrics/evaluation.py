@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.order_free import ExactSums
+from hierlpr._base.checks import check_sample_weight, effective_number
+from hierlpr._base.order_free import ExactSums, WholeWeights
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import unknown_among
 from hierlpr.exceptions import DataError
@@ -21,7 +22,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.waves import Upper, sample_ranges
 from hierlpr.metrics.cafa import THRESHOLDS, CafaSums, accretion_of, smallest_s
 from hierlpr.metrics.calls import calibration_gaps
-from hierlpr.metrics.curves import HitSums, hit_curve
+from hierlpr.metrics.curves import HitSums
 from hierlpr.metrics.hierarchical import first_errors, label_costs, late_parents
 
 if TYPE_CHECKING:
@@ -36,9 +37,13 @@ STRETCH = 1 << 20  # listed instances whose place along the list is measured at 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Sizes and measures by name; a measure that the data do not define is None."""
+    """Sizes and measures by name; a measure that the data do not define is None.
 
-    sizes: dict[str, int]
+    Sizes and counts are plain; where samples have weights, everything that is a share or a mean is
+    weighted, and the sizes tell the effective number of samples.
+    """
+
+    sizes: dict[str, int | float]
     ranking: Measures
     decisions: Measures
 
@@ -69,6 +74,7 @@ def evaluate_ranking(
     *,
     ordered: bool = True,
     call: Bool | None = None,
+    sample_weight: Any = None,
 ) -> Evaluation:
     """Measure a list of instances, best first, against the truth of all samples.
 
@@ -86,6 +92,8 @@ def evaluate_ranking(
         one group (scores of any other method).
     call : ndarray of bool, optional
         Which of the listed instances are called; then the decisions are measured too.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each row of `truth` counts; 0 leaves it out, equal weights are none.
 
     Examples
     --------
@@ -99,17 +107,31 @@ def evaluate_ranking(
     held = truth if isinstance(truth, LabelSets) else LabelSets.of(truth)
     held = held if held.open is None else held.closed(hierarchy)
     rows = Rows(sample, label, score, call)
-    by_sample = SampleSums(hierarchy, accretion_of(held, hierarchy), has_calls=call is not None)
-    status, known = by_sample.add(rows, held)
-    if known is not None:
-        status, score = status[known], score[known]
-    pooled = PooledSums(held.label.size)
+    given = check_sample_weight(sample_weight, held.shape[0])
+    weight = None if given is None else WholeWeights.of(given, hierarchy.n_labels)
+    accretion = accretion_of(held, hierarchy, weight)
+    by_sample = SampleSums(hierarchy, accretion, has_calls=call is not None, weight=weight)
+    worth = by_sample.add(rows, held, weight)
+    pooled = PooledSums(by_sample.positives)
     if ordered:
-        for start in range(0, status.size, STRETCH):
-            pooled.add_listed(status[start : start + STRETCH])
+        for start in range(0, worth.size, STRETCH):
+            pooled.add_listed(worth[start : start + STRETCH])
     else:
-        pooled.add(*(np.diff(corners) for corners in hit_curve(status, score)))
-    return by_sample.evaluation(pooled)
+        _, size, hits = groups_of(score, worth)
+        pooled.add(size[::-1], hits[::-1])
+    return by_sample.evaluation(pooled, None if given is None else effective_number(given))
+
+
+def groups_of(score: Float, worth: Index) -> tuple[Float, Float, Float]:
+    """Scores of known instances, ascending: what the instances of each weigh, and its hits."""
+    known = worth != 0
+    values, place = np.unique(score[known], return_inverse=True)
+    own = worth[known].astype(np.float64)
+    size, hits = (
+        np.bincount(place, x, minlength=values.size).astype(np.float64)
+        for x in (np.abs(own), np.maximum(own, 0.0))
+    )
+    return values, size, hits
 
 
 class PooledSums:
@@ -131,20 +153,24 @@ class PooledSums:
             self._measure(size[start : start + STRETCH], gained[start : start + STRETCH])
         self._size, self._gained = size[whole:], gained[whole:]
 
-    def add_listed(self, status: Bool) -> None:
-        """Add instances one after the other."""
-        self.add(np.ones(status.size), status.astype(np.float64))
+    def add_listed(self, worth: Index) -> None:
+        """Add instances one after the other, as `SampleSums.add` tells what they are worth."""
+        known = worth[worth != 0].astype(np.float64)
+        self.add(np.abs(known), np.maximum(known, 0.0))
 
     def _measure(self, size: Float, gained: Float) -> None:
         calls, hits = (np.append(0.0, np.cumsum(x)) for x in (size, gained))
         self.hits.add(calls, hits)
 
-    def measures(self, n_instances: int) -> Measures:
-        """Return the measures; what is not listed is one group of ties at the end."""
+    def measures(self, instances: int) -> Measures:
+        """Return the measures; what is not listed of all instances is one group of ties at the end.
+
+        Instances are added up by the weights of their samples, where these have any.
+        """
         if self._size.size:
             self._measure(self._size, self._gained)
             self._size = self._gained = np.empty(0)
-        rest = n_instances - self.hits.calls
+        rest = instances - self.hits.calls
         if rest:
             lost = self.hits.positives - self.hits.hits
             self.hits.add(np.array([0.0, rest]), np.array([0.0, lost]))
@@ -166,53 +192,91 @@ class SampleSums:
         Information accretion of every label, from the truth of all parts.
     has_calls : bool
         Whether rows tell what is called.
+    weight : WholeWeights, optional
+        Of all parts together: the samples that are added have weights of this scale.
     """
 
-    def __init__(self, hierarchy: Hierarchy, accretion: Float, *, has_calls: bool) -> None:
-        self._h = hierarchy
-        self._cafa = CafaSums(THRESHOLDS, [np.ones(hierarchy.n_labels), accretion])
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        accretion: Float,
+        *,
+        has_calls: bool,
+        weight: WholeWeights | None = None,
+    ) -> None:
+        self._h, self._scale = hierarchy, 1.0 if weight is None else weight.scale
+        levels = [np.ones(hierarchy.n_labels), accretion]
+        self._cafa = CafaSums(THRESHOLDS, levels, self._scale)
         self._gaps = ExactSums(10)
         self._bounds = np.zeros(2)  # lowest and highest score, and 0
-        # Samples, positives, listed, out of order; unknown, of the listed, of the called, and
-        # samples of which nothing is known.
+        # Samples, positives, listed, out of order; unknown, of the listed; called, unknown of them.
         self._counts = np.zeros(8, dtype=np.int64)
+        # By weight: samples, positives, unknown, known of the listed, samples of which nothing is
+        # known.
+        self._weighed = np.zeros(5, dtype=np.int64)
         self._calls = _CallCounts(hierarchy) if has_calls else None
 
-    def add(self, rows: Rows, truth: LabelSets) -> tuple[Bool, Bool | None]:
+    @property
+    def positives(self) -> int:
+        """Positive instances, by the weights of their samples."""
+        return int(self._weighed[1])
+
+    def add(self, rows: Rows, truth: LabelSets, weight: WholeWeights | None = None) -> Index:
         """Add samples with all their rows and their truth, closed upward.
 
-        Returns the truth of every row, and whether it is known (None: all of it).
+        Returns what every row is worth along the list: the weight of its sample (1 without
+        weights), negative if the label does not hold, 0 if that is unknown or the weight is 0.
         """
+        if weight is not None and not weight.whole.all():
+            return self._add_weighing(rows, truth, weight)
         order = np.argsort(_small(rows.sample), kind="stable")
         grouped = rows.take(order)
-        status, known = np.empty(order.size, dtype=bool), np.empty(order.size, dtype=bool)
+        worth: Index = np.empty(order.size, dtype=np.int8 if weight is None else np.int64)
         for start, stop in sample_ranges(truth.shape[0], truth.n_labels):
             part = slice(*np.searchsorted(grouped.sample, [start, stop]).tolist())
-            at = order[part]
-            status[at], known[at] = self._add_few(grouped.take(part), truth, start, stop)
+            own = None if weight is None else weight.take(slice(start, stop))
+            worth[order[part]] = self._add_few(grouped.take(part), truth, start, stop, own)
         self._counts[:3] += truth.shape[0], truth.label.size, order.size
+        size: tuple[Any, Any] = truth.shape[0], truth.label.size
+        if weight is not None:
+            size = weight.whole.sum(), weight.whole @ np.diff(truth.row_ptr)
+        self._weighed[:2] += size
         if order.size:
             self._widen(float(rows.score.min()), float(rows.score.max()))
-        return status, None if truth.open is None else known
+        return worth
+
+    def _add_weighing(self, rows: Rows, truth: LabelSets, weight: WholeWeights) -> Index:
+        """Add the samples that have a weight; the others are as if they were not there."""
+        kept = weight.whole > 0
+        listed = np.flatnonzero(kept[rows.sample])
+        some = rows.take(listed)
+        some = some._replace(sample=(np.cumsum(kept) - 1)[some.sample])
+        worth = np.zeros(rows.sample.size, dtype=np.int64)
+        worth[listed] = self.add(some, truth.take(np.flatnonzero(kept)), weight.take(kept))
+        return worth
 
     def _widen(self, low: float, high: float) -> None:
         self._bounds[:] = min(self._bounds[0], low), max(self._bounds[1], high)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that was added, as plain arrays."""
-        own = {"counts": self._counts, "bounds": self._bounds, "gaps": self._gaps.words}
+        own = {"counts": self._counts, "weighed": self._weighed, "bounds": self._bounds,
+               "gaps": self._gaps.words}  # fmt: skip
         return {**own, **self._cafa.state(), **(self._calls.state() if self._calls else {})}
 
     def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Add what another part gave as its `state`; the result is that of adding its samples."""
         self._counts += state["counts"]
+        self._weighed += state["weighed"]
         self._widen(*state["bounds"].tolist())
         self._gaps.merge(state["gaps"])
         self._cafa.merge(state)
         if self._calls is not None:
             self._calls.merge(state)
 
-    def _add_few(self, rows: Rows, truth: LabelSets, first: int, stop: int) -> tuple[Bool, Bool]:
+    def _add_few(
+        self, rows: Rows, truth: LabelSets, first: int, stop: int, weight: WholeWeights | None
+    ) -> Index:
         h, n_samples = self._h, stop - first
         number, row = h.position[rows.label], rows.sample - first
         sets = (truth,) if truth.open is None else (truth, truth.open)
@@ -223,61 +287,80 @@ class SampleSums:
         # CAFA knows no scores below 0; a score of 0 or less passes no threshold.
         passed = self._cafa.passed(upper, number, row, rows.score, n_samples)
         upper.raise_up(passed)
+        each: Index = np.ones(n_samples, dtype=np.int8) if weight is None else weight.whole
         judged: Any = slice(None)
         if truth.open is not None:
             passed[unknown] = 0
             n_unknown = np.count_nonzero(unknown, axis=0)
             judged = n_unknown < h.n_labels  # of the others nothing is known
             self._counts[4:6] += int(n_unknown.sum()), int(np.count_nonzero(~known))
-            self._counts[7] += int(np.count_nonzero(~judged))
-        self._cafa.add(passed[:, judged], held[:, judged], h.order[upper.numbers])
-        gaps = calibration_gaps(status[known], np.clip(rows.score[known], 0.0, 1.0))
-        self._gaps.add_at(*gaps)
+            self._weighed[[2, 4]] += n_unknown @ each.astype(np.int64), each[~judged].sum()
+        own = None if weight is None else weight.take(judged)
+        self._cafa.add(passed[:, judged], held[:, judged], h.order[upper.numbers], own)
+        worth: Index = each[row] * np.where(status, np.int8(1), np.int8(-1))
+        worth[~known] = 0
+        self._weighed[3] += np.abs(worth).sum()
+        place, gap = calibration_gaps(status[known], np.clip(rows.score[known], 0.0, 1.0))
+        if weight is not None:
+            gap *= each[row[known]] * weight.scale
+        self._gaps.add_at(place, gap)
         self._counts[3] += late_parents(upper, number, row, n_samples)
         if self._calls is not None and rows.call is not None:
             called = upper.spread(number[rows.call], row[rows.call], n_samples)
-            self._counts[6] += int(np.count_nonzero(called & unknown))
-            self._calls.add(called, held, unknown, upper)
-        return status, known
+            self._counts[6:8] += [int(np.count_nonzero(x)) for x in (called, called & unknown)]
+            self._calls.add(called, held, unknown, upper, weight)
+        return worth
 
-    def evaluation(self, pooled: PooledSums) -> Evaluation:
-        """Return all measures, when all samples are added."""
+    def evaluation(self, pooled: PooledSums, effective: float | None = None) -> Evaluation:
+        """Return all measures, when all samples are added.
+
+        `effective` is the effective number of samples, where they have weights.
+        """
         n_labels = self._h.n_labels
         n_samples, n_positives, n_listed, n_disordered, n_unknown, *unjudged = self._counts.tolist()
-        sizes = {"samples": n_samples, "labels": n_labels, "instances": n_samples * n_labels,
-                 "positives": n_positives, "listed": n_listed}  # fmt: skip
-        n_judged = n_listed - unjudged[0]
+        weighed, positives, unknown, judged, lost = self._weighed.tolist()
+        sizes: dict[str, int | float] = {"samples": n_samples}
+        if effective is not None:
+            sizes["effective samples"] = effective
+        sizes |= {"labels": n_labels, "instances": n_samples * n_labels, "positives": n_positives,
+                  "listed": n_listed}  # fmt: skip
         if n_unknown:
             sizes |= {"unknown": n_unknown, "listed, unknown": unjudged[0]}
         are_scores = self._bounds[0] >= 0.0
-        are_shares = are_scores and self._bounds[1] <= 1.0 and n_judged > 0
+        are_shares = are_scores and self._bounds[1] <= 1.0 and judged > 0
         ranking: Measures = {
-            **pooled.measures(sizes["instances"] - n_unknown),
+            **pooled.measures(weighed * n_labels - unknown),
             "F-max, CAFA": float(self._cafa.curve().f.max()) if are_scores else None,
             "S-min, CAFA": _try(lambda: smallest_s(self._cafa.curve(1))) if are_scores else None,
             "calibration error": (
-                float(np.abs(self._gaps.values()).sum() / n_judged) if are_shares else None
+                float(np.abs(self._gaps.values()).sum() / (judged * self._scale))
+                if are_shares
+                else None
             ),
             "parents after a child": n_disordered,
         }
         if self._calls is None:
             return Evaluation(sizes, ranking, {})
-        sizes["called"] = int(self._calls.counts[0]) + unjudged[1]
+        sizes["called"] = unjudged[1]
         if n_unknown:
-            sizes["called, unknown"] = unjudged[1]
-        decisions = self._calls.measures(n_samples - unjudged[2], sizes["positives"])
-        return Evaluation(sizes, ranking, decisions)
+            sizes["called, unknown"] = unjudged[2]
+        return Evaluation(sizes, ranking, self._calls.measures(weighed - lost, positives))
 
 
 class _CallCounts:
-    """Counts that the measures of decisions are made of; integers, so parts add up exactly."""
+    """Counts that the measures of decisions are made of; integers, so parts add up exactly.
+
+    All but orphans are counted by the weights of samples, where they have any.
+    """
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._h = hierarchy
         self.counts = np.zeros(5, dtype=np.int64)  # calls, hits, closed, their hits, orphans
         self._n_wrong = np.zeros((2, hierarchy.n_labels), dtype=np.int64)  # all, first on a path
 
-    def add(self, called: Bool, held: Bool, unknown: Bool, upper: Upper) -> None:
+    def add(
+        self, called: Bool, held: Bool, unknown: Bool, upper: Upper, weight: WholeWeights | None
+    ) -> None:
         """Add the calls and the truth of some samples, arrays (labels x samples).
 
         What is unknown is neither right nor wrong: it is left out.
@@ -285,10 +368,11 @@ class _CallCounts:
         closed, judged = upper.close(called), ~unknown
         wrong = (called != held) & judged
         found = (called & judged, called & held, closed & judged, closed & held)
-        self.counts[:4] += [int(np.count_nonzero(x)) for x in found]
+        count = (lambda x: np.count_nonzero(x, axis=1)) if weight is None else weight.add_up
+        self.counts[:4] += [int(count(x).sum()) for x in found]
         self.counts[4] += upper.count_orphans(called)
         first = first_errors(wrong, upper)
-        self._n_wrong[:, self._h.order[upper.numbers]] += wrong.sum(axis=1), first.sum(axis=1)
+        self._n_wrong[:, self._h.order[upper.numbers]] += count(wrong), count(first)
 
     def state(self) -> dict[str, NDArray[np.int64]]:
         """All that was added."""
@@ -300,7 +384,7 @@ class _CallCounts:
         self._n_wrong += state["wrong"]
 
     def measures(self, n_samples: int, positives: int) -> Measures:
-        """Return the measures of `n_samples` with that many positive instances."""
+        """Return the measures of `n_samples` with that many positive instances, by weight."""
         n_calls, n_hits, n_closed, n_closed_hits, n_orphans = self.counts.tolist()
         precision = n_hits / n_calls if n_calls else None
         wrong, first = self._n_wrong

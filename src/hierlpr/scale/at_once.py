@@ -26,7 +26,7 @@ from hierlpr.io import (
     read_truth_sets,
     write_ranking,
 )
-from hierlpr.io.pairing import Absent, match_samples, unlisted_note
+from hierlpr.io.pairing import Absent, Weights, match_samples, unlisted_note
 from hierlpr.metrics.evaluation import evaluate_ranking
 from hierlpr.scale.budget import estimate_instances
 from hierlpr.scale.evaluate_parts import Evaluated
@@ -129,40 +129,45 @@ def rank_at_once(
     return Ranked(n_rows, n_calls, read.table.n_samples, read.report, model.cutoff_, drift)
 
 
-def evaluate_at_once(ranking: str, truth: str, reading: Reading, how: How) -> Evaluated:
+def evaluate_at_once(
+    ranking: str, truth: str, reading: Reading, how: How, weights: Weights | None = None
+) -> Evaluated:
     """Measure a ranking against the truth."""
     options: dict[str, Any] = {"aliases": reading.aliases, "lenient": reading.lenient}
     how.say("reading", 0, 1)
     ranked = read_ranking(ranking, reading.hierarchy, **options)
     known = read_truth_sets(truth, reading.hierarchy, close=reading.close, **options)
-    keep, sample, sets, notes = _match(ranked, known, reading.absent)
+    keep, sample, sets, names, notes = _match(ranked, known, reading.absent)
+    weight = None if weights is None else weights.match(names, f"{truth} and {ranking}")
     how.say("measuring", 0, len(ranked))
     found = evaluate_ranking(
         sample, ranked.label[keep], ranked.score[keep], sets, reading.hierarchy,
         ordered=ranked.lpr is not None,
-        call=None if ranked.call is None else ranked.call[keep],
+        call=None if ranked.call is None else ranked.call[keep], sample_weight=weight,
     )  # fmt: skip
-    return Evaluated(found, ranked.report, known.report, tuple(notes))
+    told = None if weights is None else weights.report
+    return Evaluated(found, ranked.report, known.report, tuple(notes), told)
 
 
 def _match(
     ranked: RankingFile, known: TruthSets, absent: Absent | None
-) -> tuple[NDArray[np.bool_], NDArray[np.int64], LabelSets, list[str]]:
-    """Rows of the ranking to keep, their rows in the truth, the truth, and what to say."""
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], LabelSets, list[str], list[str]]:
+    """Rows of the ranking to keep, their rows in the truth, the truth, its names, what to say."""
     found = match_samples(
         ranked.samples, known, absent=absent, source=ranked.report.path, word="ranked"
     )
-    notes, at, sets, names = list(found.notes), found.at.copy(), known.sets, known.samples
-    n_lost = int((at < 0).sum())
-    if n_lost and found.negative:
-        at[at < 0] = len(names) + np.arange(n_lost)
-        sets = sets.with_empty(n_lost)
+    notes, at, sets, names = list(found.notes), found.at.copy(), known.sets, list(known.samples)
+    lost = np.flatnonzero(at < 0)
     unlisted = len(set(names) - set(ranked.samples))
+    if lost.size and found.negative:
+        at[lost] = len(names) + np.arange(lost.size)
+        sets = sets.with_empty(lost.size)
+        names += [ranked.samples[i] for i in lost.tolist()]
     if unlisted:
         notes.append(unlisted_note(unlisted))
     row = at[ranked.sample]
     keep = row >= 0
-    return keep, row[keep], sets, notes
+    return keep, row[keep], sets, names, notes
 
 
 # -- one or the other -------------------------------------------------------------------------

@@ -18,16 +18,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base.checks import check_sample_weight, effective_number
 from hierlpr._base.files import work_file, work_subfolder
+from hierlpr._base.order_free import WholeWeights
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport, Watch
-from hierlpr.io.pairing import unlisted_note
+from hierlpr.io.pairing import Weights, unlisted_note
 from hierlpr.io.rankings import Listed, listed_rows, ranking_labels
 from hierlpr.io.row_rules import no_rows, tell_repeated_pairs
 from hierlpr.io.table_files import TableFormat, open_table
 from hierlpr.metrics.cafa import accretion_of
-from hierlpr.metrics.evaluation import STRETCH, Evaluation, PooledSums, Rows, SampleSums
+from hierlpr.metrics.evaluation import (
+    STRETCH,
+    Evaluation,
+    PooledSums,
+    Rows,
+    SampleSums,
+    groups_of,
+)
 from hierlpr.scale.budget import Budget, engine, estimate_rows, parquet_rows, stream
 from hierlpr.scale.parts import Parts, Plan, Record, add_seen, keep, part_file, seen
 from hierlpr.scale.source import Reading
@@ -36,9 +45,9 @@ from hierlpr.scale.truth import TruthRows, stream_truth
 MOST_PARTS = 500  # files that are open at once
 LOOKED_UP = 4  # batches of rows whose samples are looked up at once
 ROW = np.dtype([("score", "<f8"), ("sample", "<i4"), ("label", "<i4"), ("call", "?")])
-MISSED, HIT, DROPPED = 0, 1, 2  # what becomes of a listed instance; unknown ones are dropped
 MEASURED = "measured"  # kind of the parts
-Bytes = NDArray[np.uint8]
+Float = NDArray[np.float64]
+Worth = NDArray[np.integer[Any]]
 
 
 class Evaluated(NamedTuple):
@@ -48,13 +57,18 @@ class Evaluated(NamedTuple):
     ranking: ReadReport
     truth: ReadReport
     notes: tuple[str, ...]
+    weights: ReadReport | None = None
 
 
-def evaluate_in_parts(ranking: str, truth: str, reading: Reading, parts: Parts) -> Evaluated:
+def evaluate_in_parts(
+    ranking: str, truth: str, reading: Reading, parts: Parts, weights: Weights | None = None
+) -> Evaluated:
     """Measure a ranking that need not fit in memory against the truth."""
     options = {**reading.to_dict(), "absent": reading.absent, "close": reading.close,
-               "partitions": parts.partitions}  # fmt: skip
+               "partitions": parts.partitions, "weighted": weights is not None}  # fmt: skip
     files = {"ranking": ranking, "truth": truth}
+    if weights is not None:
+        files["weights"] = weights.report.path
     plan = Plan.open(parts.folder, files, reading.hierarchy, options, resume=parts.resume)
     with work_subfolder(parts.folder) as own:
         known = stream_truth(truth, reading, own / "truth", parts.budget)
@@ -68,9 +82,14 @@ def evaluate_in_parts(ranking: str, truth: str, reading: Reading, parts: Parts) 
         n_unlisted, _ = spread.samples.unmet()
         if n_unlisted:
             notes = (*notes, unlisted_note(n_unlisted))
-        found = _measured(spread, spread.samples.sets, parts)
-        report = spread.watch.report(rows=found.sizes["listed"], samples=spread.samples.n_met)
-        return Evaluated(found, report, known.report, notes)
+        weight = None
+        if weights is not None:
+            given = weights.match(spread.samples.names(), f"{truth} and {ranking}")
+            weight = check_sample_weight(given, given.size)
+        found = _measured(spread, spread.samples.sets, parts, weight)
+        report = spread.watch.report(rows=int(found.sizes["listed"]), samples=spread.samples.n_met)
+        told = None if weights is None else weights.report
+        return Evaluated(found, report, known.report, notes, told)
 
 
 # -- rows by sample ---------------------------------------------------------------------------
@@ -278,21 +297,29 @@ class MeasureJob:
     is_listed_in_order: bool
     has_calls: bool
     has_open: bool  # some of the truth was not given
+    scale: float | None  # of the weights of samples, if they have any
 
-    def put(self, truth: LabelSets) -> SampleSums:
-        """Write the truth to the folder; return sums without any sample."""
-        accretion = accretion_of(truth, self.hierarchy)
+    @property
+    def worth(self) -> np.dtype[np.signedinteger[Any]]:
+        """What listed instances are worth (`SampleSums.add`) is written as such numbers."""
+        return np.dtype(np.int8 if self.scale is None else np.int64)
+
+    def put(self, truth: LabelSets, weight: WholeWeights | None) -> SampleSums:
+        """Write the truth and weights to the folder; return sums without any sample."""
+        accretion = accretion_of(truth, self.hierarchy, weight)
         arrays: dict[str, NDArray[Any]] = {"ptr": truth.row_ptr, "label": truth.label}
         arrays["bits"] = accretion
         if truth.open is not None:
             arrays |= {"open-ptr": truth.open.row_ptr, "open-label": truth.open.label}
+        if weight is not None:
+            arrays["weight"] = weight.whole
         for name, values in arrays.items():
             with work_file(self.folder / f"truth-{name}.npy") as part:
                 np.save(part, values)
-        return SampleSums(self.hierarchy, accretion, has_calls=self.has_calls)
+        return SampleSums(self.hierarchy, accretion, has_calls=self.has_calls, weight=weight)
 
-    def take(self, number: int) -> tuple[LabelSets, SampleSums]:
-        """Return the truth of a part, and sums without any sample."""
+    def take(self, number: int) -> tuple[LabelSets, WholeWeights | None, SampleSums]:
+        """Return the truth and the weights of a part, and sums without any sample."""
 
         def load(name: str) -> NDArray[Any]:
             values: NDArray[Any] = np.load(self.folder / f"truth-{name}.npy", mmap_mode="r")
@@ -305,10 +332,16 @@ class MeasureJob:
             some = LabelSets(load("open-ptr"), load("open-label"), n_labels)
         rows = np.arange(number, ptr.size - 1, self.n_parts)
         sets = LabelSets(ptr, label, n_labels, some).take(rows)
-        return sets, SampleSums(self.hierarchy, np.array(accretion), has_calls=self.has_calls)
+        weight = None
+        if self.scale is not None:
+            weight = WholeWeights(np.array(load("weight")[rows]), self.scale)
+        sums = SampleSums(
+            self.hierarchy, np.array(accretion), has_calls=self.has_calls, weight=weight
+        )
+        return sets, weight, sums
 
     def listed(self, number: int) -> Path:
-        """File of what a part says of its place in the list: states of rows, or groups."""
+        """File of what a part says of its place in the list: worth of rows, or groups."""
         return self.folder / f"listed-{number:04d}"
 
 
@@ -318,7 +351,7 @@ def measure_part(job: MeasureJob, number: int) -> Record:
 
 
 def _measure(job: MeasureJob, number: int, part: Path) -> Record:
-    truth, sums = job.take(number)
+    truth, weight, sums = job.take(number)
     found = np.fromfile(_rows_file(job.folder, number), dtype=ROW)
     order = slice(None) if job.is_listed_in_order else np.argsort(-found["score"], kind="stable")
     place = np.arange(found.size)[order]
@@ -326,15 +359,14 @@ def _measure(job: MeasureJob, number: int, part: Path) -> Record:
     listed = found[order][~again] if again.any() else found[order]
     score, sample, label, call = (np.ascontiguousarray(listed[name]) for name in ROW.names or ())
     rows = Rows(sample, label.astype(np.int64), score, call if job.has_calls else None)
-    status, known = sums.add(rows, truth)
-    known = np.ones(status.size, dtype=bool) if known is None else known
+    worth = sums.add(rows, truth, weight)
     with work_file(job.listed(number)) as file:
         if job.is_ordered:
-            state = np.full(found.size, DROPPED, dtype=np.uint8)
-            state[place[~again]] = np.where(known, status, DROPPED)
-            state.tofile(file)
+            listed_worth = np.zeros(found.size, dtype=job.worth)
+            listed_worth[place[~again]] = worth
+            listed_worth.tofile(file)
         else:
-            _write_groups(file, rows.score[known], status[known])
+            _write_groups(file, rows.score, worth)
     with part.open("wb") as stream:
         np.savez(stream, **sums.state())  # type: ignore[arg-type]
     repeated = place[again]
@@ -354,26 +386,30 @@ def _repeated(found: NDArray[Any], n_labels: int) -> NDArray[np.bool_]:
     return again
 
 
-def _write_groups(file: Path, score: NDArray[np.float64], status: NDArray[np.bool_]) -> None:
-    """Count instances and hits of each score in a part."""
+def _write_groups(file: Path, score: Float, worth: Worth) -> None:
+    """Add up instances and hits of each score in a part."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    values, place, size = np.unique(score, return_inverse=True, return_counts=True)
-    hits = np.bincount(place[status], minlength=values.size)
-    pq.write_table(pa.table({"score": values, "size": size, "hits": hits}), file)
+    values, size, hits = groups_of(score, worth)
+    counts = {"size": size.astype(np.int64), "hits": hits.astype(np.int64)}
+    pq.write_table(pa.table({"score": values, **counts}), file)
 
 
 # -- along the list ---------------------------------------------------------------------------
 
 
-def _measured(spread: _Spread, truth: LabelSets, parts: Parts) -> Evaluation:
+def _measured(
+    spread: _Spread, truth: LabelSets, parts: Parts, given: Float | None
+) -> Evaluation:  # fmt: skip
     """Measure all parts, and merge what they give."""
+    weight = None if given is None else WholeWeights.of(given, truth.n_labels)
     job = MeasureJob(
         spread.folder, spread.hierarchy, spread.n_parts, spread.is_ordered,
         spread.has_ranks or spread.is_ordered, spread.has_calls, truth.open is not None,
+        None if weight is None else weight.scale,
     )  # fmt: skip
-    sums = job.put(truth)
+    sums = job.put(truth, weight)
     numbers = range(job.n_parts)
     sizes = [_rows_file(job.folder, p).stat().st_size // ROW.itemsize for p in numbers]
     records = parts.make(
@@ -384,27 +420,27 @@ def _measured(spread: _Spread, truth: LabelSets, parts: Parts) -> Evaluation:
     for p in numbers:
         with np.load(part_file(job.folder, MEASURED, p)) as part:
             sums.merge(part)
-    pooled = PooledSums(truth.label.size)
+    pooled = PooledSums(sums.positives)
     if job.is_ordered:
-        for state in _states(spread, job):
-            pooled.add_listed(state[state != DROPPED] == HIT)
+        for worth in _listed_worth(spread, job):
+            pooled.add_listed(worth)
     else:
         for size, hits in _groups(job, parts.budget):
             pooled.add(size, hits)
-    return sums.evaluation(pooled)
+    return sums.evaluation(pooled, None if given is None else effective_number(given))
 
 
-def _states(spread: _Spread, job: MeasureJob) -> Iterator[Bytes]:
-    """Say what became of the listed instances, in order."""
+def _listed_worth(spread: _Spread, job: MeasureJob) -> Iterator[Worth]:
+    """Say what the listed instances are worth, in order."""
     with ExitStack() as stack:
         files = [stack.enter_context(job.listed(p).open("rb")) for p in range(job.n_parts)]
         for order, bounds in spread.stretches():
-            state = np.empty(order.size, dtype=np.uint8)
-            state[order] = np.concatenate(
-                [np.fromfile(file, dtype=np.uint8, count=n)
+            worth = np.empty(order.size, dtype=job.worth)
+            worth[order] = np.concatenate(
+                [np.fromfile(file, dtype=job.worth, count=n)
                  for file, n in zip(files, np.diff(bounds).tolist(), strict=True)]
             )  # fmt: skip
-            yield state
+            yield worth
 
 
 def _groups(

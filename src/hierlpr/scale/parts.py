@@ -34,7 +34,7 @@ from hierlpr.scale.budget import DEFAULT_MEMORY, Budget
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
 
-WORK_VERSION = 4
+WORK_VERSION = 5
 SPOT = 1 << 16  # bytes at either end of a file that enter its fingerprint
 AnyPath = str | os.PathLike[str]
 OnProgress = Callable[[str, int, int], None]

@@ -212,6 +212,11 @@ class TruthRows:
         """Name of a sample."""
         return str(self._known[number].as_py())
 
+    def names(self) -> list[str]:
+        """Names of all numbered samples, in the order of `sets`."""
+        n = self._is_met.size + (self._n_lost if self._keeps_lost else 0)
+        return [str(name) for name in self._known.slice(0, n).to_pylist()]
+
     def unmet(self) -> tuple[int, list[str]]:
         """How many samples of the truth were not looked for, and the first of them."""
         rows = np.flatnonzero(~self._is_met)
