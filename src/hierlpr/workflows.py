@@ -20,7 +20,7 @@ from hierlpr._base.own_folders import claimed
 from hierlpr.data.tables import draw_samples, split_samples
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io import HierarchyFile, ReadReport, load_hierarchy, read_scores
+from hierlpr.io import HierarchyFile, ReadReport, load_hierarchy
 from hierlpr.io.pairing import Absent, Weights, read_weights
 from hierlpr.scale.budget import estimate_instances, estimate_rows
 from hierlpr.scale.parts import How, in_parts
@@ -28,12 +28,12 @@ from hierlpr.scale.source import Reading
 
 # What imports more waits for the functions that need it: an evaluation goes without SciPy.
 if TYPE_CHECKING:
-    from hierlpr.cutoff.outcome import Cutoff
-    from hierlpr.cutoff.sets import SetRule
     from hierlpr.lpr.drift import Drift
     from hierlpr.model import ScoreModel
     from hierlpr.report.report_page import Report
     from hierlpr.scale.evaluate_parts import Evaluated
+    from hierlpr.scale.rank_parts import Ranked
+    from hierlpr.scale.sets_parts import SetsFound
 
 AnyPath = str | os.PathLike[str]
 
@@ -231,18 +231,6 @@ def _error_notes(errors: NDArray[np.float64], hierarchy: Hierarchy) -> Iterator[
 # -- rank -------------------------------------------------------------------------------------
 
 
-class RankOutcome(NamedTuple):
-    """What ranking a file did."""
-
-    n_rows: int
-    n_calls: int
-    n_samples: int
-    n_instances: int
-    report: ReadReport
-    cutoff: Cutoff
-    drift: Drift | None = None
-
-
 def rank_file(
     model: AnyPath,
     scores: AnyPath,
@@ -255,7 +243,7 @@ def rank_file(
     aliases: Mapping[str, str] | None = None,
     lenient: bool = False,
     **how: Any,
-) -> RankOutcome:
+) -> Ranked:
     """Rank the samples of a file by a model as ``HierLPR.rank`` does, and write the ranking.
 
     Parameters
@@ -283,51 +271,23 @@ def rank_file(
     lenient, **how
         As in `fit_file`.
     """
-    from hierlpr.model import load_score_model
     from hierlpr.scale.at_once import rank_at_once
-    from hierlpr.scale.output import captions_of, claimed_output, output_kind
+    from hierlpr.scale.output import use_model
     from hierlpr.scale.rank_parts import rank_in_parts
 
-    options = How(**how)
-    source, target = os.fspath(scores), os.fspath(out)
-    inputs = {"the model": model, "the scores": source}
-    refuse_overlap({"the output": out}, inputs, options.work)
-    kind = output_kind(target, options)
-    holds = kind and not options.asks_for_parts(source, target)
-    with claimed_output(target, is_folder=not kind):
-        fitted = load_score_model(model)
-        allows = fitted.missing == "allow"
-        names = dict(aliases or {})
-        reading = Reading(fitted.hierarchy_, names, lenient, allow_missing=allows)
-        captions = captions_of(fitted.hierarchy_, kind, target) if with_names else None
-        chosen: dict[str, Any] = {"model": fitted, "top": top, "calls_only": calls_only}
-        chosen |= {"captions": captions, "adapt": adapt}
-        if holds and options.budget.holds(estimate_instances(source)):
-            found = rank_at_once(source, target, reading, options, **chosen)
-        else:
-            with in_parts(options, "rank", target, beside=target) as parts:
-                found = rank_in_parts(
-                    os.fspath(model), source, target, reading, parts, kind=kind, **chosen
-                )
-    n_instances = found.n_samples * fitted.hierarchy_.n_labels
-    return RankOutcome(
-        found.n_rows, found.n_calls, found.n_samples, n_instances, found.report, found.cutoff,
-        found.drift,
-    )  # fmt: skip
+    options: Any = {"aliases": aliases, "lenient": lenient, "with_names": with_names}
+    with use_model(model, scores, out, how, **options) as use:
+        chosen: dict[str, Any] = {"model": use.model, "top": top, "calls_only": calls_only}
+        chosen |= {"captions": use.captions, "adapt": adapt}
+        if use.whole:
+            return rank_at_once(*use.files, use.reading, use.how, **chosen)
+        with in_parts(use.how, "rank", use.files[1], beside=use.files[1]) as parts:
+            return rank_in_parts(
+                os.fspath(model), *use.files, use.reading, parts, kind=use.kind, **chosen
+            )
 
 
 # -- sets -------------------------------------------------------------------------------------
-
-
-class SetsOutcome(NamedTuple):
-    """What writing sure and possible labels did; `n_sure` and `n_possible` count instances."""
-
-    n_rows: int
-    n_samples: int
-    n_sure: int
-    n_possible: int
-    report: ReadReport
-    rule: SetRule
 
 
 def sets_file(
@@ -341,7 +301,7 @@ def sets_file(
     aliases: Mapping[str, str] | None = None,
     lenient: bool = False,
     **how: Any,
-) -> SetsOutcome:
+) -> SetsFound:
     """Write which labels of each sample are sure, possible or neither, as ``predict_sets`` does.
 
     Parameters
@@ -360,33 +320,22 @@ def sets_file(
     with_names, aliases, lenient, **how
         As in `rank_file`.
     """
-    from hierlpr.model import load_score_model
-    from hierlpr.scale.output import captions_of, claimed_output, output_kind
+    from hierlpr.scale.output import use_model
     from hierlpr.scale.sets_parts import SetsWanted, sets_at_once, sets_in_parts
 
-    options = How(**how)
     if deepest and possible_only:
         raise DataError("deepest lists one label a sample, so there is nothing to leave out.")
-    source, target = os.fspath(scores), os.fspath(out)
-    refuse_overlap({"the output": out}, {"the model": model, "the scores": source}, options.work)
-    kind = output_kind(target, options, endings=(".parquet", ".csv"), what="file of sets")
-    with claimed_output(target, is_folder=not kind):
-        fitted = load_score_model(model)
-        rule = fitted.set_rule()
-        chosen: dict[str, Any] = {
-            "model": fitted, "wanted": SetsWanted(deepest, possible_only), "kind": kind,
-            "captions": captions_of(fitted.hierarchy_, kind, target) if with_names else None,
-        }  # fmt: skip
-        allows = fitted.missing == "allow"
-        reading = Reading(fitted.hierarchy_, dict(aliases or {}), lenient, allow_missing=allows)
-        if kind and not options.asks_for_parts(source, target) and options.budget.holds(
-            estimate_instances(source)
-        ):  # fmt: skip
-            found = sets_at_once(source, target, reading, options, **chosen)
-        else:
-            with in_parts(options, "sets", target, beside=target) as parts:
-                found = sets_in_parts(os.fspath(model), source, target, reading, parts, **chosen)
-    return SetsOutcome(*found, rule)
+    options: dict[str, Any] = {"endings": (".parquet", ".csv"), "what": "file of sets"}
+    options |= {"aliases": aliases, "lenient": lenient, "with_names": with_names}
+    with use_model(model, scores, out, how, **options) as use:
+        use.model.set_rule()  # or it says that there is none, before any work
+        wanted = SetsWanted(deepest, possible_only)
+        chosen: dict[str, Any] = {"model": use.model, "wanted": wanted, "kind": use.kind}
+        chosen |= {"captions": use.captions}
+        if use.whole:
+            return sets_at_once(*use.files, use.reading, use.how, **chosen)
+        with in_parts(use.how, "sets", use.files[1], beside=use.files[1]) as parts:
+            return sets_in_parts(os.fspath(model), *use.files, use.reading, parts, **chosen)
 
 
 # -- check ------------------------------------------------------------------------------------
@@ -414,10 +363,7 @@ def check_file(
     from hierlpr.model import load_score_model
 
     fitted = load_score_model(model)
-    read = read_scores(
-        os.fspath(scores), fitted.hierarchy_, aliases=aliases, lenient=lenient,
-        allow_missing=fitted.missing == "allow",
-    )  # fmt: skip
+    read = Reading.by(fitted, aliases, lenient=lenient).scores(os.fspath(scores))
     drift = fitted.check(read.table)
     if adapt is not None:
         with claimed(adapt), warnings.catch_warnings():
@@ -533,10 +479,7 @@ def report_file(
     refuse_overlap({"the output": out}, given, options.work)
     with claimed(out):
         fitted = load_score_model(model)
-        reading = Reading(
-            fitted.hierarchy_, dict(aliases or {}), lenient, close_truth, absent,
-            fitted.missing == "allow",
-        )  # fmt: skip
+        reading = Reading.by(fitted, aliases, lenient=lenient, close=close_truth, absent=absent)
         with read_pairs(files, reading, options, "report", out) as read:
             data = read(files, "pair")
             chosen = np.arange(data.n_samples)

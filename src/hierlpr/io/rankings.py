@@ -232,38 +232,17 @@ class RankingWriter(TableWriter):
     ) -> None:
         import pyarrow as pa
 
-        named = pa.dictionary(pa.int32(), pa.string())
-        self._names, self._labels = names, pa.array(labels, type=pa.string())
-        schema = pa.schema(
-            [("rank", pa.int64()), ("sample", pa.string()), ("label", named),
-             ("lpr", pa.float64()), ("score", pa.float64()), ("call", pa.bool_())]
-        )  # fmt: skip
-        texts = [names, self._labels]
-        self._captions = None if captions is None else pa.array(captions, type=pa.string())
-        if self._captions is not None:
-            schema, texts = schema.append(pa.field("name", named)), [*texts, self._captions]
-        super().__init__(path, kind, schema, texts, is_packed=is_packed)
+        fields = {"rank": pa.int64(), "sample": None, "label": None, "lpr": pa.float64()}
+        fields |= {"score": pa.float64(), "call": pa.bool_()}
+        super().__init__(path, kind, names, labels, fields, is_packed=is_packed, captions=captions)
         self._n_ranked = self.n_calls = 0
 
     def write(self, rows: Mapping[str, NDArray[Any]], *, keep: NDArray[Any] | None = None) -> None:
         """Append rows, or some of them; those that are not kept count in the ranks all the same."""
-        import pyarrow as pa
-
         first, n = self._n_ranked + 1, rows["sample"].size
-        arrays = [
-            pa.array(np.arange(first, first + n)),
-            self._names.take(pa.array(rows["sample"])).cast(pa.string()),
-            pa.DictionaryArray.from_arrays(pa.array(rows["label"]), self._labels),
-            pa.array(rows["lpr"]),
-            pa.array(rows["score"]),
-            pa.array(rows["call"]),
-        ]
-        if self._captions is not None:
-            arrays.append(pa.DictionaryArray.from_arrays(arrays[2].indices, self._captions))
-        ranked = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         self._n_ranked += n
         self.n_calls += int(np.count_nonzero(rows["call"]))
-        self.add(ranked if keep is None else ranked.filter(pa.array(keep)))
+        self.add({**rows, "rank": np.arange(first, first + n)}, keep=keep)
 
     def _as_text(self, table: pa.Table) -> pa.Table:
         if self._kind == ".tsv":

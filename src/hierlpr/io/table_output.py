@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -233,17 +233,33 @@ def refuse_blanks(path: AnyPath, **columns: Any) -> None:
 
 
 class TableWriter:
-    """Write rows as they come, in groups: one file, or a folder of Parquet files.
+    """Write rows about samples and labels as they come: one file, or a folder of Parquet files.
 
     `kind` is the ending that decides the layout; without one, `path` is a folder of Parquet files.
-    `texts` are the Arrow arrays that names come from: they decide whether text needs quotes.
+    `names` (Arrow) and `labels` are what rows give by number; `fields` are the types of the other
+    columns, in order around ``sample`` and ``label``. With `captions`, names of the labels for
+    people, there is a last column `name`.
     """
 
     def __init__(
-        self, path: Path, kind: str, schema: pa.Schema, texts: Sequence[Any], *, is_packed: bool
+        self,
+        path: Path,
+        kind: str,
+        names: Any,
+        labels: Sequence[str],
+        fields: Mapping[str, Any],
+        *,
+        is_packed: bool,
+        captions: Sequence[str] | None,
     ) -> None:
+        import pyarrow as pa
+
         self._path, self._kind, self._is_packed = path, kind, is_packed
-        self._schema, self._texts = schema, texts
+        self._names, self._labels = names, {"label": pa.array(labels, pa.string())}
+        if captions is not None:
+            self._labels["name"] = pa.array(captions, pa.string())
+        named = dict.fromkeys(self._labels, pa.dictionary(pa.int32(), pa.string()))
+        self._schema = pa.schema({**fields, "sample": pa.string(), **named})
         self._open: list[Any] = []  # writer, and what it writes to
         self._held: list[pa.RecordBatch] = []
         self._n_files = self._n_in_file = 0
@@ -263,8 +279,18 @@ class TableWriter:
                 with suppress(Exception):
                     part.close()
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Append rows."""
+    def add(self, rows: Mapping[str, Any], *, keep: Any = None) -> None:
+        """Append rows, or some of them; samples and labels by number, -1 for no label."""
+        import pyarrow as pa
+
+        label = pa.array(rows["label"], mask=rows["label"] < 0)
+        named = {x: pa.DictionaryArray.from_arrays(label, of) for x, of in self._labels.items()}
+        named["sample"] = self._names.take(pa.array(rows["sample"])).cast(pa.string())
+        columns = {**rows, **named}
+        arrays = [columns[x] for x in self._schema.names]
+        arrays = [pa.array(x) if isinstance(x, np.ndarray) else x for x in arrays]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        batch = batch if keep is None else batch.filter(pa.array(keep))
         self._held.append(batch)
         self.n_rows += batch.num_rows
         if sum(held.num_rows for held in self._held) >= GROUP_ROWS:
@@ -310,7 +336,7 @@ class TableWriter:
         delimiter = "," if self._kind == ".csv" else "\t"
         if self._kind == ".csv":
             sink.write(header_line(schema.names, delimiter))
-        options = text_options(self._texts, delimiter)
+        options = text_options([self._names, *self._labels.values()], delimiter)
         return [pacsv.CSVWriter(sink, schema, write_options=options), sink]
 
 

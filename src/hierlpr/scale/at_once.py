@@ -21,8 +21,6 @@ from hierlpr.io import (
     TruthSets,
     pair_samples,
     read_ranking,
-    read_scores,
-    read_truth,
     read_truth_sets,
     write_ranking,
 )
@@ -83,16 +81,14 @@ class HeldSamples(NamedTuple):
 
 def hold_samples(scores: str, reading: Reading, truth: str | None = None) -> HeldSamples:
     """Read scores and truth, and bring them to the same samples; without truth none has a label."""
-    h = reading.hierarchy
-    options: dict[str, Any] = {"aliases": reading.aliases, "lenient": reading.lenient}
-    scored = read_scores(scores, h, allow_missing=reading.allow_missing, **options)
+    h, scored = reading.hierarchy, reading.scores(scores)
     if truth is None:
         from scipy import sparse
 
         nothing = sparse.csr_array(scored.table.values.shape)
         pair = Pair(scored.table, Table(nothing, h.labels, scored.table.samples), ())
         return HeldSamples(pair, h, (scored.report,))
-    known = read_truth(truth, h, close=reading.close, **options)
+    known = reading.truth(truth)
     pair = pair_samples(scored, known, absent=reading.absent)
     return HeldSamples(pair, h, (scored.report, known.report))
 
@@ -113,10 +109,7 @@ def rank_at_once(
     from hierlpr.scale.rank_parts import Ranked, adapt_to, calls_along
 
     how.say("reading scores", 0, 1)
-    read = read_scores(
-        scores, reading.hierarchy, aliases=reading.aliases, lenient=reading.lenient,
-        allow_missing=reading.allow_missing,
-    )  # fmt: skip
+    read = reading.scores(scores)
     drift = None
     if adapt:
         model, drift = adapt_to(model, read.table)
@@ -125,8 +118,8 @@ def rank_at_once(
     call = calls_along(order, model, read.table)
     keep = call if calls_only else None
     n_rows = write_ranking(out, order, call=call, keep=keep, captions=captions)
-    n_calls = int(call.sum())
-    return Ranked(n_rows, n_calls, read.table.n_samples, read.report, model.cutoff_, drift)
+    counts = n_rows, int(call.sum()), read.table.n_samples, order.n_instances
+    return Ranked(*counts, read.report, model.cutoff_, drift)
 
 
 def evaluate_at_once(

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hierlpr._base.checks import check_choice
-from hierlpr._base.files import MADE, list_made, put_in_place, refuse_foreign_folder, writing
+from hierlpr._base.files import (
+    MADE,
+    list_made,
+    put_in_place,
+    refuse_foreign_folder,
+    refuse_overlap,
+    writing,
+)
 from hierlpr._base.own_folders import claimed
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.opening import ending, filesystem_of, is_remote
 from hierlpr.io.table_output import ENDINGS
-from hierlpr.scale.parts import How
+from hierlpr.scale.budget import estimate_instances
+from hierlpr.scale.parts import AnyPath, How
+from hierlpr.scale.source import Reading
+
+if TYPE_CHECKING:
+    from hierlpr.model import ScoreModel
 
 
 def output_kind(
@@ -113,3 +126,46 @@ def _stored(filesystem: Any, inside: str, out: str) -> list[str]:
                 "made, so it is not replaced.\nHint: give the name of a new folder."
             )
     return names
+
+
+# -- a model used on a file -------------------------------------------------------------------
+
+
+class Use(NamedTuple):
+    """A model that is used on a file: the scores and the output, how, and whether at once."""
+
+    model: ScoreModel
+    files: tuple[str, str]
+    kind: str  # of the output
+    reading: Reading
+    captions: tuple[str, ...] | None
+    how: How
+    whole: bool
+
+
+@contextmanager
+def use_model(
+    model: AnyPath,
+    scores: AnyPath,
+    out: AnyPath,
+    how: Mapping[str, Any],
+    *,
+    aliases: Mapping[str, str] | None,
+    lenient: bool,
+    with_names: bool,
+    **layouts: Any,
+) -> Iterator[Use]:
+    """Load a model to be used on the samples of a file, and hold the output for it."""
+    from hierlpr.model import load_score_model
+
+    options, files = How(**how), (os.fspath(scores), os.fspath(out))
+    inputs = {"the model": model, "the scores": files[0]}
+    refuse_overlap({"the output": out}, inputs, options.work)
+    kind = output_kind(files[1], options, **layouts)
+    with claimed_output(files[1], is_folder=not kind):
+        fitted = load_score_model(model)
+        reading = Reading.by(fitted, aliases, lenient=lenient)
+        captions = captions_of(fitted.hierarchy_, kind, files[1]) if with_names else None
+        whole = bool(kind) and not options.asks_for_parts(*files)
+        whole = whole and options.budget.holds(estimate_instances(files[0]))
+        yield Use(fitted, files, kind, reading, captions, options, whole)

@@ -155,6 +155,7 @@ class Ranked(NamedTuple):
     n_rows: int
     n_calls: int
     n_samples: int
+    n_instances: int
     report: ReadReport
     cutoff: Cutoff
     drift: Drift | None
@@ -270,7 +271,8 @@ def rank_in_parts(
     if not is_list:
         n_samples = sum(record["samples"] for record in records)
     report = watch.report(samples=n_samples, labels=source.n_labels)
-    return Ranked(writer.n_rows, writer.n_calls, n_samples, report, cutoff, drift)
+    counts = writer.n_rows, writer.n_calls, n_samples, n_samples * source.n_labels
+    return Ranked(*counts, report, cutoff, drift)
 
 
 def adapt_to(model: ScoreModel, table: Table) -> tuple[ScoreModel, Drift]:

@@ -6,7 +6,7 @@ other. In memory there is one part, and the same writer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.files import writing
-from hierlpr.cutoff.sets import SET_WORDS, CallSets, deepest_sure
+from hierlpr.cutoff.sets import SET_WORDS, CallSets, SetRule, deepest_sure
 from hierlpr.data.listing import check_kind
 from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.waves import sample_ranges
-from hierlpr.io import ReadReport, read_scores
+from hierlpr.io import ReadReport
 from hierlpr.io.table_output import TableWriter
 from hierlpr.scale.budget import open_names
 from hierlpr.scale.output import written
@@ -52,6 +52,7 @@ class SetsFound(NamedTuple):
     n_sure: int
     n_possible: int
     report: ReadReport
+    rule: SetRule
 
 
 def set_rows(sets: CallSets, h: Hierarchy, numbers: NDArray[np.int64], wanted: SetsWanted) -> Rows:
@@ -87,40 +88,25 @@ class SetsWriter(TableWriter):
         path: Path,
         kind: str,
         names: Any,
-        labels: tuple[str, ...],
-        *,
-        is_packed: bool,
+        labels: Sequence[str],
         deepest: bool,
-        captions: tuple[str, ...] | None,
+        **options: Any,
     ) -> None:
         import pyarrow as pa
 
-        named = pa.dictionary(pa.int32(), pa.string())
-        self._names, self._labels = names, pa.array(labels, type=pa.string())
-        fields = [pa.field("sample", pa.string()), pa.field("label", named)]
-        self._words = None if deepest else pa.array(SET_WORDS, type=pa.string())
-        if self._words is not None:
-            fields.append(pa.field("set", pa.dictionary(pa.int8(), pa.string())))
-        self._captions = None if captions is None else pa.array(captions, type=pa.string())
-        if self._captions is not None:
-            fields.append(pa.field("name", named))
-        texts = [x for x in (names, self._labels, self._captions) if x is not None]
-        super().__init__(path, kind, pa.schema(fields), texts, is_packed=is_packed)
+        fields: dict[str, Any] = {"sample": None, "label": None}
+        if not deepest:
+            fields["set"] = pa.dictionary(pa.int8(), pa.string())
+        super().__init__(path, kind, names, labels, fields, **options)
 
-    def write(self, rows: Mapping[str, NDArray[Any]]) -> None:
+    def write(self, rows: Rows) -> None:
         """Append rows: numbers of samples and labels (-1 for none), and places of the words."""
         import pyarrow as pa
 
-        label = pa.array(rows["label"], mask=rows["label"] < 0)
-        arrays = [
-            self._names.take(pa.array(rows["sample"])).cast(pa.string()),
-            pa.DictionaryArray.from_arrays(label, self._labels),
-        ]
-        if self._words is not None:
-            arrays.append(pa.DictionaryArray.from_arrays(pa.array(rows["set"]), self._words))
-        if self._captions is not None:
-            arrays.append(pa.DictionaryArray.from_arrays(label, self._captions))
-        self.add(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        words: dict[str, Any] = {}
+        if "set" in rows:
+            words["set"] = pa.DictionaryArray.from_arrays(pa.array(rows["set"]), list(SET_WORDS))
+        self.add({**rows, **words})
 
 
 # -- in memory --------------------------------------------------------------------------------
@@ -141,25 +127,21 @@ def sets_at_once(
     import pyarrow as pa
 
     how.say("reading scores", 0, 1)
-    read = read_scores(
-        scores, reading.hierarchy, aliases=reading.aliases, lenient=reading.lenient,
-        allow_missing=reading.allow_missing,
-    )  # fmt: skip
+    read = reading.scores(scores)
     table, n = read.table, read.table.n_samples
     names = pa.array(table.samples or [str(i) for i in range(n)], type=pa.large_string())
+    options: Any = {"is_packed": out.lower().endswith(".gz"), "captions": captions}
+    about = model.hierarchy_.labels, wanted.deepest
     n_sure = n_possible = 0
     with (
         writing(out) as place,
-        SetsWriter(
-            Path(place), kind, names, model.hierarchy_.labels, deepest=wanted.deepest,
-            is_packed=out.lower().endswith(".gz"), captions=captions,
-        ) as writer,
-    ):  # fmt: skip
+        SetsWriter(Path(place), kind, names, *about, **options) as writer,
+    ):
         for sets, rows in _rows_of(model, table, np.arange(n), wanted):
             writer.write(rows)
             n_sure += int(sets.sure.sum())
             n_possible += int(sets.possible.sum())
-    return SetsFound(writer.n_rows, n, n_sure, n_possible, read.report)
+    return SetsFound(writer.n_rows, n, n_sure, n_possible, read.report, model.set_rule())
 
 
 # -- in parts ---------------------------------------------------------------------------------
@@ -234,17 +216,16 @@ def sets_in_parts(
         parts, source, watch, write_part, job, folder=parts.folder, kind=PART, stage="sets"
     )
     names = open_names(parts.folder, source.n_samples)
+    options: Any = {"is_packed": out.lower().endswith(".gz"), "captions": captions}
+    about = model.hierarchy_.labels, wanted.deepest
     with (
         written(out, kind, parts.folder) as place,
-        SetsWriter(
-            place, kind, names, model.hierarchy_.labels, deepest=wanted.deepest,
-            is_packed=out.lower().endswith(".gz"), captions=captions,
-        ) as writer,
-    ):  # fmt: skip
+        SetsWriter(place, kind, names, *about, **options) as writer,
+    ):
         for rows in _stored(parts, len(records)):
             writer.write(rows)
     samples, sure, possible = (
         sum(record[name] for record in records) for name in ("samples", "sure", "possible")
     )
     report = watch.report(samples=samples, labels=source.n_labels)
-    return SetsFound(writer.n_rows, samples, sure, possible, report)
+    return SetsFound(writer.n_rows, samples, sure, possible, report, model.set_rule())

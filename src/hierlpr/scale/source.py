@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix
-from hierlpr.io import Watch
+from hierlpr.io import ReadTable, Watch, read_scores, read_truth
 from hierlpr.io.cell_values import group_blocks
 from hierlpr.io.opening import open_parquet
 from hierlpr.io.row_rules import none_left, wide_rows
@@ -27,6 +27,7 @@ from hierlpr.scale.parts import Parts, Record, add_seen, keep, seen
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
     from hierlpr.io.pairing import Absent
+    from hierlpr.model import ScoreModel
 
 STREAM_BUFFER = 1 << 18  # bytes read ahead in a column of a row group too large to hold
 
@@ -41,6 +42,22 @@ class Reading:
     close: bool = False  # add the missing ancestors of true labels
     absent: Absent | None = None  # what becomes of samples without truth
     allow_missing: bool = False  # scores may be NaN
+
+    @classmethod
+    def by(cls, model: ScoreModel, aliases: Mapping[str, str] | None, **options: Any) -> Reading:
+        """Read what a model is used on: its labels, and scores missing where it allows them."""
+        allows = model.missing == "allow"
+        return cls(model.hierarchy_, dict(aliases or {}), allow_missing=allows, **options)
+
+    def scores(self, path: str) -> ReadTable:
+        """Read a whole table of scores."""
+        options: dict[str, Any] = {"aliases": self.aliases, "lenient": self.lenient}
+        return read_scores(path, self.hierarchy, allow_missing=self.allow_missing, **options)
+
+    def truth(self, path: str) -> ReadTable:
+        """Read a whole table of truth."""
+        options: dict[str, Any] = {"aliases": self.aliases, "lenient": self.lenient}
+        return read_truth(path, self.hierarchy, close=self.close, **options)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: what rows, once read, depend on beside the hierarchy."""
