@@ -205,12 +205,28 @@ def test_a_fold_without_positives_is_filled_in():
         ({"fdr": 0.1, "precision": 0.9}, "exactly one"),
         ({"confidence": 0.9}, "exactly one"),
         ({"fdr": 0.1, "holdout": 1.5}, "holdout must lie"),
-        ({"cv": 1}, "cv >= 2"),
+        ({"cv": 1}, "cv must be a whole number of at least 2"),
+        ({"min_positives": "a"}, "min_positives must be a whole number"),
+        ({"holdout": "a"}, "holdout must be a number between 0 and 1"),
+        ({"unreachable": "x"}, "unreachable must be one of 'best-precision'"),
+        ({"n_jobs": 0}, "n_jobs must be None or a whole number that is not 0"),
+        ({"n_jobs": "a"}, "n_jobs must be"),
+        ({"rng": -1}, "rng must be a whole number of at least 0, a numpy Generator or None"),
+        ({"rng": "a"}, "rng must be"),
+        ({"lpr": "nope"}, "method must be one of"),
+        ({"lpr": 5}, "method must be the name of an LPR estimator or one itself; got 5"),
+        ({"joint": "nope"}, "joint must be False, True or 'auto'"),
+        ({"estimator": LogisticRegression}, "estimator must be 'auto'"),
     ],
 )
-def test_wrong_options_fail_before_fitting(data, options, message):
-    with pytest.raises(DataError, match=message):
-        HierarchicalClassifier(LogisticRegression(), TREE, **options).fit(*data[0])
+def test_wrong_options_fail_before_fitting(data, options, message, monkeypatch):
+    def fit(*_):
+        raise AssertionError("fitting began")
+
+    classifier = HierarchicalClassifier(LogisticRegression(), TREE).set_params(**options)
+    monkeypatch.setattr(LogisticRegression, "fit", fit)
+    with pytest.raises(HierlprError, match=message):
+        classifier.fit(*data[0])
 
 
 def test_wrong_data(data):

@@ -109,6 +109,11 @@ def unreachable_data():
     return score, truth
 
 
+def test_what_to_do_out_of_reach_must_be_known_even_if_it_is_not_needed():
+    with pytest.raises(DataError, match="unreachable must be one of 'best-precision'"):
+        choose_cutoff(*unreachable_data(), maximize="f1", unreachable="x")
+
+
 def test_an_unreachable_target_says_so_and_can_use_the_largest_f():
     cutoff = choose_cutoff(*unreachable_data(), precision=0.9, unreachable="max-f")
     assert not cutoff.reachable

@@ -438,6 +438,13 @@ def test_wrong_options():
         (FirstStage(max_minutes="long"), "max_minutes"),
         (FirstStage(folds=1), "folds"),
         (FirstStage(folds="x"), "folds"),
+        (FirstStage(members=5), "must list"),
+        (FirstStage(n_networks=1), "n_networks must be a whole number of at least 2"),
+        (FirstStage(n_jobs=0), "n_jobs"),
+        (NetworkEnsemble(1, hidden=5), "hidden must list"),
+        (NetworkEnsemble(1, n_jobs="a"), "n_jobs"),
+        (ProjectionForest(n_jobs=1.5), "n_jobs"),
+        (ProjectionForest(max_minutes=-1), "max_minutes"),
     ]:
         with pytest.raises(DataError, match=message):
             member.fit(x, y)

@@ -76,6 +76,15 @@ def check_amount(value: Any, *, name: str, above: bool = False) -> float:
     return float(value)
 
 
+def check_jobs(value: Any) -> int | None:
+    """Return `n_jobs` as joblib has it: None, or a whole number that is not 0."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value == 0:
+        raise DataError(f"n_jobs must be None or a whole number that is not 0, got {value!r}.")
+    return int(value)
+
+
 def check_choice(value: Any, choices: Sequence[str], *, name: str) -> str:
     """One of `choices`; the message lists them."""
     if value not in choices:

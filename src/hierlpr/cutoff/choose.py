@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -220,6 +220,7 @@ def cutoff_for(
     max_weight: float | None = None,
 ) -> Cutoff:
     """Do the work of :func:`choose_cutoff` for a goal and listed instances."""
+    check_choice(unreachable, get_args(Unreachable), name="unreachable")
     known, bound = instances.those_known(), 1.0
     if known.score.size == 0:
         raise DataError(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_amount, check_count
+from hierlpr._base.checks import check_amount, check_count, check_jobs
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.blending import mean_log_loss
 from hierlpr.first_stage.descent import Layers, NetworkPlan, predict_network, train_network
@@ -166,7 +166,10 @@ class NetworkEnsemble(MultiLabelEstimator):
                 "regularization must list (dropout, noise) pairs with dropout from 0 to below 1 "
                 f"and noise of at least 0; got {self.regularization!r}."
             )
+        if not isinstance(self.hidden, Sequence) or isinstance(self.hidden, str):
+            raise DataError(f"hidden must list the units of each layer, got {self.hidden!r}.")
         hidden = tuple(check_count(size, name="each of hidden") for size in self.hidden)
+        check_jobs(self.n_jobs)
         rate = check_amount(self.learning_rate, name="learning_rate", above=True)
         decay = check_amount(self.weight_decay, name="weight_decay")
         batch = check_count(self.batch_size, name="batch_size")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_count, check_fraction
+from hierlpr._base.checks import check_amount, check_count, check_fraction, check_jobs
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.label_columns import LabelColumns
 from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
@@ -109,6 +109,9 @@ class ProjectionForest(MultiLabelEstimator):
         for name in ("n_trees", "n_projections", "min_samples_leaf"):
             check_count(getattr(self, name), name=name)
         check_count(self.rng, name="rng", least=0)
+        check_jobs(self.n_jobs)
+        if self.max_minutes is not None:
+            check_amount(self.max_minutes, name="max_minutes", above=True)
         if check_fraction(self.max_features, name="max_features") == 0.0:
             raise DataError("max_features must be above 0.")
         y = labels.values

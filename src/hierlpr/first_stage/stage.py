@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_amount, check_choice, check_count
+from hierlpr._base.checks import check_amount, check_choice, check_count, check_jobs
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.blending import (
     blend_weights,
@@ -149,14 +149,18 @@ class FirstStage(MultiLabelEstimator):
     # -- plumbing ---------------------------------------------------------------------------
 
     def _check(self) -> None:
-        if isinstance(self.members, str) or not self.members:
+        is_list = isinstance(self.members, Collection) and not isinstance(self.members, str)
+        if not is_list or len(self.members) == 0:
             raise DataError(f"members must list some of {', '.join(map(repr, MEMBERS))}.")
         for name in self.members:
             check_choice(name, MEMBERS, name="members")
         if self.max_minutes is not None:
             check_amount(self.max_minutes, name="max_minutes", above=True)
         check_count(self.folds, name="folds", least=2)
+        check_count(self.n_networks, name="n_networks", least=2)  # two folds at least
+        check_count(self.n_trees, name="n_trees")
         check_count(self.rng, name="rng", least=0)
+        check_jobs(self.n_jobs)
 
     def _member(
         self, name: str, x: Encoded, labels: LabelColumns, left: float

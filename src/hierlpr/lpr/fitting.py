@@ -117,6 +117,10 @@ def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
     if not isinstance(method, str):
         if options:
             raise DataError("Options belong to an estimator given by name; set them on yours.")
+        if not hasattr(method, "fit_groups"):
+            raise DataError(
+                f"method must be the name of an LPR estimator or one itself; got {method!r}."
+            )
         return method
     module, name = ESTIMATORS[check_choice(method, sorted(ESTIMATORS), name="method")]
     make: Callable[..., Estimator] = getattr(import_module(module), name)
@@ -128,6 +132,13 @@ def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
             f"Hint: its options are {', '.join(known) if known else 'none'}."
         )
     return make(**options)
+
+
+def check_methods(method: Any) -> None:
+    """Refuse what is neither an estimator, nor its name, nor a list of them, before any work."""
+    single = isinstance(method, str) or not isinstance(method, Sequence)
+    for one in [method] if single else method:
+        make_estimator(one)
 
 
 def fit_lpr(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _num_samples, check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from hierlpr._base.checks import check_choice, check_count, check_jobs, check_level
 from hierlpr._base.showing import terminal_progress
 from hierlpr.cutoff.choose import Unreachable, goal_of
 from hierlpr.cutoff.decisions import LabelCall
@@ -173,6 +174,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             Called as ``on_progress(done, total)``, counting fitted classifiers, or thousandths of
             the first stage.
         """
+        self._check_options()
         estimator = self._estimator()
         on_progress = on_progress or terminal_progress("fitting", verbose=self.verbose)
         goal = self._goal()
@@ -401,6 +403,22 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         is_auto = isinstance(self.lpr, str) and self.lpr == "auto"
         return "probability" if is_auto and _is_calibrated(estimator) else self.lpr
 
+    def _check_options(self) -> None:
+        """Refuse what makes no sense before hours of fitting."""
+        check_count(self.cv, name="cv", least=2)
+        check_count(self.min_positives, name="min_positives", least=0)
+        check_level(self.holdout, name="holdout")
+        check_choice(self.unreachable, get_args(Unreachable), name="unreachable")
+        check_jobs(self.n_jobs)
+        HierLPR(lpr=self.lpr, joint=self.joint).check_params()
+        try:
+            np.random.default_rng(self.rng)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"rng must be a whole number of at least 0, a numpy Generator or None; got "
+                f"{self.rng!r}."
+            ) from None
+
     def _goal(self) -> dict[str, Any]:
         options = {
             "precision": self.precision, "fdr": self.fdr, "maximize": self.maximize,
@@ -417,8 +435,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """Set samples apart for the cutoff; both parts keep their order."""
         if not has_goal:
             return np.empty(0, dtype=np.intp), np.arange(n_samples)
-        if not 0.0 < self.holdout < 1.0:
-            raise DataError(f"holdout must lie strictly between 0 and 1, got {self.holdout!r}.")
         n_apart = round(self.holdout * n_samples)
         if n_apart == 0 or n_samples - n_apart < self.cv:
             raise DataError(
@@ -428,8 +444,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         return np.sort(shuffled[:n_apart]), np.sort(shuffled[n_apart:])
 
     def _folds(self, n_samples: int, rng: np.random.Generator) -> list[tuple[Any, Any]]:
-        if self.cv < 2 or n_samples < self.cv:
-            raise DataError(f"cv={self.cv} folds need cv >= 2 and at least cv samples.")
+        if n_samples < self.cv:
+            raise DataError(f"cv={self.cv} folds need at least as many samples, got {n_samples:,}.")
         splitter = KFold(self.cv, shuffle=True, random_state=int(rng.integers(2**31)))
         return list(splitter.split(np.empty(n_samples)))
 

@@ -31,6 +31,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
 from hierlpr.joint import fit_joint_on, fit_known
 from hierlpr.lpr import fit_listed
+from hierlpr.lpr.fitting import check_methods
 from hierlpr.model.changing import adapted, add_labels, remove_labels, replace_labels
 from hierlpr.model.fitted import FittedModel
 from hierlpr.model.given_tables import (
@@ -112,6 +113,7 @@ class ScoreModel(FittedModel):
         if self.joint is not False and self.joint is not True and self.joint != "auto":
             raise DataError(f"joint must be False, True or 'auto'; got {self.joint!r}.")
         check_choice(self.missing, ("error", "allow"), name="missing")
+        check_methods(self.lpr)
 
     def fit_on(self, source: FitSource) -> Self:
         """Learn all that follows the curves. Fitting in memory and in parts both end here."""
