@@ -6,7 +6,8 @@ from itertools import product
 import numpy as np
 
 from hierlpr.data.partial_truth import PartialTruth, curve_weights
-from hierlpr.joint import fit_known, fit_prior, posteriors, predict_known
+from hierlpr.joint import fit_prior, posteriors
+from hierlpr.lpr import fit_known, predict_known
 
 
 def posterior_by_enumeration(parents, ratio, conditional):

@@ -10,7 +10,8 @@ from sklearn.linear_model import LogisticRegression
 
 from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, load_model, metrics, simulate
 from hierlpr.exceptions import DataError, FileError
-from hierlpr.joint import Tempering, fit_known
+from hierlpr.joint import Tempering
+from hierlpr.lpr import fit_known
 from hierlpr.model.container import read_checked
 from hierlpr.model.persistence import from_parts
 

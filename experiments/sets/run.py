@@ -11,6 +11,7 @@ on X-ray images (imclef07a) and on a simulated taxonomy.
 import argparse
 import csv
 import os
+import sys
 import tomllib
 from pathlib import Path
 
@@ -20,9 +21,11 @@ from hierlpr import Hierarchy, HierLPR, consistent_scores, simulate
 from hierlpr.cutoff.sets import SetValues, choose_sets, many_label_values, one_path_values
 from hierlpr.io import read_arff
 from hierlpr.joint import end_posterior
-from hierlpr.research.baselines.selective import climb_values, descent_values
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from selective import climb_values, descent_values  # noqa: E402
+
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE.parents[2] / "shared" / "data"))
 
 

@@ -11,8 +11,13 @@ from hierlpr._base.lazy import loader
 if TYPE_CHECKING:
     from hierlpr.io._watch import Problem, ReadReport, Watch
     from hierlpr.io.arff_tables import ArffData, ClusPredictions, read_arff, read_clus_predictions
-    from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
-    from hierlpr.io.hierarchies import HierarchyFile, load_hierarchy, read_hierarchy
+    from hierlpr.io.hierarchies import (
+        HierarchyFile,
+        HierarchyLike,
+        as_hierarchy,
+        load_hierarchy,
+        read_hierarchy,
+    )
     from hierlpr.io.hierarchy_output import write_arff, write_hierarchy
     from hierlpr.io.label_tables import PValuesFile, read_names, read_p_values
     from hierlpr.io.opening import TablePath
@@ -33,7 +38,7 @@ _HOMES = {
     "ArffData": "arff_tables",
     "ClusPredictions": "arff_tables",
     "HierarchyFile": "hierarchies",
-    "HierarchyLike": "given_hierarchy",
+    "HierarchyLike": "hierarchies",
     "PValuesFile": "label_tables",
     "Pair": "pairing",
     "Problem": "_watch",
@@ -45,7 +50,7 @@ _HOMES = {
     "TruthFile": "whole_tables",
     "TruthSets": "whole_tables",
     "Watch": "_watch",
-    "as_hierarchy": "given_hierarchy",
+    "as_hierarchy": "hierarchies",
     "load_hierarchy": "hierarchies",
     "pair_samples": "pairing",
     "read_arff": "arff_tables",

@@ -1,6 +1,5 @@
 """The joint posterior: P(label | all scores of its sample)."""
 
-from hierlpr.joint.missing import fit_known, own_lpr, predict_known
 from hierlpr.joint.model import JointModel, fit_joint, fit_joint_on
 from hierlpr.joint.posterior import end_posterior, joint_posterior, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
@@ -14,10 +13,7 @@ __all__ = [
     "end_posterior",
     "fit_joint",
     "fit_joint_on",
-    "fit_known",
     "fit_prior",
     "joint_posterior",
-    "own_lpr",
     "posteriors",
-    "predict_known",
 ]

@@ -2,7 +2,16 @@
 
 from hierlpr.lpr.base import Estimator, GroupFit, LPRCurves, ScoreGroups
 from hierlpr.lpr.diagnostics import LabelReport
-from hierlpr.lpr.fitting import ESTIMATORS, LPRModel, fit_data, fit_lpr, make_estimator
+from hierlpr.lpr.fitting import (
+    ESTIMATORS,
+    LPRModel,
+    fit_data,
+    fit_known,
+    fit_lpr,
+    make_estimator,
+    own_lpr,
+    predict_known,
+)
 from hierlpr.lpr.implied import ImpliedLPR, fit_listed
 
 __all__ = [
@@ -15,7 +24,10 @@ __all__ = [
     "LabelReport",
     "ScoreGroups",
     "fit_data",
+    "fit_known",
     "fit_listed",
     "fit_lpr",
     "make_estimator",
+    "own_lpr",
+    "predict_known",
 ]

@@ -22,8 +22,8 @@ from hierlpr.data.partial_truth import align_known
 from hierlpr.data.tables import Table, align, align_labels, draw_samples, match_rows, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.joint import JointModel, LabelPrior, fit_known
-from hierlpr.lpr import LPRCurves, LPRModel, fit_listed
+from hierlpr.joint import JointModel, LabelPrior
+from hierlpr.lpr import LPRCurves, LPRModel, fit_known, fit_listed
 from hierlpr.lpr.drift import Drift, compare_scores
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from hierlpr.data.repeats import doubts_about_features
 from hierlpr.data.tables import Table, align_labels, align_truth, closing_note, match_rows
 from hierlpr.exceptions import DataError, FileError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
+from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 from hierlpr.model.estimator import HierLPR, fitted_html
 from hierlpr.model.explaining import Explanation
 from hierlpr.model.given_classifier import Progress, multi_scores, scores_of, train, weight_name

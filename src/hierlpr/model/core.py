@@ -28,9 +28,9 @@ from hierlpr.data.repeats import SampleKeys, doubts_about
 from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
-from hierlpr.joint import fit_joint_on, fit_known
-from hierlpr.lpr import fit_listed
+from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
+from hierlpr.joint import fit_joint_on
+from hierlpr.lpr import fit_known, fit_listed
 from hierlpr.lpr.fitting import check_methods
 from hierlpr.model.changing import adapted, add_labels, remove_labels, replace_labels
 from hierlpr.model.fitted import FittedModel

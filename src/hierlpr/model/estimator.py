@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from hierlpr._base.showing import plain
-from hierlpr.io.given_hierarchy import HierarchyLike
+from hierlpr.io.hierarchies import HierarchyLike
 from hierlpr.model.core import ScoreModel
 
 

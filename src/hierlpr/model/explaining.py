@@ -18,7 +18,7 @@ from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.joint import own_lpr
+from hierlpr.lpr import own_lpr
 from hierlpr.ranking.order import Ranking
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from hierlpr.data.repeats import SampleKeys, overlap_note
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.joint import JointModel, end_posterior, own_lpr, predict_known
-from hierlpr.lpr import ImpliedLPR, LPRModel
+from hierlpr.joint import JointModel, end_posterior
+from hierlpr.lpr import ImpliedLPR, LPRModel, own_lpr, predict_known
 from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
 from hierlpr.model.changing import drift_of

@@ -20,8 +20,7 @@ from hierlpr.data.partial_truth import PartialTruth, align_known
 from hierlpr.data.tables import align, align_labels, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.joint import own_lpr
-from hierlpr.lpr import LPRModel
+from hierlpr.lpr import LPRModel, own_lpr
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel

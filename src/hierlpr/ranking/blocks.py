@@ -18,7 +18,7 @@ from hierlpr._kernels.keys import key_bits
 from hierlpr._kernels.layout import Forest, KeyBits, Rows
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
-from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
+from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 from hierlpr.ranking.instances import GRID, Instances, list_instances
 from hierlpr.ranking.pruning import prune
 

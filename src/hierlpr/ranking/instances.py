@@ -1,10 +1,10 @@
-"""The LPRs of all samples in one flat layout for the kernels, dense or sparse, checked."""
+"""LPRs and weights of all samples in one flat layout for the kernels, dense or sparse, checked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from hierlpr.data.tables import Table
 from hierlpr.exceptions import HierarchyError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
-from hierlpr.ranking.weights import Units, in_units
 
 GRID_BITS = 30  # LPRs are rounded to multiples of 2**-30, so that sums and ties are exact
 GRID = 2.0**GRID_BITS
@@ -102,3 +101,35 @@ def _shared_graph(hierarchy: Hierarchy) -> Forest | Dag:
     parent = np.full(hierarchy.n_labels, -1, dtype=np.int32)
     parent[np.diff(hierarchy.parent_ptr) == 1] = hierarchy.parent_idx
     return Forest(parent, True)
+
+
+class Units(NamedTuple):
+    """Weights as shares of the largest, `largest`, so that equal ratios give equal numbers.
+
+    Whatever the weights, their products with LPRs then fit the grid of the LPRs themselves.
+    `share` is empty if all labels count the same.
+    """
+
+    share: NDArray[np.float64]
+    largest: float
+
+    def given(self, values: Any) -> Any:
+        """Bring numbers in these units back to those of the weights as given.
+
+        Beyond the largest float they are infinite.
+        """
+        if self.largest == 1.0:  # saves a pass over all instances
+            return values
+        with np.errstate(over="ignore", under="ignore"):
+            return values * np.float64(self.largest)
+
+
+def in_units(weight: NDArray[np.float64] | None) -> Units:
+    """Divide checked weights by the largest of them."""
+    if weight is None:
+        return Units(np.empty(0), 1.0)
+    largest = float(weight.max(initial=0.0))
+    if largest == 0.0:
+        return Units(weight, 1.0)
+    with np.errstate(under="ignore"):
+        return Units(weight / largest, largest)

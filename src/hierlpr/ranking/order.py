@@ -18,11 +18,10 @@ from hierlpr._kernels.keys import Listed
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
-from hierlpr.io.given_hierarchy import HierarchyLike, as_hierarchy
+from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 from hierlpr.ranking.blocks import Blocks, merge_blocks
-from hierlpr.ranking.instances import GRID, Instances, list_instances
+from hierlpr.ranking.instances import GRID, Instances, Units, in_units, list_instances
 from hierlpr.ranking.pruning import Tail, cost_bound, prune
-from hierlpr.ranking.weights import Units, in_units
 
 SMALL = 100_000  # below this many blocks, threads cost more than they save
 

@@ -1,6 +1,6 @@
 """The command-line reference as Markdown, made from the commands themselves.
 
-``python -m hierlpr.cli._reference > docs/cli.md`` writes it anew; a test compares.
+``python docs/making/cli_page.py > docs/cli.md`` writes it anew; a test compares.
 """
 
 from __future__ import annotations
