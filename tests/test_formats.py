@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 from hierlpr import load_model
+from hierlpr.model.container import FORMAT_MINOR, FORMAT_VERSION
 
 # They did not note the kind of scores they were fitted on.
 pytestmark = pytest.mark.filterwarnings("ignore:The model file is of a version:UserWarning")
@@ -21,7 +22,7 @@ def stored(format_, kind):
 
 
 def test_every_format_is_kept():
-    assert "1.0" in FORMATS
+    assert {f"{FORMAT_VERSION}.{minor}" for minor in range(FORMAT_MINOR)} <= set(FORMATS)
     assert len(list(FILES.glob("*.hlpr"))) == 3 * len(FORMATS)
 
 
