@@ -265,6 +265,22 @@ def test_weights_count_in_training_curves_and_cutoff(data):
     assert sure.cutoff_.confidence == 0.8
 
 
+def test_a_certificate_of_a_classifier_needs_a_bound_before_hours_of_fitting(data, monkeypatch):
+    (x, truth), _ = data
+    sure = HierarchicalClassifier(LogisticRegression(), TREE, precision=0.7, confidence=0.8)
+    # What has the same weight here need not have it among the next samples.
+    bounded = clone(sure).set_params(max_weight=3.0).fit(x, truth, np.full(len(x), 2.0))
+    assert "certified for weights up to 3" in str(bounded.cutoff_)
+    monkeypatch.setattr(HierarchicalClassifier, "_learn", None)  # nothing gets that far
+    with pytest.raises(DataError, match="needs max_weight="):
+        clone(sure).fit(x, truth, np.full(len(x), 2.0))
+    with pytest.raises(DataError, match="sample_weight is 9 for sample 7, more than max_weight=3"):
+        clone(bounded).fit(x, truth, np.where(np.arange(len(x)) == 7, 9.0, 0.5))
+    for change in ({"confidence": None}, {"confidence": None, "precision": None}):
+        with pytest.raises(DataError, match="max_weight= needs sample_weight= and confidence="):
+            clone(bounded).set_params(**change).fit(x, truth, np.ones(len(x)))
+
+
 def test_weights_reach_the_last_step_of_a_pipeline_and_others_say_that_they_do_not(data):
     (x, truth), _ = data
     weight = np.where(truth[:, 0], 5.0, 1.0)

@@ -174,8 +174,12 @@ def test_a_certificate_needs_a_bound_on_the_weights(parts):
     goal = {"precision": 0.6, "confidence": 0.9, "sample_weight": again}
     with pytest.raises(DataError, match="needs max_weight=, the largest weight that a sample can"):
         model.calibrate(rest.scores, rest.truth, **goal)
-    with pytest.raises(DataError, match=r"sample_weight is 3 for .*, more than max_weight=2"):
+    place = int(np.flatnonzero(again == 3)[0])
+    with pytest.raises(DataError, match=f"is 3 for sample {place}, more than max_weight=2"):
         model.calibrate(rest.scores, rest.truth, max_weight=2, **goal)
+    some = np.where(np.arange(400) < place, 0, again)  # which leaves out those before it
+    with pytest.raises(DataError, match=f"is 3 for sample {place}, more than max_weight=2"):
+        model.calibrate(rest.scores, rest.truth, max_weight=2, **goal | {"sample_weight": some})
     with pytest.raises(DataError, match="max_weight must be a positive number"):
         model.calibrate(rest.scores, rest.truth, max_weight=0, **goal)
     with pytest.raises(DataError, match="groups= takes no sample_weight"):

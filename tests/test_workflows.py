@@ -109,3 +109,14 @@ def test_inputs_are_not_overwritten(files, tmp_path):
         workflows.fit_file(Hierarchy([("A", "B")]), tmp_path / "none.csv", files / "truth.csv",
                            tmp_path / "m.hlpr")  # fmt: skip
     assert (files / "tree.csv").read_bytes() == before
+
+
+def test_check_writes_over_no_input(files, tmp_path):
+    model = tmp_path / "m.hlpr"
+    workflows.fit_file(files / "tree.csv", files / "scores.csv", files / "truth.csv", model)
+    (tmp_path / "again.csv").hardlink_to(files / "scores.csv")
+    before = model.read_bytes(), (files / "scores.csv").read_bytes()
+    for out in (model, files / "scores.csv", tmp_path / "again.csv"):
+        with pytest.raises(HierlprError, match=r"the adapted model is also the (model|scores)"):
+            workflows.check_file(model, files / "scores.csv", adapt=out)
+    assert (model.read_bytes(), (files / "scores.csv").read_bytes()) == before

@@ -183,7 +183,9 @@ def fit_file(
         elif holds_out:
             fitted, kept = split_samples(data.n_samples, data.limit(), seed, name=files[0])
         options.say("fitting labels", 0, 1)
-        weighing = None if weights is None else read_weights(weights, lenient=lenient)
+        weighing = None if weights is None else read_weights(
+            weights, lenient=lenient, max_weight=(goal or {}).get("max_weight")
+        )  # fmt: skip
         errors = data.fit(model, fitted, _weights_of(weighing, data, fitted, files[0]))
         if holds_out:
             others = held_out.pair(kept)
@@ -362,6 +364,7 @@ def check_file(
     """
     from hierlpr.model import load_score_model
 
+    refuse_overlap({"the adapted model": adapt}, {"the model": model, "the scores": scores})
     fitted = load_score_model(model)
     read = Reading.by(fitted, aliases, lenient=lenient).scores(os.fspath(scores))
     drift = fitted.check(read.table)

@@ -10,6 +10,7 @@ from shellrun import refused, run
 from hierlpr import Hierarchy
 from hierlpr.exceptions import FileError
 from hierlpr.io import read_scores, read_truth
+from hierlpr.io.foreign_tables import open_foreign
 
 duckdb = pytest.importorskip("duckdb")
 H = Hierarchy([("A", "B"), ("A", "C")])
@@ -121,3 +122,38 @@ def test_a_database_without_a_table_asks_for_one(base):
     with pytest.raises(FileError, match="this is a database") as error:
         read_scores(path, H)
     assert str(error.value).endswith(f"name the table in it, {path}::TABLE.")
+
+
+def test_nothing_is_left_beside_a_database(tmp_path):
+    """A database with a log of its own (WAL), which readers may leave files of."""
+    path = tmp_path / "x.sqlite"
+    base = sqlite3.connect(path)
+    base.execute("PRAGMA journal_mode=wal")
+    base.execute("CREATE TABLE t (sample TEXT, A DOUBLE, B DOUBLE, C DOUBLE)")
+    base.execute("INSERT INTO t VALUES ('p', 1, 2, 3)")
+    base.commit()
+    assert read_scores(f"{path}::t", H).table.n_samples == 1  # what is in the log only
+    base.close()
+    assert [p.name for p in tmp_path.iterdir()] == ["x.sqlite"]
+    before = path.read_bytes()
+    assert read_scores(f"{path}::t", H).table.n_samples == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["x.sqlite"]
+    assert path.read_bytes() == before
+
+
+def test_a_database_that_changes_while_it_is_read_is_not_believed(tmp_path):
+    path = tmp_path / "x.sqlite"
+    base = sqlite3.connect(path)
+    base.execute("PRAGMA journal_mode=wal")
+    base.execute("CREATE TABLE t (sample TEXT, A DOUBLE, B DOUBLE, C DOUBLE)")
+    base.executemany("INSERT INTO t VALUES (?, 1, 2, 3)", [(f"p{i}",) for i in range(40_000)])
+    base.commit()
+    base.close()
+    rows = open_foreign(f"{path}::t").rows()
+    next(rows)
+    base = sqlite3.connect(path)
+    base.execute("UPDATE t SET A = 7")
+    base.commit()
+    base.close()
+    with pytest.raises(FileError, match=r"x.sqlite::t: the file changed while it was read"):
+        list(rows)

@@ -253,6 +253,8 @@ def test_weights_give_the_model_of_memory(tmp_path, is_sparse, holes):
     (("s0-0003,1\n", ""), r"w.csv: 1 of 240 samples of .* have no weight: 's0-0003'"),
     ((",1", ",0"), r"w.csv: all 240 samples of .* have the weight 0"),
     (("weight", "mass"), r"w.csv: there is no column 'weight'"),
+    (("s0-0003,1", "s0-0003,1e200"), r"w.csv, line 5, column 'weight': .*is 1e\+200, .* 1e\+100"),
+    (("s0-0003,1", "s0-0003,3"), r"w.csv, line 5, column 'weight': .*is 3, more than max_weight=2"),
 ])  # fmt: skip
 def test_bad_weights_stop_both_ways_alike(tmp_path, change, message):
     h, table, truth = make_data()
@@ -260,10 +262,11 @@ def test_bad_weights_stop_both_ways_alike(tmp_path, change, message):
     held = write_truth(tmp_path / "truth.csv", table.samples, h.labels, truth, "long")
     text = "\n".join(["sample,weight", *(f"{name},1" for name in table.samples)]) + "\n"
     (tmp_path / "w.csv").write_text(text.replace(*change))
+    goal = {"fdr": 0.5, "confidence": 0.8, "max_weight": 2.0} if "max_weight" in message else None
     said = []
     for fit in (workflows.fit_file, fit_file):
         with pytest.raises(HierlprError, match=message) as caught:
-            fit(h, scores, held, tmp_path / "m.hlpr", weights=tmp_path / "w.csv", **FAST)
+            fit(h, scores, held, tmp_path / "m.hlpr", weights=tmp_path / "w.csv", goal=goal, **FAST)
         said.append(str(caught.value))
     assert said[0] == said[1]
     assert not (tmp_path / "m.hlpr").exists()

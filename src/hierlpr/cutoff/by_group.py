@@ -16,7 +16,6 @@ from hierlpr.cutoff.choose import (
     Goal,
     Rule,
     Unreachable,
-    check_bound,
     cutoff_for,
     precision_of,
 )
@@ -113,7 +112,6 @@ def cutoff_on(
     makes it.
     """
     options: dict[str, Any] = {"rule": rule, "unreachable": unreachable}
-    check_bound(goal, weight, max_weight)
     parts: tuple[Any, ...] = (score, truth, weight)
     if groups is not None:
         if weight is not None:

@@ -266,18 +266,21 @@ def cutoff_for(
     return _fall_back(goal, best, instances, unreachable)
 
 
-def check_bound(goal: Goal, weight: NDArray[np.float64] | None, max_weight: float | None) -> None:
+def check_bound(
+    goal: Goal | None, weight: NDArray[np.float64] | None, max_weight: float | None
+) -> None:
     """Refuse to certify anything about weights that no bound was given for beforehand."""
+    is_certified = goal is not None and goal.confidence is not None
     if max_weight is not None:
         is_number = isinstance(max_weight, int | float | np.number)
         if not is_number or max_weight is True or not 0.0 < max_weight < math.inf:
             raise DataError(f"max_weight must be a positive number, got {max_weight!r}.")
-        if weight is None or goal.confidence is None:
+        if weight is None or not is_certified:
             raise DataError(
                 "max_weight= needs sample_weight= and confidence=: it bounds the weights that a "
                 "certificate is about.\nHint: leave it out, or give both."
             )
-    if weight is None or goal.confidence is None:
+    if weight is None or not is_certified:
         return
     if max_weight is None:
         raise DataError(

@@ -6,6 +6,7 @@ first one ``file.xlsx``.
 
 from __future__ import annotations
 
+import os
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -57,11 +58,17 @@ def _selected(path: str) -> Iterator[Any]:
     assert found is not None
     file, table = found
     with open_bytes(path) as stream:
-        head = stream.read(16)
+        head = stream.read(20)
     query = 'SELECT * FROM "' + table.replace('"', '""') + '"'
+    before = _state(file)
     try:
         with closing(_connect(file, head)) as connection:
             yield connection.execute(query)
+        if _state(file) != before:
+            raise FileError(
+                f"{path}: the file changed while it was read.\n"
+                "Hint: run it again when nothing writes to it."
+            )
     except Exception as error:
         if type(error).__module__.partition(".")[0].lstrip("_") not in ("sqlite3", "duckdb"):
             raise
@@ -71,11 +78,24 @@ def _selected(path: str) -> Iterator[Any]:
         ) from None
 
 
+def _state(file: str) -> tuple[int, int] | None:
+    """Tell one state of a file from another; None for what is no file here."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
 def _connect(file: str, head: bytes) -> Any:
     if head.startswith(b"SQLite format 3\x00"):
         import sqlite3
 
-        return sqlite3.connect(f"file:{quote(file)}?mode=ro", uri=True)
+        # Readers of a database with a log (2 in its head) leave files of theirs beside it. Where
+        # that log is not there nothing is in it, and the file by itself is the whole database.
+        is_whole = head[18:19] == b"\x02" and not os.path.exists(f"{file}-wal")
+        alone = "&immutable=1" if is_whole else ""
+        return sqlite3.connect(f"file:{quote(file)}?mode=ro{alone}", uri=True)
     if head[8:12] == b"DUCK":
         try:
             import duckdb

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_choice, listed
+from hierlpr._base.checks import MOST_WEIGHT, check_choice, listed
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
@@ -152,10 +152,12 @@ class Weights(NamedTuple):
         return found
 
 
-def read_weights(path: AnyPath, *, lenient: bool = False) -> Weights:
+def read_weights(
+    path: AnyPath, *, lenient: bool = False, max_weight: float | None = None
+) -> Weights:
     """Read a table with the columns ``sample`` and ``weight``; other columns are passed over.
 
-    Weights are 0 or more, and every sample has one row.
+    Weights are 0 or more, up to `max_weight` if there is such a bound; every sample has one row.
     """
     table = open_table(path, TableFormat.of("scores"), Watch(path, lenient=True))
     if not table.is_wide or "weight" not in table.numbers:
@@ -166,14 +168,19 @@ def read_weights(path: AnyPath, *, lenient: bool = False) -> Weights:
     alone = TablePath(path, **{**written(path).options, "columns": "labels"})
     read = read_scores(alone, Hierarchy((), labels=("weight",)), lenient=lenient)
     values = np.asarray(read.table.values)[:, 0]
-    bad = np.flatnonzero(values < 0.0)
+    most = MOST_WEIGHT if max_weight is None else min(max_weight, MOST_WEIGHT)
+    bad = np.flatnonzero((values < 0.0) | (values > most))
     if bad.size:
-        name = read.samples[int(bad[0])]
+        name, first = read.samples[int(bad[0])], float(values[bad[0]])
+        what, hint = f"more than {most:g}", "only ratios of weights matter; give smaller ones."
+        if first < 0.0:
+            what, hint = "less than 0", "weights are 0 or more; 0 leaves a sample out."
+        elif first <= MOST_WEIGHT:
+            what = f"more than max_weight={most:g}"
+            hint = "the bound must hold for every sample; give one that does, or clip the weights."
         raise Watch(path, lenient=True).fail(
-            f"the weight of sample {name!r} is {values[bad[0]]:g} ({bad.size:,} weight(s) are "
-            "negative).",
-            line=next(table.find(name, None), None), column="weight",
-            hint="weights are 0 or more; 0 leaves a sample out.",
+            f"the weight of sample {name!r} is {first:g}, {what} ({bad.size:,} such).",
+            line=next(table.find(name, None), None), column="weight", hint=hint,
         )  # fmt: skip
     return Weights(dict(zip(read.samples, values.tolist(), strict=True)), read.report)
 

@@ -15,9 +15,15 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _num_samples, check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from hierlpr._base.checks import check_choice, check_count, check_jobs, check_level
+from hierlpr._base.checks import (
+    check_choice,
+    check_count,
+    check_jobs,
+    check_level,
+    check_sample_weight,
+)
 from hierlpr._base.showing import terminal_progress
-from hierlpr.cutoff.choose import Unreachable, goal_of
+from hierlpr.cutoff.choose import Unreachable, check_bound, goal_of
 from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.frames import like_given, row_names
@@ -180,15 +186,14 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         goal = self._goal()
         X = _indexable(X)  # noqa: N806
         given, hierarchy, held = self._aligned(X, truth)
-        used, weight = weighed(sample_weight, held.shape[0])
-        own = None if weight is None else np.zeros(held.shape[0])
-        if own is not None:
-            own[used] = weight
+        own = check_sample_weight(sample_weight, held.shape[0], keep_equal=True)
+        check_bound(goal_of(**goal) if goal else None, own, self.max_weight)
+        used, weight = weighed(own, held.shape[0])
         rng = np.random.default_rng(self.rng)
         self.__dict__.pop("model_", None)  # its promises are not for the classifiers to come
         places = self._split(used.size, rng, has_goal=bool(goal))
         apart, kept = used[places[0]], used[places[1]]
-        of_kept = None if own is None else own[kept]
+        of_kept = None if own is None or weight is None else own[kept]
         scores = self._learn(estimator, X, held, kept, of_kept, rng, on_progress)
         self.oof_scores_ = np.full(held.shape, np.nan)
         self.oof_scores_[kept] = scores

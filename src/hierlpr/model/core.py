@@ -14,10 +14,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from hierlpr._base.checks import check_choice, check_fraction
+from hierlpr._base.checks import check_choice, check_fraction, check_sample_weight
 from hierlpr._base.showing import terminal_progress
 from hierlpr.cutoff.by_group import Groups, Promise, cutoff_on
-from hierlpr.cutoff.choose import Rule, Unreachable, goal_of
+from hierlpr.cutoff.choose import Rule, Unreachable, check_bound, goal_of
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect
@@ -183,8 +183,10 @@ class ScoreModel(FittedModel):
         goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
+        given = check_sample_weight(sample_weight, table.n_samples, keep_equal=True)
+        check_bound(goal, given, max_weight)
         table, held, weight = weighed_rows(
-            table, held, sample_weight, keep_equal=goal.confidence is not None
+            table, held, given, keep_equal=goal.confidence is not None
         )
         keys, doubts = self._checked_keys(table)
         cutoff = cutoff_on(
