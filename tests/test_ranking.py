@@ -1,5 +1,7 @@
 """`rank`, `consistent_scores` and `Ranking` as a user meets them."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -290,14 +292,59 @@ def test_keys_never_put_a_smaller_mean_first_and_hold_the_extremes():
     assert kernels.key_bits(1 << 23, 1 << 36) is None
 
 
-@pytest.mark.parametrize("n_a", [0, 1, 700, 1000])
-def test_runs_are_merged_into_one(n_a):
-    rng = np.random.default_rng(n_a)
-    keys = rng.permutation(np.unique(rng.integers(0, 2**63, 1000).astype(np.uint64)))
-    a, b = np.sort(keys[:n_a]), np.sort(keys[n_a:])
-    out = np.empty(keys.size, np.uint64)
-    kernels.merge_runs(a, b, out)
-    np.testing.assert_array_equal(out, np.sort(keys))
+@pytest.mark.parametrize("n_values", [1, 3, 1000])
+def test_keys_are_parted_into_ranges_that_follow_each_other(n_values):
+    rng = np.random.default_rng(n_values)
+    bits = kernels.key_bits(10, 100)
+    low = bits.node + bits.sample + kernels.SIZE_BITS
+    value = rng.integers(0, 2**40, n_values).astype(np.uint64)
+    keys = (rng.choice(value, 2000) << np.uint64(low)) | rng.permutation(2000).astype(np.uint64)
+    pivots = kernels.pivots_between(keys[::7], bits, 8)
+    range_of, count = np.empty(keys.size, np.int8), np.zeros(8, np.int64)
+    kernels.count_ranges(keys, pivots, range_of, count)
+    np.testing.assert_array_equal(range_of, [np.sum(pivots <= key) for key in keys])
+    np.testing.assert_array_equal(count, np.bincount(range_of, minlength=8))
+    assert count.max() < 2 * keys.size / min(8, n_values)
+    parted = np.empty_like(keys)
+    kernels.part_keys(keys, range_of, np.cumsum(count) - count, parted)
+    np.testing.assert_array_equal(parted, keys[np.argsort(range_of, kind="stable")])
+    # No two keys with equal bits of the mean are parted.
+    assert len({(int(key) >> low, r) for key, r in zip(keys, range_of, strict=True)}) == len(
+        {int(key) >> low for key in keys}
+    )
+
+
+def test_a_key_tells_the_mean_only_if_no_other_total_fits():
+    rng = np.random.default_rng(8)
+    only_mean = getattr(kernels.only_mean, "py_func", kernels.only_mean)
+    depth_of = getattr(kernels.depth_of, "py_func", kernels.depth_of)
+    n_unique = n_told = 0
+    for n_labels, n_samples in ((10, 100), (110, 10**6), (4000, 5000), (1 << 16, 1 << 24)):
+        bits = kernels.key_bits(n_labels, n_samples)
+        for size in (1, 2, 3, 7, 30):
+            most = size << 30
+            drawn = (most * rng.random(30) ** rng.integers(1, 9, 30)).astype(np.int64)
+            for total in [0, 1, 2, most - 1, most, *drawn.tolist()]:
+                depth = depth_of(np.float64(total) / size, bits)
+                near = range(max(0, total - 2), min(most, total + 2) + 1)
+                same = [t for t in near if depth_of(np.float64(t) / size, bits) == depth]
+                told = float(only_mean(depth, size, bits))
+                assert math.isnan(told) or (len(same) == 1 and told == total / size)
+                n_unique += len(same) == 1
+                n_told += not math.isnan(told)
+    assert n_told > max(200, 0.99 * n_unique)
+
+
+def test_a_short_list_begins_like_the_whole_one_where_keys_cannot_tell_means_apart():
+    # So many samples and labels leave 23 bits for the mean; the second label's is larger.
+    n_samples, n_labels = 1 << 18, 1 << 18
+    h = Hierarchy([], labels=[f"L{i}" for i in range(n_labels)])
+    lpr = sparse.csr_array(
+        ([0.9, 0.9 + 1e-7, 0.1], ([5, 4, 3], [0, 1, 2])), shape=(n_samples, n_labels)
+    )
+    whole, short = rank(lpr, h), rank(lpr, h, top=1)
+    np.testing.assert_array_equal(whole.label, [1, 0, 2])
+    np.testing.assert_array_equal(short.label, whole.label[:1])
 
 
 def test_long_blocks_tie_and_settle_like_short_ones():

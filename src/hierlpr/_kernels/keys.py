@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools, Floats, Index, Ints, Places, Words
+from hierlpr._kernels._arrays import Bools, Floats, Index, Ints, Places, Sides, Words
 from hierlpr._kernels._jit import inner, kernel
-from hierlpr._kernels._threads import even_chunks
 from hierlpr._kernels.layout import KeyBits, Rows
 
 __all__ = [
@@ -21,33 +20,59 @@ __all__ = [
     "SIZE_BITS",
     "Listed",
     "block_means",
+    "count_ranges",
     "find_node",
+    "first_of_mean",
     "gather",
     "key_bits",
-    "merge_runs",
     "pack",
     "pack_rows",
-    "run_bounds",
+    "part_keys",
+    "pivots_between",
     "settle_ties",
-    "split",
     "unpack_samples",
     "write_order",
 ]
 
 SIZE_BITS = 5
 BATCH = 1024
+SIDE = 64
 LONG = 31  # a block of this many nodes or more is measured by walking it
 LARGEST_ROOT = 2.0**15  # of a mean, which is at most one, 2**30 steps of the grid
+
+
+@inner
+def depth_of(mean: float, bits: KeyBits) -> np.uint64:
+    """Bits of a key for a mean; roots and differences are rounded correctly, so it never rises."""
+    return np.uint64((LARGEST_ROOT - np.sqrt(mean)) * bits.steps)
 
 
 @inner
 def pack(mean: float, node: int, sample: int, size: int, bits: KeyBits) -> np.uint64:
     """Key of a block; smaller keys are called earlier."""
     low = (node << (bits.sample + SIZE_BITS)) | (sample << SIZE_BITS) | min(size, LONG)
-    # Roots and differences are rounded correctly, so larger means have no larger depth.
-    depth = np.uint64((LARGEST_ROOT - np.sqrt(mean)) * bits.steps)
     low_bits = np.uint64(bits.node + bits.sample + SIZE_BITS)
-    return np.uint64((depth << low_bits) | np.uint64(low))
+    return np.uint64((depth_of(mean, bits) << low_bits) | np.uint64(low))
+
+
+@inner
+def only_mean(depth: np.uint64, size: int, bits: KeyBits) -> float:
+    """Mean of a block of so many nodes and that depth; NaN if it may be one of several.
+
+    Totals are whole, so means of small blocks lie far apart. If just one total has this depth, it
+    is the nearest to the middle of all numbers that have it, but for rounding: where the
+    nearest does not have it, NaN is returned too.
+    """
+    root = LARGEST_ROOT - (np.float64(depth) + 0.5) / bits.steps
+    most = LARGEST_ROOT * LARGEST_ROOT * size
+    total = min(np.rint(root * root * size), most)
+    if depth_of(total / size, bits) != depth:
+        return np.nan
+    if total >= 1.0 and depth_of((total - 1.0) / size, bits) == depth:
+        return np.nan
+    if total < most and depth_of((total + 1.0) / size, bits) == depth:
+        return np.nan
+    return total / size
 
 
 def key_bits(n_labels: int, n_samples: int) -> KeyBits | None:
@@ -59,49 +84,53 @@ def key_bits(n_labels: int, n_samples: int) -> KeyBits | None:
 
 
 @kernel
-def split(a: Words, b: Words, k: int) -> int:
-    """How many of the `k` smallest of two sorted arrays without common values lie in `a`."""
-    low = max(0, k - b.size)
-    high = min(k, a.size)
-    while low < high:
-        i = (low + high) // 2
-        if a[i] < b[k - i - 1]:
-            low = i + 1
-        else:
-            high = i
-    return low
+def count_ranges(keys: Words, pivots: Words, range_of: Sides, count: Ints) -> None:
+    """Tell which range each key is in: how many of the rising `pivots` it reaches. O(keys).
+
+    There are one pivot fewer than some power of two, and as many in `count` as ranges.
+    """
+    found = np.empty(SIDE, np.int64)
+    for begin in range(0, keys.size, SIDE):
+        n = min(SIDE, keys.size - begin)
+        for k in range(n):
+            found[k] = 0
+        # Side by side and without a branch: where a key lies cannot be foreseen.
+        step = (pivots.size + 1) >> 1
+        while step > 0:
+            for k in range(n):
+                found[k] += step * (pivots[found[k] + step - 1] <= keys[begin + k])
+            step >>= 1
+        for k in range(n):
+            range_of[begin + k] = found[k]
+            count[found[k]] += 1
 
 
 @kernel
-def merge_runs(a: Words, b: Words, out: Words) -> None:
-    """Merge two sorted arrays into a third."""
-    i = j = k = 0
-    while i < a.size and j < b.size:
-        # Without a branch: which is smaller cannot be foreseen.
-        is_a = a[i] < b[j]
-        out[k] = a[i] if is_a else b[j]
-        i += is_a
-        j += not is_a
-        k += 1
-    for rest in range(i, a.size):
-        out[rest + j] = a[rest]
-    for rest in range(j, b.size):
-        out[rest + i] = b[rest]
+def part_keys(keys: Words, range_of: Sides, place: Ints, out: Words) -> None:
+    """Write each key to the next place of its range; `place` has the first of each. O(keys)."""
+    for k in range(keys.size):
+        at = place[range_of[k]]
+        out[at] = keys[k]
+        place[range_of[k]] = at + 1
 
 
-def run_bounds(keys: Words, bits: int, n_chunks: int) -> list[int]:
-    """Split sorted keys into about even chunks that never part keys with equal bits of the mean.
+def first_of_mean(keys: Words, bits: KeyBits) -> Words:
+    """Return the smallest possible keys with the same bits of the mean."""
+    low_bits = np.uint64(bits.node + bits.sample + SIZE_BITS)
+    return (keys >> low_bits) << low_bits
 
-    `bits` counts those of the node and the sample.
+
+def pivots_between(keys: Words, bits: KeyBits, n_ranges: int) -> Words:
+    """Choose pivots that part `keys`, a sample, into about even ranges; each begins a mean.
+
+    Where means repeat, some ranges stay empty: their pivots lie above all keys.
     """
-    low_bits = np.uint64(bits + SIZE_BITS)
-    bounds = even_chunks(keys.size, n_chunks)
-    for at in range(1, n_chunks):
-        if 0 < bounds[at] < keys.size:
-            after = ((keys[bounds[at] - 1] >> low_bits) + np.uint64(1)) << low_bits
-            bounds[at] = int(np.searchsorted(keys, after))
-        bounds[at] = max(bounds[at], bounds[at - 1])  # a long run of ties may swallow a chunk
-    return bounds
+    ordered = np.sort(keys)
+    cuts = first_of_mean(ordered[[ordered.size * r // n_ranges for r in range(1, n_ranges)]], bits)
+    different = np.unique(cuts)
+    pivots = np.full(n_ranges - 1, np.iinfo(np.uint64).max)
+    pivots[: different.size] = different
+    return pivots
 
 
 class Loose(NamedTuple):
@@ -157,9 +186,12 @@ def find_loose(
 ) -> tuple[int, int]:
     """Find sorted keys that tie in the bits of the mean they hold, but not by falling exact mean.
 
-    One pass over the keys, and a walk through the blocks that tie. Returns the number of instances
-    in all blocks, and that of loose keys: as many of them as there is room for are written.
+    One pass over the keys, and a walk through the blocks that tie and whose mean their keys do not
+    tell. Returns the number of instances in all blocks, and that of loose keys: as many of them as
+    there is room for are written.
     """
+    told = np.empty(LONG)  # means of blocks by size, in the run that `told_in` names
+    told_in = np.full(LONG, -1)
     low_bits = np.uint64(bits.node + bits.sample + SIZE_BITS)
     sample_mask = (1 << bits.sample) - 1
     node_mask = (1 << bits.node) - 1
@@ -179,22 +211,29 @@ def find_loose(
         previous = np.inf
         for k in range(begin, end):
             low = np.int64(keys[k])
-            m = (low >> SIZE_BITS) & sample_mask
-            i = (low >> (SIZE_BITS + bits.sample)) & node_mask
-            row = m * rows.slot.size
-            if rows.node_of.size > 0:
-                row = rows.row_ptr[m]
-                i = find_node(rows.node_of, row, rows.row_ptr[m + 1], int(i))
-            # As the size tells when to stop, loads of one block need not wait for another's.
             size = low & LONG
-            if size == LONG:
-                size = block_size(next_node, int(row), int(i))
-            total = np.rint(rows.value[row + rows.slot[i]] * rows.scale)
-            for _ in range(size - 1):
-                i = np.int64(next_node[row + i])
-                total += np.rint(rows.value[row + rows.slot[i]] * rows.scale)
+            mean = np.nan
+            if size < LONG:
+                if told_in[size] != begin:
+                    told_in[size] = begin
+                    told[size] = only_mean(keys[k] >> low_bits, int(size), bits)
+                mean = told[size]
+            if np.isnan(mean):
+                m = (low >> SIZE_BITS) & sample_mask
+                i = (low >> (SIZE_BITS + bits.sample)) & node_mask
+                row = m * rows.slot.size
+                if rows.node_of.size > 0:
+                    row = rows.row_ptr[m]
+                    i = find_node(rows.node_of, row, rows.row_ptr[m + 1], int(i))
+                # As the size tells when to stop, loads of one block need not wait for another's.
+                if size == LONG:
+                    size = block_size(next_node, int(row), int(i))
+                total = np.rint(rows.value[row + rows.slot[i]] * rows.scale)
+                for _ in range(size - 1):
+                    i = np.int64(next_node[row + i])
+                    total += np.rint(rows.value[row + rows.slot[i]] * rows.scale)
+                mean = total / size
             n_instances += size
-            mean = total / size
             falling &= mean <= previous
             previous = mean
             at = n_loose + k - begin

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -315,7 +316,7 @@ def rank(
     instances = list_instances(table, hierarchy, weight=weight)
     threads = threads_for(instances.lpr.size, n_threads)
     blocks = merge_blocks(instances, n_threads=threads)
-    listed = _call_in_order(instances, blocks, _sort_keys(blocks.runs, n_top, threads), threads)
+    listed = _call_in_order(instances, blocks, _part_keys(blocks, n_top, threads), threads)
     open_place, open_lack = _find_open(instances, blocks, listed)
     ranking = Ranking(
         listed.place,
@@ -356,52 +357,56 @@ def _check_top(top: int | None) -> int | None:
     return int(top)
 
 
-def _sort_keys(
-    runs: list[NDArray[np.uint64]], top: int | None, n_threads: int
-) -> NDArray[np.uint64]:
-    """Sort runs of keys in place and merge them; of a short list only the `top` smallest.
+def _part_keys(blocks: Blocks, top: int | None, n_threads: int) -> list[NDArray[np.uint64]]:
+    """Part the keys of all blocks into ranges to share among threads; of a short list the first.
 
-    No block is empty, so `top` blocks hold at least as many instances.
+    Ranges follow each other and never part keys with equal bits of the mean. No block is empty, so
+    `top` blocks hold at least as many instances.
     """
+    runs, bits = blocks.runs, blocks.bits
     if top is not None and top < sum(run.size for run in runs):
         keys = np.concatenate(runs)
         keys.partition(top)
-        runs = [keys[:top]]
-    run_chunks(lambda run, _: runs[run].sort(), list(range(len(runs) + 1)), n_threads)
-    while len(runs) > 1:
-        pairs = zip(runs[::2], runs[1::2], strict=False)
-        odd = runs[-1:] if len(runs) % 2 else []
-        runs = [_merge(a, b, n_threads) for a, b in pairs] + odd
-    return runs[0]
-
-
-def _merge(a: NDArray[np.uint64], b: NDArray[np.uint64], n_threads: int) -> NDArray[np.uint64]:
-    """Merge two sorted arrays, each thread a stretch of the output."""
-    out = np.empty(a.size + b.size, dtype=np.uint64)
-
-    def merge(start: int, stop: int) -> None:
-        i, k = kernels.split(a, b, start), kernels.split(a, b, stop)
-        kernels.merge_runs(a[i:k], b[start - i : stop - k], out[start:stop])
-
-    run_chunks(merge, row_chunks((out.size,), n_threads), n_threads)
-    return out
+        # Exact means may put any of the keys that tie with the last one before it.
+        runs = [keys[kernels.first_of_mean(keys, bits) <= keys[top]]]
+    n_keys = sum(run.size for run in runs)
+    if n_threads == 1 or n_keys < SMALL:
+        return [np.concatenate(runs) if len(runs) > 1 else runs[0]]
+    n_ranges = min(64, 1 << (8 * n_threads - 1).bit_length())
+    pivots = kernels.pivots_between(np.concatenate([run[::64] for run in runs]), bits, n_ranges)
+    count = np.zeros((len(runs), n_ranges), dtype=np.int64)
+    range_of = [np.empty(run.size, dtype=np.int8) for run in runs]
+    parted = np.empty(n_keys, dtype=np.uint64)
+    each_run = list(range(len(runs) + 1))
+    run_chunks(
+        lambda run, _: kernels.count_ranges(runs[run], pivots, range_of[run], count[run]),
+        each_run, n_threads,
+    )  # fmt: skip
+    # Range by range, and within a range run by run.
+    bounds = np.concatenate(([0], count.T.ravel().cumsum()))
+    place = np.ascontiguousarray(bounds[:-1].reshape(n_ranges, -1).T)
+    run_chunks(
+        lambda run, _: kernels.part_keys(runs[run], range_of[run], place[run], parted),
+        each_run, n_threads,
+    )  # fmt: skip
+    ends = bounds[:: len(runs)].tolist()
+    return [parted[start:stop] for start, stop in pairwise(ends) if start < stop]
 
 
 def _call_in_order(
-    instances: Instances, blocks: Blocks, keys: NDArray[np.uint64], n_threads: int
+    instances: Instances, blocks: Blocks, ranges: list[NDArray[np.uint64]], n_threads: int
 ) -> Listed:
-    """List the instances along the sorted keys."""
+    """Sort the keys of each range and list the instances along them."""
     bits, next_node = blocks.bits, blocks.next_node
-    n_runs = 1 if keys.size < SMALL else n_threads
-    bounds = kernels.run_bounds(keys, bits.node + bits.sample, n_runs)
-    sizes = run_chunks(
-        lambda start, stop: kernels.settle_ties(
-            keys[start:stop], instances.rows, bits, next_node
-        ),
-        bounds, n_threads,
-    )  # fmt: skip
-    places = dict(zip(bounds, np.cumsum([0, *sizes]).tolist(), strict=True))
-    n = places[keys.size]
+    each_range = list(range(len(ranges) + 1))
+
+    def settle(number: int, _: int) -> int:
+        ranges[number].sort()
+        return kernels.settle_ties(ranges[number], instances.rows, bits, next_node)
+
+    sizes = run_chunks(settle, each_range, n_threads)
+    places = np.cumsum([0, *sizes]).tolist()
+    n = places[-1]
     order = instances.hierarchy.order
     index_type = np.int32 if instances.n_samples * order.size < 2**31 else np.int64
     listed = Listed(
@@ -411,10 +416,10 @@ def _call_in_order(
     )
     rows = instances.rows._replace(value=instances.lpr)
 
-    def write(start: int, stop: int) -> None:
-        kernels.write_order(keys[start:stop], places[start], rows, bits, next_node, order, listed)
+    def write(number: int, _: int) -> None:
+        kernels.write_order(ranges[number], places[number], rows, bits, next_node, order, listed)
 
-    run_chunks(write, bounds, n_threads)
+    run_chunks(write, each_range, n_threads)
     return listed
 
 
