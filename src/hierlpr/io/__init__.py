@@ -4,71 +4,30 @@ Every reader stops at the first problem with a `FileError` that names file and l
 ``lenient=True``, passes over row-level problems and counts them in its report.
 """
 
-from typing import TYPE_CHECKING
-
-from hierlpr._base.lazy import loader
-
-if TYPE_CHECKING:
-    from hierlpr.io._watch import Problem, ReadReport, Watch
-    from hierlpr.io.arff_tables import ArffData, ClusPredictions, read_arff, read_clus_predictions
-    from hierlpr.io.hierarchies import (
-        HierarchyFile,
-        HierarchyLike,
-        as_hierarchy,
-        load_hierarchy,
-        read_hierarchy,
-    )
-    from hierlpr.io.hierarchy_output import write_arff, write_hierarchy
-    from hierlpr.io.label_tables import PValuesFile, read_names, read_p_values
-    from hierlpr.io.opening import TablePath
-    from hierlpr.io.pairing import Pair, pair_samples
-    from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
-    from hierlpr.io.table_output import write_discoveries, write_scores, write_truth
-    from hierlpr.io.whole_tables import (
-        ReadTable,
-        ScoresFile,
-        TruthFile,
-        TruthSets,
-        read_scores,
-        read_truth,
-        read_truth_sets,
-    )
-
-_HOMES = {
-    "ArffData": "arff_tables",
-    "ClusPredictions": "arff_tables",
-    "HierarchyFile": "hierarchies",
-    "HierarchyLike": "hierarchies",
-    "PValuesFile": "label_tables",
-    "Pair": "pairing",
-    "Problem": "_watch",
-    "RankingFile": "rankings",
-    "ReadReport": "_watch",
-    "ReadTable": "whole_tables",
-    "ScoresFile": "whole_tables",
-    "TablePath": "opening",
-    "TruthFile": "whole_tables",
-    "TruthSets": "whole_tables",
-    "Watch": "_watch",
-    "as_hierarchy": "hierarchies",
-    "load_hierarchy": "hierarchies",
-    "pair_samples": "pairing",
-    "read_arff": "arff_tables",
-    "read_clus_predictions": "arff_tables",
-    "read_hierarchy": "hierarchies",
-    "read_names": "label_tables",
-    "read_p_values": "label_tables",
-    "read_ranking": "rankings",
-    "read_scores": "whole_tables",
-    "read_truth": "whole_tables",
-    "read_truth_sets": "whole_tables",
-    "write_arff": "hierarchy_output",
-    "write_discoveries": "table_output",
-    "write_hierarchy": "hierarchy_output",
-    "write_ranking": "rankings",
-    "write_scores": "table_output",
-    "write_truth": "table_output",
-}
+from hierlpr.io._watch import Problem, ReadReport, Watch
+from hierlpr.io.arff_tables import ArffData, ClusPredictions, read_arff, read_clus_predictions
+from hierlpr.io.hierarchies import (
+    HierarchyFile,
+    HierarchyLike,
+    as_hierarchy,
+    load_hierarchy,
+    read_hierarchy,
+)
+from hierlpr.io.hierarchy_output import write_arff, write_hierarchy
+from hierlpr.io.label_tables import PValuesFile, read_names, read_p_values
+from hierlpr.io.opening import TablePath
+from hierlpr.io.pairing import Pair, pair_samples
+from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
+from hierlpr.io.table_output import write_discoveries, write_scores, write_truth
+from hierlpr.io.whole_tables import (
+    ReadTable,
+    ScoresFile,
+    TruthFile,
+    TruthSets,
+    read_scores,
+    read_truth,
+    read_truth_sets,
+)
 
 __all__ = [
     "ArffData",
@@ -105,5 +64,3 @@ __all__ = [
     "write_scores",
     "write_truth",
 ]
-
-__getattr__ = loader(__name__, _HOMES)
