@@ -13,7 +13,9 @@ SMALL = Options(n_train=1500, n_test=500, n_trees=15, stopping=None)
 
 
 def test_the_claims_on_a_few_replications():
-    curves = run.run_curves(["1", "2", "3", "4"], 5, SMALL)
+    curves = run.Curves.of(
+        run.run_study(studies.curves_replication, ["1", "2", "3", "4"], 5, SMALL)
+    )
     for setting in ("1", "2", "3"):
         assert curves.difference(setting, "hit_area", "HierLPR", "LPR")[0] > 0.01
     # Without a hierarchy the two are the same.
@@ -33,7 +35,9 @@ def test_the_claims_on_a_few_replications():
 
 @pytest.mark.slow
 def test_the_claims_at_full_size():
-    curves = run.run_curves(["1", "2", "3", "4"], 40, Options(), n_jobs=2)
+    curves = run.Curves.of(
+        run.run_study(studies.curves_replication, ["1", "2", "3", "4"], 40, Options(), n_jobs=2)
+    )
     found = {(v.words, v.setting): v for v in run.check_claims(curves)}
     for claim in CLAIMS:
         if claim.setting == "disease":
@@ -49,7 +53,7 @@ def test_the_claims_at_full_size():
 
 
 def test_table2_differences_are_target_minus_achieved():
-    rows = run.run_table2(["4"], 3, Options(n_train=2000, n_test=500))
+    rows = run.run_study(studies.table2_replication, ["4"], 3, Options(n_train=2000, n_test=500))
     assert [row["target"] for row in rows] == list(TARGETS) * 3
     summary = {row["target"]: row for row in run.summarize_table2(rows)}
     assert summary["0.80"]["paper_mean"] == TABLE2["4"]["0.80"][0]
@@ -59,7 +63,9 @@ def test_table2_differences_are_target_minus_achieved():
 
 
 def test_disease_study_prefers_hierlpr():
-    curves = run.run_disease(2, Options(n_trees=5, n_folds=3))
+    curves = run.Curves.of(
+        run.run_study(studies.disease_replication, ["disease"], 2, Options(n_trees=5, n_folds=3))
+    )
     assert curves.difference("disease", "early", "HierLPR", "LPR")[0] > 0
     assert curves.difference("disease", "au_prc", "HierLPR", "ClusHMC")[0] > 0
     violations = {m: curves.mean("disease", m, "violations")[0] for m in curves.methods}

@@ -6,7 +6,7 @@ the results beside the paper's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ def _write(
     n_jobs: int,
     on_progress: Callable[[int, int], None] | None,
 ) -> dict[str, Any]:
-    from hierlpr.research.reproduce import figures, run, study_page
+    from hierlpr.research.reproduce import figures, run, studies, study_page
 
     results: dict[str, Any] = {}
     sections: list[study_page.Section] = []
@@ -92,14 +92,14 @@ def _write(
     todo = {"curves": 4 * replications, "disease": n_disease, "table2": 4 * replications}
     total = sum(todo[study] for study in asked)
 
-    def progress(study: str) -> Callable[[int, int], None] | None:
+    def ran(study: str, settings: Sequence[str], n: int) -> list[run.Row]:
         before = sum(todo[earlier] for earlier in asked[: asked.index(study)])
-        return None if on_progress is None else (lambda done, _: on_progress(before + done, total))
+        say = on_progress and (lambda done, _: on_progress(before + done, total))
+        replicate = getattr(studies, f"{study}_replication")
+        return run.run_study(replicate, settings, n, chosen, n_jobs=n_jobs, on_progress=say)
 
     if "curves" in asked:
-        curves = run.run_curves(
-            SETTINGS, replications, chosen, n_jobs=n_jobs, on_progress=progress("curves")
-        )
+        curves = run.Curves.of(ran("curves", SETTINGS, replications))
         results["curves"] = curves
         verdicts += run.check_claims(curves)
         run.write_csv(folder / "curves.csv", curves.rows)
@@ -108,16 +108,14 @@ def _write(
         figures.draw_areas(curves, stem=folder / "areas")
         sections.append(study_page.areas_section(curves))
     if "disease" in asked:
-        disease = run.run_disease(n_disease, chosen, n_jobs=n_jobs, on_progress=progress("disease"))
+        disease = run.Curves.of(ran("disease", ["disease"], n_disease))
         results["disease"], results["n_disease"] = disease, n_disease
         verdicts += run.check_claims(disease)
         run.write_csv(folder / "disease.csv", disease.rows)
         figures.draw_disease(disease, stem=folder / "disease")
         sections.append(study_page.disease_section(disease))
     if "table2" in asked:
-        rows = run.run_table2(
-            SETTINGS, replications, chosen, n_jobs=n_jobs, on_progress=progress("table2")
-        )
+        rows = ran("table2", SETTINGS, replications)
         results["table2"] = run.summarize_table2(rows)
         run.write_csv(folder / "table2_runs.csv", rows)
         run.write_csv(folder / "table2.csv", results["table2"])

@@ -45,14 +45,7 @@ def draw_curves(curves: Curves, *, max_recall: float, stem: Path) -> None:
             for method in curves.methods:
                 if (setting, method) not in curves.curves:
                     continue
-                mean, error = curves.curves[setting, method]
-                style = {k: v for k, v in STYLE[method].items() if k != "marker"}
-                recall, value = RECALL_GRID[shown], mean[shown]
-                axis.plot(recall, value, label=NAMES.get(method, method), **style)
-                axis.fill_between(
-                    recall, value - 2 * error[shown], np.minimum(1, value + 2 * error[shown]),
-                    color=style["color"], alpha=0.12, linewidth=0,
-                )  # fmt: skip
+                _band(axis, method, *curves.curves[setting, method], shown)
             axis.set_title(f"Setting {setting}: {SETTING_TITLES.get(setting, '')}", fontsize=10)
             axis.set_xlim(0, max_recall)
             axis.set_xlabel("recall")
@@ -96,13 +89,7 @@ def draw_disease(curves: Curves, *, stem: Path) -> None:
         for method in curves.methods:
             style, name = STYLE[method], NAMES.get(method, method)
             if ("disease", method) in curves.curves:
-                mean, error = curves.curves["disease", method]
-                line = {k: v for k, v in style.items() if k != "marker"}
-                axis.plot(RECALL_GRID, mean, label=name, **line)
-                axis.fill_between(
-                    RECALL_GRID, mean - 2 * error, np.minimum(1, mean + 2 * error),
-                    color=style["color"], alpha=0.12, linewidth=0,
-                )  # fmt: skip
+                _band(axis, method, *curves.curves["disease", method])
             else:
                 recall, precision = (
                     curves.mean("disease", method, x)[0] for x in ("recall", "precision")
@@ -143,6 +130,16 @@ def draw_table2(summary: Sequence[Row], *, stem: Path) -> None:
         axes[0, 0].set_ylabel("target minus achieved,\npercentage points")
         _shared_legend(figure, axes[0, 0])
         _save(figure, stem)
+
+
+def _band(axis: Any, method: str, mean: Any, error: Any, shown: Any = slice(None)) -> None:
+    """Draw the mean curve of a method, two standard errors shaded."""
+    style = {k: v for k, v in STYLE[method].items() if k != "marker"}
+    recall, value, error = RECALL_GRID[shown], mean[shown], error[shown]
+    axis.plot(recall, value, label=NAMES.get(method, method), **style)
+    highest = np.minimum(1, value + 2 * error)
+    shade: Any = {"color": style["color"], "alpha": 0.12, "linewidth": 0}
+    axis.fill_between(recall, value - 2 * error, highest, **shade)
 
 
 class _canvas:  # noqa: N801

@@ -30,6 +30,22 @@ class Curves:
     rows: list[Row]
     curves: dict[tuple[str, str], tuple[NDArray[np.float64], NDArray[np.float64]]]
 
+    @classmethod
+    def of(cls, rows: list[Row]) -> Curves:
+        """Take the means of the curves of all replications."""
+        stacked: dict[tuple[str, str], list[NDArray[np.float64]]] = {}
+        for row in rows:
+            if "curve" in row:
+                stacked.setdefault((row["setting"], row["method"]), []).append(row["curve"])
+        curves = {}
+        for key, each in stacked.items():
+            matrix = np.stack(each)
+            error = (
+                matrix.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else matrix[0] * 0
+            )
+            curves[key] = (matrix.mean(axis=0), error)
+        return cls(rows, curves)
+
     def mean(self, setting: str, method: str, measure: str) -> tuple[float, float]:
         """Return mean and standard error over replications; NaN if not measured."""
         values = [
@@ -72,34 +88,8 @@ class Verdict:
     holds: str
 
 
-def run_curves(
-    settings: Sequence[str],
-    n_replications: int,
-    options: studies.Options,
-    *,
-    n_jobs: int = 1,
-    on_progress: Progress | None = None,
-) -> Curves:
-    """Run the precision-recall and hit-area study."""
-    return _collect(
-        _run(studies.curves_replication, settings, n_replications, options, n_jobs, on_progress)
-    )
-
-
-def run_disease(
-    n_replications: int,
-    options: studies.Options,
-    *,
-    n_jobs: int = 1,
-    on_progress: Progress | None = None,
-) -> Curves:
-    """Run the study on disease-like data."""
-    return _collect(
-        _run(studies.disease_replication, ["disease"], n_replications, options, n_jobs, on_progress)
-    )
-
-
-def run_table2(
+def run_study(
+    replicate: Callable[[str, int, studies.Options], list[Row]],
     settings: Sequence[str],
     n_replications: int,
     options: studies.Options,
@@ -107,8 +97,17 @@ def run_table2(
     n_jobs: int = 1,
     on_progress: Progress | None = None,
 ) -> list[Row]:
-    """Run the study of cutoffs, the paper's Table 2."""
-    return _run(studies.table2_replication, settings, n_replications, options, n_jobs, on_progress)
+    """Run all replications of a study of `hierlpr.research.reproduce.studies`."""
+    from joblib import Parallel, delayed
+
+    tasks = [(setting, r) for setting in settings for r in range(n_replications)]
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    rows: list[Row] = []
+    for done, found in enumerate(parallel(delayed(replicate)(*task, options) for task in tasks)):
+        rows.extend(found)
+        if on_progress is not None:
+            on_progress(done + 1, len(tasks))
+    return rows
 
 
 def summarize_table2(rows: Sequence[Row]) -> list[Row]:
@@ -161,39 +160,6 @@ def write_csv(path: Path, rows: Iterable[Row]) -> None:
         writer.writeheader()
         for row in kept:
             writer.writerow({k: _rounded(v) for k, v in row.items()})
-
-
-def _run(
-    replicate: Callable[[str, int, studies.Options], list[Row]],
-    settings: Sequence[str],
-    n_replications: int,
-    options: studies.Options,
-    n_jobs: int,
-    on_progress: Progress | None,
-) -> list[Row]:
-    from joblib import Parallel, delayed
-
-    tasks = [(setting, r) for setting in settings for r in range(n_replications)]
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-    rows: list[Row] = []
-    for done, found in enumerate(parallel(delayed(replicate)(*task, options) for task in tasks)):
-        rows.extend(found)
-        if on_progress is not None:
-            on_progress(done + 1, len(tasks))
-    return rows
-
-
-def _collect(rows: list[Row]) -> Curves:
-    stacked: dict[tuple[str, str], list[NDArray[np.float64]]] = {}
-    for row in rows:
-        if "curve" in row:
-            stacked.setdefault((row["setting"], row["method"]), []).append(row["curve"])
-    curves = {}
-    for key, each in stacked.items():
-        matrix = np.stack(each)
-        error = matrix.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else matrix[0] * 0
-        curves[key] = (matrix.mean(axis=0), error)
-    return Curves(rows, curves)
 
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
