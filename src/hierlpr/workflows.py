@@ -183,9 +183,11 @@ def fit_file(
         elif holds_out:
             fitted, kept = split_samples(data.n_samples, data.limit(), seed, name=files[0])
         options.say("fitting labels", 0, 1)
-        weighing = None if weights is None else read_weights(
-            weights, lenient=lenient, max_weight=(goal or {}).get("max_weight")
-        )  # fmt: skip
+        weighing = (
+            None
+            if weights is None
+            else read_weights(weights, lenient=lenient, max_weight=(goal or {}).get("max_weight"))
+        )
         errors = data.fit(model, fitted, _weights_of(weighing, data, fitted, files[0]))
         if holds_out:
             others = held_out.pair(kept)
@@ -490,8 +492,11 @@ def report_file(
                 chosen = draw_samples(data.n_samples, data.limit(), 0)
             pair, notes = data.pair(chosen), data.notes
             if chosen.size < data.n_samples:
-                notes = (*notes, f"{chosen.size:,} of {data.n_samples:,} samples are looked at, "
-                         "drawn at random; more would not fit")  # fmt: skip
+                notes = (
+                    *notes,
+                    f"{chosen.size:,} of {data.n_samples:,} samples are looked at, "
+                    "drawn at random; more would not fit",
+                )
         report = write_report(
             out, fitted, pair.scores, None if truth is None else pair.truth, title=title,
             max_samples=max_samples,

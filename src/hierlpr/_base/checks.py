@@ -154,10 +154,13 @@ def check_finite(
     if values.size == 0 or np.isfinite(values.sum()):
         return
     refuse_entries(
-        ~np.isfinite(values), matrix, labels, name=name,
+        ~np.isfinite(values),
+        matrix,
+        labels,
+        name=name,
         what="a value that is not finite (NaN or infinity)",
         hint=hint,
-    )  # fmt: skip
+    )
 
 
 def check_unit_interval(matrix: Matrix, labels: Sequence[str], *, name: str) -> None:
@@ -168,10 +171,13 @@ def check_unit_interval(matrix: Matrix, labels: Sequence[str], *, name: str) -> 
         return
     check_finite(matrix, labels, name=name)
     refuse_entries(
-        (values < 0.0) | (values > 1.0), matrix, labels, name=name,
+        (values < 0.0) | (values > 1.0),
+        matrix,
+        labels,
+        name=name,
         what="a value outside [0, 1]",
         hint="LPRs are probabilities; turn raw scores into LPRs first (HierLPR.transform).",
-    )  # fmt: skip
+    )
 
 
 def check_label_weights(weight: Any, labels: Sequence[str], *, name: str) -> NDArray[np.float64]:

@@ -43,8 +43,11 @@ def goal_of(
     confidence: float | None = None,
 ) -> Goal:
     """Turn a user's options into one goal; exactly one of the first three must be given."""
-    given = [name for name, v in [("precision", precision), ("fdr", fdr), ("maximize", maximize)]
-             if v is not None]  # fmt: skip
+    given = [
+        name
+        for name, v in [("precision", precision), ("fdr", fdr), ("maximize", maximize)]
+        if v is not None
+    ]
     if len(given) != 1:
         got = " and ".join(given) or "none"
         raise DataError(
@@ -232,9 +235,10 @@ def cutoff_for(
         scale = n_worth / float(np.sort(instances.weight).sum())
         bound = 1.0 if max_weight is None else max_weight * scale
         instances = replace(
-            instances, weight=instances.weight * scale,
+            instances,
+            weight=instances.weight * scale,
             weighed_positives=instances.positives * scale,
-        )  # fmt: skip
+        )
         profile = None if profile is None else profile.over(1.0 / scale)
         known = instances.those_known()
     curve = _curve_of(known)
@@ -252,9 +256,12 @@ def cutoff_for(
                 "Hint: profile=LevelProfile.of(score, truth) of the samples used to fit."
             )
         certified = certified_level(
-            instances, profile, alpha=1.0 - target, confidence=goal.confidence,
+            instances,
+            profile,
+            alpha=1.0 - target,
+            confidence=goal.confidence,
             max_weight=bound,
-        )  # fmt: skip
+        )
         best = replace(best, max_calls=certified.max_calls, max_weight=max_weight)
         found = certified.level
     if found is not None:

@@ -219,7 +219,10 @@ def plan_tests(
     hits = profile.hits.ravel()[by_margin]
     is_front = hits > np.append(-1.0, np.maximum.accumulate(hits)[:-1])
     return [
-        Pair(float(profile.level[at % profile.level.size]), int(limits.flat[at]),
-             float(square.flat[at]))
+        Pair(
+            float(profile.level[at % profile.level.size]),
+            int(limits.flat[at]),
+            float(square.flat[at]),
+        )
         for at in by_margin[is_front].tolist()
-    ]  # fmt: skip
+    ]

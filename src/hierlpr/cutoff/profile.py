@@ -104,10 +104,12 @@ def _parts(instances: Scored) -> Iterator[Scored]:
         rows = slice(ptr[first], ptr[stop])
         part = instances.take(rows)
         yield replace(
-            part, sample=part.sample - first, n_samples=stop - first,
+            part,
+            sample=part.sample - first,
+            n_samples=stop - first,
             n_positives=int(part.truth.sum()),
             weight=None if part.weight is None else part.weight[first:stop],
-        )  # fmt: skip
+        )
         first = stop
 
 

@@ -77,9 +77,10 @@ def collect(score: Any, truth: Any, weight: NDArray[np.float64] | None = None) -
         held = truth.held if isinstance(truth, PartialTruth) else truth
         of_samples = np.asarray(held.sum(axis=1), dtype=np.float64).ravel()
         return replace(
-            collect(score, truth), weight=weight,
+            collect(score, truth),
+            weight=weight,
             weighed_positives=float(np.sort(of_samples * weight).sum()),
-        )  # fmt: skip
+        )
     n_samples, n_labels = score.shape
     if tuple(truth.shape) != (n_samples, n_labels):
         raise DataError(f"score has shape {score.shape}, but truth has {tuple(truth.shape)}.")

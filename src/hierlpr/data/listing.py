@@ -86,9 +86,12 @@ class Closed(NamedTuple):
     def holds(self, truth: sparse.csr_array) -> NDArray[np.bool_]:
         """Look up every entry in the truth, a CSR matrix of bool without stored zeros."""
         return find_stored(
-            self.row_ptr, self.label, truth.indptr.astype(np.int64),
-            truth.indices.astype(np.int32, copy=False), truth.shape[1],
-        )  # fmt: skip
+            self.row_ptr,
+            self.label,
+            truth.indptr.astype(np.int64),
+            truth.indices.astype(np.int32, copy=False),
+            truth.shape[1],
+        )
 
 
 def close_listed(values: sparse.csr_array, hierarchy: Hierarchy) -> Closed:

@@ -153,11 +153,13 @@ class Discoveries:
         shown = self.order[self.is_rejected[self.order]][:SHOWN]
         rows = [
             (
-                self.hierarchy.caption(self.hierarchy.labels[k]), f"{self.p[k]:.3g}",
-                float(self.lpr[k]), f"{self.level[k]:.3g}",
+                self.hierarchy.caption(self.hierarchy.labels[k]),
+                f"{self.p[k]:.3g}",
+                float(self.lpr[k]),
+                f"{self.level[k]:.3g}",
             )
             for k in shown.tolist()
-        ]  # fmt: skip
+        ]
         more = int(self.is_rejected.sum()) - shown.size
         return (
             f"<p><b>{escape(self._headline())}</b><br>Null: {escape(self.null)}<br>"

@@ -66,8 +66,10 @@ class ReadReport:
                 f"out: {listed(list(self.unknown_labels))}"
             )
         if self.n_problems:
-            said.append(f"{self.n_problems:,} row(s) with problems were passed over; the first: "
-                        f"{self.problems[0]}")  # fmt: skip
+            said.append(
+                f"{self.n_problems:,} row(s) with problems were passed over; the first: "
+                f"{self.problems[0]}"
+            )
         return said
 
     def as_dict(self) -> dict[str, Any]:

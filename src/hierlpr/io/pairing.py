@@ -180,8 +180,10 @@ def read_weights(
             hint = "the bound must hold for every sample; give one that does, or clip the weights."
         raise Watch(path, lenient=True).fail(
             f"the weight of sample {name!r} is {first:g}, {what} ({bad.size:,} such).",
-            line=next(table.find(name, None), None), column="weight", hint=hint,
-        )  # fmt: skip
+            line=next(table.find(name, None), None),
+            column="weight",
+            hint=hint,
+        )
     return Weights(dict(zip(read.samples, values.tolist(), strict=True)), read.report)
 
 
@@ -201,8 +203,9 @@ def pair_samples(scores: ReadTable, truth: ReadTable, *, absent: Absent | None =
     if unscored:
         notes.append(unscored_note(len(unscored), unscored))
     rows = np.arange(match.at.size) if match.negative else np.flatnonzero(match.at >= 0)
-    return Pair(scores.table.rows(rows), _truth_rows(truth.table, match.at[rows], names, rows),
-                tuple(notes))  # fmt: skip
+    return Pair(
+        scores.table.rows(rows), _truth_rows(truth.table, match.at[rows], names, rows), tuple(notes)
+    )
 
 
 def _truth_rows(

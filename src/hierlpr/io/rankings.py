@@ -145,7 +145,7 @@ def _distinct(
     first = int(order[np.argmax(again)])
     tell_repeated_pairs(
         int(again.sum()), samples[sample[first]], int(label[first]), numbers, table, watch
-    )  # fmt: skip
+    )
     return order[~again]
 
 

@@ -137,9 +137,10 @@ class LabelNumbers:
     def unknown(self, name: str, watch: Watch, line: int | str) -> FileError:
         """Make the error for a label that the hierarchy lacks."""
         return watch.fail(
-            f"label {name!r} is not in the hierarchy.", line=line,
+            f"label {name!r} is not in the hierarchy.",
+            line=line,
             hint=f"{nearest(name, self._known)} {self.hint}".lstrip(),
-        )  # fmt: skip
+        )
 
 
 # -- wide tables ------------------------------------------------------------------------------
@@ -165,9 +166,11 @@ def wide_columns(
             watch.unknown_label(given, hierarchy.labels, line="the header", hint=more)
         elif label in column:
             raise watch.fail(
-                f"is another name of column {column[label]!r}.", line="the header", column=given,
+                f"is another name of column {column[label]!r}.",
+                line="the header",
+                column=given,
                 hint=f"both are label {label!r}; keep one.",
-            )  # fmt: skip
+            )
         else:
             column[label] = given
             watch.counts["labels_by_another_name"] += label != given

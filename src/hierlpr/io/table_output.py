@@ -345,6 +345,9 @@ def _parquet_writer(sink: Any, schema: pa.Schema) -> Any:
 
     plain = {"rank": "DELTA_BINARY_PACKED", "sample": "PLAIN", "lpr": "PLAIN", "score": "PLAIN"}
     return pq.ParquetWriter(
-        sink, schema, compression="snappy", use_dictionary=["label"],
+        sink,
+        schema,
+        compression="snappy",
+        use_dictionary=["label"],
         column_encoding={name: how for name, how in plain.items() if name in schema.names},
-    )  # fmt: skip
+    )

@@ -234,8 +234,9 @@ class LPRCurves:
             bounds = row_chunks(dense.shape, threads)
             run_chunks(
                 lambda start, stop: evaluate_curves(dense[start:stop], *knots, out[start:stop]),
-                bounds, threads,
-            )  # fmt: skip
+                bounds,
+                threads,
+            )
             return out
         values = np.empty_like(scores.data)
         bounds = row_chunks((values.size,), threads)
@@ -244,8 +245,9 @@ class LPRCurves:
             lambda start, stop: evaluate_stored(
                 column[start:stop], scores.data[start:stop], *knots, values[start:stop]
             ),
-            bounds, threads,
-        )  # fmt: skip
+            bounds,
+            threads,
+        )
         return sparse.csr_array((values, scores.indices, scores.indptr), shape=scores.shape)
 
 

@@ -265,9 +265,10 @@ def _fit_here(
     data: LabelData, n_threads: int, chunks: list[NDArray[np.int64]], estimator: Estimator
 ) -> list[LPRModel]:
     return run_chunks(
-        lambda start, _: fit_chunk(data, chunks[start], estimator), list(range(len(chunks) + 1)),
+        lambda start, _: fit_chunk(data, chunks[start], estimator),
+        list(range(len(chunks) + 1)),
         n_threads,
-    )  # fmt: skip
+    )
 
 
 def fit_chunk(data: LabelData, labels: NDArray[np.int64], estimator: Estimator) -> LPRModel:

@@ -246,9 +246,11 @@ def group_columns(
         used = own[row[mine]] > 0.0
         rows, above = row[mine][used], held_row[held_ptr[k] : held_ptr[k + 1]]
         ends = [np.array([0, x.size], dtype=np.int64) for x in (rows, above)]
-        parts.append(group_stored(
-            ends[0], rows, scores[mine][used], ends[1], above, own, *gaps.of(slice(k, k + 1))
-        ))  # fmt: skip
+        parts.append(
+            group_stored(
+                ends[0], rows, scores[mine][used], ends[1], above, own, *gaps.of(slice(k, k + 1))
+            )
+        )
     ptr = np.cumsum([0, *(part[1].size for part in parts)])
     score, positive, total = (np.concatenate([part[i] for part in parts]) for i in (1, 2, 3))
     return ScoreGroups(ptr, score, positive, total, float(weight[0].size))

@@ -122,9 +122,7 @@ def fit_listed(
 
     def fit(rows: Any, gaps: Gaps) -> LPRModel:
         own = None if pairs is None else pairs.take(rows)
-        data = read_training_data(
-            scores[rows], held[rows], None, hierarchy.labels, gaps, pairs=own
-        )  # fmt: skip
+        data = read_training_data(scores[rows], held[rows], None, hierarchy.labels, gaps, pairs=own)
         return fit_data(data, **options)
 
     counts = [count(x) for x in parts]

@@ -100,9 +100,7 @@ class ScoreModel(FittedModel):
             lpr = fit_known(table.values, held, hierarchy, **options)
         tell(1, 2)
         keys = SampleKeys.of_rows(table.values)
-        source = FitSource(
-            hierarchy, lpr, implied, held, table.rows, table.n_stored, keys, weight
-        )  # fmt: skip
+        source = FitSource(hierarchy, lpr, implied, held, table.rows, table.n_stored, keys, weight)
         self.fit_on(source)
         self.set_labels(hierarchy, has_names=table.backend is not None)
         tell(2, 2)
@@ -130,11 +128,13 @@ class ScoreModel(FittedModel):
         if self.joint is not False:
             self.joint_ = fit_joint_on(
                 (lambda rows: take(rows).values) if source.n_stored is None else None,
-                truth, hierarchy,
+                truth,
+                hierarchy,
                 use="exact" if self.joint is True else "auto",
-                method=self.lpr, n_threads=self.n_threads,
+                method=self.lpr,
+                n_threads=self.n_threads,
                 sample_weight=None if weight is None else weight / weight.max(),
-            )  # fmt: skip
+            )
         n_samples = truth.shape[0]
         # A profile from part of the samples costs power at worst, never validity.
         drawn = draw_samples(n_samples, sample_limit(n_samples, hierarchy, source.n_stored), rng=0)
@@ -247,9 +247,12 @@ class ScoreModel(FittedModel):
             refuse_unknown_samples(held)
         keys, doubts = self._checked_keys(table)
         rule = choose_sets(
-            lambda: self._set_values(table, one_path=one_path), held,
-            error=error, confidence=confidence, one_path=one_path,
-        )  # fmt: skip
+            lambda: self._set_values(table, one_path=one_path),
+            held,
+            error=error,
+            confidence=confidence,
+            one_path=one_path,
+        )
         self.sets_ = rule.doubted(doubts)
         self.sets_keys_ = keys
         return self

@@ -163,11 +163,14 @@ class Explanation:
         shown, rest = self._shown()
         rows = [
             (
-                self.hierarchy.caption(self.label[k]), float(self.lpr[k]),
-                float(self.block_score[k]), bool(self.called[k]), self.reason[k],
+                self.hierarchy.caption(self.label[k]),
+                float(self.lpr[k]),
+                float(self.block_score[k]),
+                bool(self.called[k]),
+                self.reason[k],
             )
             for k in shown
-        ]  # fmt: skip
+        ]
         table = html_table(["label", "LPR", "block score", "called", "why"], rows)
         head = f"<p><b>{escape(plain(self._headline()))}</b><br>{escape(str(self.cutoff))}</p>"
         return head + table + (f"<p>{escape(rest)}</p>" if rest else "")

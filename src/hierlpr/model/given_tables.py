@@ -73,9 +73,11 @@ def _check_scores(table: Table, missing: str) -> None:
     if missing == "allow" and isinstance(values, np.ndarray):
         values = np.where(np.isnan(values), 0.0, values)
     check_finite(
-        values, table.labels, name="scores",
+        values,
+        table.labels,
+        name="scores",
         hint='fill in or drop missing values first, or fit with HierLPR(missing="allow").',
-    )  # fmt: skip
+    )
 
 
 def truth_beside(table: Table, truth: Any, hierarchy: Hierarchy, *, close: bool) -> AnyTruth:

@@ -269,9 +269,11 @@ def _kind(
     if curve_of.shape != (n_labels,):
         raise FileError("the curves of implied labels are for another number of labels.")
     implied = ImpliedLPR(
-        curve_of, _curves(arrays, "implied_"), int(meta["implied_shared"]),
+        curve_of,
+        _curves(arrays, "implied_"),
+        int(meta["implied_shared"]),
         arrays["implied_absent"].astype(np.float64),
-    )  # fmt: skip
+    )
     return "listed", implied
 
 

@@ -81,7 +81,7 @@ class StoredSamples:
             Table(scores.values, scores.labels, names, is_list=self.is_list),
             Table(held if self.store.is_sparse else held.toarray(), scores.labels, names),
             self.notes,
-        )  # fmt: skip
+        )
 
     @property
     def sample_names(self) -> tuple[str, ...]:

@@ -98,9 +98,7 @@ class StoredLabels:
         for name, values in arrays.items():
             np.save(folder / f"{name}.npy", values)
         n_rows = self._store.n_rows if self._store.is_sparse else None
-        job = LabelsJob(
-            str(folder), self._store.segments, self.n_labels, n_rows, self._most_scores
-        )  # fmt: skip
+        job = LabelsJob(str(folder), self._store.segments, self.n_labels, n_rows, self._most_scores)
 
         def fit(chunks: list[NDArray[np.int64]], estimator: Estimator) -> list[LPRModel]:
             found: dict[int, LPRModel] = {}
@@ -167,9 +165,12 @@ class StoredLabels:
         if self._pairs is not None:
             weight = [self._pairs.weight(label) for label in labels]
         return group_columns(
-            _joined([row for row, _ in found]), np.concatenate([score for _, score in found]),
-            _joined(held), weight, self._gaps.of(labels),
-        )  # fmt: skip
+            _joined([row for row, _ in found]),
+            np.concatenate([score for _, score in found]),
+            _joined(held),
+            weight,
+            self._gaps.of(labels),
+        )
 
     def _sketched(self, label: int) -> tuple[Float, Float, Float]:
         """Group the scores of one label, which go by in blocks."""
@@ -262,10 +263,13 @@ def _pairs_of(arrays: dict[str, NDArray[Any]], held: sparse.csc_array) -> PairWe
     truth: Any = held.tocsr()
     if "open_ptr" in arrays:
         others = [(arrays[f"{name}_at"], arrays[f"{name}_ptr"]) for name in ("unknown", "open")]
-        truth = PartialTruth(truth, *(
-            sparse.csr_array((np.ones(at.size, bool), at, ptr), shape=held.shape)
-            for at, ptr in others
-        ))  # fmt: skip
+        truth = PartialTruth(
+            truth,
+            *(
+                sparse.csr_array((np.ones(at.size, bool), at, ptr), shape=held.shape)
+                for at, ptr in others
+            ),
+        )
     return PairWeights(truth, h, sample_weight=arrays.get("weight"))
 
 
@@ -359,7 +363,7 @@ class StoredGaps:
 
     def column(
         self, models: Sequence[LPRModel], by_label: sparse.csc_array, folder: Path
-    ) -> Column:  # fmt: skip
+    ) -> Column:
         """Return what `fit_implied` asks for, from a work file; `models` as in `unseen_lpr`."""
         store = self._implied(
             lambda values, place: unseen_lpr(models, self.half[place], values), folder / "implied"

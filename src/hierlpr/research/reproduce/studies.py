@@ -160,9 +160,9 @@ def table2_replication(setting: str, replication: int, options: Options) -> list
     best_f = metrics.f_max_score(test.truth, model.predict_proba(test.scores))
     rows = []
     for target in TARGETS:
-        goal: dict[str, Any] = {"maximize": "f1"} if target == "max F" else {
-            "precision": float(target)
-        }  # fmt: skip
+        goal: dict[str, Any] = (
+            {"maximize": "f1"} if target == "max F" else {"precision": float(target)}
+        )
         with warnings.catch_warnings():  # a target out of reach is a result here
             warnings.simplefilter("ignore", HierlprWarning)
             model.calibrate(train.scores[half:], train.truth[half:], **goal)
