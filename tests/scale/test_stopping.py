@@ -26,9 +26,10 @@ def place(tmp_path):
     case = sc.make_case(600)
     inputs = tmp_path / "in"
     inputs.mkdir()
-    sc.write_inputs(inputs, case)
     h = case.model.hierarchy_
     truth = h.close_upward(case.table.values > 1.5)
+    case.model.calibrate_sets(case.table.values[300:], truth[300:])
+    sc.write_inputs(inputs, case)
     write_hierarchy(inputs / "tree.csv", h)
     write_truth(inputs / "truth.csv", Table(truth.astype(float), h.labels, case.table.samples))
     for seed in (0, 1):
@@ -59,6 +60,8 @@ def commands(place):
                 "--truth", truth, "-q", "--json", home / "e.json"]  # fmt: skip
     report = ["report", "--model", model, "--scores", scores, "--truth", truth, "-q", "--out",
               home / "page.html", "--max-samples", "5"]  # fmt: skip
+    sets = ["sets", "--model", model, "--scores", scores, "-q", "--out", home / "s.csv"]
+    check = ["check", "--model", model, "--scores", scores, "-q", "--adapt", home / "a.hlpr"]
     return [
         (fit, "m.hlpr"),
         ([*fit, *work], "m.hlpr"),
@@ -67,10 +70,13 @@ def commands(place):
         ([*rank, home / "r", "--partitions", 4], "r/part-000000.parquet"),
         ([*evaluate, *work], "e.json"),
         (report, "page.html"),
+        (sets, "s.csv"),
+        ([*sets, "--partitions", 4, *work], "s.csv"),
+        (check, "a.hlpr"),
     ]
 
 
-@pytest.mark.parametrize("n", [7, pytest.param(56, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [10, pytest.param(60, marks=pytest.mark.slow)])
 def test_stopped_runs_leave_the_old_state_or_the_new(place, n):
     home = place / "home"
     foreign = contents(home)
@@ -82,8 +88,8 @@ def test_stopped_runs_leave_the_old_state_or_the_new(place, n):
         assert pq.read_table(ranked).num_rows
         known = {}
         for turn in range(n):
-            args, out = commands(place)[turn % 7]
-            if turn < 7 or out not in known:
+            args, out = commands(place)[turn % 10]
+            if turn < 10 or out not in known:
                 ((code, took, err),) = run({"args": args})
                 assert code == 0, err
                 known[out] = (home / out).read_bytes(), took
