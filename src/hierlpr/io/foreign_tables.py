@@ -7,6 +7,7 @@ first one ``file.xlsx``.
 from __future__ import annotations
 
 import os
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -72,8 +73,9 @@ def _selected(path: str) -> Iterator[Any]:
     except Exception as error:
         if type(error).__module__.partition(".")[0].lstrip("_") not in ("sqlite3", "duckdb"):
             raise
+        why = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", reason(error))  # as DuckDB begins
         raise FileError(
-            f"{path}: the table cannot be read ({reason(error)}).\n"
+            f"{path}: the table cannot be read ({why}).\n"
             "Hint: write FILE::TABLE, with the name of a table or view in the file."
         ) from None
 
