@@ -10,7 +10,7 @@ from scipy import sparse
 from hierlpr import Hierarchy, HierLPR, baselines, plots, simulate
 from hierlpr.exceptions import DataError, HierarchyError
 from hierlpr.metrics import au_prc_score
-from hierlpr.plots.drawing import until
+from hierlpr.plots.drawing import PALETTE, legend, until
 
 plt = pytest.importorskip("matplotlib.pyplot")
 CURVES = [
@@ -174,3 +174,17 @@ def test_listed_scores_nothing_true_and_nothing_called(case, kind, tmp_path):
     drawn(kind.from_model(model, scores, np.zeros_like(truth)).plot(), tmp_path)
     never = HierLPR(model.hierarchy_, joint=False).fit(scores, truth).set_cutoff(1.0)
     drawn(kind.from_model(never, scores, truth).plot(), tmp_path)
+
+
+def test_a_legend_goes_where_no_line_is():
+    _, axes = plt.subplots()
+    axes.plot([0.0, 0.3, 1.0], [0.0, 0.05, 0.1], label="below")
+    axes.plot([0.0, 1.0], [0.5, 1.0], label="above")
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    legend(axes, PALETTE, loc="lower left")
+    assert axes.get_legend()._loc == 2  # the upper left corner
+    assert not axes.get_legend().get_frame_on()
+    for y in np.linspace(0, 1, 12):  # lines everywhere: a ground behind the names
+        axes.plot([0, 1], [y, y])
+    legend(axes, PALETTE, loc="lower left")
+    assert axes.get_legend().get_frame_on()

@@ -64,6 +64,13 @@ def test_zoom(opened):
     assert width() <= opened.locator("#hierarchy-tree").bounding_box()["width"]
 
 
+def test_drawings_begin_with_all_columns_in_sight(opened):
+    inside = "(e) => [e.firstElementChild.clientWidth, e.clientWidth, e.scrollTop]"
+    drawn, seen, scrolled = opened.locator("#hierarchy-tree").evaluate(inside)
+    assert drawn <= seen
+    assert scrolled == opened.locator("#samples-tree").evaluate(inside)[2] == 0
+
+
 def test_the_keyboard_alone_is_enough(opened):
     opened.click("#hierarchy-tools >> text=Close all")
     opened.focus("#hierarchy-tree [tabindex='0']")

@@ -83,6 +83,9 @@ def mark(axes: Any, x: float, y: float, colors: Colors) -> None:
     )  # fmt: skip
 
 
+_PLACES = ("lower left", "upper right", "lower right", "upper left", "center right", "center left")
+
+
 def percent_axis(axis: Any) -> None:
     """Write shares as percent."""
     from matplotlib.ticker import PercentFormatter
@@ -99,9 +102,36 @@ def count_axes(axes: Any, *, both: bool = True) -> None:
         axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def legend(axes: Any, colors: Colors, **options: Any) -> None:
-    """Draw the legend without a frame; names in it are text, never mathematics."""
-    made = axes.legend(frameon=False, fontsize=10, handlelength=2.6, **options)
+def legend(axes: Any, colors: Colors, *, loc: str, **options: Any) -> None:
+    """Draw the legend at `loc`, or where fewer lines pass; names are text, never mathematics."""
+    places = [loc, *(place for place in _PLACES if place != loc)]
+    crossed = []
+    for place in places:
+        _draw_legend(axes, colors, loc=place, **options)
+        crossed.append(_lines_under_legend(axes))
+        if not crossed[-1]:
+            return
+    free = places[crossed.index(min(crossed))]
+    _draw_legend(axes, colors, loc=free, is_framed=True, **options)
+
+
+def _draw_legend(axes: Any, colors: Colors, *, is_framed: bool = False, **options: Any) -> None:
+    made = axes.legend(
+        frameon=is_framed, facecolor=colors["paper"], edgecolor="none", framealpha=0.85,
+        fontsize=10, handlelength=2.6, **options,
+    )  # fmt: skip
     for text in made.get_texts():
         text.set_color(colors["ink"])
         text.set_parse_math(False)
+
+
+def _lines_under_legend(axes: Any) -> int:
+    """Count the lines and bars that reach into the legend."""
+    box = axes.get_legend().get_window_extent()
+    lines = sum(
+        line.get_path().transformed(line.get_transform()).intersects_bbox(box, filled=False)
+        for line in axes.lines
+        if line.get_linestyle() != "None"
+    )
+    bars = sum(box.overlaps(bar.get_window_extent()) for bar in axes.patches)
+    return int(lines + bars)

@@ -12,6 +12,7 @@ import numpy as np
 from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
 from hierlpr.discovery import Discoveries
+from hierlpr.plots.drawing import legend
 from hierlpr.report.charts import COLORS, FigureText, figure, svg_of
 from hierlpr.report.html import render_page
 from hierlpr.report.label_entries import parents_of
@@ -89,7 +90,7 @@ def _p_value_figure(found: Discoveries) -> FigureText:
         xlim=(0, 1), ylim=(0, 1.15 * max(counts.max(initial=1), null)), xlabel="p-value",
         ylabel="labels",
     )  # fmt: skip
-    _legend(axes)
+    legend(axes, COLORS, loc="upper right")
     words = (
         f"The model takes {100 * share:.3g} % of the {p.size:,} labels with a p-value for not null."
     )
@@ -126,7 +127,7 @@ def _level_figure(found: Discoveries) -> FigureText:
         xlim=(0, max(LARGEST_SHOWN, found.fdr)), ylim=(0, 1.08 * max(levels.size, 1)),
         xlabel="fdr", ylabel="labels rejected",
     )  # fmt: skip
-    _legend(axes, loc="upper left")
+    legend(axes, COLORS, loc="upper left")
     words = f"{n:,} labels at fdr {found.fdr:g}; " + ", ".join(
         f"{count:,} at {fdr}" for fdr, count in found.to_dict()["n_rejected_at"].items()
     )
@@ -139,12 +140,6 @@ def _level_figure(found: Discoveries) -> FigureText:
         ),
         f"{words}.",
     )  # fmt: skip
-
-
-def _legend(axes: Any, **options: Any) -> None:
-    legend = axes.legend(frameon=False, fontsize=10, handlelength=2.6, **options)
-    for text in legend.get_texts():
-        text.set_color(COLORS["ink"])
 
 
 def _data(found: Discoveries) -> dict[str, Any]:

@@ -55,7 +55,8 @@
     host.addEventListener("too-many", () => { status.textContent = "Not all labels fit into one drawing; open single ones or search."; });
     hl.id("hierarchy-tools").append(search, ...tree.tools(), status);
     hl.id("hierarchy-tools").after(found);
-    tree.render();
+    tree.closeDeep();
+    tree.start();
     if (hl.roots.length) {
       tree.chosen = hl.roots[0];
       hl.id("hierarchy-panel").replaceChildren(...panel(hl.roots[0]));

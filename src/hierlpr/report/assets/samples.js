@@ -203,7 +203,7 @@
       }
       tree.chooseShape();
       if (before) [tree.zoom, tree.isOutline] = [before.zoom, before.isOutline];
-      tree.render();
+      if (before) tree.render(); else tree.start();
       if (first && before) tree.scrollTo(first.label);
       tools.replaceChildren(...tree.tools());
       hl.id("samples-summary").textContent = summary(view);

@@ -31,9 +31,10 @@
     const heads = columns.map((column) => {
       const sortable = Boolean(column.value);
       const head = hl.el("th", { scope: "col", class: column.value && !column.head && !column.words ? "n" : null });
-      head.append(sortable ? hl.button(column.title, () => sort(column), { class: "sort" }) : column.title);
+      head.append(sortable ? hl.button(column.title.replace("-", "\u2011"), () => sort(column), { class: "sort" }) : column.title);
       return head;
     });
+    const paper = hl.el("p", { class: "paper small" });
     const more = hl.button("Show more", () => { shown += 4 * PAGE; draw(); });
 
     function sort(column) {
@@ -54,6 +55,7 @@
       const n = Math.min(shown, found.length);
       status.textContent = n < found.length ? `${hl.count(n)} of ${hl.plural(found.length, "label")} shown` : `${hl.plural(found.length, "label")}`;
       more.hidden = n === found.length;
+      paper.textContent = n < found.length ? `The first ${hl.count(n)} of ${hl.plural(found.length, "label")}; all are in the file that this was printed from.` : "";
     }
 
     search.addEventListener("input", () => { shown = PAGE; draw(); });
@@ -64,6 +66,7 @@
     hl.id("labels-tools").append(search, save, status);
     hl.id("labels-table").append(hl.el("table", { class: "labels" }, hl.el("thead", {}, hl.el("tr", {}, ...heads)), body));
     hl.id("labels-more").append(more);
+    hl.id("labels-table").after(paper);
     draw();
   };
 })();

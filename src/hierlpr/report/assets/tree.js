@@ -6,6 +6,7 @@
   const NARROW = 132, WIDE = 300, GAP = 34, ROW = 50, HEIGHT = 42, PAD = 10;
   const INDENT = 30, FAR = 12;  /* rows between siblings beyond which columns lose the reader */
   const FIRST = 40;   /* children shown of one label before "more" */
+  const SMALLEST = 0.8; /* zoom that a drawing begins with at least */
   const MOST = 2000;  /* labels drawn at once */
 
   /*
@@ -209,13 +210,32 @@
       return group;
     }
 
+    /* Begin with all columns in sight, as long as the letters stay readable. */
+    start() {
+      this.render();
+      if (this.host.clientWidth) this.setZoom(Math.min(this.zoom, Math.max(SMALLEST, this.fitting())));
+    }
+
+    /* Close the deepest levels until the others fit. */
+    closeDeep() {
+      this.render();
+      while (!this.isOutline && this.host.clientWidth && this.fitting() < SMALLEST) {
+        const deepest = Math.max(...this.items.map((item) => item.depth));
+        if (deepest < 2) break;
+        this.items.filter((item) => item.depth === deepest - 1).forEach((item) => this.open.delete(item.i));
+        this.render();
+      }
+    }
+
+    fitting() { return (this.host.clientWidth - 2) / this.size[0]; }
+
     setZoom(zoom) {
       this.zoom = Math.min(2.5, Math.max(0.15, zoom));
       this.drawing.style.width = `${Math.round(this.size[0] * this.zoom)}px`;
       this.drawing.style.height = `${Math.round(this.size[1] * this.zoom)}px`;
     }
 
-    zoomToFit() { this.setZoom(Math.min(1.2, (this.host.clientWidth - 2) / this.size[0])); }
+    zoomToFit() { this.setZoom(Math.min(1.2, this.fitting())); }
 
     toggle(i, wanted) {
       const open = wanted === undefined ? !this.open.has(i) : wanted;
