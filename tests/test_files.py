@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -474,3 +475,33 @@ def test_what_others_hold_stays(tmp_path):
         with stopping_cleanly():
             pass
         assert len(names(tmp_path)) == 1
+
+
+def test_where_locks_are_those_of_windows(tmp_path, monkeypatch):
+    """One byte beyond the content is locked, so that the mark can be read and written."""
+    import fcntl
+
+    def locking(descriptor, mode, n_bytes):
+        assert (mode, n_bytes) == ("non-blocking", 1)
+        assert os.lseek(descriptor, 0, os.SEEK_CUR) == 1 << 30
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PermissionError(13, "Permission denied") from None
+
+    windows = SimpleNamespace(LK_NBLCK="non-blocking", locking=locking)
+    monkeypatch.setitem(sys.modules, "msvcrt", windows)
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with claimed(tmp_path / "out.csv"), own_folder(tmp_path, name="x", key="k") as folder:
+        marks = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert marks
+        assert all(path.stat().st_size < 1000 for path in marks)
+        held = dict(own_folders._held)
+        own_folders._held.clear()  # as another run would see it
+        with pytest.raises(HierlprError, match="another run"), claimed(tmp_path / "out.csv"):
+            pass
+        own_folders._cleaned.clear()
+        with own_folder(tmp_path, name="x", key="other"):
+            assert folder.exists()
+        own_folders._held.update(held)
+    assert names(tmp_path) == []

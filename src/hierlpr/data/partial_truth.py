@@ -247,7 +247,7 @@ AnyTruth: TypeAlias = "Bool | sparse.csr_array | PartialTruth"
 
 
 def align_known(
-    scores: Matrix, data: Any, hierarchy: Hierarchy, *, name: str = "truth", close: bool = False
+    scores: Matrix, data: Any, hierarchy: Hierarchy, *, close: bool = False
 ) -> AnyTruth:
     """Bring truth to label order as `align_truth_to` does; NaN where a pair is unknown.
 
@@ -258,32 +258,30 @@ def align_known(
     >>> truth.held.astype(int).tolist(), bool(truth.known.all())
     ([[1, 1, 1], [1, 0, 0]], True)
     """
-    table = align(data, hierarchy, name=name)
+    table = align(data, hierarchy, name="truth")
     stored = table.values if isinstance(table.values, np.ndarray) else table.values.data
     if stored.size == 0 or not np.isnan(stored.sum()):
-        return align_truth_to(scores, table, hierarchy, name=name, close=close)
+        return align_truth_to(scores, table, hierarchy, close=close)
     refuse_entries(
         ~((stored == 0.0) | (stored == 1.0) | np.isnan(stored)), table.values, hierarchy.labels,
-        name=name, what="a value other than 0, 1 and unknown", hint="1 where the label holds.",
+        name="truth", what="a value other than 0, 1 and unknown", hint="1 where the label holds.",
     )  # fmt: skip
     if not isinstance(scores, np.ndarray):  # beside sparse scores the truth is sparse too
-        return _completed_sets(LabelSets.of(table.values), hierarchy, name=name, close=close)
+        return _completed_sets(LabelSets.of(table.values), hierarchy, close=close)
     values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
-    return _completed(values == 1.0, values == 0.0, hierarchy, name=name, close=close)
+    return _completed(values == 1.0, values == 0.0, hierarchy, close=close)
 
 
-def _completed_sets(
-    sets: LabelSets, hierarchy: Hierarchy, *, name: str, close: bool
-) -> PartialTruth:
+def _completed_sets(sets: LabelSets, hierarchy: Hierarchy, *, close: bool) -> PartialTruth:
     """Do as `_completed`, from sets."""
     closed = close_given(sets, hierarchy, close=close)
     if closed.n_missing and not close:
-        raise _contradicts(name, closed.n_missing, *closed.breach)
+        raise _contradicts(closed.n_missing, *closed.breach)
     return PartialTruth.of_sets(closed.sets, hierarchy)
 
 
 def _completed(
-    positive: Bool, negative: Bool, hierarchy: Hierarchy, *, name: str, close: bool
+    positive: Bool, negative: Bool, hierarchy: Hierarchy, *, close: bool
 ) -> PartialTruth:
     """Apply the rules of the hierarchy; what contradicts them is refused, or closed upward."""
     held: Bool = hierarchy.close_upward(positive)
@@ -292,7 +290,7 @@ def _completed(
         sample = int(np.argmax(clash.any(axis=1)))
         row = np.where(positive[sample] | negative[sample], positive[sample], np.nan)
         n = int(np.count_nonzero(clash))
-        raise _contradicts(name, n, sample, *first_breach(row, hierarchy))
+        raise _contradicts(n, sample, *first_breach(row, hierarchy))
     no = negative & ~held
     upper = hierarchy.waves.everything
     denied = upper.any_above(np.ascontiguousarray(no[:, hierarchy.order].T)).T[
@@ -303,9 +301,9 @@ def _completed(
     return PartialTruth(held, open_ & ~held & ~denied, open_ & ~held if close else open_)
 
 
-def _contradicts(name: str, n: int, sample: int, above: str, below: str) -> DataError:
+def _contradicts(n: int, sample: int, above: str, below: str) -> DataError:
     return DataError(
-        f"{name} contradicts the hierarchy {n:,} time(s); the first: sample {sample} has {below!r} "
+        f"truth contradicts the hierarchy {n:,} time(s); the first: sample {sample} has {below!r} "
         f"but not {above!r}, which is above it.\n"
         "Hint: correct it, or say that ancestors follow (close_truth=True)."
     )

@@ -21,8 +21,6 @@ from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
 from hierlpr.io.table_output import write_discoveries, write_scores, write_truth
 from hierlpr.io.whole_tables import (
     ReadTable,
-    ScoresFile,
-    TruthFile,
     TruthSets,
     read_scores,
     read_truth,
@@ -40,9 +38,7 @@ __all__ = [
     "RankingFile",
     "ReadReport",
     "ReadTable",
-    "ScoresFile",
     "TablePath",
-    "TruthFile",
     "TruthSets",
     "Watch",
     "as_hierarchy",

@@ -48,9 +48,6 @@ class ReadTable:
         return self.table.samples or ()
 
 
-ScoresFile = TruthFile = ReadTable
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class TruthSets:
     """Truth as in `ReadTable`, but as the set of labels of every sample."""

@@ -56,14 +56,12 @@ class Instances:
         return self.rows.row_ptr.size - 1
 
 
-def list_instances(
-    table: Table, hierarchy: Hierarchy, *, weight: Any = None, name: str = "lpr"
-) -> Instances:
+def list_instances(table: Table, hierarchy: Hierarchy, *, weight: Any = None) -> Instances:
     """Lay out the LPRs of `table` for the kernels; refuse what is not an LPR."""
     if hierarchy.n_labels > MOST_LABELS:
         raise HierarchyError(f"At most {MOST_LABELS:,} labels can be ranked exactly.")
     values = table.values
-    check_unit_interval(values, hierarchy.labels, name=name)
+    check_unit_interval(values, hierarchy.labels, name="lpr")
     weights = (
         None if weight is None else check_label_weights(weight, hierarchy.labels, name="weight")
     )
