@@ -333,6 +333,18 @@ def test_the_map_of_all_labels_against_scikit_learn():
 # -- labels ----------------------------------------------------------------------------------
 
 
+def test_where_levels_mislead_the_prevalence_speaks_and_is_not_exaggerated():
+    # Left-out samples of rare labels: whoever holds one sees a slightly lower share of it.
+    rng = np.random.default_rng(0)
+    y = (rng.random((60, 20)) < np.linspace(0.1, 0.5, 20)).astype(np.float32)
+    prior = (y.sum(axis=0) + 0.5) / 61.0
+    left_out = (y.sum(axis=0) - y) / 59.0
+    fitted = fit_pooled_map(log_odds(left_out), y, prior, np.random.default_rng(0))
+    assert fitted.slope == 0.0
+    proba = fitted.probabilities(log_odds(left_out), prior)
+    np.testing.assert_allclose(proba, np.broadcast_to(prior, y.shape), atol=0.02)
+
+
 def test_equal_columns_are_learned_once_and_constant_ones_not_at_all():
     rng = np.random.default_rng(0)
     held = rng.random((20, 4)) < 0.5

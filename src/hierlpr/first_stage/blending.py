@@ -88,17 +88,25 @@ def fit_pooled_map(
     share = np.broadcast_to(log_odds(prior), (rows.size, prior.size)).ravel()
     held = y[rows].ravel()
     design = np.stack([np.ones_like(value), value, share])
-    guess = np.array([0.0, 1.0, 0.0])
-    # A weak pull to (0, 1, 0), the identity, keeps the answer finite for separable labels.
-    pull = 1e-2 * np.array([1.0, 1.0, 1.0])
+    start, slope, extra = _logistic(design, held, np.array([0.0, 1.0, 0.0]))
+    if slope >= 0.0:
+        return PooledMap(float(start), float(slope), float(extra))
+    # A map that falls would turn the order around; then only the prevalence speaks.
+    start, extra = _logistic(design[[0, 2]], held, np.array([0.0, 1.0]))
+    return PooledMap(float(start), 0.0, float(extra))
+
+
+def _logistic(design: Float, held: NDArray[Any], aim: Float) -> Float:
+    """Weights of the rows of `design`; a weak pull to `aim` keeps them finite where all is sure."""
+    guess = aim
+    pull = 1e-2 * np.ones_like(aim)
     for _ in range(25):
         odds = np.clip(guess @ design, -30.0, 30.0)
         chance = 1.0 / (1.0 + np.exp(-odds))
-        slope = design @ (chance - held) + pull * (guess - [0.0, 1.0, 0.0])
+        slope = design @ (chance - held) + pull * (guess - aim)
         bend = (design * (chance * (1.0 - chance))) @ design.T + np.diag(pull)
         step = np.linalg.solve(bend, slope)
         guess = guess - np.clip(step, -1.0, 1.0)
         if np.abs(step).max() < 1e-8:
             break
-    # A map that falls would turn the order around; then only the prevalence speaks.
-    return PooledMap(float(guess[0]), max(0.0, float(guess[1])), float(guess[2]))
+    return guess
