@@ -1,6 +1,7 @@
 """Checking and numbering a label graph: names to indices, cycles, topological order, paths."""
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -52,6 +53,26 @@ def collect_edges(
                 f"Label {edge[0]!r} is its own parent (edge {place}).\nHint: remove this edge."
             )
     return np.array(ends[0], dtype=np.int64), np.array(ends[1], dtype=np.int64)
+
+
+def edges_of_paths(paths: Iterable[str], sep: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """Edges and labels of paths; a label is named by its whole path."""
+    if not sep:
+        raise HierarchyError("sep must not be empty.")
+    labels: dict[str, None] = {}
+    edges: dict[tuple[str, str], None] = {}
+    for path in paths:
+        segments = str(path).split(sep)
+        if not all(segments):
+            raise HierarchyError(
+                f"The path {path!r} has an empty segment.\n"
+                f"Hint: segments are separated by {sep!r}; remove a doubled, leading or "
+                "trailing one, or choose another sep."
+            )
+        prefixes = [sep.join(segments[: i + 1]) for i in range(len(segments))]
+        labels.update(dict.fromkeys(prefixes))
+        edges.update(dict.fromkeys(pairwise(prefixes)))
+    return list(edges), list(labels)
 
 
 def collect_names(names: Mapping[str, str] | None, index: Mapping[str, int]) -> Mapping[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,6 +20,7 @@ from hierlpr.hierarchy.graph import (
     collect_labels,
     collect_names,
     edges_among,
+    edges_of_paths,
     levels,
     reach,
     topological_order,
@@ -161,21 +161,7 @@ class Hierarchy:
         >>> Hierarchy.from_paths(["A/B/C", "A/D"]).labels
         ('A', 'A/B', 'A/B/C', 'A/D')
         """
-        if not sep:
-            raise HierarchyError("sep must not be empty.")
-        labels: dict[str, None] = {}
-        edges: dict[tuple[str, str], None] = {}
-        for path in paths:
-            segments = str(path).split(sep)
-            if not all(segments):
-                raise HierarchyError(
-                    f"The path {path!r} has an empty segment.\n"
-                    f"Hint: segments are separated by {sep!r}; remove a doubled, leading or "
-                    "trailing one, or choose another sep."
-                )
-            prefixes = [sep.join(segments[: i + 1]) for i in range(len(segments))]
-            labels.update(dict.fromkeys(prefixes))
-            edges.update(dict.fromkeys(pairwise(prefixes)))
+        edges, labels = edges_of_paths(paths, sep)
         return cls(edges, labels=labels, names=names)
 
     @classmethod
