@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import AnyPath
 from hierlpr._base.files import refuse_overlap
 from hierlpr._base.own_folders import claimed
 from hierlpr.data.tables import draw_samples, split_samples
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from hierlpr.scale.evaluate_parts import Evaluated
     from hierlpr.scale.rank_parts import Ranked
     from hierlpr.scale.sets_parts import SetsFound
-
-AnyPath = str | os.PathLike[str]
 
 
 # -- fit --------------------------------------------------------------------------------------

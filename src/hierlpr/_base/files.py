@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hierlpr._base import AnyPath
 from hierlpr._base.own_folders import OLD, own_folder
 from hierlpr.exceptions import FileError
 
-AnyPath = str | os.PathLike[str]
 MADE = "_hierlpr.json"  # readers of Parquet folders pass over names that begin with _
 _ENDS = 1 << 25  # bytes at either end of a file that tell it from another
 

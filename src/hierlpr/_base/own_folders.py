@@ -24,9 +24,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from hierlpr._base import AnyPath
 from hierlpr.exceptions import FileError
 
-AnyPath = str | os.PathLike[str]
 OLD = "old"  # where an own folder keeps a folder of the user's for the moment of a swap
 _MARK = "hierlpr-run.json"
 _FOLDER = re.compile(r"\.hierlpr-([0-9a-f]{16})")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import AnyPath
 from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
@@ -28,7 +29,7 @@ from hierlpr.io.arff import (
 )
 from hierlpr.io.cell_values import Block
 from hierlpr.io.delimited import is_number
-from hierlpr.io.opening import AnyPath, numbered_lines, open_plain, read_bytes, read_lines
+from hierlpr.io.opening import numbered_lines, open_plain, read_bytes, read_lines
 
 _PREDICTED = re.compile(r"(?P<model>.*?)-p-(?P<label>.+)")
 _BLOCK_VALUES = 1 << 20

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from hierlpr._base import AnyPath
 from hierlpr._base.checks import check_choice
 from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
@@ -21,7 +22,7 @@ from hierlpr.io.arff import Kind, arff_hierarchy
 from hierlpr.io.delimited import DELIMITERS
 from hierlpr.io.edgelists import line_of_name, parse_edge_list, parse_json, parse_paths
 from hierlpr.io.obo import Graph, parse_obo
-from hierlpr.io.opening import AnyPath, ending, read_bytes, read_lines, workbook_of, written
+from hierlpr.io.opening import ending, read_bytes, read_lines, workbook_of, written
 
 FORMATS = ("obo", "edges", "json", "paths", "arff", "parquet")
 _BY_ENDING = {f".{name}": name for name in ("obo", "json", "arff", "paths", "parquet")}

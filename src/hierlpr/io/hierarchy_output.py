@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import AnyPath
 from hierlpr._base.checks import check_choice
 from hierlpr._base.files import writing, writing_text
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.obo import escape
-from hierlpr.io.opening import AnyPath, ending
+from hierlpr.io.opening import ending
 
 _ENDINGS = (".obo", ".csv", ".tsv", ".tab", ".json", ".paths", ".txt", ".arff", ".parquet")
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import AnyPath
 from hierlpr._base.checks import listed
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.delimited import is_number, open_text, wrong_delimiter
-from hierlpr.io.opening import AnyPath, ending, is_parquet, workbook_of, written
+from hierlpr.io.opening import ending, is_parquet, workbook_of, written
 from hierlpr.io.table_files import read_cells
 
 P_NAMES = ("p", "p_value", "pvalue", "p-value", "p.value", "pval")

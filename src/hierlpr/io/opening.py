@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from hierlpr._base import AnyPath
 from hierlpr._base.checks import check_choice
 from hierlpr.exceptions import DataError, FileError
 
-AnyPath = str | os.PathLike[str]
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SEP_WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "bar": "|"}

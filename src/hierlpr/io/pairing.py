@@ -9,12 +9,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import AnyPath
 from hierlpr._base.checks import MOST_WEIGHT, check_choice, listed
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
-from hierlpr.io.opening import AnyPath, TablePath, written
+from hierlpr.io.opening import TablePath, written
 from hierlpr.io.table_files import TableFormat, open_table
 from hierlpr.io.whole_tables import ReadTable, TruthSets, read_scores
 

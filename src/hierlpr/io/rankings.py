@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hierlpr._base import AnyPath
 from hierlpr._base.checks import check_choice
 from hierlpr._base.files import writing
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
-from hierlpr.io.opening import AnyPath, ending
+from hierlpr.io.opening import ending
 from hierlpr.io.row_rules import (
     LabelNumbers,
     long_rows,
     no_rows,
     number_names,
+    repeated_pairs,
     tell_repeated_pairs,
 )
 from hierlpr.io.table_files import TableFile, TableFormat, open_table
@@ -136,12 +138,9 @@ def _distinct(
     watch: Watch,
 ) -> NDArray[np.int64]:
     """Rows in order without repeated pairs: CAFA files repeat, and the highest counts."""
-    key = (sample * len(numbers.labels) + label)[order]
-    ordered = np.sort(key)
-    if not (ordered[1:] == ordered[:-1]).any():
+    again = repeated_pairs(sample[order], label[order], len(numbers.labels))
+    if again is None:
         return order
-    again = np.ones(key.size, dtype=bool)
-    again[np.unique(key, return_index=True)[1]] = False
     first = int(order[np.argmax(again)])
     tell_repeated_pairs(
         int(again.sum()), samples[sample[first]], int(label[first]), numbers, table, watch

@@ -335,6 +335,19 @@ def _row_problem(
     return "the label has no name.", None
 
 
+def repeated_pairs(
+    sample: NDArray[Any], label: NDArray[Any], n_labels: int
+) -> NDArray[np.bool_] | None:
+    """Mark the pairs that were there before; None if there are none, as nearly always."""
+    key = sample.astype(np.int64) * n_labels + label
+    ordered = np.sort(key)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return None
+    again = np.ones(key.size, dtype=bool)
+    again[np.unique(key, return_index=True)[1]] = False
+    return again
+
+
 def tell_repeated_pairs(
     n: int, sample: str, label: int, labels: LabelNumbers, table: TableFile, watch: Watch
 ) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal
 
+from hierlpr._base import AnyPath
 from hierlpr._base.checks import listed
 from hierlpr.data.frames import SAMPLE_COLUMN
 from hierlpr.io._watch import Watch
@@ -21,7 +22,6 @@ from hierlpr.io.cell_values import Block, cast_column, group_blocks, parse_block
 from hierlpr.io.delimited import TextFile, is_number, open_text, read_rows, wrong_delimiter
 from hierlpr.io.foreign_tables import ForeignTable, open_foreign
 from hierlpr.io.opening import (
-    AnyPath,
     ending,
     is_parquet,
     open_parquet,

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from hierlpr._base import AnyPath
 from hierlpr._base.checks import check_choice, listed
 from hierlpr._base.files import writing, writing_text
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
-from hierlpr.io.opening import AnyPath, ending
+from hierlpr.io.opening import ending
 
 if TYPE_CHECKING:
     import pyarrow as pa

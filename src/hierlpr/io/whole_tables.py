@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import AnyPath
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import close_given, first_breach
 from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
-from hierlpr.io.opening import AnyPath
 from hierlpr.io.row_rules import (
     LabelNumbers,
     long_rows,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import AnyPath
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import Table, sample_limit
 from hierlpr.exceptions import DataError
@@ -28,7 +29,7 @@ from hierlpr.io.pairing import Absent, Weights, match_samples, unlisted_note
 from hierlpr.metrics.evaluation import evaluate_ranking
 from hierlpr.scale.budget import estimate_instances
 from hierlpr.scale.evaluate_parts import Evaluated
-from hierlpr.scale.parts import AnyPath, How, in_parts
+from hierlpr.scale.parts import How, in_parts
 from hierlpr.scale.source import Reading
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport, Watch
 from hierlpr.io.pairing import Weights, unlisted_note
 from hierlpr.io.rankings import Listed, listed_rows, ranking_labels
-from hierlpr.io.row_rules import no_rows, tell_repeated_pairs
+from hierlpr.io.row_rules import no_rows, repeated_pairs, tell_repeated_pairs
 from hierlpr.io.table_files import TableFormat, open_table
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.evaluation import (
@@ -355,8 +355,12 @@ def _measure(job: MeasureJob, number: int, part: Path) -> Record:
     found = np.fromfile(_rows_file(job.folder, number), dtype=ROW)
     order = slice(None) if job.is_listed_in_order else np.argsort(-found["score"], kind="stable")
     place = np.arange(found.size)[order]
-    again = _repeated(found[order], job.hierarchy.n_labels)
-    listed = found[order][~again] if again.any() else found[order]
+    listed = found[order]
+    again = repeated_pairs(listed["sample"], listed["label"], job.hierarchy.n_labels)
+    if again is None:
+        again = np.zeros(listed.size, dtype=bool)
+    else:
+        listed = listed[~again]
     score, sample, label, call = (np.ascontiguousarray(listed[name]) for name in ROW.names or ())
     rows = Rows(sample, label.astype(np.int64), score, call if job.has_calls else None)
     worth = sums.add(rows, truth, weight)
@@ -373,17 +377,6 @@ def _measure(job: MeasureJob, number: int, part: Path) -> Record:
     row = int(repeated.min()) if repeated.size else 0
     return {"again": repeated.size, "first": [row, *(int(found[x][row]) for x in
             ("sample", "label"))] if repeated.size else None}  # fmt: skip
-
-
-def _repeated(found: NDArray[Any], n_labels: int) -> NDArray[np.bool_]:
-    """Mark rows whose pair was there before."""
-    key = found["sample"].astype(np.int64) * n_labels + found["label"]
-    again = np.zeros(key.size, dtype=bool)
-    ordered = np.sort(key)
-    if (ordered[1:] == ordered[:-1]).any():
-        again[:] = True
-        again[np.unique(key, return_index=True)[1]] = False
-    return again
 
 
 def _write_groups(file: Path, score: Float, worth: Worth) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hierlpr._base import AnyPath
 from hierlpr._base.checks import check_choice
 from hierlpr._base.files import (
     MADE,
@@ -25,7 +26,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.opening import ending, filesystem_of, is_remote
 from hierlpr.io.table_output import ENDINGS
 from hierlpr.scale.budget import estimate_instances
-from hierlpr.scale.parts import AnyPath, How
+from hierlpr.scale.parts import How
 from hierlpr.scale.source import Reading
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hierlpr import __version__
+from hierlpr._base import AnyPath
 from hierlpr._base.files import work_file
 from hierlpr._base.lazy import require
 from hierlpr._base.own_folders import own_folder
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 WORK_VERSION = 5
 SPOT = 1 << 16  # bytes at either end of a file that enter its fingerprint
-AnyPath = str | os.PathLike[str]
 OnProgress = Callable[[str, int, int], None]
 Record = dict[str, Any]
 # A task that took this many workers down with it is at fault itself; fewer losses are bad luck.
