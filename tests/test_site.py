@@ -109,15 +109,17 @@ def test_the_inspection_finds_what_is_wrong(tmp_path):
     (tmp_path / "b.html").write_text(
         '<p>\\frac{1}{2}</p><a href="c.html"></a><a href="a.html#gone"></a>'
         '<script src="https://example.org/x.js"></script>'
+        "<blockquote><blockquote><blockquote>1 + 1</blockquote></blockquote></blockquote>"
     )
     found = check.problems(tmp_path)
-    assert len(found) == 5
+    assert len(found) == 6
     for words in (
         "b.html#in leads nowhere",
         "c.html leads",
         "a.html#gone leads",
         "loads https",
         "raw TeX",
+        "drawn as a quotation",
     ):
         assert any(words in line for line in found), words
     (tmp_path / "search" / "search_index.json").write_text('{"docs": []}')

@@ -1,4 +1,4 @@
-"""Look through a built site: no dead link, no raw TeX, nothing loaded from elsewhere.
+"""Look through a built site: no dead link, raw TeX or example without a frame, nothing loaded.
 
 ``python docs/making/check.py site`` prints what is wrong and fails; `make docs` ends with it.
 """
@@ -27,6 +27,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.loads: list[str] = []
         self.text = ""
+        self.deepest_quote = self._quotes = 0
         self._hidden = 0
         self.feed(text)
 
@@ -39,10 +40,13 @@ class Page(HTMLParser):
             self.links.append(str(found["href"]))
         if tag in _LOADS and found.get(_LOADS[tag]) and found.get("rel") != "canonical":
             self.loads.append(str(found[_LOADS[tag]]))
+        self._quotes += tag == "blockquote"
+        self.deepest_quote = max(self.deepest_quote, self._quotes)
         self._hidden += tag in ("script", "style", "code", "pre")
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave code, scripts and styles."""
+        """Leave code, scripts, styles and quotations."""
+        self._quotes -= tag == "blockquote"
         self._hidden -= tag in ("script", "style", "code", "pre")
 
     def handle_data(self, data: str) -> None:
@@ -61,6 +65,8 @@ def problems(site: Path) -> list[str]:
             found += [f"{name}: {link} leads nowhere"] * _is_dead(link, path, pages)
         outside = [link for link in page.loads if urlsplit(link).netloc]
         found += [f"{name}: loads {link}" for link in outside]
+        # ">>>" outside of a section Examples is read as three quotations.
+        found += [f"{name}: an example is drawn as a quotation"] * (page.deepest_quote > 2)
         found += [f"{name}: raw TeX: {page.text[max(m.start() - 30, 0) : m.end() + 30]!r}"
                   for m in _TEX.finditer(page.text)]  # fmt: skip
     return found + _unfindable(site)

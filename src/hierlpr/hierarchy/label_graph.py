@@ -143,6 +143,8 @@ class Hierarchy:
     ) -> Hierarchy:
         """Build from a map of each label to its parent, its parents, or None for a root.
 
+        Examples
+        --------
         >>> Hierarchy.from_parents({"B": "A", "C": ["A", "D"], "E": None}).roots
         ('E', 'A', 'D')
         """
@@ -158,6 +160,8 @@ class Hierarchy:
     ) -> Hierarchy:
         """Build from paths; a label is named by its whole path, so segments may repeat.
 
+        Examples
+        --------
         >>> Hierarchy.from_paths(["A/B/C", "A/D"]).labels
         ('A', 'A/B', 'A/B/C', 'A/D')
         """
@@ -191,6 +195,8 @@ class Hierarchy:
     def with_names(self, names: Mapping[str, str]) -> Hierarchy:
         """Return the same hierarchy with these names beside those it has; the new ones win.
 
+        Examples
+        --------
         >>> Hierarchy([("A", "B")], names={"A": "animal"}).with_names({"B": "bird"}).names["B"]
         'bird'
         """
@@ -206,6 +212,8 @@ class Hierarchy:
         A kept label's new parents are its nearest kept ancestors; an edge that a longer path of
         kept labels already implies is not added.
 
+        Examples
+        --------
         >>> Hierarchy([("A", "B"), ("B", "C")]).subset(["A", "C"]).edges
         (('A', 'C'),)
         """

@@ -268,8 +268,8 @@ def rank(
         List only the first `top` instances; the others are not sorted.
     weight : array-like of shape (n_labels,) or dict of label to number, optional
         Importance of each label: finite and not negative, of any size. Only their ratios decide
-        the order. LPR times weight is rounded to steps of 2**-30 of the largest weight, so labels
-        with weights more than 2**31 times smaller count as 0.
+        the order. LPR times weight is rounded to steps of ``2**-30`` of the largest weight, so
+        labels with weights more than ``2**31`` times smaller count as 0.
     min_lpr : float
         Look for blocks only among labels of at least this LPR and their ancestors. The others
         follow at the end with score 0, by the smallest LPR (times weight) among the label and its

@@ -94,6 +94,8 @@ class Model:
     def draw(self, n_samples: int, rng: Any = None) -> Simulation:
         """Draw samples independently of each other.
 
+        Examples
+        --------
         >>> h = Hierarchy([("disease", "cancer")])
         >>> model = random_model(h, rng=1)
         >>> model.draw(100, rng=2)
