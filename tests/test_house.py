@@ -1,5 +1,6 @@
 """The house as its map says: file names that occur once, and a page that names every room."""
 
+import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -47,3 +48,37 @@ def test_nothing_is_imported_by_name_past_the_linter():
     # and the kernels that were compiled beforehand.
     known = {"_base/lazy.py", "lpr/fitting.py", "model/classifier_file.py"}
     assert by_name == known | {"_kernels/_build.py", "_kernels/_jit.py"}
+
+
+def test_names_are_listed_by_packages_alone():
+    """Elsewhere the underscore says what stays in a module."""
+    rooms = [path for path in SOURCE.rglob("*.py") if path.parent.name != "_kernels"]
+    listing = [
+        str(path.relative_to(SOURCE))
+        for path in rooms
+        if path.name != "__init__.py"
+        and re.search(r"^__all__\b", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    ]
+    assert listing == []
+
+
+def test_what_is_private_is_used_by_its_own_class_or_module():
+    of_tuples = {"_replace", "_asdict", "_fields", "_make"}
+    found = []
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hierlpr."):
+                names = [alias.name for alias in node.names]
+                private = [x for x in names if re.match(r"_[a-z]", x)]
+                found += [(path.name, x) for x in private if (node.module, x) != OPTIONS]
+            if not isinstance(node, ast.Attribute) or not re.match(r"_[a-z]", node.attr):
+                continue
+            of = ast.unparse(node.value)
+            mine = of in ("self", "cls", "super()") or f"def {node.attr}(" in text
+            if not mine and node.attr not in of_tuples:
+                found.append((path.name, f"{of}.{node.attr}"))
+    assert found == []
+
+
+OPTIONS = ("hierlpr.cli", "_options")  # the module that all commands share
