@@ -46,6 +46,21 @@ def test_evaluating_needs_neither_compiler_nor_matrix_library(tmp_path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("out", ["r.csv", "r.tsv", "r.parquet"])
+def test_writing_a_ranking_does_not_load_pandas(tmp_path, out):
+    code = (
+        "import sys; from hierlpr import Hierarchy, rank\n"
+        "from hierlpr.io.rankings import write_ranking\n"
+        "ranking = rank([[0.9, 0.4], [0.2, 0.1]], Hierarchy([('A', 'B')]))\n"
+        f"write_ranking({out!r}, ranking, samples=['s', 't'], call=ranking.score > 0.3)\n"
+        "print([m for m in ('pandas', 'sklearn', 'numba') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.split() == ["[]"]
+
+
 def test_every_public_name_loads():
     for name in hierlpr.__all__:
         assert getattr(hierlpr, name) is not None

@@ -27,7 +27,13 @@ from hierlpr.io.row_rules import (
     tell_repeated_pairs,
 )
 from hierlpr.io.table_files import TableFile, TableFormat, open_table
-from hierlpr.io.table_output import ENDINGS, GROUP_ROWS, TableWriter, refuse_blanks
+from hierlpr.io.table_output import (
+    ENDINGS,
+    GROUP_ROWS,
+    TableWriter,
+    arrow_texts,
+    refuse_blanks,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -179,8 +185,6 @@ def write_ranking(
     captions : sequence of str, optional
         Names for people of the labels, written in a last column `name`.
     """
-    import pyarrow as pa
-
     kind = check_choice(ending(path), ENDINGS, name="the ending of the ranking file")
     rows = {
         "sample": np.asarray(ranking.sample),
@@ -199,7 +203,7 @@ def write_ranking(
         given if given is not None else getattr(ranking, what, None) or _numbered(rows[what[:-1]])
         for what, given in (("samples", samples), ("labels", labels))
     )
-    columns = pa.array(list(names), pa.string()), tuple(named)
+    columns = arrow_texts(names), tuple(named)
     if kind == ".tsv":
         refuse_blanks(path, sample=columns[0], label=named)
     is_packed = os.fspath(path).lower().endswith(".gz")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierlpr._base import AnyPath
 from hierlpr._base.checks import check_choice, listed
@@ -130,6 +131,34 @@ def _long(table: Table, value: str | None) -> pa.Table:
     return pa.table(columns)
 
 
+def arrow_texts(texts: Sequence[str]) -> pa.StringArray:
+    """Return texts as Arrow has them; ``pa.array`` would load pandas to ask if they are its own."""
+    import pyarrow as pa
+
+    written = [text.encode() for text in texts]
+    size = np.fromiter(map(len, written), np.int64, len(written))
+    if size.sum() >= 2**31:  # beyond what one array of Arrow can address
+        return pa.array(texts, pa.string())
+    ends = np.concatenate(([0], size.cumsum())).astype(np.int32)
+    return pa.StringArray.from_buffers(
+        len(written), pa.py_buffer(ends), pa.py_buffer(b"".join(written))
+    )
+
+
+def arrow_numbers(values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return numbers or truth values as Arrow has them, null where not known; without pandas."""
+    import pyarrow as pa
+
+    def packed(bits: NDArray[np.bool_]) -> pa.Buffer:
+        return pa.py_buffer(np.packbits(bits, bitorder="little"))
+
+    is_bits = values.dtype == np.bool_
+    data = packed(values) if is_bits else pa.py_buffer(np.ascontiguousarray(values))
+    valid = None if known is None or known.all() else packed(known)
+    kind = pa.bool_() if is_bits else pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, values.size, [valid, data])
+
+
 def _stored(values: Any) -> sparse.csr_array:
     """CSR that stores every entry of a dense matrix, zeros too, or what a sparse one stores."""
     if not isinstance(values, np.ndarray):
@@ -216,11 +245,10 @@ def text_options(names: Iterable[Any], delimiter: str) -> Any:
 
 def refuse_blanks(path: AnyPath, **columns: Any) -> None:
     """Refuse names (Arrow, or texts) that the CAFA layout, split at blanks, cannot hold."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     for column, given in columns.items():
-        names = given if hasattr(given, "filter") else pa.array(given, pa.string())
+        names = given if hasattr(given, "filter") else arrow_texts(given)
         doubtful = names.filter(pc.match_substring_regex(names, _MAYBE_BLANK)).unique()
         bad = [name for name in doubtful.to_pylist() if name.split() != [name]]
         if bad:
@@ -256,9 +284,9 @@ class TableWriter:
         import pyarrow as pa
 
         self._path, self._kind, self._is_packed = path, kind, is_packed
-        self._names, self._labels = names, {"label": pa.array(labels, pa.string())}
+        self._names, self._labels = names, {"label": arrow_texts(labels)}
         if captions is not None:
-            self._labels["name"] = pa.array(captions, pa.string())
+            self._labels["name"] = arrow_texts(captions)
         named = dict.fromkeys(self._labels, pa.dictionary(pa.int32(), pa.string()))
         self._schema = pa.schema({**fields, "sample": pa.string(), **named})
         self._open: list[Any] = []  # writer, and what it writes to
@@ -284,14 +312,14 @@ class TableWriter:
         """Append rows, or some of them; samples and labels by number, -1 for no label."""
         import pyarrow as pa
 
-        label = pa.array(rows["label"], mask=rows["label"] < 0)
+        label = arrow_numbers(rows["label"], known=rows["label"] >= 0)
         named = {x: pa.DictionaryArray.from_arrays(label, of) for x, of in self._labels.items()}
-        named["sample"] = self._names.take(pa.array(rows["sample"])).cast(pa.string())
+        named["sample"] = self._names.take(arrow_numbers(rows["sample"])).cast(pa.string())
         columns = {**rows, **named}
         arrays = [columns[x] for x in self._schema.names]
-        arrays = [pa.array(x) if isinstance(x, np.ndarray) else x for x in arrays]
+        arrays = [arrow_numbers(x) if isinstance(x, np.ndarray) else x for x in arrays]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        batch = batch if keep is None else batch.filter(pa.array(keep))
+        batch = batch if keep is None else batch.filter(arrow_numbers(keep))
         self._held.append(batch)
         self.n_rows += batch.num_rows
         if sum(held.num_rows for held in self._held) >= GROUP_ROWS:
