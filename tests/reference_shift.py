@@ -9,6 +9,16 @@ STEPS = np.linspace(-1.6, 1.6, 9)
 
 def tilted_prevalences(base, tilt, h):
     """Sum over all label sets that are closed upward, each weighed by the tilts of its labels."""
+    total, held = _sums(base, tilt, h)
+    return held / total
+
+
+def log_sum(base, tilt, h):
+    """Logarithm of the weights of all label sets."""
+    return np.log(_sums(base, tilt, h)[0])
+
+
+def _sums(base, tilt, h):
     total, held = 0.0, np.zeros(h.n_labels)
     for bits in product([0, 1], repeat=h.n_labels):
         chance = 1.0
@@ -21,7 +31,7 @@ def tilted_prevalences(base, tilt, h):
         weight = chance * np.exp(np.dot(bits, tilt))
         total += weight
         held += weight * np.array(bits)
-    return held / total
+    return total, held
 
 
 def best_tilts(base, table, moves, h, price, steps=STEPS):

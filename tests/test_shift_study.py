@@ -30,8 +30,8 @@ def test_committed_recoveries(study):
     assert len(simulated) == 4 * 2 * 4
     far = {joint: [float(row["recovered"]) >= 0.8 for row in simulated if row["joint"] == joint]
            for joint in ("False", "auto")}  # fmt: skip
-    assert sum(far["False"]) >= 14
-    assert sum(far["auto"]) >= 12
+    assert sum(far["False"]) == 16
+    assert sum(far["auto"]) == 15
     for row in simulated:
         old, known, refitted = (float(row[x]) for x in ("old", "known", "refitted"))
         assert old - known > 0.99 * (old - refitted), row

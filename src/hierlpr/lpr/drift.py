@@ -17,7 +17,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.fitting import LPRModel
-from hierlpr.lpr.tilts import shifted_prevalence
+from hierlpr.lpr.tilts import Posterior, shifted_prevalence
 
 Float = NDArray[np.float64]
 
@@ -115,8 +115,13 @@ class Drift:
         return nw.from_dict(self.columns(), backend=cast("Any", backend)).to_native()
 
 
-def compare_scores(model: LPRModel, scores: Float, hierarchy: Hierarchy) -> Drift:
-    """Compare complete scores (n_samples, n_labels) with those that `model` was fitted on."""
+def compare_scores(
+    model: LPRModel, scores: Float, hierarchy: Hierarchy, posterior: Posterior | None = None
+) -> Drift:
+    """Compare complete scores (n_samples, n_labels) with those that `model` was fitted on.
+
+    `posterior` as in :func:`hierlpr.lpr.tilts.shifted_prevalence`.
+    """
     bins = model.seen
     if bins is None:
         raise DataError(
@@ -132,7 +137,7 @@ def compare_scores(model: LPRModel, scores: Float, hierarchy: Hierarchy) -> Drif
     before = bins.total / bins.total.sum(axis=1, keepdims=True)
     n_new = np.maximum(count.sum(axis=1, keepdims=True), 1)
     now = count / n_new
-    expected = shifted_prevalence(model, scores, hierarchy)
+    expected = shifted_prevalence(model, scores, hierarchy, posterior)
     residual, p_value = _left_over(bins, now, n_new[:, 0], model.report.base_rate, expected)
     is_different = (p_value < CHANCE / len(labels)) & (residual > DISTANCE)
     return Drift(

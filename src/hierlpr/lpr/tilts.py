@@ -2,12 +2,14 @@
 
 Samples are taken to be drawn as before, but in proportion to a factor for each label they have; the
 factor of most labels is 1. One such *tilt* moves a label and, through the hierarchy, all its
-relatives, so that few of them explain the scores of many labels.
+relatives, so that few of them explain the scores of many labels. Which label it was that moved is
+often less clear than that something did, so prevalences are averaged over the explanations.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +24,29 @@ Numbers = NDArray[np.intp]
 MOVES = np.linspace(-4.0, 4.0, 81)  # of log-odds
 MOVED_SD = 1.5  # of moves, where the scores leave it open
 ENOUGH_POSITIVES = 100.0  # a curve of so many counts half
-PRICE = 2.0  # of a tilt, in log-likelihood, beside that of choosing it among all labels
+PRICE = 1.0  # of a tilt, in log-likelihood, beside that of choosing it among all labels
 N_CANDIDATES = 12
 MOST_TILTS = 50
 N_SWEEPS = 3
 EDGE = 1e-9
 
 
-def shifted_prevalence(model: LPRModel, scores: Float, hierarchy: Hierarchy) -> Float:
+Posterior = Callable[[Float, Float, Float], Float]  # of LPRs, prevalences, shares of parents
+
+
+def shifted_prevalence(
+    model: LPRModel, scores: Float, hierarchy: Hierarchy, posterior: Posterior | None = None
+) -> Float:
     r"""Prevalences of the labels among new samples, if nothing but prevalences has changed.
+
+    Parameters
+    ----------
+    model : LPRModel
+    scores : ndarray of shape (n_samples, n_labels)
+    hierarchy : Hierarchy
+    posterior : callable, optional
+        The joint posterior on the forest of rarest parents, where it is known to hold: then the
+        likelihood is that of all scores of a sample together.
 
     Notes
     -----
@@ -38,17 +54,20 @@ def shifted_prevalence(model: LPRModel, scores: Float, hierarchy: Hierarchy) -> 
     where :math:`\pi` is the mean LPR of the samples fitted on, the log-likelihood of a prevalence
     is :math:`L_k(\pi') = \sum \log(1 - \pi' + \pi' r)`, which EM for label shift maximizes (key
     ``saerens2002`` in ``docs/references.bib``). The curve is an estimate too, so that :math:`L_k`
-    counts as that of :math:`1 / (1/n + 1/n')` samples, of before and now, and by
-    :math:`n_1 / (n_1 + 100)` with :math:`n_1` positives behind it (or negatives, if fewer).
+    counts as that of :math:`1 / (1/n + 1/n')` samples, of before and now.
 
     The new population is :math:`P'(q) \propto P(q) \exp(\sum_k \theta_k q_k)` for label sets
     :math:`q` under the hierarchy, each label taken with its rarest parent. Two passes over it give
     the prevalences of any tilts :math:`\theta`; no child exceeds its parent. The tilts maximize
-    :math:`\sum_k L_k(\pi'_k(\theta))` less :math:`\log K + 2` for each that is not 0, found one by
-    one, the best first. If no tilt is worth its price nothing moves at all.
+    :math:`\sum_k L_k(\pi'_k(\theta))`, or the likelihood of all scores of a sample together, less
+    :math:`\log K + 1` for each that is not 0, found one by one, the best first. If no tilt is worth
+    its price nothing moves at all. Else each in turn is exchanged for a tilt of another label, and
+    the prevalences are averaged with the likelihoods of what comes out as weights.
     """
     base = np.clip(model.report.base_rate, EDGE, 1.0 - EDGE)
-    return tilted(base, log_likelihood(model, scores), hierarchy)
+    if posterior is None:
+        return tilted(base, log_likelihood(model, scores), hierarchy)
+    return averaged(JointAim.of(model, scores, Forest.of(base, hierarchy), posterior), base)
 
 
 def log_likelihood(model: LPRModel, scores: Float) -> Float:
@@ -74,31 +93,63 @@ def log_likelihood(model: LPRModel, scores: Float) -> Float:
 
 def tilted(base: Float, likelihood: Float, hierarchy: Hierarchy) -> Float:
     """Return the prevalences of the few tilts that the log-likelihoods of all labels ask for."""
-    aim = Aim(Forest.of(base, hierarchy), likelihood - 0.5 * (MOVES / MOVED_SD) ** 2)
+    prior = 0.5 * (MOVES / MOVED_SD) ** 2
+    return averaged(Aim(Forest.of(base, hierarchy), likelihood - prior), base)
+
+
+class Worth(Protocol):
+    """What tilts are worth, along one of them at a time."""
+
+    @property
+    def forest(self) -> Forest:
+        """The labels with their rarest parents."""
+
+    def gains(self, tilt: Float, k: int, steps: Float) -> Float:
+        """Tell what each of some steps of the tilt of label `k` is worth."""
+
+    def candidates(self, tilt: Float) -> list[int]:
+        """Labels whose tilts promise most."""
+
+
+def averaged(aim: Worth, base: Float) -> Float:
+    """Average prevalences over the best tilts and those with one of them exchanged."""
     tilt = find_tilts(aim, price=float(np.log(base.size)) + PRICE)
-    if not tilt.any():
+    worth, tilts = list[float](), list[Float]()
+    for k in np.flatnonzero(tilt).tolist():
+        without = tilt.copy()
+        without[k] = 0.0
+        before = float(aim.gains(without, k, tilt[k : k + 1])[0])
+        for other in {k, *aim.candidates(without)} - set(np.flatnonzero(without).tolist()):
+            gain = aim.gains(without, other, MOVES)
+            weight = np.exp(gain - gain.max())
+            worth.append(float(gain.max() + np.log(weight.sum())) - before)
+            tilts.append(without.copy())
+            tilts[-1][other] = weight @ MOVES / weight.sum()
+    if not tilts:
         return base.copy()
-    rates = np.exp(aim.forest.log_rates(tilt[None])[0])
+    share = np.exp(np.array(worth) - max(worth))
+    rates = share @ np.exp(aim.forest.log_rates(np.stack(tilts))) / share.sum()
     return np.asarray(np.clip(rates, EDGE, 1.0 - EDGE))
 
 
-def find_tilts(aim: Aim, *, price: float) -> Float:
+def find_tilts(aim: Worth, *, price: float) -> Float:
     """Add tilts one by one, the best first, each worth its price; all are adjusted every time."""
-    tilt, chosen = np.zeros(aim.table.shape[0]), list[int]()
-    value = aim.at(tilt[None])[0]
+    tilt, chosen = np.zeros(aim.forest.parent.size), list[int]()
     while len(chosen) < MOST_TILTS:
-        best = (value + price, -1, 0.0)
+        best = (price, -1, 0.0)
         for k in aim.candidates(tilt):
             if k not in chosen:
-                worth, place = aim.along(tilt, k, MOVES)
-                best = max(best, (worth, k, place))
+                gain = aim.gains(tilt, k, MOVES)
+                at = int(np.argmax(gain))
+                best = max(best, (float(gain[at]), k, float(MOVES[at])))
         if best[1] < 0:
             break
         chosen.append(best[1])
-        value, tilt[best[1]] = best[0], best[2]
+        tilt[best[1]] = best[2]
         for sweep in range(1, N_SWEEPS + 1):
             for k in chosen:
-                value, tilt[k] = aim.along(tilt, k, tilt[k] + MOVES / 4.0**sweep)
+                steps = np.append(0.0, MOVES / 4.0**sweep)
+                tilt[k] += steps[np.argmax(aim.gains(tilt, k, steps))]
     return tilt
 
 
@@ -126,6 +177,13 @@ class Forest(NamedTuple):
 
     def log_rates(self, tilts: Float) -> Float:
         """Log prevalences under tilts (cases x labels): a pass up and a pass down."""
+        rate = self.log_shares(tilts)
+        for labels in self.depths[1:]:
+            rate[:, labels] += rate[:, self.parent[labels]]
+        return rate
+
+    def log_shares(self, tilts: Float) -> Float:
+        """Log chances given the parent under tilts (cases x labels): a pass up."""
         up, rate = tilts.copy(), np.empty_like(tilts)
         for labels in self.depths[::-1]:
             on = self.log_on[labels] + up[:, labels]
@@ -133,13 +191,11 @@ class Forest(NamedTuple):
             rate[:, labels] = on - both
             if labels.size and self.parent[labels[0]] >= 0:
                 np.add.at(up.T, self.parent[labels], both.T)
-        for labels in self.depths[1:]:
-            rate[:, labels] += rate[:, self.parent[labels]]
         return rate
 
 
 class Aim(NamedTuple):
-    """What the tilts maximize: `table` holds the log-likelihoods (labels x `MOVES`)."""
+    """Labels one by one: `table` holds their log-likelihoods (labels x `MOVES`), which add up."""
 
     forest: Forest
     table: Float
@@ -148,14 +204,12 @@ class Aim(NamedTuple):
         """Values of tilts (cases x labels)."""
         return np.asarray(_read(self.table, self._moves(tilts)).sum(axis=1))
 
-    def along(self, tilt: Float, k: int, steps: Float) -> tuple[float, float]:
-        """Return the best value, and the tilt of label `k` for it; where it is now counts too."""
-        steps = np.append(steps, tilt[k])
-        tilts = np.repeat(tilt[None], steps.size, axis=0)
-        tilts[:, k] = steps
+    def gains(self, tilt: Float, k: int, steps: Float) -> Float:
+        """Tell what each of some steps of the tilt of label `k` is worth."""
+        tilts = np.repeat(tilt[None], steps.size + 1, axis=0)
+        tilts[1:, k] += steps
         value = self.at(tilts)
-        best = int(np.argmax(value))
-        return float(value[best]), float(steps[best])
+        return np.asarray(value[1:] - value[0])
 
     def candidates(self, tilt: Float) -> list[int]:
         """Labels along whose tilt the value rises most steeply for its variance."""
@@ -175,6 +229,60 @@ class Aim(NamedTuple):
     def _moves(self, tilts: Float) -> Float:
         log_rate = np.minimum(self.forest.log_rates(tilts), -EDGE)
         return np.asarray(log_rate - np.log(-np.expm1(log_rate)) - self.forest.log_odds)
+
+
+class JointAim:
+    r"""All scores of a sample together, independent of each other given its labels.
+
+    The likelihood of a sample is :math:`Z(\theta, r) / Z(\theta, 1)`, where
+    :math:`Z(\theta, r) = \sum_q P(q) \prod_k (e^{\theta_k} r_k)^{q_k}` is linear in each
+    :math:`e^{\theta_k}`: a step :math:`t` of one tilt changes it by the factor
+    :math:`(1 - p + p\,e^t) / (1 - \pi + \pi\,e^t)` with the posterior :math:`p` and the
+    prevalence :math:`\pi` of its label under the tilts so far.
+    """
+
+    def __init__(self, forest: Forest, lpr: Float, rates: Float, share: Float, post: Posterior):
+        self.forest, self._lpr, self._rates, self._share = forest, lpr, rates, share
+        self._posterior = post
+        self._last: tuple[Float, Float, Float] | None = None
+
+    @classmethod
+    def of(cls, model: LPRModel, scores: Float, forest: Forest, posterior: Posterior) -> JointAim:
+        """Take the scores of new samples; the curves count as estimates."""
+        assert model.seen is not None
+        lpr = np.full(scores.shape, np.nan)
+        for k in range(scores.shape[1]):
+            there = ~np.isnan(scores[:, k])
+            column = model.curves.select([k]).evaluate(scores[there, k, None], n_threads=1)
+            lpr[there, k] = np.asarray(column)[:, 0]
+        n_before = model.seen.total.sum(axis=1)
+        rates = np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
+        return cls(forest, lpr, rates, n_before / (n_before + len(scores)), posterior)
+
+    def _at(self, tilt: Float) -> tuple[Float, Float]:
+        """Posteriors and prevalences under tilts; the last ones are kept."""
+        if self._last is None or not np.array_equal(self._last[0], tilt):
+            shares = np.exp(self.forest.log_shares(tilt[None])[0])
+            given = self._posterior(self._lpr, self._rates, np.clip(shares, EDGE, 1.0 - EDGE))
+            rates = np.exp(self.forest.log_rates(tilt[None])[0])
+            self._last = tilt.copy(), np.clip(given, EDGE, 1.0 - EDGE), rates
+        return self._last[1:]
+
+    def gains(self, tilt: Float, k: int, steps: Float) -> Float:
+        """Tell what each of some steps of the tilt of label `k` is worth."""
+        given, rates = self._at(tilt)
+        more = np.expm1(steps)
+        told = np.array([np.log1p(given[:, k] * x).sum() for x in more])
+        told -= len(given) * np.log1p(rates[k] * more)
+        prior = 0.5 * ((tilt[k] + steps) ** 2 - tilt[k] ** 2) / MOVED_SD**2
+        return np.asarray(self._share[k] * told - prior)
+
+    def candidates(self, tilt: Float) -> list[int]:
+        """Labels whose posteriors are furthest from their prevalences, for their variance."""
+        given, rates = self._at(tilt)
+        off = (given.sum(axis=0) - len(given) * rates) ** 2
+        steep = off / np.maximum(((given - rates) ** 2).sum(axis=0), EDGE)
+        return [int(k) for k in np.argsort(-steep, kind="stable")[:N_CANDIDATES]]
 
 
 def _read(table: Float, moved: Float) -> Float:

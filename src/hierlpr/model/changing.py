@@ -23,14 +23,17 @@ from hierlpr.data.tables import Table, align, align_labels, draw_samples, match_
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import JointModel, LabelPrior
+from hierlpr.joint.posterior import forest_posteriors
 from hierlpr.lpr import LPRCurves, LPRModel, fit_known, fit_listed
 from hierlpr.lpr.drift import Drift, compare_scores
+from hierlpr.lpr.tilts import Posterior
 
 if TYPE_CHECKING:
     from hierlpr.model.core import ScoreModel
 
 Float = NDArray[np.float64]
 AnyModel = TypeVar("AnyModel", bound="ScoreModel")
+TRUSTED = 0.8  # mean weight of other labels' evidence from which on a shift is told by it too
 
 
 def add_labels(
@@ -137,7 +140,9 @@ def _take(
 # -- prevalences -------------------------------------------------------------------------------
 
 
-def drift_of(lpr: LPRModel, table: Table, hierarchy: Hierarchy) -> Drift:
+def drift_of(
+    lpr: LPRModel, table: Table, hierarchy: Hierarchy, joint: JointModel | None
+) -> Drift:  # fmt: skip
     """Compare scores with those fitted on; the expected prevalences keep the hierarchy."""
     if not isinstance(table.values, np.ndarray):
         raise DataError(
@@ -145,7 +150,15 @@ def drift_of(lpr: LPRModel, table: Table, hierarchy: Hierarchy) -> Drift:
             "Hint: give complete scores to fit and to check."
         )
     drawn = rows_compared(table.n_samples, hierarchy)
-    return compare_scores(lpr, np.asarray(table.rows(drawn).values), hierarchy)
+    posterior: Posterior | None = None
+    # Where the scores of a sample go together nearly as the joint posterior says.
+    if joint is not None and joint.tempering.others.mean() >= TRUSTED:
+
+        def posterior(values: Float, prevalence: Float, conditional: Float) -> Float:
+            prior = LabelPrior(prevalence, conditional)
+            return forest_posteriors(values, prior, hierarchy)[0]
+
+    return compare_scores(lpr, np.asarray(table.rows(drawn).values), hierarchy, posterior)
 
 
 def rows_compared(n_samples: int, hierarchy: Hierarchy) -> NDArray[np.intp]:

@@ -210,7 +210,7 @@ class FittedModel:
 
     def check(self, scores: Any) -> Drift:
         """Tell how far new scores differ from those fitted on, label by label and in words."""
-        return drift_of(self.lpr_, self._input(scores), self.hierarchy_)
+        return drift_of(self.lpr_, self._input(scores), self.hierarchy_, self.joint_)
 
     def check_fitted(self) -> None:
         """Refuse a model that was not fitted."""
