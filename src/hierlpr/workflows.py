@@ -451,6 +451,7 @@ def report_file(
     max_samples: int = 200,
     absent: Absent | None = None,
     close_truth: bool = False,
+    weights: AnyPath | None = None,
     aliases: Mapping[str, str] | None = None,
     lenient: bool = False,
     **how: Any,
@@ -467,6 +468,9 @@ def report_file(
         The page. It appears whole at the end, or stays as it was.
     title, max_samples
         See :func:`hierlpr.report.write_report`.
+    weights : path, optional
+        A table with the columns ``sample`` and ``weight``: how much each sample counts in shares,
+        means and curves.
     aliases : mapping, optional
         Other names of labels, as `hierlpr.io.load_hierarchy` gives them.
     absent, close_truth, lenient, **how
@@ -479,9 +483,10 @@ def report_file(
 
     options = How(**how)
     files = [os.fspath(path) for path in (scores, truth) if path is not None]
-    given = {"the model": model, "the scores": files[0], "the truth": truth}
+    given = {"the model": model, "the scores": files[0], "the truth": truth, "the weights": weights}
     refuse_overlap({"the output": out}, given, options.work)
     with claimed(out):
+        weighing = None if weights is None else read_weights(weights, lenient=lenient)
         fitted = load_score_model(model)
         reading = Reading.by(fitted, aliases, lenient=lenient, close=close_truth, absent=absent)
         with read_pairs(files, reading, options, "report", out) as read:
@@ -490,6 +495,7 @@ def report_file(
             if isinstance(data, StoredSamples):
                 chosen = draw_samples(data.n_samples, data.limit(), 0)
             pair, notes = data.pair(chosen), data.notes
+            own = _weights_of(weighing, data, chosen, files[0])
             if chosen.size < data.n_samples:
                 notes = (
                     *notes,
@@ -498,10 +504,11 @@ def report_file(
                 )
         report = write_report(
             out, fitted, pair.scores, None if truth is None else pair.truth, title=title,
-            max_samples=max_samples,
+            max_samples=max_samples, sample_weight=own,
             on_progress=lambda done, total: options.say("report", done, total),
         )  # fmt: skip
-    return ReportOutcome(report, data.reports, notes)
+    told = () if weighing is None else (weighing.report,)
+    return ReportOutcome(report, (*data.reports, *told), notes)
 
 
 # -- shared -----------------------------------------------------------------------------------

@@ -5,12 +5,17 @@ from html import unescape
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import sparse
 
-from hierlpr import Hierarchy, HierLPR, metrics, simulate
+from hierlpr import Hierarchy, HierLPR, metrics, simulate, workflows
+from hierlpr._base.checks import effective_number
+from hierlpr.cli import main
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.partial_truth import align_known
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.io import read_scores, write_scores, write_truth
 from hierlpr.metrics import au_prc_score
 from hierlpr.plots.comparisons import calibration_of, method_curve, thin
 from hierlpr.plots.evidence import pool
@@ -383,3 +388,79 @@ def test_what_is_unknown_is_said_and_counts_for_nothing(tmp_path, is_sparse):
     row = list(report.evidence.samples).index(view.name)
     assert view.unknown.tolist() == known.unknown[row, view.label].tolist()
     assert (report.evidence.judged != (called & known.known)).sum() == 0
+
+
+@pytest.mark.parametrize(("is_sparse", "holes"), [(False, False), (False, True), (True, True)])
+def test_shares_are_weighted_and_counts_are_plain(disease, is_sparse, holes):
+    rng = np.random.default_rng(3)
+    n = len(disease.scores)
+    weight = rng.integers(0, 4, n).astype(float)
+    truth = disease.truth.astype(float)
+    if holes:
+        truth[rng.random(truth.shape) < 0.1] = np.nan
+    scores = disease.scores
+    model = disease.model
+    if is_sparse:
+        listed = np.where(rng.random(scores.shape) < 0.6, scores, 0.0)
+        model = HierLPR(disease.model.hierarchy_).fit(sparse.csr_array(listed), disease.truth)
+        scores = sparse.csr_array(listed)
+    report = gather(model, scores, truth, sample_weight=weight, max_samples=5)
+    kept = np.flatnonzero(weight)
+    plain = gather(model, scores[kept], truth[kept], max_samples=5)
+    rows = np.repeat(np.arange(n), weight.astype(int))
+    again = gather(model, scores[rows], truth[rows], max_samples=5)
+    answer = report.answer
+    for name in ("n_samples", "n_calls", "n_true_calls", "n_positives", "n_instances", "f1"):
+        source = again if name == "f1" else plain
+        assert getattr(answer, name) == pytest.approx(getattr(source.answer, name))
+    for name in ("precision", "recall", "expected"):
+        assert getattr(answer, name) == pytest.approx(getattr(again.answer, name))
+    for ours, theirs in zip(report.methods, again.methods, strict=True):
+        assert ours.au_prc == pytest.approx(theirs.au_prc)
+        assert ours.hit_area == pytest.approx(theirs.hit_area)
+        np.testing.assert_allclose(ours.precision, theirs.precision)
+        np.testing.assert_allclose(ours.recall, theirs.recall)
+    np.testing.assert_allclose(report.promise.expected, again.promise.expected)
+    np.testing.assert_allclose(report.promise.precision, again.promise.precision)
+    for ours, theirs in ((report.calibration, again.calibration),
+                         (report.block_calibration, again.block_calibration)):  # fmt: skip
+        assert ours.error == pytest.approx(theirs.error)
+        for own, other in zip(ours.bins, theirs.bins, strict=True):
+            assert own.observed == pytest.approx(other.observed)
+            # Copies of a sample tell nothing more than the sample.
+            assert own.high - own.low >= other.high - other.low - 1e-9
+    low, high = answer.precision_range
+    assert low < answer.precision < high
+    said = " ".join(answer.warnings)
+    assert "count by their weights" in said
+    assert f"as much as {effective_number(weight):,.0f} of equal weight" in said
+    assert "count by their weights" in unescape(render(report))
+
+
+def test_a_report_with_weights_from_files(disease, tmp_path):
+    h, n = disease.model.hierarchy_, len(disease.scores)
+    names = tuple(f"p{i}" for i in range(n))
+    disease.model.save(tmp_path / "m.hlpr")
+    write_scores(tmp_path / "s.csv", Table(disease.scores, h.labels, names))
+    write_truth(tmp_path / "t.csv", Table(disease.truth.astype(float), h.labels, names))
+    weight = np.random.default_rng(1).integers(0, 3, n)
+    lines = [f"{name},{w}" for name, w in zip(names, weight, strict=True)][::-1]
+    (tmp_path / "w.csv").write_text("\n".join(["sample,weight", *lines]) + "\n")
+    done = CliRunner().invoke(main, [
+        "report", "--model", str(tmp_path / "m.hlpr"), "--scores", str(tmp_path / "s.csv"),
+        "--truth", str(tmp_path / "t.csv"), "--weights", str(tmp_path / "w.csv"),
+        "--out", str(tmp_path / "r.html"),
+    ])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    own = read_scores(tmp_path / "s.csv", h).table.values  # with the digits of the file
+    expected = gather(disease.model, own, disease.truth, sample_weight=weight)
+    page = unescape((tmp_path / "r.html").read_text())
+    assert f"{percent(expected.answer.precision)}" in page.replace("\N{NO-BREAK SPACE}", " ")
+    assert "count by their weights" in page
+    (tmp_path / "w.csv").write_text("sample,weight\np0,1\n")
+    with pytest.raises(DataError, match="have no weight"):
+        workflows.report_file(
+            tmp_path / "m.hlpr", tmp_path / "s.csv", None, tmp_path / "x.html",
+            weights=tmp_path / "w.csv",
+        )  # fmt: skip
+    assert not (tmp_path / "x.html").exists()

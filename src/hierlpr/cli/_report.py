@@ -31,6 +31,7 @@ from hierlpr.cli._shell import Shell
               help="Scored samples that the truth lacks: without any label (default for a long "
               "table), or left out (default for CAFA truth).")  # fmt: skip
 @opt.close_truth
+@opt.weights
 @opt.memory
 @opt.work
 @opt.tables
@@ -46,6 +47,7 @@ def report(
     max_samples: int,
     absent: str | None,
     close_truth: bool,
+    weights: str | None,
     memory: str,
     work: str | None,
     hierarchy: str | None,
@@ -62,7 +64,8 @@ def report(
     from hierlpr import workflows
     from hierlpr._base.files import refuse_overlap
 
-    inputs = {"--model": model, "--scores": scores, "--truth": truth, "--hierarchy": hierarchy}
+    inputs = {"--model": model, "--scores": scores, "--truth": truth, "--hierarchy": hierarchy,
+              "--weights": weights}  # fmt: skip
     refuse_overlap({"--out": out}, inputs, work)
     table = opt.written_tables(shell, options)
     with shell.rates("") as on_progress:
@@ -70,6 +73,7 @@ def report(
             model, table(scores), table(truth) if truth else None, out, title=title,
             max_samples=max_samples,
             absent=absent, close_truth=close_truth,  # type: ignore[arg-type]
+            weights=None if weights is None else table(weights),
             aliases=opt.other_names(hierarchy), lenient=lenient, memory=memory, work=work,
             on_progress=on_progress,
         )  # fmt: skip

@@ -25,7 +25,8 @@ class MethodCurve:
 
     `calls` and `hits` are the corners after each group of equal values, from (0, 0) to all
     instances. `violations` counts the (sample, parent, child) triples that the method calls in
-    the wrong order, None where it was not counted.
+    the wrong order, None where it was not counted. Precision, recall and areas are by the weights
+    of samples where they have any: `weighed` are the same corners by weight.
     """
 
     key: str
@@ -36,17 +37,20 @@ class MethodCurve:
     hit_area: float
     precision_there: float | None
     violations: int | None
+    weighed: tuple[Float, Float]
 
     @property
     def precision(self) -> Float:
         """Share of right calls after each group, without the empty start."""
-        shares: Float = self.hits[1:] / self.calls[1:]
+        calls, hits = self.weighed
+        shares: Float = hits[1:] / calls[1:]
         return shares
 
     @property
     def recall(self) -> Float:
         """Share of the positives found after each group."""
-        shares: Float = self.hits[1:] / max(self.hits[-1], 1.0)
+        hits = self.weighed[1]
+        shares: Float = hits[1:] / (hits[-1] or 1.0)
         return shares
 
 
@@ -77,12 +81,31 @@ def method_curve(
 ) -> MethodCurve:
     """Count hits along falling values; equal values are one group, unlisted ones the last."""
     calls, hits = hit_curve(listed.truth, listed.value)
+    weighed = _weighed(listed, calls)
     if listed.n_instances > calls[-1]:
         calls, hits = np.append(calls, listed.n_instances), np.append(hits, listed.n_positives)
-    there = float(np.interp(n_calls, calls, hits)) / n_calls if n_calls else None
+        if weighed is not None:
+            ends = zip(weighed, listed.weighed, strict=True)
+            weighed = tuple(np.append(corners, last) for corners, last in ends)
+    by_weight = (calls, hits) if weighed is None else (weighed[0], weighed[1])
+    there = None
+    if n_calls:
+        made, found = (float(np.interp(n_calls, calls, corners)) for corners in by_weight)
+        there = found / made
     return MethodCurve(
-        key, name, calls, hits, *_areas(calls, hits), precision_there=there, violations=violations
-    )
+        key, name, calls, hits, *_areas(*by_weight), precision_there=there, violations=violations,
+        weighed=by_weight,
+    )  # fmt: skip
+
+
+def _weighed(listed: Pool, calls: Float, *more: Float) -> tuple[Float, ...] | None:
+    """Weights of calls, of hits and of more along a list of falling values, at its corners."""
+    if listed.weight is None:
+        return None
+    order = np.argsort(-listed.value, kind="stable")
+    at, own = calls.astype(np.intp), listed.weight[order]
+    sums = [own, own * listed.truth[order], *(own * x[order] for x in more)]
+    return tuple(np.append(0.0, np.cumsum(x))[at] for x in sums)
 
 
 def _areas(calls: Float, hits: Float) -> tuple[float, float]:
@@ -120,7 +143,12 @@ class Promise:
 
 def promise_along(listed: Pool, *, has_truth: bool = True) -> Promise:
     """Compare expected with observed precision, group of equal block scores by group."""
-    calls, hits = (column[1:] for column in hit_curve(listed.truth, listed.value))
+    corners, hits = hit_curve(listed.truth, listed.value)
+    calls, hits = corners[1:], hits[1:]
+    weighed = _weighed(listed, corners, listed.value)
+    if weighed is not None:
+        made, right, chance = (column[1:] for column in weighed)
+        return Promise(calls, right / made if has_truth else None, chance / made)
     expected: Float = np.cumsum(np.sort(listed.value)[::-1])[calls.astype(np.intp) - 1] / calls
     return Promise(calls, hits / calls if has_truth else None, expected)
 
@@ -162,28 +190,41 @@ def calibration_of(listed: Pool, *, n_bins: int = 10) -> CalibrationCurve:
         inside = np.flatnonzero(place == b)
         if inside.size == 0:
             continue
-        found = _bin(listed.value[inside], listed.truth[inside], listed.sample[inside])
-        gap += inside.size * abs(found.predicted - found.observed)
+        own = None if listed.weight is None else listed.weight[inside]
+        found = _bin(listed.value[inside], listed.truth[inside], listed.sample[inside], own)
+        size = inside.size if own is None else float(own.sum())
+        gap += size * abs(found.predicted - found.observed)
         bins.append(found)
-    return CalibrationCurve(tuple(bins), gap / max(listed.value.size, 1))
+    total = listed.value.size if listed.weight is None else float(listed.weight.sum())
+    return CalibrationCurve(tuple(bins), gap / max(total, 1e-300))
 
 
-def _bin(value: Float, truth: NDArray[np.bool_], sample: NDArray[np.intp]) -> CalibrationBin:
-    _, group = np.unique(sample, return_inverse=True)
-    low, high = share_interval(np.bincount(group, weights=truth), np.bincount(group))
-    return CalibrationBin(value.size, float(value.mean()), float(truth.mean()), low, high)
+def _bin(
+    value: Float, truth: NDArray[np.bool_], sample: NDArray[np.intp], weight: Float | None
+) -> CalibrationBin:
+    _, first, group = np.unique(sample, return_index=True, return_inverse=True)
+    own = None if weight is None else weight[first]
+    low, high = share_interval(np.bincount(group, weights=truth), np.bincount(group), own)
+    predicted, observed = (float(np.average(x, weights=weight)) for x in (value, truth))
+    return CalibrationBin(value.size, predicted, observed, low, high)
 
 
-def share_interval(hits: NDArray[Any], trials: NDArray[Any]) -> tuple[float, float]:
+def share_interval(
+    hits: NDArray[Any], trials: NDArray[Any], weight: Float | None = None
+) -> tuple[float, float]:
     """Bound the pooled share of hits with about 95 % confidence, given the counts of each sample.
 
     Samples are independent, what is counted within one is not. The variance over samples divided by
     the binomial one, if above 1, divides the number of trials in Wilson's score interval (key
-    ``wilson1927`` in ``docs/references.bib``).
+    ``wilson1927`` in ``docs/references.bib``). With weights of samples the trials are scaled to
+    their effective number.
 
     >>> [round(x, 3) for x in share_interval(np.array([1.0, 0, 1, 1]), np.array([1, 1, 1, 1]))]
     [0.301, 0.954]
     """
+    if weight is not None:
+        scale = float(weight @ trials) / float(weight**2 @ trials)
+        hits, trials = hits * weight * scale, trials * weight * scale
     n = float(trials.sum())
     share = float(hits.sum()) / n
     smoothed = (hits.sum() + 0.5) / (n + 1.0)

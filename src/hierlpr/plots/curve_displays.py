@@ -44,12 +44,30 @@ LONGEST = 34  # characters of a name in the legend
 
 
 class InUse(NamedTuple):
-    """Calls at the cutoff in use, those of them that are right, and all there is."""
+    """Calls at the cutoff in use, those of them that are right, and all there is.
+
+    `shares` are precision and recall where samples have weights.
+    """
 
     n_calls: int
     n_true_calls: int
     n_positives: int
     n_instances: int
+    shares: tuple[float | None, float | None] | None = None
+
+    @property
+    def precision(self) -> float:
+        """Share of the calls that is right."""
+        if self.shares is not None:
+            return self.shares[0] or 0.0
+        return self.n_true_calls / self.n_calls if self.n_calls else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the positives that is called."""
+        if self.shares is not None:
+            return self.shares[1] or 0.0
+        return self.n_true_calls / self.n_positives if self.n_positives else 0.0
 
     @classmethod
     def of(cls, evidence: Evidence) -> InUse:
@@ -110,8 +128,7 @@ class PrecisionDisplay(_Display):
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""
         axes, end = new_axes(ax), self.in_use.end
-        promise, (n_calls, n_true) = self.promise, self.in_use[:2]
-        right = n_true / n_calls if n_calls else 0.0
+        promise, n_calls, right = self.promise, self.in_use.n_calls, self.in_use.precision
         if promise.precision is not None:
             calls, seen = until(end, promise.calls, promise.precision)
             axes.plot(calls, seen, label="observed", **line_of(0, colors))
@@ -174,8 +191,7 @@ class RecallDisplay(_Compared):
             recall, precision = thin(method.recall, method.precision)
             axes.plot(recall, precision, label=method.name, **line_of(place, colors))
         if used.n_calls and used.n_positives:
-            found = used.n_true_calls
-            mark(axes, found / used.n_positives, found / used.n_calls, colors)
+            mark(axes, used.recall, used.precision, colors)
         axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall: share of true labels found",
                  ylabel="precision: share of calls right")  # fmt: skip
         percent_axis(axes.xaxis)

@@ -5,7 +5,7 @@ Everything is computed once here; the other modules of the report only count and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from hierlpr.data.tables import align, align_labels, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import LPRModel, own_lpr
+from hierlpr.model.given_tables import weighed
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
@@ -36,7 +37,8 @@ class Evidence:
     learned from, see `ScoreModel.seen`. Without truth (`has_truth`) nothing is known to be true,
     and nothing may be counted as wrong. Pairs whose truth is `unknown` (None: nothing is) hold
     neither in `truth` nor count in what is made of it; `judged` are the calls that can be judged.
-    `sets` are the sure and possible labels, if the model knows about them.
+    `sets` are the sure and possible labels, if the model knows about them. `weight` says how much
+    each sample counts in shares, curves and means, 1 on average; None: all alike.
     """
 
     model: ScoreModel
@@ -56,6 +58,7 @@ class Evidence:
     seen: dict[str, str]
     has_truth: bool = True
     sets: CallSets | None = None
+    weight: NDArray[np.float64] | None = None
 
     @property
     def n_samples(self) -> int:
@@ -74,7 +77,18 @@ class Evidence:
 
     def pool(self, matrix: Matrix) -> Pool:
         """List the instances of a matrix whose truth is known."""
-        return pool(matrix, self.truth, self.unknown)
+        return pool(matrix, self.truth, self.unknown, self.weight)
+
+    def share(self, some: Any, among: Any) -> float | None:
+        """Return the share of the pairs in one matrix that is in another too; None of nothing."""
+        both = some & among if isinstance(some, np.ndarray) else some.multiply(among)
+        part, whole = (self.total(x) for x in (both, among))
+        return part / whole if whole else None
+
+    def total(self, matrix: Any) -> float:
+        """Add up a matrix, its samples by their weights."""
+        by_sample = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
+        return float(by_sample.sum() if self.weight is None else by_sample @ self.weight)
 
     @property
     def n_positives(self) -> int:
@@ -83,21 +97,34 @@ class Evidence:
 
 
 def collect_evidence(
-    model: ScoreModel, scores: Any, truth: Any, *, is_truth_needed: bool = True
+    model: ScoreModel,
+    scores: Any,
+    truth: Any,
+    *,
+    is_truth_needed: bool = True,
+    sample_weight: Any = None,
 ) -> Evidence:
-    """Check and align the data, and let the model do its work on them."""
+    """Check and align the data, and let the model do its work on them.
+
+    Samples of weight 0 are left out.
+    """
     model.check_fitted()
     h = model.hierarchy_
     table = align(scores, h, name="scores")
     if table.n_samples == 0:
         raise DataError("scores: there are no samples to report on.")
+    known = None
+    if truth is not None or is_truth_needed:
+        known = match_rows(align_labels(truth, h, name="truth"), table)
+    rows, weight = weighed(sample_weight, table.n_samples)
+    if rows.size < table.n_samples:
+        table, known = table.rows(rows), None if known is None else known.rows(rows)
     block_score = model.block_scores(table)
     called = decide(block_score, model.cutoff_, h)
     held: Any
-    if truth is None and not is_truth_needed:
+    if known is None:
         held = called != called  # nothing, in the same layout
     else:
-        known = match_rows(align_labels(truth, h, name="truth"), table)
         held = align_known(table.values, known, h, close=model.close_truth)
     judged, unknown = called, None
     if isinstance(held, PartialTruth):
@@ -122,6 +149,7 @@ def collect_evidence(
         seen=model.seen(table),
         has_truth=truth is not None,
         sets=None if model.sets_ is None else model.predict_sets(table),
+        weight=None if weight is None else weight / weight.mean(),
     )
 
 
@@ -130,7 +158,8 @@ class Pool:
     """Listed instances of all samples in one line: value, truth, sample and label.
 
     Of sparse matrices the stored ones; `n_instances` and `n_positives` count all. Instances that
-    are not listed come last in every order.
+    are not listed come last in every order. `weight` is that of each listed one's sample, with what
+    all instances and all positives weigh in `weighed`; None: they are counted.
     """
 
     value: NDArray[np.float64]
@@ -139,9 +168,13 @@ class Pool:
     label: NDArray[np.intp]
     n_instances: int
     n_positives: int
+    weight: NDArray[np.float64] | None = None
+    weighed: tuple[float, float] = (0.0, 0.0)
 
 
-def pool(matrix: Matrix, truth: Any, unknown: Any = None) -> Pool:
+def pool(
+    matrix: Matrix, truth: Any, unknown: Any = None, weight: NDArray[np.float64] | None = None
+) -> Pool:
     """List the instances of a matrix with their truth, but for those where it is unknown."""
     n_samples, n_labels = matrix.shape
     if isinstance(matrix, np.ndarray):
@@ -159,7 +192,15 @@ def pool(matrix: Matrix, truth: Any, unknown: Any = None) -> Pool:
         kept = ~np.asarray(unknown[sample, label]).ravel().astype(bool)
         value, held, sample, label = value[kept], held[kept], sample[kept], label[kept]
         n_instances -= int(unknown.sum())
-    return Pool(value, held, sample, label, n_instances, int(truth.sum()))
+    found = Pool(value, held, sample, label, n_instances, int(truth.sum()))
+    if weight is None:
+        return found
+    by_sample = np.full(n_samples, float(n_labels))
+    if unknown is not None:
+        by_sample -= np.asarray(unknown.sum(axis=1)).ravel()
+    positives = np.asarray(truth.sum(axis=1)).ravel()
+    weighed = float(by_sample @ weight), float(positives @ weight)
+    return replace(found, weight=weight[sample], weighed=weighed)
 
 
 def rows_of(matrix: Any, rows: NDArray[np.intp]) -> NDArray[Any]:

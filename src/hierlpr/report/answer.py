@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from hierlpr._base.checks import effective_number
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.plots.comparisons import MethodCurve, Promise, share_interval
 from hierlpr.plots.evidence import Evidence
@@ -39,6 +40,7 @@ class Group:
     n_calls: int
     n_true_calls: int
     words: str
+    precision: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class Answer:
     the precision and the recall of samples like these with about 95 % confidence, counting samples
     (`hierlpr.plots.comparisons.share_interval`); None where there is nothing to count. `expected`
     is the share of the calls that the model itself expects to be right. Without truth, what is
-    true or right is not known, and `tradeoffs` are by the expected share.
+    true or right is not known, and `tradeoffs` are by the expected share. Where samples have
+    weights shares are weighted, and what begins with ``n_`` is counted.
     """
 
     n_samples: int
@@ -77,22 +80,9 @@ class Answer:
     has_truth: bool = True
     expected: float | None = None
     n_called_samples: int = 0
-
-    @property
-    def precision(self) -> float | None:
-        """Share of the calls that is right."""
-        return self.n_true_calls / self.n_calls if self.n_calls and self.has_truth else None
-
-    @property
-    def recall(self) -> float | None:
-        """Share of the positives that is called."""
-        return self.n_true_calls / self.n_positives if self.n_positives else None
-
-    @property
-    def f1(self) -> float | None:
-        """Harmonic mean of the two."""
-        total = self.n_calls + self.n_positives
-        return 2.0 * self.n_true_calls / total if total and self.has_truth else None
+    precision: float | None = None
+    recall: float | None = None
+    f1: float | None = None
 
 
 def answer_of(evidence: Evidence, tradeoffs: tuple[Tradeoff, ...]) -> Answer:
@@ -101,9 +91,12 @@ def answer_of(evidence: Evidence, tradeoffs: tuple[Tradeoff, ...]) -> Answer:
     n_calls = int(e.judged.sum())
     n_true = _n_both(e.called, e.truth)
     n_positives = e.n_positives
-    precision_range = recall_range = None
+    precision_range = recall_range = precision = recall = f1 = None
     if e.has_truth:
         precision_range, recall_range = _range(e, e.judged), _range(e, e.truth)
+        precision, recall = e.share(e.truth, e.judged), e.share(e.called, e.truth)
+        total = e.total(e.judged) + e.total(e.truth)
+        f1 = 2.0 * e.total(_both(e.called, e.truth)) / total if total else None
     expected = _expected(e, n_calls)
     return Answer(
         n_samples=e.n_samples,
@@ -115,9 +108,9 @@ def answer_of(evidence: Evidence, tradeoffs: tuple[Tradeoff, ...]) -> Answer:
         n_violations=_n_violations(e),
         level=e.cutoff.level,
         headline=_headline(e.cutoff, n_calls, e.n_instances),
-        claim=_claim(e, n_true, n_calls, precision_range, expected),
+        claim=_claim(e, precision, n_calls, precision_range, expected),
         promise=_promise(e.cutoff),
-        cost=_cost(n_true, n_positives) if e.has_truth else _unknown(n_calls, expected),
+        cost=_cost(n_true, n_positives, recall) if e.has_truth else _unknown(n_calls, expected),
         unreachable=_unreachable(e.cutoff),
         warnings=_warnings(e),
         tradeoffs=tradeoffs,
@@ -128,6 +121,9 @@ def answer_of(evidence: Evidence, tradeoffs: tuple[Tradeoff, ...]) -> Answer:
         has_truth=e.has_truth,
         expected=expected,
         n_called_samples=int(np.count_nonzero(np.asarray(e.called.sum(axis=1)))),
+        precision=precision,
+        recall=recall,
+        f1=f1,
     )
 
 
@@ -136,8 +132,10 @@ def _expected(e: Evidence, n_calls: int) -> float | None:
     if not n_calls:
         return None
     if isinstance(e.block_score, np.ndarray):
-        return float(e.block_score[e.judged].mean())
-    return float(e.block_score.multiply(e.judged).sum()) / n_calls
+        if e.weight is None:
+            return float(e.block_score[e.judged].mean())
+        return e.total(np.where(e.judged, e.block_score, 0.0)) / e.total(e.judged)
+    return e.total(e.block_score.multiply(e.judged)) / e.total(e.judged)
 
 
 def _range(e: Evidence, among: Any) -> tuple[float, float] | None:
@@ -145,8 +143,8 @@ def _range(e: Evidence, among: Any) -> tuple[float, float] | None:
     trials = np.asarray(among.sum(axis=1)).ravel()
     if not trials.any():
         return None
-    both = e.called & e.truth if isinstance(e.called, np.ndarray) else e.called.multiply(e.truth)
-    return share_interval(np.asarray(both.sum(axis=1), dtype=np.float64).ravel(), trials)
+    both = np.asarray(_both(e.called, e.truth).sum(axis=1), dtype=np.float64).ravel()
+    return share_interval(both, trials, e.weight)
 
 
 def from_to(bounds: tuple[float, float]) -> str:
@@ -202,7 +200,7 @@ def _headline(cutoff: Cutoff, n_calls: int, n_instances: int) -> str:
 
 def _claim(
     e: Evidence,
-    n_true: int,
+    precision: float | None,
     n_calls: int,
     bounds: tuple[float, float] | None,
     expected: float | None,
@@ -215,7 +213,7 @@ def _claim(
         return f"at least {percent(_target(cutoff))} right, with {sure} confidence"
     if not e.has_truth:
         return f"{percent(expected)} expected to be right"
-    seen = f"{percent(n_true / n_calls)} right"
+    seen = f"{percent(precision)} right"
     return seen if bounds is None else f"{seen}, {from_to(bounds)}"
 
 
@@ -293,7 +291,7 @@ def _unknown(n_calls: int, expected: float | None) -> str:
     )
 
 
-def _cost(n_true: int, n_positives: int) -> str:
+def _cost(n_true: int, n_positives: int, recall: float | None) -> str:
     if n_positives == 0:
         return "No label of these samples is true, so there is nothing to find."
     missed = n_positives - n_true
@@ -303,7 +301,7 @@ def _cost(n_true: int, n_positives: int) -> str:
         return f"All {n_positives:,} true labels are found."
     return (
         f"The price: {missed:,} of the {n_positives:,} true labels "
-        f"({percent(missed / n_positives)}) are not called."
+        f"({percent(None if recall is None else 1.0 - recall)}) are not called."
     )
 
 
@@ -338,6 +336,13 @@ def seen_warnings(e: Evidence) -> list[str]:
 def _warnings(e: Evidence) -> tuple[str, ...]:
     found = []
     found.extend(seen_warnings(e))
+    if e.weight is not None:
+        found.append(
+            f"Samples count by their weights: every share, mean, area and curve here, but for the "
+            f"hit curve, is weighted, and the {e.n_samples:,} samples say as much as "
+            f"{effective_number(e.weight):,.0f} of equal weight. Numbers of calls, of true labels "
+            "and of samples are plain counts, and so is all in the tables of labels and samples."
+        )
     if e.n_unknown:
         found.append(_unknown_words(e))
     n_weak = int(np.count_nonzero(e.curves.report.is_weak))
@@ -367,14 +372,14 @@ def _sets(e: Evidence) -> tuple[str, ...]:
     if rule.shaky:
         told.append(f"Shaky: {rule.shaky}")
     told.append(
-        f"Here {e.sets.sure.sum() / n:.3g} labels a sample are sure and "
-        f"{e.sets.possible.sum() / n:.3g} possible, the sure ones among them."
+        f"Here {e.total(e.sets.sure) / n:.3g} labels a sample are sure and "
+        f"{e.total(e.sets.possible) / n:.3g} possible, the sure ones among them."
     )
     if e.has_truth:
         given = (e.sets.sure, e.sets.possible, e.truth)
         sure, possible, truth = (sparse.csr_array(matrix) for matrix in given)
         may_hold = truth if e.unknown is None else truth + sparse.csr_array(e.unknown)
-        kept = 1.0 - _n_rows(sure, may_hold) / n, 1.0 - _n_rows(truth, possible) / n
+        kept = 1.0 - _n_rows(e, sure, may_hold) / n, 1.0 - _n_rows(e, truth, possible) / n
         known = "" if e.unknown is None else ", as far as the truth is known"
         told.append(
             f"All sure labels hold in {percent(kept[0])} of these samples, and nothing that holds "
@@ -383,10 +388,10 @@ def _sets(e: Evidence) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _n_rows(some: Any, others: Any) -> int:
-    """Count the samples of which something in the first matrix is not in the second."""
+def _n_rows(e: Evidence, some: Any, others: Any) -> float:
+    """Count the samples, by weight, of which something in one matrix is not in the other."""
     both = np.asarray(some.multiply(others).sum(axis=1)).ravel()
-    return int(np.count_nonzero(np.asarray(some.sum(axis=1)).ravel() > both))
+    return e.total((np.asarray(some.sum(axis=1)).ravel() > both)[:, None])
 
 
 def _groups(e: Evidence) -> tuple[Group, ...]:
@@ -398,7 +403,8 @@ def _groups(e: Evidence) -> tuple[Group, ...]:
         columns = np.flatnonzero(member == name)
         called = e.judged[:, columns]
         n_true = _n_both(called, e.truth[:, columns])
-        found.append(Group(name, part.level, int(called.sum()), n_true, str(part)))
+        right = e.share(e.truth[:, columns], called)
+        found.append(Group(name, part.level, int(called.sum()), n_true, str(part), right))
     return tuple(found)
 
 
@@ -413,16 +419,19 @@ def _unknown_words(e: Evidence) -> str:
     )
     if not n_more:
         return said
-    worst = _n_both(e.called, e.truth) / int(e.called.sum())
+    worst = e.share(e.truth, e.called)
     return (
         f"{said} {n_more:,} more calls are made among the unknown ones; if all of those were "
         f"wrong, {percent(worst)} of all calls would be right."
     )
 
 
+def _both(a: Any, b: Any) -> Any:
+    return a & b if isinstance(a, np.ndarray) else a.multiply(b)
+
+
 def _n_both(a: Any, b: Any) -> int:
-    both = a & b if isinstance(a, np.ndarray) else a.multiply(b)
-    return int(both.sum())
+    return int(_both(a, b).sum())
 
 
 def _n_violations(e: Evidence) -> int:

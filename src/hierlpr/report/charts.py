@@ -117,7 +117,8 @@ def _text(made: Any, key: str, title: str, caption: str, description: str) -> Fi
 
 
 def _in_use(answer: Answer) -> InUse:
-    return InUse(answer.n_calls, answer.n_true_calls, answer.n_positives, answer.n_instances)
+    counts = (answer.n_calls, answer.n_true_calls, answer.n_positives, answer.n_instances)
+    return InUse(*counts, (answer.precision, answer.recall))
 
 
 # -- SVG --------------------------------------------------------------------------------------

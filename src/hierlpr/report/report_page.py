@@ -84,6 +84,7 @@ def write_report(
     title: str | None = None,
     max_samples: int = 200,
     rng: Any = 0,
+    sample_weight: Any = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Write one self-contained HTML file: the answer, curves, hierarchy, samples and labels.
@@ -107,6 +108,8 @@ def write_report(
         How many samples can be looked at one by one; the page says how they were chosen.
     rng : seed or Generator
         Draws the part of these samples that is random.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each sample counts in shares, means and curves; 0 leaves it out. Counts stay plain.
     on_progress : callable, optional
         Called as ``on_progress(done, total)``.
 
@@ -133,7 +136,10 @@ def write_report(
     if not isinstance(model, ScoreModel):  # a classifier: features become scores
         model, scores = model.model_, model.score_table(scores)
     step = on_progress or (lambda done, total: None)
-    report = gather(model, scores, truth, title=title, max_samples=max_samples, rng=rng, step=step)
+    report = gather(
+        model, scores, truth, title=title, max_samples=max_samples, rng=rng,
+        sample_weight=sample_weight, step=step,
+    )  # fmt: skip
     for note in seen_warnings(report.evidence):
         warnings.warn(note, HierlprWarning, stacklevel=2)
     text = render(report)
@@ -152,12 +158,15 @@ def gather(
     title: str | None = None,
     max_samples: int = 200,
     rng: Any = 0,
+    sample_weight: Any = None,
     step: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
     """Compute every number of the report."""
     if isinstance(max_samples, bool) or not isinstance(max_samples, int) or max_samples < 0:
         raise DataError(f"max_samples must be a whole number, 0 or more; got {max_samples!r}.")
-    evidence = collect_evidence(model, scores, truth, is_truth_needed=False)
+    evidence = collect_evidence(
+        model, scores, truth, is_truth_needed=False, sample_weight=sample_weight
+    )
     step(1, 4)
     ranked = evidence.pool(evidence.block_score)
     promise = promise_along(ranked, has_truth=evidence.has_truth)
