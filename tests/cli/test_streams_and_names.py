@@ -1,5 +1,11 @@
 """Tables through pipes, and names of labels in what is written; whole and in parts alike."""
 
+import os
+import stat
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -49,6 +55,30 @@ def test_scores_come_from_stdin_and_calls_go_to_stdout(folder, tmp_path):
     assert "Error: stdin, line 2, column 'C': 'z' is not a number" in err
     assert "stdin: the file is empty" in piped(*args)[2]
     assert "cannot both go to stdout" in piped(*args, "--json", "-", stdin=given)[2]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a process")
+def test_nothing_of_a_killed_run_is_left_after_the_next(folder, tmp_path):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    args = [sys.executable, "-m", "hierlpr", "rank", "--model", str(folder / "m.hlpr"), "--scores",
+            "-", "--out", "-"]  # fmt: skip
+    place = {"cwd": tmp_path, "env": {**os.environ, "TMPDIR": str(temporary)}}
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(args, **piped, **place) as killed:
+        killed.stdin.write(b"sample,A,B,C\n" + b"p,1,2,3\n" * 50_000)
+        killed.stdin.flush()
+        for _ in range(600):  # until it has begun to put what it reads somewhere
+            if any(path.is_file() for path in temporary.rglob("stdin")):
+                break
+            time.sleep(0.05)
+        killed.kill()
+    (left,) = temporary.rglob("stdin")
+    assert stat.S_IMODE(left.parent.stat().st_mode) == 0o700
+    again = subprocess.run(args, input=b"sample,A,B,C\np,1,2,3\n", capture_output=True, **place,
+                           check=True)  # fmt: skip
+    assert again.stdout.startswith(b"rank,sample,label")
+    assert list(temporary.iterdir()) == []
 
 
 def test_one_file_comes_from_stdin(folder, tmp_path):

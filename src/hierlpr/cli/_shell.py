@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from hierlpr._base.own_folders import stopping_cleanly
+from hierlpr._base.own_folders import own_folder, stopping_cleanly
 from hierlpr.exceptions import HierlprError, HierlprWarning
 
 if TYPE_CHECKING:
@@ -182,9 +182,10 @@ class Shell:
 
     def scratch(self, name: str, suffix: str) -> str:
         """Make room for a file that is called `name` in messages, until the run ends."""
-        folder = tempfile.mkdtemp(prefix="hierlpr-")
-        click.get_current_context().call_on_close(lambda: shutil.rmtree(folder, True))
-        file = os.path.join(os.path.realpath(folder), name + suffix)
+        made = own_folder(os.path.realpath(tempfile.gettempdir()), name=name)
+        folder = os.path.join(click.get_current_context().with_resource(made), "streams")
+        os.mkdir(folder, 0o700)  # what comes from stdin is nobody else's
+        file = os.path.join(folder, name + suffix)
         _streams[file] = name  # messages call it so
         return file
 
