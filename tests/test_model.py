@@ -447,4 +447,4 @@ def test_progress_is_told_on_request_and_on_terminals(
     monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal, raising=False)
     fit, _ = simulate.train_test(1, rng=0)
     HierLPR(fit.hierarchy, joint=False, verbose=verbose).fit(fit.scores[:200], fit.truth[:200])
-    assert ("fitting: 2 of 2 (100%)" in capsys.readouterr().err) is told
+    assert ("####]  100%" in capsys.readouterr().err) is told

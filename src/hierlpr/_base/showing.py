@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
+BAR = 36  # characters of a bar on terminals, as the commands draw it
 WIDEST = 60  # characters of a name in a text table
 
 
@@ -63,7 +64,7 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def terminal_progress(what: str, *, verbose: bool | None) -> Callable[[int, int], None] | None:
-    """Return a counter that rewrites one line on stderr; None if nobody would see it.
+    """Return a bar that rewrites one line on stderr; None if nobody would see it.
 
     With ``verbose=None`` only a terminal is written to.
     """
@@ -74,7 +75,7 @@ def terminal_progress(what: str, *, verbose: bool | None) -> Callable[[int, int]
     def tell(done: int, total: int) -> None:
         end = "\n" if done >= total else ""
         share = done / max(total, 1)
-        stream.write(f"\r{what}: {done:,} of {total:,} ({share:.0%}){end}")
+        stream.write(f"\r{what}  [{'#' * int(BAR * share):-<{BAR}}]  {share:4.0%}{end}")
         stream.flush()
 
     return tell
