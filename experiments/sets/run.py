@@ -16,6 +16,8 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import softmax
 
 from hierlpr import Hierarchy, HierLPR, consistent_scores, simulate
 from hierlpr.cutoff.sets import SetValues, choose_sets, many_label_values, one_path_values
@@ -127,6 +129,45 @@ def xray(config: dict) -> tuple:
     return data.hierarchy, outside[:, 1] if outside.ndim == 3 else outside, data.truth
 
 
+def weighed_ends(lpr, prevalence, h: Hierarchy, fit_lpr, fit_truth) -> np.ndarray:
+    """Where a path ends, with a weight for the evidence of each depth, learned on samples to fit.
+
+    The weights have the least log-loss of the true ends; 1 for all is `end_posterior`.
+    """
+    depth = np.array([len(h.ancestors(label)) for label in h.labels])
+    above = np.asarray(h.close_upward(np.eye(h.n_labels, dtype=bool)))
+    share = np.array(prevalence)
+    for parent, child in h.edges:
+        share[h.index(parent)] -= prevalence[h.index(child)]
+    ends = np.flatnonzero(share > 1e-6)
+    log_share = np.log(share[ends])
+
+    def evidence(values: np.ndarray) -> np.ndarray:
+        known, rate = (np.clip(x, 2.0**-30, 1.0 - 2.0**-30) for x in (values, prevalence))
+        log = np.log(known / (1.0 - known)) - np.log(rate / (1.0 - rate))
+        by_depth = [above[ends] & (depth == d) for d in range(depth.max() + 1)]
+        return np.stack([log @ on_path.T.astype(float) for on_path in by_depth], axis=2)
+
+    def posterior(given: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return softmax(given @ weight + log_share, axis=1)
+
+    deepest = np.where(fit_truth, depth + 1, 0).argmax(axis=1)
+    known = np.flatnonzero(np.isin(deepest, ends))
+    place, given = np.searchsorted(ends, deepest[known]), evidence(fit_lpr[known])
+    row = np.arange(known.size)
+
+    def loss(weight: np.ndarray) -> tuple[float, np.ndarray]:
+        found = posterior(given, weight)
+        slope = np.einsum("ne,ned->nd", found, given) - given[row, place]
+        return -np.log(np.maximum(found[row, place], 1e-300)).mean(), slope.mean(axis=0)
+
+    weight = minimize(loss, np.ones(depth.max() + 1), jac=True, method="L-BFGS-B").x
+    print("weights of depths", weight.round(2))
+    out = np.zeros_like(lpr)
+    out[:, ends] = posterior(evidence(lpr), weight)
+    return out
+
+
 def compare(name: str, h: Hierarchy, scores, truth, config: dict) -> list[dict]:
     """Mean number of sure labels at equal error, over random parts."""
     rng = np.random.default_rng(config["seed"])
@@ -140,10 +181,16 @@ def compare(name: str, h: Hierarchy, scores, truth, config: dict) -> list[dict]:
     lpr = consistent_scores(own, h)
     (one,) = one_path_values(end_posterior(own, model.lpr_.report.base_rate, h), h)
     held = truth[rest]
+    ends = weighed_ends(
+        own, model.lpr_.report.base_rate, h, model.lpr_.predict(scores[fit]), truth[fit]
+    )
+    (learned,) = one_path_values(ends, h)
     values = {
         "hierlpr": np.concatenate([part.sure for part in many_label_values(score, h)]),
         "hierlpr, one path": one.sure,
+        "one path, weights of depths": learned.sure,
         "climb": climb_values(lpr, h),
+        "climb, own LPRs": climb_values(own, h),
         "climb, joint": climb_values(score, h),
         "top-down": descent_values(lpr, h),
         "top-down, joint": descent_values(score, h),
