@@ -65,12 +65,21 @@ def test_the_table_can_be_made_again():
     assert row["au_prc"] == pytest.approx(float(stored["au_prc"]), abs=0.003)
 
 
-def test_the_page_of_the_default_says_what_its_file_says():
-    spec = importlib.util.spec_from_file_location("real_default", FOLDER / "default.py")
+@pytest.mark.parametrize(
+    ("script", "maker", "file"),
+    [
+        ("real/default.py", "tables", "default.csv"),
+        ("real/growth.py", "table", "growth.csv"),
+        ("small/run.py", "table", "results.csv"),
+    ],
+)
+def test_the_page_of_the_default_says_what_its_files_say(script, maker, file):
+    path = FOLDER.parent / script
+    spec = importlib.util.spec_from_file_location("study_of_the_default", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     page = (FOLDER.parents[1] / "docs" / "first-stage.md").read_text()
-    for line in module.tables(FOLDER / "default.csv").splitlines():
+    for line in getattr(module, maker)(path.with_name(file)).splitlines():
         assert line in page
 
 
