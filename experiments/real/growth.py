@@ -26,7 +26,7 @@ COLUMNS = ["samples", "labels", "features", "columns", "epochs", "cpu_minutes", 
 # Samples, labels and features.
 SIZES = [
     *((n, 100, 50) for n in (500, 1_000, 2_000)),
-    *((500, k, 50) for k in (50, 500)),
+    *((500, k, 50) for k in (50, 500, 3_000)),
 ]  # fmt: skip
 
 
