@@ -241,7 +241,7 @@ class Store:
             at = place[numbers]
             if (at >= 0).any():
                 coo = sparse.coo_array(values[at >= 0])
-                parts.append((coo.data, at[at >= 0][coo.coords[0]], coo.coords[1]))
+                parts.append((coo.data, at[at >= 0][coo.row], coo.col))
         if not parts:
             return sparse.csr_array(shape)
         data, row, label = (np.concatenate([part[i] for part in parts]) for i in range(3))
