@@ -4,9 +4,9 @@
     python benchmarks/scale_evaluate.py --hierarchy go/edges.tsv.gz --targets 20000
 
 The first makes dense scores (100 labels), ranks them, and evaluates the ranking against a truth
-that is a long Parquet file. The second does so for 100 predictions a target in a large hierarchy,
-once for the whole ranking and once for the calls alone. `--keep DIR` keeps the files and uses those
-it finds.
+that is a long Parquet file; beside it, DuckDB sorts the same rows. The second does so for 100
+predictions a target in a large hierarchy, once for the whole ranking and once for the calls alone.
+`--keep DIR` keeps the files and uses those it finds.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,7 +26,17 @@ from scipy import sparse
 
 from hierlpr import HierLPR, read_hierarchy
 from hierlpr.io import write_hierarchy
-from scale import BATCH, K, _numbers, hierlpr, make_dense, measured, predictions, random_tree
+from scale import (
+    BATCH,
+    SORT,
+    K,
+    _numbers,
+    hierlpr,
+    make_dense,
+    measured,
+    predictions,
+    random_tree,
+)
 
 SCHEMA = pa.schema([("sample", pa.string()), ("label", pa.string())])
 
@@ -41,7 +52,6 @@ def rank_dense(folder: Path, size: int) -> None:
     h = random_tree(rng, K)  # the hierarchy that make_dense draws
     write_hierarchy(folder / "h.csv", h)
     make_dense(folder, size // K)
-    (folder / "rows.parquet").unlink()
     with pq.ParquetWriter(folder / "truth.parquet", SCHEMA) as writer:
         for start in range(0, size // K, BATCH):
             n = min(BATCH, size // K - start)
@@ -82,14 +92,28 @@ def rank(folder: Path, out: str, *options: str) -> None:
     subprocess.run(command, check=True)
 
 
-def evaluate(folder: Path, ranking: str, memory: str, **about: object) -> None:
-    rows = pq.ParquetFile(folder / ranking).metadata.num_rows
-    found = measured(hierlpr(
+def evaluated(folder: Path, ranking: str, memory: str) -> dict[str, float]:
+    return measured(hierlpr(
         "evaluate", "--hierarchy", folder / "h.csv", "--ranking", folder / ranking, "--truth",
         folder / "truth.parquet", "--memory", memory, "--work", folder / "work", "--json", "-",
         "-q"))  # fmt: skip
+
+
+def sorted_alone(folder: Path, memory: str) -> dict[str, float]:
+    """What it costs DuckDB to sort the rows of the dense scores."""
+    files = (folder / "rows.parquet", folder / "sorted.parquet", memory, folder / "spill")
+    return measured([sys.executable, "-c", SORT, *map(str, files)])
+
+
+def evaluate(folder: Path, ranking: str, memory: str, *, beside: bool, **about: object) -> None:
+    rows = pq.ParquetFile(folder / ranking).metadata.num_rows
+    found = evaluated(folder, ranking, memory)
     measures = json.loads(found["text"])
     row = {**about, "rows": rows, "instances": measures["sizes"]["instances"], **_numbers(found)}
+    if beside:
+        alone = sorted_alone(folder, memory)
+        row |= {"time_ratio": round(found["seconds"] / alone["seconds"], 3),
+                "cpu_ratio": round(found["cpu"] / alone["cpu"], 3)}  # fmt: skip
     print(json.dumps(row), flush=True)
 
 
@@ -108,14 +132,14 @@ def main() -> None:
             if not (folder / "ranked.parquet").exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 rank_dense(folder, size)
-            evaluate(folder, "ranked.parquet", args.memory, kind="dense")
+            evaluate(folder, "ranked.parquet", args.memory, beside=True, kind="dense")
         if args.hierarchy:
             folder = home / f"sparse-{args.targets}"
             if not (folder / "calls.parquet").exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 rank_sparse(folder, args.hierarchy, args.targets)
-            evaluate(folder, "ranked.parquet", args.memory, kind="sparse, all")
-            evaluate(folder, "calls.parquet", args.memory, kind="sparse, calls")
+            for ranking, kind in (("ranked", "sparse, all"), ("calls", "sparse, calls")):
+                evaluate(folder, f"{ranking}.parquet", args.memory, beside=False, kind=kind)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ python benchmarks/table.py --save     # keep the ratios as those of the last rel
 import argparse
 import csv
 import gc
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -21,10 +22,12 @@ import numpy as np
 from lpr_ratios import labels as lpr_labels
 from lpr_ratios import sort_columns
 from ratios import disease_like_forest, random_tree
+from scale_evaluate import evaluated, rank_dense, rank_sparse, sorted_alone
 
 from hierlpr import HierLPR, consistent_scores, fit_lpr, rank
 from hierlpr.joint import fit_joint
 from hierlpr.metrics.evaluation import evaluate_ranking
+from scale import hierlpr, measured
 
 LAST = Path(__file__).parent / "last.csv"
 UNIT = "unit"
@@ -150,6 +153,34 @@ def one_sample(rounds):
             yield Row(f"{what} of one sample, {h.n_labels:,} labels (ms)", took, target, None)
 
 
+def commands(n_rows, n_labels, n_samples):
+    """CPU time of commands on files, with what it takes to start them.
+
+    Evaluating a ranking beside a sort of its rows by DuckDB; a report of few scores a sample in a
+    large DAG, in seconds and GB.
+    """
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        rank_dense(folder, n_rows)
+        found, alone = evaluated(folder, "ranked.parquet", "1GB"), sorted_alone(folder, "1GB")
+        what = f"evaluate, {n_rows:,} rows of a file (CPU of DuckDB's sort)"
+        yield Row(what, found["cpu"] / alone["cpu"], 1.5, 1.0)
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        rng = np.random.default_rng(3)
+        parents = [sorted(set(rng.integers(0, i, 2).tolist())) for i in range(1, n_labels)]
+        edges = [f"L{p},L{i + 1}" for i, above in enumerate(parents) for p in above]
+        (folder / "edges.csv").write_text("\n".join(["parent,child", *edges, ""]))
+        rank_sparse(folder, str(folder / "edges.csv"), n_samples)
+        files = {x: folder / f"{x}.parquet" for x in ("scores", "truth")}
+        found = measured(hierlpr(
+            "report", "--model", folder / "model.hlpr", "--scores", files["scores"],
+            "--truth", files["truth"], "--out", folder / "page.html", "-q"))  # fmt: skip
+        what = f"report, {n_labels:,} labels x {n_samples:,} samples"
+        yield Row(f"{what} (CPU s)", found["cpu"], 60.0, None)
+        yield Row(f"{what} (GB)", found["peak_mb"] / 1000, 2.0, None)
+
+
 def population(n_samples, n_labels):
     """Scores and truth of a forest like the disease hierarchy."""
     rng = np.random.default_rng(n_samples + n_labels)
@@ -219,6 +250,7 @@ def main():
         fitting(*((500, 40) if quick else (5000, 1000)), rounds),
         joint(500 if quick else 5000, rounds),
         one_sample(rounds),
+        commands(*((20_000, 300, 50) if quick else (2_000_000, 45_000, 2000))),
     ):
         for row in rows:
             found.append(row)
