@@ -165,6 +165,15 @@ def test_unknown_labels_are_named_with_the_nearest(case):
         HierLPR(TREE).fit(scores, [["root", 7], *lists[1:]])
 
 
+@pytest.mark.parametrize("sep", [";", "|", ", "])
+def test_labels_joined_in_one_text_are_told_apart(case, sep):
+    scores, _, lists = case
+    joined = [sep.join(labels) for labels in lists]
+    with pytest.raises(DataError, match="holds several labels: give lists") as error:
+        HierLPR(TREE).fit(scores, joined)
+    assert f"text.split({sep!r})" in str(error.value)
+
+
 def test_sorted_columns_are_named_before_closing_is_suggested(case):
     scores, _, lists = case
     sorted_columns = MultiLabelBinarizer().fit_transform(lists)

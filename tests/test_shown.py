@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, discover, rank, simulate
+from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, discover, io, rank, simulate
 from hierlpr.ranking import Call
+from hierlpr.report import write_report
 
 EVIL = "<script>alert('x')</script>\x1b[2J\u202e\n"
 
@@ -121,3 +122,25 @@ def test_models_say_what_they_have_learned():
     one.fit(fit.scores[:300], fit.truth[:300])
     assert "Cutoff: Calls at" in one._repr_mimebundle_()["text/html"]
     assert "Cutoff: Calls at" in one.summary()
+
+
+def test_nothing_a_shell_shows_is_a_heap_of_arrays(tmp_path):
+    data = simulate.disease(n_samples=250, rng=0)
+    h, new = data.hierarchy, data.scores[200:]
+    model = HierLPR(h).fit(data.scores[:200], data.truth[:200])
+    path = tmp_path / "scores.csv"
+    pd.DataFrame(new, columns=h.labels).rename_axis("sample").to_csv(path)
+    read = io.read_scores(path, h)
+    shown = {
+        "<Report 'Calls under a label hierarchy': the first ": write_report(
+            tmp_path / "r.html", model, new, data.truth[200:]
+        ),
+        "<ReadTable: wide, 50 samples x 110 labels>": read,
+        "<Table: 50 samples x 110 labels>": read.table,
+        "<Drift: 50 new samples: ": model.check(new),
+        "<LPRModel: the curves of 110 labels": model.lpr_,
+        "<JointModel: The joint posterior is ": model.joint_,
+    }
+    for begin, what in shown.items():
+        assert repr(what).startswith(begin)
+        assert len(repr(what)) < 600, type(what)

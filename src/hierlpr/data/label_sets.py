@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 PATH_SEP = "/"
+_JOINTS = (";", "|", ",", "\t")  # between labels in one text, as tables of others have it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,8 +266,22 @@ def _columns_of(text: str, column: Mapping[str, int], graph: Hierarchy | None) -
 
 def _unknown(unknown: Mapping[str, int], column: Mapping[str, int], name: str) -> DataError:
     first, at = next(iter(unknown.items()))
-    meant = nearest(first, column) or "the labels are those of hierarchy.labels."
+    meant = _joined(first, column) or nearest(first, column)
+    meant = meant or "the labels are those of hierarchy.labels."
     return DataError(
         f"{name} names {len(unknown):,} label(s) that the hierarchy does not have: "
         f"{listed(list(unknown))}; the first in sample {at}.\nHint: {meant}"
     )
+
+
+def _joined(text: str, column: Mapping[str, int]) -> str:
+    """Say how to take apart a text that holds several labels, as a column of a table often does."""
+    for sep in _JOINTS:
+        parts = [part for part in text.split(sep) if part]
+        if len(parts) > 1 and all(part.strip() in column for part in parts):
+            shown = sep if all(part.strip() == part for part in parts) else f"{sep} "
+            return (
+                f"{text!r} holds several labels: give lists, "
+                f"[text.split({shown!r}) for text in truth]."
+            )
+    return ""

@@ -33,7 +33,7 @@ LEAST_SAMPLES = 10
 _BREACH_VALUES = 2**22  # of sparse truth made dense at a time, to name what is wrong in it
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Table:
     """A float64 matrix whose columns are `labels`, with what is known of where it came from.
 
@@ -49,6 +49,14 @@ class Table:
     backend: str | None = None
     is_list: bool = False
     by_place: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Table: {self.size_words()}>"
+
+    def size_words(self) -> str:
+        """Say how large it is, and how much of it is listed."""
+        size = f"{self.n_samples:,} samples x {len(self.labels):,} labels"
+        return size if self.n_stored is None else f"{size}, {self.n_stored:,} values listed"
 
     @property
     def n_samples(self) -> int:

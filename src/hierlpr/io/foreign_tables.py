@@ -74,10 +74,28 @@ def _selected(path: str) -> Iterator[Any]:
         if type(error).__module__.partition(".")[0].lstrip("_") not in ("sqlite3", "duckdb"):
             raise
         why = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", reason(error))  # as DuckDB begins
+        there = _table_names(file, head)
+        which = (
+            f"; the tables are {listed(there)}" if there else " with a table or view of the file"
+        )
         raise FileError(
-            f"{path}: the table cannot be read ({why}).\n"
-            "Hint: write FILE::TABLE, with the name of a table or view in the file."
+            f"{path}: the table cannot be read ({why}).\nHint: write FILE::TABLE{which}."
         ) from None
+
+
+def _table_names(file: str, head: bytes) -> list[str]:
+    """Return the tables and views of a database, none if it cannot tell."""
+    is_sqlite = head.startswith(b"SQLite")
+    names = (
+        "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        if is_sqlite
+        else "SELECT table_name FROM information_schema.tables ORDER BY table_name"
+    )
+    try:
+        with closing(_connect(file, head)) as connection:
+            return [str(row[0]) for row in connection.execute(names).fetchall()]
+    except Exception:  # the file is damaged, which the first error has told
+        return []
 
 
 def _state(file: str) -> tuple[int, int] | None:

@@ -29,7 +29,7 @@ from hierlpr.io.row_rules import (
 from hierlpr.io.table_files import Content, Layout, TableFormat, open_table
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReadTable:
     """Scores, or truth (0 and 1, closed upward; NaN where it is unknown), and what was seen.
 
@@ -41,6 +41,9 @@ class ReadTable:
     table: Table
     report: ReadReport
     layout: Layout
+
+    def __repr__(self) -> str:
+        return f"<ReadTable: {self.layout}, {self.table.size_words()}>"
 
     @property
     def samples(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ _CACHED_VALUES = 2**18  # a thread's rows at a time, so that the evidence in bet
 _CHUNK_VALUES = 2**22  # of sparse rows made dense at a time
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JointModel:
     """Posterior of every label given all scores of its sample, tempered as data showed.
 
@@ -56,6 +56,9 @@ class JointModel:
     hierarchy: Hierarchy
     prior: LabelPrior
     tempering: Tempering
+
+    def __repr__(self) -> str:
+        return f"<JointModel: {self.describe()}>"
 
     def __post_init__(self) -> None:
         sizes = {self.prior.prevalence.size, self.tempering.own.size, self.hierarchy.n_labels}

@@ -31,7 +31,7 @@ FAR_SHARE = 0.5
 FAR_DISTANCE = 0.15
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Drift:
     """How new scores differ from those a model was fitted on; one entry a label.
 
@@ -68,6 +68,9 @@ class Drift:
             self.is_different.mean() > FAR_SHARE
             or np.where(self.is_different, self.residual, 0.0).mean() > FAR_DISTANCE
         )
+
+    def __repr__(self) -> str:
+        return f"<Drift: {self}>"
 
     def __str__(self) -> str:
         """Say it in words."""

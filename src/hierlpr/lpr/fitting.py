@@ -37,7 +37,7 @@ _CHUNK_VALUES = 2**18  # scores sorted and fitted together: small enough for the
 _MOST_LABELS = 1024
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LPRModel:
     """Fitted local precision rates: one curve and one line of diagnostics per label.
 
@@ -54,6 +54,9 @@ class LPRModel:
     curves: LPRCurves
     report: LabelReport
     seen: ScoreBins | None = None
+
+    def __repr__(self) -> str:
+        return f"<LPRModel: the curves of {self.n_labels:,} labels; .report tells of each>"
 
     @property
     def n_labels(self) -> int:

@@ -53,7 +53,7 @@ SCRIPTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Report:
     """Every number of a report, before any drawing; without truth nothing is compared with it."""
 
@@ -67,6 +67,11 @@ class Report:
     choice: SampleChoice
     samples: tuple[SampleView, ...]
     evidence: Evidence
+
+    def __repr__(self) -> str:
+        # Shells and notebooks show what write_report returns: the answer, not every array.
+        said = self.answer
+        return f"<Report {self.title!r}: {said.headline.lower()}, {said.claim}>"
 
     @property
     def joint_words(self) -> str:

@@ -90,7 +90,10 @@ def setting_model(name: str | int, *, rng: Any = None) -> Model:
         return SETTINGS[str(name)](rng)
     except KeyError:
         known = ", ".join(SETTINGS)
-        raise DataError(f"There is no setting {str(name)!r}; choose one of {known}.") from None
+        raise DataError(
+            f"There is no setting {str(name)!r}; choose one of {known}.\n"
+            "Hint: the disease-like example is simulate.disease()."
+        ) from None
 
 
 def setting(
