@@ -15,17 +15,22 @@ from hierlpr import (
     load_model,
     simulate,
 )
+from hierlpr.cutoff import set_values as v
 from hierlpr.cutoff import sets as s
-from hierlpr.cutoff.sets import SetRule, all_true_values, any_true_values, deepest_sure
-from hierlpr.joint import end_posterior
+from hierlpr.cutoff.set_values import all_true_values, any_true_values, by_cost, least_chance
+from hierlpr.cutoff.sets import SetRule, deepest_sure
+from hierlpr.joint import end_posterior, learn_depth_weights
+from hierlpr.model.container import BY_COST, read_checked
 
 
-def choose_sets(score, truth, h, **options):
-    return s.choose_sets(lambda: s.many_label_values(score, h), truth, **options)
+def choose_sets(score, truth, h, *, error, floor=None, **options):
+    floor = least_chance(error) if floor is None else floor
+    options |= {"error": error, "floor": floor}
+    return s.choose_sets(lambda: v.many_label_values(score, h, floor), truth, **options)
 
 
 def call_sets(score, h, rule):
-    values = s.many_label_values(score, h)
+    values = v.many_label_values(score, h, rule.floor)
     return s.call_sets(values, h, rule, as_sparse=sparse.issparse(score))
 
 
@@ -63,9 +68,9 @@ def test_samples_that_tie_stay_tied_with_logarithms_of_another_machine(one_path,
     ends /= ends.sum(axis=1, keepdims=True)
 
     def values():
-        return s.one_path_values(ends, h) if one_path else s.many_label_values(score, h)
+        return v.one_path_values(ends, h, 0.5) if one_path else v.many_label_values(score, h, 0.5)
 
-    rule = s.choose_sets(values, truth, error=0.2, one_path=one_path)
+    rule = s.choose_sets(values, truth, error=0.2, one_path=one_path, floor=0.5)
     here = s.call_sets(values(), h, rule)
     log1p, cumsum = np.log1p, np.cumsum
     monkeypatch.setattr(np, "log1p", lambda x: log1p(x) * (1.0 + 2.0**-51))
@@ -95,7 +100,7 @@ def test_sets_are_closed_nested_and_the_same_for_csr(seed, confidence):
 
 
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("error", [0.1, 0.25, 0.5])
+@pytest.mark.parametrize("error", [0.04, 0.1, 0.25, 0.5])
 def test_marginal_error_is_exact_over_every_sample_left_out(seed, error):
     """Exchangeable samples: each of n + 1 is the new one equally often. No luck is involved."""
     rng = np.random.default_rng(seed)
@@ -225,18 +230,41 @@ def one_path_case(rng, n_samples=60):
 def test_the_posterior_of_one_path_is_that_of_enumeration(seed):
     rng = np.random.default_rng(seed)
     h, lpr, _, prior = one_path_case(rng, n_samples=6)
-    clip = np.clip
-    ratio = (clip(lpr, 2.0**-30, 1 - 2.0**-30) / (1 - clip(lpr, 2.0**-30, 1 - 2.0**-30))) / (
-        clip(prior, 2.0**-30, 1 - 2.0**-30) / (1 - clip(prior, 2.0**-30, 1 - 2.0**-30))
-    )
-    weight = np.empty((6, h.n_labels + 1))
-    for j, label in enumerate(h.labels):
-        path = [j, *(h.index(a) for a in h.ancestors(label))]
-        own = max(prior[j] - sum(prior[h.index(c)] for c in h.children(label)), 0.0)
-        weight[:, j] = own * ratio[:, path].prod(axis=1)
-    weight[:, -1] = max(1.0 - sum(prior[h.index(r)] for r in h.roots), 0.0)
-    expected = weight / weight.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(end_posterior(lpr, prior, h), expected[:, :-1], atol=1e-9)
+    weight = np.ones(max(h.levels)) if seed % 2 else rng.random(max(h.levels))
+    expected = np.array([reference_sets.end_posterior(row, prior, weight, h)[:-1] for row in lpr])
+    given = end_posterior(lpr, prior, h, weight)
+    np.testing.assert_allclose(given, expected, atol=1e-9)
+    if seed % 2:
+        np.testing.assert_array_equal(end_posterior(lpr, prior, h), given)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weights_of_depths_are_the_best_there_are(seed):
+    rng = np.random.default_rng(seed)
+    h, lpr, truth, prior = one_path_case(rng, n_samples=120)
+    lpr = np.clip(lpr, 0.05, 0.95)
+    weight = learn_depth_weights(lpr, truth, prior, h)
+    best = reference_sets.depth_loss(weight, lpr, truth, prior, h)
+    for depth in range(weight.size):
+        for step in (-0.01, 0.01):
+            other = weight.copy()
+            other[depth] = max(other[depth] + step, 0.0)
+            assert reference_sets.depth_loss(other, lpr, truth, prior, h) >= best - 1e-6
+    counts = rng.random(120) + 0.5
+    by_weight = [learn_depth_weights(lpr, truth, prior, h, x * counts) for x in (1.0, 4.0)]
+    np.testing.assert_array_equal(*by_weight)
+    assert (by_weight[0] != weight).any()
+
+
+def test_there_are_weights_of_depths_only_in_a_taxonomy():
+    rng = np.random.default_rng(0)
+    h, lpr, truth, prior = one_path_case(rng, n_samples=200)
+    assert learn_depth_weights(lpr[:99], truth[:99], prior, h) is None  # too few
+    many = np.asarray(h.close_upward(rng.random(truth.shape) < 0.4))
+    assert learn_depth_weights(lpr, many, prior, h) is None
+    dag = Hierarchy([("A", "C"), ("B", "C")])
+    whole = np.ones((200, 3), dtype=bool)
+    assert learn_depth_weights(np.full((200, 3), 0.5), whole, np.ones(3), dag) is None
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -245,7 +273,7 @@ def test_sets_of_one_path_are_closed_nested_and_valid(seed):
     h, lpr, truth, prior = one_path_case(rng)
     if seed % 4 == 0:  # the user was wrong about the one path
         truth = np.asarray(h.close_upward(rng.random(truth.shape) < 0.3))
-    (values,) = s.one_path_values(end_posterior(lpr, prior, h), h)
+    (values,) = v.one_path_values(end_posterior(lpr, prior, h, rng.random(9)), h, 0.5)
     wrong = missed = 0
     for i in range(len(lpr)):
         rest = np.arange(len(lpr)) != i
@@ -262,3 +290,101 @@ def test_one_path_needs_a_forest_and_every_score():
     h = Hierarchy([("A", "C"), ("B", "C")])
     with pytest.raises(HierlprError, match="one parent"):
         end_posterior(np.full((1, 3), 0.5), np.full(3, 0.5), h)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_labels_are_ordered_by_what_they_cost(seed):
+    rng = np.random.default_rng(seed)
+    n, floor = int(rng.integers(1, 9)), float(rng.choice([0.5, 0.7, 1.0]))
+    chance = np.sort(rng.integers(0, 21, (5, n)) / 20, axis=1)[:, ::-1]
+    order = np.stack([rng.permutation(n) for _ in range(5)])
+    placed = np.empty_like(chance)
+    np.put_along_axis(placed, order, chance, axis=1)
+    found = np.take_along_axis(by_cost(placed, order, floor), order, axis=1)
+    for row, values in zip(chance, found, strict=True):
+        np.testing.assert_allclose(values, reference_sets.by_cost(row, floor), atol=1e-9)
+    assert (np.diff(found, axis=1) <= 1e-12).all()
+    assert (found[chance >= floor] >= floor - 1e-9).all()
+    assert (found[chance < floor] < floor).all()
+    if floor == 1.0:
+        np.testing.assert_allclose(found, chance, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_other_prefixes_have_more_labels_for_the_same_expected_error(seed):
+    """All choices of one prefix a sample, among those that hold likely enough."""
+    rng = np.random.default_rng(seed)
+    chance = np.sort(rng.uniform(0.5, 1.0, (4, 4)), axis=1)[:, ::-1]
+    order = np.tile(np.arange(4), (4, 1))
+    values = by_cost(chance, order, 0.5)
+    risk = np.concatenate([np.zeros((4, 1)), 1.0 - chance], axis=1)
+    choices = np.array(np.meshgrid(*[range(5)] * 4)).reshape(4, -1)
+    risks, sizes = risk[np.arange(4)[:, None], choices].sum(axis=0), choices.sum(axis=0)
+    for level in np.unique(values):
+        taken = (values >= level).sum(axis=1)
+        spent = risk[np.arange(4), taken].sum()
+        assert sizes[risks <= spent + 1e-12].max() == taken.sum()
+
+
+def taxonomy_fit(n=900, seed=0):
+    """A model of a taxonomy, with samples left: scores of a path that say much the same."""
+    rng = np.random.default_rng(seed)
+    h = Hierarchy.from_parents({"a": None, "b": None, "aa": "a", "ab": "a", "ba": "b", "bb": "b"})
+    leaf = rng.choice(["aa", "ab", "ba", "bb"], n)
+    truth = np.array([[x == y or x in h.ancestors(y) for x in h.labels] for y in leaf])
+    noise = rng.normal(size=(n, 6))
+    noise[:, h.index("a")] = 0.3 * noise[:, h.index("a")] + noise[:, h.index("aa")]
+    noise[:, h.index("b")] = 0.3 * noise[:, h.index("b")] + noise[:, h.index("ba")]
+    scores = 1.5 * truth + noise
+    return HierLPR(h).fit(scores[: n // 2], truth[: n // 2]), scores[n // 2 :], truth[n // 2 :]
+
+
+def test_a_model_of_a_taxonomy_keeps_its_weights_and_says_what_it_needs(tmp_path):
+    model, scores, truth = taxonomy_fit()
+    assert model.path_weight_.shape == (2,)
+    assert (model.path_weight_ < 0.95).all()  # parents repeat what a child says
+    model.calibrate_sets(scores[:300], truth[:300], error=0.2, one_path=True)
+    model.save(tmp_path / "m.hlpr")
+    assert read_checked(tmp_path / "m.hlpr")[1]["needs"] == [BY_COST]
+    again = load_model(tmp_path / "m.hlpr")
+    np.testing.assert_array_equal(again.path_weight_, model.path_weight_)
+    assert again.sets_ == model.sets_
+    assert again.deepest(scores[300:]) == model.deepest(scores[300:])
+    with pytest.warns(HierlprWarning, match="sure and possible is forgotten"):
+        model.remove_labels(["bb"])
+    assert model.path_weight_ is None
+
+
+def test_a_rule_from_before_costs_keeps_its_sets(tmp_path):
+    """Files without a floor hold levels of chances, and still mean those."""
+    model, scores, truth = taxonomy_fit()
+    model.calibrate_sets(scores[:300], truth[:300], error=0.2)
+    told = model.sets_.to_dict()
+    rule = choose_sets(model.predict_proba(scores[:300]), truth[:300], model.hierarchy_,
+                       error=0.2, floor=1.0)  # fmt: skip
+    old = {key: value for key, value in rule.to_dict().items() if key != "floor"}
+    assert SetRule.from_dict(old) == rule
+    assert SetRule.from_dict(told).floor == 0.5
+    model.sets_ = rule
+    model.save(tmp_path / "m.hlpr")
+    assert read_checked(tmp_path / "m.hlpr")[1]["needs"] == []
+    chance = all_true_values(model.predict_proba(scores[300:]), model.hierarchy_)
+    sure = load_model(tmp_path / "m.hlpr").predict_sets(scores[300:]).sure
+    away = abs(chance - rule.sure_level) > 2 * v.HAIR
+    np.testing.assert_array_equal(sure[away], (chance > rule.sure_level)[away])
+
+
+@pytest.mark.parametrize("damage", [[1.0], [1.0, -1.0], [1.0, np.nan]])
+def test_weights_of_depths_from_a_hostile_file_are_refused(tmp_path, damage):
+    from hierlpr.model.container import write_model
+    from hierlpr.model.persistence import parts_of
+
+    arrays, meta = parts_of(taxonomy_fit()[0])
+    write_model(tmp_path / "m.hlpr", {**arrays, "path_weight": np.array(damage)}, meta)
+    with pytest.raises(HierlprError, match="weights of depths"):
+        load_model(tmp_path / "m.hlpr")
+
+
+@pytest.mark.parametrize(("error", "floor"), [(0.01, 0.95), (0.1, 0.5), (0.3, 0.5)])
+def test_no_sample_bears_five_times_the_error(error, floor):
+    assert least_chance(error) == pytest.approx(floor)

@@ -45,3 +45,16 @@ def test_the_error_allowed_is_used_up_where_samples_differ():
         if row["confidence"] == "" and row["population"] != "few":
             for kind in ("sure", "possible"):
                 assert abs(float(row[f"{kind}_error"]) - 0.1) < 0.005, row
+
+
+def test_sure_sets_are_larger_than_those_of_both_other_rules():
+    with (HERE / "sizes.csv").open() as file:
+        rows = {(row["data"], row["method"]): row for row in csv.DictReader(file)}
+    for data in ("taxonomy", "imclef07a"):
+        ours = rows[data, "hierlpr, one path"]
+        assert abs(float(ours["error"]) - 0.1) < 0.005
+        assert float(ours["more_than_climb"]) > 3 * float(ours["se"])
+        others = [name for kind, name in rows if kind == data and name.startswith(("climb", "top"))]
+        assert len(others) == 7
+        for other in others:
+            assert float(ours["sure_labels"]) > float(rows[data, other]["sure_labels"]), other

@@ -16,11 +16,17 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import softmax
 
 from hierlpr import Hierarchy, HierLPR, consistent_scores, simulate
-from hierlpr.cutoff.sets import SetValues, choose_sets, many_label_values, one_path_values
+from hierlpr.cutoff.set_values import (
+    SetValues,
+    by_cost,
+    call_order,
+    least_chance,
+    many_label_values,
+    one_path_values,
+)
+from hierlpr.cutoff.sets import choose_sets
 from hierlpr.io import read_arff
 from hierlpr.joint import end_posterior
 
@@ -66,7 +72,7 @@ def error_rates(name: str, config: dict, replications: int) -> list[dict]:
     """Error rates of the rules learned from calibration samples of one population."""
     rng = np.random.default_rng([config["seed"], sorted(config["populations"]).index(name)])
     h, score, truth = population(name, config["pool_samples"], rng)
-    parts = list(many_label_values(score, h))
+    parts = list(many_label_values(score, h, least_chance(config["error"])))
     sure = np.concatenate([part.sure for part in parts])
     possible = np.concatenate([part.possible for part in parts])
     worst = np.where(truth, -1.0, sure).max(axis=1)
@@ -129,43 +135,10 @@ def xray(config: dict) -> tuple:
     return data.hierarchy, outside[:, 1] if outside.ndim == 3 else outside, data.truth
 
 
-def weighed_ends(lpr, prevalence, h: Hierarchy, fit_lpr, fit_truth) -> np.ndarray:
-    """Where a path ends, with a weight for the evidence of each depth, learned on samples to fit.
-
-    The weights have the least log-loss of the true ends; 1 for all is `end_posterior`.
-    """
-    depth = np.array([len(h.ancestors(label)) for label in h.labels])
-    above = np.asarray(h.close_upward(np.eye(h.n_labels, dtype=bool)))
-    share = np.array(prevalence)
-    for parent, child in h.edges:
-        share[h.index(parent)] -= prevalence[h.index(child)]
-    ends = np.flatnonzero(share > 1e-6)
-    log_share = np.log(share[ends])
-
-    def evidence(values: np.ndarray) -> np.ndarray:
-        known, rate = (np.clip(x, 2.0**-30, 1.0 - 2.0**-30) for x in (values, prevalence))
-        log = np.log(known / (1.0 - known)) - np.log(rate / (1.0 - rate))
-        by_depth = [above[ends] & (depth == d) for d in range(depth.max() + 1)]
-        return np.stack([log @ on_path.T.astype(float) for on_path in by_depth], axis=2)
-
-    def posterior(given: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return softmax(given @ weight + log_share, axis=1)
-
-    deepest = np.where(fit_truth, depth + 1, 0).argmax(axis=1)
-    known = np.flatnonzero(np.isin(deepest, ends))
-    place, given = np.searchsorted(ends, deepest[known]), evidence(fit_lpr[known])
-    row = np.arange(known.size)
-
-    def loss(weight: np.ndarray) -> tuple[float, np.ndarray]:
-        found = posterior(given, weight)
-        slope = np.einsum("ne,ned->nd", found, given) - given[row, place]
-        return -np.log(np.maximum(found[row, place], 1e-300)).mean(), slope.mean(axis=0)
-
-    weight = minimize(loss, np.ones(depth.max() + 1), jac=True, method="L-BFGS-B").x
-    print("weights of depths", weight.round(2))
-    out = np.zeros_like(lpr)
-    out[:, ends] = posterior(evidence(lpr), weight)
-    return out
+def by_path_cost(values: np.ndarray, h: Hierarchy, floor: float) -> np.ndarray:
+    """The values of a rule that follows one path, with labels weighed by what each costs."""
+    chance = np.clip(values, 0.0, 1.0)
+    return by_cost(chance, call_order(chance, h), floor)
 
 
 def compare(name: str, h: Hierarchy, scores, truth, config: dict) -> list[dict]:
@@ -179,20 +152,29 @@ def compare(name: str, h: Hierarchy, scores, truth, config: dict) -> list[dict]:
     score = model.predict_proba(scores[rest])
     own = model.lpr_.predict(scores[rest])
     lpr = consistent_scores(own, h)
-    (one,) = one_path_values(end_posterior(own, model.lpr_.report.base_rate, h), h)
-    held = truth[rest]
-    ends = weighed_ends(
-        own, model.lpr_.report.base_rate, h, model.lpr_.predict(scores[fit]), truth[fit]
-    )
-    (learned,) = one_path_values(ends, h)
+    held, prior, floor = truth[rest], model.lpr_.report.base_rate, least_chance(config["error"])
+    print(name, "weights of depths", model.path_weight_.round(2))
+
+    def one_path(weight, floor):
+        (values,) = one_path_values(end_posterior(own, prior, h, weight), h, floor)
+        return values.sure
+
+    def many(floor):
+        return np.concatenate([part.sure for part in many_label_values(score, h, floor)])
+
     values = {
-        "hierlpr": np.concatenate([part.sure for part in many_label_values(score, h)]),
-        "hierlpr, one path": one.sure,
-        "one path, weights of depths": learned.sure,
+        "hierlpr": many(floor),
+        "hierlpr, one path": one_path(model.path_weight_, floor),
+        "one path, weights of depths alone": one_path(model.path_weight_, 1.0),
+        "one path, cost alone": one_path(None, floor),
+        "one path, neither": one_path(None, 1.0),
+        "many paths, not by cost": many(1.0),
         "climb": climb_values(lpr, h),
+        "climb, by cost": by_path_cost(climb_values(lpr, h), h, floor),
         "climb, own LPRs": climb_values(own, h),
         "climb, joint": climb_values(score, h),
         "top-down": descent_values(lpr, h),
+        "top-down, by cost": by_path_cost(descent_values(lpr, h), h, floor),
         "top-down, joint": descent_values(score, h),
     }
     for _ in range(part["repeats"]):
@@ -206,12 +188,27 @@ def compare(name: str, h: Hierarchy, scores, truth, config: dict) -> list[dict]:
             found.setdefault(method, []).append(
                 ((sure & ~held[new]).any(axis=1).mean(), sure.sum() / len(new))
             )
+    more = more_than("climb", values, held, config)
     return [
         {"data": name, "method": method, "error": f"{np.mean([e for e, _ in runs]):.4f}",
          "sure_labels": f"{np.mean([s for _, s in runs]):.3f}",
-         "true_labels": f"{held.sum() / len(held):.3f}"}
+         "true_labels": f"{held.sum() / len(held):.3f}",
+         "more_than_climb": f"{more[method].mean():.3f}", "se": f"{more[method].std(ddof=1):.3f}"}
         for method, runs in found.items()
     ]  # fmt: skip
+
+
+def more_than(other: str, values: dict, held: np.ndarray, config: dict) -> dict:
+    """Sure labels beyond those of another method at the error asked for, in samples drawn again."""
+    rng = np.random.default_rng(config["seed"])
+    worst = {method: np.where(held, -1.0, value).max(axis=1) for method, value in values.items()}
+    sizes: dict[str, list] = {method: [] for method in values}
+    for _ in range(config["imclef07a"]["bootstraps"]):
+        drawn = rng.integers(len(held), size=len(held))
+        for method, value in values.items():
+            level = np.quantile(worst[method][drawn], 1.0 - config["error"], method="higher")
+            sizes[method].append((value[drawn] > level).sum() / len(held))
+    return {method: np.array(size) - np.array(sizes[other]) for method, size in sizes.items()}
 
 
 def write(path: Path, rows: list[dict]) -> None:

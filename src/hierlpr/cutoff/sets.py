@@ -6,17 +6,17 @@ its own, *every* true label of it is possible.
 
 Both kinds of sets are prefixes of the order in which a sample's labels are called, so they are
 closed upward. How long a prefix is taken is decided by a value of every label that falls along the
-order; calibration samples say at which value to stop.
+order (`hierlpr.cutoff.set_values`); calibration samples say at which value to stop.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,11 @@ from scipy import sparse
 
 from hierlpr._base.checks import check_level
 from hierlpr._base.showing import html_table, text_table
+from hierlpr.cutoff.set_values import HAIR, SetValues, dense
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.waves import sample_ranges
 
 SET_WORDS = ("no", "possible", "sure")  # by how many of the two sets a label is in
-HAIR = 2.0**-20  # by how much values may move to part those that tie
 SHOWN = 8  # samples of sets that are printed
 MOST_NAMED = 5  # labels of one of them
 _COLUMNS = ("sample", "sure", "possible")
@@ -59,6 +58,7 @@ class SetRule:
     possible_size: float
     shaky: str = ""
     parted: bool = True  # samples that tie were parted by a hair
+    floor: float = 1.0  # of `hierlpr.cutoff.set_values.by_cost`
 
     def doubted(self, doubts: Sequence[str]) -> SetRule:
         """Put in what is wrong with the calibration samples themselves."""
@@ -71,7 +71,7 @@ class SetRule:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SetRule:
         """Rebuild from :meth:`to_dict`."""
-        data = {"shaky": "", **data}  # files from before it was kept lack it
+        data = {"shaky": "", "floor": 1.0, **data}  # older files: not kept, chances as they are
         if "parted" not in data:  # and from before ties were parted: a hair lower is safe
             level = data.get("possible_level")
             safe = level * (1.0 - 2.0 * HAIR) if isinstance(level, float) else level
@@ -161,7 +161,7 @@ class CallSets:
 
     def places(self) -> NDArray[np.int8]:
         """Return the place in `SET_WORDS` for every (sample, label)."""
-        sure, possible = (np.asarray(_dense(part), np.int8) for part in (self.sure, self.possible))
+        sure, possible = (np.asarray(dense(part), np.int8) for part in (self.sure, self.possible))
         return np.asarray(sure + possible, dtype=np.int8)
 
     def lists(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -177,137 +177,6 @@ class CallSets:
         return out
 
 
-def call_order(score: Float, hierarchy: Hierarchy) -> NDArray[np.intp]:
-    """Columns of each sample in calling order: falling block score, ties parents first."""
-    order = np.argsort(-score[:, hierarchy.order], axis=1, kind="stable")
-    return np.asarray(hierarchy.order[order], dtype=np.intp)
-
-
-def all_true_values(
-    score: Float, hierarchy: Hierarchy, order: NDArray[np.intp] | None = None
-) -> Float:
-    r"""Estimate for every label that it and all labels called before it are true.
-
-    With :math:`s` the block scores, a label holds given its parents with probability about
-    :math:`s_k / \min_{\text{parents}} s`; the value is the product of these along the order. What
-    is promised does not depend on how good the estimate is. `order` is that of `call_order`, if
-    it is known.
-
-    Examples
-    --------
-    >>> h = Hierarchy([("A", "B")], labels=["A", "B", "C"])
-    >>> all_true_values(np.array([[0.8, 0.4, 0.5]]), h)
-    array([[0.8, 0.2, 0.4]])
-    """
-    above = np.ones_like(score)
-    for parents, children in _edges(hierarchy):
-        above[:, children] = np.minimum(above[:, children], score[:, parents])
-    given = np.divide(score, above, out=np.zeros_like(score), where=above > 0.0)
-    order = call_order(score, hierarchy) if order is None else order
-    values = np.cumprod(np.take_along_axis(np.minimum(given, 1.0), order, axis=1), axis=1)
-    return _place(values, order)
-
-
-def any_true_values(
-    score: Float, hierarchy: Hierarchy, order: NDArray[np.intp] | None = None
-) -> Float:
-    r"""Estimate for every label that it or a label called after it is true.
-
-    If any of them is true then so is one whose parents were all called before:
-    :math:`1 - \prod (1 - s)` over these. `order` is as in `all_true_values`.
-
-    Examples
-    --------
-    >>> h = Hierarchy([("A", "B")], labels=["A", "B", "C"])
-    >>> any_true_values(np.array([[0.8, 0.4, 0.5]]), h).round(6)
-    array([[0.9, 0.4, 0.7]])
-    """
-    order = call_order(score, hierarchy) if order is None else order
-    n_samples, n_labels = score.shape
-    place = np.empty_like(order)
-    np.put_along_axis(place, order, np.arange(n_labels)[None, :], axis=1)
-    # Beyond a prefix that lacks k, a child of k does not count: it is true only if k is.
-    last = np.full((n_samples, n_labels), -1, dtype=np.intp)
-    for parents, children in _edges(hierarchy):
-        last[:, children] = np.maximum(last[:, children], place[:, parents])
-    none = np.log1p(-np.minimum(score, 1.0 - 2.0**-40))
-    gained = np.take_along_axis(none, order, axis=1)
-    row, child = np.nonzero(last >= 0)
-    np.subtract.at(gained, (row, last[row, child]), none[row, child])
-    tail = -np.expm1(np.cumsum(gained[:, ::-1], axis=1))
-    values = np.maximum.accumulate(np.clip(tail, 0.0, 1.0), axis=1)[:, ::-1]
-    return _place(np.ascontiguousarray(values), order)
-
-
-class SetValues(NamedTuple):
-    """Values of some samples' labels, both falling along an order that puts parents first."""
-
-    sure: Float
-    possible: Float
-
-    def settled(self) -> SetValues:
-        """Round to 40 bits: samples that tie must also tie on a machine with other logarithms.
-
-        Promises about tied samples hang on it, because a value just above a level is called and
-        the level itself is not. Rounding keeps the order, so nothing else changes.
-        """
-        parts = (np.frexp(values) for values in self)
-        return SetValues(*(np.ldexp(np.rint(part * 2.0**40), power - 40) for part, power in parts))
-
-    def parted(self, score: Float) -> SetValues:
-        """Part samples whose values tie by a hair: by how much their other scores promise.
-
-        A level cannot part samples that tie, and what it may not spend on all it would leave
-        unused. Any function of a sample's own scores keeps the samples exchangeable; one factor a
-        sample keeps the order of its labels. Samples with the same scores still tie.
-        """
-        hair = 1.0 - HAIR * (1.0 - np.ascontiguousarray(score).mean(axis=1, keepdims=True))
-        return SetValues(self.sure * hair, self.possible * hair)
-
-
-def many_label_values(score: Any, hierarchy: Hierarchy) -> Iterator[SetValues]:
-    """Values from block scores, some samples at a time; an absent score is 0."""
-    n_samples, n_labels = score.shape
-    for start, stop in sample_ranges(n_samples, n_labels):
-        part = np.asarray(_dense(score[start:stop]), dtype=np.float64)
-        order = call_order(part, hierarchy)
-        values = (f(part, hierarchy, order) for f in (all_true_values, any_true_values))
-        yield SetValues(*values).parted(part).settled()
-
-
-def one_path_values(ends: Float, hierarchy: Hierarchy) -> Iterator[SetValues]:
-    """Values where every sample has one path, from the posterior of where it ends.
-
-    A label is likely as its path ends at or below it; a second path beside the likeliest excludes
-    it, so only the labels of the likeliest can be sure.
-    """
-    reach = ends.copy()
-    waves = hierarchy.waves.everything
-    for parents, children in waves.up:
-        reach[:, hierarchy.order[parents]] += reach[:, hierarchy.order[children]]
-    reach = np.minimum(reach, 1.0)
-    order = call_order(reach, hierarchy)
-    along = np.take_along_axis(ends, order, axis=1)
-    tail = np.cumsum(along[:, ::-1], axis=1)[:, ::-1]
-    on_path = _likeliest_path(reach, hierarchy)
-    tail = _place(np.ascontiguousarray(tail), order)
-    yield SetValues(np.where(on_path, reach, 0.0), tail).parted(reach).settled()
-
-
-def _likeliest_path(reach: Float, hierarchy: Hierarchy) -> Bool:
-    """Mark the labels from the likeliest root down to the likeliest child each time."""
-    best = np.zeros(reach.shape, dtype=bool)
-    rows = np.arange(len(reach))
-    groups = [[hierarchy.index(root) for root in hierarchy.roots]]
-    groups += [[hierarchy.index(c) for c in hierarchy.children(x)] for x in hierarchy.labels]
-    for group in groups:
-        if group:
-            best[rows, np.asarray(group)[reach[:, group].argmax(axis=1)]] = True
-    for parents, children in _edges(hierarchy):
-        best[:, children] &= best[:, parents]
-    return best
-
-
 def choose_sets(
     values: Callable[[], Iterable[SetValues]],
     truth: Any,
@@ -315,10 +184,13 @@ def choose_sets(
     error: float,
     confidence: float | None = None,
     one_path: bool = False,
+    floor: float = 1.0,
 ) -> SetRule:
     r"""Learn from the values and the truth of samples where sure and possible labels end.
 
-    `values` is called twice, so that those of many samples need not be held at once.
+    `values` is called twice, so that those of many samples need not be held at once; they were
+    made with `floor`, which is kept with the rule. What values are made of, other than scores of
+    their own sample, must have been fixed before this truth was looked at.
 
     Notes
     -----
@@ -343,7 +215,7 @@ def choose_sets(
     at = 0
     for part in values():
         rows = slice(at, at := at + len(part.sure))
-        held = np.asarray(_dense(truth[rows]), dtype=bool)
+        held = np.asarray(dense(truth[rows]), dtype=bool)
         worst[rows] = np.where(held, -1.0, part.sure).max(axis=1, initial=-1.0)
         least[rows] = np.where(held, part.possible, 2.0).min(axis=1, initial=2.0)
     place = _order_place(n_samples, error, confidence)
@@ -352,7 +224,7 @@ def choose_sets(
     rule = SetRule(
         error=error, confidence=confidence, one_path=one_path, n_samples=n_samples,
         sure_level=sure_level, possible_level=possible_level,
-        sure_error=0.0, possible_error=0.0, sure_size=0.0, possible_size=0.0,
+        sure_error=0.0, possible_error=0.0, sure_size=0.0, possible_size=0.0, floor=floor,
     )  # fmt: skip
     sizes = np.array([[kind.sum() for kind in _sets_of(part, rule)] for part in values()])
     sure_size, possible_size = sizes.reshape(-1, 2).sum(axis=0) / max(n_samples, 1)
@@ -391,7 +263,7 @@ def deepest_sure(sets: CallSets, hierarchy: Hierarchy) -> NDArray[np.intp]:
 
     Among labels of the same depth the one that comes first in the hierarchy.
     """
-    level = np.where(_dense(sets.sure), np.asarray(hierarchy.levels), 0)
+    level = np.where(dense(sets.sure), np.asarray(hierarchy.levels), 0)
     best = level.argmax(axis=1)
     return np.where(level.max(axis=1, initial=0) > 0, best, -1).astype(np.intp)
 
@@ -423,20 +295,3 @@ def _sets_of(values: SetValues, rule: SetRule) -> tuple[Bool, Bool]:
     if rule.possible_level is not None:
         possible = values.possible >= rule.possible_level
     return sure, possible | sure
-
-
-def _edges(hierarchy: Hierarchy) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Columns at the ends of the edges, such that no child occurs twice at a time."""
-    upper = hierarchy.waves.everything
-    for parents, children in upper.down:
-        yield hierarchy.order[parents], hierarchy.order[children]
-
-
-def _dense(matrix: Any) -> Any:
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
-
-
-def _place(values: Float, order: NDArray[np.intp]) -> Float:
-    placed = np.empty_like(values)
-    np.put_along_axis(placed, order, values, axis=1)
-    return placed

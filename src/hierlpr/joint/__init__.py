@@ -1,7 +1,8 @@
 """The joint posterior: P(label | all scores of its sample)."""
 
 from hierlpr.joint.model import JointModel, fit_joint, fit_joint_on
-from hierlpr.joint.posterior import end_posterior, joint_posterior, posteriors
+from hierlpr.joint.one_path import end_posterior, learn_depth_weights
+from hierlpr.joint.posterior import joint_posterior, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import USES, Tempering
 
@@ -15,5 +16,6 @@ __all__ = [
     "fit_joint_on",
     "fit_prior",
     "joint_posterior",
+    "learn_depth_weights",
     "posteriors",
 ]

@@ -126,6 +126,7 @@ def _take(
         warnings.warn(said, HierlprWarning, stacklevel=4)
     model.forget_cutoff()
     model.fit_keys_ = None
+    model.path_weight_ = None
     former, model.lpr_ = model.hierarchy_, lpr
     prevalence = lpr.report.base_rate
     if model.implied_ is not None:

@@ -35,11 +35,14 @@ from hierlpr.exceptions import FileError, HierlprError
 FORMAT = "hierlpr model"
 FORMAT_VERSION = 1
 # 1: `minor` and `needs`; 2: the kind of scores, LPRs of what is implied, keys of samples;
-# 3: names of labels, how far the weights of the joint posterior go.
-FORMAT_MINOR = 3
+# 3: names of labels, how far the weights of the joint posterior go;
+# 4: weights of depths for one path, sure labels by what they cost.
+FORMAT_MINOR = 4
 LISTED = "listed scores"
 CLASSIFIER = "first stage"
-FEATURES = frozenset({LISTED, CLASSIFIER})  # additions that a file may need, all known here
+BY_COST = "sure labels by cost"
+# Additions that a file may need, all known here.
+FEATURES = frozenset({LISTED, CLASSIFIER, BY_COST})
 META = "meta"
 _HINT = "Hint: give what `hierlpr fit --out` or model.save wrote, or save the model again."
 Arrays = dict[str, NDArray[Any]]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_choice, check_fraction, check_sample_weight
 from hierlpr._base.showing import terminal_progress
@@ -21,6 +22,7 @@ from hierlpr.cutoff.choose import Rule, Unreachable, check_bound, goal_of
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect
+from hierlpr.cutoff.set_values import least_chance
 from hierlpr.cutoff.sets import choose_sets
 from hierlpr.data.listing import kind_of
 from hierlpr.data.partial_truth import PartialTruth
@@ -29,8 +31,9 @@ from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
-from hierlpr.joint import fit_joint_on
-from hierlpr.lpr import fit_known, fit_listed
+from hierlpr.joint import fit_joint_on, learn_depth_weights
+from hierlpr.joint.one_path import MOST_INSTANCES
+from hierlpr.lpr import fit_known, fit_listed, own_lpr
 from hierlpr.lpr.fitting import check_methods
 from hierlpr.model.changing import adapted, add_labels, remove_labels, replace_labels
 from hierlpr.model.fitted import FittedModel
@@ -135,6 +138,7 @@ class ScoreModel(FittedModel):
                 n_threads=self.n_threads,
                 sample_weight=None if weight is None else weight / weight.max(),
             )
+        self.path_weight_ = self._depth_weights(source)
         n_samples = truth.shape[0]
         # A profile from part of the samples costs power at worst, never validity.
         drawn = draw_samples(n_samples, sample_limit(n_samples, hierarchy, source.n_stored), rng=0)
@@ -246,12 +250,14 @@ class ScoreModel(FittedModel):
         if isinstance(held, PartialTruth):
             refuse_unknown_samples(held)
         keys, doubts = self._checked_keys(table)
+        floor = least_chance(error)
         rule = choose_sets(
-            lambda: self._set_values(table, one_path=one_path),
+            lambda: self._set_values(table, one_path=one_path, floor=floor),
             held,
             error=error,
             confidence=confidence,
             one_path=one_path,
+            floor=floor,
         )
         self.sets_ = rule.doubted(doubts)
         self.sets_keys_ = keys
@@ -312,6 +318,20 @@ class ScoreModel(FittedModel):
         save_model(self, path)
 
     # -- plumbing ---------------------------------------------------------------------------
+
+    def _depth_weights(self, source: FitSource) -> NDArray[np.float64] | None:
+        """How much each depth tells of where a path ends; from some samples, as many in parts."""
+        hierarchy, truth, weight = source.hierarchy, source.truth, source.weight
+        if source.implied is not None or not hierarchy.is_forest:
+            return None
+        drawn = draw_samples(truth.shape[0], MOST_INSTANCES // hierarchy.n_labels, rng=0)
+        return learn_depth_weights(
+            own_lpr(self.lpr_, source.take(drawn).values, n_threads=self.n_threads),
+            truth[drawn],
+            self.lpr_.report.base_rate,
+            hierarchy,
+            None if weight is None else weight[drawn],
+        )
 
     def forget_cutoff(self, profile: LevelProfile | None = None) -> None:
         """Go back to the default cutoff; `profile` is what the next one is planned with."""

@@ -56,6 +56,9 @@ class HierLPR(TransformerMixin, BaseEstimator, ScoreModel):  # type: ignore[misc
         One curve from score to LPR a label, with diagnostics.
     joint_ : JointModel or None
         How the scores of a sample are used together; None with ``joint=False``.
+    path_weight_ : ndarray or None
+        How much the scores of each depth tell of where the one path of a sample ends, for
+        ``calibrate_sets(one_path=True)``; None where samples have no or more than one path.
     kind_ : {"complete", "listed"} or None
         The kind of scores it is for; None if its file is too old to tell.
     implied_ : ImpliedLPR or None

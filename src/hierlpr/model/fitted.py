@@ -12,15 +12,8 @@ from hierlpr._base.checks import Matrix, check_sample_weight
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.profile import LevelProfile
-from hierlpr.cutoff.sets import (
-    CallSets,
-    SetRule,
-    SetValues,
-    call_sets,
-    deepest_sure,
-    many_label_values,
-    one_path_values,
-)
+from hierlpr.cutoff.set_values import SetValues, many_label_values, one_path_values
+from hierlpr.cutoff.sets import CallSets, SetRule, call_sets, deepest_sure
 from hierlpr.data.frames import like_given
 from hierlpr.data.listing import Kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
@@ -56,6 +49,7 @@ class FittedModel:
     implied_: ImpliedLPR | None
     kind_: Kind | None
     joint_: JointModel | None
+    path_weight_: NDArray[np.float64] | None
     profile_: LevelProfile | None
     cutoff_: Cutoff
     sets_: SetRule | None
@@ -250,22 +244,23 @@ class FittedModel:
 
     def _sets(self, table: Table, rule: SetRule, score: Matrix | None = None) -> CallSets:
         return call_sets(
-            self._set_values(table, one_path=rule.one_path, score=score), self.hierarchy_, rule,
-            samples=table.samples, as_sparse=table.n_stored is not None,
+            self._set_values(table, one_path=rule.one_path, floor=rule.floor, score=score),
+            self.hierarchy_, rule, samples=table.samples, as_sparse=table.n_stored is not None,
         )  # fmt: skip
 
     def _set_values(
-        self, table: Table, *, one_path: bool, score: Matrix | None = None
+        self, table: Table, *, one_path: bool, floor: float, score: Matrix | None = None
     ) -> Iterator[SetValues]:
         """Values that decide about sets; `score` has the block scores if they are known."""
         if not one_path:
             known = self.block_scores(table) if score is None else score
-            return many_label_values(known, self.hierarchy_)
+            return many_label_values(known, self.hierarchy_, floor)
         lpr = own_lpr(self.lpr_, table.values, n_threads=self.n_threads)
         if not isinstance(lpr, np.ndarray):
             raise DataError("one_path=True needs a score for every label: a dense matrix.")
-        ends = end_posterior(lpr, self.lpr_.report.base_rate, self.hierarchy_)
-        return one_path_values(ends, self.hierarchy_)
+        prevalence = self.lpr_.report.base_rate
+        ends = end_posterior(lpr, prevalence, self.hierarchy_, self.path_weight_)
+        return one_path_values(ends, self.hierarchy_, floor)
 
     def block_scores(self, table: Table) -> Matrix:
         """Return the block scores of an aligned table as a plain matrix, for later stages."""

@@ -27,6 +27,7 @@ from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, make_estim
 from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.groups import TruthCounts
 from hierlpr.model.container import (
+    BY_COST,
     CLASSIFIER,
     LISTED,
     Arrays,
@@ -109,6 +110,8 @@ def _arrays_of(model: ScoreModel) -> Arrays:
         arrays["joint_conditional"] = prior.conditional
         for key in _WEIGHTS:
             arrays[f"joint_{key}"] = getattr(tempering, key)
+    if model.path_weight_ is not None:
+        arrays["path_weight"] = model.path_weight_
     if model.implied_ is not None:
         arrays["implied_curve_of"] = model.implied_.curve_of
         arrays["implied_absent"] = model.implied_.absent
@@ -129,7 +132,7 @@ def _arrays_of(model: ScoreModel) -> Arrays:
 def _meta_of(model: ScoreModel) -> dict[str, Any]:
     columns = model.lpr_.report.columns()
     return {
-        **new_meta(needs=[LISTED] if model.kind_ == "listed" else []),
+        **new_meta(needs=_needs_of(model)),
         "labels": list(model.hierarchy_.labels),
         "names": dict(model.hierarchy_.names),
         "has_names": hasattr(model, "feature_names_in_"),
@@ -149,6 +152,13 @@ def _meta_of(model: ScoreModel) -> dict[str, Any]:
             "missing": model.missing,
         },
     }
+
+
+def _needs_of(model: ScoreModel) -> list[str]:
+    """Name what a reader must know so as not to answer something else."""
+    needs = [LISTED] if model.kind_ == "listed" else []
+    by_cost = model.sets_ is not None and model.sets_.floor < 1.0
+    return [*needs, BY_COST] if by_cost else needs
 
 
 def _method_of(lpr: Any) -> Any:
@@ -187,6 +197,7 @@ def from_parts(arrays: Arrays, meta: Mapping[str, Any], kind: type[AnyModel]) ->
     report = _report(arrays, meta, hierarchy.n_labels)
     model.lpr_ = LPRModel(curves, report, _bins(arrays, hierarchy.n_labels))
     model.joint_ = _joint(arrays, meta, hierarchy)
+    model.path_weight_ = _path_weight(arrays, hierarchy)
     model.kind_, model.implied_ = _kind(arrays, meta, hierarchy.n_labels)
     model.set_labels(hierarchy, has_names=bool(meta["has_names"]))
     model.profile_ = _profile(arrays, meta)
@@ -299,6 +310,17 @@ def _joint(arrays: Arrays, meta: Mapping[str, Any], hierarchy: Hierarchy) -> Joi
     )  # fmt: skip
     prior = LabelPrior(arrays["joint_prevalence"], arrays["joint_conditional"])
     return JointModel(hierarchy, prior, tempering)
+
+
+def _path_weight(arrays: Arrays, hierarchy: Hierarchy) -> NDArray[np.float64] | None:
+    """Read the weights of depths; older files have none, and every depth counts in full."""
+    if "path_weight" not in arrays:
+        return None
+    weight = arrays["path_weight"].astype(np.float64)
+    n_depths = int(np.max(hierarchy.levels, initial=0))
+    if weight.shape != (n_depths,) or not (np.isfinite(weight).all() and (weight >= 0.0).all()):
+        raise FileError("the weights of depths are no numbers of 0 or more, one a depth.")
+    return weight
 
 
 def _profile(arrays: Arrays, meta: Mapping[str, Any]) -> LevelProfile | None:

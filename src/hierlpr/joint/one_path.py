@@ -1,0 +1,171 @@
+"""Where the one path of a sample ends, in a taxonomy in which siblings exclude each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.joint.posterior import LEAST
+
+Float = NDArray[np.float64]
+
+MOST_INSTANCES = 2**19  # that weights of depths are learned from
+ENOUGH_SAMPLES = 100  # with one path each; fewer leave every weight at 1
+SINGLE_SHARE = 0.99  # of samples with one path, from which on the labels are a taxonomy
+MOST_WEIGHT = 4.0
+
+
+def end_posterior(
+    lpr: Float, prevalence: Float, hierarchy: Hierarchy, weight: Float | None = None
+) -> Float:
+    r"""P(the path of a sample ends at this label), given the scores of all its labels.
+
+    Parameters
+    ----------
+    lpr : ndarray of shape (n_samples, n_labels)
+        Each label's own LPR.
+    prevalence : ndarray of shape (n_labels,)
+    hierarchy : Hierarchy
+        A forest.
+    weight : ndarray, optional
+        How much the evidence of each depth counts, the roots first; 1 by default.
+
+    Returns
+    -------
+    ndarray of the same shape
+        What is missing to 1 is the probability that the sample has no label.
+
+    Notes
+    -----
+    With :math:`r_k` the odds of the LPR over those of the prevalence, :math:`w` the weights, and
+    independent scores given the path,
+
+    .. math:: P(\text{end } v) \propto \big(\pi_v - \sum_{\text{children}} \pi_c\big)_+
+              \prod_{k \text{ on the path to } v} r_k^{w_{\text{depth } k}} ,
+
+    and a sample has no label with the weight :math:`1 - \sum_{\text{roots}} \pi`.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B"), ("A", "C")])
+    >>> prior = np.array([1.0, 0.5, 0.5])
+    >>> end_posterior(np.array([[1.0, 0.8, 0.5]]), prior, h).round(6)
+    array([[0. , 0.8, 0.2]])
+    >>> end_posterior(np.array([[1.0, 0.8, 0.5]]), prior, h, np.array([1.0, 0.5])).round(6)
+    array([[0.      , 0.666667, 0.333333]])
+    """
+    if not hierarchy.is_forest:
+        raise DataError("one_path=True needs a hierarchy in which every label has one parent.")
+    return _ends(_evidence(lpr, prevalence), _log_prior(prevalence, hierarchy), hierarchy, weight)
+
+
+def learn_depth_weights(
+    lpr: Float,
+    truth: AnyTruth,
+    prevalence: Float,
+    hierarchy: Hierarchy,
+    sample_weight: Float | None = None,
+) -> Float | None:
+    r"""Weights of the evidence of each depth under which the true ends are likeliest.
+
+    Scores of the labels of one path often say much the same; counted as if each said something new,
+    they promise too much. The weights have the highest posterior density, if a priori they are
+    normal about 1 with a standard deviation of 1.
+
+    Returns
+    -------
+    ndarray of shape (n_depths,) or None
+        None where that is no question: no forest, too few samples whose truth is one path that is
+        known throughout, or too many with more than one.
+    """
+    if not hierarchy.is_forest:
+        return None
+    held, known = _held(truth)
+    levels = np.asarray(hierarchy.levels)
+    # One path: as many labels as the deepest is deep.
+    single = known & (held.sum(axis=1) == np.where(held, levels, 0).max(axis=1, initial=0))
+    if single.sum() < max(ENOUGH_SAMPLES, SINGLE_SHARE * known.sum()):
+        return None
+    held = held[single]
+    counts = np.ones(len(held)) if sample_weight is None else sample_weight[single]
+    counts = counts * (counts.sum() / (counts**2).sum())  # add up to the effective number
+    evidence, log_prior = _evidence(lpr[single], prevalence), _log_prior(prevalence, hierarchy)
+    deepest = np.where(held, levels, 0).argmax(axis=1)
+    end = np.where(held.any(axis=1), deepest, held.shape[1])
+    reachable = np.isfinite(log_prior[end])
+    counts, held, evidence, end = (x[reachable] for x in (counts, held, evidence, end))
+    row, depths = np.arange(end.size), [levels == d for d in range(1, levels.max() + 1)]
+
+    def loss(weight: Float) -> tuple[float, Float]:
+        ends = _ends(evidence, log_prior, hierarchy, weight)
+        none = np.maximum(1.0 - ends.sum(axis=1, keepdims=True), 0.0)
+        found = np.concatenate([ends, none], axis=1)[row, end]
+        told = -(counts * np.log(np.maximum(found, 1e-300))).sum()
+        # The slope of a weight: the evidence of its depth as expected, less that of the truth.
+        more = ((reach_of(ends, hierarchy) - held) * evidence * counts[:, None]).sum(axis=0)
+        slope = np.array([more[at].sum() for at in depths])
+        pull = weight - 1.0
+        return float(told + 0.5 * (pull**2).sum()), slope + pull
+
+    from scipy.optimize import minimize
+
+    start, bounds = np.ones(len(depths)), [(0.0, MOST_WEIGHT)] * len(depths)
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.asarray(found.x, dtype=np.float64)
+
+
+def reach_of(ends: Float, hierarchy: Hierarchy) -> Float:
+    """P(the path goes through this label): it ends there or below."""
+    reach = ends.copy()
+    for parents, children in hierarchy.waves.everything.up:
+        reach[:, hierarchy.order[parents]] += reach[:, hierarchy.order[children]]
+    return np.minimum(reach, 1.0)
+
+
+# -- details ------------------------------------------------------------------------------------
+
+
+def _evidence(lpr: Float, prevalence: Float) -> Float:
+    """Log-odds of LPRs less those of the prevalences."""
+    known, prior = (np.clip(x, LEAST, 1.0 - LEAST) for x in (lpr, prevalence))
+    return np.asarray(np.log(known / (1.0 - known)) - np.log(prior / (1.0 - prior)))
+
+
+def _log_prior(prevalence: Float, hierarchy: Hierarchy) -> Float:
+    """Log of the share of samples that end at each label; last, that of those without a label."""
+    ends = np.array(prevalence, dtype=np.float64)
+    for parents, children in hierarchy.waves.everything.up:
+        ends[hierarchy.order[parents]] -= prevalence[hierarchy.order[children]]
+    roots = np.diff(hierarchy.parent_ptr) == 0
+    nothing = 1.0 - prevalence[hierarchy.order[roots]].sum()
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.maximum(np.append(ends, nothing), 0.0)))
+
+
+def _ends(
+    evidence: Float, log_prior: Float, hierarchy: Hierarchy, weight: Float | None
+) -> Float:  # fmt: skip
+    path = evidence.copy()
+    if weight is not None:
+        path *= weight[np.asarray(hierarchy.levels) - 1]
+    for parents, children in hierarchy.waves.everything.down:
+        path[:, hierarchy.order[children]] += path[:, hierarchy.order[parents]]
+    log = np.concatenate([path, np.zeros((len(path), 1))], axis=1) + log_prior
+    log -= log.max(axis=1, keepdims=True)
+    mass = np.exp(log)
+    return np.asarray((mass / mass.sum(axis=1, keepdims=True))[:, :-1])
+
+
+def _held(truth: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Labels that hold, and samples of which all is known."""
+    if isinstance(truth, PartialTruth):
+        whole = truth.toarray()
+        return np.asarray(whole.held, dtype=bool), np.asarray(whole.known.all(axis=1))
+    held = truth.toarray() if sparse.issparse(truth) else truth
+    return np.asarray(held, dtype=bool), np.ones(held.shape[0], dtype=bool)
