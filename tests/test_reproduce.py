@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hierlpr.exceptions import DataError
-from hierlpr.research.reproduce import Options, reproduce, run, studies
+from hierlpr.research import reproduce as run
+from hierlpr.research.reproduce import Options, reproduce, studies
 from hierlpr.research.reproduce.studies import CLAIMS, TABLE2, TARGETS
 
 SMALL = Options(n_train=1500, n_test=500, n_trees=15, stopping=None)

@@ -16,9 +16,8 @@ import numpy as np
 from scipy.stats import binom, norm
 
 from hierlpr import Hierarchy, baselines
-from hierlpr.discovery.dagger import branch_p_values, dagger_levels
-from hierlpr.discovery.procedures import discover
-from hierlpr.discovery.star import star_levels
+from hierlpr.discovery import discover
+from hierlpr.discovery.procedures import branch_p_values, dagger_levels, star_levels
 
 HERE = Path(__file__).parent
 # Dependence under which each procedure promises the FDR. Simes-then-max-BH has no proof.

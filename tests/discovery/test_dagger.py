@@ -7,7 +7,7 @@ import pytest
 
 import reference_discovery as reference
 from hierlpr import Hierarchy
-from hierlpr.discovery.dagger import branch_p_values, dagger_levels
+from hierlpr.discovery.procedures import branch_p_values, dagger_levels
 
 CLOSE = Fraction(1, 10**9)
 

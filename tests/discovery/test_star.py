@@ -7,7 +7,7 @@ from scipy.stats import binom
 import reference_discovery as reference
 from hierlpr import Hierarchy
 from hierlpr.discovery.p_values import ShiftModel, fit_shift, normal_scores
-from hierlpr.discovery.star import fdr_numerator, peel, peeled_levels, star_levels
+from hierlpr.discovery.procedures import fdr_numerator, peel, peeled_levels, star_levels
 
 
 def drawn(rng, h, *, shift=2.5, share=0.5):

@@ -11,12 +11,6 @@ import reference_first_stage as reference
 from hierlpr._kernels.gradient_steps import add_block, take_block
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage import FirstStage, KernelRidgeClassifier, NetworkEnsemble, ProjectionForest
-from hierlpr.first_stage.blending import (
-    blend_weights,
-    fit_pooled_map,
-    log_odds,
-    mean_log_loss,
-)
 from hierlpr.first_stage.descent import (
     NetworkPlan,
     _Adam,
@@ -27,7 +21,14 @@ from hierlpr.first_stage.descent import (
     train_network,
 )
 from hierlpr.first_stage.kernel_ridge import _kernel, _log_odds, _solve
-from hierlpr.first_stage.label_columns import LabelColumns, check_labels
+from hierlpr.first_stage.multilabel import (
+    LabelColumns,
+    blend_weights,
+    check_labels,
+    fit_pooled_map,
+    log_odds,
+    mean_log_loss,
+)
 from hierlpr.first_stage.projection_forest import _collect
 
 SMALL = {"hidden": (12, 8), "epochs": 16, "batch_size": 16, "learning_rate": 0.01}

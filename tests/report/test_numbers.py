@@ -21,8 +21,8 @@ from hierlpr.plots.comparisons import calibration_of, method_curve, thin
 from hierlpr.plots.evidence import pool
 from hierlpr.report import write_report
 from hierlpr.report.answer import percent, tradeoffs_of
+from hierlpr.report.entries import choose_samples, view_samples
 from hierlpr.report.report_page import gather, render
-from hierlpr.report.sample_entries import choose_samples, view_samples
 from hierlpr.research.baselines import propagate_max
 
 
@@ -148,7 +148,7 @@ def test_label_facts(disease, report):
 
 
 def test_a_label_with_several_parents_lists_the_others():
-    from hierlpr.report.label_entries import parents_of
+    from hierlpr.report.entries import parents_of
 
     h = Hierarchy([("A", "C"), ("B", "C"), ("C", "D")])
     first, others = parents_of(h)
@@ -194,8 +194,8 @@ def test_a_sample_view_holds_its_labels_in_calling_order(disease, report):
 
 
 def test_what_does_not_fit_is_counted(disease, report, monkeypatch):
-    monkeypatch.setattr("hierlpr.report.sample_entries.MOST_ENTRIES", 0)
-    monkeypatch.setattr("hierlpr.report.sample_entries.FEWEST_LABELS", 8)
+    monkeypatch.setattr("hierlpr.report.entries.MOST_ENTRIES", 0)
+    monkeypatch.setattr("hierlpr.report.entries.FEWEST_LABELS", 8)
     h = disease.model.hierarchy_
     for view in view_samples(report.evidence, np.arange(40)):
         assert view.label.size == 8

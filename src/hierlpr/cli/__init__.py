@@ -3,14 +3,11 @@
 import click
 
 from hierlpr import __version__
-from hierlpr.cli._discover import discover
-from hierlpr.cli._evaluate import evaluate
+from hierlpr.cli._evaluate import evaluate, report
 from hierlpr.cli._examples import demo, reproduce, simulate
 from hierlpr.cli._fit import fit
-from hierlpr.cli._inspect import inspect
-from hierlpr.cli._rank import check, rank
-from hierlpr.cli._report import report
-from hierlpr.cli._sets import sets
+from hierlpr.cli._hierarchy import discover, inspect
+from hierlpr.cli._rank import check, rank, sets
 from hierlpr.cli._shell import Group
 
 __all__ = ["main"]

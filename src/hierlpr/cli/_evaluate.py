@@ -1,4 +1,4 @@
-"""``hierlpr evaluate``: a ranking against the truth."""
+"""``hierlpr evaluate`` and ``report``: how good it is, in numbers and as a page to show."""
 
 from __future__ import annotations
 
@@ -96,3 +96,80 @@ def _lines(found: Evaluation) -> list[str]:
             )  # fmt: skip
             lines.append(f"  {name:<{width}}  {shown}")
     return lines
+
+
+@click.command(
+    epilog="Example: hierlpr report --model model.hlpr --scores test.csv --truth test_truth.csv "
+    "--out report.html"
+)
+@opt.model
+@click.option("--scores", required=True, type=click.Path(), metavar="S",
+              help="Scores of samples that the model was not fitted on.")  # fmt: skip
+@click.option("--truth", type=click.Path(), metavar="T",
+              help="Their truth. Without it the page shows what is called and why, and how many "
+              "calls the model expects to be right.")  # fmt: skip
+@click.option("--out", required=True, type=click.Path(dir_okay=False), metavar="HTML",
+              help="Page to write, such as report.html.")  # fmt: skip
+@click.option("--title", help="Heading of the page.")
+@click.option("--max-samples", metavar="N", type=click.IntRange(min=0), default=200,
+              show_default=True,
+              help="How many samples can be looked at one by one; the page says how they were "
+              "chosen. 0 keeps the names and scores of samples out of the page.")  # fmt: skip
+@click.option("--absent", type=click.Choice(["negative", "skip"]),
+              help="Scored samples that the truth lacks: without any label (default for a long "
+              "table), or left out (default for CAFA truth).")  # fmt: skip
+@opt.close_truth
+@opt.weights
+@opt.memory
+@opt.work
+@opt.tables
+@opt.other_hierarchy
+@opt.lenient
+@opt.quiet
+def report(
+    model: str,
+    scores: str,
+    truth: str | None,
+    out: str,
+    title: str | None,
+    max_samples: int,
+    absent: str | None,
+    close_truth: bool,
+    weights: str | None,
+    memory: str,
+    work: str | None,
+    hierarchy: str | None,
+    lenient: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Write one self-contained HTML page: cutoff, curves, hierarchy, samples, labels."""
+    shell = Shell(quiet=quiet)
+    if truth is None and (absent is not None or close_truth):
+        raise click.UsageError("--absent and --close-truth need --truth.")
+    from pathlib import Path
+
+    from hierlpr import workflows
+    from hierlpr._base.files import refuse_overlap
+
+    inputs = {"--model": model, "--scores": scores, "--truth": truth, "--hierarchy": hierarchy,
+              "--weights": weights}  # fmt: skip
+    refuse_overlap({"--out": out}, inputs, work)
+    table = opt.written_tables(shell, options)
+    with shell.rates("") as on_progress:
+        done = workflows.report_file(
+            model, table(scores), table(truth) if truth else None, out, title=title,
+            max_samples=max_samples,
+            absent=absent, close_truth=close_truth,  # type: ignore[arg-type]
+            weights=None if weights is None else table(weights),
+            aliases=opt.other_names(hierarchy), lenient=lenient, memory=memory, work=work,
+            on_progress=on_progress,
+        )  # fmt: skip
+    for report in done.reports:
+        shell.read(report)
+    shell.notes(done.notes)
+    answer = done.report.answer
+    shell.close(
+        f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {answer.n_samples:,} "
+        f"samples x {answer.n_labels:,} labels"
+    )

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hierlpr.cli import _options as opt
-from hierlpr.cli._evaluate import evaluate
+from hierlpr.cli._evaluate import evaluate, report
 from hierlpr.cli._fit import fit
 from hierlpr.cli._rank import rank
-from hierlpr.cli._report import report
 from hierlpr.cli._shell import Shell
 
 if TYPE_CHECKING:

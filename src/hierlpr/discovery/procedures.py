@@ -1,180 +1,274 @@
-"""discover(): the procedure that fits what the user can say about dependence."""
+r"""Procedures that reject nodes by p-values: DAGGER on Simes' p-values of branches, HierLPR-STAR.
+
+**DAGGER** tests from above. At level :math:`\alpha` the nodes are tested depth by depth, each only
+if all its parents were rejected. With :math:`\ell_v` and :math:`m_v` the effective numbers of
+leaves and of nodes below and at :math:`v`, :math:`L` the number of leaves and :math:`R` the
+rejections at smaller depths, depth :math:`d` rejects with the largest :math:`r` such that :math:`r`
+of its nodes have
+
+.. math:: p_v \le \alpha \frac{\ell_v}{L} \frac{\beta_{d,v}(m_v + r + R - 1)}{m_v},
+
+:math:`\beta(x) = x` under positive dependence. Under arbitrary dependence
+:math:`\beta_{d,v}(x)` is the number of terms :math:`m_v + d - 1, m_v + d, \ldots` up to :math:`x`,
+divided by the sum of the inverse terms up to :math:`m_v + n_d - 1` with :math:`n_d` the number of
+nodes of depth at most :math:`d` (the reshaping of Benjamini and Yekutieli).
+
+**HierLPR-STAR** peels the hierarchy from below while the p-values are half hidden. The candidates
+:math:`R` start as all nodes that have a p-value. Every candidate shows only
+:math:`g = \min(p, 1 - p)`. Again and again a model is fitted to what is shown, and the candidates
+that are least likely to have a small p-value (below 1/2) are shown in full and leave :math:`R`, so
+that no node leaves after one of its ancestors: their order is the ranking of hierlpr with
+P(p < 1/2 | what is shown) in the place of the LPR. The false discovery rate of rejecting all of
+:math:`R` is estimated by
+
+.. math:: \widehat{\mathrm{FDR}}(R) = 2.1\,(\#\{v \in R : p_v \ge 1/2\} + 0.65) / |R|
+
+and all of :math:`R` is rejected the first time this is at most the level asked for.
+
+Why this holds, whatever the model. Given all :math:`g`, each p-value of a null node is 1/2 or more
+with probability at least 1/2, independently, and which node leaves next does not depend on it.
+So with :math:`N` nulls left, :math:`B` of them large, the next null to leave is large with
+probability :math:`B / N`. The largest value of :math:`E[N / (2.1 (B + 0.65))]` that any way of
+stopping can reach is at most 1: backward induction over :math:`(N, B)` gives 0.978 for every
+number of nulls up to 4,000, and from there on :math:`N / (2.1 (B + 0.65))` is below
+:math:`(N + 1) / (2 (B + 1))` unless :math:`B < 7`, which has a probability below :math:`10^{-300}`;
+the latter is a martingale with mean at most 1 (Barber and Candès; Lei, Ramdas and Fithian). At the
+stop, FDP :math:`= N / |R| \le \alpha N / (2.1 (B + 0.65))`, whose mean is at most
+:math:`\alpha`. The estimate of Lei, Ramdas and Fithian is :math:`2 (B + 1) / (|R| + 1)`: it needs
+19 candidates without a large p-value to reject anything at level 0.1, this one 14.
+
+With few signals there are not so many. So a tenth of the level asked for goes to DAGGER on the
+nodes' own p-values, which can reject a single node, and what either rejects is rejected: with
+:math:`V_i` false among the :math:`R_i` of each, the union has
+:math:`\mathrm{FDP} \le V_1 / R_1 + V_2 / R_2`, so its FDR is at most the sum of the two levels.
+
+References: keys ``ramdas2019dagger``, ``simes1986``, ``benjamini2001``, ``blanchard2008``,
+``lei2021star``, ``barber2015``, ``lei2018adapt`` in ``docs/references.bib``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import digamma
 
-from hierlpr._base.checks import check_choice, check_level
-from hierlpr.discovery.dagger import branch_p_values, dagger_levels
-from hierlpr.discovery.found import Discoveries
-from hierlpr.discovery.p_values import ShiftModel, align_p_values, fit_shift, normal_scores
-from hierlpr.discovery.star import star_levels
-from hierlpr.exceptions import DataError
+from hierlpr._kernels.step_up import simes_below, step_up_levels
+from hierlpr.discovery.p_values import ShiftModel, fit_shift, normal_scores
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
-from hierlpr.ranking.order import rank
+from hierlpr.ranking.blocks import consistent_scores
 
 Float = NDArray[np.float64]
 
-DEPENDENCE = ("positive", "independent", "arbitrary")
-EM_STEPS = 50
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tested:
+    """The nodes that have a p-value at or below them, numbered as in the hierarchy.
+
+    They are closed upward, so nothing below them is lost but nodes that nothing is known about.
+
+    Attributes
+    ----------
+    node : ndarray
+        Their numbers in the hierarchy, rising.
+    parent_ptr, parent_idx : ndarray
+        The parents of each among them.
+    depth : ndarray
+        1 for roots, else one more than the deepest parent.
+    """
+
+    node: NDArray[np.intp]
+    parent_ptr: NDArray[np.int32]
+    parent_idx: NDArray[np.int32]
+    depth: NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """What a procedure is called, what it takes for a null, and when it holds."""
+def branch_p_values(p: Float, hierarchy: Hierarchy, *, arbitrary: bool) -> Float:
+    r"""Simes' p-value of each node with all its descendants; NaN where none has a p-value.
 
-    method: str
-    null: str
-    assumption: str
-
-
-_BRANCH = "no signal at the label nor anywhere below it."
-_OWN = "no signal at the label itself."
-_WORDS = {
-    "positive": _Words(
-        "Simes-DAGGER",
-        _BRANCH,
-        "the FDR is at most fdr if the p-values are independent or positively dependent (PRDS) "
-        "and valid.",
-    ),
-    "arbitrary": _Words(
-        "Simes-DAGGER, reshaped",
-        _BRANCH,
-        "the FDR is at most fdr for valid p-values of any dependence.",
-    ),
-    "independent": _Words(
-        "HierLPR-STAR",
-        _OWN,
-        "the FDR is at most fdr, counted over labels that have a p-value, if the p-values of null "
-        "labels are valid, independent of each other and of all others, and as likely near 1 - x "
-        "as near x for x < 1/2, or likelier (uniform, or of non-decreasing density). The model "
-        "only decides the power.",
-    ),
-    "bayes": _Words(
-        "posterior mean",
-        _OWN,
-        "model-based: the FDR is about fdr if the fitted model is right; nothing is promised for "
-        "finite samples.",
-    ),
-}
-
-
-def discover(
-    p_values: Any,
-    hierarchy: HierarchyLike,
-    fdr: float = 0.1,
-    dependence: Literal["positive", "independent", "arbitrary"] = "positive",
-    rng: int | np.random.Generator | None = None,
-    *,
-    bayes: bool = False,
-) -> Discoveries:
-    r"""Reject nodes of a hierarchy by their p-values, closed upward, with a controlled FDR.
-
-    Choose `dependence` by what is known about the p-values before looking at them.
+    For the :math:`n` p-values at and below a node, :math:`\min_k p_{(k)} n / k`, at most 1: valid
+    for "no signal at the node or below it" under positive dependence, and under any dependence
+    after multiplying by :math:`1 + 1/2 + \ldots + 1/n` (`arbitrary`).
 
     Parameters
     ----------
-    p_values : array-like of shape (n_labels,), dict, or data frame with columns label and p
-        An array follows ``hierarchy.labels``. Missing p-values are allowed: NaN, None, or a label
-        that a dict or frame leaves out. Whether one is missing must not depend on its value.
-    hierarchy : Hierarchy, path, dict, edges or networkx graph
-    fdr : float
-        Largest false discovery rate, strictly between 0 and 1.
-    dependence : {"positive", "independent", "arbitrary"}
-        ``"positive"``: Simes' p-value of each node with all its descendants, then DAGGER. For
-        p-values that are independent or positively dependent (PRDS).
-        ``"arbitrary"``: the same with Simes' p-value times the harmonic number and reshaped
-        levels; for any dependence.
-        ``"independent"``: HierLPR-STAR; for independent p-values, the most powerful where signals
-        are many. It spends nine tenths of `fdr` on finding many, at least 1.52 / `fdr` of them,
-        and a tenth on DAGGER with the nodes' own p-values, which finds single ones; where signals
-        are few, ``"positive"`` finds more.
-    rng : int or numpy.random.Generator, optional
-        Breaks ties at random in HierLPR-STAR; by default they go by the order of the hierarchy.
-    bayes : bool
-        Instead take the longest prefix of the ranking whose mean of 1 - LPR is at most `fdr`:
-        model-based, with no promise for finite samples. `dependence` is then not used.
-
-    Returns
-    -------
-    Discoveries
-
-    Notes
-    -----
-    With ``"positive"`` and ``"arbitrary"`` the null of a node reads "no signal here nor anywhere
-    below": a node that has no p-value of its own is tested by those below it, and one that has
-    none below it either is left out. With ``"independent"`` the null of a node is about its own
-    p-value; a node without one is rejected only with a descendant that is, and is not counted.
-
-    References
-    ----------
-    Ramdas et al. (2019), key ``ramdas2019dagger``; Lei, Ramdas and Fithian (2021), key
-    ``lei2021star``; Simes (1986), key ``simes1986``; Benjamini and Yekutieli (2001), key
-    ``benjamini2001`` in ``docs/references.bib``.
+    p : ndarray of shape (n_labels,)
+        In the order of ``hierarchy.labels``; NaN where there is none.
 
     Examples
     --------
-    >>> h = Hierarchy([("heart", "rhythm"), ("heart", "valve"), ("rhythm", "flutter")])
-    >>> found = discover({"heart": 0.2, "rhythm": 0.001, "valve": 0.6, "flutter": 0.004}, h)
-    >>> found.rejected
-    ('heart', 'rhythm', 'flutter')
-    >>> found.level.round(4)
-    array([0.004, 0.004, 0.4  , 0.004])
-    >>> found
-    <Discoveries: 3 of 4 labels rejected at fdr 0.1 (Simes-DAGGER).>
+    >>> h = Hierarchy([("A", "B"), ("A", "C")])
+    >>> branch_p_values(np.array([0.9, 0.01, 0.04]), h, arbitrary=False)
+    array([0.03, 0.01, 0.04])
     """
-    hierarchy = as_hierarchy(hierarchy)
-    fdr = check_level(fdr, name="fdr")
-    check_choice(dependence, DEPENDENCE, name="dependence")
-    generator = _check_rng(rng)
-    p = align_p_values(p_values, hierarchy)
-    hidden = np.zeros(p.size, dtype=bool)
-    lpr, model = fit_shift(normal_scores(p), hidden, hierarchy, ShiftModel(), EM_STEPS)
-    lpr = _lift(lpr, hierarchy)
-    order = np.asarray(rank(lpr[None], hierarchy).label, dtype=np.intp)
-    if bayes:
-        level = _posterior_levels(lpr, order)
-    elif dependence == "independent":
-        level = star_levels(p, hierarchy, generator)
-    else:
-        arbitrary = dependence == "arbitrary"
-        branch = branch_p_values(p, hierarchy, arbitrary=arbitrary)
-        level = dagger_levels(branch, hierarchy, arbitrary=arbitrary)
-    words = _WORDS["bayes" if bayes else dependence]
-    return Discoveries(
-        hierarchy, p, level, lpr, order, fdr, words.method, words.null, words.assumption, model
+    own = np.ascontiguousarray(p[hierarchy.order])
+    rising = np.argsort(own, kind="stable")
+    rising = rising[: np.count_nonzero(~np.isnan(own))]
+    value, count = simes_below(own, rising, hierarchy.parent_ptr, hierarchy.parent_idx)
+    if arbitrary:
+        value = value * (digamma(count + 1.0) + np.euler_gamma)
+    branch = np.where(count > 0, np.minimum(value, 1.0), np.nan)
+    return np.asarray(branch[hierarchy.position])
+
+
+def known_part(p: Float, hierarchy: Hierarchy) -> Tested:
+    """Return the nodes where `p`, in the order of ``hierarchy.labels``, is not missing.
+
+    They must be closed upward, as p-values of branches are.
+    """
+    h = hierarchy
+    kept = ~np.isnan(p[h.order])
+    place = np.cumsum(kept) - 1
+    of_kept = np.repeat(kept, np.diff(h.parent_ptr))
+    ptr = np.append(0, np.cumsum(np.diff(h.parent_ptr)[kept])).astype(np.int32)
+    idx = place[h.parent_idx[of_kept]].astype(np.int32)
+    depth = np.asarray(h.levels[h.order][kept], dtype=np.int32)
+    return Tested(np.flatnonzero(kept), ptr, idx, depth)
+
+
+def effective_counts(tested: Tested) -> tuple[Float, Float]:
+    """Effective leaves and nodes: a node shares its own equally among its parents.
+
+    A leaf has one leaf, every node has itself, and both add up along the edges.
+    """
+    ptr, idx = tested.parent_ptr.tolist(), tested.parent_idx.tolist()
+    n = tested.node.size
+    has_child = np.zeros(n, dtype=bool)
+    has_child[tested.parent_idx] = True
+    leaves, nodes = (~has_child).astype(float).tolist(), [1.0] * n
+    for v in range(n - 1, -1, -1):  # children have larger numbers
+        parents = idx[ptr[v] : ptr[v + 1]]
+        for u in parents:
+            leaves[u] += leaves[v] / len(parents)
+            nodes[u] += nodes[v] / len(parents)
+    return np.array(leaves), np.array(nodes)
+
+
+def dagger_levels(p: Float, hierarchy: Hierarchy, *, arbitrary: bool) -> Float:
+    """Smallest fdr at which DAGGER rejects each node, at most 1; in the order of the labels.
+
+    Parameters
+    ----------
+    p : ndarray of shape (n_labels,)
+        p-values to test, in the order of ``hierarchy.labels``. Nodes where it is missing must
+        have no descendants with a p-value; they are left out.
+    arbitrary : bool
+        Reshape the levels, for p-values of arbitrary dependence.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B"), ("A", "C")])
+    >>> dagger_levels(np.array([0.01, 0.02, 0.3]), h, arbitrary=False)
+    array([0.01, 0.02, 0.2 ])
+    """
+    part = known_part(p, hierarchy)
+    value = p[hierarchy.order][part.node]
+    leaves, nodes = effective_counts(part)
+    n_leaves = round(leaves[part.depth == 1].sum())  # every leaf is shared out among the roots
+    need = value * nodes * n_leaves / leaves
+    offset = nodes - 1.0
+    by_depth = np.argsort(part.depth, kind="stable")
+    n_by_depth = np.cumsum(np.bincount(part.depth)) if part.node.size else np.zeros(1, dtype=int)
+    if arbitrary:
+        most = n_by_depth[part.depth]
+        need *= digamma(nodes + most) - digamma(nodes + part.depth - 1.0)
+        offset = 1.0 - part.depth.astype(np.float64)
+    level = np.ones(hierarchy.n_labels)
+    level[part.node] = step_up_levels(
+        need, offset, by_depth, n_by_depth.astype(np.intp), part.parent_ptr, part.parent_idx
     )
+    return np.asarray(level[hierarchy.position])
 
 
-def _lift(lpr: Float, hierarchy: Hierarchy) -> Float:
-    """Raise parents to their children where the joint pass, on a large DAG, dropped an edge."""
-    if hierarchy.is_forest:
-        return lpr
-    ptr, idx = hierarchy.parent_ptr.tolist(), hierarchy.parent_idx
-    numbered = lpr[hierarchy.order]
-    for v in range(hierarchy.n_labels - 1, -1, -1):  # children have larger numbers
-        above = idx[ptr[v] : ptr[v + 1]]
-        numbered[above] = np.maximum(numbered[above], numbered[v])
+Order = NDArray[np.intp]
+
+SLOPE, SHARE = 2.1, 0.65  # of the estimate; see the module's text
+FEW = 0.1  # share of the level for DAGGER, which finds few signals
+
+# How many candidates leave between two fits, as a share: few when they are few.
+LARGE_STEP, SMALL_STEP, MANY = 0.25, 0.1, 2_000
+FIRST_STEPS, LATER_STEPS = 20, 2  # of EM, before the first and between later rounds
+
+
+def fdr_numerator(n_large: NDArray[Any]) -> Float:
+    """Estimate the number of nulls among candidates from that of their large p-values."""
+    return np.asarray(SLOPE * (n_large + SHARE))
+
+
+def star_levels(p: Float, hierarchy: Hierarchy, rng: np.random.Generator | None) -> Float:
+    """Smallest fdr at which each node is rejected, at most 1; in the order of the labels.
+
+    Parameters
+    ----------
+    p : ndarray of shape (n_labels,)
+        NaN where there is none: such a node says nothing, is not counted, and is rejected only
+        with a descendant that is.
+    rng : numpy.random.Generator or None
+        Breaks ties; without it, they go by the order of the hierarchy.
+    """
+    tested = np.flatnonzero(~np.isnan(p))
+    among = hierarchy
+    if tested.size < hierarchy.n_labels:
+        among = hierarchy.subset([hierarchy.labels[k] for k in tested])
+    leaving = peel(p, hierarchy, among, rng)
+    many = np.ones(hierarchy.n_labels)
+    many[leaving] = peeled_levels(p[leaving] >= 0.5)
+    few = dagger_levels(p[tested], among, arbitrary=False)
+    level = np.ones(hierarchy.n_labels)
+    level[tested] = np.minimum(np.minimum(many[tested] / (1.0 - FEW), few / FEW), 1.0)
+    numbered = level[hierarchy.order]
+    untested = np.isnan(p[hierarchy.order])
+    if untested.any():
+        ptr, idx = hierarchy.child_ptr.tolist(), hierarchy.child_idx
+        for v in np.flatnonzero(untested)[::-1].tolist():  # children have larger numbers
+            numbered[v] = numbered[idx[ptr[v] : ptr[v + 1]]].min(initial=1.0)
     return np.asarray(numbered[hierarchy.position])
 
 
-def _posterior_levels(lpr: Float, order: NDArray[np.intp]) -> Float:
-    """Least mean of 1 - LPR over the prefixes of the ranking that hold each node."""
-    mean = np.cumsum(1.0 - lpr[order]) / np.arange(1, order.size + 1)
-    level = np.empty(order.size)
-    level[order] = np.minimum.accumulate(mean[::-1])[::-1]
-    return level
+def peeled_levels(large: NDArray[np.bool_]) -> Float:
+    """Level of each candidate, in the order of leaving: the least estimate while it was there.
+
+    Examples
+    --------
+    >>> peeled_levels(np.array([True, False, False])).round(3)
+    array([1.   , 0.683, 0.683])
+    """
+    n_large = np.cumsum(large[::-1])[::-1]
+    n_left = np.arange(large.size, 0, -1)
+    return np.asarray(np.minimum(np.minimum.accumulate(fdr_numerator(n_large) / n_left), 1.0))
 
 
-def _check_rng(rng: Any) -> np.random.Generator | None:
-    if rng is None:
-        return None
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"rng must be a seed or a numpy Generator, got {rng!r}: {error}.") from None
+def peel(
+    p: Float, hierarchy: Hierarchy, among: Hierarchy, rng: np.random.Generator | None
+) -> Order:
+    """List the nodes that have a p-value in the order of leaving, descendants first.
+
+    `among` is the hierarchy of these nodes alone.
+
+    Which node leaves next depends on ``min(p, 1 - p)`` of the candidates and on the p-values of
+    those that left, and on nothing else but p-values of exactly 1: a null node never has a
+    p-value of 0, so of a null node ``min(p, 1 - p) = 0`` already says that.
+    """
+    tested = np.flatnonzero(~np.isnan(p))
+    tie = np.arange(tested.size) if rng is None else rng.permutation(tested.size)
+    z = normal_scores(p)
+    inside = np.ones(tested.size, dtype=bool)
+    hidden = np.zeros(hierarchy.n_labels, dtype=bool)
+    hidden[tested] = p[tested] < 1.0
+    leaving: list[Order] = []
+    model, n_steps = ShiftModel(), FIRST_STEPS
+    while inside.any():
+        posterior, model = fit_shift(z, hidden, hierarchy, model, n_steps)
+        n_steps = LATER_STEPS
+        small = np.where(hidden, model.small_share(np.nan_to_num(z), posterior), 0.0)[tested]
+        score = consistent_scores(small[None], among, n_threads=1)[0]
+        left = np.flatnonzero(inside)
+        step = LARGE_STEP if left.size > MANY else SMALL_STEP
+        order = np.lexsort((tie[left], -among.levels[left], score[left]))
+        out = left[order[: max(1, int(step * left.size))]]
+        inside[out] = False
+        hidden[tested[out]] = False
+        leaving.append(tested[out])
+    return np.concatenate(leaving)

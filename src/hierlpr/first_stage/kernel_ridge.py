@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_count
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage.blending import fit_pooled_map
-from hierlpr.first_stage.label_columns import LabelColumns
-from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
+from hierlpr.first_stage.multilabel import (
+    LabelColumns,
+    MultiLabelEstimator,
+    Progress,
+    fit_pooled_map,
+)
 
 Encoded = NDArray[np.float32]
 Float = NDArray[np.float64]

@@ -1,8 +1,9 @@
-"""What all members share: features encoded, labels checked, probabilities of every label."""
+"""What all members share: features encoded, labels checked, probabilities, a map, weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,88 @@ from sklearn.utils.validation import check_is_fitted
 
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.encoding import FeatureEncoder, columns_of
-from hierlpr.first_stage.label_columns import LabelColumns, check_labels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelColumns:
+    """What members learn: `values` has one column for each different label column that varies.
+
+    In deep hierarchies many rare labels hold for the very same samples: they are learned once.
+    `place[k]` is the column of label `k` in `values`, or -1 if it holds for all samples or none;
+    such a label gets its smoothed share, `prevalence[k]`.
+    """
+
+    values: NDArray[np.float32]
+    place: NDArray[np.intp]
+    prevalence: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, held: NDArray[np.bool_]) -> LabelColumns:
+        """Find the different columns, in the order of their first label."""
+        n_samples, n_labels = held.shape
+        count = held.sum(axis=0)
+        prevalence = (count + 0.5) / (n_samples + 1.0)
+        place = np.full(n_labels, -1, dtype=np.intp)
+        varies = np.flatnonzero((count > 0) & (count < n_samples))
+        if varies.size:
+            packed = np.ascontiguousarray(np.packbits(held[:, varies], axis=0).T)
+            keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+            _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+            order = np.argsort(first)
+            number = np.empty(order.size, dtype=np.intp)
+            number[order] = np.arange(order.size)
+            place[varies] = number[group.ravel()]
+            chosen = varies[first[order]]
+        else:
+            chosen = varies
+        return cls(held[:, chosen].astype(np.float32), place, prevalence)
+
+    @property
+    def prior(self) -> NDArray[np.float64]:
+        """Smoothed share of each column of `values`."""
+        n_samples = self.values.shape[0]
+        count = self.values.sum(axis=0, dtype=np.float64)
+        return np.asarray((count + 0.5) / (n_samples + 1.0))
+
+    def spread(self, proba: NDArray[Any]) -> NDArray[np.float64]:
+        """Probabilities of all labels, from those of the columns of `values`."""
+        out = np.empty((proba.shape[0], self.place.size))
+        learned = self.place >= 0
+        out[:, learned] = proba[:, self.place[learned]]
+        out[:, ~learned] = self.prevalence[~learned]
+        return out
+
+
+def check_labels(y: Any, n_samples: int) -> NDArray[np.bool_]:
+    """Labels as a bool matrix (n_samples, n_labels); anything but 0 and 1 is refused."""
+    from scipy import sparse
+
+    if y is None:
+        raise DataError("requires y to be passed, but the target y is None.")
+    array = y.toarray() if sparse.issparse(y) else np.asarray(y)
+    if array.dtype.kind == "c":
+        raise DataError("y: Complex data not supported; give 0 and 1.")
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise DataError(
+            f"y must be a matrix of shape (n_samples, n_labels), got shape {array.shape}.\n"
+            "Hint: one label is one column, y.reshape(-1, 1)."
+        )
+    if array.shape[0] != n_samples:
+        raise DataError(f"X has {n_samples:,} samples, y {array.shape[0]:,}.")
+    if array.dtype == bool:
+        return array
+    try:
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError("y must hold 0 and 1 only; some entries are no numbers.") from None
+    held: NDArray[np.bool_] = numbers == 1.0
+    if not np.array_equal(held, numbers != 0.0):
+        row, column = (int(i) for i in np.argwhere(held != (numbers != 0.0))[0])
+        raise DataError(
+            f"y must hold 0 and 1 only, got {numbers[row, column]} at sample {row}, label {column}."
+        )
+    return held
+
 
 Progress = Callable[[int, int], None]
 Encoded = NDArray[np.float32]
@@ -106,3 +188,106 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+FLOOR = 1e-6  # a probability of 0 that turns out wrong must not decide alone
+MOST_PAIRS = 2_000_000
+MOST_MAPPED = 500_000  # pairs that learn the map
+STEPS = 500
+
+Float = NDArray[np.float64]
+
+
+def mean_log_loss(proba: NDArray[Any], y: NDArray[Any]) -> float:
+    """Log-loss of a sample, summed over the labels."""
+    right = np.where(y > 0.5, proba, 1.0 - proba)
+    loss = -np.log(np.maximum(right, FLOOR), dtype=np.float64)
+    return float(loss.sum() / max(1, y.shape[0]))
+
+
+def blend_weights(
+    members: Sequence[NDArray[Any]], y: NDArray[Any], *, rng: int = 0
+) -> NDArray[np.float64]:
+    r"""Weights on the simplex that minimize the log-loss of the averaged probabilities.
+
+    Notes
+    -----
+    With :math:`q_m` the probability that member :math:`m` gave to what happened, the loss is
+    :math:`-\sum \log \sum_m w_m q_m`, that of a mixture, convex in the weights. The EM step
+    :math:`w_m \leftarrow \mathrm{mean}(w_m q_m / \sum_j w_j q_j)` never raises it.
+    """
+    n_samples = y.shape[0]
+    if y.size == 0:
+        return np.full(len(members), 1.0 / len(members))
+    most = max(1, MOST_PAIRS // max(1, y.shape[1]))
+    rows = np.arange(n_samples)
+    if n_samples > most:
+        rows = np.sort(np.random.default_rng(rng).permutation(n_samples)[:most])
+    happened = y[rows] > 0.5
+    q = np.stack([np.where(happened, p[rows], 1.0 - p[rows]).ravel() for p in members])
+    q = np.maximum(q.astype(np.float64), FLOOR)
+    weights = np.full(len(members), 1.0 / len(members))
+    for _ in range(STEPS):
+        mixed = weights @ q
+        new = weights * (q @ (1.0 / mixed)) / mixed.size
+        new /= new.sum()
+        moved = float(np.abs(new - weights).max())
+        weights = new
+        if moved < 1e-5:
+            break
+    return weights
+
+
+@dataclass(frozen=True, slots=True)
+class PooledMap:
+    """Log-odds of a pair: ``start + slope * level + share * log-odds of the prevalence``."""
+
+    start: float
+    slope: float
+    share: float
+
+    def probabilities(self, level: NDArray[Any], prior: Float) -> NDArray[np.float32]:
+        """Probabilities of pairs, by their level and the prevalence of each label."""
+        odds = self.start + self.slope * level + self.share * log_odds(prior)
+        return (1.0 / (1.0 + np.exp(-np.clip(odds, -30.0, 30.0)))).astype(np.float32)
+
+
+def log_odds(proba: NDArray[Any]) -> Float:
+    """Log-odds, of probabilities not nearer to 0 and 1 than `FLOOR`."""
+    inside = np.clip(np.asarray(proba, dtype=np.float64), FLOOR, 1.0 - FLOOR)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
+
+
+def fit_pooled_map(
+    level: NDArray[Any], y: NDArray[Any], prior: Float, rng: np.random.Generator
+) -> PooledMap:
+    """Logistic regression of all labels at once on out-of-fold levels and prevalences."""
+    if y.shape[1] == 0:
+        return PooledMap(0.0, 1.0, 0.0)
+    rows = np.sort(rng.permutation(y.shape[0])[: max(1, MOST_MAPPED // y.shape[1])])
+    value = level[rows].ravel()
+    share = np.broadcast_to(log_odds(prior), (rows.size, prior.size)).ravel()
+    held = y[rows].ravel()
+    design = np.stack([np.ones_like(value), value, share])
+    start, slope, extra = _logistic(design, held, np.array([0.0, 1.0, 0.0]))
+    if slope >= 0.0:
+        return PooledMap(float(start), float(slope), float(extra))
+    # A map that falls would turn the order around; then only the prevalence speaks.
+    start, extra = _logistic(design[[0, 2]], held, np.array([0.0, 1.0]))
+    return PooledMap(float(start), 0.0, float(extra))
+
+
+def _logistic(design: Float, held: NDArray[Any], aim: Float) -> Float:
+    """Weights of the rows of `design`; a weak pull to `aim` keeps them finite where all is sure."""
+    guess = aim
+    pull = 1e-2 * np.ones_like(aim)
+    for _ in range(25):
+        odds = np.clip(guess @ design, -30.0, 30.0)
+        chance = 1.0 / (1.0 + np.exp(-odds))
+        slope = design @ (chance - held) + pull * (guess - aim)
+        bend = (design * (chance * (1.0 - chance))) @ design.T + np.diag(pull)
+        step = np.linalg.solve(bend, slope)
+        guess = guess - np.clip(step, -1.0, 1.0)
+        if np.abs(step).max() < 1e-8:
+            break
+    return guess

@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_amount, check_count, check_jobs
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage.blending import mean_log_loss
 from hierlpr.first_stage.descent import Layers, NetworkPlan, predict_network, train_network
-from hierlpr.first_stage.label_columns import LabelColumns
-from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
+from hierlpr.first_stage.multilabel import (
+    LabelColumns,
+    MultiLabelEstimator,
+    Progress,
+    mean_log_loss,
+)
 
 Encoded = NDArray[np.float32]
 # Networks, folds, regularizations and epochs to try where time is short.

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_amount, check_count, check_fraction, check_jobs
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage.label_columns import LabelColumns
-from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
+from hierlpr.first_stage.multilabel import LabelColumns, MultiLabelEstimator, Progress
 
 Encoded = NDArray[np.float32]
 BATCH = 25  # trees between two words of progress

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_amount, check_choice, check_count, check_jobs
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage.blending import (
+from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier
+from hierlpr.first_stage.multilabel import (
+    LabelColumns,
+    MultiLabelEstimator,
+    Progress,
     blend_weights,
     fit_pooled_map,
     log_odds,
     mean_log_loss,
 )
-from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier
-from hierlpr.first_stage.label_columns import LabelColumns
-from hierlpr.first_stage.multilabel import MultiLabelEstimator, Progress
 from hierlpr.first_stage.networks import NetworkEnsemble
 from hierlpr.first_stage.projection_forest import ProjectionForest
 

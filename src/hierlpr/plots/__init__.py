@@ -9,23 +9,14 @@ from typing import TYPE_CHECKING
 from hierlpr._base.lazy import loader
 
 if TYPE_CHECKING:
-    from hierlpr.plots.curve_displays import (
+    from hierlpr.plots.displays import (
         CalibrationDisplay,
         HitDisplay,
         LPRDisplay,
         PrecisionDisplay,
         RecallDisplay,
+        SampleDisplay,
     )
-    from hierlpr.plots.sample_tree import SampleDisplay
-
-_HOMES = {
-    "CalibrationDisplay": "curve_displays",
-    "HitDisplay": "curve_displays",
-    "LPRDisplay": "curve_displays",
-    "PrecisionDisplay": "curve_displays",
-    "RecallDisplay": "curve_displays",
-    "SampleDisplay": "sample_tree",
-}
 
 __all__ = [
     "CalibrationDisplay",
@@ -36,7 +27,7 @@ __all__ = [
     "SampleDisplay",
 ]
 
-__getattr__ = loader(__name__, _HOMES)
+__getattr__ = loader(__name__, dict.fromkeys(__all__, "displays"))
 
 
 def __dir__() -> list[str]:

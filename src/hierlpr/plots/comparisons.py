@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import Matrix
 from hierlpr.metrics import hit_curve
 from hierlpr.metrics.cafa import propagate_max_sparse
+from hierlpr.metrics.curves import HitSums
 from hierlpr.plots.evidence import Evidence, Pool
 from hierlpr.research.baselines import propagate_max
 
@@ -109,16 +110,12 @@ def _weighed(listed: Pool, calls: Float, *more: Float) -> tuple[Float, ...] | No
 
 
 def _areas(calls: Float, hits: Float) -> tuple[float, float]:
-    """AU(PRC) by steps and the normalized hit area, as in `hierlpr.metrics`, from the corners."""
-    n, positives = calls[-1], hits[-1]
-    if not 0 < positives < n:
+    """AU(PRC) by steps and the normalized hit area, NaN unless there are both classes."""
+    sums = HitSums(hits[-1])
+    sums.add(calls, hits)
+    if not 0 < sums.positives < sums.calls:
         return float("nan"), float("nan")
-    au_prc = float(np.dot(np.diff(hits) / positives, hits[1:] / calls[1:]))
-    size, gained = np.diff(calls), np.diff(hits)
-    area = float(np.sum(size * hits[:-1] + gained * (size + 1.0) / 2.0))
-    random = positives * (n + 1.0) / 2.0
-    best = positives * (positives + 1.0) / 2.0 + positives * (n - positives)
-    return au_prc, float((area - random) / (best - random))
+    return sums.au_prc(), sums.normalized_area()
 
 
 def _max_propagated(evidence: Evidence) -> Matrix:
@@ -233,7 +230,8 @@ def share_interval(
     return _wilson(share, n / inflation)
 
 
-def _wilson(share: float, n: float, z: float = 1.96) -> tuple[float, float]:
+def _wilson(share: float, n: float) -> tuple[float, float]:
+    z = 1.96
     middle = (share + z * z / (2.0 * n)) / (1.0 + z * z / n)
     half = z / (1.0 + z * z / n) * float(np.sqrt(share * (1.0 - share) / n + (z / (2.0 * n)) ** 2))
     return max(0.0, middle - half), min(1.0, middle + half)

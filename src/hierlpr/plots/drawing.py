@@ -52,14 +52,19 @@ def new_axes(ax: Any, *, size: tuple[float, float] = (5.6, 4.0)) -> Any:
     figure, axes = plt.subplots(figsize=size, layout="constrained")
     figure.patch.set_facecolor(PALETTE["paper"])
     axes.set_facecolor(PALETTE["paper"])
-    axes.grid(color=PALETTE["grid"], linewidth=0.8)
+    style_axes(axes, PALETTE)
+    return axes
+
+
+def style_axes(axes: Any, colors: Colors) -> None:
+    """Draw a light grid, and only the two axes that carry numbers."""
+    axes.grid(color=colors["grid"], linewidth=0.8)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
-        axes.spines[side].set_color(PALETTE["muted"])
-    axes.tick_params(colors=PALETTE["muted"], labelcolor=PALETTE["ink"], length=3)
-    return axes
+        axes.spines[side].set_color(colors["muted"])
+    axes.tick_params(colors=colors["muted"], labelcolor=colors["ink"], length=3)
 
 
 def until(end: float, x: NDArray[Any], *columns: NDArray[Any]) -> tuple[Any, ...]:

@@ -81,14 +81,18 @@ class Evidence:
 
     def share(self, some: Any, among: Any) -> float | None:
         """Return the share of the pairs in one matrix that is in another too; None of nothing."""
-        both = some & among if isinstance(some, np.ndarray) else some.multiply(among)
-        part, whole = (self.total(x) for x in (both, among))
+        part, whole = (self.total(x) for x in (both(some, among), among))
         return part / whole if whole else None
 
     def total(self, matrix: Any) -> float:
         """Add up a matrix, its samples by their weights."""
         by_sample = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
         return float(by_sample.sum() if self.weight is None else by_sample @ self.weight)
+
+    @property
+    def hits(self) -> Any:
+        """Calls that are right."""
+        return both(self.called, self.truth)
 
     @property
     def n_positives(self) -> int:
@@ -201,6 +205,11 @@ def pool(
     positives = np.asarray(truth.sum(axis=1)).ravel()
     weighed = float(by_sample @ weight), float(positives @ weight)
     return replace(found, weight=weight[sample], weighed=weighed)
+
+
+def both(some: Any, others: Any) -> Any:
+    """Return the pairs that are in both of two matrices."""
+    return some & others if isinstance(some, np.ndarray) else some.multiply(others)
 
 
 def rows_of(matrix: Any, rows: NDArray[np.intp]) -> NDArray[Any]:

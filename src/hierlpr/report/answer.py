@@ -12,7 +12,7 @@ from scipy import sparse
 from hierlpr._base.checks import effective_number
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.plots.comparisons import MethodCurve, Promise, share_interval
-from hierlpr.plots.evidence import Evidence
+from hierlpr.plots.evidence import Evidence, both
 
 UNKNOWN = "\N{EN DASH}"
 TARGETS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.5)
@@ -89,14 +89,14 @@ def answer_of(evidence: Evidence, tradeoffs: tuple[Tradeoff, ...]) -> Answer:
     """Count the calls and say what they mean."""
     e = evidence
     n_calls = int(e.judged.sum())
-    n_true = _n_both(e.called, e.truth)
+    n_true = int(e.hits.sum())
     n_positives = e.n_positives
     precision_range = recall_range = precision = recall = f1 = None
     if e.has_truth:
         precision_range, recall_range = _range(e, e.judged), _range(e, e.truth)
         precision, recall = e.share(e.truth, e.judged), e.share(e.called, e.truth)
         total = e.total(e.judged) + e.total(e.truth)
-        f1 = 2.0 * e.total(_both(e.called, e.truth)) / total if total else None
+        f1 = 2.0 * e.total(e.hits) / total if total else None
     expected = _expected(e, n_calls)
     return Answer(
         n_samples=e.n_samples,
@@ -143,8 +143,8 @@ def _range(e: Evidence, among: Any) -> tuple[float, float] | None:
     trials = np.asarray(among.sum(axis=1)).ravel()
     if not trials.any():
         return None
-    both = np.asarray(_both(e.called, e.truth).sum(axis=1), dtype=np.float64).ravel()
-    return share_interval(both, trials, e.weight)
+    hits = np.asarray(e.hits.sum(axis=1), dtype=np.float64).ravel()
+    return share_interval(hits, trials, e.weight)
 
 
 def from_to(bounds: tuple[float, float]) -> str:
@@ -390,8 +390,8 @@ def _sets(e: Evidence) -> tuple[str, ...]:
 
 def _n_rows(e: Evidence, some: Any, others: Any) -> float:
     """Count the samples, by weight, of which something in one matrix is not in the other."""
-    both = np.asarray(some.multiply(others).sum(axis=1)).ravel()
-    return e.total((np.asarray(some.sum(axis=1)).ravel() > both)[:, None])
+    shared = np.asarray(some.multiply(others).sum(axis=1)).ravel()
+    return e.total((np.asarray(some.sum(axis=1)).ravel() > shared)[:, None])
 
 
 def _groups(e: Evidence) -> tuple[Group, ...]:
@@ -402,7 +402,7 @@ def _groups(e: Evidence) -> tuple[Group, ...]:
     for name, part in e.cutoff.groups.items():
         columns = np.flatnonzero(member == name)
         called = e.judged[:, columns]
-        n_true = _n_both(called, e.truth[:, columns])
+        n_true = int(both(called, e.truth[:, columns]).sum())
         right = e.share(e.truth[:, columns], called)
         found.append(Group(name, part.level, int(called.sum()), n_true, str(part), right))
     return tuple(found)
@@ -424,14 +424,6 @@ def _unknown_words(e: Evidence) -> str:
         f"{said} {n_more:,} more calls are made among the unknown ones; if all of those were "
         f"wrong, {percent(worst)} of all calls would be right."
     )
-
-
-def _both(a: Any, b: Any) -> Any:
-    return a & b if isinstance(a, np.ndarray) else a.multiply(b)
-
-
-def _n_both(a: Any, b: Any) -> int:
-    return int(_both(a, b).sum())
 
 
 def _n_violations(e: Evidence) -> int:

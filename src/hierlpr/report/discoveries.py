@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
 from hierlpr.discovery import Discoveries
 from hierlpr.plots.drawing import legend
-from hierlpr.report.charts import COLORS, FigureText, figure, svg_of
-from hierlpr.report.html import render_page
-from hierlpr.report.label_entries import parents_of
+from hierlpr.report.entries import parents_of
+from hierlpr.report.html import COLORS, FigureText, figure, render_page, svg_of, write_page
 
 SCRIPTS = ("dom.js", "csv.js", "tree.js", "browse.js", "table.js", "discoveries.js", "start.js")
 BINS = 20
@@ -50,10 +47,7 @@ def write_discoveries_report(
     1
     """
     require("jinja2", "matplotlib", extra="report", what="A report")
-    text = render_discoveries(found, title=title)
-    with writing(path) as part:
-        # A title from a command line may hold bytes that are no text.
-        Path(part).write_bytes(text.encode("utf-8", errors="replace"))
+    write_page(path, render_discoveries(found, title=title))
 
 
 def render_discoveries(found: Discoveries, *, title: str | None = None) -> str:

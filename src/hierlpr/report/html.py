@@ -1,4 +1,10 @@
-"""A page of a report: one HTML file that allows its own style and script and nothing else."""
+"""A page of a report: one HTML file that allows its own style and script and nothing else.
+
+Figures are SVG that lives in the page, and their colours follow light and dark: they are drawn with
+the marker colours of `COLORS`, and `svg_of` turns each into a class (``fill-ink``, ``stroke-ours``,
+...) whose colour the style sheet decides, and every inline style into attributes, so that a strict
+content security policy can forbid inline styles.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +12,35 @@ import base64
 import hashlib
 import json
 import math
+import os
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
+from io import BytesIO
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from hierlpr import __version__
+from hierlpr._base.files import writing
+from hierlpr.plots.drawing import PALETTE, style_axes
 from hierlpr.report.answer import UNKNOWN, from_to, percent
+
+# Near-black colours that nothing else uses; the names are those of the style sheet.
+COLORS = {name: f"#0000{i:02x}" for i, name in enumerate(PALETTE, start=1)}
+_NAMES = {color: name for name, color in COLORS.items()}
+_SVG = "http://www.w3.org/2000/svg"
+_XLINK = "http://www.w3.org/1999/xlink"
+_DROPPED = {"metadata", "style", "title", "desc"}
+_SIZE = re.compile(r"([\d.]+)px")
+
+
+def write_page(path: str | os.PathLike[str], text: str) -> None:
+    """Write a page, whole or not at all."""
+    with writing(path) as part:
+        # A title from a command line may hold bytes that are no text.
+        Path(part).write_bytes(text.encode("utf-8", errors="replace"))
 
 
 def render_page(template: str, scripts: Sequence[str], data: Any, **values: Any) -> str:
@@ -69,3 +98,116 @@ def _number(value: float | None, digits: int = 3) -> str:
 def _nobreak(text: str) -> str:
     """Keep a number and its percent sign on one line."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+# -- figures ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FigureText:
+    """A figure as SVG, with its heading and what to see in it."""
+
+    key: str
+    title: str
+    svg: str
+    caption: str
+
+
+def figure() -> tuple[Any, Any]:
+    """Return an empty figure and its axes, in the style of the report."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_rc()):
+        made = Figure(figsize=(430 / 72, 310 / 72), dpi=72, layout="constrained")
+        made.patch.set_visible(False)
+        axes = made.add_subplot()
+        axes.patch.set_visible(False)
+        style_axes(axes, COLORS)
+    return made, axes
+
+
+def svg_of(made: Any, *, key: str, title: str, description: str) -> str:
+    """Return the figure as an SVG element whose ids begin with `key`, with text for screen readers.
+
+    Equal figures give equal text.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    out = BytesIO()
+    canvas: Any = FigureCanvasSVG(made)
+    with mpl.rc_context(_rc(**{"svg.hashsalt": key})):
+        canvas.print_svg(out, metadata={"Date": None})
+    root = ElementTree.fromstring(out.getvalue())
+    _strip(root)
+    for element in root.iter():
+        _restyle(element)
+        _rename(element, key)
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{key}-title {key}-desc")
+    for place, (tag, text) in enumerate([("title", title), ("desc", description)]):
+        element = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{key}-{tag}"})
+        element.text = text
+        root.insert(place, element)
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", _XLINK)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _rc(**more: Any) -> Any:
+    return {
+        **more,
+        "svg.fonttype": "none",
+        "font.size": 11,
+        "text.color": COLORS["ink"],
+        "axes.labelcolor": COLORS["ink"],
+        "axes.edgecolor": COLORS["muted"],
+        "path.simplify": False,
+        "text.usetex": False,
+        "text.parse_math": False,
+    }
+
+
+def _strip(element: ElementTree.Element) -> None:
+    for child in list(element):
+        if child.tag.rpartition("}")[2] in _DROPPED:
+            element.remove(child)
+        else:
+            _strip(child)
+
+
+def _restyle(element: ElementTree.Element) -> None:
+    """Turn the inline style into attributes, and marker colours into classes."""
+    for declaration in element.attrib.pop("style", "").split(";"):
+        name, _, value = (part.strip() for part in declaration.partition(":"))
+        if name in ("font", "font-size"):
+            size = _SIZE.search(value)
+            element.set("font-size", size.group(1) if size else "11")
+        elif name and name != "font-family":
+            element.set(name, value)
+    classes = []
+    for name in ("fill", "stroke"):
+        color = element.get(name, "")
+        if color in _NAMES:
+            classes.append(f"{name}-{_NAMES[color]}")
+            del element.attrib[name]
+    # Matplotlib leaves out the fill of black text, which is its default.
+    if element.tag == f"{{{_SVG}}}text" and not any(c.startswith("fill-") for c in classes):
+        classes.append("fill-ink")
+    if classes:
+        element.set("class", " ".join(classes))
+
+
+def _rename(element: ElementTree.Element, key: str) -> None:
+    """Make ids unique in the page."""
+    if "id" in element.attrib:
+        element.set("id", f"{key}-{element.attrib['id']}")
+    link = f"{{{_XLINK}}}href"
+    if link in element.attrib:
+        element.set("href", f"#{key}-{element.attrib.pop(link).removeprefix('#')}")
+    clip = element.get("clip-path")
+    if clip is not None:
+        element.set("clip-path", clip.replace("url(#", f"url(#{key}-"))

@@ -7,12 +7,10 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hierlpr._base.files import writing
 from hierlpr._base.lazy import require
 from hierlpr.cutoff.decisions import REASONS, call_limits
 from hierlpr.cutoff.sets import SET_WORDS
@@ -26,24 +24,31 @@ from hierlpr.plots.comparisons import (
     compare_methods,
     promise_along,
 )
+from hierlpr.plots.displays import (
+    CalibrationDisplay,
+    HitDisplay,
+    InUse,
+    PrecisionDisplay,
+    RecallDisplay,
+)
 from hierlpr.plots.evidence import Evidence, collect_evidence
 from hierlpr.report.answer import (
     Answer,
     answer_of,
     expected_tradeoffs,
+    percent,
     seen_warnings,
     tradeoffs_of,
 )
-from hierlpr.report.charts import (
-    FigureText,
-    calibration_figure,
-    hit_figure,
-    precision_figure,
-    recall_figure,
+from hierlpr.report.entries import (
+    LabelFacts,
+    SampleChoice,
+    SampleView,
+    choose_samples,
+    label_facts,
+    view_samples,
 )
-from hierlpr.report.html import render_page
-from hierlpr.report.label_entries import LabelFacts, label_facts
-from hierlpr.report.sample_entries import SampleChoice, SampleView, choose_samples, view_samples
+from hierlpr.report.html import COLORS, FigureText, figure, render_page, svg_of, write_page
 
 if TYPE_CHECKING:
     from hierlpr.model import HierarchicalClassifier
@@ -149,9 +154,7 @@ def write_report(
         warnings.warn(note, HierlprWarning, stacklevel=2)
     text = render(report)
     step(4, 4)
-    with writing(path) as part:
-        # A title from a command line may hold bytes that are no text.
-        Path(part).write_bytes(text.encode("utf-8", errors="replace"))
+    write_page(path, text)
     return report
 
 
@@ -210,14 +213,62 @@ def render(report: Report) -> str:
 
 
 def _figures(report: Report) -> tuple[FigureText, ...]:
-    answer, methods = report.answer, report.methods
+    answer, methods, in_use = report.answer, report.methods, InUse.of(report.evidence)
+    first = _drawn("fig-calls", PrecisionDisplay(report.promise, in_use), *_precision_words(answer))
     if report.calibration is None or report.block_calibration is None:
-        return (precision_figure(report.promise, answer),)
+        return (first,)
+    lpr, block = report.calibration, report.block_calibration
+    bins = "; ".join(f"{b.predicted:.2f}: {b.observed:.2f} of {b.n:,}" for b in lpr.bins)
+    areas = ", ".join(f"{m.name} {m.au_prc:.3f}" for m in methods)
+    hit_areas = ", ".join(f"{m.name} {m.hit_area:.3f}" for m in methods)
     return (
-        precision_figure(report.promise, answer),
-        recall_figure(methods, answer),
-        hit_figure(methods, answer),
-        calibration_figure(report.calibration, report.block_calibration),
+        first,
+        _drawn(
+            "fig-pr", RecallDisplay(methods, in_use), "Precision and recall",
+            "Higher is better; the early part, at the left, is where calls are made.",
+            f"Pooled precision against recall. Area under the curve: {areas}.",
+        ),
+        _drawn(
+            "fig-hit", HitDisplay(methods, in_use), "Hit curve",
+            f"How many of the {answer.n_positives:,} true labels the first calls find; the thin "
+            "line is a perfect order.",
+            f"Right calls against calls. Normalized area, 0 random and 1 perfect: {hit_areas}.",
+        ),
+        _drawn(
+            "fig-cal", CalibrationDisplay(lpr, block), "Calibration",
+            "Of instances predicted at 70 %, do 70 % hold? On the diagonal they do. Mean gap: LPR "
+            f"{lpr.error:.3f}, block score {block.error:.3f}.",
+            f"Predicted against observed frequency in ten bins. {bins}.",
+        ),
+    )  # fmt: skip
+
+
+def _precision_words(answer: Answer) -> tuple[str, str, str]:
+    """Heading and caption of the first figure, and its text for screen readers."""
+    nothing = "Nothing is called at the cutoff."
+    if not answer.has_truth:
+        share = percent(answer.expected)
+        at = f"At the cutoff, {answer.n_calls:,} calls, {share} are expected to be right."
+        return (
+            "Share expected to be right, by number of calls",
+            f"{at if answer.n_calls else nothing} The model's own expectation: the mean chance of "
+            "the calls so far.",
+            f"Expected share of right calls against the number of calls. {at}",
+        )
+    at = f"At the cutoff, {answer.n_calls:,} calls, {percent(answer.precision)} are right."
+    at = at if answer.n_calls else nothing
+    return (
+        "Precision by number of calls",
+        f"{at} Where the two lines agree, the model knows how sure it can be.",
+        f"Observed and expected share of right calls against the number of calls. {at}",
+    )
+
+
+def _drawn(key: str, display: Any, title: str, caption: str, description: str) -> FigureText:
+    made, axes = figure()
+    display.plot(axes, colors=COLORS)
+    return FigureText(
+        key, title, svg_of(made, key=key, title=title, description=description), caption
     )
 
 

@@ -5,8 +5,16 @@ Those that learn from data are classes with ``fit(scores, truth, hierarchy)``; t
 then has the same signature. Those on p-values have the signature of `hierlpr.discover`.
 """
 
-from hierlpr.research.baselines.by_blocks import cssa, single_parent
-from hierlpr.research.baselines.by_score import (
+from hierlpr.research.baselines.learned import BayesianCorrection, ClusHMC, FirstStageCalls
+from hierlpr.research.baselines.p_value_procedures import (
+    benjamini_hochberg,
+    dagger,
+    meinshausen,
+    simes_max_bh,
+    yekutieli,
+)
+from hierlpr.research.baselines.rank_functions import (
+    cssa,
     gpav,
     gpav_scores,
     lpr_alone,
@@ -14,16 +22,8 @@ from hierlpr.research.baselines.by_score import (
     propagate_max,
     propagate_min,
     raw_scores,
+    single_parent,
     top_down,
-)
-from hierlpr.research.baselines.clus import ClusHMC
-from hierlpr.research.baselines.first_stage import BayesianCorrection, FirstStageCalls
-from hierlpr.research.baselines.p_value_procedures import (
-    benjamini_hochberg,
-    dagger,
-    meinshausen,
-    simes_max_bh,
-    yekutieli,
 )
 
 __all__ = [

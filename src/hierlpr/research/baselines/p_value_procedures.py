@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_level
-from hierlpr.discovery.dagger import (
+from hierlpr.discovery.p_values import align_p_values
+from hierlpr.discovery.procedures import (
     branch_p_values,
     dagger_levels,
     effective_counts,
     known_part,
 )
-from hierlpr.discovery.p_values import align_p_values
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 

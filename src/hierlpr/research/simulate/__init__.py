@@ -4,11 +4,18 @@ Every function takes ``rng``, a seed or a ``numpy.random.Generator``: the same s
 data.
 """
 
-from hierlpr.research.simulate.disease import disease
-from hierlpr.research.simulate.generative import QUALITY, Model, Simulation, random_model
-from hierlpr.research.simulate.random_hierarchies import random_dag, random_forest, random_tree
+from hierlpr.research.simulate.generative import (
+    QUALITY,
+    Model,
+    Simulation,
+    random_dag,
+    random_forest,
+    random_model,
+    random_tree,
+)
 from hierlpr.research.simulate.settings import (
     SETTINGS,
+    disease,
     draw_supported,
     setting,
     setting_model,

@@ -1,4 +1,4 @@
-"""The paper's simulation settings by name, as models and as drawn samples."""
+"""Populations by name: the paper's simulation settings, and a forest like its disease data."""
 
 from __future__ import annotations
 
@@ -162,3 +162,185 @@ def draw_supported(
         f"No model of setting {name!r} gave every label {wanted} positives among {n_samples} "
         f"samples in {_MOST_ATTEMPTS} attempts.\nHint: more samples, or a smaller min_positives."
     )
+
+
+_N_SAMPLES = 196
+
+# Label | positives among 196 samples, quality of the classifier; "=" marks a label with the very
+# positives and scores of its parent. Indentation is the hierarchy. The published summary of the
+# real data fixes the shape: 110 labels in 24 trees, 11 of one and 6 of two labels, the largest of
+# 28 and 30, depth 6 (median 2), 10 labels with several children; 3 to 62 positives, 5.89 % on
+# average; 26 labels that repeat their parents. Names, counts and qualities are made up.
+_FOREST = """
+Neoplasm | 62 medium
+  Carcinoma | 33 medium
+    Adenocarcinoma | 4 medium
+      Breast adenocarcinoma | 3 high
+        Invasive ductal carcinoma | =
+          Triple-negative ductal carcinoma | =
+    Squamous cell carcinoma | 6 high
+      Oral squamous cell carcinoma | 5 high
+    Renal cell carcinoma | 11 high
+      Clear cell renal carcinoma | 8 high
+    Hepatocellular carcinoma | 3 high
+    Urothelial carcinoma | 11 low
+  Hematologic neoplasm | 20 high
+    Leukemia | 12 high
+      Acute leukemia | 10 high
+        Acute myeloid leukemia | =
+    Lymphoma | 4 low
+      Diffuse large B-cell lymphoma | =
+    Multiple myeloma | 4 low
+  Sarcoma | 18 medium
+    Ewing sarcoma | =
+  Neuroectodermal tumor | 15 high
+    Neuroblastoma | =
+  Glioma | 24 high
+    Glioblastoma | =
+  Melanoma | 20 high
+  Germ cell tumor | 12 high
+  Mesothelioma | 17 high
+  Pituitary adenoma | 5 high
+  Thyroid nodule | 21 medium
+Neurological disorder | 52 high
+  Neurodegenerative disease | 23 high
+    Alzheimer disease | 8 low
+      Early-onset Alzheimer disease | =
+    Huntington disease | 3 high
+    Parkinson disease | 9 low
+      Familial Parkinson disease | =
+    Amyotrophic lateral sclerosis | 3 low
+  Neuromuscular disease | 20 high
+    Muscular dystrophy | 5 medium
+      Duchenne muscular dystrophy | =
+    Inflammatory myopathy | 5 high
+      Dermatomyositis | 4 medium
+        Juvenile dermatomyositis | =
+    Myasthenia gravis | 4 high
+  Psychotic disorder | 13 high
+    Schizophrenia | 8 high
+      Paranoid schizophrenia | =
+  Mood disorder | 4 low
+    Bipolar disorder | =
+  Demyelinating disease | 4 high
+    Multiple sclerosis | =
+      Relapsing multiple sclerosis | =
+  Epilepsy | 14 high
+  Cerebrovascular disorder | 10 medium
+    Stroke | =
+  Peripheral neuropathy | 8 high
+  Autism spectrum disorder | 15 low
+Immune system disorder | 40 high
+  Arthritis | 26 high
+    Rheumatoid arthritis | 20 medium
+      Juvenile rheumatoid arthritis | =
+  Lupus | 25 high
+    Lupus nephritis | =
+  Psoriasis | 7 medium
+  Immunodeficiency | 10 high
+  Sarcoidosis | 10 high
+    Pulmonary sarcoidosis | =
+Cardiovascular disorder | 28 medium
+  Cardiomyopathy | 7 high
+    Dilated cardiomyopathy | =
+  Coronary artery disease | 18 medium
+    Myocardial infarction | =
+  Hypertension | 15 high
+    Pulmonary hypertension | 12 low
+Lung disease | 22 high
+  Asthma | 7 low
+  Chronic obstructive pulmonary disease | 12 medium
+    Emphysema | =
+  Pulmonary fibrosis | 7 high
+Metabolic disorder | 20 medium
+  Diabetes mellitus | 13 medium
+    Type 2 diabetes | =
+  Obesity | 4 medium
+Intestinal disorder | 12 medium
+  Inflammatory bowel disease | 10 high
+    Crohn disease | 7 medium
+Kidney disease | 7 high
+  Glomerulonephritis | 5 medium
+Liver disease | 6 medium
+  Cirrhosis | =
+Skin disorder | 7 high
+  Eczema | =
+Eye disease | 4 low
+  Macular degeneration | =
+Blood disorder | 10 high
+  Anemia | 8 high
+Viral infection | 5 low
+  HIV infection | 4 high
+Endometriosis | 6 medium
+Periodontitis | 14 medium
+Osteoarthritis | 5 low
+Preeclampsia | 5 low
+Sepsis | 7 medium
+Down syndrome | 4 low
+Cystic fibrosis | 10 high
+Hyperparathyroidism | 5 medium
+Polycystic ovary syndrome | 7 low
+Aortic aneurysm | 13 high
+Malaria | 11 medium
+"""
+
+
+def disease(*, n_samples: int = _N_SAMPLES, rng: Any = 0) -> Simulation:
+    """Draw the disease-like example: 110 labels in 24 trees, many of them rare.
+
+    The number of positives of each label is fixed (and scaled if `n_samples` is not 196); which
+    samples they are, and all scores, depend on `rng`.
+
+    Examples
+    --------
+    >>> d = disease(rng=0)
+    >>> d
+    <Simulation 'disease': 196 samples x 110 labels, 5.89% positive>
+    >>> len(d.hierarchy.roots), d.hierarchy.depth
+    (24, 6)
+    """
+    generator = np.random.default_rng(rng)
+    labels, parent, base_counts, eta, copies = _parse()
+    counts = _scaled(base_counts, n_samples)
+    truth = np.zeros((n_samples, len(labels)), dtype=bool)
+    for k, above in enumerate(parent):
+        if copies[k]:
+            truth[:, k] = truth[:, above]
+            continue
+        # A random subset of fixed size: each sample alone follows the model exactly.
+        candidates = np.arange(n_samples) if above < 0 else np.flatnonzero(truth[:, above])
+        truth[generator.choice(candidates, counts[k], replace=False), k] = True
+    within = [n_samples if above < 0 else counts[above] for above in parent]
+    edges = [(labels[p], labels[k]) for k, p in enumerate(parent) if p >= 0]
+    hierarchy = Hierarchy(edges, labels=labels)
+    model = Model("disease", hierarchy, counts / np.array(within, float), eta, copies)
+    return model.score(truth, generator)
+
+
+def _parse() -> tuple[list[str], list[int], list[int], Any, Any]:
+    labels: list[str] = []
+    parent: list[int] = []
+    counts: list[int] = []
+    eta: list[float] = []
+    copies: list[bool] = []
+    path: list[int] = []
+    for line in _FOREST.strip("\n").splitlines():
+        name, _, rest = line.partition("|")
+        path = path[: (len(name) - len(name.lstrip())) // 2]
+        above = path[-1] if path else -1
+        path.append(len(labels))
+        same = rest.strip() == "="
+        count, quality = ("0", "") if same else rest.split()
+        labels.append(name.strip())
+        parent.append(above)
+        counts.append(counts[above] if same else int(count))
+        eta.append(eta[above] if same else QUALITY[quality])
+        copies.append(same)
+    return labels, parent, counts, np.array(eta), np.array(copies)
+
+
+def _scaled(counts: list[int], n_samples: int) -> Any:
+    if n_samples < 12:
+        raise DataError(f"The disease example needs at least 12 samples, got {n_samples}.")
+    # Rounding is monotone, so a label keeps at most the positives of its parent.
+    return np.maximum(1, np.rint(np.array(counts) * (n_samples / _N_SAMPLES)).astype(int))

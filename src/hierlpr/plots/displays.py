@@ -1,4 +1,4 @@
-"""Displays of curves over all instances: precision, precision-recall, hits, calibration."""
+"""Displays: curves over all instances and of single labels, and one sample as a tree."""
 
 from __future__ import annotations
 
@@ -37,48 +37,40 @@ from hierlpr.plots.evidence import Evidence, Pool, collect_evidence
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
+    from hierlpr.model.explaining import Explanation
     from hierlpr.ranking import Ranking
 
-SHOWN = 6  # labels, if none are named
+CURVES = 6  # labels of a picture of curves, if none are named
 LONGEST = 34  # characters of a name in the legend
+IN_TREE = 25  # labels of a sample, called ones first
+LONGEST_IN_TREE = 46  # characters of a name beside its mark
 
 
 class InUse(NamedTuple):
     """Calls at the cutoff in use, those of them that are right, and all there is.
 
-    `shares` are precision and recall where samples have weights.
+    `precision` and `recall` are by the weights of samples where these have any.
     """
 
     n_calls: int
     n_true_calls: int
     n_positives: int
     n_instances: int
-    shares: tuple[float | None, float | None] | None = None
-
-    @property
-    def precision(self) -> float:
-        """Share of the calls that is right."""
-        if self.shares is not None:
-            return self.shares[0] or 0.0
-        return self.n_true_calls / self.n_calls if self.n_calls else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Share of the positives that is called."""
-        if self.shares is not None:
-            return self.shares[1] or 0.0
-        return self.n_true_calls / self.n_positives if self.n_positives else 0.0
+    precision: float = 0.0
+    recall: float = 0.0
 
     @classmethod
     def of(cls, evidence: Evidence) -> InUse:
         """Count the calls of a model."""
-        both = evidence.called
-        both = (
-            both & evidence.truth if isinstance(both, np.ndarray) else both.multiply(evidence.truth)
-        )
-        return cls(
-            int(evidence.judged.sum()), int(both.sum()), evidence.n_positives, evidence.n_instances
-        )
+        e = evidence
+        counts = (int(e.judged.sum()), int(e.hits.sum()), e.n_positives, e.n_instances)
+        shares = (e.share(e.truth, e.judged), e.share(e.called, e.truth))
+        return cls(*counts, *(share or 0.0 for share in shares))
+
+    @classmethod
+    def nowhere(cls, listed: Pool) -> InUse:
+        """Count what there is where no cutoff is in use."""
+        return cls(0, 0, listed.n_positives, listed.n_instances)
 
     @property
     def end(self) -> int:
@@ -123,7 +115,7 @@ class PrecisionDisplay(_Display):
     def from_ranking(cls, ranking: Ranking, truth: Any) -> Self:
         """Take a ranking as it is; there is no cutoff."""
         listed = _ranked(ranking, truth)
-        return cls(promise_along(listed), InUse(0, 0, listed.n_positives, listed.n_instances))
+        return cls(promise_along(listed), InUse.nowhere(listed))
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""
@@ -172,7 +164,10 @@ class _Compared(_Display):
         cls, ranking: Ranking, truth: Any, *, others: Mapping[str, Ranking] | None = None
     ) -> Self:
         """Take a ranking, and others of the same samples by name; see `hierlpr.baselines`."""
-        return cls(*_compared(ranking, truth, others))
+        named = {"this ranking": ranking, **(others or {})}
+        pools = {name: _ranked(one, truth) for name, one in named.items()}
+        curves = tuple(method_curve(name, name, listed) for name, listed in pools.items())
+        return cls(curves, InUse.nowhere(pools["this ranking"]))
 
 
 class RecallDisplay(_Compared):
@@ -285,16 +280,6 @@ def _ranked(ranking: Ranking, truth: Any) -> Pool:
     return Pool(ranking.score, hit, sample, label, held.size, int(held.sum()))
 
 
-def _compared(
-    ranking: Ranking, truth: Any, others: Mapping[str, Ranking] | None
-) -> tuple[tuple[MethodCurve, ...], InUse]:
-    named = {"this ranking": ranking, **(others or {})}
-    pools = {name: _ranked(one, truth) for name, one in named.items()}
-    curves = tuple(method_curve(name, name, listed) for name, listed in pools.items())
-    first = pools["this ranking"]
-    return curves, InUse(0, 0, first.n_positives, first.n_instances)
-
-
 # -- label by label ---------------------------------------------------------------------------
 
 
@@ -308,16 +293,13 @@ class LabelCurve(NamedTuple):
     n_positives: int
 
 
-class LPRDisplay:
+class LPRDisplay(_Display):
     """LPR against score, a line for each label.
 
     Parameters
     ----------
     curves : sequence of LabelCurve
     """
-
-    ax_: Any
-    figure_: Any
 
     def __init__(self, curves: Sequence[LabelCurve]) -> None:
         self.curves = tuple(curves)
@@ -329,7 +311,7 @@ class LPRDisplay:
         h, report = model.hierarchy_, model.lpr_.report
         if labels is None:
             by_support = np.argsort(-report.positives, kind="stable")
-            columns = by_support[:SHOWN].tolist()
+            columns = by_support[:CURVES].tolist()
         else:
             columns = [h.index(label) for label in labels]
         curves = []
@@ -357,5 +339,94 @@ class LPRDisplay:
             axes, colors, title="label (positives in the fit)", loc="upper left",
             bbox_to_anchor=(1.0, 1.0),
         )  # fmt: skip
-        self.ax_, self.figure_ = axes, axes.figure
-        return self
+        return self._keep(axes)
+
+
+class SampleDisplay(_Display):
+    """The labels of one sample as a tree: filled where called, ringed where true.
+
+    Parameters
+    ----------
+    explanation : Explanation
+    holds : set of str, optional
+        The labels that are true, if known.
+    """
+
+    def __init__(self, explanation: Explanation, holds: set[str] | None = None) -> None:
+        self.explanation = explanation
+        self.holds = holds
+
+    @classmethod
+    def from_model(
+        cls, model: ScoreModel, scores: Any, sample: int | str = 0, *, truth: Any = None
+    ) -> Self:
+        """Explain one sample; `truth` is that of all samples of `scores`, or of this one alone."""
+        found = model.explain(scores, sample)
+        if truth is None:
+            return cls(found)
+        h = model.hierarchy_
+        held = align_truth(truth, h, close=model.close_truth)
+        row = found.row if held.shape[0] != 1 else 0
+        if row >= held.shape[0]:
+            raise DataError(f"truth has {held.shape[0]:,} samples; sample {row} is not among them.")
+        return cls(found, {h.labels[k] for k in np.flatnonzero(held[row])})
+
+    def shown(self) -> list[tuple[str, int]]:
+        """Return the labels in the picture with their depth, in the order of the tree.
+
+        Called and true labels and those of the highest block scores; any beginning of the calling
+        order is closed upward, so that every label stands below a parent.
+        """
+        e, h = self.explanation, self.explanation.hierarchy
+        wanted = np.array([label in (self.holds or ()) for label in e.label]) | e.called
+        order = np.argsort(~wanted, kind="stable")[:IN_TREE]
+        kept = {e.label[k] for k in order}
+        drawn: list[tuple[str, int]] = []
+        seen: set[str] = set()
+
+        def walk(label: str, depth: int) -> None:
+            if label in kept and label not in seen:
+                seen.add(label)
+                drawn.append((label, depth))
+                for child in h.children(label):
+                    walk(child, depth + 1)
+
+        for root in h.roots:
+            walk(root, 0)
+        return drawn
+
+    def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
+        """Draw on `ax`, or on a new figure as high as the tree needs."""
+        shown, e = self.shown(), self.explanation
+        axes = new_axes(ax, size=(6.4, 0.9 + 0.3 * max(len(shown), 2)))
+        place = {label: k for k, label in enumerate(e.label)}
+        above: dict[int, tuple[float, float]] = {}
+        for row, (label, depth) in enumerate(shown):
+            x, y, k = 0.5 * depth, float(row), place[label]
+            above[depth] = (x, y)
+            if depth:
+                px, py = above[depth - 1]
+                axes.plot([px, px, x], [py, y, y], color=colors["muted"], linewidth=0.9, zorder=1)
+            holds = self.holds is not None and label in self.holds
+            if holds:
+                axes.plot([x], [y], "o", markersize=15, markerfacecolor="none",
+                          markeredgecolor=colors["max"], markeredgewidth=1.6, zorder=2)  # fmt: skip
+            inside = colors["ours"] if e.called[k] else colors["paper"]
+            axes.plot([x], [y], "o", markersize=10, zorder=3, markeredgecolor=colors["ours"],
+                      markerfacecolor=inside)  # fmt: skip
+            name = plain(e.hierarchy.caption(label), most=LONGEST_IN_TREE)
+            axes.text(x + 0.16, y, f"{name}   {e.block_score[k]:.2f}", va="center", fontsize=9.5,
+                      color=colors["ink"], parse_math=False,
+                      fontweight="bold" if e.called[k] else "normal")  # fmt: skip
+        widest = max((depth for _, depth in shown), default=0)
+        axes.set(xlim=(-0.3, 0.5 * widest + 4.0), ylim=(len(shown) - 0.4, -0.8))
+        axes.set_axis_off()
+        truth = "; ringed: true" if self.holds is not None else ""
+        left = len(e.label) - len(shown)
+        rest = f"; {left:,} labels with lower scores not shown" if left else ""
+        axes.set_title(
+            f"Sample {plain(e.sample, most=LONGEST_IN_TREE)}: {int(e.called.sum()):,} calls\n"
+            f"filled: called{truth}; numbers: block scores{rest}",
+            fontsize=10, loc="left", color=colors["ink"], parse_math=False,
+        )  # fmt: skip
+        return self._keep(axes)
