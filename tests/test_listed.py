@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR, consistent_scores, load_model, rank
-from hierlpr.data.listing import as_kind, close_listed
+from hierlpr.data.label_sets import as_kind, close_listed
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError, HierlprWarning
 from hierlpr.lpr import ImpliedLPR, fit_listed

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hierlpr._base.lazy import loader
+from hierlpr._base import loader
 
 if TYPE_CHECKING:
     from hierlpr import baselines, metrics, plots, simulate

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +22,8 @@ from hierlpr.data.tables import draw_samples, split_samples
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import HierarchyFile, ReadReport, load_hierarchy
-from hierlpr.io.pairing import Absent, Weights, read_weights
+from hierlpr.io.side_tables import read_weights
+from hierlpr.io.whole_tables import Absent
 from hierlpr.scale.budget import estimate_instances, estimate_rows
 from hierlpr.scale.parts import How, in_parts
 from hierlpr.scale.source import Reading
@@ -152,7 +153,7 @@ def fit_file(
     (15000, 5000)
     """
     from hierlpr.model import ScoreModel
-    from hierlpr.scale.at_once import read_pairs
+    from hierlpr.scale.fit_parts import error_notes, read_pairs
 
     options = How(**how)
     holds_out = goal is not None or sets is not None
@@ -161,8 +162,8 @@ def fit_file(
     loaded = _loaded(hierarchy)
     files = [os.fspath(path) for path in (scores, truth, *(calibration or ()))]
     names = ("the scores", "the truth", "the calibration scores", "the calibration truth")
-    given = {"the hierarchy": _file_of(loaded), **dict(zip(names, files, strict=False))}
-    given["the weights"] = None if weights is None else os.fspath(weights)
+    given: dict[str, Any] = {"the hierarchy": loaded.report.path or None, "the weights": weights}
+    given |= dict(zip(names, files, strict=False))
     refuse_overlap({"the output": out}, given, options.work)
     if weights is not None and sets is not None:
         raise DataError(
@@ -182,19 +183,17 @@ def fit_file(
         elif holds_out:
             fitted, kept = split_samples(data.n_samples, data.limit(), seed, name=files[0])
         options.say("fitting labels", 0, 1)
-        weighing = (
-            None
-            if weights is None
-            else read_weights(weights, lenient=lenient, max_weight=(goal or {}).get("max_weight"))
-        )
-        errors = data.fit(model, fitted, _weights_of(weighing, data, fitted, files[0]))
+        bound = (goal or {}).get("max_weight")
+        weighing = read_weights(weights, lenient=lenient, max_weight=bound)
+        own = weighing.match(lambda: data.sample_names, files[0], fitted)
+        errors = data.fit(model, fitted, own)
         if holds_out:
             others = held_out.pair(kept)
             with warnings.catch_warnings():
                 # The cutoff says in its own words what could not be reached.
                 warnings.simplefilter("ignore", UnreachableWarning)
                 if goal is not None:
-                    own = _weights_of(weighing, held_out, kept, files[-2])
+                    own = weighing.match(lambda: held_out.sample_names, files[-2], kept)
                     model.calibrate(others.scores, others.truth, sample_weight=own, **goal)
                     warnings.simplefilter("ignore", HierlprWarning)  # of the same samples
                 if sets is not None:
@@ -203,32 +202,10 @@ def fit_file(
     both = [data] if held_out is data else [data, held_out]
     return FitOutcome(
         model, fitted.size, kept.size, held_out.n_samples if holds_out else 0,
-        (*(report for part in both for report in part.reports),
-         *(() if weighing is None else (weighing.report,))),
-        (*(note for part in both for note in part.notes), *_error_notes(errors, loaded.hierarchy)),
+        (*(report for part in both for report in part.reports), *weighing.reports),
+        (*(note for part in both for note in part.notes), *error_notes(errors, loaded.hierarchy)),
         errors,
     )  # fmt: skip
-
-
-def _weights_of(
-    weighing: Weights | None, samples: Any, chosen: NDArray[np.intp], source: str
-) -> NDArray[np.float64] | None:
-    """Return the weights of some of the samples."""
-    if weighing is None:
-        return None
-    names = samples.sample_names
-    return weighing.match([names[i] for i in chosen.tolist()], source)
-
-
-def _error_notes(errors: NDArray[np.float64], hierarchy: Hierarchy) -> Iterator[str]:
-    sketched = int((errors > 0.0).sum())
-    if sketched:
-        worst = int(errors.argmax())
-        yield (
-            f"{sketched:,} label(s) have too many scores to sort in this memory; ranks of "
-            f"{hierarchy.labels[worst]!r} are off by at most {errors[worst]:.2g} of the samples, "
-            "those of the others by less"
-        )
 
 
 # -- rank -------------------------------------------------------------------------------------
@@ -274,20 +251,16 @@ def rank_file(
     lenient, **how
         As in `fit_file`.
     """
-    from hierlpr.scale.at_once import rank_at_once
     from hierlpr.scale.output import use_model
-    from hierlpr.scale.rank_parts import rank_in_parts
+    from hierlpr.scale.rank_parts import rank_at_once, rank_in_parts
 
     options: Any = {"aliases": aliases, "lenient": lenient, "with_names": with_names}
+    chosen: Any = {"top": top, "calls_only": calls_only, "adapt": adapt}
     with use_model(model, scores, out, how, **options) as use:
-        chosen: dict[str, Any] = {"model": use.model, "top": top, "calls_only": calls_only}
-        chosen |= {"captions": use.captions, "adapt": adapt}
         if use.whole:
-            return rank_at_once(*use.files, use.reading, use.how, **chosen)
-        with in_parts(use.how, "rank", use.files[1], beside=use.files[1]) as parts:
-            return rank_in_parts(
-                os.fspath(model), *use.files, use.reading, parts, kind=use.kind, **chosen
-            )
+            return rank_at_once(use, **chosen)
+        with in_parts(use.how, "rank", use.out, beside=use.out) as parts:
+            return rank_in_parts(use, parts, **chosen)
 
 
 # -- sets -------------------------------------------------------------------------------------
@@ -324,21 +297,19 @@ def sets_file(
         As in `rank_file`.
     """
     from hierlpr.scale.output import use_model
-    from hierlpr.scale.sets_parts import SetsWanted, sets_at_once, sets_in_parts
+    from hierlpr.scale.sets_parts import sets_at_once, sets_in_parts
 
     if deepest and possible_only:
         raise DataError("deepest lists one label a sample, so there is nothing to leave out.")
     options: dict[str, Any] = {"endings": (".parquet", ".csv"), "what": "file of sets"}
     options |= {"aliases": aliases, "lenient": lenient, "with_names": with_names}
+    wanted: Any = "deepest" if deepest else "possible" if possible_only else "all"
     with use_model(model, scores, out, how, **options) as use:
         use.model.set_rule()  # or it says that there is none, before any work
-        wanted = SetsWanted(deepest, possible_only)
-        chosen: dict[str, Any] = {"model": use.model, "wanted": wanted, "kind": use.kind}
-        chosen |= {"captions": use.captions}
         if use.whole:
-            return sets_at_once(*use.files, use.reading, use.how, **chosen)
-        with in_parts(use.how, "sets", use.files[1], beside=use.files[1]) as parts:
-            return sets_in_parts(os.fspath(model), *use.files, use.reading, parts, **chosen)
+            return sets_at_once(use, wanted)
+        with in_parts(use.how, "sets", use.out, beside=use.out) as parts:
+            return sets_in_parts(use, wanted, parts)
 
 
 # -- check ------------------------------------------------------------------------------------
@@ -407,21 +378,16 @@ def evaluate_file(
     close_truth, lenient, **how
         As in `fit_file`. Work files take about 20 bytes a row.
     """
-    from hierlpr.scale.at_once import evaluate_at_once
-    from hierlpr.scale.evaluate_parts import evaluate_in_parts
+    from hierlpr.scale.evaluate_parts import evaluate_at_once, evaluate_in_parts
 
     options = How(**how)
     loaded = _loaded(hierarchy)
     files = [os.fspath(ranking), os.fspath(truth)]
-    given = {
-        "the ranking": files[0],
-        "the truth": files[1],
-        "the hierarchy": loaded.report.path or None,
-        "the weights": None if weights is None else os.fspath(weights),
-    }
+    given: dict[str, Any] = {"the ranking": files[0], "the truth": files[1]}
+    given |= {"the hierarchy": loaded.report.path or None, "the weights": weights}
     refuse_overlap({}, given, options.work)
     reading = Reading(loaded.hierarchy, loaded.aliases, lenient, close_truth, absent)
-    weighing = None if weights is None else read_weights(weights, lenient=lenient)
+    weighing = read_weights(weights, lenient=lenient)
     if not options.asks_for_parts(*files) and options.budget.holds_evaluation(
         estimate_rows(files[0]), estimate_instances(files[1])
     ):
@@ -478,15 +444,14 @@ def report_file(
     """
     from hierlpr.model import load_score_model
     from hierlpr.report import write_report
-    from hierlpr.scale.at_once import read_pairs
-    from hierlpr.scale.fit_parts import StoredSamples
+    from hierlpr.scale.fit_parts import StoredSamples, read_pairs
 
     options = How(**how)
     files = [os.fspath(path) for path in (scores, truth) if path is not None]
     given = {"the model": model, "the scores": files[0], "the truth": truth, "the weights": weights}
     refuse_overlap({"the output": out}, given, options.work)
     with claimed(out):
-        weighing = None if weights is None else read_weights(weights, lenient=lenient)
+        weighing = read_weights(weights, lenient=lenient)
         fitted = load_score_model(model)
         reading = Reading.by(fitted, aliases, lenient=lenient, close=close_truth, absent=absent)
         with read_pairs(files, reading, options, "report", out) as read:
@@ -495,7 +460,7 @@ def report_file(
             if isinstance(data, StoredSamples):
                 chosen = draw_samples(data.n_samples, data.limit(), 0)
             pair, notes = data.pair(chosen), data.notes
-            own = _weights_of(weighing, data, chosen, files[0])
+            own = weighing.match(lambda: data.sample_names, files[0], chosen)
             if chosen.size < data.n_samples:
                 notes = (
                     *notes,
@@ -507,8 +472,7 @@ def report_file(
             max_samples=max_samples, sample_weight=own,
             on_progress=lambda done, total: options.say("report", done, total),
         )  # fmt: skip
-    told = () if weighing is None else (weighing.report,)
-    return ReportOutcome(report, (*data.reports, *told), notes)
+    return ReportOutcome(report, (*data.reports, *weighing.reports), notes)
 
 
 # -- shared -----------------------------------------------------------------------------------
@@ -521,7 +485,3 @@ def _loaded(hierarchy: Any) -> HierarchyFile:
     if isinstance(hierarchy, Hierarchy):
         return HierarchyFile(hierarchy, ReadReport("", "hierarchy"), {})
     return load_hierarchy(hierarchy)
-
-
-def _file_of(loaded: HierarchyFile) -> str | None:
-    return loaded.report.path or None

@@ -14,7 +14,7 @@ from hierlpr.io import (
     read_scores,
     read_truth,
 )
-from hierlpr.io.pairing import read_weights
+from hierlpr.io.side_tables import read_weights
 from realdata import ROOT
 
 PAGE = (ROOT / "docs/files.md").read_text(encoding="utf-8")

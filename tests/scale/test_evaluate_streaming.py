@@ -394,7 +394,7 @@ def test_resume_measures_what_is_not_finished(ranked, tmp_path, monkeypatch, nam
     options = {"partitions": 5, "work": tmp_path / "work", "resume": True}
     with pytest.raises(StopError):
         evaluate_file(*args, **options, scheduler=stop_after(3))
-    assert len(list(tmp_path.rglob("measured-*.data"))) == 3
+    assert len(list(tmp_path.rglob("part-*.data"))) == 3
     with pytest.raises(HierlprError, match="the options changed since"):
         evaluate_file(*args, **{**options, "partitions": 6})
     measured, whole = [], evaluate_parts.measure_part

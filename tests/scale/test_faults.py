@@ -44,9 +44,7 @@ def test_resume_goes_on_from_finished_partitions(inputs, small_parts, monkeypatc
     assert out.read_bytes() == b"old"
     ranked = []
     whole = source.make_part
-    monkeypatch.setattr(
-        source, "make_part", lambda job, number: ranked.append(number) or whole(job, number)
-    )
+    monkeypatch.setattr(source, "make_part", lambda *task: ranked.append(task[-1]) or whole(*task))
     rank_file(model, scores, out, partitions=6, resume=True)
     assert ranked == [4, 5]
     sc.assert_same(out, case.expected())
@@ -83,7 +81,7 @@ def test_a_lost_run_file_is_made_again(inputs, small_parts):
     case, model, scores, out = inputs
     with pytest.raises(StopError):
         rank_file(model, scores, out, partitions=6, resume=True, scheduler=stop_after(4))
-    (run,) = out.parent.rglob("run-000001.data")
+    (run,) = out.parent.rglob("part-000001.data")
     run.write_bytes(b"cut")
     rank_file(model, scores, out, partitions=6, resume=True)
     sc.assert_same(out, case.expected())

@@ -129,7 +129,7 @@ def test_repeated_pairs_of_long_truth_are_a_problem(files):
 
 def test_labels_too_large_to_sort_are_sketched_and_said(files, monkeypatch):
     monkeypatch.setattr(fit_parts, "FIT_LABEL_BYTES", 10**6)
-    monkeypatch.setattr("hierlpr.scale.sketch.N_EDGES", 4)
+    monkeypatch.setattr("hierlpr.scale.store.N_EDGES", 4)
     done = fit_file(H, files / "scores.parquet", files / "truth.parquet", files / "model.hlpr",
                     memory=1 << 26, **FAST)  # fmt: skip
     assert done.rank_error.max() > 0.0

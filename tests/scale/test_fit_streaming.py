@@ -13,7 +13,7 @@ from scipy import sparse
 
 from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR, HierlprError, workflows
-from hierlpr.data.listing import close_listed
+from hierlpr.data.label_sets import close_listed
 from hierlpr.data.partial_truth import align_known
 from hierlpr.data.tables import Table, draw_samples, sample_limit, split_samples
 from hierlpr.exceptions import UnreachableWarning

@@ -56,7 +56,7 @@ def in_parts(path, content, lenient, folder):
         values = np.zeros(known.sets.shape)
         for row in range(len(values)):
             values[row, known.sets.run(row, row + 1)[0]] = 1.0
-        return tuple(known.names.to_pylist()), values.tobytes(), said(known.report)
+        return tuple(known.samples.to_pylist()), values.tobytes(), said(known.report)
     folder.mkdir()
     source, watch = open_source(str(path), reading, folder, budget)
     values = np.full((source.n_samples, H.n_labels), np.nan)

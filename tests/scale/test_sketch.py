@@ -11,8 +11,7 @@ from scipy import sparse
 from hierlpr._base.order_free import row_keys
 from hierlpr.lpr import fit_data
 from hierlpr.lpr.groups import Gaps, read_training_data
-from hierlpr.scale.sketch import sketch
-from hierlpr.scale.store import Segment, Store, write_segment
+from hierlpr.scale.store import Segment, Store, sketch, write_segment
 from hierlpr.scale.stored_labels import StoredLabels
 
 

@@ -17,6 +17,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from hierlpr._base import AnyPath
 from hierlpr._base.own_folders import OLD, own_folder
@@ -148,14 +149,19 @@ def _made_in(folder: Path) -> dict[str, str]:
 
 
 def _mark_of(file: Path) -> str:
-    """Digest of a file's size and both its ends, up to 64 MiB all of it."""
-    digest = hashlib.blake2b(digest_size=16)
     with file.open("rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
-        digest.update(size.to_bytes(8, "little"))
-        digest.update(stream.read(_ENDS))
-        stream.seek(max(stream.tell(), size - _ENDS))
-        digest.update(stream.read(_ENDS))
+        return digest_of(stream, _ENDS)
+
+
+def digest_of(stream: IO[bytes], most: int, *, also: bytes = b"") -> str:
+    """Digest of a file's size and both its ends, `most` bytes of each; and of what else is told."""
+    size = stream.seek(0, os.SEEK_END)
+    digest = hashlib.blake2b(size.to_bytes(8, "little"), digest_size=16)
+    stream.seek(0)
+    digest.update(stream.read(most))
+    stream.seek(max(stream.tell(), size - most))
+    digest.update(stream.read(most))
+    digest.update(also)
     return digest.hexdigest()
 
 

@@ -1,17 +1,18 @@
-"""The labels of each sample: as sorted rows, and as people list them (lists, sets, texts)."""
+"""Rows of labels: those that a sample has, and those that a table of scores lists for it.
+
+A table of scores is *complete* (dense arrays and frames, wide files, long files with every pair) or
+*listed* (CSR matrices, long files with gaps). A pair that is not listed is never called, unless it
+is implied: an ancestor of a listed label.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import listed, nearest
-from hierlpr.data.frames import index_names
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
@@ -19,8 +20,9 @@ from hierlpr.hierarchy.matrices import close_rows
 if TYPE_CHECKING:
     from scipy import sparse
 
-PATH_SEP = "/"
-_JOINTS = (";", "|", ",", "\t")  # between labels in one text, as tables of others have it
+    from hierlpr.data.tables import Table
+
+Kind = Literal["complete", "listed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,8 +108,15 @@ class LabelSets:
         before = np.append(0, np.cumsum(kept))
         return LabelSets(before[self.row_ptr], self.label[kept], self.n_labels, self.open)
 
-    def as_given(self) -> Any:
-        """Return a CSR matrix with 1 where a label was given to hold, NaN where it is open."""
+    def as_given(self, *, is_dense: bool = False) -> Any:
+        """Return a CSR or dense matrix: 1 where a label was given to hold, NaN where it is open."""
+        if is_dense:
+            dense = np.zeros(self.shape)
+            for sets, given_as in ((self, 1.0), (self.open, np.nan)):
+                if sets is not None:
+                    label, row = sets.run(0, self.shape[0])
+                    dense[row, label] = given_as
+            return dense
         from scipy import sparse
 
         given = self if self.open is None else self.without(self.open)
@@ -127,161 +136,87 @@ class LabelSets:
         return LabelSets(ptr, self.label, self.n_labels, more)
 
 
-# -- as people list them -----------------------------------------------------------------------
+# -- what a table of scores lists ---------------------------------------------------------------
 
 
-class SampleLabels(NamedTuple):
-    """The labels of every sample as they were given, and the names of the samples if they have any.
+def kind_of(table: Table) -> Kind:
+    """Say how a table is taken if nothing else is known: the container decides, not the values."""
+    return "complete" if isinstance(table.values, np.ndarray) else "listed"
 
-    `rows` holds a text (one label) or a collection of texts a sample.
+
+def as_kind(table: Table, kind: Kind) -> Table:
+    """Return the table as one of that kind, if it says exactly the same so; else refuse it."""
+    if kind_of(table) == kind:
+        return table
+    values: Any = table.values
+    is_list = table.is_list or kind == "complete"
+    n_samples, n_labels = values.shape
+    is_complete = kind == "listed" or values.nnz == n_samples * n_labels
+    check_kind(kind, is_list=is_list, is_complete=is_complete)
+    return table.with_values(values.toarray() if kind == "complete" else _all_stored(values))
+
+
+def check_kind(kind: Kind | None, *, is_list: bool, is_complete: bool) -> None:
+    """Refuse scores that a model fitted on scores of `kind` would understand differently.
+
+    `is_list` tells that they come as pairs (CSR, long files), `is_complete` that no pair lacks.
     """
-
-    rows: list[Any]
-    samples: tuple[str, ...] | None
-
-
-def sample_labels(data: Any) -> SampleLabels | None:
-    """Return labels listed sample by sample, or None if `data` is something else.
-
-    Lists, tuples, Series and object arrays of texts, lists, tuples or sets; arrays of text with a
-    row for each sample; and mappings of sample to labels.
-    """
-    if isinstance(data, Mapping):
-        return SampleLabels(list(data.values()), tuple(str(name) for name in data))
-    samples = None
-    if isinstance(data, np.ndarray):
-        if data.dtype.kind not in "OUT" or data.ndim not in (1, 2):
-            return None
-        data = data.tolist()
-    elif not isinstance(data, list | tuple):
-        series = _as_series(data)
-        if series is None:
-            return None
-        data, samples = series
-    rows = list(data)
-    first = next((row for row in rows if not _is_empty(row)), None)
-    if first is None:
-        lists = bool(rows) and all(isinstance(row, list | tuple | set | frozenset) for row in rows)
-        return SampleLabels(rows, samples) if lists else None
-    return SampleLabels(rows, samples) if _is_labels(first) else None
+    if kind == "complete" and not is_complete:
+        raise DataError(
+            "scores leave (sample, label) pairs out, but the model was fitted on complete scores, "
+            "one for every pair.\n"
+            "Hint: give a dense matrix or a file that lists every pair; scores.toarray() is one if "
+            "what is absent had the score 0. Or fit and calibrate on scores that leave pairs out."
+        )
+    if kind == "listed" and not is_list:
+        raise DataError(
+            "scores have a value for every (sample, label) pair, but the model was fitted on "
+            "listed scores (a CSR matrix, or a long file that leaves pairs out).\n"
+            "Hint: give the pairs that the predictor listed as a CSR matrix or a long file: "
+            "scipy.sparse.csr_array(scores) if 0 means not listed. Or fit and calibrate on "
+            "complete scores."
+        )
 
 
-def label_matrix(
-    given: SampleLabels, labels: Hierarchy | Sequence[str] | None, *, name: str
-) -> tuple[sparse.csr_array, tuple[str, ...]]:
-    """Return a matrix with 1 where a sample has a label, and the labels of its columns.
-
-    Without `labels` they are those that occur, sorted. A path such as ``"A/B"`` that is no label
-    itself, but a path of labels down the hierarchy, stands for all labels on it.
-    """
+def _all_stored(values: Any) -> sparse.csr_array:
     from scipy import sparse
 
-    names = labels.labels if isinstance(labels, Hierarchy) else labels
-    rows = [_texts(row, at, name) for at, row in enumerate(given.rows)]
-    if names is None:
-        names = sorted({text for row in rows for text in row})
-    column = {label: place for place, label in enumerate(names)}
-    graph = labels if isinstance(labels, Hierarchy) else None
-    known: dict[str, tuple[int, ...]] = {}
-    unknown: dict[str, int] = {}  # text: the first sample that has it
-    held: list[list[int]] = []
-    for at, row in enumerate(rows):
-        found: set[int] = set()
-        for text in row:
-            if text not in known:
-                known[text] = _columns_of(text, column, graph)
-                if not known[text]:
-                    unknown[text] = at
-            found.update(known[text])
-        held.append(sorted(found))
-    if unknown:
-        raise _unknown(unknown, column, name)
-    ptr = np.cumsum([0, *map(len, held)])
-    index = np.array([place for row in held for place in row], dtype=np.int32)
-    matrix = sparse.csr_array((np.ones(index.size), index, ptr), shape=(len(held), len(column)))
-    return matrix, tuple(names)
+    n_samples, n_labels = values.shape
+    column = np.tile(np.arange(n_labels, dtype=np.int32), n_samples)
+    row_ptr = np.arange(n_samples + 1, dtype=np.int64) * n_labels
+    return sparse.csr_array((values.reshape(-1), column, row_ptr), shape=values.shape)
 
 
-def _as_series(data: Any) -> tuple[list[Any], tuple[str, ...] | None] | None:
-    import narwhals.stable.v1 as nw
+class Closed(NamedTuple):
+    """Rows of a listed table closed upward; labels ascend topologically within a row.
 
-    series = nw.from_native(data, allow_series=True, pass_through=True)
-    if not isinstance(series, nw.Series):
-        return None
-    return series.to_list(), index_names(series)
+    `value` of a label that is only implied is the largest one listed below it.
+    """
 
+    row_ptr: NDArray[np.int64]
+    label: NDArray[np.int32]
+    value: NDArray[np.float64]
+    is_implied: NDArray[np.bool_]
 
-def _is_empty(row: Any) -> bool:
-    """Whether nothing in `row` tells what the rows are."""
-    if row is None or isinstance(row, float):
-        return True
-    return isinstance(row, list | tuple | set | frozenset) and not row
+    def holds(self, truth: sparse.csr_array) -> NDArray[np.bool_]:
+        """Look up every entry in the truth, a CSR matrix of bool without stored zeros."""
+        from hierlpr._kernels.traversal import find_stored
 
-
-def _is_labels(row: Any) -> bool:
-    if isinstance(row, str | set | frozenset):
-        return True
-    if isinstance(row, np.ndarray):
-        return row.dtype.kind in "OUT"
-    return isinstance(row, list | tuple) and any(isinstance(item, str) for item in row)
-
-
-def _texts(row: Any, at: int, name: str) -> list[str]:
-    """Return the labels of one sample; what is empty in a row of an array is no label."""
-    items: Iterable[Any]
-    if isinstance(row, str):
-        items = [row]
-    elif isinstance(row, list | tuple | set | frozenset | np.ndarray):
-        items = row
-    else:
-        raise DataError(
-            f"{name}: sample {at} has {row!r}, where the labels of a sample are expected.\n"
-            "Hint: a list of labels for each sample; an empty list if it has none."
+        return find_stored(
+            self.row_ptr,
+            self.label,
+            truth.indptr.astype(np.int64),
+            truth.indices.astype(np.int32, copy=False),
+            truth.shape[1],
         )
-    texts = []
-    for item in items:
-        if item is None or (isinstance(item, float) and np.isnan(item)) or item == "":
-            continue  # short paths in a table of texts are filled up so
-        if not isinstance(item, str):
-            raise DataError(
-                f"{name}: sample {at} has the label {item!r} ({type(item).__name__}), but labels "
-                "are texts.\nHint: convert them with str()."
-            )
-        texts.append(str(item))
-    return texts
 
 
-def _columns_of(text: str, column: Mapping[str, int], graph: Hierarchy | None) -> tuple[int, ...]:
-    if text in column:
-        return (column[text],)
-    if graph is None or PATH_SEP not in text:
-        return ()
-    steps = text.split(PATH_SEP)
-    if any(step not in column for step in steps):
-        return ()
-    if any(above not in graph.parents(below) for above, below in pairwise(steps)):
-        return ()
-    return tuple(column[step] for step in steps)
+def close_listed(values: sparse.csr_array, hierarchy: Hierarchy) -> Closed:
+    """Add the ancestors of every listed label. O(closure x parents)."""
+    from hierlpr._kernels.traversal import raise_rows
 
-
-def _unknown(unknown: Mapping[str, int], column: Mapping[str, int], name: str) -> DataError:
-    first, at = next(iter(unknown.items()))
-    meant = _joined(first, column) or nearest(first, column)
-    meant = meant or "the labels are those of hierarchy.labels."
-    return DataError(
-        f"{name} names {len(unknown):,} label(s) that the hierarchy does not have: "
-        f"{listed(list(unknown))}; the first in sample {at}.\nHint: {meant}"
-    )
-
-
-def _joined(text: str, column: Mapping[str, int]) -> str:
-    """Say how to take apart a text that holds several labels, as a column of a table often does."""
-    for sep in _JOINTS:
-        parts = [part for part in text.split(sep) if part]
-        if len(parts) > 1 and all(part.strip() in column for part in parts):
-            shown = sep if all(part.strip() == part for part in parts) else f"{sep} "
-            return (
-                f"{text!r} holds several labels: give lists, "
-                f"[text.split({shown!r}) for text in truth]."
-            )
-    return ""
+    edges = (hierarchy.parent_ptr, hierarchy.parent_idx)
+    stored = (values.indptr.astype(np.int64), hierarchy.position[values.indices])
+    row_ptr, node = close_rows(hierarchy, *stored)
+    value, is_listed = raise_rows(*stored, values.data, row_ptr, node, *edges)
+    return Closed(row_ptr, hierarchy.order[node], value, ~is_listed)

@@ -17,8 +17,13 @@ from hierlpr._base.checks import (
     nearest,
     refuse_entries,
 )
-from hierlpr.data.frames import SAMPLE_COLUMN, as_frame, index_names
-from hierlpr.data.label_sets import label_matrix, sample_labels
+from hierlpr.data.frames import (
+    SAMPLE_COLUMN,
+    as_frame,
+    index_names,
+    label_matrix,
+    sample_labels,
+)
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_dense, fits_if_sorted
@@ -127,7 +132,7 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
 def align_labels(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> Table:
     """Bring truth to a table, as `align` does; it may also list the labels of each sample.
 
-    Lists give a sparse table of 0 and 1; see :func:`hierlpr.data.label_sets.sample_labels`.
+    Lists give a sparse table of 0 and 1; see :func:`hierlpr.data.frames.sample_labels`.
     """
     given = sample_labels(data)
     if given is None:

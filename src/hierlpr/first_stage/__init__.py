@@ -6,7 +6,7 @@ averaged with weights learned out of fold. Each member is an estimator of its ow
 
 from typing import TYPE_CHECKING
 
-from hierlpr._base.lazy import loader
+from hierlpr._base import loader
 
 if TYPE_CHECKING:
     from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier

@@ -1,16 +1,25 @@
-"""Checking and numbering a label graph: names to indices, cycles, topological order, paths."""
+"""A label graph checked and numbered: names to indices, cycles, topological order; and as text."""
 
-from collections.abc import Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import listed
+from hierlpr._base.showing import plain
 from hierlpr.exceptions import HierarchyError
 
+if TYPE_CHECKING:
+    from hierlpr.hierarchy.label_graph import Hierarchy
+
+MOST_LINES = 24  # of a tree as text
+MOST_SIBLINGS = 6
+WIDEST = 70  # characters of a label and its name
 Index = NDArray[np.int32]
 
 
@@ -211,3 +220,56 @@ def edges_among(kept: Index, parent_ptr: Index, parent_idx: Index) -> list[tuple
         if is_kept[number]:
             edges.extend((parent, number) for parent in above)
     return edges
+
+
+# -- as people see it --------------------------------------------------------------------------
+
+
+def tree_text(hierarchy: Hierarchy) -> str:
+    """Return the first labels as an indented tree; what is left out is counted.
+
+    A label with several parents stands below each of them, with its own children below the first.
+
+    >>> from hierlpr import Hierarchy
+    >>> print(tree_text(Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("C", "D")])))
+    A
+    ├─ B
+    │  └─ D
+    └─ C
+       └─ D (see above)
+    """
+    lines: list[str] = []
+    shown: set[str] = set()
+    # Last in, first out: of each label its branch, and what its children are indented by.
+    stack = _siblings(hierarchy.roots, "", is_root=True)
+    while stack and len(lines) < MOST_LINES:
+        label, lead, indent = stack.pop()
+        if label is None:
+            lines.append(lead)
+            continue
+        again = label in shown and bool(hierarchy.children(label) or hierarchy.parents(label))
+        note = " (see above)" if again else ""
+        lines.append(f"{lead}{plain(hierarchy.caption(label), most=WIDEST)}{note}")
+        if not again:
+            shown.add(label)
+            stack.extend(_siblings(hierarchy.children(label), indent, is_root=False))
+    left = hierarchy.n_labels - len(shown)
+    if stack:
+        lines.append(f"... {left:,} more labels")
+    return "\n".join(lines)
+
+
+def _siblings(
+    labels: Sequence[str], indent: str, *, is_root: bool
+) -> list[tuple[str | None, str, str]]:
+    """Return the lines of siblings backwards, to be popped: (label, what leads it, indent)."""
+    n_shown = len(labels) if len(labels) <= MOST_SIBLINGS else MOST_SIBLINGS - 1
+    lines: list[tuple[str | None, str, str]] = []
+    for place, label in enumerate(labels[:n_shown]):
+        is_last = place == len(labels) - 1
+        branch, below = ("", "") if is_root else (("└─ ", "   ") if is_last else ("├─ ", "│  "))
+        lines.append((label, indent + branch, indent + below))
+    if n_shown < len(labels):
+        branch = "" if is_root else "└─ "
+        lines.append((None, f"{indent}{branch}... {len(labels) - n_shown:,} more", ""))
+    return lines[::-1]

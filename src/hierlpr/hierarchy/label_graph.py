@@ -24,6 +24,7 @@ from hierlpr.hierarchy.graph import (
     levels,
     reach,
     topological_order,
+    tree_text,
 )
 from hierlpr.hierarchy.waves import Waves
 
@@ -422,8 +423,6 @@ class Hierarchy:
 
     def __str__(self) -> str:
         """Show the first labels as a tree."""
-        from hierlpr.hierarchy.tree_text import tree_text
-
         return f"{self!r}\n{tree_text(self)}"
 
     def _repr_html_(self) -> str:

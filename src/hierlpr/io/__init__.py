@@ -14,14 +14,15 @@ from hierlpr.io.hierarchies import (
     read_hierarchy,
 )
 from hierlpr.io.hierarchy_output import write_arff, write_hierarchy
-from hierlpr.io.label_tables import PValuesFile, read_names, read_p_values
 from hierlpr.io.opening import TablePath
-from hierlpr.io.pairing import Pair, pair_samples
 from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
+from hierlpr.io.side_tables import PValuesFile, read_names, read_p_values
 from hierlpr.io.table_output import write_discoveries, write_scores, write_truth
 from hierlpr.io.whole_tables import (
+    Pair,
     ReadTable,
     TruthSets,
+    pair_samples,
     read_scores,
     read_truth,
     read_truth_sets,

@@ -11,6 +11,7 @@ from typing import Any
 
 from hierlpr._base.checks import listed
 from hierlpr.exceptions import DataError
+from hierlpr.hierarchy.graph import edges_of_paths
 from hierlpr.io._watch import Watch
 from hierlpr.io.delimited import wrong_delimiter
 from hierlpr.io.obo import Graph
@@ -330,7 +331,7 @@ def parse_paths(lines: list[str], watch: Watch, *, sep: str | None = None) -> Gr
         best = max(counts, key=lambda s: counts[s])
         sep = best if counts[best] else _SEPARATORS[0]
         watch.note(f"{watch.path}: paths are split at {sep!r}")
-    graph = Graph()
+    whole = []
     for line, text in paths:
         segments = [segment.strip() for segment in text.split(sep)]
         if not all(segments):
@@ -340,11 +341,7 @@ def parse_paths(lines: list[str], watch: Watch, *, sep: str | None = None) -> Gr
                 hint=f"segments are separated by {sep!r}; another separator is given with --sep.",
             )
             continue
-        for depth in range(1, len(segments) + 1):
-            name = sep.join(segments[:depth])
-            if name not in graph.labels:
-                graph.labels[name] = None
-                if depth > 1:
-                    graph.edges.append((sep.join(segments[: depth - 1]), name))
+        whole.append(sep.join(segments))
     watch.counts["paths"] += len(paths)
-    return graph
+    edges, labels = edges_of_paths(whole, sep)
+    return Graph(dict.fromkeys(labels), edges)

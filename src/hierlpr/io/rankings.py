@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,7 @@ from hierlpr.io.row_rules import (
     repeated_pairs,
     tell_repeated_pairs,
 )
-from hierlpr.io.table_files import TableFile, TableFormat, open_table
+from hierlpr.io.table_files import TableFile, open_table
 from hierlpr.io.table_output import (
     ENDINGS,
     GROUP_ROWS,
@@ -34,9 +34,6 @@ from hierlpr.io.table_output import (
     arrow_texts,
     refuse_blanks,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +105,7 @@ def read_ranking(
     them. With a hierarchy, labels are numbered as there and unknown ones are a problem.
     """
     watch = Watch(path, "ranking", lenient=lenient)
-    table = open_table(path, TableFormat.of("ranking"), watch)
+    table = open_table(path, "ranking", watch)
     numbers = ranking_labels(hierarchy, aliases)
     samples: dict[str, int] = {}
     parts: list[Listed] = []
@@ -237,6 +234,9 @@ class RankingWriter(TableWriter):
 
         fields = {"rank": pa.int64(), "sample": None, "label": None, "lpr": pa.float64()}
         fields |= {"score": pa.float64(), "call": pa.bool_()}
+        if kind == ".tsv":
+            fields = {name: fields[name] for name in ("sample", "label", "score")}
+            captions = None
         super().__init__(path, kind, names, labels, fields, is_packed=is_packed, captions=captions)
         self._n_ranked = self.n_calls = 0
 
@@ -246,8 +246,3 @@ class RankingWriter(TableWriter):
         self._n_ranked += n
         self.n_calls += int(np.count_nonzero(rows["call"]))
         self.add({**rows, "rank": np.arange(first, first + n)}, keep=keep)
-
-    def _as_text(self, table: pa.Table) -> pa.Table:
-        if self._kind == ".tsv":
-            table = table.select(["sample", "label", "score"])
-        return super()._as_text(table)

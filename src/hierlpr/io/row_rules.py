@@ -278,7 +278,7 @@ def long_rows(block: Block, labels: LabelNumbers, table: TableFile, watch: Watch
     values every row is a positive. Rows of unknown labels are good (the sample is there), but have
     no label.
     """
-    content = table.format.content
+    content = table.content
     value = block.numbers[0] if block.numbers else np.ones(block.n_rows)
     nameless = nameless_rows(block.texts[0])
     codes, names = name_codes(block.texts[1])
@@ -322,7 +322,7 @@ def _row_problem(
     """Say what is wrong with a row, and in which column."""
     if nameless[row]:
         return "the sample has no name.", None
-    content = table.format.content
+    content = table.content
     for i, column in enumerate(fine):
         if not column[row]:
             value = float(block.numbers[i][row])
@@ -376,27 +376,3 @@ def no_rows(table: TableFile, watch: Watch) -> FileError:
     if watch.unknown:
         return watch.fail("no row could be read: no label is in the hierarchy.", line=table.header)
     return watch.fail("there is a header but no rows.", line=table.header)
-
-
-def not_closed(
-    breach: tuple[str, str, str, bool],
-    n_missing: int,
-    labels: LabelNumbers,
-    table: TableFile,
-    watch: Watch,
-) -> FileError:
-    """Make the error for truth that has a label without its parent, or another ancestor.
-
-    `breach` is the sample, the ancestor, the label, and whether the ancestor is its parent.
-    """
-    sample, above, below, is_parent = breach
-    number = labels.of(below)
-    is_label = None if table.is_wide else lambda name: labels.of(name) == number
-    return watch.fail(
-        f"sample {sample!r} has {below!r} but not {'its parent ' if is_parent else ''}{above!r}"
-        f"{'' if is_parent else ', which is above it'} "
-        f"({n_missing:,} label(s) are missing in all).",
-        line=next(table.find(sample, is_label), None),
-        hint="add the missing ancestors with --close-truth (close=True). Or is the hierarchy "
-        "reversed? hierlpr inspect shows its roots.",
-    )

@@ -35,29 +35,15 @@ Layout = Literal["wide", "long", "cafa", "arff"]
 GROUP_ROWS = 1 << 19
 
 
-@dataclass(frozen=True, slots=True)
-class TableFormat:
-    """What a table holds, and what its columns may be called.
-
-    `values` are the names of the one number column of a long table; all `further` columns that
-    are there are read too. With `allow_missing` values of a wide table may be missing.
-    """
-
-    content: Content
-    samples: tuple[str, ...] = (SAMPLE_COLUMN, "target", "target_id", "entryid", "protein")
-    labels: tuple[str, ...] = ("label", "term", "term_id", "go_id")
-    values: tuple[str, ...] = ("score", "probability", "confidence", "prediction")
-    further: tuple[str, ...] = ()
-    allow_missing: bool = False
-
-    @classmethod
-    def of(cls, content: Content, *, allow_missing: bool = False) -> TableFormat:
-        """Return the format of scores, of truth or of a ranking."""
-        if content == "truth":
-            return cls(content, values=("truth", "value"))
-        if content == "ranking":
-            return cls(content, (SAMPLE_COLUMN,), ("label",), ("score",), ("lpr", "call", "rank"))
-        return cls(content, allow_missing=allow_missing)
+_SAMPLES = (SAMPLE_COLUMN, "target", "target_id", "entryid", "protein")
+_LABELS = ("label", "term", "term_id", "go_id")
+# What columns of a long table may be called: samples, labels, and the one of numbers; of what is
+# called as the last ones are, all that are there are read too.
+_COLUMNS: dict[Content, tuple[tuple[str, ...], ...]] = {
+    "scores": (_SAMPLES, _LABELS, ("score", "probability", "confidence", "prediction"), ()),
+    "truth": (_SAMPLES, _LABELS, ("truth", "value"), ()),
+    "ranking": ((SAMPLE_COLUMN,), ("label",), ("score",), ("lpr", "call", "rank")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +55,7 @@ class TableFile:
     """
 
     path: str
-    format: TableFormat
+    content: Content
     layout: Layout
     is_wide: bool
     header: int | str  # where it is in the file
@@ -113,17 +99,14 @@ def _muted(path: str) -> Watch:
     return Watch(path, lenient=True)
 
 
-def open_table(path: AnyPath, format: TableFormat, watch: Watch) -> TableFile:
+def open_table(path: AnyPath, content: Content, watch: Watch) -> TableFile:
     """Look at the schema or the first row of a table and find its layout."""
     name = os.fspath(path)
-    column = written(name).sample_column
-    if column is not None:
-        format = replace(format, samples=(column.strip().lower(), *format.samples))
     if (foreign := open_foreign(name)) is not None:
         if foreign.note:
             watch.note(foreign.note)
         table = _laid_out(
-            name, format, foreign.names, foreign.header, None, watch, store=f"{foreign.kind} "
+            name, content, foreign.names, foreign.header, None, watch, store=f"{foreign.kind} "
         )
         return replace(table, read=_foreign_reader(foreign))
     if is_parquet(name):
@@ -131,15 +114,15 @@ def open_table(path: AnyPath, format: TableFormat, watch: Watch) -> TableFile:
         opened = open_parquet(files[0])
         names = tuple(opened.schema_arrow.names)
         opened.close()
-        table = _laid_out(name, format, names, "the schema", None, watch)
+        table = _laid_out(name, content, names, "the schema", None, watch)
         return replace(table, read=_parquet_blocks, files=files)
-    if ending(name) == ".arff" and format.content != "ranking":
-        texts, numbers, line = open_arff(name, format.content, watch)
-        is_wide = format.content == "scores"
-        return TableFile(name, format, "arff", is_wide, line, texts, numbers, _arff_blocks)
-    text = open_text(watch, is_truth=format.content == "truth")
+    if ending(name) == ".arff" and content != "ranking":
+        texts, numbers, line = open_arff(name, content, watch)
+        is_wide = content == "scores"
+        return TableFile(name, content, "arff", is_wide, line, texts, numbers, _arff_blocks)
+    text = open_text(watch, is_truth=content == "truth")
     names = tuple(cell.strip() for cell in text.first)
-    return _laid_out(name, format, names, text.first_line, text, watch)
+    return _laid_out(name, content, names, text.first_line, text, watch)
 
 
 def _foreign_reader(
@@ -151,7 +134,7 @@ def _foreign_reader(
         # A label may be called as the samples are, which come first then.
         texts = [names.index(name) for name in table.texts]
         numbers = [len(names) - 1 - names[::-1].index(name) for name in table.numbers]
-        has_flags = table.format.content == "truth"
+        has_flags = table.content == "truth"
         for rows in foreign.rows():
             yield from parse_rows(rows, names, texts, numbers, watch, has_flags)
 
@@ -159,14 +142,13 @@ def _foreign_reader(
 
 
 def _arff_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
-    yield from arff_blocks(table.path, table.format.content, table.numbers, watch)
+    yield from arff_blocks(table.path, table.content, table.numbers, watch)
 
 
 def names_pairs(names: Sequence[str]) -> bool:
     """Whether a header names samples and labels, as that of a long table does."""
     lower = {name.strip().lower() for name in names}
-    format = TableFormat.of("scores")
-    return bool(lower & set(format.samples)) and bool(lower & set(format.labels))
+    return bool(lower & set(_SAMPLES)) and bool(lower & set(_LABELS))
 
 
 # -- layouts ----------------------------------------------------------------------------------
@@ -174,7 +156,7 @@ def names_pairs(names: Sequence[str]) -> bool:
 
 def _laid_out(
     path: str,
-    format: TableFormat,
+    what: Content,
     names: tuple[str, ...],
     line: int | str,
     text: TextFile | None,
@@ -183,24 +165,24 @@ def _laid_out(
     store: str = "Parquet ",
 ) -> TableFile:
     """Find the layout of a table by the names of its columns; `text` is None if it is no text."""
-    what = format.content
     kind = what if text is not None else store + what
-    long = _long_columns(names, format, watch, line)
+    chosen = (written(path).sample_column or "").strip().lower()
+    long = _long_columns(names, what, chosen, watch, line)
     if long is not None:
         watch.format = "ranking" if what == "ranking" else f"long {kind}"
         read = _text_reader(text, names, True)
-        return TableFile(path, format, "long", False, line, *long, read)
+        return TableFile(path, what, "long", False, line, *long, read)
     if what == "scores" and [name.lower() for name in names[:2]] == ["sample", "label"]:
         raise watch.fail(
             f"a long table of scores needs a column 'score'; the columns are {listed(names)}.",
             line=line,
         )
-    if text is not None and _is_cafa(text, names, what):
+    if text is not None and _is_cafa(text, names, what, chosen):
         watch.format = f"CAFA {what}"
         columns = ("sample", "label", "score" if what != "truth" else "further")[: len(names)]
         numbers = columns[2:] if what != "truth" else ()
         read = _text_reader(text, columns, False)
-        return TableFile(path, format, "cafa", False, line, columns[:2], numbers, read)
+        return TableFile(path, what, "cafa", False, line, columns[:2], numbers, read)
     if what == "ranking":
         missing = [name for name in ("sample", "label", "score") if name not in names]
         raise watch.fail(
@@ -212,7 +194,6 @@ def _laid_out(
     if not names:
         raise watch.fail("there are no columns.", line=line)
     lower = [name.strip().lower() for name in names]
-    chosen = (written(path).sample_column or "").strip().lower()
     at = lower.index(chosen) if chosen and chosen in lower else 0
     labels = (*names[:at], *names[at + 1 :])
     hint = wrong_delimiter(text.first, text.delimiter) if text is not None else ""
@@ -221,30 +202,30 @@ def _laid_out(
     watch.format = f"wide {kind}"
     # A label may be called as the samples are, so columns of text go by their place.
     read = _text_reader(text, names, True, at)
-    return TableFile(path, format, "wide", True, line, (names[at],), labels, read)
+    return TableFile(path, what, "wide", True, line, (names[at],), labels, read)
 
 
 def _long_columns(
-    names: Sequence[str], format: TableFormat, watch: Watch, line: int | str
+    names: Sequence[str], content: Content, chosen: str, watch: Watch, line: int | str
 ) -> tuple[tuple[str, str], tuple[str, ...]] | None:
     """Return the text and the number columns of a long table; None if it is none."""
     lower: dict[str, str] = {}
     for name in names:
         lower.setdefault(name.strip().lower(), name)
-    chosen = [
+    samples, *others, further = _COLUMNS[content]
+    sample, label, value = (
         next((lower[n] for n in wanted if n in lower), None)
-        for wanted in (format.samples, format.labels, format.values)
-    ]
-    sample, label, value = chosen
-    if sample is None or label is None or (value is None and format.content != "truth"):
+        for wanted in ((chosen, *samples) if chosen else samples, *others)
+    )
+    if sample is None or label is None or (value is None and content != "truth"):
         return None
     numbers = [value] if value is not None else []
-    numbers += [lower[name] for name in format.further if name in lower]
+    numbers += [lower[name] for name in further if name in lower]
     for name in (sample, label, *numbers):
         if sum(other.strip().lower() == name.strip().lower() for other in names) > 1:
             raise watch.fail("the column occurs twice.", line=line, column=name.strip())
     extra = [name for name in names if name not in (sample, label, *numbers)]
-    if extra and format.content != "ranking":
+    if extra and content != "ranking":
         watch.note(f"{watch.path}: further columns are not used: {listed(extra)}")
     return (sample, label), tuple(numbers)
 
@@ -284,10 +265,9 @@ def _check_labels(
         seen.add(label)
 
 
-def _is_cafa(text: TextFile, names: Sequence[str], content: Content) -> bool:
+def _is_cafa(text: TextFile, names: Sequence[str], content: Content, chosen: str) -> bool:
     """Whether a table has no header: sample, label, and for scores a number in the third place."""
-    chosen = (written(text.path).sample_column or "").strip().lower()
-    is_named = names[0].lower() in TableFormat(content).samples
+    is_named = names[0].lower() in _SAMPLES
     is_named = is_named or (bool(chosen) and chosen in map(str.lower, names))
     decimal = written(text.path).decimal
     if content == "truth":
@@ -307,7 +287,7 @@ def _text_reader(
         at = {names[i]: i for i in reversed(range(len(names))) if i != sample_at}
         texts = tuple(at[x] for x in table.texts) if sample_at is None else (sample_at,)
         numbers = tuple(at[name] for name in table.numbers)
-        is_truth = table.format.content == "truth"
+        is_truth = table.content == "truth"
         for block in text.blocks(watch, has_header=has_header, is_cafa=table.layout == "cafa"):
             yield from parse_block(block, names, texts, numbers, watch, has_flags=is_truth)
 
@@ -358,7 +338,7 @@ def _parquet_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Blo
         opened.close()
         columns, is_one = (table.texts, table.numbers), len(table.files) > 1
         # Names that come again and again are read as codes; samples of a ranking hardly do.
-        coded = table.texts[1:] if table.format.content == "ranking" else table.texts
+        coded = table.texts[1:] if table.content == "ranking" else table.texts
         for group in range(n_groups):
             for block in group_blocks(
                 file, group, *columns, watch, n_rows=n_rows, at=first_row, is_one_of_many=is_one,

@@ -331,7 +331,7 @@ class TableWriter:
         table = pa.Table.from_batches(self._held, schema=self._schema)
         self._held = []
         if self._kind not in ("", ".parquet"):
-            table = self._as_text(table)
+            table = plain_columns(table)
         if not self._open:
             self._open = self._begin(table.schema)
         if self._kind in ("", ".parquet"):
@@ -341,9 +341,6 @@ class TableWriter:
         self._n_in_file += table.num_rows
         if not self._kind and self._n_in_file >= FILE_ROWS:
             self._close()
-
-    def _as_text(self, table: pa.Table) -> pa.Table:
-        return plain_columns(table)
 
     def _close(self) -> None:
         for part in self._open:

@@ -18,7 +18,7 @@ from scipy import sparse
 from hierlpr._base.order_free import mix, row_keys
 from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
 from hierlpr._kernels.smoothing import evaluate_stored
-from hierlpr.data.listing import Closed, close_listed
+from hierlpr.data.label_sets import Closed, close_listed
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy

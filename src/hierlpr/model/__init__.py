@@ -5,7 +5,7 @@ HierLPR and HierarchicalClassifier are scikit-learn estimators and load it on fi
 
 from typing import TYPE_CHECKING
 
-from hierlpr._base.lazy import loader
+from hierlpr._base import loader
 from hierlpr.model.core import ScoreModel
 from hierlpr.model.persistence import load_model, load_score_model
 

@@ -17,7 +17,7 @@ from scipy.special import expit, logit
 
 from hierlpr._base.checks import listed
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
-from hierlpr.data.listing import as_kind, kind_of
+from hierlpr.data.label_sets import as_kind, kind_of
 from hierlpr.data.partial_truth import align_known
 from hierlpr.data.tables import Table, align, align_labels, draw_samples, match_rows, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning

@@ -24,7 +24,7 @@ from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect
 from hierlpr.cutoff.set_values import least_chance
 from hierlpr.cutoff.sets import choose_sets
-from hierlpr.data.listing import kind_of
+from hierlpr.data.label_sets import kind_of
 from hierlpr.data.partial_truth import PartialTruth
 from hierlpr.data.repeats import SampleKeys, doubts_about
 from hierlpr.data.tables import Table, draw_samples, sample_limit

@@ -15,7 +15,7 @@ from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.set_values import SetValues, many_label_values, one_path_values
 from hierlpr.cutoff.sets import CallSets, SetRule, call_sets, deepest_sure
 from hierlpr.data.frames import like_given
-from hierlpr.data.listing import Kind
+from hierlpr.data.label_sets import Kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.data.repeats import SampleKeys, overlap_note
 from hierlpr.data.tables import Table

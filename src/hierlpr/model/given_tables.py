@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_finite, check_sample_weight, listed
-from hierlpr.data.listing import Kind, as_kind
+from hierlpr.data.label_sets import Kind, as_kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_known
 from hierlpr.data.repeats import SampleKeys
 from hierlpr.data.tables import Table, align, align_labels, closing_note, match_rows

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.sets import SetRule
-from hierlpr.data.listing import Kind
+from hierlpr.data.label_sets import Kind
 from hierlpr.data.repeats import SampleKeys
 from hierlpr.exceptions import FileError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy

@@ -6,7 +6,7 @@ drew on as ``ax_`` and ``figure_``. Drawing needs matplotlib (``hierlpr[report]`
 
 from typing import TYPE_CHECKING
 
-from hierlpr._base.lazy import loader
+from hierlpr._base import loader
 
 if TYPE_CHECKING:
     from hierlpr.plots.displays import (

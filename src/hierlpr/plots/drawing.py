@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.lazy import require
+from hierlpr._base import require
 from hierlpr.plots.comparisons import thin
 
 Colors = Mapping[str, str]

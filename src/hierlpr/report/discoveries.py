@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hierlpr._base.lazy import require
+from hierlpr._base import require
 from hierlpr.discovery import Discoveries
 from hierlpr.plots.drawing import legend
 from hierlpr.report.entries import parents_of

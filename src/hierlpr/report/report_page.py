@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hierlpr._base.lazy import require
+from hierlpr._base import require
 from hierlpr.cutoff.decisions import REASONS, call_limits
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import DataError, HierlprWarning

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hierlpr._base.lazy import require
+from hierlpr._base import require
 from hierlpr._kernels._threads import n_threads_or_default
 from hierlpr.exceptions import DataError, HierlprError
 from hierlpr.io.opening import file_size, is_parquet, open_parquet, parquet_files, reason

@@ -23,11 +23,12 @@ from hierlpr._base.files import work_file, work_subfolder
 from hierlpr._base.order_free import WholeWeights
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io import ReadReport, Watch
-from hierlpr.io.pairing import Weights, unlisted_note
+from hierlpr.io import RankingFile, ReadReport, TruthSets, Watch, read_ranking, read_truth_sets
 from hierlpr.io.rankings import Listed, listed_rows, ranking_labels
 from hierlpr.io.row_rules import no_rows, repeated_pairs, tell_repeated_pairs
-from hierlpr.io.table_files import TableFormat, open_table
+from hierlpr.io.side_tables import Weights
+from hierlpr.io.table_files import open_table
+from hierlpr.io.whole_tables import Absent, match_samples, unlisted_note
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.evaluation import (
     STRETCH,
@@ -35,17 +36,17 @@ from hierlpr.metrics.evaluation import (
     PooledSums,
     Rows,
     SampleSums,
+    evaluate_ranking,
     groups_of,
 )
 from hierlpr.scale.budget import Budget, engine, estimate_rows, parquet_rows, stream
-from hierlpr.scale.parts import Parts, Plan, Record, add_seen, keep, part_file, seen
+from hierlpr.scale.parts import How, Parts, Plan, Record, add_seen, keep, part_file, seen
 from hierlpr.scale.source import Reading
 from hierlpr.scale.truth import TruthRows, stream_truth
 
 MOST_PARTS = 500  # files that are open at once
 LOOKED_UP = 4  # batches of rows whose samples are looked up at once
 ROW = np.dtype([("score", "<f8"), ("sample", "<i4"), ("label", "<i4"), ("call", "?")])
-MEASURED = "measured"  # kind of the parts
 Float = NDArray[np.float64]
 Worth = NDArray[np.integer[Any]]
 
@@ -60,14 +61,54 @@ class Evaluated(NamedTuple):
     weights: ReadReport | None = None
 
 
+def evaluate_at_once(
+    ranking: str, truth: str, reading: Reading, how: How, weights: Weights
+) -> Evaluated:
+    """Measure a ranking against the truth."""
+    options: dict[str, Any] = {"aliases": reading.aliases, "lenient": reading.lenient}
+    how.say("reading", 0, 1)
+    ranked = read_ranking(ranking, reading.hierarchy, **options)
+    known = read_truth_sets(truth, reading.hierarchy, close=reading.close, **options)
+    keep, sample, sets, names, notes = _match(ranked, known, reading.absent)
+    weight = weights.match(lambda: names, f"{truth} and {ranking}")
+    how.say("measuring", 0, len(ranked))
+    found = evaluate_ranking(
+        sample, ranked.label[keep], ranked.score[keep], sets, reading.hierarchy,
+        ordered=ranked.lpr is not None,
+        call=None if ranked.call is None else ranked.call[keep], sample_weight=weight,
+    )  # fmt: skip
+    return Evaluated(found, ranked.report, known.report, tuple(notes), weights.report)
+
+
+def _match(
+    ranked: RankingFile, known: TruthSets, absent: Absent | None
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], LabelSets, list[str], list[str]]:
+    """Rows of the ranking to keep, their rows in the truth, the truth, its names, what to say."""
+    at, is_negative, found = match_samples(
+        ranked.samples, known, absent=absent, source=ranked.report.path, word="ranked"
+    )
+    notes, sets, names = list(found), known.sets, list(known.samples)
+    lost = np.flatnonzero(at < 0)
+    unlisted = len(set(names) - set(ranked.samples))
+    if lost.size and is_negative:
+        at[lost] = len(names) + np.arange(lost.size)
+        sets = sets.with_empty(lost.size)
+        names += [ranked.samples[i] for i in lost.tolist()]
+    if unlisted:
+        notes.append(unlisted_note(unlisted))
+    row = at[ranked.sample]
+    keep = row >= 0
+    return keep, row[keep], sets, names, notes
+
+
 def evaluate_in_parts(
-    ranking: str, truth: str, reading: Reading, parts: Parts, weights: Weights | None = None
+    ranking: str, truth: str, reading: Reading, parts: Parts, weights: Weights
 ) -> Evaluated:
     """Measure a ranking that need not fit in memory against the truth."""
     options = {**reading.to_dict(), "absent": reading.absent, "close": reading.close,
-               "partitions": parts.partitions, "weighted": weights is not None}  # fmt: skip
+               "partitions": parts.partitions, "weighted": weights.of is not None}  # fmt: skip
     files = {"ranking": ranking, "truth": truth}
-    if weights is not None:
+    if weights.report is not None:
         files["weights"] = weights.report.path
     plan = Plan.open(parts.folder, files, reading.hierarchy, options, resume=parts.resume)
     with work_subfolder(parts.folder) as own:
@@ -82,14 +123,11 @@ def evaluate_in_parts(
         n_unlisted, _ = spread.samples.unmet()
         if n_unlisted:
             notes = (*notes, unlisted_note(n_unlisted))
-        weight = None
-        if weights is not None:
-            given = weights.match(spread.samples.names(), f"{truth} and {ranking}")
-            weight = check_sample_weight(given, given.size)
+        given = weights.match(spread.samples.names, f"{truth} and {ranking}")
+        weight = None if given is None else check_sample_weight(given, given.size)
         found = _measured(spread, spread.samples.sets, parts, weight)
         report = spread.watch.report(rows=int(found.sizes["listed"]), samples=spread.samples.n_met)
-        told = None if weights is None else weights.report
-        return Evaluated(found, report, known.report, notes, told)
+        return Evaluated(found, report, known.report, notes, weights.report)
 
 
 # -- rows by sample ---------------------------------------------------------------------------
@@ -136,7 +174,7 @@ class _Spread:
         self.n_parts = max(1, min(MOST_PARTS, most))
         for is_sorted in (False, True):
             self.watch = Watch(self._path, lenient=lenient)
-            table = open_table(self._path, TableFormat.of("ranking"), self.watch)
+            table = open_table(self._path, "ranking", self.watch)
             columns = {name.strip().lower() for name in table.numbers}
             # With LPRs, its order counts among equal scores.
             self.is_ordered = "lpr" in columns
@@ -217,7 +255,7 @@ class _Spread:
             ]
             if found:
                 _, part, sample, label = min(found)
-                table = open_table(self._path, TableFormat.of("ranking"), Watch(self._path))
+                table = open_table(self._path, "ranking", Watch(self._path))
                 tell_repeated_pairs(
                     sum(record["again"] for record in records),
                     self.samples.name(sample * self.n_parts + part), label, self._labels, table,
@@ -347,7 +385,7 @@ class MeasureJob:
 
 def measure_part(job: MeasureJob, number: int) -> Record:
     """Add up the measures of one part, and note the truth of its rows."""
-    return keep(job.folder, MEASURED, number, lambda part: _measure(job, number, part))
+    return keep(job.folder, number, lambda part: _measure(job, number, part))
 
 
 def _measure(job: MeasureJob, number: int, part: Path) -> Record:
@@ -405,13 +443,11 @@ def _measured(
     sums = job.put(truth, weight)
     numbers = range(job.n_parts)
     sizes = [_rows_file(job.folder, p).stat().st_size // ROW.itemsize for p in numbers]
-    records = parts.make(
-        measure_part, [job] * job.n_parts, sizes, folder=job.folder, kind=MEASURED,
-        stage="measuring",
-    )  # fmt: skip
+    tasks = [(job,)] * job.n_parts
+    records = parts.make(measure_part, tasks, sizes, folder=job.folder, stage="measuring")
     spread.tell_repeated(records)
     for p in numbers:
-        with np.load(part_file(job.folder, MEASURED, p)) as part:
+        with np.load(part_file(job.folder, p)) as part:
             sums.merge(part)
     pooled = PooledSums(sums.positives)
     if job.is_ordered:

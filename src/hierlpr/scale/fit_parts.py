@@ -1,4 +1,4 @@
-"""Samples of any size to fit on; the model is that of the path in memory, bit by bit.
+"""Samples to fit on, held in memory or of any size; both make the same model, bit by bit.
 
 scores -> store, label after label        curves: one label at a time
 truth  -> positives by sample       ->    joint posterior, profile, cutoff: from as many
@@ -7,35 +7,100 @@ truth  -> positives by sample       ->    joint posterior, profile, cutoff: from
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hierlpr._base import AnyPath
 from hierlpr._base.files import work_subfolder
 from hierlpr._kernels._threads import n_threads_or_default
 from hierlpr.data.partial_truth import PartialTruth, truth_of_sets
 from hierlpr.data.repeats import SampleKeys
 from hierlpr.data.tables import Table, sample_limit
-from hierlpr.io import Pair, ReadReport
-from hierlpr.io.pairing import unscored_note
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io import Pair, ReadReport, pair_samples
+from hierlpr.io.whole_tables import unscored_note
 from hierlpr.lpr import ImpliedLPR, LPRModel, fit_data
 from hierlpr.lpr.groups import Gaps
 from hierlpr.lpr.implied import ListedCounts, fit_implied, pairs_of
-from hierlpr.scale.budget import open_names
-from hierlpr.scale.parts import OnProgress, Parts
+from hierlpr.scale.budget import estimate_instances, open_names
+from hierlpr.scale.parts import How, OnProgress, Parts, in_parts
 from hierlpr.scale.source import Reading, over_partitions
 from hierlpr.scale.spool import planned_source
-from hierlpr.scale.store import STORED, Store, write_partition
+from hierlpr.scale.store import Store, write_partition
 from hierlpr.scale.stored_labels import FIT_LABEL_BYTES, StoredGaps, StoredLabels
 from hierlpr.scale.truth import TruthRows, stream_truth
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
+
+
+# -- in memory --------------------------------------------------------------------------------
+
+
+class HeldSamples(NamedTuple):
+    """Samples with scores and truth in memory; on disk they are `StoredSamples`."""
+
+    held: Pair
+    hierarchy: Hierarchy
+    reports: tuple[ReadReport, ...]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.held.scores.n_samples
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What happened to other samples."""
+        return self.held.notes
+
+    def limit(self) -> int:
+        """How many of the samples a cutoff is chosen from."""
+        return sample_limit(self.n_samples, self.hierarchy, self.held.scores.n_stored)
+
+    def pair(self, chosen: NDArray[np.intp]) -> Pair:
+        """Return scores and truth of some of the samples."""
+        return self.held.rows(chosen)
+
+    @property
+    def sample_names(self) -> tuple[str, ...]:
+        """Names of the samples."""
+        return self.held.scores.samples or ()
+
+    def fit(
+        self,
+        model: ScoreModel,
+        fitted: NDArray[np.intp],
+        weight: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Fit a model on some of the samples; returns how far ranks are off: not at all."""
+        pair = self.pair(fitted)
+        model.fit(pair.scores, pair.truth, sample_weight=weight)
+        return np.zeros(self.hierarchy.n_labels)
+
+
+def hold_samples(scores: str, reading: Reading, truth: str | None = None) -> HeldSamples:
+    """Read scores and truth, and bring them to the same samples; without truth none has a label."""
+    h, scored = reading.hierarchy, reading.scores(scores)
+    if truth is None:
+        nothing = sparse.csr_array(scored.table.values.shape)
+        pair = Pair(scored.table, Table(nothing, h.labels, scored.table.samples), ())
+        return HeldSamples(pair, h, (scored.report,))
+    known = reading.truth(truth)
+    pair = pair_samples(scored, known, absent=reading.absent)
+    return HeldSamples(pair, h, (scored.report, known.report))
+
+
+# -- on disk ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,9 +197,8 @@ def store_samples(
     folder.mkdir(exist_ok=True)
     source, watch = planned_source(scores, reading, parts, folder)
     records = over_partitions(
-        parts, source, watch, write_partition, None, folder=folder, kind=STORED,
-        stage="reading instances",
-    )  # fmt: skip
+        parts, source, watch, write_partition, folder=folder, stage="reading instances"
+    )
     n_rows = None if source.is_complete else source.n_samples
     store = Store.of(folder, records, source.n_labels, n_rows)
     _release()
@@ -163,6 +227,45 @@ def store_samples(
         parts, reading, store, rows, truth_of_sets(held, reading.hierarchy), names,
         source.kind == "long", (report, known.report), notes,
     )  # fmt: skip
+
+
+@contextmanager
+def read_pairs(
+    files: list[str], reading: Reading, how: How, command: str, out: AnyPath
+) -> Iterator[Callable[[Sequence[str], str], HeldSamples | StoredSamples]]:
+    """Give a function that reads scores and truth, whole or in parts; it names the work folder."""
+    # Truth may be larger than the scores it belongs to, or the other way round; a report may have
+    # none.
+    pairs = [files[i : i + 2] for i in range(0, len(files), 2)]
+    if not how.asks_for_parts(*files) and how.budget.holds_fit(
+        sum(max(map(estimate_instances, pair)) for pair in pairs)
+    ):
+        how.say("reading scores and truth", 0, 1)
+        yield lambda pair, _: hold_samples(pair[0], reading, *pair[1:])
+        return
+    if command == "fit" and reading.allow_missing:
+        raise DataError(
+            "Scores that may be missing are fitted in memory, and these need more of it than "
+            "given.\nHint: give more --memory (memory=) and no --partitions or --scheduler, or a "
+            "long table, which lists the scores there are."
+        )
+    with in_parts(how, command, os.fspath(out), beside=out) as parts:
+        yield lambda pair, name: store_samples(pair[0], name, reading, parts, *pair[1:])
+
+
+def error_notes(errors: NDArray[np.float64], hierarchy: Hierarchy) -> Iterator[str]:
+    """Say how far ranks are off, if any are."""
+    sketched = int((errors > 0.0).sum())
+    if sketched:
+        worst = int(errors.argmax())
+        yield (
+            f"{sketched:,} label(s) have too many scores to sort in this memory; ranks of "
+            f"{hierarchy.labels[worst]!r} are off by at most {errors[worst]:.2g} of the samples, "
+            "those of the others by less"
+        )
+
+
+# -- a fit from what is stored ----------------------------------------------------------------
 
 
 class _Fit:

@@ -7,8 +7,13 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hierlpr._base import AnyPath
 from hierlpr._base.checks import check_choice
@@ -21,13 +26,17 @@ from hierlpr._base.files import (
     writing,
 )
 from hierlpr._base.own_folders import claimed
+from hierlpr.data.label_sets import check_kind
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.io import ReadTable, Watch
 from hierlpr.io.opening import ending, filesystem_of, is_remote
 from hierlpr.io.table_output import ENDINGS
 from hierlpr.scale.budget import estimate_instances
-from hierlpr.scale.parts import How
-from hierlpr.scale.source import Reading
+from hierlpr.scale.parts import How, Parts, fingerprint
+from hierlpr.scale.source import Batch, Reading, Source
+from hierlpr.scale.spool import planned_source
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
@@ -132,16 +141,39 @@ def _stored(filesystem: Any, inside: str, out: str) -> list[str]:
 # -- a model used on a file -------------------------------------------------------------------
 
 
-class Use(NamedTuple):
-    """A model that is used on a file: the scores and the output, how, and whether at once."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """A model that is used on a file of scores: where its rows go, how, and whether at once."""
 
     model: ScoreModel
-    files: tuple[str, str]
+    model_path: str
+    scores: str
+    out: str
     kind: str  # of the output
     reading: Reading
     captions: tuple[str, ...] | None
     how: How
     whole: bool
+
+    def read(self) -> ReadTable:
+        """Read all scores."""
+        self.how.say("reading scores", 0, 1)
+        return self.reading.scores(self.scores)
+
+    def source(self, parts: Parts, **options: Any) -> tuple[Source, Watch]:
+        """Make the scores ready to be read in partitions; `options` are what rows depend on."""
+        files = {"model": self.model_path}
+        source, watch = planned_source(
+            self.scores, self.reading, parts, parts.folder, files, **options
+        )
+        is_list = source.kind == "long"
+        check_kind(self.model.kind_, is_list=is_list, is_complete=source.is_complete)
+        return source, watch
+
+    @property
+    def text(self) -> dict[str, Any]:
+        """Options of a `TableWriter`."""
+        return {"is_packed": self.out.lower().endswith(".gz"), "captions": self.captions}
 
 
 @contextmanager
@@ -159,14 +191,42 @@ def use_model(
     """Load a model to be used on the samples of a file, and hold the output for it."""
     from hierlpr.model import load_score_model
 
-    options, files = How(**how), (os.fspath(scores), os.fspath(out))
-    inputs = {"the model": model, "the scores": files[0]}
-    refuse_overlap({"the output": out}, inputs, options.work)
-    kind = output_kind(files[1], options, **layouts)
-    with claimed_output(files[1], is_folder=not kind):
+    options, source, target = How(**how), os.fspath(scores), os.fspath(out)
+    refuse_overlap({"the output": out}, {"the model": model, "the scores": source}, options.work)
+    kind = output_kind(target, options, **layouts)
+    with claimed_output(target, is_folder=not kind):
         fitted = load_score_model(model)
         reading = Reading.by(fitted, aliases, lenient=lenient)
-        captions = captions_of(fitted.hierarchy_, kind, files[1]) if with_names else None
-        whole = bool(kind) and not options.asks_for_parts(*files)
-        whole = whole and options.budget.holds(estimate_instances(files[0]))
-        yield Use(fitted, files, kind, reading, captions, options, whole)
+        captions = captions_of(fitted.hierarchy_, kind, target) if with_names else None
+        whole = bool(kind) and not options.asks_for_parts(source, target)
+        whole = whole and options.budget.holds(estimate_instances(source))
+        yield Use(fitted, os.fspath(model), source, target, kind, reading, captions, options, whole)
+
+
+class Shared(NamedTuple):
+    """A model file that tasks use, wherever they run, and whether scores come as a list."""
+
+    path: str
+    digest: str  # tells apart models that share a path
+    is_list: bool
+
+    @classmethod
+    def of(cls, path: str, source: Source) -> Shared:
+        """Describe a model for the scores of a source."""
+        return cls(path, fingerprint(path), source.kind == "long")
+
+    def load(self) -> ScoreModel:
+        """Load the model, once in each process."""
+        return _loaded(self)
+
+    def tables(self, batches: Iterator[Batch]) -> Iterator[tuple[Table, NDArray[np.int64]]]:
+        """Yield the scores of batches as the model takes them, and the numbers of the samples."""
+        for values, numbers in batches:
+            yield Table(values, self.load().hierarchy_.labels, is_list=self.is_list), numbers
+
+
+@lru_cache(maxsize=2)
+def _loaded(shared: Shared) -> ScoreModel:
+    from hierlpr.model import load_score_model
+
+    return load_score_model(shared.path)

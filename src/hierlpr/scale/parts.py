@@ -9,7 +9,6 @@ is not finished. An executor says where tasks run: here, one after the other, or
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -23,9 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hierlpr import __version__
-from hierlpr._base import AnyPath
-from hierlpr._base.files import work_file
-from hierlpr._base.lazy import require
+from hierlpr._base import AnyPath, require
+from hierlpr._base.files import digest_of, work_file
 from hierlpr._base.own_folders import own_folder
 from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.io import Problem, TablePath, Watch
@@ -33,9 +31,11 @@ from hierlpr.io.opening import is_remote, open_bytes, parquet_files
 from hierlpr.scale.budget import DEFAULT_MEMORY, Budget
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from hierlpr.hierarchy import Hierarchy
 
-WORK_VERSION = 5
+WORK_VERSION = 6
 SPOT = 1 << 16  # bytes at either end of a file that enter its fingerprint
 OnProgress = Callable[[str, int, int], None]
 Record = dict[str, Any]
@@ -207,26 +207,31 @@ class Parts:
 
     def make(
         self,
-        function: Callable[[Any, int], Record],
-        jobs: Sequence[Any],
+        function: Callable[..., Record],
+        tasks: Sequence[tuple[Any, ...]],
         sizes: Sequence[int],
         *,
         folder: Path,
-        kind: str,
         stage: str,
     ) -> list[Record]:
         """Make the parts that are not finished yet; return the records of all, in order.
 
-        ``function(jobs[i], i)`` makes part i by `keep`; `sizes` say how much work each is.
+        ``function(*tasks[i], i)`` makes part i by `keep`; `sizes` say how much work each is.
         """
-        waiting = [i for i in range(len(sizes)) if _finished(folder, kind, i) is None]
+        waiting = [i for i in range(len(sizes)) if _finished(folder, i) is None]
         total = sum(sizes)
         done = total - sum(sizes[i] for i in waiting)
         self.say(stage, done, total)
-        for record in self.executor.run(function, ((jobs[i], i) for i in waiting)):
+        for record in self.executor.run(function, ((*tasks[i], i) for i in waiting)):
             done += sizes[record["number"]]
             self.say(stage, done, total)
-        return [_need_finished(folder, kind, i) for i in range(len(sizes))]
+        records = [_finished(folder, i) for i in range(len(sizes))]
+        if None in records:
+            raise FileError(
+                f"{folder}: part {records.index(None)} is not there.\n"
+                "Hint: on a cluster, --work must name a folder that all machines share."
+            )
+        return [record for record in records if record is not None]
 
 
 @contextmanager
@@ -254,14 +259,14 @@ def in_parts(how: How, command: str, *paths: str, beside: AnyPath | None = None)
 # -- partial results --------------------------------------------------------------------------
 
 
-def part_file(folder: str | Path, kind: str, number: int) -> Path:
+def part_file(folder: str | Path, number: int) -> Path:
     """Return the file of a part; its record lies beside it."""
-    return Path(folder) / f"{kind}-{number:06d}.data"
+    return Path(folder) / f"part-{number:06d}.data"
 
 
-def keep(folder: str | Path, kind: str, number: int, write: Callable[[Path], Record]) -> Record:
+def keep(folder: str | Path, number: int, write: Callable[[Path], Record]) -> Record:
     """Make a part: `write` fills the file and returns what else the record says."""
-    file = part_file(folder, kind, number)
+    file = part_file(folder, number)
     with work_file(file) as part:
         record = {**write(part), "number": number, "bytes": part.stat().st_size}
     with work_file(file.with_suffix(".json")) as part:
@@ -269,9 +274,9 @@ def keep(folder: str | Path, kind: str, number: int, write: Callable[[Path], Rec
     return record
 
 
-def _finished(folder: Path, kind: str, number: int) -> Record | None:
+def _finished(folder: Path, number: int) -> Record | None:
     """Return the record of a finished part, None if it is not finished."""
-    file = part_file(folder, kind, number)
+    file = part_file(folder, number)
     try:
         record: Record = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
         return record if file.stat().st_size == record["bytes"] else None
@@ -279,14 +284,14 @@ def _finished(folder: Path, kind: str, number: int) -> Record | None:
         return None
 
 
-def _need_finished(folder: Path, kind: str, number: int) -> Record:
-    record = _finished(folder, kind, number)
-    if record is None:
-        raise FileError(
-            f"{folder}: part {number} is not there.\n"
-            "Hint: on a cluster, --work must name a folder that all machines share."
-        )
-    return record
+def arrow_batches(folder: Path, n_parts: int) -> Iterator[pa.RecordBatch]:
+    """Read the batches of all parts, whose files are Arrow's."""
+    import pyarrow as pa
+
+    for number in range(n_parts):
+        with pa.OSFile(str(part_file(folder, number)), "rb") as file:
+            reader = pa.ipc.open_file(file)
+            yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
 
 
 def seen(watch: Watch) -> Record:
@@ -377,13 +382,6 @@ def fingerprint(path: str) -> str:
 
     The end of a Parquet file holds the places, sizes and statistics of all its columns.
     """
-    digest = hashlib.blake2b(digest_size=16)
     with open_bytes(path) as stream:
-        if not is_remote(path):
-            digest.update(str(os.fstat(stream.fileno()).st_mtime_ns).encode())
-        size = stream.seek(0, os.SEEK_END)
-        digest.update(str(size).encode())
-        for start in (0, max(0, size - SPOT)):
-            stream.seek(start)
-            digest.update(stream.read(SPOT))
-    return digest.hexdigest()
+        date = b"" if is_remote(path) else str(os.fstat(stream.fileno()).st_mtime_ns).encode()
+        return digest_of(stream, SPOT, also=date)

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,19 +28,17 @@ from scipy import sparse
 from hierlpr._base.files import work_subfolder
 from hierlpr._kernels.keys import pack_rows, unpack_samples
 from hierlpr.cutoff.decisions import decide
-from hierlpr.data.listing import check_kind
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport, Watch
-from hierlpr.io.rankings import RankingWriter
+from hierlpr.io.rankings import RankingWriter, write_ranking
 from hierlpr.io.table_output import refuse_blanks
 from hierlpr.model.changing import adapted, rows_compared
 from hierlpr.scale.budget import engine, open_names, stream
-from hierlpr.scale.output import written
-from hierlpr.scale.parts import Parts, Record, fingerprint, part_file
-from hierlpr.scale.source import Batch, Reading, Source, over_partitions
-from hierlpr.scale.spool import planned_source
+from hierlpr.scale.output import Shared, Use, written
+from hierlpr.scale.parts import Parts, Record, arrow_batches
+from hierlpr.scale.source import Batch, Source, over_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +48,6 @@ if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
     from hierlpr.ranking.order import Ranking
 
-RUN = "run"  # kind of the parts
 CHUNK_ROWS = 1 << 18
 
 
@@ -161,38 +158,28 @@ class Ranked(NamedTuple):
     drift: Drift | None
 
 
-class RankJob(NamedTuple):
-    """All that ranking a partition needs, wherever it happens."""
+def write_run(
+    batches: Iterator[Batch],
+    part: Path,
+    *,
+    shared: Shared,
+    packing: Packing,
+    top: int | None,
+    calls_first: bool,
+) -> Record:
+    """Rank the samples of one partition into its file.
 
-    model: str
-    digest: str
-    is_list: bool
-    packing: Packing
-    top: int | None
-    calls_first: bool  # keep only the calls, which are the first rows of each batch
-
-
-@lru_cache(maxsize=2)
-def shared_model(path: str, digest: str) -> ScoreModel:
-    """Load a model once in each process; `digest` tells apart models that share a path."""
-    from hierlpr.model import load_score_model
-
-    return load_score_model(path)
-
-
-def write_run(job: RankJob, batches: Iterator[Batch], part: Path) -> Record:
-    """Rank the samples of one partition into its file."""
+    With `calls_first` only the calls are kept, which are the first rows of each batch.
+    """
     import pyarrow as pa
 
-    model = shared_model(job.model, job.digest)
+    model = shared.load()
     n_rows = n_samples = 0
     with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, row_schema()) as writer:
-        for values, numbers in batches:
-            table = Table(values, model.hierarchy_.labels, is_list=job.is_list)
+        for table, numbers in shared.tables(batches):
             rows = ranked_rows(
-                model, table, numbers=numbers, packing=job.packing, top=job.top,
-                calls_only=job.calls_first,
-            )  # fmt: skip
+                model, table, numbers=numbers, packing=packing, top=top, calls_only=calls_first
+            )
             writer.write_table(pa.Table.from_batches([rows]), max_chunksize=CHUNK_ROWS)
             n_samples += numbers.size
             n_rows += rows.num_rows
@@ -203,62 +190,38 @@ def _sorted_rows(parts: Parts, n_parts: int) -> Generator[pa.RecordBatch]:
     """Rows of all partitions in calling order: the engine's sort of two integers."""
     import pyarrow as pa
 
-    def rows() -> Iterator[pa.RecordBatch]:
-        for number in range(n_parts):
-            with pa.OSFile(str(part_file(parts.folder, RUN, number)), "rb") as file:
-                reader = pa.ipc.open_file(file)
-                yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
-
+    rows = pa.RecordBatchReader.from_batches(row_schema(), arrow_batches(parts.folder, n_parts))
     with work_subfolder(parts.folder) as own, engine(own, parts.budget) as connection:
-        connection.register("ranked", pa.RecordBatchReader.from_batches(row_schema(), rows()))
+        connection.register("ranked", rows)
         yield from stream(connection, "SELECT * FROM ranked ORDER BY depth, place", CHUNK_ROWS)
 
 
 def rank_in_parts(
-    model_path: str,
-    scores: str,
-    out: str,
-    reading: Reading,
-    parts: Parts,
-    *,
-    model: ScoreModel,
-    top: int | None,
-    calls_only: bool,
-    captions: tuple[str, ...] | None,
-    kind: str,
-    adapt: bool,
+    use: Use, parts: Parts, *, top: int | None, calls_only: bool, adapt: bool
 ) -> Ranked:
-    """Rank scores that need not fit in memory.
-
-    `kind` is the ending that decides the layout, empty for a folder of Parquet files.
-    """
-    source, watch = planned_source(
-        scores, reading, parts, parts.folder, {"model": model_path},
-        top=top, calls_only=calls_only, adapt=adapt,
-    )  # fmt: skip
-    check_kind(model.kind_, is_list=source.kind == "long", is_complete=source.is_complete)
-    drift = None
+    """Rank scores that need not fit in memory."""
+    source, watch = use.source(parts, top=top, calls_only=calls_only, adapt=adapt)
+    model, model_path, drift = use.model, use.model_path, None
     if adapt:
         model, drift = adapt_to(model, _compared(source, model.hierarchy_))
         model_path = str(parts.folder / "adapted.hlpr")  # where all workers find it
         model.save(model_path)
-    is_list, cutoff, labels = source.kind == "long", model.cutoff_, model.hierarchy_.labels
+    cutoff, labels = model.cutoff_, model.hierarchy_.labels
     packing = Packing.of(source.n_samples, source.n_labels)
     calls_first = calls_only and cutoff.groups is None and cutoff.max_calls is None
-    job = RankJob(model_path, fingerprint(model_path), is_list, packing, top, calls_first)
-    records = over_partitions(
-        parts, source, watch, write_run, job, folder=parts.folder, kind=RUN, stage="ranking"
-    )
+    write = partial(
+        write_run, shared=Shared.of(model_path, source), packing=packing, top=top,
+        calls_first=calls_first,
+    )  # fmt: skip
+    records = over_partitions(parts, source, watch, write, folder=parts.folder, stage="ranking")
     names = open_names(parts.folder, source.n_samples)
-    if kind == ".tsv":
-        refuse_blanks(out, sample=names, label=labels)
+    if use.kind == ".tsv":
+        refuse_blanks(use.out, sample=names, label=labels)
     total = sum(record["rows"] for record in records)
     most, done = total if top is None else min(top, total), 0
     with (
-        written(out, kind, parts.folder) as place,
-        RankingWriter(
-            place, kind, names, labels, is_packed=out.lower().endswith(".gz"), captions=captions
-        ) as writer,
+        written(use.out, use.kind, parts.folder) as place,
+        RankingWriter(place, use.kind, names, labels, **use.text) as writer,
         closing(_sorted_rows(parts, len(records))) as rows,
     ):
         while done < most:
@@ -268,11 +231,25 @@ def rank_in_parts(
             done += batch.num_rows
             parts.say("sorting", done, most)
     n_samples = source.n_samples  # of wide tables, rows with problems are left out
-    if not is_list:
+    if source.kind == "wide":
         n_samples = sum(record["samples"] for record in records)
     report = watch.report(samples=n_samples, labels=source.n_labels)
     counts = writer.n_rows, writer.n_calls, n_samples, n_samples * source.n_labels
     return Ranked(*counts, report, cutoff, drift)
+
+
+def rank_at_once(use: Use, *, top: int | None, calls_only: bool, adapt: bool) -> Ranked:
+    """Rank scores that fit in memory, after moving the model to their prevalences if asked."""
+    read, model, drift = use.read(), use.model, None
+    if adapt:
+        model, drift = adapt_to(model, read.table)
+    use.how.say("ranking", 0, 1)
+    order = model.rank(read.table, top=top)
+    call = calls_along(order, model, read.table)
+    keep = call if calls_only else None
+    n_rows = write_ranking(use.out, order, call=call, keep=keep, captions=use.captions)
+    counts = n_rows, int(call.sum()), read.table.n_samples, order.n_instances
+    return Ranked(*counts, read.report, model.cutoff_, drift)
 
 
 def adapt_to(model: ScoreModel, table: Table) -> tuple[ScoreModel, Drift]:

@@ -26,7 +26,7 @@ from hierlpr.scale.parts import Parts, Record, add_seen, keep, seen
 
 if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
-    from hierlpr.io.pairing import Absent
+    from hierlpr.io.whole_tables import Absent
     from hierlpr.model import ScoreModel
 
 STREAM_BUFFER = 1 << 18  # bytes read ahead in a column of a row group too large to hold
@@ -173,49 +173,32 @@ class Source:
         return Batch(sparse.csr_array((value, label, ptr), shape=shape), numbers)
 
 
-class PartJob(NamedTuple):
-    """All that making the part of one partition needs, wherever it happens."""
-
-    source: Source
-    folder: str
-    kind: str
-    write: Callable[[Any, Iterator[Batch], Path], Record]
-    about: Any
-
-
-def make_part(job: PartJob, number: int) -> Record:
+def make_part(
+    source: Source, folder: str, write: Callable[[Iterator[Batch], Path], Record], number: int
+) -> Record:
     """Make the part of one partition; returns the record of it."""
-    watch = Watch(job.source.path, lenient=job.source.lenient)
-
-    def write(part: Path) -> Record:
-        record = job.write(job.about, job.source.batches(watch), part)
-        return {**record, **seen(watch)}
-
-    return keep(job.folder, job.kind, number, write)
+    watch = Watch(source.path, lenient=source.lenient)
+    return keep(folder, number, lambda part: {**write(source.batches(watch), part), **seen(watch)})
 
 
 def over_partitions(
     parts: Parts,
     source: Source,
     watch: Watch,
-    write: Callable[[Any, Iterator[Batch], Path], Record],
-    about: Any,
+    write: Callable[[Iterator[Batch], Path], Record],
     *,
     folder: Path,
-    kind: str,
     stage: str,
 ) -> list[Record]:
     """Make a part of every partition of a source; return the records of all, in order.
 
-    ``write(about, batches, file)`` puts the batches of a partition into its file; its record says
-    how many samples there were.
+    ``write(batches, file)``, wherever it happens, puts the batches of a partition into its file;
+    its record says how many samples there were.
     """
     split = source.partitions(parts.partitions)
-    jobs = [PartJob(partition, str(folder), kind, write, about) for partition in split]
-    records = parts.make(
-        make_part, jobs, [partition.n_entries for partition in split], folder=folder, kind=kind,
-        stage=stage,
-    )  # fmt: skip
+    tasks = [(partition, str(folder), write) for partition in split]
+    sizes = [partition.n_entries for partition in split]
+    records = parts.make(make_part, tasks, sizes, folder=folder, stage=stage)
     for record in records:
         add_seen(watch, record)
     if not any(record["samples"] for record in records):

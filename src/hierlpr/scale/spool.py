@@ -31,7 +31,7 @@ from hierlpr.io.row_rules import (
     wide_columns,
     wide_rows,
 )
-from hierlpr.io.table_files import Content, TableFile, TableFormat, open_table
+from hierlpr.io.table_files import Content, TableFile, open_table
 from hierlpr.scale.budget import (
     Budget,
     NamesWriter,
@@ -79,8 +79,7 @@ def open_source(
 ) -> tuple[Source, Watch]:
     """Make scores or truth ready to be read in partitions; names and spools go to `folder`."""
     watch = Watch(path, lenient=reading.lenient)
-    format = TableFormat.of(content, allow_missing=reading.allow_missing)
-    table = open_table(path, format, watch)
+    table = open_table(path, content, watch)
     spooled = _wide_source if table.is_wide else _long_source
     return spooled(table, reading, folder, budget, watch), watch
 
@@ -96,21 +95,21 @@ def _wide_source(
     columns, files = table.numbers, table.files
     with closing(NamesWriter(folder)) as names:
         if files:
-            left_out = _add_names(table, names, watch)
+            left_out = _add_names(table, reading, names, watch)
         else:
             columns = tuple(map(str, range(len(columns))))
             files = (str(folder / "wide.parquet"),)
-            left_out = _spool(table, files[0], columns, names, budget, watch)
+            left_out = _spool(table, reading, files[0], columns, names, budget, watch)
     if names.count == 0:
         raise no_rows(table, watch)
     if has_repeats(folder, names.count, budget):
-        left_out |= _repeated(table, folder, names.count, budget, watch)
+        left_out |= _repeated(table, reading, folder, names.count, budget, watch)
     if len(left_out) == names.count:
         raise no_rows(table, watch)
     return Source(
-        table.path, table.format.content, "wide", table.layout, watch.lenient, True, names.count,
+        table.path, table.content, "wide", table.layout, watch.lenient, True, names.count,
         len(columns), tuple(_pieces(files, len(columns))), budget.batch_instances, columns,
-        tuple(sorted(left_out)), len(files) > 1, table.format.allow_missing,
+        tuple(sorted(left_out)), len(files) > 1, reading.allow_missing,
     )  # fmt: skip
 
 
@@ -126,34 +125,33 @@ def _pieces(files: tuple[str, ...], n_labels: int) -> Iterator[Piece]:
                 first_row += n
 
 
-def _add_names(table: TableFile, names: NamesWriter, watch: Watch) -> set[int]:
+def _add_names(table: TableFile, reading: Reading, names: NamesWriter, watch: Watch) -> set[int]:
     """Write the names of Parquet files that stay where they are; return the rows without one."""
     nameless: set[int] = set()
     for block in table.using(()).blocks(watch, n_rows=1 << 18):
         for row in np.flatnonzero(nameless_rows(block.texts[0])).tolist():
             if not watch.lenient:
-                _check_rows(table, watch)
+                _check_rows(table, reading, watch)
             watch.problem("the sample has no name.", line=block.place(row))
             nameless.add(names.count + row)
         names.add(block.texts[0].fill_null(""))
     return nameless
 
 
-def _check_rows(table: TableFile, watch: Watch) -> None:
+def _check_rows(table: TableFile, reading: Reading, watch: Watch) -> None:
     """Stop at the first row with a problem of its own, before any that others make."""
     for block in table.blocks(watch, n_rows=max(1, (1 << 22) // len(table.numbers))):
-        _good_rows(block, table, watch)
+        _good_rows(block, table, reading, watch)
 
 
-def _good_rows(block: Block, table: TableFile, watch: Watch) -> NDArray[np.bool_]:
-    format = table.format
-    return wide_rows(
-        block, table.numbers, format.content, watch, allow_missing=format.allow_missing
-    )[1]
+def _good_rows(block: Block, table: TableFile, reading: Reading, watch: Watch) -> NDArray[np.bool_]:
+    allows = reading.allow_missing
+    return wide_rows(block, table.numbers, table.content, watch, allow_missing=allows)[1]
 
 
 def _spool(
     table: TableFile,
+    reading: Reading,
     file: str,
     columns: tuple[str, ...],
     names: NamesWriter,
@@ -169,19 +167,21 @@ def _spool(
     left_out: set[int] = set()
     with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False) as writer:
         for block in table.blocks(watch):
-            good = _good_rows(block, table, watch)
+            good = _good_rows(block, table, reading, watch)
             left_out.update((np.flatnonzero(~good) + names.count).tolist())
             names.add(block.texts[0].fill_null(""))
             writer.write_table(pa.table(block.numbers, schema=schema), row_group_size=size)
     return left_out
 
 
-def _repeated(table: TableFile, folder: Path, count: int, budget: Budget, watch: Watch) -> set[int]:
+def _repeated(
+    table: TableFile, reading: Reading, folder: Path, count: int, budget: Budget, watch: Watch
+) -> set[int]:
     """Return the rows whose names occurred before."""
     found: Iterator[tuple[str, int, int]]
     found = (again for again in repeats(folder, count, budget) if again[0].strip())
     if table.files and not watch.lenient and (first := next(found, None)) is not None:
-        _check_rows(table, watch)
+        _check_rows(table, reading, watch)
         found = iter([first])
     return set(tell_repeated_samples(found, table, watch))
 
@@ -223,7 +223,7 @@ def _long_source(
                 entries = entries.take(entries.label >= 0)
                 n_entries += entries.sample.size
                 writer.add(entries)
-    is_score = table.format.content == "scores"
+    is_score = table.content == "scores"
     if names.count == 0 or (is_score and writer.n_pairs == 0):
         raise no_rows(table, watch)
     n_samples = names.count
@@ -234,7 +234,7 @@ def _long_source(
         name = open_names(folder, n_samples)[first[0]].as_py()
         tell_repeated_pairs(n_entries - writer.n_pairs, name, first[1], numbers, table, watch)
     return Source(
-        table.path, table.format.content, "long", table.layout, watch.lenient,
+        table.path, table.content, "long", table.layout, watch.lenient,
         is_score and writer.n_pairs == n_samples * h.n_labels, n_samples, h.n_labels,
         tuple(writer.pieces), budget.batch_instances,
     )  # fmt: skip

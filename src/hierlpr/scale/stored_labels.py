@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr.data.listing import close_listed
+from hierlpr.data.label_sets import close_listed
 from hierlpr.data.partial_truth import PartialTruth
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import LPRModel, ScoreGroups
@@ -37,8 +37,7 @@ from hierlpr.lpr.implied import (
     weigh_listed,
 )
 from hierlpr.scale.parts import Executor
-from hierlpr.scale.sketch import sketch
-from hierlpr.scale.store import Segment, Store, write_segment
+from hierlpr.scale.store import Segment, Store, sketch, write_segment
 
 # Working memory for one score of a label that is sorted and fitted, measured.
 FIT_LABEL_BYTES = 100

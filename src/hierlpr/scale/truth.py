@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix
 from hierlpr.data.label_sets import LabelSets
-from hierlpr.data.partial_truth import close_given
 from hierlpr.exceptions import HierlprError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io import ReadReport, Watch
-from hierlpr.io.pairing import Absent, Seen, default_absent, judge_absent
-from hierlpr.io.row_rules import LabelNumbers, none_left, not_closed
-from hierlpr.io.table_files import TableFormat, open_table
+from hierlpr.io import Watch
+from hierlpr.io.row_rules import none_left
+from hierlpr.io.whole_tables import Absent, Closing, TruthSets, default_absent, judge_absent
 from hierlpr.scale.budget import Budget, open_names
 from hierlpr.scale.source import Reading
 from hierlpr.scale.spool import open_source
@@ -26,78 +24,57 @@ from hierlpr.scale.spool import open_source
 POSITIVE_BYTES = 16  # of working memory: by rows, by labels, and while they change
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StreamedTruth:
-    """Truth closed upward, with what is open; `names` of its samples in mapped files (Arrow)."""
-
-    sets: LabelSets
-    names: Any
-    layout: str
-    report: ReadReport
-
-
-def stream_truth(path: str, reading: Reading, folder: Path, budget: Budget) -> StreamedTruth:
+def stream_truth(path: str, reading: Reading, folder: Path, budget: Budget) -> TruthSets:
     """Read truth as `hierlpr.io.read_truth` does, holding positives and unknown pairs alone."""
     folder.mkdir()
     h = reading.hierarchy
     source, watch = open_source(path, reading, folder, budget, "truth")
     names = open_names(folder, source.n_samples)
-    close = reading.close or watch.lenient or source.layout in ("cafa", "arff")
-    rows = _Labels(h, watch, budget, names, close)
+    closing = Closing(h, reading.aliases, source.layout, watch, reading.close)
+    rows = _Labels(h, closing, watch, budget, names)
     for batch in source.batches(watch):
         rows.add(batch.values, batch.numbers)
     if source.kind == "wide" and not rows.numbers:
         raise none_left(watch)
-    if rows.n_missing and not rows.close:
-        table = open_table(path, TableFormat.of("truth"), Watch(path, lenient=True))
-        raise not_closed(
-            rows.first_breach, rows.n_missing, LabelNumbers(h, reading.aliases), table, watch
-        )
-    watch.counts["ancestors_added"] += rows.n_missing + rows.n_implied
-    watch.counts["unknown_pairs"] += rows.n_open
+    closing.finish()
     sets, numbers = rows.finish(is_sparse=source.kind == "long")
     if numbers.size < source.n_samples:  # a lenient reading may have left some of them out
         names = names.take(numbers)
     report = watch.report(samples=numbers.size, labels=h.n_labels)
-    return StreamedTruth(sets, names, source.layout, report)
+    return TruthSets(sets, names, report, source.layout)
 
 
 class _Labels:
     """Collect the labels of samples, with their ancestors, and those that are open."""
 
     def __init__(
-        self, hierarchy: Hierarchy, watch: Watch, budget: Budget, names: Any, close: bool
+        self, hierarchy: Hierarchy, closing: Closing, watch: Watch, budget: Budget, names: Any
     ) -> None:
-        self._hierarchy, self._watch, self._budget = hierarchy, watch, budget
-        self._names, self.close = names, close
+        self._hierarchy, self._closing, self._names = hierarchy, closing, names
+        self._watch, self._budget = watch, budget
         self._held: list[LabelSets] = []
         self._open: list[LabelSets] = []
         self.numbers: list[NDArray[np.int64]] = []
-        self._n_held = self.n_missing = self.n_implied = self.n_open = 0
-        self.first_breach = ("", "", "", False)  # as `not_closed` takes it
+        self._n_held = 0
 
     def add(self, values: Matrix, numbers: NDArray[np.int64]) -> None:
         if not numbers.size:
             return
-        found = close_given(LabelSets.of(values), self._hierarchy, close=self.close)
-        if found.n_missing and not (self.n_missing or self.close):
-            sample, above, below = found.breach
-            name = self._names[int(numbers[sample])].as_py()
-            self.first_breach = (name, above, below, above in self._hierarchy.parents(below))
-        self.n_missing += found.n_missing
-        self.n_implied += found.n_implied
-        self.n_open += found.n_open
-        self._n_held += found.sets.label.size
-        if (self._n_held + self.n_open) * POSITIVE_BYTES > self._budget.memory:
+        sets = self._closing.add(
+            LabelSets.of(values), lambda sample: self._names[int(numbers[sample])].as_py()
+        )
+        self._n_held += sets.label.size
+        n_open = self._closing.n_open
+        if (self._n_held + n_open) * POSITIVE_BYTES > self._budget.memory:
             what = f"{self._n_held:,} positives"
-            what += f" and {self.n_open:,} unknown pairs" if self.n_open else ""
+            what += f" and {n_open:,} unknown pairs" if n_open else ""
             raise HierlprError(
                 f"{self._watch.path}: {what} and more do not fit in the memory.\n"
                 f"Hint: give more --memory; each takes {POSITIVE_BYTES} bytes of it."
             )
-        self._held.append(found.sets)
+        self._held.append(sets)
         nothing = LabelSets(np.zeros(numbers.size + 1, np.int64), np.empty(0, np.int32), 0)
-        self._open.append(found.sets.open or nothing)
+        self._open.append(sets.open or nothing)
         self.numbers.append(numbers)
 
     def finish(self, *, is_sparse: bool) -> tuple[LabelSets, NDArray[np.int64]]:
@@ -106,7 +83,7 @@ class _Labels:
         # Samples without any label may be in no row group of a long table.
         n_samples = len(self._names) if is_sparse else None
         held = self._joined(self._held, numbers, n_samples)
-        if self.n_open:
+        if self._closing.n_open:
             held = replace(held, open=self._joined(self._open, numbers, n_samples))
         return held, numbers if n_samples is None else np.arange(n_samples)
 
@@ -131,10 +108,10 @@ class TruthRows:
     out. The names of the truth are looked up in mapped files.
     """
 
-    def __init__(self, truth: StreamedTruth, absent: Absent | None) -> None:
+    def __init__(self, truth: TruthSets, absent: Absent | None) -> None:
         self._truth, self._absent = truth, absent
-        self._known = truth.names
-        self._is_met = np.zeros(len(truth.names), dtype=bool)
+        self._known = truth.samples
+        self._is_met = np.zeros(len(truth.samples), dtype=bool)
         self._lost: list[str] = []  # where names may come again, else only the first few
         self._n_lost = 0
         self._first: list[str] = []
@@ -227,10 +204,5 @@ class TruthRows:
 
         `source` is the file the samples come from, `word` what they are there (scored, ranked).
         """
-        truth, n_truth = self._truth, self._is_met.size
-        known = self._known.slice(0, min(3, n_truth)).to_pylist()
-        seen = Seen(
-            source, word, self.n_met, self._first, truth.report.path, truth.layout, n_truth,
-            known, self._n_lost, self._lost[:5],
-        )  # fmt: skip
-        return judge_absent(seen, self._absent)[1]
+        given = (self.n_met, self._first), (self._n_lost, self._lost[:5])
+        return judge_absent(self._truth, self._absent, source, word, *given)[1]

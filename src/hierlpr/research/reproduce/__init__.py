@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import require
 from hierlpr._base.checks import check_choice
 from hierlpr._base.files import making, writing
-from hierlpr._base.lazy import require
 from hierlpr.exceptions import DataError
 from hierlpr.research.reproduce import studies, study_page
 from hierlpr.research.reproduce.studies import CLAIMS, TABLE2, TARGETS, Options

@@ -1,25 +1,111 @@
-"""Tables with a row for each label, from files: p-values, and names for people."""
+"""Tables beside scores and truth: weights of samples, p-values of labels, and names for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base import AnyPath
-from hierlpr._base.checks import listed
+from hierlpr._base.checks import MOST_WEIGHT, listed
+from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.delimited import is_number, open_text, wrong_delimiter
-from hierlpr.io.opening import ending, is_parquet, workbook_of, written
-from hierlpr.io.table_files import read_cells
+from hierlpr.io.opening import TablePath, ending, is_parquet, workbook_of, written
+from hierlpr.io.table_files import open_table, read_cells
+from hierlpr.io.whole_tables import read_scores
 
 P_NAMES = ("p", "p_value", "pvalue", "p-value", "p.value", "pval")
 LABEL_NAMES = ("label", "code", "id", "term")
 NAME_NAMES = ("name", "title", "description", "text")
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?")
+
+
+# -- a row for each sample --------------------------------------------------------------------
+
+
+class Weights(NamedTuple):
+    """Weights of samples by name, and what was seen; None where all samples weigh the same."""
+
+    of: Mapping[str, float] | None
+    report: ReadReport | None
+
+    @property
+    def reports(self) -> tuple[ReadReport, ...]:
+        """What was seen, if anything was read."""
+        return () if self.report is None else (self.report,)
+
+    def match(
+        self,
+        samples: Callable[[], Sequence[str]],
+        source: str,
+        chosen: NDArray[np.intp] | None = None,
+    ) -> NDArray[np.float64] | None:
+        """Return the weight of each sample, or of some by place; `samples` names all of them."""
+        if self.of is None or self.report is None:
+            return None
+        names = samples()
+        if chosen is not None:
+            names = [names[i] for i in chosen.tolist()]
+        lost = [name for name in names if name not in self.of]
+        if lost:
+            raise DataError(
+                f"{self.report.path}: {len(lost):,} of {len(names):,} samples of {source} have no "
+                f"weight: {listed(lost[:5], total=len(lost))}.\n"
+                "Hint: samples are matched by name; a weight of 0 leaves one out."
+            )
+        found = np.array([self.of[name] for name in names], dtype=np.float64)
+        if not found.any():
+            raise DataError(
+                f"{self.report.path}: all {len(names):,} samples of {source} have the weight 0.\n"
+                "Hint: 0 leaves a sample out; give some of them a weight."
+            )
+        return found
+
+
+def read_weights(
+    path: AnyPath | None, *, lenient: bool = False, max_weight: float | None = None
+) -> Weights:
+    """Read a table with the columns ``sample`` and ``weight``; other columns are passed over.
+
+    Weights are 0 or more, up to `max_weight` if there is such a bound; every sample has one row.
+    Without a path all samples weigh the same.
+    """
+    if path is None:
+        return Weights(None, None)
+    table = open_table(path, "scores", Watch(path, lenient=True))
+    if not table.is_wide or "weight" not in table.numbers:
+        raise FileError(
+            f"{table.path}: there is no column 'weight'.\n"
+            "Hint: a table of weights has the header sample,weight."
+        )
+    alone = TablePath(path, **{**written(path).options, "columns": "labels"})
+    read = read_scores(alone, Hierarchy((), labels=("weight",)), lenient=lenient)
+    values = np.asarray(read.table.values)[:, 0]
+    most = MOST_WEIGHT if max_weight is None else min(max_weight, MOST_WEIGHT)
+    bad = np.flatnonzero((values < 0.0) | (values > most))
+    if bad.size:
+        name, first = read.samples[int(bad[0])], float(values[bad[0]])
+        what, hint = f"more than {most:g}", "only ratios of weights matter; give smaller ones."
+        if first < 0.0:
+            what, hint = "less than 0", "weights are 0 or more; 0 leaves a sample out."
+        elif first <= MOST_WEIGHT:
+            what = f"more than max_weight={most:g}"
+            hint = "the bound must hold for every sample; give one that does, or clip the weights."
+        raise Watch(path, lenient=True).fail(
+            f"the weight of sample {name!r} is {first:g}, {what} ({bad.size:,} such).",
+            line=next(table.find(name, None), None),
+            column="weight",
+            hint=hint,
+        )
+    return Weights(dict(zip(read.samples, values.tolist(), strict=True)), read.report)
+
+
+# -- a row for each label ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
