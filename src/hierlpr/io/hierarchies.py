@@ -6,6 +6,7 @@ The format of a file is told by its ending, and by the content in doubt.
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ FORMATS = ("obo", "edges", "json", "paths", "arff", "parquet")
 _BY_ENDING = {f".{name}": name for name in ("obo", "json", "arff", "paths", "parquet")}
 _BY_ENDING |= dict.fromkeys((".csv", ".tsv", ".tab"), "edges")
 _SHEETS = ("edge list", "Parquet edge list", "Excel edge list")
+_UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 _UNDIRECTED = (*_SHEETS, "JSON (parent map)", "JSON (edges)")
 
 Format = Literal["obo", "edges", "json", "paths", "arff", "parquet"]
@@ -165,7 +167,7 @@ def load_hierarchy(
                 relationships=relationships,
                 namespaces=namespaces,
             )
-        _check_encodable(graph, lines, watch)
+        _check_writable(graph, lines, watch)
         if direction == "child-parent":
             graph.edges = [(child, parent) for parent, child in graph.edges]
         built = Hierarchy(graph.edges, labels=graph.labels)
@@ -176,30 +178,14 @@ def load_hierarchy(
         raise FileError(f"{watch.path}: {error}") from None
 
 
-def _check_encodable(graph: Graph, lines: list[str], watch: Watch) -> None:
+def _check_writable(graph: Graph, lines: list[str], watch: Watch) -> None:
     """Refuse what JSON can write in a name and no other file can hold: half a character, NUL."""
     names = dict.fromkeys([*graph.labels, *(end for edge in graph.edges for end in edge)])
-    joined = "".join(names)
-    if "\x00" in joined:
-        bad = next(name for name in names if "\x00" in name)
+    if _UNWRITABLE.search("".join(names)):
+        bad = next(name for name in names if _UNWRITABLE.search(name))
+        what = "the character 0" if "\x00" in bad else "half a character (a lone surrogate)"
         line = line_of_name(lines, bad)
-        raise watch.fail(f"the name {bad!r} holds the character 0.", line=line)
-    try:
-        joined.encode()
-    except UnicodeEncodeError:
-        bad = next(name for name in names if not _is_encodable(name))
-        raise watch.fail(
-            f"the name {bad!r} holds half a character (a lone surrogate).",
-            line=line_of_name(lines, bad),
-        ) from None
-
-
-def _is_encodable(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        raise watch.fail(f"the name {bad!r} holds {what}.", line=line)
 
 
 def _finish(

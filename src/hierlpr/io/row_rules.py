@@ -6,7 +6,7 @@ A problem with a row stops the reading with its place; leniently the row is left
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -263,17 +263,12 @@ def tell_repeated_samples(
 # -- long tables ------------------------------------------------------------------------------
 
 
-class LongRows(NamedTuple):
-    """Rows of a long table: number of the label (negative for none), value, and whether good."""
-
-    label: NDArray[np.int64]
-    value: NDArray[np.float64]
-    good: NDArray[np.bool_]
-
-
-def long_rows(block: Block, labels: LabelNumbers, table: TableFile, watch: Watch) -> LongRows:
+def long_rows(
+    block: Block, labels: LabelNumbers, table: TableFile, watch: Watch
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
     """Check the rows of a long table or a ranking.
 
+    Returns the number of the label (negative for none), the value, and whether the row is good.
     In truth a row without a label only says that the sample is known, and in a table without
     values every row is a positive. Rows of unknown labels are good (the sample is there), but have
     no label.
@@ -305,7 +300,7 @@ def long_rows(block: Block, labels: LabelNumbers, table: TableFile, watch: Watch
     if others:
         times = np.bincount(codes[good], minlength=len(names))
         watch.counts["entries_by_another_name"] += int(times[others].sum())
-    return LongRows(label, value, good)
+    return label, value, good
 
 
 def _kind(column: str) -> Content:

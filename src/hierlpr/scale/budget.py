@@ -228,19 +228,11 @@ def names_table(folder: Path, count: int) -> pa.Table:
     return pa.table({"name": open_names(folder, count), "run": np.arange(count, dtype=kind)})
 
 
-def has_repeats(folder: Path, count: int, budget: Budget) -> bool:
-    """Whether any name occurs twice."""
-    with engine(folder, budget) as connection:
-        connection.register("names", names_table(folder, count))
-        distinct = connection.execute("SELECT count(DISTINCT name) FROM names").fetchone()[0]
-        return bool(distinct < count)
-
-
 def repeats(folder: Path, count: int, budget: Budget) -> Iterator[tuple[str, int, int]]:
     """Yield every name that occurred before, with its first place and this one, in order."""
     query = (
-        "SELECT name, first, run FROM (SELECT name, run, min(run) OVER (PARTITION BY name) "
-        "AS first FROM names) WHERE run > first ORDER BY run"
+        "SELECT name, first, run FROM names JOIN (SELECT name, min(run) AS first FROM names "
+        "GROUP BY name HAVING count(*) > 1) USING (name) WHERE run > first ORDER BY run"
     )
     with engine(folder, budget) as connection:
         connection.register("names", names_table(folder, count))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +37,6 @@ from hierlpr.scale.budget import (
     Budget,
     NamesWriter,
     engine,
-    has_repeats,
     names_table,
     open_names,
     parquet_rows,
@@ -80,37 +80,89 @@ def open_source(
     """Make scores or truth ready to be read in partitions; names and spools go to `folder`."""
     watch = Watch(path, lenient=reading.lenient)
     table = open_table(path, content, watch)
-    spooled = _wide_source if table.is_wide else _long_source
-    return spooled(table, reading, folder, budget, watch), watch
+    given = (table, reading, folder, budget, watch)
+    return _Wide(*given).source() if table.is_wide else _long_source(*given), watch
 
 
 # -- wide tables ------------------------------------------------------------------------------
 
 
-def _wide_source(
-    table: TableFile, reading: Reading, folder: Path, budget: Budget, watch: Watch
-) -> Source:
-    chosen = wide_columns(table.numbers, reading.hierarchy, reading.aliases, watch)
-    table = table.using(chosen)
-    columns, files = table.numbers, table.files
-    with closing(NamesWriter(folder)) as names:
-        if files:
-            left_out = _add_names(table, reading, names, watch)
-        else:
-            columns = tuple(map(str, range(len(columns))))
-            files = (str(folder / "wide.parquet"),)
-            left_out = _spool(table, reading, files[0], columns, names, budget, watch)
-    if names.count == 0:
-        raise no_rows(table, watch)
-    if has_repeats(folder, names.count, budget):
-        left_out |= _repeated(table, reading, folder, names.count, budget, watch)
-    if len(left_out) == names.count:
-        raise no_rows(table, watch)
-    return Source(
-        table.path, table.content, "wide", table.layout, watch.lenient, True, names.count,
-        len(columns), tuple(_pieces(files, len(columns))), budget.batch_instances, columns,
-        tuple(sorted(left_out)), len(files) > 1, reading.allow_missing,
-    )  # fmt: skip
+class _Wide:
+    """A wide table on its way to a source: the rows that cannot be used are `left_out`."""
+
+    def __init__(
+        self, table: TableFile, reading: Reading, folder: Path, budget: Budget, watch: Watch
+    ) -> None:
+        chosen = wide_columns(table.numbers, reading.hierarchy, reading.aliases, watch)
+        self._table, self._reading, self._watch = table.using(chosen), reading, watch
+        self._folder, self._budget = folder, budget
+        self._left_out: set[int] = set()
+
+    def source(self) -> Source:
+        """Write the names, and of what is no Parquet the scores too."""
+        table, watch, budget = self._table, self._watch, self._budget
+        columns, files = table.numbers, table.files
+        with closing(NamesWriter(self._folder)) as names:
+            if files:
+                self._add_names(names)
+            else:
+                columns = tuple(map(str, range(len(columns))))
+                files = (str(self._folder / "wide.parquet"),)
+                self._spool(files[0], columns, names)
+        if names.count:
+            self._add_repeated(names.count)
+        if len(self._left_out) == names.count:
+            raise no_rows(table, watch)
+        return Source(
+            table.path, table.content, "wide", table.layout, watch.lenient, True, names.count,
+            len(columns), tuple(_pieces(files, len(columns))), budget.batch_instances, columns,
+            tuple(sorted(self._left_out)), len(files) > 1, self._reading.allow_missing,
+        )  # fmt: skip
+
+    def _add_names(self, names: NamesWriter) -> None:
+        """Write the names of Parquet files that stay where they are; leave out rows without one."""
+        for block in self._table.using(()).blocks(self._watch, n_rows=1 << 18):
+            for row in np.flatnonzero(nameless_rows(block.texts[0])).tolist():
+                self._stop_earlier()
+                self._watch.problem("the sample has no name.", line=block.place(row))
+                self._left_out.add(names.count + row)
+            names.add(block.texts[0].fill_null(""))
+
+    def _spool(self, file: str, columns: tuple[str, ...], names: NamesWriter) -> None:
+        """Rewrite the table; rows with problems are there all the same."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        schema = pa.schema([(name, pa.float64()) for name in columns])
+        size = max(1, min(GROUP_ROWS, self._budget.batch_instances // len(schema)))
+        with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False) as writer:
+            for block in self._table.blocks(self._watch):
+                bad = np.flatnonzero(~self._good_rows(block))
+                self._left_out.update((bad + names.count).tolist())
+                names.add(block.texts[0].fill_null(""))
+                writer.write_table(pa.table(block.numbers, schema=schema), row_group_size=size)
+
+    def _add_repeated(self, count: int) -> None:
+        """Leave out the rows whose names occurred before."""
+        found = repeats(self._folder, count, self._budget)
+        named = (again for again in found if again[0].strip())
+        first = next(named, None)
+        if first is not None:
+            if self._table.files:
+                self._stop_earlier()
+            repeated = chain([first], named)
+            self._left_out.update(tell_repeated_samples(repeated, self._table, self._watch))
+
+    def _stop_earlier(self) -> None:
+        """Stop at the first row with a problem of its own, before any that others make."""
+        if not self._watch.lenient:
+            size = max(1, (1 << 22) // len(self._table.numbers))
+            for block in self._table.blocks(self._watch, n_rows=size):
+                self._good_rows(block)
+
+    def _good_rows(self, block: Block) -> NDArray[np.bool_]:
+        table, allows = self._table, self._reading.allow_missing
+        return wide_rows(block, table.numbers, table.content, self._watch, allow_missing=allows)[1]
 
 
 def _pieces(files: tuple[str, ...], n_labels: int) -> Iterator[Piece]:
@@ -123,67 +175,6 @@ def _pieces(files: tuple[str, ...], n_labels: int) -> Iterator[Piece]:
                 yield Piece(file, group, first_row, at, n, n * n_labels)
                 at += n
                 first_row += n
-
-
-def _add_names(table: TableFile, reading: Reading, names: NamesWriter, watch: Watch) -> set[int]:
-    """Write the names of Parquet files that stay where they are; return the rows without one."""
-    nameless: set[int] = set()
-    for block in table.using(()).blocks(watch, n_rows=1 << 18):
-        for row in np.flatnonzero(nameless_rows(block.texts[0])).tolist():
-            if not watch.lenient:
-                _check_rows(table, reading, watch)
-            watch.problem("the sample has no name.", line=block.place(row))
-            nameless.add(names.count + row)
-        names.add(block.texts[0].fill_null(""))
-    return nameless
-
-
-def _check_rows(table: TableFile, reading: Reading, watch: Watch) -> None:
-    """Stop at the first row with a problem of its own, before any that others make."""
-    for block in table.blocks(watch, n_rows=max(1, (1 << 22) // len(table.numbers))):
-        _good_rows(block, table, reading, watch)
-
-
-def _good_rows(block: Block, table: TableFile, reading: Reading, watch: Watch) -> NDArray[np.bool_]:
-    allows = reading.allow_missing
-    return wide_rows(block, table.numbers, table.content, watch, allow_missing=allows)[1]
-
-
-def _spool(
-    table: TableFile,
-    reading: Reading,
-    file: str,
-    columns: tuple[str, ...],
-    names: NamesWriter,
-    budget: Budget,
-    watch: Watch,
-) -> set[int]:
-    """Rewrite a wide table; return the rows with problems, which are there all the same."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema([(name, pa.float64()) for name in columns])
-    size = max(1, min(GROUP_ROWS, budget.batch_instances // len(schema)))
-    left_out: set[int] = set()
-    with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False) as writer:
-        for block in table.blocks(watch):
-            good = _good_rows(block, table, reading, watch)
-            left_out.update((np.flatnonzero(~good) + names.count).tolist())
-            names.add(block.texts[0].fill_null(""))
-            writer.write_table(pa.table(block.numbers, schema=schema), row_group_size=size)
-    return left_out
-
-
-def _repeated(
-    table: TableFile, reading: Reading, folder: Path, count: int, budget: Budget, watch: Watch
-) -> set[int]:
-    """Return the rows whose names occurred before."""
-    found: Iterator[tuple[str, int, int]]
-    found = (again for again in repeats(folder, count, budget) if again[0].strip())
-    if table.files and not watch.lenient and (first := next(found, None)) is not None:
-        _check_rows(table, reading, watch)
-        found = iter([first])
-    return set(tell_repeated_samples(found, table, watch))
 
 
 # -- long tables ------------------------------------------------------------------------------
@@ -227,7 +218,7 @@ def _long_source(
     if names.count == 0 or (is_score and writer.n_pairs == 0):
         raise no_rows(table, watch)
     n_samples = names.count
-    if has_repeats(folder, n_samples, budget):
+    if next(repeats(folder, n_samples, budget), None) is not None:
         writer, n_samples = _regroup(folder, n_samples, writer, budget)
     if n_entries > writer.n_pairs:
         first = divmod(int(min(part[0] for part in writer.repeated)), h.n_labels)
