@@ -1,5 +1,6 @@
 """What the build of the site is made of: formulas, citations, gallery, and its own inspection."""
 
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ sys.path.insert(0, str(ROOT / "docs" / "making"))
 import bibtex  # noqa: E402
 import check  # noqa: E402
 import gallery  # noqa: E402
+import unbroken  # noqa: E402
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -101,6 +103,7 @@ def test_the_inspection_finds_what_is_wrong(tmp_path):
     (tmp_path / "search").mkdir()
     index = '{"docs": [{"title": "Install, tutorial, cheat sheet", "text": ""}]}'
     (tmp_path / "search" / "search_index.json").write_text(index)
+    (tmp_path / "search" / "search_index.js").write_text(f"var __index = {index}")
     (tmp_path / "a.html").write_text(
         '<h1 id="top">A</h1><a href="#top"></a><a href="b.html#in"></a><code>\\(x\\)</code>'
     )
@@ -123,4 +126,44 @@ def test_the_inspection_finds_what_is_wrong(tmp_path):
     ):
         assert any(words in line for line in found), words
     (tmp_path / "search" / "search_index.json").write_text('{"docs": []}')
-    assert sum(line.startswith("search:") for line in check.problems(tmp_path)) == 3
+    (tmp_path / "search" / "search_index.js").unlink()
+    assert sum(line.startswith("search:") for line in check.problems(tmp_path)) == 4
+
+
+def test_words_of_code_stay_whole_and_their_text_the_same():
+    code = 'fit <span class="k">a-b</span> --out m-1 &lt;x-y\n'
+    page = f'<p>a-b</p><pre id="x-y"><code>{code}</code></pre>'
+    made = unbroken.keep_words(page)
+    assert made.startswith('<p>a-b</p><pre id="x-y"><code>fit <span class="k"><span class="word">')
+    assert '<span class="word">--out</span> <span class="word">m-1</span>' in made
+    assert re.sub(r"<[^>]+>", "", made) == re.sub(r"<[^>]+>", "", page)
+    long = f"<pre>{'long-' * 20}</pre>"
+    assert unbroken.keep_words(long) == long
+
+
+def test_the_search_works_from_a_disk(tmp_path, browser):
+    """A small site with the settings of ours, opened without a server, asks nothing of anybody."""
+    build = pytest.importorskip("mkdocs.commands.build", reason="mkdocs is missing (extra: docs)")
+    pytest.importorskip("material", reason="mkdocs-material is missing (extra: docs)")
+    from mkdocs.config import load_config
+
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "index.md").write_text("# Start\n\nNothing here.\n")
+    (docs / "other.md").write_text("# Of hedgehogs\n\nThey are small.\n")
+    (docs / "iframe-worker.js").write_text((ROOT / "docs" / "iframe-worker.js").read_text())
+    (tmp_path / "mkdocs.yml").write_text(
+        "site_name: x\nuse_directory_urls: false\ntheme: {name: material, font: false}\n"
+        "extra: {polyfills: [iframe-worker.js]}\nplugins: [search, offline]\n"
+    )
+    build.build(load_config(str(tmp_path / "mkdocs.yml"), site_dir=str(tmp_path / "site")))
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((tmp_path / "site" / "index.html").as_uri())
+    page.click("input.md-search__input")
+    page.keyboard.type("hedgehogs")
+    page.wait_for_selector(".md-search-result__item h1")
+    assert page.inner_text(".md-search-result__item h1") == "Of hedgehogs"
+    assert all(url.startswith(("file:", "about:", "data:")) for url in asked), asked
+    page.close()

@@ -93,11 +93,12 @@ def _unfindable(site: Path) -> list[str]:
         word: [e for e in index["docs"] if word in (e["title"] + e["text"]).casefold()]
         for word in sought
     }
+    alone = site / "search" / "search_index.js"  # what a page that is opened from a disk reads
     return [
         f"search: {word!r} is not found"
         for word, title in sought.items()
         if not text[word] or not any(title in known for known in titles)
-    ]
+    ] + ["search: it needs a server"] * (not alone.exists())
 
 
 if __name__ == "__main__":

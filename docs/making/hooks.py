@@ -1,4 +1,4 @@
-"""What the build of the site adds to MkDocs: formulas, citations, the gallery."""
+"""What the build of the site adds to MkDocs: formulas, citations, the gallery, unbroken words."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,7 @@ import bibtex
 import gallery
 from mkdocs.structure.files import File, Files
 from tex import Scholarly
+from unbroken import keep_words
 
 HERE = Path(__file__).parent
 ENTRIES = bibtex.read(HERE.parent / "references.bib")
@@ -35,3 +36,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return markdown.replace("<!-- bibliography -->", bibtex.page(ENTRIES)).replace(
         "<!-- gallery -->", _made["gallery.md"]
     )
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Keep the words of code whole, and no column free for a table of contents without content."""
+    if not any(entry.children for entry in page.toc):
+        page.meta["hide"] = [*page.meta.get("hide", []), "toc"]
+    return keep_words(html)

@@ -1,7 +1,5 @@
 """Models and pages shared by the tests of the report."""
 
-import os
-import shutil
 import warnings
 from dataclasses import dataclass
 
@@ -11,8 +9,6 @@ from watching import HOSTILE
 
 from hierlpr import Hierarchy, HierLPR, simulate
 from hierlpr.exceptions import HierlprWarning
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @dataclass(frozen=True)
@@ -55,20 +51,3 @@ def hostile():
         for values in (case.scores, case.truth)
     ]
     return Case(case.model, *frames)
-
-
-@pytest.fixture(scope="session")
-def browser():
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="the package playwright is not installed (extra: browser)"
-    )
-    found = os.environ.get("HIERLPR_CHROMIUM") or next(
-        filter(None, map(shutil.which, BROWSERS)), None
-    )
-    if found is None:
-        pytest.skip("no Chromium is installed")
-    with sync_api.sync_playwright() as playwright:
-        # A sandbox needs rights that containers lack; the page under test is our own.
-        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield running
-        running.close()
