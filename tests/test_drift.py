@@ -11,6 +11,7 @@ from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.joint.posterior import forest_posteriors
 from hierlpr.joint.prior import LabelPrior
 from hierlpr.lpr.base import ScoreGroups
+from hierlpr.lpr.companions import Companions, bin_places
 from hierlpr.lpr.diagnostics import N_BINS, ScoreBins
 from hierlpr.lpr.tilts import (
     ENOUGH_POSITIVES,
@@ -315,7 +316,145 @@ def test_command(case, tmp_path):
     done = CliRunner().invoke(main, call)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0] == "label,distance,prevalence,expected,residual,p_value,is_different"
+    assert lines[0] == "label,distance,prevalence,expected,residual,p_value,is_different,"
+        "companion,together,together_now,together_p,is_apart"
     assert len(lines) == 4
     assert load_model(tmp_path / "there.hlpr").cutoff_.kind == "default"
     assert '"words"' in (tmp_path / "d.json").read_text()
+
+
+# -- scores of related labels -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def related():
+    """A parent with two children; scores of the first child follow the truth closely."""
+    rng = np.random.default_rng(4)
+    h = Hierarchy([("A", "B"), ("A", "C")])
+
+    def draw(n, rates=(0.5, 0.5, 0.3)):
+        held = rng.random((n, 3)) < rates
+        held[:, 1:] &= held[:, :1]
+        return rng.normal(size=(n, 3)) + held * [1.5, 2.0, 1.0], held
+
+    scores, truth = draw(1500)
+    return h, draw, scores, truth, HierLPR(h, joint=False).fit(scores, truth)
+
+
+def test_kinds_of_samples_equal_the_slow_ones(related):
+    h, _, scores, truth, model = related
+    rng = np.random.default_rng(0)
+    weight = rng.random(200) + 0.5
+    found = Companions.of(model.lpr_.seen, scores[:200], truth[:200], h, weight)
+    assert found.other.tolist() == [1, 0, 0]
+    for label in range(3):
+        pair = (label, int(found.other[label]))
+        kinds = slow.kinds_of(model.lpr_.seen.edge, scores[:200], truth[:200], pair, weight)
+        everything = slow.kinds_of(
+            model.lpr_.seen.edge, scores[:200], np.zeros_like(truth[:200]), pair, weight
+        )[0][2]
+        for k, (n, mean, spread) in enumerate(kinds):
+            assert found.count[label, k] == pytest.approx(n)
+            np.testing.assert_allclose(found.mean[label, k], mean, atol=1e-12)
+            smoothed = (n * spread + 5 * everything) / (n + 5)
+            np.testing.assert_allclose(found.spread[label, k], smoothed, atol=1e-12)
+
+
+@pytest.mark.parametrize("rates", [(0.5, 0.5, 0.3), (0.1, 0.9, 0.3), (0.9, 0.2, 0.8)])
+def test_the_best_mixture_is_that_of_a_fine_grid(related, rates):
+    from scipy.special import chdtrc
+
+    _, draw, _, _, model = related
+    learned, bins = model.lpr_.companions, model.lpr_.seen
+    new = draw(300, rates)[0]
+    new[:, 1] = draw(300, rates)[0][:, 1]
+    together = learned.compare(bins, new)
+    place = bin_places(bins, new)
+    for label in range(3):
+        pair = place[:, [label, learned.other[label]]]
+        moments = np.column_stack([pair, pair.prod(axis=1)])
+        best = slow.least_chi_squared(
+            learned.count[label], learned.mean[label], learned.spread[label],
+            moments.mean(axis=0), np.cov(moments.T, ddof=0) / 300,
+        )  # fmt: skip
+        found = together.p_value[label]
+        assert found == pytest.approx(chdtrc(2.0, best), rel=0.1, abs=1e-12)
+        expected = np.corrcoef(pair.T)[0, 1]
+        assert together.now[label] == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_label_that_no_longer_goes_with_its_parent_is_noticed(related, tmp_path):
+    _, draw, _, _, model = related
+    new = draw(1000)[0]
+    assert model.check(new).is_clean
+    new[:, 1] = np.random.default_rng(1).permutation(new[:, 1])  # the very same scores
+    drift = model.check(new)
+    assert not drift.is_different.any()
+    assert drift.is_apart.tolist()[:2] == [True, True]
+    assert not drift.is_far
+    assert "'A' with 'B'" in str(drift) or "'B' with 'A'" in str(drift)
+    assert "do so no longer" in str(drift)
+    with pytest.warns(HierlprWarning, match="do so no longer"):
+        model.adapt(new)
+    frame = drift.to_frame()
+    assert frame["companion"].tolist() == ["B", "A", "A"]
+    assert (frame["together_now"][:2] < 0.5 * frame["together"][:2]).all()
+    model.save(tmp_path / "m.hlpr")
+    again = load_model(tmp_path / "m.hlpr").check(new)
+    assert again.columns() == drift.columns()
+
+
+def test_prevalences_move_without_an_alarm(related):
+    """At most one alarm in a hundred of fifty populations of other prevalences."""
+    _, draw, _, _, model = related
+    rng = np.random.default_rng(2)
+    alarms = 0
+    for _ in range(50):
+        drift = model.check(draw(800, rng.uniform(0.05, 0.95, 3))[0])
+        alarms += bool(drift.is_apart.any())
+    assert alarms <= 2
+
+
+def test_alone_constant_missing_and_unknown_scores_have_companions_or_none(related):
+    h, draw, scores, truth, _ = related
+    alone = HierLPR(joint=False).fit(scores, truth)
+    assert alone.check(draw(100)[0]).companion == ("", "", "")
+    flat = scores.copy()
+    flat[:, 0] = 1.0
+    model = HierLPR(h, joint=False).fit(flat, truth)
+    assert model.lpr_.companions.other.tolist() == [-1, -1, -1]
+    assert model.check(flat[:200]).is_clean
+    gaps = np.where(np.random.default_rng(0).random(scores.shape) < 0.3, np.nan, scores)
+    model = HierLPR(h, joint=False, missing="allow").fit(gaps, truth)
+    assert model.check(gaps[:500]).is_clean
+    unknown = np.where(np.random.default_rng(1).random(truth.shape) < 0.3, np.nan, truth)
+    model = HierLPR(h, joint=False).fit(scores, unknown)
+    assert 0.4 < model.lpr_.companions.count[0].sum() / 1500 < 0.9  # both are known
+    assert model.check(draw(500)[0]).is_clean
+
+
+def test_a_model_without_companions_says_so(related):
+    from dataclasses import replace
+
+    _, draw, _, _, model = related
+    old = HierLPR(related[0], joint=False).fit(related[2], related[3])
+    old.lpr_ = replace(model.lpr_, companions=None)
+    drift = old.check(draw(200)[0])
+    assert "cannot be told" in str(drift)
+    assert drift.companion == ("", "", "")
+    assert drift.is_clean
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("other", np.array([5, 0, 0])), ("other", np.array([0.5, 0, 0])), ("count", np.zeros((2, 3))),
+     ("count", -np.ones((3, 3))), ("mean", np.full((3, 3, 3), np.nan))],
+)  # fmt: skip
+def test_companions_of_a_hostile_file_are_refused(related, tmp_path, name, value):
+    from hierlpr.model.container import write_model
+    from hierlpr.model.persistence import parts_of
+
+    arrays, meta = parts_of(related[-1])
+    write_model(tmp_path / "m.hlpr", {**arrays, f"companion_{name}": value}, meta)
+    with pytest.raises(DataError.__mro__[1], match=r"[Cc]ompanion"):
+        load_model(tmp_path / "m.hlpr")

@@ -7,7 +7,8 @@ the most that any estimate of them could give. Other populations have other scor
 that was replaced, noisier scores, and scores on another scale; and there are populations of the
 same scores, as fitted on or with another prevalence of one label.
 
-    python experiments/shift/run.py [--replications N] [--only NAME ...] [--cache DIR]
+    python experiments/shift/run.py [--replications N] [--only NAME ...] [--tables NAME ...]
+        [--cache DIR]
 """
 
 import argparse
@@ -197,16 +198,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=20)
     parser.add_argument("--only", nargs="*", default=[*SIMULATED, *REAL])
+    parser.add_argument("--tables", nargs="+", default=["recovered", "others"])
     parser.add_argument("--cache", type=Path, help="folder for first-stage scores")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     rows, others = [], []
     for name in arguments.only:
-        for joint in (False, "auto"):
-            rows += shift_rows(name, joint, arguments.replications, arguments.cache)
-        others += other_rows(name, arguments.replications, arguments.cache)
-        write("recovered.csv", rows)
-        write("others.csv", others)
+        if "recovered" in arguments.tables:
+            for joint in (False, "auto"):
+                rows += shift_rows(name, joint, arguments.replications, arguments.cache)
+            write("recovered.csv", rows)
+        if "others" in arguments.tables:
+            others += other_rows(name, arguments.replications, arguments.cache)
+            write("others.csv", others)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def rank(
             shutil.copyfileobj(ranked, sys.stdout.buffer)
     shell.read(done.report)
     if done.drift is not None:
-        (shell.warn if done.drift.is_different.any() else shell.say)(str(done.drift))
+        (shell.warn if not done.drift.is_clean else shell.say)(str(done.drift))
         shell.warn("the model was moved to the prevalences of these samples; its cutoff is not "
                    "calibrated for them, so nothing is promised")  # fmt: skip
     if done.cutoff.kind == "default":
@@ -129,7 +129,7 @@ def check(
         model, scores, adapt=adapt, aliases=opt.other_names(hierarchy), lenient=lenient
     )
     shell.read(report)
-    if drift.is_different.any():
+    if not drift.is_clean:
         shell.warn(str(drift))
     for line in drift.csv_lines():
         click.echo(line)
@@ -137,7 +137,7 @@ def check(
         put_json(json_out, {"samples": drift.n_samples, "words": str(drift),
                             "labels": drift.columns()})  # fmt: skip
     wrote = "" if adapt is None else f"; wrote {adapt}, which has no cutoff"
-    shell.close(f"{drift}{wrote}" if not drift.is_different.any() else f"checked{wrote}")
+    shell.close(f"{drift}{wrote}" if drift.is_clean else f"checked{wrote}")
 
 
 @click.command(epilog="Example: hierlpr sets --model sets.hlpr --scores new.csv --out sets.csv")

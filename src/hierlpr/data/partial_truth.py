@@ -121,6 +121,15 @@ def truth_of_sets(sets: LabelSets, hierarchy: Hierarchy) -> sparse.csr_array | P
     return _csr(sets) if sets.open is None else PartialTruth.of_sets(sets, hierarchy)
 
 
+def held_and_known(truth: Any) -> tuple[Bool, Bool]:
+    """Return which labels hold and which pairs are known, as arrays."""
+    if isinstance(truth, PartialTruth):
+        whole = truth.toarray()
+        return np.asarray(whole.held, dtype=bool), whole.known
+    held = np.asarray(truth if isinstance(truth, np.ndarray) else truth.toarray(), dtype=bool)
+    return held, np.ones(held.shape, dtype=bool)
+
+
 def truth_column(truth: Any, label: int) -> Bool:
     """Return which samples are known to have a label."""
     if isinstance(truth, PartialTruth):

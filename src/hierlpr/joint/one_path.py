@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth
+from hierlpr.data.partial_truth import AnyTruth, held_and_known
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.posterior import LEAST
 
 Float = NDArray[np.float64]
 
-MOST_INSTANCES = 2**19  # that weights of depths are learned from
 ENOUGH_SAMPLES = 100  # with one path each; fewer leave every weight at 1
 SINGLE_SHARE = 0.99  # of samples with one path, from which on the labels are a taxonomy
 MOST_WEIGHT = 4.0
@@ -86,7 +82,8 @@ def learn_depth_weights(
     """
     if not hierarchy.is_forest:
         return None
-    held, known = _held(truth)
+    held, pairs = held_and_known(truth)
+    known = pairs.all(axis=1)
     levels = np.asarray(hierarchy.levels)
     # One path: as many labels as the deepest is deep.
     single = known & (held.sum(axis=1) == np.where(held, levels, 0).max(axis=1, initial=0))
@@ -160,12 +157,3 @@ def _ends(
     log -= log.max(axis=1, keepdims=True)
     mass = np.exp(log)
     return np.asarray((mass / mass.sum(axis=1, keepdims=True))[:, :-1])
-
-
-def _held(truth: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Labels that hold, and samples of which all is known."""
-    if isinstance(truth, PartialTruth):
-        whole = truth.toarray()
-        return np.asarray(whole.held, dtype=bool), np.asarray(whole.known.all(axis=1))
-    held = truth.toarray() if sparse.issparse(truth) else truth
-    return np.asarray(held, dtype=bool), np.ones(held.shape[0], dtype=bool)

@@ -15,6 +15,7 @@ from scipy.special import chdtrc, expit, logit
 from hierlpr._base.checks import listed
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.companions import Together
 from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.fitting import LPRModel
 from hierlpr.lpr.tilts import Posterior, shifted_prevalence
@@ -26,6 +27,8 @@ LEAST_SAMPLES = 30
 # and by so large a share of samples in other bins.
 CHANCE = 0.01
 DISTANCE = 0.05
+# Scores of two labels no longer go together if so much of their correlation is lost.
+LOST_SHARE = 0.5
 # So many of the labels, or so large a distance on average, and nothing can be said any more.
 FAR_SHARE = 0.5
 FAR_DISTANCE = 0.15
@@ -50,6 +53,14 @@ class Drift:
         prevalences differ (a chi-squared test over the bins).
     is_different : ndarray of bool
         Labels whose scores no prevalence explains.
+    companion : tuple of str
+        The parent or child whose scores went most closely with those of the label when it was
+        fitted; empty where there is none.
+    together, together_now, together_p : ndarray
+        How closely they go together (the correlation of places among the bins) if only
+        prevalences differ, and in the new scores; and the chance of as much of a difference.
+    is_apart : ndarray of bool
+        Labels whose scores no longer go with those of the companion, whatever the prevalences.
     """
 
     labels: tuple[str, ...]
@@ -60,6 +71,17 @@ class Drift:
     residual: Float
     p_value: Float
     is_different: NDArray[np.bool_]
+    companion: tuple[str, ...]
+    together: Float
+    together_now: Float
+    together_p: Float
+    is_apart: NDArray[np.bool_]
+    knows_companions: bool = True
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing but prevalences seems to differ."""
+        return not (self.is_different.any() or self.is_apart.any())
 
     @property
     def is_far(self) -> bool:
@@ -84,23 +106,52 @@ class Drift:
             f"{self.labels[widest]!r}, from {self.prevalence[widest]:.3g} to "
             f"{self.expected[widest]:.3g}."
         )
-        if not names:
+        if not self.knows_companions:
+            what += (
+                " Whether the scores of related labels still go together cannot be told: the model "
+                "is of an earlier version, or its labels were changed."
+            )
+        if self.is_clean:
             return f"{what} Apart from that the scores look like those fitted on."
+        if names:
+            what += (
+                f" The scores of {len(names):,} label(s) look different, whatever the prevalence: "
+                f"{listed(names)}."
+            )
+        if self.is_apart.any():
+            what += f" {self._apart()}"
         tail = (
             "The model is for other scores: fit it again."
             if self.is_far
             else "What the model says of these labels may be wrong: look at their classifiers."
         )
+        return f"{what} {tail}"
+
+    def _apart(self) -> str:
+        """Name the pairs that no longer go together, each once, the clearest first."""
+        pairs = dict[tuple[str, ...], str]()
+        for k in np.lexsort((-abs(self.together - self.together_now), self.together_p)):
+            if self.is_apart[k]:
+                two = self.labels[k], self.companion[k]
+                told = f"{two[0]!r} with {two[1]!r} ({self.together[k]:.2f}, now "
+                pairs.setdefault(tuple(sorted(two)), f"{told}{self.together_now[k]:.2f})")
+        said = list(pairs.values())
+        more = f" and {len(said) - 3:,} more" if len(said) > 3 else ""
         return (
-            f"{what} The scores of {len(names):,} label(s) look different, whatever the "
-            f"prevalence: {listed(names)}. {tail}"
+            "Scores that went together do so no longer, whatever the prevalences (correlation "
+            f"expected, and now): {', '.join(said[:3])}{more}; one of the two may be broken."
         )
 
     def columns(self) -> dict[str, list[Any]]:
         """Return one list a column, one entry a label."""
         names = ("distance", "prevalence", "expected", "residual", "p_value", "is_different")
-        numbers: dict[str, list[Any]] = {name: getattr(self, name).tolist() for name in names}
-        return {"label": list(self.labels), **numbers}
+        pairs = ("together", "together_now", "together_p", "is_apart")
+        numbers: dict[str, list[Any]] = {
+            name: getattr(self, name).tolist() for name in (*names, *pairs)
+        }
+        first = {name: numbers[name] for name in names}
+        last = {name: numbers[name] for name in pairs}
+        return {"label": list(self.labels), **first, "companion": list(self.companion), **last}
 
     def csv_lines(self) -> Iterator[str]:
         """Write the columns as CSV, the names of labels quoted where they must be."""
@@ -143,10 +194,26 @@ def compare_scores(
     expected = shifted_prevalence(model, scores, hierarchy, posterior)
     residual, p_value = _left_over(bins, now, n_new[:, 0], model.report.base_rate, expected)
     is_different = (p_value < CHANCE / len(labels)) & (residual > DISTANCE)
+    pairs = _together(model, scores)
+    # Less together than they were, that is; that they are more so has many harmless reasons.
+    lost = np.sign(pairs.expected) * (pairs.expected - pairs.now)
+    least = np.maximum(DISTANCE, LOST_SHARE * np.abs(pairs.expected))
+    is_apart = (pairs.p_value < CHANCE / len(labels)) & (lost > least)
     return Drift(
         labels, int(scores.shape[0]), 0.5 * np.abs(now - before).sum(axis=1),
         model.report.base_rate, expected, residual, p_value, is_different,
+        tuple(labels[k] if k >= 0 else "" for k in pairs.other.tolist()),
+        pairs.expected, pairs.now, pairs.p_value, is_apart, model.companions is not None,
     )  # fmt: skip
+
+
+def _together(model: LPRModel, scores: Float) -> Together:
+    """How scores of related labels go together; of a model that does not know, nothing."""
+    assert model.seen is not None
+    if model.companions is not None:
+        return model.companions.compare(model.seen, scores)
+    none = np.zeros(model.n_labels)
+    return Together(np.full(model.n_labels, -1, dtype=np.int64), none, none, none + 1.0)
 
 
 def _left_over(

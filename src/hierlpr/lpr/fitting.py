@@ -19,6 +19,7 @@ from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves, PoolingEstimator
+from hierlpr.lpr.companions import Companions
 from hierlpr.lpr.diagnostics import LabelReport, ScoreBins
 from hierlpr.lpr.groups import LabelData, PairWeights, check_scores, read_training_data
 
@@ -49,11 +50,14 @@ class LPRModel:
         How each label's curve was made and how far to trust it.
     seen : ScoreBins, optional
         Which scores the curves were learned from; None of listed scores and of older files.
+    companions : Companions, optional
+        How they go with those of related labels; None also where labels were changed since.
     """
 
     curves: LPRCurves
     report: LabelReport
     seen: ScoreBins | None = None
+    companions: Companions | None = None
 
     def __repr__(self) -> str:
         return f"<LPRModel: the curves of {self.n_labels:,} labels; .report tells of each>"

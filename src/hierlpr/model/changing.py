@@ -171,7 +171,7 @@ def adapted(model: AnyModel, drift: Drift) -> AnyModel:
     """Return a copy of a model with the prevalences that are expected, and no cutoff."""
     if drift.is_far:
         raise DataError(f"The scores look nothing like those fitted on. {drift}")
-    if drift.is_different.any():
+    if not drift.is_clean:
         warnings.warn(str(drift), HierlprWarning, stacklevel=3)
     new = copy.copy(model)
     new.lpr_ = _moved_curves(model.lpr_, drift)

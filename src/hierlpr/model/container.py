@@ -36,7 +36,7 @@ FORMAT = "hierlpr model"
 FORMAT_VERSION = 1
 # 1: `minor` and `needs`; 2: the kind of scores, LPRs of what is implied, keys of samples;
 # 3: names of labels, how far the weights of the joint posterior go;
-# 4: weights of depths for one path, sure labels by what they cost.
+# 4: weights of depths for one path, sure labels by what they cost, companions of labels.
 FORMAT_MINOR = 4
 LISTED = "listed scores"
 CLASSIFIER = "first stage"

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_choice, check_fraction, check_sample_weight
 from hierlpr._base.showing import terminal_progress
@@ -32,8 +31,8 @@ from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 from hierlpr.joint import fit_joint_on, learn_depth_weights
-from hierlpr.joint.one_path import MOST_INSTANCES
 from hierlpr.lpr import fit_known, fit_listed, own_lpr
+from hierlpr.lpr.companions import Companions
 from hierlpr.lpr.fitting import check_methods
 from hierlpr.model.changing import adapted, add_labels, remove_labels, replace_labels
 from hierlpr.model.fitted import FittedModel
@@ -44,6 +43,10 @@ from hierlpr.model.given_tables import (
     scores_to_fit,
     weighed_rows,
 )
+
+# Instances, and at least samples, from which is learned how scores of a sample go together.
+MOST_TOGETHER = 2**19
+LEAST_TOGETHER = 500
 
 
 class ScoreModel(FittedModel):
@@ -138,7 +141,7 @@ class ScoreModel(FittedModel):
                 n_threads=self.n_threads,
                 sample_weight=None if weight is None else weight / weight.max(),
             )
-        self.path_weight_ = self._depth_weights(source)
+        self._learn_together(source)
         n_samples = truth.shape[0]
         # A profile from part of the samples costs power at worst, never validity.
         drawn = draw_samples(n_samples, sample_limit(n_samples, hierarchy, source.n_stored), rng=0)
@@ -319,19 +322,24 @@ class ScoreModel(FittedModel):
 
     # -- plumbing ---------------------------------------------------------------------------
 
-    def _depth_weights(self, source: FitSource) -> NDArray[np.float64] | None:
-        """How much each depth tells of where a path ends; from some samples, as many in parts."""
+    def _learn_together(self, source: FitSource) -> None:
+        """Learn how complete scores of a sample go together, from some samples, as many in parts.
+
+        What tells where a path ends, and what each label's scores go with.
+        """
+        self.path_weight_ = None
+        if source.implied is not None or self.lpr_.seen is None:
+            return
         hierarchy, truth, weight = source.hierarchy, source.truth, source.weight
-        if source.implied is not None or not hierarchy.is_forest:
-            return None
-        drawn = draw_samples(truth.shape[0], MOST_INSTANCES // hierarchy.n_labels, rng=0)
-        return learn_depth_weights(
-            own_lpr(self.lpr_, source.take(drawn).values, n_threads=self.n_threads),
-            truth[drawn],
-            self.lpr_.report.base_rate,
-            hierarchy,
-            None if weight is None else weight[drawn],
-        )
+        limit = max(LEAST_TOGETHER, MOST_TOGETHER // hierarchy.n_labels)
+        drawn = draw_samples(truth.shape[0], limit, rng=0)
+        scores, held = np.ascontiguousarray(source.take(drawn).values), truth[drawn]
+        counts = None if weight is None else weight[drawn]
+        found = Companions.of(self.lpr_.seen, scores, held, hierarchy, counts)
+        self.lpr_ = replace(self.lpr_, companions=found)
+        own = own_lpr(self.lpr_, scores, n_threads=self.n_threads)
+        prevalence = self.lpr_.report.base_rate
+        self.path_weight_ = learn_depth_weights(own, held, prevalence, hierarchy, counts)
 
     def forget_cutoff(self, profile: LevelProfile | None = None) -> None:
         """Go back to the default cutoff; `profile` is what the next one is planned with."""

@@ -24,6 +24,7 @@ from hierlpr.exceptions import FileError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, make_estimator
+from hierlpr.lpr.companions import Companions
 from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.groups import TruthCounts
 from hierlpr.model.container import (
@@ -42,6 +43,7 @@ _WEIGHTS = ("own", "others", "shift")
 _KNOTS = ("knot_ptr", "knot_score", "knot_lpr")
 _ADDED = ("unknown", "base_rate")  # columns of the report that older files lack
 _BINS = ("edge", "total", "positive", "mean_lpr")
+_PAIRED = ("other", "count", "mean", "spread")
 _SEEN = ("fit", "cutoff", "sets")
 AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
@@ -104,6 +106,9 @@ def _arrays_of(model: ScoreModel) -> Arrays:
     if model.lpr_.seen is not None:
         for key in _BINS:
             arrays[f"seen_{key}"] = getattr(model.lpr_.seen, key)
+    if model.lpr_.companions is not None:
+        for key in _PAIRED:
+            arrays[f"companion_{key}"] = getattr(model.lpr_.companions, key)
     if model.joint_ is not None:
         prior, tempering = model.joint_.prior, model.joint_.tempering
         arrays["joint_prevalence"] = prior.prevalence
@@ -195,7 +200,9 @@ def from_parts(arrays: Arrays, meta: Mapping[str, Any], kind: type[AnyModel]) ->
         missing=params["missing"],
     )
     report = _report(arrays, meta, hierarchy.n_labels)
-    model.lpr_ = LPRModel(curves, report, _bins(arrays, hierarchy.n_labels))
+    n_labels = hierarchy.n_labels
+    bins, companions = _bins(arrays, n_labels), _companions(arrays, n_labels)
+    model.lpr_ = LPRModel(curves, report, bins, companions)
     model.joint_ = _joint(arrays, meta, hierarchy)
     model.path_weight_ = _path_weight(arrays, hierarchy)
     model.kind_, model.implied_ = _kind(arrays, meta, hierarchy.n_labels)
@@ -251,6 +258,17 @@ def _bins(arrays: Arrays, n_labels: int) -> ScoreBins | None:
     if bins.mean_lpr.size != n_labels:
         raise FileError("the bins of scores are for another number of labels.")
     return bins
+
+
+def _companions(arrays: Arrays, n_labels: int) -> Companions | None:
+    """Read how scores of related labels go together; older files do not say."""
+    if not all(f"companion_{key}" in arrays for key in _PAIRED):
+        return None
+    other = arrays["companion_other"]
+    if other.shape != (n_labels,) or other.dtype.kind not in "iu":
+        raise FileError("the companions are for another number of labels.")
+    rest = (arrays[f"companion_{key}"].astype(np.float64) for key in _PAIRED[1:])
+    return Companions(other.astype(np.int64), *rest)
 
 
 def _curves(arrays: Arrays, prefix: str = "") -> LPRCurves:

@@ -1,0 +1,235 @@
+"""Whether the scores of related labels still go together as they did.
+
+A classifier that breaks down may give scores whose distribution looks as before. What it loses is
+that they rise where those of a parent or a child do. Each label is looked at with one such label,
+its companion. If only prevalences differ, the new samples are a mixture of three kinds, in unknown
+shares: both labels hold, the upper alone, none; and each kind is as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from hierlpr.data.partial_truth import AnyTruth, held_and_known
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.diagnostics import N_BINS, ScoreBins
+
+Float = NDArray[np.float64]
+
+N_KINDS = 3  # of samples: none of the two labels holds, the upper one alone, both
+N_MOMENTS = 3  # place of a label's score among the bins, that of its companion, their product
+STEPS = np.linspace(-4.0, 4.0, 17)  # of the log-odds of shares, then twice as fine about the best
+N_FINER = 3
+CHUNK = 64  # labels at a time
+# Chi-squared of three moments with two shares that may lie at the edge of what is possible.
+FREEDOM = 2.0
+FEWEST = 1e-3  # samples of a kind that was never seen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Companions:
+    """How the scores of each label and of one related to it go together, by kinds of samples.
+
+    Attributes
+    ----------
+    other : ndarray of shape (n_labels,)
+        Number of the companion, -1 where a label has none.
+    count : ndarray of shape (n_labels, 3)
+        Effective number of samples of each kind.
+    mean : ndarray of shape (n_labels, 3, 3)
+        Mean moments of each kind.
+    spread : ndarray of shape (n_labels, 3, 3, 3)
+        Their covariances.
+    """
+
+    other: NDArray[np.int64]
+    count: Float
+    mean: Float
+    spread: Float
+
+    def __post_init__(self) -> None:
+        n = self.other.size
+        shapes = (self.other.shape, self.count.shape, self.mean.shape, self.spread.shape)
+        if shapes != ((n,), (n, 3), (n, 3, 3), (n, 3, 3, 3)):
+            raise DataError("Companions of labels: their arrays do not fit together.")
+        numbers = (self.count, self.mean, self.spread)
+        if not all(np.isfinite(x).all() for x in numbers) or np.any(self.count < 0.0):
+            raise DataError("Companions of labels: all numbers must be finite.")
+        if n and not (self.other.min() >= -1 and self.other.max() < n):
+            raise DataError("Companions of labels: a companion does not exist.")
+
+    @classmethod
+    def of(
+        cls,
+        bins: ScoreBins,
+        scores: Float,
+        truth: AnyTruth,
+        hierarchy: Hierarchy,
+        sample_weight: Float | None = None,
+    ) -> Companions:
+        """Choose for each label the parent or child whose scores go with its own most closely."""
+        place, n_labels = bin_places(bins, scores), hierarchy.n_labels
+        weight = np.ones(len(scores)) if sample_weight is None else sample_weight
+        held, known = held_and_known(truth)
+        best, other = np.zeros(n_labels), np.full(n_labels, -1, dtype=np.int64)
+        upper, lower = edge_ends(hierarchy)
+        for parent, child in zip(upper.tolist(), lower.tolist(), strict=True):
+            close = abs(_correlation(place[:, parent], place[:, child], weight))
+            for label, companion in ((parent, child), (child, parent)):
+                if close > best[label]:
+                    best[label], other[label] = close, companion
+        empty = cls(other, np.zeros((n_labels, N_KINDS)), np.zeros((n_labels, N_KINDS, N_MOMENTS)),
+                    np.zeros((n_labels, N_KINDS, N_MOMENTS, N_MOMENTS)))  # fmt: skip
+        for label in np.flatnonzero(other >= 0).tolist():
+            pair = [label, int(other[label])]
+            there = known[:, pair].all(axis=1) & ~np.isnan(place[:, pair]).any(axis=1)
+            kind, moments = held[there][:, pair].sum(axis=1), _moments(place[there][:, pair])
+            empty._learn(label, kind, moments, weight[there])
+        return empty
+
+    def _learn(self, label: int, kind: Any, moments: Float, weight: Float) -> None:
+        """Fill in the kinds of one label; one that is hardly seen spreads as all samples do."""
+        everything = _weighed(moments, weight)[1]
+        for k in range(N_KINDS):
+            own = kind == k
+            size = weight[own].sum()
+            n = size**2 / (weight[own] ** 2).sum() if size > 0.0 else 0.0
+            self.count[label, k] = n
+            if n > 0.0:
+                self.mean[label, k], self.spread[label, k] = _weighed(moments[own], weight[own])
+            # As if five more samples had the spread of all.
+            self.spread[label, k] = (n * self.spread[label, k] + 5.0 * everything) / (n + 5.0)
+
+    def compare(self, bins: ScoreBins, scores: Float) -> Together:
+        """Compare new scores with every mixture of the kinds of samples."""
+        place, n_labels = bin_places(bins, scores), self.other.size
+        seen, now = np.zeros((2, n_labels))
+        p_value = np.ones(n_labels)
+        looked_at = np.flatnonzero((self.other >= 0) & (self.count.sum(axis=1) > 0.0))
+        for start in range(0, looked_at.size, CHUNK):
+            labels = looked_at[start : start + CHUNK]
+            mean = np.zeros((labels.size, N_MOMENTS))
+            spread = np.tile(np.eye(N_MOMENTS), (labels.size, 1, 1))
+            counts = np.zeros(labels.size)
+            for i, label in enumerate(labels.tolist()):
+                pair = place[:, [label, self.other[label]]]
+                moments = _moments(pair[~np.isnan(pair).any(axis=1)])
+                counts[i] = len(moments)
+                if len(moments) > 1:
+                    mean[i], spread[i] = _weighed(moments, np.ones(len(moments)))
+            chosen = _best_shares(self, labels, mean, spread / np.maximum(counts, 1)[:, None, None])
+            size = np.sqrt(_variance(spread, 0) * _variance(spread, 1))
+            away = np.where(counts > 1, chosen.chi_squared, 0.0)
+            p_value[labels] = chdtrc(FREEDOM, np.maximum(away, 0.0))
+            seen[labels] = _covariance(chosen.mean) / size
+            now[labels] = _covariance(mean) / size
+        return Together(self.other, np.clip(seen, -1.0, 1.0), np.clip(now, -1.0, 1.0), p_value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Together:
+    """How each label's new scores go with its companion's: as expected and now, and the chance."""
+
+    other: NDArray[np.int64]
+    expected: Float
+    now: Float
+    p_value: Float
+
+
+def bin_places(bins: ScoreBins, scores: Float) -> Float:
+    """Place of every score among the bins of its label, from -1 to 1; NaN stays NaN."""
+    out = np.empty(scores.shape)
+    for k, edge in enumerate(bins.edge):
+        out[:, k] = np.searchsorted(edge, scores[:, k], side="left")
+    out *= 2.0 / (N_BINS - 1)
+    out -= 1.0
+    out[np.isnan(scores)] = np.nan
+    return out
+
+
+def edge_ends(hierarchy: Hierarchy) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Columns of the upper and the lower label of every edge."""
+    upper = np.repeat(np.arange(hierarchy.n_labels), np.diff(hierarchy.child_ptr))
+    return hierarchy.order[upper], hierarchy.order[hierarchy.child_idx]
+
+
+# -- details ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mixture:
+    chi_squared: Float
+    mean: Float
+
+
+def _best_shares(learned: Companions, labels: Any, mean: Float, error: Float) -> _Mixture:
+    """Shares of the kinds under which the mean moments are likeliest; a grid, then finer ones."""
+    count = np.maximum(learned.count[labels], FEWEST)
+    log_share = np.log(count / count.sum(axis=1, keepdims=True))
+    at = np.zeros((len(labels), 2))
+    steps = STEPS
+    for _ in range(N_FINER + 1):
+        first, second = (x.ravel() for x in np.meshgrid(steps, steps, indexing="ij"))
+        moves = at[:, None, :] + np.stack([first, second], axis=1)
+        share = np.concatenate([np.zeros((*moves.shape[:2], 1)), moves], axis=2)
+        share = np.exp(share + log_share[:, None, :])
+        share /= share.sum(axis=2, keepdims=True)
+        mixed = np.einsum("lgk,lkm->lgm", share, learned.mean[labels])
+        spread = learned.spread[labels] / count[:, :, None, None]
+        variance = error[:, None] + np.einsum("lgk,lkmn->lgmn", share**2, spread)
+        away = _quadratic(mean[:, None] - mixed, variance)
+        best = away.argmin(axis=1)
+        row = np.arange(len(labels))
+        at, steps = moves[row, best], steps / 4.0
+    return _Mixture(away[row, best], mixed[row, best])
+
+
+def _quadratic(x: Float, matrix: Float) -> Float:
+    """Solve ``x' matrix^-1 x`` for many symmetric matrices of three rows, by Cramer's rule."""
+    # A little more on the diagonal, so that scores without any spread divide by no 0.
+    a, b, c = (matrix[..., i, i] * (1.0 + 1e-9) + 1e-15 for i in range(3))
+    d, e, f = matrix[..., 0, 1], matrix[..., 0, 2], matrix[..., 1, 2]
+    minor = b * c - f * f, a * c - e * e, a * b - d * d
+    mixed = e * f - d * c, d * f - b * e, d * e - a * f
+    whole = a * minor[0] + d * mixed[0] + e * mixed[1]
+    p, q, r = x[..., 0], x[..., 1], x[..., 2]
+    value = p * p * minor[0] + q * q * minor[1] + r * r * minor[2]
+    value += 2.0 * (p * q * mixed[0] + p * r * mixed[1] + q * r * mixed[2])
+    return np.asarray(value / np.maximum(whole, 1e-300))
+
+
+def _moments(pair: Float) -> Float:
+    return np.column_stack([pair, pair[:, 0] * pair[:, 1]])
+
+
+def _weighed(moments: Float, weight: Float) -> tuple[Float, Float]:
+    """Weighed mean and covariance."""
+    share = weight / weight.sum()
+    mean = (share[:, None] * moments).sum(axis=0)
+    away = moments - mean
+    spread = (share[:, None, None] * away[:, :, None] * away[:, None, :]).sum(axis=0)
+    return mean, spread
+
+
+def _covariance(mean: Float) -> Float:
+    return np.asarray(mean[:, 2] - mean[:, 0] * mean[:, 1])
+
+
+def _variance(spread: Float, k: int) -> Float:
+    return np.maximum(spread[:, k, k], 1e-12)
+
+
+def _correlation(one: Float, other: Float, weight: Float) -> float:
+    """Weighed correlation where both are there; 0 where one does not vary."""
+    there = ~(np.isnan(one) | np.isnan(other))
+    if not there.any():
+        return 0.0
+    _, spread = _weighed(np.column_stack([one[there], other[there]]), weight[there])
+    size = spread[0, 0] * spread[1, 1]
+    return float(spread[0, 1] / np.sqrt(size)) if size > 1e-24 else 0.0
