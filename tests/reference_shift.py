@@ -60,7 +60,7 @@ def kinds_of(edges, scores, truth, pair, weight):
     for kind in range(3):
         rows, counts = [], []
         for i in range(len(scores)):
-            if truth[i, pair[0]] + truth[i, pair[1]] == kind:
+            if int(truth[i, pair[0]]) + int(truth[i, pair[1]]) == kind:
                 a, b = (place_of(edges[k], scores[i, k]) for k in pair)
                 rows.append([a, b, a * b])
                 counts.append(weight[i])

@@ -316,8 +316,8 @@ def test_command(case, tmp_path):
     done = CliRunner().invoke(main, call)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0] == "label,distance,prevalence,expected,residual,p_value,is_different,"
-        "companion,together,together_now,together_p,is_apart"
+    first = "label,distance,prevalence,expected,residual,p_value,is_different"
+    assert lines[0] == f"{first},companion,together,together_now,together_p,is_apart"
     assert len(lines) == 4
     assert load_model(tmp_path / "there.hlpr").cutoff_.kind == "default"
     assert '"words"' in (tmp_path / "d.json").read_text()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -322,29 +323,42 @@ def check_file(
     adapt: AnyPath | None = None,
     aliases: Mapping[str, str] | None = None,
     lenient: bool = False,
+    **how: Any,
 ) -> tuple[Drift, ReadReport]:
     """Compare the scores of a file with those a model was fitted on.
+
+    Of very many samples some are compared, drawn at random, the same whole and in parts.
 
     Parameters
     ----------
     model, scores : path
-        The scores are read whole.
+        As in `rank_file`.
     adapt : path, optional
         Where to write a model for the prevalences of these samples.
-    aliases, lenient
+    aliases, lenient, **how
         As in `rank_file`.
     """
     from hierlpr.model import load_score_model
+    from hierlpr.scale.check_parts import adapt_to, check_in_parts
 
-    refuse_overlap({"the adapted model": adapt}, {"the model": model, "the scores": scores})
-    fitted = load_score_model(model)
-    read = Reading.by(fitted, aliases, lenient=lenient).scores(os.fspath(scores))
-    drift = fitted.check(read.table)
-    if adapt is not None:
-        with claimed(adapt), warnings.catch_warnings():
-            warnings.simplefilter("ignore", HierlprWarning)  # `drift` says it
-            fitted.adapt(read.table).save(adapt)
-    return drift, read.report
+    options, given = How(**how), {"the model": model, "the scores": scores}
+    refuse_overlap({"the adapted model": adapt}, given, options.work)
+    with nullcontext() if adapt is None else claimed(adapt):
+        fitted, file = load_score_model(model), os.fspath(scores)
+        reading = Reading.by(fitted, aliases, lenient=lenient)
+        whole = not options.asks_for_parts(file)
+        if whole and options.budget.holds(estimate_instances(file)):
+            options.say("reading scores", 0, 1)
+            read = reading.scores(file)
+            table, report = read.table, read.report
+        else:
+            with in_parts(options, "check", os.fspath(model), file) as parts:
+                table, report = check_in_parts(fitted, os.fspath(model), file, reading, parts)
+        if adapt is None:
+            return fitted.check(table), report
+        new, drift = adapt_to(fitted, table)
+        new.save(adapt)
+        return drift, report
 
 
 # -- evaluate ---------------------------------------------------------------------------------

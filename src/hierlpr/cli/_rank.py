@@ -101,6 +101,8 @@ def rank(
 @click.option("--adapt", type=click.Path(dir_okay=False), metavar="M2",
               help="Write a model for the prevalences of these samples; it has no cutoff, and is "
               "refused if the scores look nothing like those fitted on.")  # fmt: skip
+@opt.parts
+@opt.tables
 @opt.other_hierarchy
 @opt.lenient
 @opt.json_out
@@ -113,21 +115,26 @@ def check(
     lenient: bool,
     json_out: str | None,
     quiet: bool,
+    **parts: Any,
 ) -> None:
     """Tell how far new scores differ from those fitted on: label,distance,prevalence,... as CSV.
 
     Prevalences may have moved, which --adapt takes into account; or scores may look different
-    whatever the prevalences, which means that classifiers or samples are of another kind.
+    whatever the prevalences, which means that classifiers or samples are of another kind; or scores
+    of related labels may no longer go together, which means that a classifier is broken.
     """
     shell = Shell(quiet=quiet)
     from hierlpr import workflows
     from hierlpr._base.files import refuse_overlap
 
     inputs = {"--model": model, "--scores": scores, "--hierarchy": hierarchy}
-    refuse_overlap({"--adapt": adapt, "--json": json_out}, inputs, None)
-    drift, report = workflows.check_file(
-        model, scores, adapt=adapt, aliases=opt.other_names(hierarchy), lenient=lenient
-    )
+    refuse_overlap({"--adapt": adapt, "--json": json_out}, inputs, parts["work"])
+    table = opt.written_tables(shell, parts)
+    with shell.rates("instances") as on_progress:
+        drift, report = workflows.check_file(
+            model, table(scores), adapt=adapt, aliases=opt.other_names(hierarchy),
+            lenient=lenient, on_progress=on_progress, **parts,
+        )  # fmt: skip
     shell.read(report)
     if not drift.is_clean:
         shell.warn(str(drift))

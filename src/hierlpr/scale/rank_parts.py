@@ -13,7 +13,6 @@ Parquet file of the same rows, all of `rank_file` took .74 to .86 of the CPU tim
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,22 +22,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.files import work_subfolder
 from hierlpr._kernels.keys import pack_rows, unpack_samples
 from hierlpr.cutoff.decisions import decide
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import DataError, HierlprWarning
-from hierlpr.hierarchy import Hierarchy
+from hierlpr.exceptions import DataError
 from hierlpr.io import ReadReport, Watch
 from hierlpr.io.rankings import RankingWriter, write_ranking
 from hierlpr.io.table_output import refuse_blanks
-from hierlpr.model.changing import adapted, rows_compared
 from hierlpr.scale.budget import engine, open_names, stream
+from hierlpr.scale.check_parts import adapt_to, compared
 from hierlpr.scale.output import Shared, Use, written
 from hierlpr.scale.parts import Parts, Record, arrow_batches
-from hierlpr.scale.source import Batch, Source, over_partitions
+from hierlpr.scale.source import Batch, over_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -203,7 +200,8 @@ def rank_in_parts(
     source, watch = use.source(parts, top=top, calls_only=calls_only, adapt=adapt)
     model, model_path, drift = use.model, use.model_path, None
     if adapt:
-        model, drift = adapt_to(model, _compared(source, model.hierarchy_))
+        seen = Watch(source.path, lenient=source.lenient)  # ranking counts what is passed over
+        model, drift = adapt_to(model, compared(source, seen, parts, model.hierarchy_))
         model_path = str(parts.folder / "adapted.hlpr")  # where all workers find it
         model.save(model_path)
     cutoff, labels = model.cutoff_, model.hierarchy_.labels
@@ -250,28 +248,3 @@ def rank_at_once(use: Use, *, top: int | None, calls_only: bool, adapt: bool) ->
     n_rows = write_ranking(use.out, order, call=call, keep=keep, captions=use.captions)
     counts = n_rows, int(call.sum()), read.table.n_samples, order.n_instances
     return Ranked(*counts, read.report, model.cutoff_, drift)
-
-
-def adapt_to(model: ScoreModel, table: Table) -> tuple[ScoreModel, Drift]:
-    """Move a model to the prevalences of new scores; how far they differ is told, not warned of."""
-    drift = model.check(table)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HierlprWarning)
-        return adapted(model, drift), drift
-
-
-def _compared(source: Source, hierarchy: Hierarchy) -> Table:
-    """Read the samples that `adapt` compares, those it would choose of the whole in memory."""
-    n_samples = source.n_samples
-    if source.lenient:  # rows with problems are only found by reading
-        watch = Watch(source.path, lenient=True)
-        n_samples = sum(batch.numbers.size for batch in source.batches(watch))
-    chosen, at, found = rows_compared(n_samples, hierarchy), 0, list[Any]()
-    for values, numbers in source.batches(Watch(source.path, lenient=source.lenient)):
-        low, high = np.searchsorted(chosen, (at, at + numbers.size))
-        found.append(values[chosen[low:high] - at])
-        at += numbers.size
-    is_list = source.kind == "long"
-    if not all(isinstance(part, np.ndarray) for part in found):
-        return Table(sparse.vstack(found).tocsr(), hierarchy.labels, is_list=is_list)
-    return Table(np.concatenate(found), hierarchy.labels, is_list=is_list)
