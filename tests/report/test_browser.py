@@ -231,6 +231,11 @@ def test_print_shows_everything_in_light(browser, report_file):
         "table, p, li", f"all => all.filter((e) => e.offsetParent).map({size})"
     )
     assert min(sizes) >= 11  # CSS pixels: 8 points and more
+    # The last words of the glossary do not get a page of their own.
+    words = watched.page.locator("#words").evaluate("e => getComputedStyle(e).breakInside")
+    assert words == "avoid"
+    pages = watched.page.pdf(format="A4").count(b"/Type /Page\n")
+    assert 3 <= pages <= 6
     watched.close()
 
 

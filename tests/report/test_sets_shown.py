@@ -60,6 +60,8 @@ def test_the_page_shows_them(case, browser, tmp_path):
     page = watched.page
     assert "In at least 80\N{NO-BREAK SPACE}%" in page.inner_text("#answer")
     assert "For this sample" in page.inner_text("#samples-panel")
+    columns = "e => getComputedStyle(e).gridTemplateColumns.split(' ').map(parseFloat)"
+    assert page.locator("#samples-panel dl").evaluate(columns)[1] >= 80  # no word is broken
     page.click("#samples-list summary")
     assert "set" in page.inner_text("#samples-list thead")
     assert "sure" in page.inner_text("#samples-list tbody")
