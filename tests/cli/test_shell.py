@@ -19,37 +19,31 @@ def watched(monkeypatch, stream):
     return stream
 
 
-def test_steps_are_drawn_and_cleared_on_a_terminal(monkeypatch, capsys):
+def test_progress_is_drawn_and_cleared_on_a_terminal(monkeypatch, capsys):
     terminal = watched(monkeypatch, Terminal())
     shell = Shell(quiet=False)
-    shell.step(1, 2, "fitting")
-    shell.say("done with that")
-    shell.step(2, 2, "writing")
-    shell.result("data")
+    with shell.rates("rows") as update:
+        update("fitting", 0, 4)
+        shell.say("done with that")
+        update("fitting", 4, 4)
+        shell.result("data")
     shell.close("finished")
     drawn = terminal.getvalue()
-    assert "[##########----------] fitting ..." in drawn
-    assert "\r\x1b[Kdone with that\n" in drawn
+    assert "\rfitting ..." in drawn
+    assert "\r           \rdone with that\n" in drawn
+    assert "fitting 100 %, 4 of 4 rows" in drawn
     assert drawn.endswith(" s)\n")
     assert capsys.readouterr().out == "data\n"
-
-
-def test_a_bar_follows_progress(monkeypatch):
-    terminal = watched(monkeypatch, Terminal())
-    with Shell(quiet=False).progress("work") as update:
-        update(1, 4)
-        update(4, 4)
-    assert "work" in terminal.getvalue()
-    assert "100%" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("quiet", [True, False])
 def test_nothing_is_drawn_when_quiet_or_outside_a_terminal(quiet, monkeypatch):
     stream = watched(monkeypatch, Terminal() if quiet else io.StringIO())
     shell = Shell(quiet=quiet)
-    shell.step(0, 2, "fitting")
-    with shell.progress("work") as update:
-        update(1, 2)
+    with shell.rates() as update:
+        update("work", 0, 2)
+        update("work", 1, 2)
+        update("work", 2, 2)
     assert stream.getvalue() == ""
 
 

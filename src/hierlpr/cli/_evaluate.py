@@ -39,10 +39,7 @@ def evaluate(
     hierarchy: str,
     ranking: str,
     truth: str,
-    absent: str | None,
-    close_truth: bool,
     weights: str | None,
-    lenient: bool,
     json_out: str | None,
     quiet: bool,
     **options: Any,
@@ -57,14 +54,12 @@ def evaluate(
 
     inputs = {"--hierarchy": hierarchy, "--ranking": ranking, "--truth": truth,
               "--weights": weights, "--names": options["names"]}  # fmt: skip
-    how, table = opt.taken(options, opt.PARTS), opt.written_tables(shell, options, hierarchy)
-    refuse_overlap({"--json": json_out}, inputs, how["work"])
-    loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **options)
+    refuse_overlap({"--json": json_out}, inputs, options["work"])
+    loaded, table = opt.read_hierarchy_file(shell, options, hierarchy)
     with shell.rates("rows") as on_progress:
         done = workflows.evaluate_file(
-            ranking, table(truth), loaded, absent=absent,  # type: ignore[arg-type]
-            close_truth=close_truth, weights=None if weights is None else table(weights),
-            lenient=lenient, on_progress=on_progress, **how,
+            ranking, table(truth), loaded, weights=table(weights), on_progress=on_progress,
+            **options,
         )  # fmt: skip
     shell.read(done.ranking)
     shell.read(done.truth)
@@ -115,9 +110,7 @@ def _lines(found: Evaluation) -> list[str]:
               show_default=True,
               help="How many samples can be looked at one by one; the page says how they were "
               "chosen. 0 keeps the names and scores of samples out of the page.")  # fmt: skip
-@click.option("--absent", type=click.Choice(["negative", "skip"]),
-              help="Scored samples that the truth lacks: without any label (default for a long "
-              "table), or left out (default for CAFA truth).")  # fmt: skip
+@opt.absent
 @opt.close_truth
 @opt.weights
 @opt.memory
@@ -131,21 +124,14 @@ def report(
     scores: str,
     truth: str | None,
     out: str,
-    title: str | None,
-    max_samples: int,
-    absent: str | None,
-    close_truth: bool,
     weights: str | None,
-    memory: str,
-    work: str | None,
     hierarchy: str | None,
-    lenient: bool,
     quiet: bool,
     **options: Any,
 ) -> None:
     """Write one self-contained HTML page: cutoff, curves, hierarchy, samples, labels."""
     shell = Shell(quiet=quiet)
-    if truth is None and (absent is not None or close_truth):
+    if truth is None and (options["absent"] is not None or options["close_truth"]):
         raise click.UsageError("--absent and --close-truth need --truth.")
     from pathlib import Path
 
@@ -154,16 +140,12 @@ def report(
 
     inputs = {"--model": model, "--scores": scores, "--truth": truth, "--hierarchy": hierarchy,
               "--weights": weights}  # fmt: skip
-    refuse_overlap({"--out": out}, inputs, work)
+    refuse_overlap({"--out": out}, inputs, options["work"])
     table = opt.written_tables(shell, options)
-    with shell.rates("") as on_progress:
+    with shell.rates() as on_progress:
         done = workflows.report_file(
-            model, table(scores), table(truth) if truth else None, out, title=title,
-            max_samples=max_samples,
-            absent=absent, close_truth=close_truth,  # type: ignore[arg-type]
-            weights=None if weights is None else table(weights),
-            aliases=opt.other_names(hierarchy), lenient=lenient, memory=memory, work=work,
-            on_progress=on_progress,
+            model, table(scores), table(truth), out, weights=table(weights),
+            aliases=opt.other_names(hierarchy), on_progress=on_progress, **options,
         )  # fmt: skip
     for report in done.reports:
         shell.read(report)

@@ -247,8 +247,9 @@ def _print_calls(ranked: RankingFile, truth: Any, labels: tuple[str, ...], n: in
         )
 
 
-def _plot(hits: Any, *, n_true: int, width: int = 60, height: int = 10) -> str:
+def _plot(hits: Any, *, n_true: int) -> str:
     """Hit curve of the first calls, drawn with block characters; the diagonal is perfect."""
+    width, height = 60, 10
     n_shown = min(hits.size - 1, 2 * n_true)
     columns = [hits[round((x + 1) * n_shown / width)] / n_true for x in range(width)]
     lines = []
@@ -304,14 +305,14 @@ def reproduce(
     from hierlpr.research.reproduce import reproduce as run
 
     shell = Shell(quiet=quiet)
-    with shell.progress(what) as bar:
+    with shell.rates("replications") as tell:
         results = run(
             what,
             out=out,
             replications=replications,
             options=Options(seed=seed, n_trees=trees, lpr=lpr),
             n_jobs=n_threads_or_default(jobs),
-            on_progress=bar,
+            on_progress=lambda done, total: tell(what, done, total),
         )
     for verdict in results.get("verdicts", ()):
         shell.say(

@@ -53,9 +53,7 @@ LPR_NAMES = (
               help="Scores of other samples, for the cutoff.")  # fmt: skip
 @click.option("--calibration-truth", type=click.Path(), metavar="T",
               help="Truth of those samples.")  # fmt: skip
-@click.option("--absent", type=click.Choice(["negative", "skip"]),
-              help="Scored samples that the truth lacks: without any label (default for a long "
-              "table), or left out (default for CAFA truth).")  # fmt: skip
+@opt.absent
 @click.option("--missing", type=click.Choice(["error", "allow"]), default="error",
               show_default=True,
               help="Whether cells of a wide table of scores may be empty, here and when the model "
@@ -86,17 +84,12 @@ def fit(
     sets_error: float | None,
     sets_confidence: float | None,
     one_path: bool,
-    lpr: str,
     joint: bool | None,
     calibration_scores: str | None,
     calibration_truth: str | None,
-    absent: str | None,
-    missing: str,
-    close_truth: bool,
     weights: str | None,
     max_weight: float | None,
     seed: int,
-    lenient: bool,
     json_out: str | None,
     quiet: bool,
     **options: Any,
@@ -123,21 +116,16 @@ def fit(
               "--calibration-scores": calibration_scores,
               "--calibration-truth": calibration_truth, "--weights": weights,
               "--names": options["names"]}  # fmt: skip
-    how, table = opt.taken(options, opt.PARTS), opt.written_tables(shell, options, hierarchy)
-    refuse_overlap({"--out": out, "--json": json_out}, inputs, how["work"])
-    loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **options)
+    refuse_overlap({"--out": out, "--json": json_out}, inputs, options["work"])
+    loaded, table = opt.read_hierarchy_file(shell, options, hierarchy)
     calibration: Any = None
-    if calibration_scores is not None and calibration_truth is not None:
+    if calibration_scores is not None:
         calibration = (table(calibration_scores), table(calibration_truth))
-    with shell.rates("") as on_progress:
+    with shell.rates() as on_progress:
         done = workflows.fit_file(
             loaded, table(scores), table(truth), out, goal=goal, sets=sets, calibration=calibration,
-            lpr=lpr,
-            joint="auto" if joint is None else joint, absent=absent,  # type: ignore[arg-type]
-            missing=missing,
-            close_truth=close_truth, seed=seed,
-            weights=None if weights is None else table(weights), lenient=lenient,
-            on_progress=on_progress, **how,
+            joint="auto" if joint is None else joint, seed=seed, weights=table(weights),
+            on_progress=on_progress, **options,
         )  # fmt: skip
     for report in done.reports:
         shell.read(report)
@@ -183,9 +171,7 @@ def sets_target(
             name = "--sets-confidence" if confidence is not None else "--one-path"
             raise click.UsageError(f"{name} needs --sets-error.")
         return None
-    for name, value in (("--sets-error", error), ("--sets-confidence", confidence)):
-        if value is not None and not 0.0 < value < 1.0:
-            raise click.UsageError(f"{name} must lie strictly between 0 and 1, got {value}.")
+    _check_shares({"--sets-error": error, "--sets-confidence": confidence})
     return {"error": error, "confidence": confidence, "one_path": one_path}
 
 
@@ -199,9 +185,7 @@ def target(
     given += ["--max-f"] if max_f else []
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other; give one.")
-    for name, value in (("--fdr", fdr), ("--precision", precision), ("--confidence", confidence)):
-        if value is not None and not 0.0 < value < 1.0:
-            raise click.UsageError(f"{name} must lie strictly between 0 and 1, got {value}.")
+    _check_shares({"--fdr": fdr, "--precision": precision, "--confidence": confidence})
     if confidence is not None and given not in (["--fdr"], ["--precision"]):
         raise click.UsageError("--confidence needs --fdr or --precision.")
     if not given:
@@ -212,6 +196,12 @@ def target(
         return {"maximize": f"f{beta!r}"}
     chosen: dict[str, Any] = {"fdr": fdr} if fdr is not None else {"precision": precision}
     return chosen | ({"confidence": confidence} if confidence is not None else {})
+
+
+def _check_shares(given: dict[str, float | None]) -> None:
+    for name, value in given.items():
+        if value is not None and not 0.0 < value < 1.0:
+            raise click.UsageError(f"{name} must lie strictly between 0 and 1, got {value}.")
 
 
 def _tell(done: FitOutcome, out: str, json_out: str | None, shell: Shell) -> None:

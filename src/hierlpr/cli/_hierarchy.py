@@ -22,16 +22,16 @@ MOST_SHOWN = 10
 @opt.lenient
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @opt.quiet
-def inspect(hierarchy: str, lenient: bool, as_json: bool, quiet: bool, **reading: Any) -> None:
+def inspect(hierarchy: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Print size, depth, roots, multi-parent labels and problems of HIERARCHY.
 
     HIERARCHY is an OBO file (.obo), an edge list (.csv or .tsv, parent and child), JSON, a path
     list (.txt or .paths), a Clus ARFF header (.arff) or a Parquet edge list; .gz is unpacked.
     """
     shell = Shell(quiet=quiet)
-    shell.step(0, 1, f"reading {hierarchy}")
-    table = opt.written_tables(shell, reading, hierarchy)
-    loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **reading)
+    with shell.rates() as on_progress:
+        on_progress(f"reading {hierarchy}", 0, 1)
+        loaded, _ = opt.read_hierarchy_file(shell, options, hierarchy)
     facts = _facts(loaded)
     if as_json:
         put_json("-", facts)
@@ -150,10 +150,9 @@ def discover(
     seed: int | None,
     page: str | None,
     title: str | None,
-    lenient: bool,
     json_out: str | None,
     quiet: bool,
-    **reading: Any,
+    **options: Any,
 ) -> None:
     """Reject labels by their p-values, closed upward, with a controlled false discovery rate.
 
@@ -168,17 +167,13 @@ def discover(
     if seed is not None and seed < 0:
         raise click.BadParameter("a seed is 0 or more.", param_hint="--seed")
     outputs = {"--out": out, "--report": page, "--json": json_out}
-    inputs = {"--hierarchy": hierarchy, "--p-values": p_values, "--names": reading["names"]}
+    inputs = {"--hierarchy": hierarchy, "--p-values": p_values, "--names": options["names"]}
     refuse_overlap(outputs, inputs)
-    table = opt.written_tables(shell, reading, hierarchy)
-    loaded = opt.read_hierarchy_file(shell, table(hierarchy), lenient=lenient, **reading)
-    given = read_p_values(
-        table(p_values), loaded.hierarchy, aliases=loaded.aliases, lenient=lenient
-    )
+    loaded, table = opt.read_hierarchy_file(shell, options, hierarchy)
+    h = loaded.hierarchy
+    given = read_p_values(table(p_values), h, aliases=loaded.aliases, **options)
     shell.read(given.report)
-    found = discovery.discover(
-        given.p, loaded.hierarchy, fdr, dependence, seed, bayes=bayes
-    )  # fmt: skip
+    found = discovery.discover(given.p, h, fdr, dependence, seed, bayes=bayes)
     if out is not None:
         write_discoveries(out, found)
     if page is not None:

@@ -9,11 +9,11 @@ import click
 
 if TYPE_CHECKING:
     from hierlpr.cli._shell import Shell
-    from hierlpr.io import HierarchyFile, TablePath
+    from hierlpr.io import HierarchyFile
 
 F = TypeVar("F", bound=Callable[..., Any])
-PARTS = ("memory", "partitions", "work", "resume", "scheduler")
 TABLES = ("sep", "decimal", "sample_column", "columns")
+HIERARCHY = ("relationships", "namespaces", "direction", "path_sep", "names")
 
 
 def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -42,6 +42,15 @@ truth = click.option(
 close_truth = click.option(
     "--close-truth", is_flag=True, help="Add the missing ancestors of true labels."
 )
+absent = click.option(
+    "--absent", type=click.Choice(["negative", "skip"]),
+    help="Scored samples that the truth lacks: without any label (default for a long table), or "
+    "left out (default for CAFA truth).",
+)  # fmt: skip
+with_names = click.option(
+    "--with-names", is_flag=True,
+    help="Add a last column, name, with the names of labels for people.",
+)  # fmt: skip
 weights = click.option(
     "--weights", type=click.Path(), metavar="W",
     help="Table with the columns sample and weight: how much each sample counts.",
@@ -122,39 +131,6 @@ reading_hierarchy = _all(
 """Add the options that say how to read a hierarchy file."""
 
 
-def read_hierarchy_file(
-    shell: Shell,
-    path: TablePath,
-    *,
-    lenient: bool,
-    relationships: tuple[str, ...],
-    namespaces: tuple[str, ...],
-    direction: Any,
-    path_sep: str | None,
-    names: str | None,
-) -> HierarchyFile:
-    """Read a hierarchy as the options say, with the names of a table, and say what was seen."""
-    from dataclasses import replace
-
-    from hierlpr.io import TablePath, load_hierarchy, read_names
-
-    loaded = load_hierarchy(
-        path,
-        relationships=tuple(dict.fromkeys(("is_a", *relationships))) if relationships else None,
-        namespaces=namespaces or None,
-        direction=direction,
-        sep=path_sep,
-        lenient=lenient,
-    )
-    shell.read(loaded.report)
-    if names is None:
-        return loaded
-    table = TablePath(names, sep=path.sep)
-    found, report = read_names(table, loaded.hierarchy, aliases=loaded.aliases, lenient=lenient)
-    shell.read(report)
-    return replace(loaded, hierarchy=loaded.hierarchy.with_names(found))
-
-
 sep = click.option(
     "--sep", metavar="CHAR",
     help="The character between columns of text files, such as ';' or tab; by default .csv means "
@@ -183,26 +159,57 @@ tables = _all(
 """Add the options that say how tables are written."""
 
 
-def taken(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _taken(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Take some of the options of a command away from the others."""
-    return {name: options.pop(name) for name in names}
+    return {name: options.pop(name) for name in names if name in options}
 
 
 def written_tables(
     shell: Shell, options: dict[str, Any], hierarchy: str = ""
-) -> Callable[[str], TablePath]:
-    """Take the options of tables; give the function that joins a path with them.
+) -> Callable[[str | None], Any]:
+    """Take the options of tables; give the function that joins a path, if any, with them.
 
     With a path list ``--sep`` is taken for it, as it once was, unless ``--path-sep`` is there.
     """
     from hierlpr.io import TablePath
 
-    given = taken(options, [name for name in TABLES if name in options])
+    given = _taken(options, TABLES)
     is_paths = hierarchy.lower().removesuffix(".gz").endswith((".paths", ".txt"))
     if given["sep"] is not None and is_paths and options["path_sep"] is None:
         shell.warn("--sep is taken for the path list; say --path-sep, since --sep is for tables")
         options["path_sep"], given["sep"] = given["sep"], None
-    return lambda path: TablePath(shell.stdin(path), **given)
+    return lambda path: None if path is None else TablePath(shell.stdin(path), **given)
+
+
+def read_hierarchy_file(
+    shell: Shell, options: dict[str, Any], hierarchy: str
+) -> tuple[HierarchyFile, Callable[[str | None], Any]]:
+    """Read a hierarchy as the options say, with the names of a table, and say what was seen.
+
+    Also gives the function of `written_tables`; the options of both are taken away.
+    """
+    from dataclasses import replace
+
+    from hierlpr.io import TablePath, load_hierarchy, read_names
+
+    table = written_tables(shell, options, hierarchy)
+    path, lenient = table(hierarchy), options["lenient"]
+    edges, namespaces, direction, path_sep, names = _taken(options, HIERARCHY).values()
+    loaded = load_hierarchy(
+        path,
+        relationships=tuple(dict.fromkeys(("is_a", *edges))) if edges else None,
+        namespaces=namespaces or None,
+        direction=direction,
+        sep=path_sep,
+        lenient=lenient,
+    )
+    shell.read(loaded.report)
+    if names is None:
+        return loaded, table
+    named = TablePath(names, sep=path.sep)
+    found, report = read_names(named, loaded.hierarchy, aliases=loaded.aliases, lenient=lenient)
+    shell.read(report)
+    return replace(loaded, hierarchy=loaded.hierarchy.with_names(found)), table
 
 
 def other_names(hierarchy: str | None) -> dict[str, str]:

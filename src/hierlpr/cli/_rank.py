@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -22,8 +23,7 @@ from hierlpr.cli._shell import Shell, put_json
               "layout; without an ending a folder of Parquet files; - for stdout.")  # fmt: skip
 @click.option("--format", "layout", type=click.Choice(["csv", "tsv"]), default="csv",
               show_default=True, help="Layout on stdout.")  # fmt: skip
-@click.option("--with-names", is_flag=True,
-              help="Add a last column, name, with the names of labels for people.")  # fmt: skip
+@opt.with_names
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="List only the first N.")
 @click.option("--calls-only", is_flag=True, help="List only what is called.")
 @click.option("--adapt", is_flag=True,
@@ -39,16 +39,11 @@ def rank(
     model: str,
     scores: str,
     out: str,
-    top: int | None,
-    calls_only: bool,
-    adapt: bool,
     layout: str,
-    with_names: bool,
     hierarchy: str | None,
-    lenient: bool,
     json_out: str | None,
     quiet: bool,
-    **parts: Any,
+    **options: Any,
 ) -> None:
     """Rank all (sample, label) instances, best first, and mark the calls.
 
@@ -57,25 +52,10 @@ def rank(
     """
     shell = Shell(quiet=quiet)
     from hierlpr import workflows
-    from hierlpr._base.files import refuse_overlap
 
-    is_stream = out == "-"
-    if is_stream and json_out == "-":
-        raise click.UsageError("--out and --json cannot both go to stdout.")
-    out = shell.scratch("stdout", f".{layout}") if is_stream else out
-    inputs = {"--model": model, "--scores": scores, "--hierarchy": hierarchy}
-    refuse_overlap({"--out": out, "--json": json_out}, inputs, parts["work"])
-    table = opt.written_tables(shell, parts)
-    with shell.rates("instances") as on_progress:
-        done = workflows.rank_file(
-            model, table(scores), out, top=top, calls_only=calls_only, lenient=lenient,
-            with_names=with_names, adapt=adapt, aliases=opt.other_names(hierarchy),
-            on_progress=on_progress, **parts,
-        )  # fmt: skip
-    if is_stream:
-        with open(out, "rb") as ranked:
-            shutil.copyfileobj(ranked, sys.stdout.buffer)
-    shell.read(done.report)
+    done, path = _use(
+        shell, workflows.rank_file, model, scores, out, f".{layout}", hierarchy, json_out, options
+    )
     if done.drift is not None:
         (shell.warn if not done.drift.is_clean else shell.say)(str(done.drift))
         shell.warn("the model was moved to the prevalences of these samples; its cutoff is not "
@@ -83,15 +63,49 @@ def rank(
     if done.cutoff.kind == "default":
         shell.warn("the model has no cutoff; calls are those with a score of 0.5 or more")
     if json_out is not None:
-        ranking = "-" if is_stream else out
-        put_json(json_out, {"ranking": ranking, "rows": done.n_rows, "calls": done.n_calls,
+        put_json(json_out, {"ranking": out, "rows": done.n_rows, "calls": done.n_calls,
                             "instances": done.n_instances,
                             "cutoff": done.cutoff.to_dict(),
                             "drift": None if done.drift is None else str(done.drift)})  # fmt: skip
     shell.close(
-        f"wrote {out}: {done.n_rows:,} of {done.n_instances:,} instances of "
+        f"wrote {path}: {done.n_rows:,} of {done.n_instances:,} instances of "
         f"{done.n_samples:,} samples, {done.n_calls:,} of them called"
     )
+
+
+def _use(
+    shell: Shell,
+    workflow: Callable[..., Any],
+    model: str,
+    scores: str,
+    out: str,
+    ending: str,
+    hierarchy: str | None,
+    json_out: str | None,
+    options: dict[str, Any],
+) -> tuple[Any, str]:
+    """Let a model work on scores; return the outcome, and where it was written on the way.
+
+    What is for stdout is written to a file first.
+    """
+    from hierlpr._base.files import refuse_overlap
+
+    if out == json_out == "-":
+        raise click.UsageError("--out and --json cannot both go to stdout.")
+    path = shell.scratch("stdout", ending) if out == "-" else out
+    inputs = {"--model": model, "--scores": scores, "--hierarchy": hierarchy}
+    refuse_overlap({"--out": path, "--json": json_out}, inputs, options["work"])
+    table = opt.written_tables(shell, options)
+    with shell.rates("instances") as on_progress:
+        done = workflow(
+            model, table(scores), path, aliases=opt.other_names(hierarchy),
+            on_progress=on_progress, **options,
+        )  # fmt: skip
+    if out == "-":
+        with open(path, "rb") as written:
+            shutil.copyfileobj(written, sys.stdout.buffer)
+    shell.read(done.report)
+    return done, path
 
 
 @click.command(epilog="Example: hierlpr check --model model.hlpr --scores new.csv")
@@ -160,8 +174,7 @@ def check(
               help="One row a sample instead, sample,label: its deepest sure label, empty where "
               "none is sure.")  # fmt: skip
 @click.option("--possible-only", is_flag=True, help="List only what is sure or possible.")
-@click.option("--with-names", is_flag=True,
-              help="Add a last column, name, with the names of labels for people.")  # fmt: skip
+@opt.with_names
 @opt.parts
 @opt.tables
 @opt.other_hierarchy
@@ -174,12 +187,10 @@ def sets(
     out: str,
     deepest: bool,
     possible_only: bool,
-    with_names: bool,
     hierarchy: str | None,
-    lenient: bool,
     json_out: str | None,
     quiet: bool,
-    **parts: Any,
+    **options: Any,
 ) -> None:
     """Say of every label of every sample whether it is sure, possible, or neither (no).
 
@@ -188,38 +199,24 @@ def sets(
     """
     shell = Shell(quiet=quiet)
     from hierlpr import workflows
-    from hierlpr._base.files import refuse_overlap
 
     if deepest and possible_only:
         raise click.UsageError("--deepest lists one label a sample; leave out --possible-only.")
-    is_stream = out == "-"
-    if is_stream and json_out == "-":
-        raise click.UsageError("--out and --json cannot both go to stdout.")
-    out = shell.scratch("stdout", ".csv") if is_stream else out
-    inputs = {"--model": model, "--scores": scores, "--hierarchy": hierarchy}
-    refuse_overlap({"--out": out, "--json": json_out}, inputs, parts["work"])
-    table = opt.written_tables(shell, parts)
-    with shell.rates("instances") as on_progress:
-        done = workflows.sets_file(
-            model, table(scores), out, deepest=deepest, possible_only=possible_only,
-            with_names=with_names, lenient=lenient, aliases=opt.other_names(hierarchy),
-            on_progress=on_progress, **parts,
-        )  # fmt: skip
-    if is_stream:
-        with open(out, "rb") as written:
-            shutil.copyfileobj(written, sys.stdout.buffer)
-    shell.read(done.report)
+    options |= {"deepest": deepest, "possible_only": possible_only}
+    done, path = _use(
+        shell, workflows.sets_file, model, scores, out, ".csv", hierarchy, json_out, options
+    )
     if deepest and not done.rule.one_path:
         shell.warn("samples may have several paths of sure labels, of which the deepest is listed; "
                    "for a taxonomy, fit with --one-path")  # fmt: skip
     if json_out is not None:
-        put_json(json_out, {"sets": "-" if is_stream else out, "rows": done.n_rows,
+        put_json(json_out, {"sets": out, "rows": done.n_rows,
                             "samples": done.n_samples, "sure": done.n_sure,
                             "possible": done.n_possible, "rule": done.rule.to_dict(),
                             "statement": str(done.rule)})  # fmt: skip
-    if not is_stream and json_out != "-":
+    if "-" not in (out, json_out):
         shell.result(str(done.rule))
     shell.close(
-        f"wrote {out}: {done.n_rows:,} rows of {done.n_samples:,} samples, {done.n_sure:,} labels "
+        f"wrote {path}: {done.n_rows:,} rows of {done.n_samples:,} samples, {done.n_sure:,} labels "
         f"sure and {done.n_possible:,} possible (with the sure ones)"
     )

@@ -119,7 +119,7 @@ class Shell:
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
         self._start = time.perf_counter()
-        self._has_status = False
+        self._rates: Rates | None = None
         _streams.clear()
         # One handler, whatever the number of runs in this process: the latest run speaks.
         _messages.shell = self
@@ -127,23 +127,9 @@ class Shell:
         logger.setLevel(logging.INFO)
         logger.addHandler(_messages)
 
-    @property
-    def shows_progress(self) -> bool:
-        """Whether somebody watches: a terminal, and not quiet."""
-        return not self.quiet and sys.stderr.isatty()
-
-    def step(self, done: int, total: int, text: str) -> None:
-        """Show the step that now begins as a bar with words, only on a terminal."""
-        if self.shows_progress:
-            self._clear()
-            filled = 20 * done // max(total, 1)
-            click.echo(f"[{'#' * filled}{'-' * (20 - filled)}] {text} ...", nl=False, err=True)
-            self._has_status = True
-
     def _clear(self) -> None:
-        if self._has_status:
-            click.echo("\r\x1b[K", nl=False, err=True)
-            self._has_status = False
+        if self._rates is not None:
+            self._rates.clear()
 
     def say(self, text: str) -> None:
         """Print a message to stderr, unless quiet."""
@@ -201,33 +187,16 @@ class Shell:
         self.say(f"{painted(verb, 'green')}{space}{rest} {took}")
 
     @contextmanager
-    def rates(self, unit: str) -> Iterator[Callable[[str, int, int], None]]:
+    def rates(self, unit: str = "") -> Iterator[Callable[[str, int, int], None]]:
         """Give an ``on_progress(stage, done, total)`` that shows rate and time left."""
         if self.quiet:
             yield lambda stage, done, total: None
             return
-        rates = Rates(unit, is_terminal=sys.stderr.isatty())
+        self._rates = Rates(unit, is_terminal=sys.stderr.isatty())
         try:
-            yield rates.update
+            yield self._rates.update
         finally:
-            rates.clear()
-
-    @contextmanager
-    def progress(self, label: str) -> Iterator[Callable[[int, int], None]]:
-        """Give an ``on_progress(done, total)`` that draws a bar, only on a terminal."""
-        if not self.shows_progress:
-            yield lambda done, total: None
-            return
-        with click.progressbar(length=1000, label=label, file=sys.stderr) as bar:
-            reached = 0
-
-            def update(done: int, total: int) -> None:
-                nonlocal reached
-                place = 1000 * done // max(total, 1)
-                bar.update(place - reached)
-                reached = place
-
-            yield update
+            self._clear()
 
 
 class Rates:
@@ -273,6 +242,7 @@ class Rates:
         """Leave a terminal's line empty."""
         if self._width:
             click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
+            self._width = 0
 
 
 def _clock(seconds: float) -> str:
