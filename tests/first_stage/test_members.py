@@ -14,9 +14,9 @@ from hierlpr.first_stage import FirstStage, KernelRidgeClassifier, NetworkEnsemb
 from hierlpr.first_stage.descent import (
     NetworkPlan,
     _Adam,
+    _cut,
     _descend,
     _start,
-    _views,
     predict_network,
     train_network,
 )
@@ -33,6 +33,10 @@ from hierlpr.first_stage.projection_forest import _collect
 
 SMALL = {"hidden": (12, 8), "epochs": 16, "batch_size": 16, "learning_rate": 0.01}
 PLAN = NetworkPlan((7, 5), 0.0, 0.0, 0.01, 8, 1e-3, 4)
+
+
+def views_of(vector, layers):
+    return _cut(vector, [weight.shape for weight, _ in layers])
 
 
 def data(n_samples=120, rng=0):
@@ -60,14 +64,14 @@ def test_the_slope_is_that_of_the_log_loss():
     parameters, layers = _start(4, y, PLAN, rng)
     parameters += 0.1 * rng.standard_normal(parameters.size).astype(np.float32)
     slope = np.zeros_like(parameters)
-    _descend(layers, _views(slope, layers), x, y, len(x), PLAN, rng)
+    _descend(layers, views_of(slope, layers), x, y, len(x), PLAN, rng)
     exact = parameters.astype(np.float64)
     for i in rng.choice(parameters.size, 40, replace=False):
         losses = []
         for step in (1e-5, -1e-5):
             moved = exact.copy()
             moved[i] += step
-            losses.append(reference.log_loss(_views(moved, layers), x, y))
+            losses.append(reference.log_loss(views_of(moved, layers), x, y))
         assert slope[i] == pytest.approx((losses[0] - losses[1]) / 2e-5, abs=2e-4)
 
 
@@ -78,9 +82,17 @@ def test_groups_add_up_to_the_batch():
     size = sum(w.size + b.size for w, b in layers)
     once, twice = np.zeros(size, np.float32), np.zeros(size, np.float32)
     rng = np.random.default_rng(1)
-    _descend(layers, _views(once, layers), x, y, 64, PLAN, rng)
+    _descend(layers, views_of(once, layers), x, y, 64, PLAN, rng)
     for rows in (slice(0, 20), slice(20, 64)):
-        _descend(layers, _views(twice, layers), x[rows], y[rows], 64, PLAN, rng)
+        _descend(
+            layers,
+            views_of(twice, layers),
+            x[rows],
+            y[rows],
+            64,
+            PLAN,
+            rng,
+        )
     np.testing.assert_allclose(once, twice, atol=1e-5)
 
 
@@ -92,7 +104,7 @@ def test_dropout_keeps_the_expected_signal():
     layers[0][0][:], layers[0][1][:], layers[1][0][:], layers[1][1][:] = 0.1, 0.0, 1.0, -20.0
     rng = np.random.default_rng(0)
     slope = np.zeros(sum(w.size + b.size for w, b in layers), np.float32)
-    views = _views(slope, layers)
+    views = views_of(slope, layers)
     for _ in range(400):
         _descend(layers, views, x, y, 1, plan, rng)
     # d loss / d output weight = p * hidden; the average hidden value is 0.1 for every unit.

@@ -89,3 +89,16 @@ def test_smoothing_can_be_fixed(method, options):
     scores = rng.normal(size=1000) + 2 * truth
     lpr = fit_lpr(scores, truth, method=method, **options).predict(scores)
     assert np.corrcoef(lpr, truth)[0, 1] > 0.5
+
+
+def test_a_spline_of_many_scores_in_few_ranks_says_so():
+    """300 scores between two that nearly all samples have share a bin: nothing can be smoothed."""
+    rng = np.random.default_rng(0)
+    scores = np.concatenate([np.zeros(150_000), np.linspace(0.4, 0.6, 300), np.ones(150_000)])
+    truth = rng.random(scores.size) < 0.1 + 0.7 * scores
+    model = fit_lpr(scores, truth, method="spline", n_threads=1)
+    assert model.predict(np.array([0.0, 0.5, 1.0])).ravel() == pytest.approx(
+        [truth[:150_000].mean(), truth[150_000:150_300].mean(), truth[-150_000:].mean()], abs=0.01
+    )
+    assert model.report.estimator.tolist() == ["shares"]
+    assert "few ranks" in model.report.fallback[0]

@@ -53,7 +53,7 @@ def train_network(
     n_samples = x.shape[0]
     parameters, layers = _start(x.shape[1], y, plan, rng)
     gradient = np.zeros_like(parameters)
-    slopes = _views(gradient, layers)
+    slopes = _cut(gradient, [weight.shape for weight, _ in layers])
     adam = _Adam(parameters, gradient, plan)
     batch = min(plan.batch_size, n_samples)
     n_batches = n_samples // batch
@@ -102,27 +102,23 @@ def _start(
     sizes = [n_features, *plan.hidden, y.shape[1]]
     shapes = list(pairwise(sizes))
     parameters = np.zeros(sum(a * b + b for a, b in shapes), dtype=np.float32)
-    layers: Layers = []
-    at = 0
-    for a, b in shapes:
-        weight = parameters[at : at + a * b].reshape(a, b)
-        weight[:] = rng.uniform(-1.0, 1.0, size=(a, b)) / np.sqrt(a)
-        layers.append((weight, parameters[at + a * b : at + a * b + b]))
-        at += a * b + b
+    layers = _cut(parameters, shapes)
+    for weight, _ in layers:
+        weight[:] = rng.uniform(-1.0, 1.0, size=weight.shape) / np.sqrt(weight.shape[0])
     share = (y.sum(axis=0, dtype=np.float64) + 0.5) / (y.shape[0] + 1.0)
     layers[-1][1][:] = np.log(share / (1.0 - share))
     return parameters, layers
 
 
-def _views(vector: Array, layers: Layers) -> Layers:
-    """Cut a vector like the parameters."""
-    out: Layers = []
+def _cut(vector: Array, shapes: list[tuple[int, int]]) -> Layers:
+    """Return weights and biases of layers of these shapes as views of one vector."""
+    layers: Layers = []
     at = 0
-    for weight, bias in layers:
-        middle, end = at + weight.size, at + weight.size + bias.size
-        out.append((vector[at:middle].reshape(weight.shape), vector[middle:end]))
+    for a, b in shapes:
+        middle, end = at + a * b, at + a * b + b
+        layers.append((vector[at:middle].reshape(a, b), vector[middle:end]))
         at = end
-    return out
+    return layers
 
 
 def _descend(

@@ -140,7 +140,7 @@ class FeatureEncoder:
         counts = Counter(value for value in values if value is not None)
         kept = sorted(counts, key=lambda value: (-counts[value], value))[:MOST_CATEGORIES]
         if len(counts) > len(kept):
-            name = repr(self.names[column]) if self.names else f"number {column}"
+            name = _column_name(self.names, column)
             self.notes.append(
                 f"column {name} has {len(counts):,} categories; the {len(kept)} most frequent are "
                 "told apart"
@@ -155,7 +155,7 @@ class FeatureEncoder:
         for i, column in enumerate(columns.values):
             kinds = self.categories.get(i)
             if kinds is None:
-                parts.append(_as_numbers(column, self._name(i))[:, None])
+                parts.append(_as_numbers(column, _column_name(self.names, i))[:, None])
                 continue
             place = {kind: k for k, kind in enumerate(kinds)}
             shown = np.zeros((columns.n_samples, len(kinds)))
@@ -165,9 +165,6 @@ class FeatureEncoder:
                     shown[row, k] = 1.0
             parts.append(shown)
         return np.hstack(parts) if parts else np.zeros((columns.n_samples, 0))
-
-    def _name(self, i: int) -> str:
-        return repr(self.names[i]) if self.names else f"number {i}"
 
     def _same_columns(self, columns: _Columns) -> _Columns:
         if self.names is not None and columns.names is not None:
@@ -303,6 +300,10 @@ def _object_column(values: NDArray[Any], name: str, *, named: bool = False) -> N
     return text
 
 
+def _column_name(names: Sequence[str] | None, column: int) -> str:
+    return repr(names[column]) if names else f"number {column}"
+
+
 def _is_gap(value: Any) -> bool:
     """None, NaN, NaT, and pandas.NA, which says neither yes nor no when compared."""
     if value is None or isinstance(value, str):
@@ -330,7 +331,7 @@ def _as_numbers(column: NDArray[Any], name: str) -> Float:
 def _refuse_infinite(columns: _Columns) -> None:
     for i, column in enumerate(columns.values):
         if column.dtype != object and np.isinf(column).any():
-            name = repr(columns.names[i]) if columns.names else f"number {i}"
+            name = _column_name(columns.names, i)
             row = int(np.flatnonzero(np.isinf(column))[0])
             raise DataError(
                 f"X has an infinite value (inf) in column {name}, row {row}.\n"
@@ -354,8 +355,3 @@ def _sparse_values(matrix: Any) -> Any:
     if out.shape[1] == 0:
         raise DataError(f"X has 0 feature(s) (shape={out.shape}) while a minimum of 1 is required.")
     return out
-
-
-def columns_of(names: Sequence[str] | None) -> NDArray[Any] | None:
-    """`feature_names_in_` as scikit-learn keeps it."""
-    return None if names is None else np.array(names, dtype=object)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage.encoding import FeatureEncoder, columns_of
+from hierlpr.first_stage.encoding import FeatureEncoder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,8 +132,8 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"{x.shape[0]} sample: there is nothing to learn from fewer than 2.")
         self.encoder_ = encoder
         self.n_features_in_ = encoder.n_features
-        if (names := columns_of(encoder.names)) is not None:
-            self.feature_names_in_ = names
+        if encoder.names is not None:
+            self.feature_names_in_ = np.array(encoder.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.labels_ = LabelColumns.of(held)

@@ -22,6 +22,7 @@ from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.waves import Upper, sample_ranges
+from hierlpr.metrics.curves import f_of, ratio
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -61,12 +62,12 @@ class CafaCurve:
     @property
     def f(self) -> Float:
         """Harmonic mean of `precision` and `recall`."""
-        return _harmonic(self.precision, self.recall)
+        return f_of(self.precision, self.recall, 1.0)
 
     @property
     def pooled_f(self) -> Float:
         """Harmonic mean of `pooled_precision` and `pooled_recall`."""
-        return _harmonic(self.pooled_precision, self.pooled_recall)
+        return f_of(self.pooled_precision, self.pooled_recall, 1.0)
 
     @property
     def s(self) -> Float:
@@ -290,13 +291,13 @@ class CafaSums:
         over_called = n_samples if normalization == "gt" else n_called
         return CafaCurve(
             threshold=self.levels,
-            precision=_ratio(precision, over_called),
-            recall=_ratio(recall, over_all),
-            pooled_precision=_ratio(hits, called),
-            pooled_recall=_ratio(hits, np.full_like(hits, positive)),
-            coverage=_ratio(n_called, n_samples),
-            remaining_uncertainty=_ratio(positive - hits, over_all),
-            misinformation=_ratio(called - hits, over_all),
+            precision=ratio(precision, over_called),
+            recall=ratio(recall, over_all),
+            pooled_precision=ratio(hits, called),
+            pooled_recall=ratio(hits, np.full_like(hits, positive)),
+            coverage=ratio(n_called, n_samples),
+            remaining_uncertainty=ratio(positive - hits, over_all),
+            misinformation=ratio(called - hits, over_all),
         )
 
 
@@ -320,8 +321,8 @@ def _by_threshold(calls: Float, hits: Float, positive: Float) -> tuple[NDArray[n
     """
     # Summing from the right gives the weight of the labels that pass so many or more.
     called, hit = (np.cumsum(x[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1] for x in (calls, hits))
-    recall = _ratio(hit, np.broadcast_to(positive[:, None], hit.shape))
-    terms = [called, hit, _ratio(hit, called), recall, positive[:, None]]
+    recall = ratio(hit, np.broadcast_to(positive[:, None], hit.shape))
+    terms = [called, hit, ratio(hit, called), recall, positive[:, None]]
     return called > 0, np.concatenate(terms, axis=1)
 
 
@@ -426,11 +427,3 @@ def propagate_max_sparse(scores: sparse.csr_array, h: Hierarchy) -> sparse.csr_a
         (np.concatenate([*values, np.empty(0)]),
          np.concatenate([*columns, np.empty(0, dtype=np.int32)]), row_ptr), shape=scores.shape,
     )  # fmt: skip
-
-
-def _ratio(top: Float, bottom: Float) -> Float:
-    return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
-
-
-def _harmonic(a: Float, b: Float) -> Float:
-    return _ratio(2.0 * a * b, a + b)

@@ -11,11 +11,13 @@ from hierlpr._base.checks import check_choice, check_real_array, check_sample_we
 from hierlpr.exceptions import DataError
 from hierlpr.metrics.curves import (
     au_prc_score,
+    by_instance,
     check_known,
     check_status,
     f_of,
     hit_sums,
     precision_recall_curve,
+    ratio,
 )
 
 Float = NDArray[np.float64]
@@ -265,7 +267,7 @@ def _paired(
     (status, known), p = check_known(truth), check_real_array(values, name=name)
     if status.shape != p.shape:
         raise DataError(f"{name} has shape {p.shape}, truth {status.shape}; they must agree.")
-    weight = _by_instance(sample_weight, status)
+    weight = by_instance(sample_weight, status)
     if weight is not None:
         known = weight > 0.0 if known is None else known & (weight > 0.0)
     if known is not None:
@@ -276,14 +278,6 @@ def _paired(
     if not (p.min() >= 0.0 and p.max() <= 1.0):
         raise DataError(f"{name} must lie in [0, 1].")
     return status.ravel().astype(np.float64), p.ravel(), weight
-
-
-def _by_instance(sample_weight: Any, status: NDArray[np.bool_]) -> Float | None:
-    """Weights of rows, spread over their instances."""
-    weight = check_sample_weight(sample_weight, len(status))
-    if weight is None:
-        return None
-    return np.broadcast_to(weight.reshape(-1, *[1] * (status.ndim - 1)), status.shape)
 
 
 def _counts(
@@ -298,7 +292,7 @@ def _counts(
         called = called & known
     weight, each = check_sample_weight(sample_weight, len(status)), None
     if average != "sample":  # there samples count as a whole
-        each = _by_instance(sample_weight, status)
+        each = by_instance(sample_weight, status)
     if average != "pooled" and status.ndim != 2:
         raise DataError(f"average={average!r} needs matrices, got shape {status.shape}.")
     counted = [x if each is None else x * each for x in (status & called, called, status)]
@@ -316,9 +310,8 @@ def _mean_ratio(
     if weight is not None:
         where = where & (weight > 0.0)
         weight = weight[where]
-    top, bottom = top[where], bottom[where]
-    ratio = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
-    return float(np.average(ratio, weights=weight)) if ratio.size else 0.0
+    ratios = ratio(top[where], bottom[where])
+    return float(np.average(ratios, weights=weight)) if ratios.size else 0.0
 
 
 def _check_beta(beta: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,6 @@ from hierlpr.exceptions import DataError
 
 Float = NDArray[np.float64]
 Interpolation = Literal["step", "linear", "counts"]
-
-
-class HitCurve(NamedTuple):
-    """Corners of a hit curve; measures of curves take it in place of truth and scores."""
-
-    calls: Float
-    hits: Float
 
 
 class HitSums:
@@ -108,10 +101,14 @@ def hit_sums(truth: Any, scores: Any, sample_weight: Any = None, **options: floa
     return sums
 
 
+def ratio(top: Float, bottom: Float) -> Float:
+    """Divide; 0 where the divisor is."""
+    return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
+
+
 def f_of(precision: Float, recall: Float, square: float) -> Float:
     """F with beta squared; 0 where both are 0."""
-    top, bottom = (1.0 + square) * precision * recall, square * precision + recall
-    return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
+    return ratio((1.0 + square) * precision * recall, square * precision + recall)
 
 
 def hit_curve(truth: Any, scores: Any = None, *, sample_weight: Any = None) -> tuple[Float, Float]:
@@ -146,42 +143,49 @@ def hit_curve(truth: Any, scores: Any = None, *, sample_weight: Any = None) -> t
     >>> hit_curve([1, 0, 1], scores=[0.9, 0.5, 0.5])
     (array([0., 1., 3.]), array([0., 1., 2.]))
     """
-    if isinstance(truth, HitCurve):
-        return truth.calls, truth.hits
     status, known = check_known(truth)
-    weight = check_sample_weight(sample_weight, len(status))
-    if weight is not None:
-        weight = np.broadcast_to(weight.reshape(-1, *[1] * (status.ndim - 1)), status.shape)
+    weight = by_instance(sample_weight, status)
+    kept: Any = ... if known is None else known
+    called, own = status[kept].ravel(), None if weight is None else weight[kept].ravel()
     if scores is None:
         if status.ndim != 1:
             raise DataError(
                 f"truth must be a vector in calling order, got shape {status.shape}.\n"
                 "Hint: give the scores too, or index it by a ranking: truth[r.sample, r.label]."
             )
-        status = status if known is None else status[known]
-        if weight is not None:
-            own = weight if known is None else weight[known]
-            return np.append(0.0, np.cumsum(own)), np.append(0.0, np.cumsum(own * status))
-        calls = np.arange(status.size + 1, dtype=np.float64)
-        return calls, np.concatenate([[0.0], np.cumsum(status, dtype=np.float64)])
+        return _corners(called, own)
     values = check_real_array(scores, name="scores")
     if values.shape != status.shape:
         raise DataError(f"scores has shape {values.shape}, truth {status.shape}; they must agree.")
     if np.isnan(values).any():
         raise DataError("scores has NaN.\nHint: fill in or drop missing scores first.")
-    flat, called = values.ravel(), status.ravel()
-    if known is not None:
-        flat, called = values[known], status[known]
+    flat = values[kept].ravel()
     order = np.argsort(-flat, kind="stable")
     ordered = flat[order]
     ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], ordered.size > 0))
-    if weight is not None:
-        own = (weight.ravel() if known is None else weight[known])[order]
-        some = ends[np.cumsum(own)[ends] > 0.0]  # samples of weight 0 come before no other
-        calls, hits = (np.cumsum(x)[some] for x in (own, own * called[order]))
-        return np.append(0.0, calls), np.append(0.0, hits)
-    hits = np.cumsum(called[order], dtype=np.float64)[ends]
-    return np.append(0.0, ends + 1.0), np.append(0.0, hits)
+    if own is not None:
+        own = own[order]
+        ends = ends[np.cumsum(own)[ends] > 0.0]  # samples of weight 0 come before no other
+    return _corners(called[order], own, ends)
+
+
+def _corners(
+    called: NDArray[np.bool_], own: Float | None, ends: Any = slice(None)
+) -> tuple[Float, Float]:
+    """Return how many calls, and hits, there are up to each of some places; (0, 0) comes first."""
+    if own is None:
+        calls, hits = np.arange(1.0, called.size + 1.0), np.cumsum(called, dtype=np.float64)
+    else:
+        calls, hits = np.cumsum(own), np.cumsum(own * called)
+    return np.append(0.0, calls[ends]), np.append(0.0, hits[ends])
+
+
+def by_instance(sample_weight: Any, status: NDArray[np.bool_]) -> Float | None:
+    """Return weights of rows, spread over their instances; None if all are alike."""
+    weight = check_sample_weight(sample_weight, len(status))
+    if weight is None:
+        return None
+    return np.broadcast_to(weight.reshape(-1, *[1] * (status.ndim - 1)), status.shape)
 
 
 def hit_area_score(truth: Any, scores: Any = None) -> float:

@@ -8,7 +8,7 @@ from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import UNUSED
@@ -32,14 +32,14 @@ from hierlpr.data.tables import Table, align_labels, align_truth, closing_note, 
 from hierlpr.exceptions import DataError, FileError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
-from hierlpr.model.estimator import HierLPR, fitted_html
+from hierlpr.model.estimator import HierLPR, ShownEstimator
 from hierlpr.model.explaining import Explanation
 from hierlpr.model.given_classifier import Progress, multi_scores, scores_of, train, weight_name
 from hierlpr.model.given_tables import weighed
 from hierlpr.ranking.order import Ranking
 
 
-class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
+class HierarchicalClassifier(ShownEstimator):
     """Learn scores from features, make them comparable, rank, and call with a cutoff.
 
     Parameters
@@ -303,16 +303,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def summary(self) -> str:
         """Say what was learned; see :meth:`HierLPR.summary`."""
         return self._fitted().summary()
-
-    def _repr_html_inner(self) -> str:
-        return str(super()._repr_html_inner()) + self._fitted_html()
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        return {k: v + self._fitted_html() * (k == "text/html") for k, v in bundle.items()}
-
-    def _fitted_html(self) -> str:
-        return fitted_html(self.model_) if hasattr(self, "model_") else ""
 
     @property
     def classes_(self) -> NDArray[np.object_]:

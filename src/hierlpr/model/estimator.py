@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
@@ -18,14 +19,25 @@ from hierlpr.io.hierarchies import HierarchyLike
 from hierlpr.model.core import ScoreModel
 
 
-def fitted_html(model: ScoreModel) -> str:
-    """Return what a model has learned, to stand below scikit-learn's picture of its parameters."""
-    if not hasattr(model, "cutoff_"):
-        return ""
-    return f"<p>{'<br>'.join(escape(plain(line)) for line in model.summary().splitlines())}</p>"
+class ShownEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator that tells in notebooks, below its parameters, what it has learned."""
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._learned_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return {k: v + self._learned_html() * (k == "text/html") for k, v in bundle.items()}
+
+    def _learned_html(self) -> str:
+        try:
+            lines = self.summary().splitlines()
+        except NotFittedError:
+            return ""
+        return f"<p>{'<br>'.join(escape(plain(line)) for line in lines)}</p>"
 
 
-class HierLPR(TransformerMixin, BaseEstimator, ScoreModel):  # type: ignore[misc]
+class HierLPR(TransformerMixin, ShownEstimator, ScoreModel):  # type: ignore[misc]
     """Turn classifier scores into comparable scores, one ranking, and calls that fit a hierarchy.
 
     Parameters
@@ -129,13 +141,6 @@ class HierLPR(TransformerMixin, BaseEstimator, ScoreModel):  # type: ignore[misc
         if input_features is not None and not hasattr(self, "feature_names_in_"):
             return np.asarray(given, dtype=object)
         return np.array(self.hierarchy_.labels, dtype=object)
-
-    def _repr_html_inner(self) -> str:
-        return str(super()._repr_html_inner()) + fitted_html(self)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        return {k: v + fitted_html(self) * (k == "text/html") for k, v in bundle.items()}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from hierlpr._base.checks import effective_number
 from hierlpr.cutoff.outcome import Cutoff
-from hierlpr.plots.comparisons import MethodCurve, Promise, share_interval
+from hierlpr.plots.comparisons import share_interval
 from hierlpr.plots.evidence import Evidence, both
 
 UNKNOWN = "\N{EN DASH}"
@@ -153,17 +153,11 @@ def from_to(bounds: tuple[float, float]) -> str:
     return f"{low} to {high} %" if low != high else f"{low} %"
 
 
-def tradeoffs_of(ours: MethodCurve) -> tuple[Tradeoff, ...]:
-    """For each target, the most calls that meet it here; ties are never split."""
-    return _tradeoffs(ours.calls[1:], ours.precision, ours.recall)
+def tradeoffs_of(calls: Any, share: Any, recall: Any = None) -> tuple[Tradeoff, ...]:
+    """For each target, the most calls of which that share is right, or is expected to be.
 
-
-def expected_tradeoffs(promise: Promise) -> tuple[Tradeoff, ...]:
-    """For each target, the most calls of which as many are expected to be right."""
-    return _tradeoffs(promise.calls, promise.expected, None)
-
-
-def _tradeoffs(calls: Any, share: Any, recall: Any) -> tuple[Tradeoff, ...]:
+    Ties are never split.
+    """
     found = []
     for target in TARGETS:
         meets = np.flatnonzero(share >= target - 1e-12)

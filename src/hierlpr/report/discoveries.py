@@ -11,7 +11,7 @@ import numpy as np
 from hierlpr._base import require
 from hierlpr.discovery import Discoveries
 from hierlpr.plots.drawing import legend
-from hierlpr.report.entries import parents_of
+from hierlpr.report.entries import labels_of
 from hierlpr.report.html import COLORS, FigureText, figure, render_page, svg_of, write_page
 
 SCRIPTS = ("dom.js", "csv.js", "tree.js", "browse.js", "table.js", "discoveries.js", "start.js")
@@ -138,20 +138,12 @@ def _level_figure(found: Discoveries) -> FigureText:
 
 def _data(found: Discoveries) -> dict[str, Any]:
     """Everything the script draws from, one entry a label."""
-    parent, others = parents_of(found.hierarchy)
     rank = np.empty(found.order.size, dtype=np.int64)
     rank[found.order] = np.arange(1, found.order.size + 1)
     return {
         "fdr": found.fdr,
         "labels": {
-            "name": found.hierarchy.labels,
-            "title": {
-                str(i): found.hierarchy.names[x]
-                for i, x in enumerate(found.hierarchy.labels)
-                if found.hierarchy.name(x) != x
-            },
-            "parent": parent.tolist(),
-            "others": {str(i): also for i, also in enumerate(others) if also},
+            **labels_of(found.hierarchy),
             "p": [None if math.isnan(x) else float(f"{x:.4g}") for x in found.p.tolist()],
             "lpr": [round(x, 5) for x in found.lpr.tolist()],
             "level": [float(f"{x:.4g}") for x in found.level.tolist()],

@@ -20,16 +20,10 @@ MOST_CURVES = 6_000  # beyond so many labels only the best supported ones get a 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelFacts:
-    """One entry per label in every field but `title`, in the order of ``hierarchy.labels``.
+    """One entry per label in every field, in the order of ``hierarchy.labels``.
 
     Attributes
     ----------
-    title : dict
-        Names for people, by place, where labels have one.
-    parent : int
-        The first parent, under which the label is drawn; -1 for a root.
-    other_parents : tuple of int
-        The other parents of a label with several.
     support : int
         Positives among the samples of the fit.
     auc : float
@@ -47,10 +41,6 @@ class LabelFacts:
         How the curve was made if not from the label's own samples alone; else empty.
     """
 
-    name: tuple[str, ...]
-    title: dict[int, str]
-    parent: NDArray[np.intp]
-    other_parents: tuple[tuple[int, ...], ...]
     support: NDArray[np.int64]
     auc: NDArray[np.float64]
     share: NDArray[np.float64]
@@ -67,17 +57,13 @@ def label_facts(evidence: Evidence) -> LabelFacts:
     """Gather what is known of every label."""
     e, h = evidence, evidence.hierarchy
     report = e.curves.report
-    parent, other_parents = parents_of(h)
+    parent, _ = parents_of(h)
     n_fit = int((report.positives + report.negatives).max(initial=0))
     whole = np.where(parent >= 0, report.positives[parent], n_fit)
     share = np.full(h.n_labels, np.nan)
     np.divide(report.positives, whole, out=share, where=whole > 0)
     curves, ranges = _curves(e)
     return LabelFacts(
-        name=h.labels,
-        title={k: h.name(x) for k, x in enumerate(h.labels) if h.name(x) != x},
-        parent=parent,
-        other_parents=other_parents,
         support=report.positives,
         auc=report.auc,
         share=share,
@@ -89,6 +75,17 @@ def label_facts(evidence: Evidence) -> LabelFacts:
         note=tuple(str(text) for text in report.fallback),
         n_fit=n_fit,
     )
+
+
+def labels_of(h: Hierarchy) -> dict[str, Any]:
+    """Columns of labels as every page has them; names for people, other parents where there are."""
+    parent, others = parents_of(h)
+    return {
+        "name": h.labels,
+        "title": {str(k): h.name(x) for k, x in enumerate(h.labels) if h.name(x) != x},
+        "parent": parent.tolist(),
+        "others": {str(k): also for k, also in enumerate(others) if also},
+    }
 
 
 def parents_of(h: Hierarchy) -> tuple[NDArray[np.intp], tuple[tuple[int, ...], ...]]:

@@ -35,7 +35,6 @@ from hierlpr.plots.evidence import Evidence, collect_evidence
 from hierlpr.report.answer import (
     Answer,
     answer_of,
-    expected_tradeoffs,
     percent,
     seen_warnings,
     tradeoffs_of,
@@ -46,6 +45,7 @@ from hierlpr.report.entries import (
     SampleView,
     choose_samples,
     label_facts,
+    labels_of,
     view_samples,
 )
 from hierlpr.report.html import COLORS, FigureText, figure, render_page, svg_of, write_page
@@ -180,12 +180,13 @@ def gather(
     promise = promise_along(ranked, has_truth=evidence.has_truth)
     methods: tuple[MethodCurve, ...] = ()
     calibration = block_calibration = None
-    tradeoffs = expected_tradeoffs(promise)
+    tradeoffs = tradeoffs_of(promise.calls, promise.expected)
     if evidence.has_truth:
         methods = compare_methods(evidence, n_calls=int(evidence.judged.sum()))
         calibration = calibration_of(evidence.pool(evidence.lpr))
         block_calibration = calibration_of(ranked)
-        tradeoffs = tradeoffs_of(methods[0])
+        ours = methods[0]
+        tradeoffs = tradeoffs_of(ours.calls[1:], ours.precision, ours.recall)
     step(2, 4)
     choice = choose_samples(evidence, max_samples, rng)
     report = Report(
@@ -280,17 +281,14 @@ def _data(report: Report) -> dict[str, Any]:
     levels = _once([x if math.isfinite(x) else None for x in level.tolist()])
     return {
         "levels": levels,
-        "maxCalls": _once(call_limits(report.evidence.cutoff, len(facts.name))),
+        "maxCalls": _once(call_limits(report.evidence.cutoff, level.size)),
         "reasons": REASONS,
         "nFit": facts.n_fit,
         "nSamples": report.answer.n_samples,
         "hasTruth": report.answer.has_truth,
         "sets": None if report.evidence.sets is None else SET_WORDS,
         "labels": {
-            "name": facts.name,
-            "title": {str(k): title for k, title in facts.title.items()},
-            "parent": facts.parent.tolist(),
-            "others": {str(i): also for i, also in enumerate(facts.other_parents) if also},
+            **labels_of(report.evidence.hierarchy),
             "support": facts.support.tolist(),
             "auc": _thousandths(facts.auc),
             "share": _thousandths(facts.share),

@@ -33,8 +33,35 @@ SPLINE_BINS = 256
 Floats = NDArray[np.float64]
 
 
+class _OneByOne:
+    """An estimator of single labels: `_fit_label` gives the LPRs of one, and their smoothing.
+
+    NaN for the smoothing says that there was too little to smooth, and that the LPRs are shares.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str]
+    least_distinct: ClassVar[int] = LEAST_DISTINCT
+
+    def fit_groups(self, groups: ScoreGroups) -> GroupFit:
+        """Fit every label; those with fewer than two of a class get the prevalence."""
+        fit = GroupFit.empty(groups, self.name)
+        for k in range(groups.n_labels):
+            at = slice(groups.ptr[k], groups.ptr[k + 1])
+            fit.lpr[at], fit.smoothing[k] = self._fit_label(groups.positive[at], groups.total[at])
+            if np.isnan(fit.smoothing[k]):
+                fit.estimator[k] = "shares"
+                fit.fallback[k] = "scores in few ranks alone: the share of positives of each"
+        fall_back_to_shares(groups, fit, fewer_than=self.least_distinct)
+        fall_back_to_prevalence(groups, fit, least=2.0)
+        return fit
+
+    def _fit_label(self, positive: Floats, total: Floats) -> tuple[Floats, float]:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
-class LocalQuadratic:
+class LocalQuadratic(_OneByOne):
     r"""Local quadratic fit of the precision curve on score percentiles.
 
     Parameters
@@ -74,18 +101,9 @@ class LocalQuadratic:
             raise DataError(f"bandwidth must be from 0.001 to 1, got {self.bandwidth!r}.")
         _check_folds(self.n_folds)
 
-    def fit_groups(self, groups: ScoreGroups) -> GroupFit:
-        """Fit every label; those with fewer than two of a class get the prevalence."""
-        fit = GroupFit.empty(groups, self.name)
-        for k in range(groups.n_labels):
-            at = slice(groups.ptr[k], groups.ptr[k + 1])
-            positive, total = groups.positive[at], groups.total[at]
-            bandwidth = self.bandwidth or self._choose(positive, total)
-            fit.lpr[at], _ = self._smooth(positive, total, bandwidth)
-            fit.smoothing[k] = bandwidth
-        fall_back_to_shares(groups, fit, fewer_than=LEAST_DISTINCT)
-        fall_back_to_prevalence(groups, fit, least=2.0)
-        return fit
+    def _fit_label(self, positive: Floats, total: Floats) -> tuple[Floats, float]:
+        bandwidth = self.bandwidth or self._choose(positive, total)
+        return self._smooth(positive, total, bandwidth)[0], bandwidth
 
     def _smooth(self, positive: Floats, total: Floats, bandwidth: float) -> tuple[Floats, float]:
         """LPR of every group, and how badly the curve predicts its own points."""
@@ -108,7 +126,7 @@ class LocalQuadratic:
 
 
 @dataclass(frozen=True, slots=True)
-class DensityRatio:
+class DensityRatio(_OneByOne):
     r"""Kernel density estimates of both classes, on the normal score of the rank.
 
     Parameters
@@ -137,25 +155,18 @@ class DensityRatio:
     n_folds: int = 5
 
     name: ClassVar[str] = "density-ratio"
+    least_distinct: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         if self.adjust is not None and not 0.0 < self.adjust < np.inf:
             raise DataError(f"adjust must be a positive number, got {self.adjust!r}.")
         _check_folds(self.n_folds)
 
-    def fit_groups(self, groups: ScoreGroups) -> GroupFit:
-        """Fit every label; those with fewer than two of a class get the prevalence."""
-        fit = GroupFit.empty(groups, self.name)
-        for k in range(groups.n_labels):
-            at = slice(groups.ptr[k], groups.ptr[k + 1])
-            positive, total = groups.positive[at], groups.total[at]
-            z = bin_normal_scores(positive, total, normal_table(total.sum()), total.size, False)[0]
-            h = np.array([_rule_of_thumb(z, positive), _rule_of_thumb(z, total - positive)])
-            h *= self.adjust or self._choose(z, positive, total, h)
-            fit.lpr[at] = density_ratio(z, positive, total, h[0], h[1])
-            fit.smoothing[k] = h[0]
-        fall_back_to_prevalence(groups, fit, least=2.0)
-        return fit
+    def _fit_label(self, positive: Floats, total: Floats) -> tuple[Floats, float]:
+        z = bin_normal_scores(positive, total, normal_table(total.sum()), total.size, False)[0]
+        h = np.array([_rule_of_thumb(z, positive), _rule_of_thumb(z, total - positive)])
+        h *= self.adjust or self._choose(z, positive, total, h)
+        return density_ratio(z, positive, total, h[0], h[1]), h[0]
 
     def _choose(self, z: Floats, positive: Floats, total: Floats, h: Floats) -> float:
         def ratio(yes: Floats, both: Floats, adjust: float) -> Floats:
@@ -179,7 +190,7 @@ def _rule_of_thumb(z: Floats, weight: Floats) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Spline:
+class Spline(_OneByOne):
     r"""Mean over bootstrap samples of LPRs from smoothing splines of the precision curve.
 
     Parameters
@@ -217,22 +228,17 @@ class Spline:
                 "Hint: each label starts its own generator from it."
             )
 
-    def fit_groups(self, groups: ScoreGroups) -> GroupFit:
-        """Fit every label; those with fewer than two of a class get the prevalence."""
-        fit = GroupFit.empty(groups, self.name)
-        for k in range(groups.n_labels):
-            at = slice(groups.ptr[k], groups.ptr[k + 1])
-            positive, total = groups.positive[at], groups.total[at]
-            z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
-                positive, total, normal_table(total.sum()), SPLINE_BINS, False
-            )
-            if bin_z.size < LEAST_DISTINCT:
-                continue
-            lpr, fit.smoothing[k] = self._bag(bin_positive, bin_total)
-            spread_bins(z, bin_z, lpr, fit.lpr[at])
-        fall_back_to_shares(groups, fit, fewer_than=LEAST_DISTINCT)
-        fall_back_to_prevalence(groups, fit, least=2.0)
-        return fit
+    def _fit_label(self, positive: Floats, total: Floats) -> tuple[Floats, float]:
+        z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
+            positive, total, normal_table(total.sum()), SPLINE_BINS, False
+        )
+        if bin_z.size < LEAST_DISTINCT:
+            lpr, smoothing = (bin_positive + 0.5) / (bin_total + 1.0), np.nan
+        else:
+            lpr, smoothing = self._bag(bin_positive, bin_total)
+        spread = np.empty(total.size)
+        spread_bins(z, bin_z, lpr, spread)
+        return spread, smoothing
 
     def _bag(self, positive: Floats, total: Floats) -> tuple[Floats, float]:
         generator = np.random.default_rng(self.rng)
