@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +24,7 @@ def main(given: list[str]) -> None:
     subprocess.run([sys.executable, "-m", "build", "--outdir", DIST, ROOT], check=True)
     (sdist,) = DIST.glob("*.tar.gz")
     (wheel,) = DIST.glob("*.whl")
+    check_description(wheel)
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     pythons = {here: sys.executable} | {minor_version(python): python for python in given}
     tried, lacking = [], []
@@ -36,6 +38,16 @@ def main(given: list[str]) -> None:
     say(f"\n{wheel.name} and {sdist.name}: tried with Python {', '.join(tried)}.")
     if lacking:
         say(f"Not tried, for want of an interpreter: Python {', '.join(lacking)}.")
+
+
+def check_description(wheel: Path) -> None:
+    """Refuse a wheel whose description, the README, has links that are dead on an index."""
+    with zipfile.ZipFile(wheel) as packed:
+        (name,) = [name for name in packed.namelist() if name.endswith("dist-info/METADATA")]
+        text = packed.read(name).decode()
+    dead = re.findall(r"\]\((?!\w+://|#)[^)]*\)", text)
+    if dead or "# hierlpr" not in text:
+        raise SystemExit(f"{wheel.name}: dead links of the description: {dead}")
 
 
 def classified() -> list[str]:

@@ -88,6 +88,62 @@ def test_the_readme_gives_the_figures_of_the_thresholds():
     assert words.format(*mails) in text
 
 
+def _rows(path):
+    with (ROOT / "experiments" / path).open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_readme_gives_the_figures_of_the_default():
+    raw = {
+        row["set"]: float(row["au_prc"])
+        for row in _rows("real/results.csv")
+        if (row["model"], row["method"]) == ("logistic", "raw_scores")
+    }
+    (go,) = [row for row in _rows("go_yeast/comparison.csv") if row["method"] == "raw scores"]
+    raw["cellcycle_GO"] = float(go["au_prc_without_roots"])
+    seeds = {}
+    for row in _rows("real/default.csv"):
+        seeds.setdefault(row["set"], []).append(row)
+    section = (ROOT / "README.md").read_text().partition("| hierlpr, default |")[2]
+    rows = re.findall(
+        r"^\| .* \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| \*\*(.*)\*\* \|$", section, re.M
+    )
+    assert len(rows) == 6
+    assert set(rows) == {
+        (
+            f"{raw[name]:.3f}",
+            given[0]["CLUS-ENS"],
+            given[0]["C-HMCNN"],
+            f"{np.mean([float(row['default']) for row in given]):.3f}",
+        )
+        for name, given in seeds.items()
+    }
+
+
+def test_the_claims_of_the_readme_are_those_of_the_studies():
+    text = " ".join((ROOT / "README.md").read_text().split())
+    broken = {"raw_scores": [], "HierLPR": []}
+    for row in _rows("real/results.csv"):
+        if row["model"] == "logistic" and row["method"] in broken:
+            broken[row["method"]].append(int(row["violations"]))
+    assert set(broken["HierLPR"]) == {0}
+    least, most = min(broken["raw_scores"]), max(broken["raw_scores"])
+    assert f"before their parents {least:,} to {most:,} times; HierLPR never does" in text
+    joint = {
+        (row["set"], row["joint"]): float(row["au_prc"]) for row in _rows("joint_real/results.csv")
+    }
+    gains = [joint[name, "auto"] - joint[name, "False"] for name, kind in joint if kind == "auto"]
+    assert (sum(gain > 0 for gain in gains), len(gains)) == (6, 7)
+    assert f"rose on six of seven sets, by up to {max(gains):.3f}" in text
+    short = [
+        float(row["rate"])
+        for row in _rows("guarantee/recall.csv")
+        if row["method"] == "cautious" and row["case"].startswith("setting")
+    ]
+    assert round(5 * np.mean(short)) == 2
+    assert "two in five cutoffs fall short of it there" in text
+
+
 def test_a_reduced_run_of_the_thresholds():
     spec = importlib.util.spec_from_file_location("thr", ROOT / "experiments/thresholds/run.py")
     study = importlib.util.module_from_spec(spec)
