@@ -10,8 +10,9 @@ import reference
 from cases import by_number, hierarchy_of, random_dag, random_dag_lpr, random_forest, scored_dags
 from hierlpr import Hierarchy, consistent_scores, rank
 from hierlpr._kernels.dag_blocks import dag_keys, dag_scores
+from hierlpr._kernels.filing import END, Filed
 from hierlpr._kernels.forest_blocks import forest_keys, forest_scores
-from hierlpr._kernels.keys import key_bits
+from hierlpr._kernels.keys import LONG, key_bits
 from hierlpr._kernels.layout import Dag, Forest, Rows
 from hierlpr.ranking import blocks
 
@@ -74,6 +75,23 @@ def test_on_tiny_dags_scores_equal_the_minimax_formula(ties):
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
 
 
+def blocks_in(filed):
+    """Blocks of one range by key: the nodes called after the first."""
+    words = filed.words[: filed.end[0]].tolist()
+    found = {}
+    while words:
+        key = words.pop(0)
+        nodes, size = [], key & LONG
+        while size == LONG or len(nodes) < size - 1:
+            pair = words.pop(0)
+            nodes += [pair & END, pair >> 32]
+            if END in nodes:
+                break
+        nodes = nodes[: nodes.index(END)] if size == LONG else nodes[: size - 1]
+        found[key] = nodes
+    return found
+
+
 @pytest.mark.parametrize("ties", [False, True])
 def test_on_forests_the_kernel_for_dags_gives_the_same_bits(ties):
     rng = np.random.default_rng(40 + ties)
@@ -89,13 +107,12 @@ def test_on_forests_the_kernel_for_dags_gives_the_same_bits(ties):
         forest = Forest(parent, True)
         dag = Dag(h.parent_ptr.astype(np.int64), h.parent_idx, True)
         bits = key_bits(n, n_samples)
-        links = [np.empty(values.size, np.int32) for _ in range(2)]
-        keys = [np.empty(values.size, np.uint64) for _ in range(2)]
-        n_blocks = forest_keys(rows, forest, 0, n_samples, bits, links[0], keys[0])
-        counted, lacking = dag_keys(rows, dag, 0, n_samples, bits, 100, links[1], keys[1])
-        assert (counted, lacking.lack.size) == (n_blocks, 0)
-        np.testing.assert_array_equal(*links)
-        np.testing.assert_array_equal(np.sort(keys[0][:n_blocks]), np.sort(keys[1][:n_blocks]))
+        filed = [Filed.empty(values.size, np.zeros(2, np.int32), 63) for _ in range(2)]
+        forest_keys(rows, forest, 0, n_samples, bits, filed[0])
+        lacking = dag_keys(rows, dag, 0, n_samples, bits, 100, filed[1])
+        assert lacking.lack.size == 0
+        assert blocks_in(filed[0]) == blocks_in(filed[1])
+        assert sum(1 + len(nodes) for nodes in blocks_in(filed[0]).values()) == values.size
         score, dag_score = np.empty(values.size), np.empty(values.size)
         forest_scores(rows, forest, 0, n_samples, score)
         dag_scores(rows, dag, 0, n_samples, dag_score)

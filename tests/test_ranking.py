@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cases import hierarchy_of
+from cases import hierarchy_of, random_dag, random_forest
 from hierlpr import Hierarchy, HierlprError, consistent_scores, metrics, rank
 from hierlpr._kernels import keys as kernels
+from hierlpr.data.tables import align
+from hierlpr.ranking import blocks, order
+from hierlpr.ranking.blocks import merge_blocks
+from hierlpr.ranking.instances import list_instances
 
 H = Hierarchy([("A", "B"), ("A", "C")])
 DIAMOND = Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("C", "E")])
@@ -292,26 +296,81 @@ def test_keys_never_put_a_smaller_mean_first_and_hold_the_extremes():
     assert kernels.key_bits(1 << 23, 1 << 36) is None
 
 
+def in_small_ranges(monkeypatch, range_size=32):
+    """Part even short lists into many ranges."""
+    for name, value in (("SMALL", 1), ("RANGE", range_size), ("TRIED", 1 << 12)):
+        monkeypatch.setattr(blocks, name, value)
+
+
 @pytest.mark.parametrize("n_values", [1, 3, 1000])
-def test_keys_are_parted_into_ranges_that_follow_each_other(n_values):
+def test_blocks_are_filed_in_even_ranges_that_follow_each_other(n_values, monkeypatch):
     rng = np.random.default_rng(n_values)
-    bits = kernels.key_bits(10, 100)
-    low = bits.node + bits.sample + kernels.SIZE_BITS
-    value = rng.integers(0, 2**40, n_values).astype(np.uint64)
-    keys = (rng.choice(value, 2000) << np.uint64(low)) | rng.permutation(2000).astype(np.uint64)
-    pivots = kernels.pivots_between(keys[::7], bits, 8)
-    range_of, count = np.empty(keys.size, np.int8), np.zeros(8, np.int64)
-    kernels.count_ranges(keys, pivots, range_of, count)
-    np.testing.assert_array_equal(range_of, [np.sum(pivots <= key) for key in keys])
-    np.testing.assert_array_equal(count, np.bincount(range_of, minlength=8))
-    assert count.max() < 2 * keys.size / min(8, n_values)
-    parted = np.empty_like(keys)
-    kernels.part_keys(keys, range_of, np.cumsum(count) - count, parted)
-    np.testing.assert_array_equal(parted, keys[np.argsort(range_of, kind="stable")])
-    # No two keys with equal bits of the mean are parted.
-    assert len({(int(key) >> low, r) for key, r in zip(keys, range_of, strict=True)}) == len(
-        {int(key) >> low for key in keys}
-    )
+    h = hierarchy_of(random_forest(rng, 40))
+    lpr = rng.integers(0, n_values, (3000, 40)) / n_values
+    in_small_ranges(monkeypatch, 1 << 14)
+    instances = list_instances(align(lpr, h, name="lpr"), h)
+    filed = merge_blocks(instances, n_threads=1).runs[0]
+    ranges = np.flatnonzero(filed.n_nodes)
+    assert filed.n_nodes.sum() == lpr.size
+    assert (ranges.size > 1) == (n_values > 1)
+    if n_values == 1000:
+        assert ranges.size == 8
+        assert filed.n_nodes.max() < 2 * lpr.size / 8
+    assert np.all(np.diff(filed.range_of) >= 0)
+
+
+@pytest.mark.parametrize("shape", ["forest", "chain", "dag"])
+@pytest.mark.parametrize("n_values", [2, 7, 2**30])
+def test_the_order_does_not_depend_on_the_ranges(shape, n_values, monkeypatch):
+    rng = np.random.default_rng(n_values % 1000)
+    h = {
+        "forest": lambda: hierarchy_of(random_forest(rng, 50)),
+        "chain": lambda: Hierarchy([(f"L{i}", f"L{i + 1}") for i in range(79)]),
+        "dag": lambda: random_dag(rng, 30, density=0.08),
+    }[shape]()
+    lpr = rng.integers(0, n_values + 1, (60, h.n_labels)) / n_values
+    if shape == "chain":
+        lpr = np.sort(lpr, axis=1)  # each sample is one block, longer than its key can tell
+    listed = sparse.csr_array(lpr * (rng.random(lpr.shape) < 0.3))
+    whole = [rank(x, h, n_threads=1) for x in (lpr, listed)]
+    in_small_ranges(monkeypatch)
+    monkeypatch.setattr("hierlpr._kernels._threads.WORTH_SHARING", 1)
+    for threads in (1, 3):
+        for x, expected in zip((lpr, listed), whole, strict=True):
+            found = rank(x, h, n_threads=threads)
+            for name in ("place", "first", "lpr", "open_place", "open_lack"):
+                np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+            for top in (1, 40, len(expected) // 2):
+                short = rank(x, h, top=top, n_threads=threads)
+                np.testing.assert_array_equal(short.place, expected.place[:top])
+                np.testing.assert_array_equal(short.score, expected.score[:top])
+
+
+def test_keys_that_leave_no_room_for_a_place_are_shortened_and_settled(monkeypatch):
+    # Two samples of very many labels: places among the blocks need more bits than samples do.
+    rng = np.random.default_rng(9)
+    h = Hierarchy([], labels=[f"L{i}" for i in range(1 << 15)])
+    lpr = 0.5 + rng.integers(0, 1 << 10, (2, h.n_labels)) * 2.0**-30
+    monkeypatch.setattr(blocks, "SMALL", 1 << 62)
+    to = sort_bits_of(lpr, h)
+    assert to.drop > 0
+    r = rank(lpr, h)
+    expected = np.lexsort((np.tile(np.arange(h.n_labels), 2), -lpr.ravel()))
+    np.testing.assert_array_equal(r.place, expected)
+
+
+def sort_bits_of(lpr, h):
+    merged = merge_blocks(list_instances(align(lpr, h, name="lpr"), h), n_threads=1)
+    return order._sort_bits(merged.runs[0], 0, lpr.size, merged.bits)
+
+
+def test_a_long_short_list_on_two_threads_begins_like_the_whole_one():
+    rng = np.random.default_rng(3)
+    h = hierarchy_of(random_forest(rng, 40))
+    lpr = rng.random((10_000, 40))
+    whole, short = rank(lpr, h, n_threads=1), rank(lpr, h, top=300_000, n_threads=2)
+    np.testing.assert_array_equal(short.place, whole.place[:300_000])
+    np.testing.assert_array_equal(short.score, whole.score[:300_000])
 
 
 def test_a_key_tells_the_mean_only_if_no_other_total_fits():

@@ -6,7 +6,7 @@ from hierlpr._kernels._arrays import Index, Ints
 from hierlpr._kernels._jit import kernel
 from hierlpr._kernels.forest_blocks import link_forest
 from hierlpr._kernels.ideals import best_order
-from hierlpr._kernels.keys import find_node
+from hierlpr._kernels.keys import find_node, on_grid
 from hierlpr._kernels.layout import Dag, Forest, Linked, Rows
 
 __all__ = ["area_of", "block_graph", "order_open_block"]
@@ -38,7 +38,7 @@ def block_graph(rows: Rows, dag: Dag, sample: int, nodes: Index) -> tuple[Ints, 
     n_edges = 0
     for k in range(size):
         i = nodes[k]
-        value[k] = np.int64(np.rint(rows.value[row + rows.slot[i]] * rows.scale))
+        value[k] = np.int64(on_grid(rows.value[row + rows.slot[i]], rows.scale))
         n_edges += dag.parent_ptr[base + i + 1] - dag.parent_ptr[base + i]
     up_ptr = np.empty(size + 1, np.int64)
     up_ptr[0] = 0

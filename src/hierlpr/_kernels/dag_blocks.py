@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools, Floats, Index, Ints, Words
+from hierlpr._kernels._arrays import Bools, Floats, Index, Ints
 from hierlpr._kernels._jit import kernel
 from hierlpr._kernels.block_order import block_graph, order_open_block
+from hierlpr._kernels.filing import Filed, file_row
 from hierlpr._kernels.forest_blocks import forest_scores, link_forest
 from hierlpr._kernels.ideals import TABLE_BITS, best_order
-from hierlpr._kernels.keys import pack
+from hierlpr._kernels.keys import on_grid, pack
 from hierlpr._kernels.layout import Dag, Forest, Hard, KeyBits, Linked, Rows
 from hierlpr._kernels.partition import partition
 from hierlpr._kernels.tied_order import RowBlocks, join_ties
@@ -49,26 +50,20 @@ def dag_keys(
     stop: int,
     bits: KeyBits,
     state_cap: int,
-    next_node: Index,
-    keys: Words,
-) -> tuple[int, OpenBlocks]:
-    """Merge the labels of samples ``start`` to ``stop`` into blocks; write links and keys.
-
-    Both arrays are those of this run of samples alone. Returns the number of keys.
-    """
+    filed: Filed,
+) -> OpenBlocks:
+    """Merge the labels of samples ``start`` to ``stop`` into blocks and file them."""
     parent, hard = _part(rows, dag, start, stop)
     lack = _order(rows, dag, hard, state_cap)
     paths = _lay(rows, start, stop, parent, hard)
-    linked = Linked.empty(np.empty_like(next_node))
+    linked = Linked.empty(np.empty_like(parent))
     link_forest(paths.rows, paths.forest, 0, stop - start, linked)
-    lack_at = np.zeros(next_node.size)
+    lack_at = np.zeros(parent.size)
     first = hard.nodes[hard.ptr[:-1]]
     lack_at[rows.row_ptr[hard.sample] - rows.row_ptr[start] + first] = lack
-    n_keys = join_rows(
-        rows, dag, start, stop, linked, paths.node_at, bits, lack_at, next_node, keys
-    )
+    join_rows(rows, dag, start, stop, linked, paths.node_at, bits, lack_at, filed)
     place = np.flatnonzero(lack_at)
-    return n_keys, OpenBlocks(place + rows.row_ptr[start], lack_at[place])
+    return OpenBlocks(place + rows.row_ptr[start], lack_at[place])
 
 
 def dag_scores(rows: Rows, dag: Dag, start: int, stop: int, score: Floats) -> None:
@@ -141,7 +136,7 @@ def part_rows(
     ptr[0] = 0
     sample = np.empty(size, np.int64)
     exact = np.empty(size, np.bool_)
-    n_hard = 0
+    n_hard: int = np.int64(0)  # a plain constant would compile `partition` once more
     for m in range(start, stop):
         row = row_ptr[m]
         n = row_ptr[m + 1] - row
@@ -151,7 +146,7 @@ def part_rows(
             up_ptr[i] = dag.parent_ptr[base + i] - edge
         up_idx = dag.parent_idx[edge : edge + up_ptr[n]]
         for i in range(n):
-            value[i] = np.int64(np.rint(rows.value[row + rows.slot[i]] * rows.scale))
+            value[i] = np.int64(on_grid(rows.value[row + rows.slot[i]], rows.scale))
         before = n_hard
         n_hard = partition(
             value[:n], up_ptr[: n + 1], up_idx, parent[row - offset : row - offset + n], n_hard,
@@ -216,7 +211,7 @@ def lay_paths(
             b += 1
         for i in range(n):
             of = rows.value[rows.row_ptr[m] + rows.slot[node_at[at + i]]]
-            value[at + i] = np.rint(of * rows.scale)
+            value[at + i] = on_grid(of, rows.scale)
 
 
 @kernel
@@ -229,13 +224,12 @@ def join_rows(
     node_at: Index,
     bits: KeyBits,
     lack: Floats,
-    next_node: Index,
-    keys: Words,
-) -> int:
-    """Read the blocks of a forest of paths back as those of the DAG: links and keys.
+    filed: Filed,
+) -> None:
+    """Read the blocks of a forest of paths back as those of the DAG, and file them.
 
     ``lack[row_ptr[m] - row_ptr[start] + i]`` is what the block that begins with ``i`` may lack;
-    blocks that join others pass it on. Returns the number of keys.
+    blocks that join others pass it on.
     """
     offset = rows.row_ptr[start]
     width = 0
@@ -246,12 +240,13 @@ def join_rows(
     tail = np.empty(width, np.int32)
     count = np.empty(width, np.int32)
     mean = np.empty(width)
-    n_keys = 0
+    next_node = np.empty(width, np.int32)
+    keys = np.empty(width, np.uint64)
     for m in range(start, stop):
         row = rows.row_ptr[m]
         n = rows.row_ptr[m + 1] - row
         at = row - offset
-        n_blocks = 0
+        n_blocks: int = np.int64(0)  # as above
         for first in range(n):
             if linked.count[at + first] == 0:
                 continue
@@ -264,16 +259,15 @@ def join_rows(
                 block[i] = n_blocks
                 tail[n_blocks] = i
                 place = linked.next_node[at + place]
-                next_node[at + i] = node_at[at + place] if place >= 0 else -1
+                next_node[i] = node_at[at + place] if place >= 0 else -1
             n_blocks += 1
         base = 0 if dag.is_shared else row
         n_blocks = join_ties(
             dag.parent_ptr[base : base + n + 1], dag.parent_idx, n_blocks,
-            RowBlocks(block, head, tail, count, mean), next_node[at : at + n], lack[at : at + n],
+            RowBlocks(block, head, tail, count, mean), next_node, lack[at : at + n],
         )  # fmt: skip
         for b in range(n_blocks):
             i = head[b]
             node = rows.node_of[row + i] if rows.node_of.size > 0 else i
-            keys[n_keys] = pack(mean[b], node, m, count[b], bits)
-            n_keys += 1
-    return n_keys
+            keys[b] = pack(mean[b], node, m, count[b], bits)
+        file_row(n_blocks, keys, head, next_node, filed)

@@ -5,21 +5,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels._arrays import Floats, Index, Words
+from hierlpr._kernels._arrays import Floats, Index
 from hierlpr._kernels._jit import inner, kernel
-from hierlpr._kernels.keys import pack
+from hierlpr._kernels.filing import Filed, file_row
+from hierlpr._kernels.keys import on_grid, pack
 from hierlpr._kernels.layout import Forest, KeyBits, Linked, Rows
 
 __all__ = ["forest_keys", "forest_scores", "link_forest"]
 
-# What is known of a node stands side by side in memory: arrays of each take half as long again.
+# What is known of a node stands side by side in memory, two nodes a line of the cache: arrays of
+# each take half as long again.
 NODE = np.dtype(
     [
         ("total", np.float64),  # of the block that begins here, in grid steps
         ("mean", np.float64),
         ("count", np.int32),  # of its nodes; 0 once it has joined another
-        ("tail", np.int32),  # its last node
-        ("link", np.int32),  # the node called next in the block
         # Each node holds a pairing heap of the blocks right below its own: `best` is its top; in
         # a heap, `eldest` is a block's first child and `sibling` the next in that list of children.
         ("best", np.int32),
@@ -41,14 +41,19 @@ def longest_row(rows: Rows, start: int, stop: int) -> int:
 
 
 @inner
-def merge_sample(rows: Rows, forest: Forest, m: int, node: Nodes) -> None:
-    """Merge the labels of sample `m` into blocks, in `node`. O(K log K)."""
+def merge_sample(
+    rows: Rows, forest: Forest, m: int, node: Nodes, tail: Index, next_node: Index
+) -> None:
+    """Merge the labels of sample `m` into blocks, in `node`. O(K log K).
+
+    Of a block's first node, `tail` is its last; `next_node` is called next in a block, or -1.
+    """
     row = rows.row_ptr[m]
     n = rows.row_ptr[m + 1] - row
     base = 0 if forest.is_shared else row
     for i in range(n):
         # On this grid sums are exact in float64, so equal means compare equal.
-        node[i]["total"] = np.rint(rows.value[row + rows.slot[i]] * rows.scale)
+        node[i]["total"] = on_grid(rows.value[row + rows.slot[i]], rows.scale)
         node[i]["best"] = -1
     # Invariant: when node i is reached, every block below it is final and in its heap.
     for i in range(n - 1, -1, -1):
@@ -61,8 +66,8 @@ def merge_sample(rows: Rows, forest: Forest, m: int, node: Nodes) -> None:
             block_total += node[top]["total"]
             block_count += node[top]["count"]
             block_mean = block_total / block_count
-            node[block_tail]["link"] = top
-            block_tail = node[top]["tail"]
+            next_node[block_tail] = top
+            block_tail = tail[top]
             node[top]["count"] = 0
             # Remove `top` from the heap: pair its children up, then join the pairs.
             joined = -1
@@ -104,8 +109,8 @@ def merge_sample(rows: Rows, forest: Forest, m: int, node: Nodes) -> None:
         node[i]["total"] = block_total
         node[i]["mean"] = block_mean
         node[i]["count"] = block_count
-        node[i]["tail"] = block_tail
-        node[block_tail]["link"] = -1
+        tail[i] = block_tail
+        next_node[block_tail] = -1
         node[i]["best"] = top
         node[i]["eldest"] = -1
         p = forest.parent[base + i]
@@ -124,34 +129,39 @@ def merge_sample(rows: Rows, forest: Forest, m: int, node: Nodes) -> None:
 
 @kernel
 def forest_keys(
-    rows: Rows, forest: Forest, start: int, stop: int, bits: KeyBits, next_node: Index, keys: Words
-) -> int:
-    """Merge the labels of samples ``start`` to ``stop`` into blocks; write links and keys.
-
-    Links go to ``next_node[row_ptr[m] + i]``. Returns the number of keys.
-    """
-    node = np.empty(longest_row(rows, start, stop), NODE)
-    n_keys = 0
+    rows: Rows, forest: Forest, start: int, stop: int, bits: KeyBits, filed: Filed
+) -> None:
+    """Merge the labels of samples ``start`` to ``stop`` into blocks and file them."""
+    width = longest_row(rows, start, stop)
+    node = np.empty(width, NODE)
+    tail = np.empty(width, np.int32)
+    next_node = np.empty(width, np.int32)
+    head = np.empty(width, np.int32)
+    keys = np.empty(width, np.uint64)
     for m in range(start, stop):
-        merge_sample(rows, forest, m, node)
+        merge_sample(rows, forest, m, node, tail, next_node)
         row = rows.row_ptr[m]
+        n_keys: int = np.int64(0)  # a plain constant would compile `file_row` once more
         for i in range(rows.row_ptr[m + 1] - row):
-            next_node[row + i] = node[i]["link"]
             size = node[i]["count"]
             if size > 0:
                 number = rows.node_of[row + i] if rows.node_of.size > 0 else i
                 keys[n_keys] = pack(node[i]["mean"], number, m, size, bits)
+                head[n_keys] = i
                 n_keys += 1
-    return n_keys
+        file_row(n_keys, keys, head, next_node, filed)
 
 
 @kernel
 def forest_scores(rows: Rows, forest: Forest, start: int, stop: int, score: Floats) -> None:
     """Set ``score[row_ptr[m] + slot[i]]`` to the mean of the block of node ``i``, off the grid."""
-    node = np.empty(longest_row(rows, start, stop), NODE)
+    width = longest_row(rows, start, stop)
+    node = np.empty(width, NODE)
+    tail = np.empty(width, np.int32)
+    next_node = np.empty(width, np.int32)
     unscale = 1.0 / rows.scale
     for m in range(start, stop):
-        merge_sample(rows, forest, m, node)
+        merge_sample(rows, forest, m, node, tail, next_node)
         row = rows.row_ptr[m]
         base = 0 if forest.is_shared else row
         for i in range(rows.row_ptr[m + 1] - row):
@@ -164,11 +174,14 @@ def forest_scores(rows: Rows, forest: Forest, start: int, stop: int, score: Floa
 @kernel
 def link_forest(rows: Rows, forest: Forest, start: int, stop: int, linked: Linked) -> None:
     """Merge the labels of samples ``start`` to ``stop`` into blocks and write them to `linked`."""
-    node = np.empty(longest_row(rows, start, stop), NODE)
+    width = longest_row(rows, start, stop)
+    node = np.empty(width, NODE)
+    tail = np.empty(width, np.int32)
+    next_node = np.empty(width, np.int32)
     for m in range(start, stop):
-        merge_sample(rows, forest, m, node)
+        merge_sample(rows, forest, m, node, tail, next_node)
         at = rows.row_ptr[m] - rows.row_ptr[start]
         for i in range(rows.row_ptr[m + 1] - rows.row_ptr[m]):
-            linked.next_node[at + i] = node[i]["link"]
+            linked.next_node[at + i] = next_node[i]
             linked.count[at + i] = node[i]["count"]
             linked.mean[at + i] = node[i]["mean"]

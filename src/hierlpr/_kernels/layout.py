@@ -10,7 +10,7 @@ import numpy as np
 
 from hierlpr._kernels._arrays import Bools, Floats, Index, Ints
 
-__all__ = ["Dag", "Forest", "Hard", "KeyBits", "Linked", "Rows"]
+__all__ = ["Dag", "Forest", "Hard", "KeyBits", "Linked", "Rows", "SortBits"]
 
 
 class Rows(NamedTuple):
@@ -88,3 +88,15 @@ class KeyBits(NamedTuple):
     node: int
     sample: int
     steps: float
+
+
+class SortBits(NamedTuple):
+    """How the keys of one range are shortened, so that a place fits in.
+
+    `base` is the least depth in the range and taken off, `drop` the number of lowest bits of what
+    is left that find no room, `place` the bits of a place.
+    """
+
+    base: int
+    drop: int
+    place: int

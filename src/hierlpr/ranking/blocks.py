@@ -13,9 +13,10 @@ from scipy import sparse
 from hierlpr._base.checks import check_fraction
 from hierlpr._kernels._threads import even_bounds, run_chunks, threads_for
 from hierlpr._kernels.dag_blocks import OpenBlocks, dag_keys, dag_scores
+from hierlpr._kernels.filing import Filed, sort_keys
 from hierlpr._kernels.forest_blocks import forest_keys, forest_scores
-from hierlpr._kernels.keys import key_bits
-from hierlpr._kernels.layout import Forest, KeyBits, Rows
+from hierlpr._kernels.keys import SIZE_BITS, key_bits
+from hierlpr._kernels.layout import Forest, KeyBits, Rows, SortBits
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
@@ -24,20 +25,24 @@ from hierlpr.ranking.pruning import prune
 
 STATE_CAP = 20_000  # closed sets of one block to look at before its order goes uncertified
 BATCH = 1 << 15  # instances of a DAG merged at a time
+SMALL = 1 << 17  # instances that are sorted as one range
+RANGE = 1 << 15  # instances of a range, so that their blocks are sorted in the cache
+MOST_RANGES = 512
+CELL_BITS = 12  # highest bits of keys that tell ranges apart
+TRIED = 1 << 16  # instances that are merged to see how means lie
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """The blocks of all samples: one key each, in unsorted runs, and the calling order inside.
+    """The blocks of all samples, filed by run of samples and by range of means.
 
-    ``next_node[row_ptr[m] + i]`` is the node that follows node ``i`` of sample ``m`` inside its
-    block, -1 at the end. See `hierlpr._kernels.keys` for what a key holds. The blocks whose order
+    See `hierlpr._kernels.filing` for how, and `hierlpr._kernels.keys` for what a key holds. Ranges
+    follow each other and never part keys with equal bits of the mean. The blocks whose order
     is not certified to be best begin at ``row_ptr[m] + i`` in `open_place` and lack at most
     `open_lack` of eAUC; on forests there are none.
     """
 
-    runs: list[NDArray[np.uint64]]
-    next_node: NDArray[np.int32]
+    runs: list[Filed]
     bits: KeyBits
     open_place: NDArray[np.int64]
     open_lack: NDArray[np.float64]
@@ -51,32 +56,64 @@ def merge_blocks(instances: Instances, *, n_threads: int | None = None) -> Block
     Sidney, 1975).
     """
     threads = threads_for(instances.lpr.size, n_threads)
-    rows, graph = instances.rows, instances.graph
+    row_ptr = instances.rows.row_ptr
     bits = key_bits(instances.hierarchy.n_labels, instances.n_samples)
     if bits is None:
         raise DataError("Too many samples and labels for one ranking; rank them in parts.")
-    next_node = np.empty(instances.lpr.size, dtype=np.int32)
-    keys = np.empty(instances.lpr.size, dtype=np.uint64)
-    found: list[OpenBlocks] = []
+    range_of, shift = _part_means(instances, bits)
 
-    def merge(start: int, stop: int) -> NDArray[np.uint64]:
-        free = keys[rows.row_ptr[start] :]
-        if isinstance(graph, Forest):
-            return free[: forest_keys(rows, graph, start, stop, bits, next_node, free)]
-        n_keys = 0
-        for begin, end in _batches(rows, start, stop):
-            at = slice(rows.row_ptr[begin], rows.row_ptr[end])
-            count, open_blocks = dag_keys(
-                rows, graph, begin, end, bits, STATE_CAP, next_node[at], free[n_keys:]
-            )
-            n_keys += count
-            found.append(open_blocks)
-        return free[:n_keys]
+    def merge(start: int, stop: int) -> tuple[Filed, list[OpenBlocks]]:
+        filed = Filed.empty(int(row_ptr[stop] - row_ptr[start]), range_of, shift)
+        return filed, _file(instances, start, stop, bits, filed)
 
-    runs = run_chunks(merge, even_bounds(rows.row_ptr, threads), threads)
+    merged = run_chunks(merge, even_bounds(row_ptr, threads), threads)
+    found = [part for _, parts in merged for part in parts]
     place = np.concatenate([np.empty(0, dtype=np.int64), *(part.place for part in found)])
     lack = np.concatenate([np.empty(0), *(part.lack for part in found)])
-    return Blocks(runs, next_node, bits, place, instances.units.given(lack / GRID))
+    runs = [filed for filed, _ in merged]
+    return Blocks(runs, bits, place, instances.units.given(lack / GRID))
+
+
+def _file(
+    instances: Instances, start: int, stop: int, bits: KeyBits, filed: Filed
+) -> list[OpenBlocks]:
+    """Merge and file the blocks of samples ``start`` to ``stop``."""
+    rows, graph = instances.rows, instances.graph
+    if isinstance(graph, Forest):
+        forest_keys(rows, graph, start, stop, bits, filed)
+        return []
+    return [
+        dag_keys(rows, graph, begin, end, bits, STATE_CAP, filed)
+        for begin, end in _batches(rows, start, stop)
+    ]
+
+
+def _part_means(instances: Instances, bits: KeyBits) -> tuple[NDArray[np.int32], int]:
+    """Part the means into about even ranges, as they lie in some of the samples.
+
+    Returns the range of each value of the highest bits of keys, and how many bits are below them.
+    """
+    n_instances = instances.lpr.size
+    everything = np.zeros(2, dtype=np.int32), 63
+    if n_instances < SMALL:
+        return everything
+    n_ranges = min(MOST_RANGES, 1 << (n_instances // RANGE).bit_length())
+    row_ptr = instances.rows.row_ptr
+    tried = min(TRIED, n_instances // 64)
+    starts = np.linspace(0, n_instances, 17)[:-1].astype(np.int64)
+    first, last = np.searchsorted(row_ptr, [starts, starts + tried // 16], side="right") - 1
+    filed = Filed.empty(int((row_ptr[last + 1] - row_ptr[first]).sum()), *everything)
+    for start, stop in zip(first.tolist(), (last + 1).tolist(), strict=True):
+        _file(instances, start, stop, bits, filed)
+    words = filed.words[: filed.end[0]]
+    keys = np.empty(words.size, dtype=np.uint64)
+    to = SortBits(0, 63, int(words.size).bit_length())
+    n_keys = sort_keys(words, bits, to, keys)
+    at = keys[:n_keys] & np.uint64((1 << to.place) - 1)
+    cell_bits = min(CELL_BITS, 64 - (bits.node + bits.sample + SIZE_BITS))
+    shift = 64 - cell_bits
+    below = np.cumsum(np.bincount(words[at] >> np.uint64(shift), minlength=1 << cell_bits))
+    return (np.maximum(below * n_ranges - 1, 0) // below[-1]).astype(np.int32), shift
 
 
 def _batches(rows: Rows, start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,10 @@ from hierlpr._base.checks import check_fraction
 from hierlpr._base.showing import html_table, text_table
 from hierlpr._kernels import keys as kernels
 from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
-from hierlpr._kernels.keys import Listed
+from hierlpr._kernels.calling import Listed, settle_ties, write_order
+from hierlpr._kernels.filing import PAGE, Filed, collect, sort_keys
+from hierlpr._kernels.keys import SIZE_BITS
+from hierlpr._kernels.layout import KeyBits, SortBits
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
@@ -23,9 +27,6 @@ from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 from hierlpr.ranking.blocks import Blocks, merge_blocks
 from hierlpr.ranking.instances import GRID, Instances, Units, in_units, list_instances
 from hierlpr.ranking.pruning import Tail, cost_bound, prune
-
-SMALL = 100_000  # below this many blocks, threads cost more than they save
-
 
 SHOWN = 8  # rows of a ranking that is printed
 _COLUMNS = ("rank", "sample", "label", "lpr", "score")
@@ -316,7 +317,7 @@ def rank(
     instances = list_instances(table, hierarchy, weight=weight)
     threads = threads_for(instances.lpr.size, n_threads)
     blocks = merge_blocks(instances, n_threads=threads)
-    listed = _call_in_order(instances, blocks, _part_keys(blocks, n_top, threads), threads)
+    listed = _call_in_order(instances, blocks, n_top, threads)
     open_place, open_lack = _find_open(instances, blocks, listed)
     ranking = Ranking(
         listed.place,
@@ -357,70 +358,71 @@ def _check_top(top: int | None) -> int | None:
     return int(top)
 
 
-def _part_keys(blocks: Blocks, top: int | None, n_threads: int) -> list[NDArray[np.uint64]]:
-    """Part the keys of all blocks into ranges to share among threads; of a short list the first.
-
-    Ranges follow each other and never part keys with equal bits of the mean. No block is empty, so
-    `top` blocks hold at least as many instances.
-    """
+def _call_in_order(instances: Instances, blocks: Blocks, top: int | None, n_threads: int) -> Listed:
+    """Sort the blocks range by range and list their instances; of a short list the first ranges."""
     runs, bits = blocks.runs, blocks.bits
-    if top is not None and top < sum(run.size for run in runs):
-        keys = np.concatenate(runs)
-        keys.partition(top)
-        # Exact means may put any of the keys that tie with the last one before it.
-        runs = [keys[kernels.first_of_mean(keys, bits) <= keys[top]]]
-    n_keys = sum(run.size for run in runs)
-    if n_threads == 1 or n_keys < SMALL:
-        return [np.concatenate(runs) if len(runs) > 1 else runs[0]]
-    n_ranges = min(64, 1 << (8 * n_threads - 1).bit_length())
-    pivots = kernels.pivots_between(np.concatenate([run[::64] for run in runs]), bits, n_ranges)
-    count = np.zeros((len(runs), n_ranges), dtype=np.int64)
-    range_of = [np.empty(run.size, dtype=np.int8) for run in runs]
-    parted = np.empty(n_keys, dtype=np.uint64)
-    each_run = list(range(len(runs) + 1))
-    run_chunks(
-        lambda run, _: kernels.count_ranges(runs[run], pivots, range_of[run], count[run]),
-        each_run, n_threads,
-    )  # fmt: skip
-    # Range by range, and within a range run by run.
-    bounds = np.concatenate(([0], count.T.ravel().cumsum()))
-    place = np.ascontiguousarray(bounds[:-1].reshape(n_ranges, -1).T)
-    run_chunks(
-        lambda run, _: kernels.part_keys(runs[run], range_of[run], place[run], parted),
-        each_run, n_threads,
-    )  # fmt: skip
-    ends = bounds[:: len(runs)].tolist()
-    return [parted[start:stop] for start, stop in pairwise(ends) if start < stop]
-
-
-def _call_in_order(
-    instances: Instances, blocks: Blocks, ranges: list[NDArray[np.uint64]], n_threads: int
-) -> Listed:
-    """Sort the keys of each range and list the instances along them."""
-    bits, next_node = blocks.bits, blocks.next_node
-    each_range = list(range(len(ranges) + 1))
-
-    def settle(number: int, _: int) -> int:
-        ranges[number].sort()
-        return kernels.settle_ties(ranges[number], instances.rows, bits, next_node)
-
-    sizes = run_chunks(settle, each_range, n_threads)
-    places = np.cumsum([0, *sizes]).tolist()
-    n = places[-1]
+    ends = [0, *np.sum([run.n_nodes for run in runs], axis=0).cumsum().tolist()]
+    n_ranges = len(ends) - 1
+    if top is not None:
+        n_ranges = min(n_ranges, bisect_left(ends, top))
+    n = ends[n_ranges]
     order = instances.hierarchy.order
     index_type = np.int32 if instances.n_samples * order.size < 2**31 else np.int64
     listed = Listed(
         np.empty(n, dtype=index_type),
-        np.empty(n, dtype=bool),
+        np.zeros(n, dtype=bool),
         np.empty(0 if instances.is_dense else n),
     )
     rows = instances.rows._replace(value=instances.lpr)
+    pages = [_pages_by_range(run) for run in runs]
 
-    def write(number: int, _: int) -> None:
-        kernels.write_order(ranges[number], places[number], rows, bits, next_node, order, listed)
+    def call(number: int, _: int) -> None:
+        words = _words_of(runs, pages, number)
+        to = _sort_bits(runs[0], number, words.size, bits)
+        keys = np.empty(words.size, dtype=np.uint64)
+        keys = keys[: sort_keys(words, bits, to, keys)]
+        keys.sort()
+        settle_ties(keys, words, instances.rows, bits, to)
+        write_order(keys, words, ends[number], rows, bits, to, order, listed)
 
-    run_chunks(write, each_range, n_threads)
+    run_chunks(call, list(range(n_ranges + 1)), n_threads)
     return listed
+
+
+def _pages_by_range(filed: Filed) -> list[NDArray[np.int64]]:
+    """Return the pages of each range, in the order they were filled."""
+    owner = filed.owner[: filed.n_pages[0]]
+    by_range = np.argsort(owner, kind="stable")
+    bounds = np.searchsorted(owner[by_range], np.arange(filed.end.size + 1)).tolist()
+    return [by_range[start:stop] for start, stop in pairwise(bounds)]
+
+
+def _words_of(
+    runs: list[Filed], pages: list[list[NDArray[np.int64]]], number: int
+) -> NDArray[np.uint64]:
+    """Return all words of a range one after another, run by run."""
+    sizes = [
+        of[number].size * PAGE - int(-run.end[number] % PAGE)
+        for run, of in zip(runs, pages, strict=True)
+    ]
+    if len(runs) == 1 and runs[0].end.size == 1:
+        return runs[0].words[: sizes[0]]
+    words = np.empty(sum(sizes), dtype=np.uint64)
+    at = 0
+    for run, of, size in zip(runs, pages, sizes, strict=True):
+        collect(run.words, of[number], words[at : at + size])
+        at += size
+    return words
+
+
+def _sort_bits(filed: Filed, number: int, n_words: int, bits: KeyBits) -> SortBits:
+    """Choose how keys of a range are shortened so that a place among so many words fits in."""
+    low_bits = bits.node + bits.sample + SIZE_BITS
+    first, stop = np.searchsorted(filed.range_of, [number, number + 1]).tolist()
+    least, most = (first << filed.shift) >> low_bits, ((stop << filed.shift) - 1) >> low_bits
+    place = n_words.bit_length()
+    drop = (most - least).bit_length() + bits.node + place - 64
+    return SortBits(least, max(0, drop), place)
 
 
 def _find_open(
