@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import sklearn
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
@@ -305,8 +306,11 @@ def test_weights_are_routed(data):
         own.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         pipe = make_pipeline("passthrough", own).fit(x, truth, sample_weight=weight)
         assert pipe.score(x_new, truth_new, sample_weight=again) == direct
-        folds = cross_val_score(pipe, x, truth, params={"sample_weight": weight}, cv=2)
-    assert np.all(folds > 0.5)
+        # The default scorer of scikit-learn passes them through a pipeline from 1.8 on.
+        passes = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8)
+        for model in (own, pipe) if passes else (own,):
+            folds = cross_val_score(model, x, truth, params={"sample_weight": weight}, cv=2)
+            assert np.all(folds > 0.5)
 
 
 @pytest.mark.parametrize(

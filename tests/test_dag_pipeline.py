@@ -111,9 +111,8 @@ def flow_balances(h, levels, group):
     tail = [*(c for c, _ in inside), *([size] * up.size), *down]
     head = [*(p for _, p in inside), *up, *([size + 1] * down.size)]
     room = [*([most] * len(inside)), *spare[up], *-spare[down]]
-    graph = sparse.csr_array(
-        (np.array(room, dtype=np.int32), (tail, head)), shape=(size + 2, size + 2)
-    )
+    room, *ends = (np.array(column, dtype=np.int32) for column in (room, tail, head))
+    graph = sparse.csr_array((room, tuple(ends)), shape=(size + 2, size + 2))
     return most == 0 or maximum_flow(graph, size, size + 1).flow_value == most
 
 

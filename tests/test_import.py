@@ -3,9 +3,12 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import hierlpr
+from hierlpr.data.tables import Table
+from hierlpr.io import write_hierarchy, write_scores, write_truth
 
 HEAVY = ["sklearn", "pyarrow", "dask", "matplotlib", "duckdb", "numba", "jinja2", "pandas"]
 
@@ -59,6 +62,25 @@ def test_writing_a_ranking_does_not_load_pandas(tmp_path, out):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout.split() == ["[]"]
+
+
+def test_runs_in_parts_do_not_load_pandas(tmp_path):
+    h, names = hierlpr.Hierarchy([("A", "B")]), tuple(map(str, range(60)))
+    truth = np.tile([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]], (20, 1))
+    write_hierarchy(tmp_path / "h.csv", h)
+    write_scores(tmp_path / "s.csv", Table(truth + 0.1, h.labels, names))
+    write_truth(tmp_path / "t.csv", Table(truth, h.labels, names), long=True)
+    code = (
+        "import sys; from hierlpr.workflows import evaluate_file, fit_file, rank_file\n"
+        "fit_file('h.csv', 's.csv', 't.csv', 'm.hlpr', partitions=2)\n"
+        "rank_file('m.hlpr', 's.csv', 'r.parquet', partitions=2)\n"
+        "evaluate_file('r.parquet', 't.csv', 'h.csv', partitions=2)\n"
+        "print('pandas' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.split() == ["False"]
 
 
 def test_every_public_name_loads():

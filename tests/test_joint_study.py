@@ -113,7 +113,8 @@ def test_a_fit_to_few_samples_is_reproduced():
     config = tomllib.loads((STUDY / "config.toml").read_text())["small_n"]
     module = load(STUDY / "small_n.py")
     stored = rows(STUDY / "small_n_runs.csv")
-    for name, n in (("setting 3", 60), ("coarse scores, DAG", 30), ("shared noise", 30)):
+    # With 30 samples of coarse scores two shapes tie, and the versions of libraries decide.
+    for name, n in (("setting 3", 60), ("coarse scores, DAG", 60), ("shared noise", 30)):
         for row in module.run_one(name, n, 0, config):
             same = [r for r in stored if all(r[k] == str(row[k]) for k in module.FIELDS[:5])]
             assert len(same) == 1, row

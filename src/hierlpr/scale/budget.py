@@ -16,6 +16,7 @@ from hierlpr._kernels._threads import n_threads_or_default
 from hierlpr.exceptions import DataError, HierlprError
 from hierlpr.io.opening import file_size, is_parquet, open_parquet, parquet_files, reason
 from hierlpr.io.table_files import names_pairs
+from hierlpr.io.table_output import arrow_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -190,10 +191,12 @@ class NamesWriter:
         self._starts.write(np.zeros(1, np.int64).tobytes())
 
     def add(self, names: pa.Array) -> None:
-        """Append a text column without nulls."""
+        """Append a text column; a missing name is empty."""
         import pyarrow as pa
 
         names = names.cast(pa.large_string())
+        if names.null_count:  # to ask for it loads pandas, which takes longer than most names
+            names = names.fill_null("")
         _, starts_buffer, data = names.buffers()
         starts = np.frombuffer(starts_buffer, np.int64)[
             names.offset : names.offset + len(names) + 1
@@ -225,7 +228,8 @@ def names_table(folder: Path, count: int) -> pa.Table:
     import pyarrow as pa
 
     kind = np.int32 if count < 2**31 else np.int64
-    return pa.table({"name": open_names(folder, count), "run": np.arange(count, dtype=kind)})
+    numbers = arrow_numbers(np.arange(count, dtype=kind))
+    return pa.table({"name": open_names(folder, count), "run": numbers})
 
 
 def repeats(folder: Path, count: int, budget: Budget) -> Iterator[tuple[str, int, int]]:

@@ -28,6 +28,7 @@ from hierlpr.io.rankings import Listed, listed_rows, ranking_labels
 from hierlpr.io.row_rules import no_rows, repeated_pairs, tell_repeated_pairs
 from hierlpr.io.side_tables import Weights
 from hierlpr.io.table_files import open_table
+from hierlpr.io.table_output import arrow_numbers
 from hierlpr.io.whole_tables import Absent, match_samples, unlisted_note
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.evaluation import (
@@ -423,8 +424,8 @@ def _write_groups(file: Path, score: Float, worth: Worth) -> None:
     import pyarrow.parquet as pq
 
     values, size, hits = groups_of(score, worth)
-    counts = {"size": size.astype(np.int64), "hits": hits.astype(np.int64)}
-    pq.write_table(pa.table({"score": values, **counts}), file)
+    counts = {"score": values, "size": size.astype(np.int64), "hits": hits.astype(np.int64)}
+    pq.write_table(pa.table({name: arrow_numbers(x) for name, x in counts.items()}), file)
 
 
 # -- along the list ---------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from hierlpr.data.tables import Table, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import Pair, ReadReport, pair_samples
+from hierlpr.io.table_output import arrow_numbers
 from hierlpr.io.whole_tables import unscored_note
 from hierlpr.lpr import ImpliedLPR, LPRModel, fit_data
 from hierlpr.lpr.groups import Gaps
@@ -141,7 +142,7 @@ class StoredSamples:
         """Return scores and truth of some of the samples, with their names."""
         scores, truth = self.scores(chosen), self.truth[chosen]
         held = truth.as_given() if isinstance(truth, PartialTruth) else truth.astype(np.float64)
-        names = tuple(self.names.take(self.rows[chosen]).to_pylist())
+        names = tuple(self.names.take(arrow_numbers(self.rows[chosen])).to_pylist())
         return Pair(
             Table(scores.values, scores.labels, names, is_list=self.is_list),
             Table(held if self.store.is_sparse else held.toarray(), scores.labels, names),
@@ -151,7 +152,7 @@ class StoredSamples:
     @property
     def sample_names(self) -> tuple[str, ...]:
         """Names of the samples."""
-        return tuple(self.names.take(self.rows).to_pylist())
+        return tuple(self.names.take(arrow_numbers(self.rows)).to_pylist())
 
     def fit(
         self,
@@ -204,7 +205,7 @@ def store_samples(
     _release()
     names = open_names(folder, source.n_samples)
     if store.n_rows < source.n_samples:
-        names = names.take(store.numbers)
+        names = names.take(arrow_numbers(store.numbers))
     report = watch.report(samples=store.n_rows, labels=source.n_labels)
     if truth is None:
         rows, nothing = np.arange(store.n_rows), sparse.csr_array((store.n_rows, store.n_labels))

@@ -29,8 +29,9 @@ from hierlpr.cutoff.decisions import decide
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.io import ReadReport, Watch
+from hierlpr.io.cell_values import as_numbers
 from hierlpr.io.rankings import RankingWriter, write_ranking
-from hierlpr.io.table_output import refuse_blanks
+from hierlpr.io.table_output import arrow_numbers, refuse_blanks
 from hierlpr.scale.budget import engine, open_names, stream
 from hierlpr.scale.check_parts import adapt_to, compared
 from hierlpr.scale.output import Shared, Use, written
@@ -122,13 +123,13 @@ def ranked_rows(
         packing.place_bits, depth, place,
     )  # fmt: skip
     tag = (order.label[:n].astype(np.uint32) << np.uint32(1)) | call[:n]
-    columns = [pa.array(column) for column in (depth, place, tag, order.lpr[:n])]
+    columns = [arrow_numbers(column) for column in (depth, place, tag, order.lpr[:n])]
     return pa.RecordBatch.from_arrays(columns, schema=row_schema())
 
 
 def unpacked(batch: pa.RecordBatch, packing: Packing) -> dict[str, NDArray[Any]]:
     """Columns sample, label (numbers), lpr, score and call of sorted rows."""
-    depth, place, tag, lpr = (batch.column(i).to_numpy(zero_copy_only=False) for i in range(4))
+    depth, place, tag, lpr = (as_numbers(batch.column(i)) for i in range(4))
     sample = np.empty(place.size, dtype=np.int64)
     unpack_samples(place, packing.sample_bits, packing.place_bits, sample)
     return {

@@ -21,7 +21,7 @@ from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.waves import sample_ranges
 from hierlpr.io import ReadReport
-from hierlpr.io.table_output import TableWriter
+from hierlpr.io.table_output import TableWriter, arrow_numbers, arrow_texts
 from hierlpr.scale.budget import open_names
 from hierlpr.scale.output import Shared, Use, written
 from hierlpr.scale.parts import Parts, Record, arrow_batches
@@ -88,7 +88,7 @@ def _write(use: Use, place: Path, names: Any, wanted: Wanted, found: Iterable[Ro
         for rows in found:
             words: dict[str, Any] = {}
             if "set" in rows:
-                place_of = pa.array(rows["set"])
+                place_of = arrow_numbers(rows["set"])
                 words["set"] = pa.DictionaryArray.from_arrays(place_of, list(SET_WORDS))
             writer.add({**rows, **words})
     return writer.n_rows
@@ -99,10 +99,8 @@ def _write(use: Use, place: Path, names: Any, wanted: Wanted, found: Iterable[Ro
 
 def sets_at_once(use: Use, wanted: Wanted) -> SetsFound:
     """Write the sets of scores that fit in memory."""
-    import pyarrow as pa
-
     read, count = use.read(), Counter[str]()
-    n, names = read.table.n_samples, pa.array(read.samples, type=pa.large_string())
+    n, names = read.table.n_samples, arrow_texts(read.samples)
     rows = _rows_of(use.model, read.table, np.arange(n), wanted, count)
     with writing(use.out) as place:
         n_rows = _write(use, place, names, wanted, rows)
@@ -123,7 +121,7 @@ def write_part(batches: Iterator[Batch], part: Path, *, shared: Shared, wanted: 
     with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         for table, numbers in shared.tables(batches):
             for rows in _rows_of(model, table, numbers, wanted, count):
-                columns = [pa.array(rows[name]) for name in schema.names]
+                columns = [arrow_numbers(rows[name]) for name in schema.names]
                 writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
             count["samples"] += numbers.size
     return dict(count)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix
 from hierlpr.io import ReadTable, Watch, read_scores, read_truth
-from hierlpr.io.cell_values import group_blocks
+from hierlpr.io.cell_values import as_numbers, group_blocks
 from hierlpr.io.opening import open_parquet
 from hierlpr.io.row_rules import none_left, wide_rows
 from hierlpr.io.table_files import Content, Layout
@@ -164,7 +164,7 @@ class Source:
 
         with open_parquet(piece.file) as spool:
             stored = spool.read_row_group(piece.row_group)
-        row, label, value = (stored.column(i).to_numpy() for i in range(3))
+        row, label, value = (as_numbers(stored.column(i)) for i in range(3))
         shape = (piece.n_samples, self.n_labels)
         numbers = np.arange(piece.first_sample, piece.first_sample + piece.n_samples)
         if self.is_complete:

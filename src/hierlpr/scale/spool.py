@@ -33,6 +33,7 @@ from hierlpr.io.row_rules import (
     wide_rows,
 )
 from hierlpr.io.table_files import Content, TableFile, open_table
+from hierlpr.io.table_output import arrow_numbers, arrow_texts
 from hierlpr.scale.budget import (
     Budget,
     NamesWriter,
@@ -126,7 +127,7 @@ class _Wide:
                 self._stop_earlier()
                 self._watch.problem("the sample has no name.", line=block.place(row))
                 self._left_out.add(names.count + row)
-            names.add(block.texts[0].fill_null(""))
+            names.add(block.texts[0])
 
     def _spool(self, file: str, columns: tuple[str, ...], names: NamesWriter) -> None:
         """Rewrite the table; rows with problems are there all the same."""
@@ -139,8 +140,9 @@ class _Wide:
             for block in self._table.blocks(self._watch):
                 bad = np.flatnonzero(~self._good_rows(block))
                 self._left_out.update((bad + names.count).tolist())
-                names.add(block.texts[0].fill_null(""))
-                writer.write_table(pa.table(block.numbers, schema=schema), row_group_size=size)
+                names.add(block.texts[0])
+                numbers = [arrow_numbers(column) for column in block.numbers]
+                writer.write_table(pa.table(numbers, schema=schema), row_group_size=size)
 
     def _add_repeated(self, count: int) -> None:
         """Leave out the rows whose names occurred before."""
@@ -268,9 +270,7 @@ class _Runs:
         return sample, rows
 
     def _add(self, names: list[str]) -> None:
-        import pyarrow as pa
-
-        self._names.add(pa.array(names, pa.large_string()))
+        self._names.add(arrow_texts(names))
 
 
 class _GroupWriter:
@@ -331,7 +331,7 @@ class _GroupWriter:
             if again.any():
                 self.repeated.append(key[again])
             entries = entries.take(order[~again])
-        table = pa.table(list(entries), schema=self._schema)
+        table = pa.table([arrow_numbers(column) for column in entries], schema=self._schema)
         self._writer.write_table(table, row_group_size=table.num_rows)
         first = int(entries.sample[0])
         n_samples = int(entries.sample[-1]) + 1 - first

@@ -15,7 +15,9 @@ from hierlpr.data.label_sets import LabelSets
 from hierlpr.exceptions import HierlprError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import Watch
+from hierlpr.io.cell_values import as_numbers
 from hierlpr.io.row_rules import none_left
+from hierlpr.io.table_output import arrow_numbers
 from hierlpr.io.whole_tables import Absent, Closing, TruthSets, default_absent, judge_absent
 from hierlpr.scale.budget import Budget, open_names
 from hierlpr.scale.source import Reading
@@ -39,7 +41,7 @@ def stream_truth(path: str, reading: Reading, folder: Path, budget: Budget) -> T
     closing.finish()
     sets, numbers = rows.finish(is_sparse=source.kind == "long")
     if numbers.size < source.n_samples:  # a lenient reading may have left some of them out
-        names = names.take(numbers)
+        names = names.take(arrow_numbers(numbers))
     report = watch.report(samples=numbers.size, labels=h.n_labels)
     return TruthSets(sets, names, report, source.layout)
 
@@ -129,15 +131,17 @@ class TruthRows:
         if not self._first:
             self._first = list(dict.fromkeys(names.slice(0, 1000).to_pylist()))[:3]
         place = pc.index_in(names, value_set=self._known)
-        number: NDArray[np.int64] = pc.fill_null(place, -1).to_numpy().astype(np.int64)
+        number = as_numbers(pc.fill_null(place, arrow_numbers(np.array([-1], np.int32))[0])).astype(
+            np.int64
+        )
         if place.null_count:
             lost = np.flatnonzero(number < 0)
             if are_distinct:
                 number[lost] = len(self._known) + self._n_lost + np.arange(lost.size)
                 self._n_lost += lost.size
-                self._lost += names.take(lost[: 5 - len(self._lost)]).to_pylist()
+                self._lost += names.take(arrow_numbers(lost[: 5 - len(self._lost)])).to_pylist()
             else:
-                number[lost] = self._add_lost(names.take(lost).combine_chunks())
+                number[lost] = self._add_lost(names.take(arrow_numbers(lost)).combine_chunks())
         n_truth = self._is_met.size
         self._is_met[number[number < n_truth]] = True
         if not self._keeps_lost:
@@ -153,7 +157,7 @@ class TruthRows:
         self._lost += [name or "" for name in encoded.dictionary.to_pylist()]
         self._n_lost = len(self._lost)
         self._known = pa.concat_arrays([self._known, encoded.dictionary])
-        numbers: NDArray[np.int64] = first + encoded.indices.to_numpy().astype(np.int64)
+        numbers: NDArray[np.int64] = first + as_numbers(encoded.indices).astype(np.int64)
         return numbers
 
     def fresh(self) -> TruthRows:
