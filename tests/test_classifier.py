@@ -15,8 +15,10 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from hierlpr import HierarchicalClassifier, Hierarchy, HierlprError
+from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, HierlprError, load_model
+from hierlpr.data.partial_truth import align_known
 from hierlpr.exceptions import DataError
+from hierlpr.first_stage import KernelRidgeClassifier
 from realdata import DATA, needs_data
 
 TREE = Hierarchy([("A", "B"), ("A", "C"), ("B", "D")], labels=["A", "B", "C", "D", "E"])
@@ -334,6 +336,60 @@ def test_a_row_number_in_place_of_features_is_told(fitted):
 
 
 @needs_data
+# -- truth of which some is unknown ------------------------------------------------------------
+
+
+def with_gaps(truth, share=0.3, rng=0):
+    gaps = np.asarray(truth, dtype=float)
+    return np.where(np.random.default_rng(rng).random(gaps.shape) < share, np.nan, gaps)
+
+
+def test_a_classifier_of_a_label_is_fitted_where_the_label_is_known(data):
+    """By itself or by the hierarchy: a child that holds tells of its parents."""
+    (x, truth), h = data[0], TREE
+    gaps = with_gaps(truth)
+    found = HierarchicalClassifier(LogisticRegression(), hierarchy=h).fit(x, gaps)
+    partial = align_known(x, gaps, h)
+    for k in range(h.n_labels):
+        known = partial.known[:, k]
+        alone = LogisticRegression().fit(x[known], truth[known, k])
+        np.testing.assert_allclose(found.estimators_[k].coef_, alone.coef_, atol=1e-6)
+    assert np.isfinite(found.oof_scores_).all()
+    expected = HierLPR(h).fit(found.oof_scores_, gaps)
+    np.testing.assert_array_equal(found.model_.lpr_.curves.knot_lpr, expected.lpr_.curves.knot_lpr)
+
+
+def test_unknown_truth_with_a_goal_weights_and_a_file(data, tmp_path):
+    (x, truth), h = data[0], TREE
+    gaps = with_gaps(truth)
+    weight = np.random.default_rng(3).integers(1, 4, len(x))
+    model = HierarchicalClassifier(
+        KernelRidgeClassifier(), hierarchy=h, fdr=0.3, confidence=0.8, max_weight=4
+    ).fit(x, gaps, sample_weight=weight)
+    assert model.cutoff_.n_unknown > 0
+    model.save(tmp_path / "m.hlpr")
+    again = load_model(tmp_path / "m.hlpr")
+    np.testing.assert_array_equal(again.predict_proba(x), model.predict_proba(x))
+    assert 0.0 < model.score(x, gaps) <= 1.0
+
+
+def test_unknown_truth_that_cannot_be_learned_is_refused(data):
+    (x, truth), h = data[0], TREE
+    gaps = with_gaps(truth)
+    with pytest.raises(HierlprError, match=r"classifier of all labels at once(.|\n)*multi_output"):
+        HierarchicalClassifier(RandomForestClassifier(5), hierarchy=h, multi_output=True).fit(
+            x, gaps
+        )
+    nothing = np.full_like(gaps, np.nan)
+    nothing[:, 0] = 1.0
+    with pytest.raises(HierlprError, match=r"unknown for .* label"):
+        HierarchicalClassifier(LogisticRegression(), hierarchy=h).fit(x, nothing)
+    odd = with_gaps(truth)
+    odd[3, 1] = 2.0
+    with pytest.raises(HierlprError, match="other than 0, 1 and unknown"):
+        HierarchicalClassifier(LogisticRegression(), hierarchy=h).fit(x, odd)
+
+
 @pytest.mark.slow
 def test_funcat_cellcycle_one_logistic_model_a_label():
     from hierlpr.io import read_arff

@@ -125,12 +125,6 @@ def test_bad_input():
         HierarchicalClassifier(CHEAP, TREE, max_minutes=1).fit(x, truth)
     with pytest.raises(DataError, match="infinite"):
         HierarchicalClassifier(CHEAP, TREE).fit(np.where(x > 2, np.inf, x), truth)
-    unknown = truth.astype(float)
-    unknown[3, 1] = np.nan
-    with pytest.raises(
-        DataError, match=r"unknown \(NaN\) for 1 pairs, the first at sample 3, label 'B'"
-    ):
-        HierarchicalClassifier(CHEAP, TREE).fit(x, unknown)
     with pytest.raises(DataError, match="Complex"):
         HierarchicalClassifier(CHEAP, TREE).fit(x + 1j, truth)
     for none, kind in ((None, "NoneType"), (5, "int"), ("text", "str"), (iter(x), "iterator")):

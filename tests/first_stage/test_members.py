@@ -373,14 +373,76 @@ def test_equal_columns_are_learned_once_and_constant_ones_not_at_all():
 def test_labels_must_be_0_and_1():
     with pytest.raises(DataError, match=r"0 and 1 only, got 2.0 at sample 1, label 0"):
         check_labels([[0], [2]], 2)
-    with pytest.raises(DataError, match="got nan"):
-        check_labels([[0.0], [np.nan]], 2)
+    with pytest.raises(DataError, match="got inf"):
+        check_labels([[np.nan], [np.inf]], 2)
+    with pytest.raises(DataError, match=r"nothing is known of 1 label\(s\), the first is label 1"):
+        check_labels([[0.0, np.nan], [1.0, np.nan]], 2)
+    held, known = check_labels([[0.0], [np.nan]], 2)
+    assert (held.tolist(), known.tolist()) == ([[False], [False]], [[True], [False]])
+    assert check_labels([[0.0], [1.0]], 2)[1] is None
     with pytest.raises(DataError, match="shape"):
         check_labels([0, 1], 2)
     with pytest.raises(DataError, match="X has 3 samples, y 2"):
         check_labels([[0], [1]], 3)
     with pytest.raises(DataError, match="no numbers"):
         check_labels([["a"], ["b"]], 2)
+
+
+# -- labels of which some are unknown ---------------------------------------------------------
+
+
+def hidden(y, share=0.3, rng=0):
+    return np.where(np.random.default_rng(rng).random(y.shape) < share, np.nan, y)
+
+
+def test_columns_of_unknown_labels():
+    nan = np.nan
+    y = np.array([[1, 1, 0, 0], [0, 0, 0, 1], [nan, 1, nan, 1], [1, 1, 0, 0], [nan, 0, 0, nan]])
+    labels = LabelColumns.of(*check_labels(y, 5))
+    # Labels that are equal where known, but known elsewhere, are not the same column.
+    assert labels.place.tolist() == [0, 1, -1, 2]
+    np.testing.assert_allclose(labels.prevalence, [2.5 / 4, 3.5 / 6, 0.5 / 5, 2.5 / 5])
+    np.testing.assert_array_equal(labels.judged, y[:, [0, 1, 3]].astype(np.float32))
+    assert labels.values[2, 0] == pytest.approx(2.5 / 4)
+    filled = labels.filled(np.full((5, 3), 0.25))
+    assert filled.values[2, 0] == filled.values[4, 2] == 0.25
+    np.testing.assert_array_equal(filled.judged, labels.judged)
+
+
+def test_what_is_unknown_judges_nothing():
+    rng = np.random.default_rng(1)
+    p, q = (rng.random((60, 3)) * 0.98 + 0.01 for _ in range(2))
+    y = (rng.random((60, 3)) < p).astype(float)
+    gaps = hidden(y)
+    known = ~np.isnan(gaps)
+    column = [x[known][:, None] for x in (p, q, y)]
+    assert mean_log_loss(p, gaps) == pytest.approx(3 * mean_log_loss(column[0], column[2]))
+    np.testing.assert_allclose(
+        blend_weights([p, q], gaps), blend_weights(column[:2], column[2]), atol=1e-9
+    )
+    prior = np.full(3, 0.5)
+    some = fit_pooled_map(log_odds(p), gaps, prior, np.random.default_rng(0))
+    other = fit_pooled_map(log_odds(column[0]), column[2], prior[:1], np.random.default_rng(0))
+    assert (some.start, some.slope) == pytest.approx((other.start, other.slope), abs=1e-6)
+
+
+@pytest.mark.parametrize("member", members(), ids=lambda m: type(m).__name__)
+def test_members_learn_from_what_is_known(member):
+    """Nearly as well as from all, and better than if unknown labels did not hold."""
+    from sklearn.base import clone
+
+    x, y = data(400)
+    gaps = hidden(y, 0.5)
+    new_x, new_y = data(2000, rng=7)
+
+    def loss(truth):
+        return mean_log_loss(clone(member).fit(x, truth).predict_proba(new_x), new_y)
+
+    unknown, negative, whole = loss(gaps), loss(np.nan_to_num(gaps)), loss(y)
+    assert unknown < 0.9 * negative
+    assert unknown < whole + 0.6 * (negative - whole)
+    fitted = clone(member).fit(x, y.astype(float))
+    np.testing.assert_array_equal(fitted.predict_proba(x), clone(member).fit(x, y).predict_proba(x))
 
 
 # -- all members -----------------------------------------------------------------------------

@@ -130,6 +130,11 @@ def held_and_known(truth: Any) -> tuple[Bool, Bool]:
     return held, np.ones(held.shape, dtype=bool)
 
 
+def as_given(truth: AnyTruth) -> Any:
+    """Return truth as users give it: NaN where it was not given."""
+    return truth.as_given() if isinstance(truth, PartialTruth) else truth
+
+
 def truth_column(truth: Any, label: int) -> Bool:
     """Return which samples are known to have a label."""
     if isinstance(truth, PartialTruth):

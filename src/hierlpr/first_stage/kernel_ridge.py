@@ -12,10 +12,12 @@ from hierlpr.exceptions import DataError
 from hierlpr.first_stage.multilabel import (
     LabelColumns,
     MultiLabelEstimator,
+    PartialColumns,
     Progress,
     fit_pooled_map,
 )
 
+FILLED = 1  # times that unknown labels are learned; three are no better
 Encoded = NDArray[np.float32]
 Float = NDArray[np.float64]
 # Kernels exp(-(d / s)^p), by p and by s^2 over the median squared distance.
@@ -88,7 +90,7 @@ class KernelRidgeClassifier(MultiLabelEstimator):
         if others.size:
             fitted[others] = self._values(x[others])
         self.prior_ = labels.prior
-        self.map_ = fit_pooled_map(_log_odds(fitted), y, self.prior_, rng)
+        self.map_ = fit_pooled_map(_log_odds(fitted), labels.judged, self.prior_, rng)
         self.outside_ = self._probabilities(fitted)
         if on_progress is not None:
             on_progress(1, 1)
@@ -115,6 +117,20 @@ class KernelRidgeClassifier(MultiLabelEstimator):
 
     def _probabilities(self, fitted: Float) -> NDArray[np.float32]:
         return self.map_.probabilities(_log_odds(fitted), self.prior_)
+
+
+def fill_unknown(x: Encoded, labels: PartialColumns) -> PartialColumns:
+    """Put in how likely each unknown label is by the features: its prevalence to begin with.
+
+    A kernel method learns from the chances so far, and says new ones of samples that were left
+    out; as in EM, `FILLED` times.
+    """
+    for _ in range(FILLED):
+        kernel = KernelRidgeClassifier()
+        kernel.learn(x, labels)
+        assert kernel.outside_ is not None
+        labels = labels.filled(kernel.outside_)
+    return labels
 
 
 def _squared(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:

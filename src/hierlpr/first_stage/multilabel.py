@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +22,9 @@ class LabelColumns:
     In deep hierarchies many rare labels hold for the very same samples: they are learned once.
     `place[k]` is the column of label `k` in `values`, or -1 if it holds for all samples or none;
     such a label gets its smoothed share, `prevalence[k]`.
+
+    Where it is unknown whether a label holds, `values` has the chance that it does, and `known` is
+    False: members learn from the chance, and are judged by what is known.
     """
 
     values: NDArray[np.float32]
@@ -29,15 +32,18 @@ class LabelColumns:
     prevalence: NDArray[np.float64]
 
     @classmethod
-    def of(cls, held: NDArray[np.bool_]) -> LabelColumns:
+    def of(cls, held: NDArray[np.bool_], known: NDArray[np.bool_] | None = None) -> LabelColumns:
         """Find the different columns, in the order of their first label."""
-        n_samples, n_labels = held.shape
+        n_labels = held.shape[1]
+        held = held if known is None else held & known
         count = held.sum(axis=0)
+        n_samples = np.full(n_labels, len(held)) if known is None else known.sum(axis=0)
         prevalence = (count + 0.5) / (n_samples + 1.0)
         place = np.full(n_labels, -1, dtype=np.intp)
         varies = np.flatnonzero((count > 0) & (count < n_samples))
         if varies.size:
-            packed = np.ascontiguousarray(np.packbits(held[:, varies], axis=0).T)
+            told = held[:, varies] if known is None else np.vstack([held, known])[:, varies]
+            packed = np.ascontiguousarray(np.packbits(told, axis=0).T)
             keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
             _, first, group = np.unique(keys, return_index=True, return_inverse=True)
             order = np.argsort(first)
@@ -47,7 +53,17 @@ class LabelColumns:
             chosen = varies[first[order]]
         else:
             chosen = varies
-        return cls(held[:, chosen].astype(np.float32), place, prevalence)
+        values = held[:, chosen].astype(np.float32)
+        if known is None:
+            return cls(values, place, prevalence)
+        share = prevalence[chosen].astype(np.float32)
+        filled = np.where(known[:, chosen], values, share)
+        return PartialColumns(filled, place, prevalence, known[:, chosen])
+
+    @property
+    def judged(self) -> NDArray[np.float32]:
+        """What members are judged by: `values`, but NaN where it is unknown."""
+        return self.values
 
     @property
     def prior(self) -> NDArray[np.float64]:
@@ -65,8 +81,31 @@ class LabelColumns:
         return out
 
 
-def check_labels(y: Any, n_samples: int) -> NDArray[np.bool_]:
-    """Labels as a bool matrix (n_samples, n_labels); anything but 0 and 1 is refused."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PartialColumns(LabelColumns):
+    """Columns of which some entries are unknown."""
+
+    known: NDArray[np.bool_]
+
+    @property
+    def judged(self) -> NDArray[np.float32]:
+        """What members are judged by: `values`, but NaN where it is unknown."""
+        return np.where(self.known, self.values, np.float32(np.nan))
+
+    def filled(self, proba: NDArray[Any]) -> PartialColumns:
+        """Put in the chances of what is unknown."""
+        return replace(self, values=np.where(self.known, self.values, proba).astype(np.float32))
+
+    def whole(self) -> LabelColumns:
+        """Forget what was unknown."""
+        return LabelColumns(self.values, self.place, self.prevalence)
+
+
+def check_labels(y: Any, n_samples: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+    """Which labels hold (n_samples, n_labels), and which pairs are known; None if all are.
+
+    NaN is unknown; anything else but 0 and 1 is refused.
+    """
     from scipy import sparse
 
     if y is None:
@@ -82,18 +121,26 @@ def check_labels(y: Any, n_samples: int) -> NDArray[np.bool_]:
     if array.shape[0] != n_samples:
         raise DataError(f"X has {n_samples:,} samples, y {array.shape[0]:,}.")
     if array.dtype == bool:
-        return array
+        return array, None
     try:
         numbers = array.astype(np.float64)
     except (TypeError, ValueError):
         raise DataError("y must hold 0 and 1 only; some entries are no numbers.") from None
     held: NDArray[np.bool_] = numbers == 1.0
-    if not np.array_equal(held, numbers != 0.0):
-        row, column = (int(i) for i in np.argwhere(held != (numbers != 0.0))[0])
+    known = ~np.isnan(numbers)
+    wrong = known & (held != (numbers != 0.0))
+    if wrong.any():
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise DataError(
             f"y must hold 0 and 1 only, got {numbers[row, column]} at sample {row}, label {column}."
         )
-    return held
+    nothing = np.flatnonzero(~known.any(axis=0))
+    if nothing.size:
+        raise DataError(
+            f"y: nothing is known of {nothing.size:,} label(s), the first is label {nothing[0]}.\n"
+            "Hint: leave them out."
+        )
+    return held, None if known.all() else known
 
 
 Progress = Callable[[int, int], None]
@@ -121,13 +168,14 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             NaN is a missing value. Text and categorical columns are categories.
         y : matrix of shape (n_samples, n_labels)
-            0 or 1.
+            0 or 1; NaN where it is unknown whether a label holds. There members learn from the
+            chance that a kernel method gives it (:func:`fill_unknown`).
         on_progress : callable, optional
             Called as ``on_progress(done, total)``.
         """
         encoder = FeatureEncoder(rng=0).fit(X)
         x = encoder.transform(X)
-        held = check_labels(y, x.shape[0])
+        held, known = check_labels(y, x.shape[0])
         if x.shape[0] < 2:
             raise DataError(f"{x.shape[0]} sample: there is nothing to learn from fewer than 2.")
         self.encoder_ = encoder
@@ -136,8 +184,13 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(encoder.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.labels_ = LabelColumns.of(held)
-        self.learn(x, self.labels_, on_progress=on_progress)
+        labels = LabelColumns.of(held, known)
+        if isinstance(labels, PartialColumns):
+            from hierlpr.first_stage.kernel_ridge import fill_unknown
+
+            labels = fill_unknown(x, labels)
+        self.learn(x, labels, on_progress=on_progress)
+        self.labels_ = labels.whole() if isinstance(labels, PartialColumns) else labels
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
@@ -199,9 +252,12 @@ Float = NDArray[np.float64]
 
 
 def mean_log_loss(proba: NDArray[Any], y: NDArray[Any]) -> float:
-    """Log-loss of a sample, summed over the labels."""
+    """Log-loss of a sample, summed over the labels; unknown ones (NaN) count as the others do."""
     right = np.where(y > 0.5, proba, 1.0 - proba)
     loss = -np.log(np.maximum(right, FLOOR), dtype=np.float64)
+    unknown = np.isnan(y)
+    if unknown.any():
+        return float(loss[~unknown].mean() * y.shape[1])
     return float(loss.sum() / max(1, y.shape[0]))
 
 
@@ -209,6 +265,8 @@ def blend_weights(
     members: Sequence[NDArray[Any]], y: NDArray[Any], *, rng: int = 0
 ) -> NDArray[np.float64]:
     r"""Weights on the simplex that minimize the log-loss of the averaged probabilities.
+
+    What is unknown (NaN in `y`) does not count.
 
     Notes
     -----
@@ -223,8 +281,9 @@ def blend_weights(
     rows = np.arange(n_samples)
     if n_samples > most:
         rows = np.sort(np.random.default_rng(rng).permutation(n_samples)[:most])
+    known = ~np.isnan(y[rows])
     happened = y[rows] > 0.5
-    q = np.stack([np.where(happened, p[rows], 1.0 - p[rows]).ravel() for p in members])
+    q = np.stack([np.where(happened, p[rows], 1.0 - p[rows])[known] for p in members])
     q = np.maximum(q.astype(np.float64), FLOOR)
     weights = np.full(len(members), 1.0 / len(members))
     for _ in range(STEPS):
@@ -261,13 +320,17 @@ def log_odds(proba: NDArray[Any]) -> Float:
 def fit_pooled_map(
     level: NDArray[Any], y: NDArray[Any], prior: Float, rng: np.random.Generator
 ) -> PooledMap:
-    """Logistic regression of all labels at once on out-of-fold levels and prevalences."""
+    """Logistic regression of all labels at once on out-of-fold levels and prevalences.
+
+    What is unknown (NaN in `y`) does not count.
+    """
     if y.shape[1] == 0:
         return PooledMap(0.0, 1.0, 0.0)
     rows = np.sort(rng.permutation(y.shape[0])[: max(1, MOST_MAPPED // y.shape[1])])
-    value = level[rows].ravel()
-    share = np.broadcast_to(log_odds(prior), (rows.size, prior.size)).ravel()
-    held = y[rows].ravel()
+    known = ~np.isnan(y[rows])
+    value = level[rows][known]
+    share = np.broadcast_to(log_odds(prior), (rows.size, prior.size))[known]
+    held = y[rows][known]
     design = np.stack([np.ones_like(value), value, share])
     start, slope, extra = _logistic(design, held, np.array([0.0, 1.0, 0.0]))
     if slope >= 0.0:

@@ -121,7 +121,7 @@ class NetworkEnsemble(MultiLabelEstimator):
         self.outside_: NDArray[np.float32] | None = None
         self.networks_: list[Layers]
         if folds:
-            self._cross_fit(x, y, plans, folds, seeds, count)
+            self._cross_fit(x, y, labels.judged, plans, folds, seeds, count)
             return
         self.plan_, self.epochs_ = plans[0], plans[0].epochs
         jobs = [(x, y, self.plan_, seed) for seed in seeds[:-1]]
@@ -180,8 +180,8 @@ class NetworkEnsemble(MultiLabelEstimator):
         return [NetworkPlan(hidden, d, n, rate, batch, decay, epochs) for d, n in pairs]
 
     def _cross_fit(
-        self, x: Encoded, y: NDArray[np.float32], plans: list[NetworkPlan], folds: int,
-        seeds: list[np.random.SeedSequence], count: _Counter,
+        self, x: Encoded, y: NDArray[np.float32], judged: NDArray[np.float32],
+        plans: list[NetworkPlan], folds: int, seeds: list[np.random.SeedSequence], count: _Counter,
     ) -> None:  # fmt: skip
         """Train each network without one fold; the first ones choose the plan and the end."""
         rng = np.random.default_rng(seeds[-1])
@@ -191,7 +191,7 @@ class NetworkEnsemble(MultiLabelEstimator):
 
         def job(i: int, plan: NetworkPlan) -> tuple[Any, ...]:
             kept = ~apart[i]
-            return x[kept], y[kept], x[apart[i]], y[apart[i]], plan, seeds[i]
+            return x[kept], y[kept], x[apart[i]], judged[apart[i]], plan, seeds[i]
 
         tried = list(count.of(self._run(_watched, [job(0, plan) for plan in plans])))
         best = int(np.argmin([min(path.losses) for path in tried]))

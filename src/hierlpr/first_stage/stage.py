@@ -183,7 +183,7 @@ class FirstStage(MultiLabelEstimator):
 
     def _blend(self, fitted: dict[str, MultiLabelEstimator], labels: LabelColumns) -> None:
         """Weigh the members, without those that get too little, and map their average."""
-        y = labels.values
+        y = labels.judged
         outside = {
             name: member.outside_ for name, member in fitted.items() if member.outside_ is not None
         }

@@ -27,15 +27,16 @@ from hierlpr.cutoff.choose import Unreachable, check_bound, goal_of
 from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.frames import like_given, row_names
+from hierlpr.data.partial_truth import AnyTruth, align_known, as_given, held_and_known
 from hierlpr.data.repeats import doubts_about_features
-from hierlpr.data.tables import Table, align_labels, align_truth, closing_note, match_rows
+from hierlpr.data.tables import Table, align_labels, closing_note, match_rows
 from hierlpr.exceptions import DataError, FileError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 from hierlpr.model.estimator import HierLPR, ShownEstimator
 from hierlpr.model.explaining import Explanation
 from hierlpr.model.given_classifier import Progress, multi_scores, scores_of, train, weight_name
-from hierlpr.model.given_tables import weighed
+from hierlpr.model.given_tables import refuse_unknown_labels, weighed
 from hierlpr.ranking.order import Ranking
 
 
@@ -171,6 +172,9 @@ class HierarchicalClassifier(ShownEstimator):
         X : array, sparse matrix, data frame or list of shape (n_samples, ...)
             Whatever the estimator takes. The first stage takes numbers, categories and gaps.
         truth : matrix or data frame of shape (n_samples, n_labels), or lists of labels
+            As in :meth:`HierLPR.fit`, NaN where it is unknown. The first stage learns from how
+            likely such a label is by the features; a classifier of one label is fitted on the
+            samples in which that label is known (``docs/truth.md``).
         sample_weight : array-like of shape (n_samples,), optional
             How much each sample counts, as in :meth:`HierLPR.fit`: in the local precision rates,
             the joint posterior and the cutoff, and in the training of a classifier (or the last
@@ -200,10 +204,10 @@ class HierarchicalClassifier(ShownEstimator):
         self.held_out_ = apart
         self.hierarchy_ = hierarchy
         self.model_ = HierLPR(given, lpr=self._lpr(estimator), joint=self.joint, verbose=False)
-        self.model_.fit(scores, held[kept], of_kept)
+        self.model_.fit(scores, as_given(held[kept]), of_kept)
         if goal:
             self.model_.calibrate(
-                self.scores(_safe_indexing(X, apart)), held[apart],
+                self.scores(_safe_indexing(X, apart)), as_given(held[apart]),
                 groups=self.groups, unreachable=self.unreachable,
                 sample_weight=None if own is None else own[apart], max_weight=self.max_weight,
                 **goal,
@@ -334,7 +338,7 @@ class HierarchicalClassifier(ShownEstimator):
         check_is_fitted(self, "model_")
         return self.model_
 
-    def _aligned(self, x: Any, truth: Any) -> tuple[Hierarchy | None, Hierarchy, NDArray[np.bool_]]:
+    def _aligned(self, x: Any, truth: Any) -> tuple[Hierarchy | None, Hierarchy, AnyTruth]:
         """Return the hierarchy as given and as used, and truth in its order and the samples'."""
         if truth is None:
             raise DataError(
@@ -345,24 +349,25 @@ class HierarchicalClassifier(ShownEstimator):
         hierarchy = given or Hierarchy(labels=table.labels)
         samples = Table(np.empty((_num_samples(x), 0)), (), row_names(x, "X"))
         table = match_rows(table, samples, name="X")
-        _refuse_unknown(table)
-        held = align_truth(table, hierarchy, close=self.close_truth)
-        if self.close_truth and (note := closing_note(table, held, hierarchy)):
+        held = align_known(samples.values, table, hierarchy, close=self.close_truth)
+        if self.close_truth and (note := closing_note(table, held_and_known(held)[0], hierarchy)):
             warnings.warn(note, HierlprWarning, stacklevel=3)
+        refuse_unknown_labels(held, hierarchy)
         return given, hierarchy, held
 
     def _learn(
         self,
         estimator: Any,
         x: Any,
-        truth: NDArray[np.bool_],
+        truth: AnyTruth,
         kept: NDArray[np.intp],
         weight: NDArray[np.float64] | None,
         rng: np.random.Generator,
         on_progress: Progress | None,
     ) -> NDArray[np.float64]:
         """Fit the first stage on the kept samples; return their out-of-fold scores."""
-        x_kept, y_kept = _safe_indexing(x, kept), truth[kept]
+        x_kept, (held, known) = _safe_indexing(x, kept), held_and_known(truth[kept])
+        y_kept: Any = held if known.all() else np.where(known, held, np.nan)
         self.weighs_training_ = None if weight is None else weight_name(estimator) is not None
         if _sees_all_labels(estimator):
             estimator.fit(x_kept, y_kept, on_progress=on_progress)
@@ -460,22 +465,6 @@ def _indexable(x: Any) -> Any:
 def _sees_all_labels(estimator: Any) -> bool:
     """Whether it learns all labels at once and brings its own out-of-fold probabilities."""
     return hasattr(type(estimator), "oof_proba_")
-
-
-def _refuse_unknown(truth: Table) -> None:
-    """Refuse truth with gaps: models of features are trained on what is known of every pair."""
-    values = truth.values
-    if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
-        return
-    unknown = np.isnan(values)
-    if unknown.any():
-        row, column = (int(i) for i in np.argwhere(unknown)[0])
-        raise DataError(
-            f"truth is unknown (NaN) for {int(unknown.sum()):,} pairs, the first at sample {row}, "
-            f"label {truth.labels[column]!r}; HierarchicalClassifier needs known truth.\n"
-            "Hint: leave those samples out, or score them with models of your own and give the "
-            "scores to HierLPR, which takes unknown truth."
-        )
 
 
 def _is_calibrated(estimator: Any) -> bool:

@@ -14,10 +14,10 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 from threadpoolctl import threadpool_limits
 
-from hierlpr.exceptions import HierlprError
+from hierlpr.exceptions import DataError, HierlprError
 
 Progress = Callable[[int, int], None]
-Truth = NDArray[np.bool_]
+Truth = NDArray[Any]  # bool, or 0, 1 and NaN where it is unknown
 Float = NDArray[np.float64]
 
 
@@ -89,39 +89,53 @@ def _fit_one_by_one(
     estimator: Any, x: Any, truth: Truth, folds: list[Any], weight: Float | None, min_positives: int
 ) -> tuple[Float, list[Any]]:
     scores = np.zeros(truth.shape)
-    support = np.minimum(truth.sum(axis=0), (~truth).sum(axis=0))
-    usable = support >= max(1, min_positives)
+    held, known = truth == 1, truth == truth  # NaN is not itself
+    usable = _support(truth) >= max(1, min_positives)
     for train, test in folds:
         x_train, x_test = _safe_indexing(x, train), _safe_indexing(x, test)
         for column in np.flatnonzero(usable):
-            y = truth[train, column]
+            there = known[train, column]
+            y = held[train, column][there]
             if y.all() or not y.any():
                 scores[test, column] = np.nan
             else:
-                one = _fit_one(estimator, x_train, y, weight, train)
+                part = x_train if there.all() else _safe_indexing(x_train, np.flatnonzero(there))
+                one = _fit_one(estimator, part, y, weight, train[there])
                 scores[test, column] = scores_of(one, x_test)
     # Where the training part of a fold lacked a class, its samples score like the mean of others.
     for column in np.flatnonzero(np.isnan(scores).any(axis=0)):
         missing = np.isnan(scores[:, column])
         scores[missing, column] = 0.0 if missing.all() else scores[~missing, column].mean()
-    fitted = [
-        _fit_one(estimator, x, truth[:, column], weight) if usable[column] else None
-        for column in range(truth.shape[1])
-    ]
+    fitted = list[Any]([None] * truth.shape[1])
+    for label in np.flatnonzero(usable).tolist():
+        there = np.flatnonzero(known[:, label])
+        part = x if there.size == len(truth) else _safe_indexing(x, there)
+        fitted[label] = _fit_one(estimator, part, held[there, label], weight, there)
     return scores, fitted
+
+
+def _support(truth: Truth) -> NDArray[np.int64]:
+    """Known positives or known negatives of each label, whichever are fewer."""
+    return np.asarray(np.minimum((truth == 1).sum(axis=0), (truth == 0).sum(axis=0)))
 
 
 def _fit_together(
     estimator: Any, x: Any, truth: Truth, folds: list[Any], weight: Float | None, min_positives: int
 ) -> tuple[Float, list[Any]]:
     """Fit one classifier for all labels on each fold and on everything."""
+    n_unknown = int((truth != truth).sum())
+    if n_unknown:
+        raise DataError(
+            f"truth is unknown (NaN) for {n_unknown:,} pairs, which a classifier of all labels at "
+            "once cannot be fitted to.\nHint: leave out multi_output=True, so that each label has "
+            'a classifier fitted on what is known of it; or use estimator="auto".'
+        )
     scores = np.zeros(truth.shape)
     target = truth.astype(np.int8)
     for train, test in folds:
         one = _fit_one(estimator, _safe_indexing(x, train), target[train], weight, train)
         scores[test] = multi_scores(one, _safe_indexing(x, test), truth.shape[1])
-    support = np.minimum(truth.sum(axis=0), (~truth).sum(axis=0))
-    scores[:, support < max(1, min_positives)] = 0.0
+    scores[:, _support(truth) < max(1, min_positives)] = 0.0
     return scores, [_fit_one(estimator, x, target, weight)]
 
 
