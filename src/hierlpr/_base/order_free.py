@@ -85,12 +85,15 @@ class _Look(NamedTuple):
 
 
 def _look_at_rows(rows: Any, weight: NDArray[np.float64]) -> _Look:
-    values = np.nan_to_num(rows, nan=0.0)
+    # A finite sum clears the usual case in one pass without a copy.
+    values = rows if np.isfinite(rows.sum()) else np.nan_to_num(rows, nan=0.0)
     largest = np.abs(values).max(axis=1, initial=0.0)
     unit = np.frexp(largest)[1]
-    whole = np.rint(np.ldexp(values, (_GRID - unit)[:, None]))
-    square = np.square(np.rint(whole * 2.0**-12)).sum(axis=1)
-    return _Look(largest, unit, square, whole @ weight)
+    whole = np.ldexp(values, (_GRID - unit)[:, None])
+    np.rint(whole, out=whole)
+    coarse = whole * 2.0**-12
+    np.rint(coarse, out=coarse)
+    return _Look(largest, unit, np.einsum("ij,ij->i", coarse, coarse), whole @ weight)
 
 
 def _look_at_entries(rows: Any, weight: NDArray[np.float64]) -> _Look:

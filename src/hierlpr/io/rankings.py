@@ -20,6 +20,7 @@ from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.opening import ending
 from hierlpr.io.row_rules import (
     LabelNumbers,
+    coded,
     long_rows,
     no_rows,
     number_names,
@@ -107,25 +108,24 @@ def read_ranking(
     watch = Watch(path, "ranking", lenient=lenient)
     table = open_table(path, "ranking", watch)
     numbers = ranking_labels(hierarchy, aliases)
-    samples: dict[str, int] = {}
-    parts: list[Listed] = []
-    for rows in listed_rows(table, numbers, watch):
-        parts.append(rows._replace(sample=number_names(rows.sample, slice(None), samples)))
+    parts = [x._replace(sample=coded(x.sample)) for x in listed_rows(table, numbers, watch)]
+    sample, samples = number_names([rows.sample for rows in parts])
     if not samples:
         raise no_rows(table, watch)
     columns: Any = (
-        None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)
+        None if column[0] is None else np.concatenate(column)
+        for column in list(zip(*parts, strict=True))[1:]
     )
-    sample, label, score, lpr, call, rank = columns
+    label, score, lpr, call, rank = columns
     order = np.argsort(-score if rank is None else rank, kind="stable")
-    order = _distinct(sample, label, order, tuple(samples), numbers, table, watch)
+    order = _distinct(sample, label, order, samples, numbers, table, watch)
     return RankingFile(
         sample=sample[order],
         label=label[order],
         score=score[order],
         lpr=None if lpr is None else lpr[order],
         call=None if call is None else call[order],
-        samples=tuple(samples),
+        samples=samples,
         labels=numbers.labels,
         report=watch.report(rows=int(order.size), samples=len(samples)),
     )

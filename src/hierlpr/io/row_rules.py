@@ -32,7 +32,7 @@ _MAYBE_BLANK[0x80:] = True
 
 def name_codes(column: Any) -> tuple[NDArray[np.int64], list[str]]:
     """Return the code of each name of a block, and the names; a missing name is ``""``."""
-    encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+    encoded = coded(column)
     names = [name or "" for name in encoded.dictionary.to_pylist()]
     indices = encoded.indices
     if indices.null_count:
@@ -71,16 +71,32 @@ def nameless_rows(column: Any) -> NDArray[np.bool_]:
     return found
 
 
-def number_names(
-    column: Any, rows: NDArray[np.bool_] | slice, numbers: dict[str, int]
-) -> NDArray[np.int64]:
-    """Give numbers to names in the order in which they appear in some rows of blocks."""
-    codes, names = name_codes(column)
-    codes = codes[rows]
-    number = np.zeros(len(names), dtype=np.int64)
-    for code in in_order(codes, len(names)).tolist():
-        number[code] = numbers.setdefault(names[code], len(numbers))
-    return number[codes]
+def coded(column: Any) -> Any:
+    """Return names as codes and a dictionary, which take less room."""
+    return column if hasattr(column, "dictionary") else column.dictionary_encode()
+
+
+def number_names(columns: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Give numbers to names in the order in which they appear in columns of blocks (`coded`).
+
+    Returns the number of every row, and the names. Arrow finds equal names: with many in every
+    block, a loop over them would take longer than all the rest of the reading.
+    """
+    import pyarrow as pa
+
+    if not columns:
+        return np.empty(0, dtype=np.int64), ()
+    distinct = pa.concat_arrays([x.dictionary for x in columns]).dictionary_encode()
+    code_of = as_numbers(distinct.indices)
+    first = np.cumsum([0, *(len(x.dictionary) for x in columns)]).tolist()
+    codes = np.concatenate(
+        [code_of[as_numbers(x.indices) + at] for x, at in zip(columns, first, strict=False)]
+    )
+    used = in_order(codes, len(distinct.dictionary))
+    number = np.empty(len(distinct.dictionary), dtype=np.int64)
+    number[used] = np.arange(used.size)
+    names = distinct.dictionary.to_pylist()
+    return number[codes], tuple(names[code] for code in used.tolist())
 
 
 def in_order(codes: NDArray[np.int64], n_codes: int) -> NDArray[np.int64]:

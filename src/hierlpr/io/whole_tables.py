@@ -22,6 +22,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.row_rules import (
     LabelNumbers,
+    coded,
     long_rows,
     no_rows,
     number_names,
@@ -31,6 +32,7 @@ from hierlpr.io.row_rules import (
     wide_rows,
 )
 from hierlpr.io.table_files import Content, Layout, open_table
+from hierlpr.io.table_output import arrow_numbers
 
 if TYPE_CHECKING:
     from hierlpr.exceptions import FileError
@@ -279,23 +281,25 @@ class _Whole:
         """
         table, watch = self.table, self.watch
         is_truth = table.content == "truth"
-        numbers: dict[str, int] = {}
-        parts = []
+        names: list[Any] = []
+        parts = [(np.empty(0, np.int64), np.empty(0))]
         n_rows = 0
         for block in table.blocks(watch):
             label, value, good = long_rows(block, self._labels, table, watch)
             n_rows += block.n_rows
-            sample = number_names(block.texts[0], good, numbers)
-            label, value = label[good], value[good]
-            entry = label >= 0
-            parts.append((sample[entry], label[entry], value[entry]))
-        if not (numbers if is_truth else any(part[0].size for part in parts)):
+            column = coded(block.texts[0])
+            names.append(column if good.all() else column.filter(arrow_numbers(good)))
+            parts.append((label[good], value[good]))
+        row, samples = number_names(names)
+        col, value = (np.concatenate(column) for column in zip(*parts, strict=True))
+        entry = col >= 0
+        if not (samples if is_truth else entry.any()):
             raise no_rows(table, watch)
         watch.counts["rows"] = n_rows
-        row, col, value = (np.concatenate(column) for column in zip(*parts, strict=True))
+        if not entry.all():
+            row, col, value = row[entry], col[entry], value[entry]
         order = np.lexsort([-value, col, row])
         row, col, value = row[order], col[order], value[order]
-        samples = tuple(numbers)
         again = np.zeros(row.size, dtype=bool)
         again[1:] = (row[1:] == row[:-1]) & (col[1:] == col[:-1])
         if again.any():
