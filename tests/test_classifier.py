@@ -216,7 +216,7 @@ def test_a_fold_without_positives_is_filled_in():
         ({"n_jobs": "a"}, "n_jobs must be"),
         ({"rng": -1}, "rng must be a whole number of at least 0, a numpy Generator or None"),
         ({"rng": "a"}, "rng must be"),
-        ({"lpr": "nope"}, "method must be one of"),
+        ({"lpr": "nope"}, r"lpr \(method\) must be one of"),
         ({"lpr": 5}, "method must be the name of an LPR estimator or one itself; got 5"),
         ({"joint": "nope"}, "joint must be False, True or 'auto'"),
         ({"estimator": LogisticRegression}, "estimator must be 'auto'"),

@@ -165,6 +165,23 @@ def test_unknown_labels_are_named_with_the_nearest(case):
         HierLPR(TREE).fit(scores, [["root", 7], *lists[1:]])
 
 
+def test_slips_are_answered_with_the_way_out(case):
+    scores, truth, lists = case
+    frame = pd.DataFrame(scores, columns=TREE.labels)
+    slips = {
+        "lists of labels are truth, which comes after": lambda: HierLPR(TREE).fit(lists, scores),
+        "is the hierarchy of the labels that": lambda: HierLPR(TREE).fit(frame.iloc[:, :2], truth),
+        "did you mean 'spline'": lambda: HierLPR(TREE, lpr="splin").fit(scores, truth),
+        "80 % is 0.8": lambda: (
+            HierLPR(TREE).fit(scores, truth).calibrate(scores, truth, precision=80)
+        ),
+    }
+    for words, slip in slips.items():
+        with pytest.raises(DataError) as error:
+            slip()
+        assert words in str(error.value)
+
+
 @pytest.mark.parametrize("sep", [";", "|", ", "])
 def test_labels_joined_in_one_text_are_told_apart(case, sep):
     scores, _, lists = case

@@ -312,7 +312,7 @@ def test_wrong_parameters(parts):
     fit = parts[0]
     with pytest.raises(HierlprError, match=r"hierarchy must be a Hierarchy, a path.*got int"):
         HierLPR(7).fit(fit.scores, fit.truth)
-    with pytest.raises(HierlprError, match="method must be one of"):
+    with pytest.raises(HierlprError, match=r"lpr \(method\) must be one of"):
         HierLPR(fit.hierarchy, lpr="magic").fit(fit.scores, fit.truth)
     with pytest.raises(HierlprError, match="joint"):
         HierLPR(fit.hierarchy, joint="perhaps").fit(fit.scores, fit.truth)

@@ -46,7 +46,8 @@ def check_level(value: float, *, name: str) -> float:
     except (TypeError, ValueError):
         raise DataError(f"{name} must be a number between 0 and 1, got {value!r}.") from None
     if not 0.0 < level < 1.0:
-        raise DataError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
+        percent = f"\nHint: {level:g} % is {level / 100:g}." if 1.0 < level < 100.0 else ""
+        raise DataError(f"{name} must lie strictly between 0 and 1, got {value!r}.{percent}")
     return level
 
 
@@ -88,13 +89,23 @@ def check_jobs(value: Any) -> int | None:
 def check_choice(value: Any, choices: Sequence[str], *, name: str) -> str:
     """One of `choices`; the message lists them."""
     if value not in choices:
-        raise DataError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+        near = nearest(value, choices)
+        raise DataError(
+            f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}."
+            + (f"\nHint: {near}" if near else "")
+        )
     return str(value)
 
 
 def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
     """Return a C-contiguous float64 array; only booleans, integers and floats convert."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise DataError(
+            f"{name} must be a matrix of numbers, but its rows are not of one length.\n"
+            "Hint: lists of labels are truth, which comes after the scores."
+        ) from None
     if array.dtype.kind == "O":
         try:
             array = array.astype(np.float64)

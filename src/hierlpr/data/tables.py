@@ -369,7 +369,9 @@ def _check_columns(columns: Sequence[str], wanted: Sequence[str], name: str) -> 
         problems.append(f"{len(extra):,} column(s) are not labels: {listed(extra)}")
     if problems:
         hint = (missing and extra and nearest(extra[0], missing)) or (
-            extra and f"choose the columns that are labels, {name}[list(hierarchy.labels)]."
+            f"choose the columns that are labels, {name}[list(hierarchy.labels)]."
+            if extra
+            else "hierarchy.subset(labels) is the hierarchy of the labels that have a column."
         )
         raise DataError(
             f"{name} does not fit the hierarchy: {'; '.join(problems)}."

@@ -131,7 +131,7 @@ def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
                 f"method must be the name of an LPR estimator or one itself; got {method!r}."
             )
         return method
-    module, name = ESTIMATORS[check_choice(method, sorted(ESTIMATORS), name="method")]
+    module, name = ESTIMATORS[check_choice(method, sorted(ESTIMATORS), name="lpr (method)")]
     make: Callable[..., Estimator] = getattr(import_module(module), name)
     known = [option.name for option in fields(make)]  # type: ignore[arg-type]
     unknown = sorted(set(options) - set(known))

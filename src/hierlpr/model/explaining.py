@@ -156,7 +156,7 @@ class Explanation:
         return "\n".join([*lines, *([rest] if rest else [])])
 
     def __repr__(self) -> str:
-        return f"<Explanation: {plain(self._headline())}>"
+        return f"<Explanation: {plain(self._headline())}>\n{self}"
 
     def _repr_html_(self) -> str:
         """Show the same in a notebook."""
