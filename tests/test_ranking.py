@@ -328,7 +328,7 @@ def test_the_order_does_not_depend_on_the_ranges(shape, n_values, monkeypatch):
         "chain": lambda: Hierarchy([(f"L{i}", f"L{i + 1}") for i in range(79)]),
         "dag": lambda: random_dag(rng, 30, density=0.08),
     }[shape]()
-    lpr = rng.integers(0, n_values + 1, (60, h.n_labels)) / n_values
+    lpr = rng.integers(0, n_values + 1, (130, h.n_labels)) / n_values
     if shape == "chain":
         lpr = np.sort(lpr, axis=1)  # each sample is one block, longer than its key can tell
     listed = sparse.csr_array(lpr * (rng.random(lpr.shape) < 0.3))
@@ -344,6 +344,26 @@ def test_the_order_does_not_depend_on_the_ranges(shape, n_values, monkeypatch):
                 short = rank(x, h, top=top, n_threads=threads)
                 np.testing.assert_array_equal(short.place, expected.place[:top])
                 np.testing.assert_array_equal(short.score, expected.score[:top])
+
+
+def test_no_sample_is_merged_only_to_see_how_means_lie_where_there_are_few(monkeypatch):
+    h = Hierarchy([], labels=[f"L{i}" for i in range(5000)])
+    merged = []
+    forest_keys = blocks.forest_keys
+
+    def counted(rows, forest, start, stop, *rest):
+        merged.append((start, stop))
+        forest_keys(rows, forest, start, stop, *rest)
+
+    monkeypatch.setattr(blocks, "forest_keys", counted)
+    for n_samples in (63, 640):
+        lpr = np.zeros((n_samples, h.n_labels))
+        merged.clear()
+        merge_blocks(list_instances(align(lpr, h, name="lpr"), h), n_threads=1)
+        tried = sum(stop - start for start, stop in merged[:-1])
+        assert merged[-1] == (0, n_samples)
+        assert tried <= 2 * n_samples / 64
+        assert (tried > 0) == (n_samples >= 64)
 
 
 def test_keys_that_leave_no_room_for_a_place_are_shortened_and_settled(monkeypatch):

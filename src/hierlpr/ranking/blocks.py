@@ -26,8 +26,8 @@ from hierlpr.ranking.pruning import prune
 STATE_CAP = 20_000  # closed sets of one block to look at before its order goes uncertified
 BATCH = 1 << 15  # instances of a DAG merged at a time
 SMALL = 1 << 17  # instances that are sorted as one range
-RANGE = 1 << 15  # instances of a range, so that their blocks are sorted in the cache
-MOST_RANGES = 512
+RANGE = 1 << 16  # instances of a range, so that their blocks are sorted in the cache
+MOST_RANGES = 256
 CELL_BITS = 12  # highest bits of keys that tell ranges apart
 TRIED = 1 << 16  # instances that are merged to see how means lie
 
@@ -95,13 +95,15 @@ def _part_means(instances: Instances, bits: KeyBits) -> tuple[NDArray[np.int32],
     """
     n_instances = instances.lpr.size
     everything = np.zeros(2, dtype=np.int32), 63
-    if n_instances < SMALL:
+    # A sample is merged whole or not at all, and on a DAG for seconds if it has very many labels.
+    n_places = min(16, instances.n_samples // 64)
+    if n_instances < SMALL or n_places == 0:
         return everything
     n_ranges = min(MOST_RANGES, 1 << (n_instances // RANGE).bit_length())
     row_ptr = instances.rows.row_ptr
-    tried = min(TRIED, n_instances // 64)
-    starts = np.linspace(0, n_instances, 17)[:-1].astype(np.int64)
-    first, last = np.searchsorted(row_ptr, [starts, starts + tried // 16], side="right") - 1
+    starts = n_instances * np.arange(n_places) // n_places
+    stops = starts + min(TRIED, n_instances // 64) // n_places
+    first, last = np.searchsorted(row_ptr, [starts, stops], side="right") - 1
     filed = Filed.empty(int((row_ptr[last + 1] - row_ptr[first]).sum()), *everything)
     for start, stop in zip(first.tolist(), (last + 1).tolist(), strict=True):
         _file(instances, start, stop, bits, filed)
