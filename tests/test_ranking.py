@@ -381,7 +381,7 @@ def test_keys_that_leave_no_room_for_a_place_are_shortened_and_settled(monkeypat
 
 def sort_bits_of(lpr, h):
     merged = merge_blocks(list_instances(align(lpr, h, name="lpr"), h), n_threads=1)
-    return order._sort_bits(merged.runs[0], 0, lpr.size, merged.bits)
+    return order._sort_bits(0, 2, 63, lpr.size, merged.bits)
 
 
 def test_a_long_short_list_on_two_threads_begins_like_the_whole_one():

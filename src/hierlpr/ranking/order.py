@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -361,7 +361,8 @@ def _check_top(top: int | None) -> int | None:
 def _call_in_order(instances: Instances, blocks: Blocks, top: int | None, n_threads: int) -> Listed:
     """Sort the blocks range by range and list their instances; of a short list the first ranges."""
     runs, bits = blocks.runs, blocks.bits
-    ends = [0, *np.sum([run.n_nodes for run in runs], axis=0).cumsum().tolist()]
+    counts = runs[0].n_nodes if len(runs) == 1 else np.sum([run.n_nodes for run in runs], axis=0)
+    ends = [0, *accumulate(counts.tolist())]
     n_ranges = len(ends) - 1
     if top is not None:
         n_ranges = min(n_ranges, bisect_left(ends, top))
@@ -374,11 +375,11 @@ def _call_in_order(instances: Instances, blocks: Blocks, top: int | None, n_thre
         np.empty(0 if instances.is_dense else n),
     )
     rows = instances.rows._replace(value=instances.lpr)
-    pages = [_pages_by_range(run) for run in runs]
+    words_of, cells = _readers(runs), _cells_of(runs[0])
 
     def call(number: int, _: int) -> None:
-        words = _words_of(runs, pages, number)
-        to = _sort_bits(runs[0], number, words.size, bits)
+        words = words_of(number)
+        to = _sort_bits(cells[number], cells[number + 1], runs[0].shift, words.size, bits)
         keys = np.empty(words.size, dtype=np.uint64)
         keys = keys[: sort_keys(words, bits, to, keys)]
         keys.sort()
@@ -389,6 +390,33 @@ def _call_in_order(instances: Instances, blocks: Blocks, top: int | None, n_thre
     return listed
 
 
+def _cells_of(filed: Filed) -> list[int]:
+    """Where each range begins among the values of the highest bits of keys, and their number."""
+    if filed.end.size == 1:  # saves what one sample would notice, as below
+        return [0, filed.range_of.size]
+    cells: list[int] = np.searchsorted(filed.range_of, np.arange(filed.end.size + 1)).tolist()
+    return cells
+
+
+def _readers(runs: list[Filed]) -> Callable[[int], NDArray[np.uint64]]:
+    """Return what fetches all words of a range, run by run."""
+    if len(runs) == 1 and runs[0].end.size == 1:
+        return lambda _: runs[0].words[: runs[0].end[0]]
+    pages = [_pages_by_range(run) for run in runs]
+
+    def fetch(number: int) -> NDArray[np.uint64]:
+        each = [(run, of[number]) for run, of in zip(runs, pages, strict=True)]
+        sizes = [at.size * PAGE - int(-run.end[number] % PAGE) for run, at in each]
+        words = np.empty(sum(sizes), dtype=np.uint64)
+        begin = 0
+        for (run, at), size in zip(each, sizes, strict=True):
+            collect(run.words, at, words[begin : begin + size])
+            begin += size
+        return words
+
+    return fetch
+
+
 def _pages_by_range(filed: Filed) -> list[NDArray[np.int64]]:
     """Return the pages of each range, in the order they were filled."""
     owner = filed.owner[: filed.n_pages[0]]
@@ -397,29 +425,10 @@ def _pages_by_range(filed: Filed) -> list[NDArray[np.int64]]:
     return [by_range[start:stop] for start, stop in pairwise(bounds)]
 
 
-def _words_of(
-    runs: list[Filed], pages: list[list[NDArray[np.int64]]], number: int
-) -> NDArray[np.uint64]:
-    """Return all words of a range one after another, run by run."""
-    sizes = [
-        of[number].size * PAGE - int(-run.end[number] % PAGE)
-        for run, of in zip(runs, pages, strict=True)
-    ]
-    if len(runs) == 1 and runs[0].end.size == 1:
-        return runs[0].words[: sizes[0]]
-    words = np.empty(sum(sizes), dtype=np.uint64)
-    at = 0
-    for run, of, size in zip(runs, pages, sizes, strict=True):
-        collect(run.words, of[number], words[at : at + size])
-        at += size
-    return words
-
-
-def _sort_bits(filed: Filed, number: int, n_words: int, bits: KeyBits) -> SortBits:
-    """Choose how keys of a range are shortened so that a place among so many words fits in."""
+def _sort_bits(first: int, stop: int, shift: int, n_words: int, bits: KeyBits) -> SortBits:
+    """Choose how keys of a range of cells are shortened, for a place among so many words."""
     low_bits = bits.node + bits.sample + SIZE_BITS
-    first, stop = np.searchsorted(filed.range_of, [number, number + 1]).tolist()
-    least, most = (first << filed.shift) >> low_bits, ((stop << filed.shift) - 1) >> low_bits
+    least, most = (first << shift) >> low_bits, ((stop << shift) - 1) >> low_bits
     place = n_words.bit_length()
     drop = (most - least).bit_length() + bits.node + place - 64
     return SortBits(least, max(0, drop), place)
