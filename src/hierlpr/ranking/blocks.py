@@ -114,7 +114,8 @@ def _part_means(instances: Instances, bits: KeyBits) -> tuple[NDArray[np.int32],
     at = keys[:n_keys] & np.uint64((1 << to.place) - 1)
     cell_bits = min(CELL_BITS, 64 - (bits.node + bits.sample + SIZE_BITS))
     shift = 64 - cell_bits
-    below = np.cumsum(np.bincount(words[at] >> np.uint64(shift), minlength=1 << cell_bits))
+    cells = (words[at] >> np.uint64(shift)).astype(np.intp)  # NumPy 1 counts no unsigned ones
+    below = np.cumsum(np.bincount(cells, minlength=1 << cell_bits))
     return (np.maximum(below * n_ranges - 1, 0) // below[-1]).astype(np.int32), shift
 
 
