@@ -76,14 +76,6 @@ def fit(
     scores: str,
     truth: str,
     out: str,
-    fdr: float | None,
-    precision: float | None,
-    max_f: bool,
-    beta: float,
-    confidence: float | None,
-    sets_error: float | None,
-    sets_confidence: float | None,
-    one_path: bool,
     joint: bool | None,
     calibration_scores: str | None,
     calibration_truth: str | None,
@@ -100,8 +92,7 @@ def fit(
     it and not fitted on; --calibration-scores and --calibration-truth give other samples instead.
     """
     shell = Shell(quiet=quiet)
-    goal = target(fdr, precision, max_f, beta, confidence)
-    sets = sets_target(sets_error, sets_confidence, one_path)
+    goal, sets = _target(options), _sets_target(options)
     if (calibration_scores is None) != (calibration_truth is None):
         raise click.UsageError("give both --calibration-scores and --calibration-truth, or none.")
     if calibration_scores is not None and goal is None and sets is None:
@@ -162,10 +153,10 @@ def _say_kept(done: FitOutcome, seed: int, shell: Shell, what: str, *, is_file: 
                   "more would add nothing but work")  # fmt: skip
 
 
-def sets_target(
-    error: float | None, confidence: float | None, one_path: bool
-) -> dict[str, Any] | None:
-    """Turn the options into those of ``HierLPR.calibrate_sets``, or None if none is given."""
+def _sets_target(options: dict[str, Any]) -> dict[str, Any] | None:
+    """Take the options that become those of ``HierLPR.calibrate_sets``; None if none is given."""
+    names = ("sets_error", "sets_confidence", "one_path")
+    error, confidence, one_path = opt.taken(options, names).values()
     if error is None:
         if confidence is not None or one_path:
             name = "--sets-confidence" if confidence is not None else "--one-path"
@@ -175,10 +166,10 @@ def sets_target(
     return {"error": error, "confidence": confidence, "one_path": one_path}
 
 
-def target(
-    fdr: float | None, precision: float | None, max_f: bool, beta: float, confidence: float | None
-) -> dict[str, Any] | None:
-    """Turn the options into those of ``HierLPR.calibrate``, or None without a target."""
+def _target(options: dict[str, Any]) -> dict[str, Any] | None:
+    """Take the options that become those of ``HierLPR.calibrate``; None without a target."""
+    names = ("fdr", "precision", "max_f", "beta", "confidence")
+    fdr, precision, max_f, beta, confidence = opt.taken(options, names).values()
     given = [
         name for name, value in (("--fdr", fdr), ("--precision", precision)) if value is not None
     ]

@@ -159,7 +159,7 @@ tables = _all(
 """Add the options that say how tables are written."""
 
 
-def _taken(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def taken(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Take some of the options of a command away from the others."""
     return {name: options.pop(name) for name in names if name in options}
 
@@ -173,7 +173,7 @@ def written_tables(
     """
     from hierlpr.io import TablePath
 
-    given = _taken(options, TABLES)
+    given = taken(options, TABLES)
     is_paths = hierarchy.lower().removesuffix(".gz").endswith((".paths", ".txt"))
     if given["sep"] is not None and is_paths and options["path_sep"] is None:
         shell.warn("--sep is taken for the path list; say --path-sep, since --sep is for tables")
@@ -194,7 +194,7 @@ def read_hierarchy_file(
 
     table = written_tables(shell, options, hierarchy)
     path, lenient = table(hierarchy), options["lenient"]
-    edges, namespaces, direction, path_sep, names = _taken(options, HIERARCHY).values()
+    edges, namespaces, direction, path_sep, names = taken(options, HIERARCHY).values()
     loaded = load_hierarchy(
         path,
         relationships=tuple(dict.fromkeys(("is_a", *edges))) if edges else None,

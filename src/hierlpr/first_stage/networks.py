@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -117,15 +117,16 @@ class NetworkEnsemble(MultiLabelEstimator):
         seeds = np.random.SeedSequence(check_count(self.rng, name="rng", least=0)).spawn(
             n_networks + 1
         )
-        count = _Counter(on_progress, self.n_networks + (len(plans) - 1 if folds else 0))
+        extra = len(plans) - 1 if folds else 0
+        crew = _Crew(self.n_jobs, on_progress, self.n_networks + extra)
         self.outside_: NDArray[np.float32] | None = None
         self.networks_: list[Layers]
         if folds:
-            self._cross_fit(x, y, labels.judged, plans, folds, seeds, count)
+            self._cross_fit(x, y, labels.judged, plans, folds, seeds, crew)
             return
         self.plan_, self.epochs_ = plans[0], plans[0].epochs
         jobs = [(x, y, self.plan_, seed) for seed in seeds[:-1]]
-        self.networks_ = list(count.of(self._run(_trained, jobs)))
+        self.networks_ = crew.run(train_network, jobs)
 
     def proba(self, x: Encoded) -> NDArray[np.float32]:
         """Mean probability of the networks."""
@@ -145,7 +146,8 @@ class NetworkEnsemble(MultiLabelEstimator):
 
         plan = self._plans()[0]
         started = time.perf_counter()
-        _trained(x, labels.values, replace(plan, epochs=1), np.random.SeedSequence(self.rng))
+        short, seed = replace(plan, epochs=1), np.random.SeedSequence(self.rng)
+        _alone(train_network, x, labels.values, short, seed)
         epoch = (time.perf_counter() - started) / effective_n_jobs(self.n_jobs)
         for n_networks, folds, choices, epochs in SMALLER:
             smaller: NetworkEnsemble = clone(self).set_params(
@@ -181,7 +183,7 @@ class NetworkEnsemble(MultiLabelEstimator):
 
     def _cross_fit(
         self, x: Encoded, y: NDArray[np.float32], judged: NDArray[np.float32],
-        plans: list[NetworkPlan], folds: int, seeds: list[np.random.SeedSequence], count: _Counter,
+        plans: list[NetworkPlan], folds: int, seeds: list[np.random.SeedSequence], crew: _Crew,
     ) -> None:  # fmt: skip
         """Train each network without one fold; the first ones choose the plan and the end."""
         rng = np.random.default_rng(seeds[-1])
@@ -193,43 +195,50 @@ class NetworkEnsemble(MultiLabelEstimator):
             kept = ~apart[i]
             return x[kept], y[kept], x[apart[i]], judged[apart[i]], plan, seeds[i]
 
-        tried = list(count.of(self._run(_watched, [job(0, plan) for plan in plans])))
+        tried = crew.run(_watched, [job(0, plan) for plan in plans])
         best = int(np.argmin([min(path.losses) for path in tried]))
         n_judges = min(JUDGES, folds)
         judges = [job(i, plans[best]) for i in range(1, n_judges)]
-        paths = [tried[best], *count.of(self._run(_watched, judges))]
+        paths = [tried[best], *crew.run(_watched, judges)]
         at = _last_good(paths)
         self.epochs_ = _ends(plans[best])[at]
         self.plan_ = plan = replace(plans[best], epochs=self.epochs_)
         others = [job(i, plan) for i in range(n_judges, self.n_networks)]
         trained = [path.states[at] for path in paths]
-        trained += count.of(self._run(_trained_apart, others))
+        trained += crew.run(_trained_apart, others)
         self.networks_ = [layers for layers, _ in trained]
         self.outside_ = np.zeros_like(y)
         for rows, (_, proba) in zip(apart, trained, strict=True):
             self.outside_[rows] += proba
         self.outside_ /= np.stack(apart, axis=1).sum(axis=1, keepdims=True)
 
-    def _run(self, task: Any, jobs: list[Any]) -> Iterator[Any]:
+
+class _Crew:
+    """Processes that train networks, and tell how many are done."""
+
+    def __init__(self, n_jobs: int | None, on_progress: Progress | None, total: int) -> None:
+        self.n_jobs, self.on_progress = n_jobs, on_progress
+        self.total, self.done = total, 0
+
+    def run(self, task: Callable[..., Any], jobs: list[Any]) -> list[Any]:
         from joblib import Parallel, delayed
 
+        results = []
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        results: Iterator[Any] = parallel(delayed(task)(*job) for job in jobs)
-        return results
-
-
-class _Counter:
-    """Tell progress as results arrive."""
-
-    def __init__(self, on_progress: Progress | None, total: int) -> None:
-        self.on_progress, self.total, self.done = on_progress, total, 0
-
-    def of(self, results: Iterator[Any]) -> Iterator[Any]:
-        for result in results:
+        for result in parallel(delayed(_alone)(task, *job) for job in jobs):
+            results.append(result)
             self.done += 1
             if self.on_progress is not None:
                 self.on_progress(self.done, self.total)
-            yield result
+        return results
+
+
+def _alone(task: Callable[..., Any], *job: Any) -> Any:
+    """Run a task with one thread: matrix products round differently with other numbers of them."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        return task(*job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,21 +261,13 @@ def _last_good(paths: list[_Path]) -> int:
     return int(np.flatnonzero(loss <= (1.0 + PATIENCE) * loss.min())[-1])
 
 
-def _trained(
-    x: Encoded, y: NDArray[np.float32], plan: NetworkPlan, seed: np.random.SeedSequence
-) -> Layers:
-    with _one_thread():
-        return train_network(x, y, plan, seed)
-
-
 def _trained_apart(
     x: Encoded, y: NDArray[np.float32], x_apart: Encoded, y_apart: NDArray[np.float32],
     plan: NetworkPlan, seed: np.random.SeedSequence,
 ) -> tuple[Layers, NDArray[np.float32]]:  # fmt: skip
     """Train, and return the layers with the probabilities of the samples set apart."""
-    layers = _trained(x, y, plan, seed)
-    with _one_thread():
-        return layers, predict_network(layers, x_apart)
+    layers = train_network(x, y, plan, seed)
+    return layers, predict_network(layers, x_apart)
 
 
 def _watched(
@@ -284,13 +285,5 @@ def _watched(
         path.states.append(([(weight.copy(), bias.copy()) for weight, bias in layers], proba))
         return path.losses[-1] > (1.0 + 3.0 * PATIENCE) * min(path.losses)
 
-    with _one_thread():
-        train_network(x, y, plan, seed, watch=watch)
+    train_network(x, y, plan, seed, watch=watch)
     return path
-
-
-def _one_thread() -> Any:
-    """Matrix products round differently with other numbers of threads; here they have one."""
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(limits=1, user_api="blas")

@@ -12,7 +12,7 @@ from hierlpr._base import require
 from hierlpr.discovery import Discoveries
 from hierlpr.plots.drawing import legend
 from hierlpr.report.entries import labels_of
-from hierlpr.report.html import COLORS, FigureText, figure, render_page, svg_of, write_page
+from hierlpr.report.html import COLORS, FigureText, figure, figure_text, render_page, write_page
 
 SCRIPTS = ("dom.js", "csv.js", "tree.js", "browse.js", "table.js", "discoveries.js", "start.js")
 BINS = 20
@@ -88,15 +88,12 @@ def _p_value_figure(found: Discoveries) -> FigureText:
     words = (
         f"The model takes {100 * share:.3g} % of the {p.size:,} labels with a p-value for not null."
     )
-    return FigureText(
-        "fig-p",
-        "The p-values",
-        svg_of(
-            made, key="fig-p", title="Histogram of the p-values",
-            description=f"{words} Counts in {BINS} bins from 0 to 1: "
-            + ", ".join(str(n) for n in counts.tolist()) + ".",
-        ),
+    listed = ", ".join(str(n) for n in counts.tolist())
+    return figure_text(
+        made, "fig-p", "The p-values",
         f"{words} A rise toward 1 would mean conservative p-values.",
+        f"{words} Counts in {BINS} bins from 0 to 1: {listed}.",
+        spoken="Histogram of the p-values",
     )  # fmt: skip
 
 
@@ -125,14 +122,9 @@ def _level_figure(found: Discoveries) -> FigureText:
     words = f"{n:,} labels at fdr {found.fdr:g}; " + ", ".join(
         f"{count:,} at {fdr}" for fdr, count in found.to_dict()["n_rejected_at"].items()
     )
-    return FigureText(
-        "fig-level",
-        "How many at other levels",
-        svg_of(
-            made, key="fig-level", title="Labels rejected against the fdr asked for",
-            description=words + ".",
-        ),
-        f"{words}.",
+    return figure_text(
+        made, "fig-level", "How many at other levels", f"{words}.", f"{words}.",
+        spoken="Labels rejected against the fdr asked for",
     )  # fmt: skip
 
 

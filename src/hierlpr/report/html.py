@@ -113,6 +113,14 @@ class FigureText:
     caption: str
 
 
+def figure_text(
+    made: Any, key: str, title: str, caption: str, description: str, *, spoken: str | None = None
+) -> FigureText:
+    """Turn a figure into text; `description` and a title, `spoken`, are for screen readers."""
+    svg = svg_of(made, key=key, title=spoken or title, description=description)
+    return FigureText(key, title, svg, caption)
+
+
 def figure() -> tuple[Any, Any]:
     """Return an empty figure and its axes, in the style of the report."""
     import matplotlib as mpl

@@ -48,7 +48,7 @@ from hierlpr.report.entries import (
     labels_of,
     view_samples,
 )
-from hierlpr.report.html import COLORS, FigureText, figure, render_page, svg_of, write_page
+from hierlpr.report.html import COLORS, FigureText, figure, figure_text, render_page, write_page
 
 if TYPE_CHECKING:
     from hierlpr.model import HierarchicalClassifier
@@ -268,9 +268,7 @@ def _precision_words(answer: Answer) -> tuple[str, str, str]:
 def _drawn(key: str, display: Any, title: str, caption: str, description: str) -> FigureText:
     made, axes = figure()
     display.plot(axes, colors=COLORS)
-    return FigureText(
-        key, title, svg_of(made, key=key, title=title, description=description), caption
-    )
+    return figure_text(made, key, title, caption, description)
 
 
 def _data(report: Report) -> dict[str, Any]:
