@@ -13,7 +13,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.first_stage import FirstStage, KernelRidgeClassifier, NetworkEnsemble, ProjectionForest
 from hierlpr.first_stage.descent import (
     NetworkPlan,
-    _Adam,
+    _adam,
     _cut,
     _descend,
     _start,
@@ -119,10 +119,10 @@ def test_adam_as_printed():
     rates = [PLAN.learning_rate] * 5
     expected = reference.adam(w, slopes, rates=rates, decay=PLAN.weight_decay)
     gradient = np.zeros_like(w)
-    adam = _Adam(w, gradient, PLAN)
-    for slope in slopes:
+    moments = np.zeros_like(w), np.zeros_like(w)
+    for n, slope in enumerate(slopes, start=1):
         gradient += slope  # each step leaves it empty
-        adam.step()
+        _adam(w, gradient, moments, n, PLAN)
     np.testing.assert_allclose(w, expected, atol=1e-6)
 
 

@@ -135,22 +135,24 @@ def test_dependent_labels_widen_the_interval():
 
 
 def test_label_facts(disease, report):
-    h, facts = disease.model.hierarchy_, report.labels
+    h, facts = disease.model.hierarchy_, report.labels["labels"]
     calls = disease.model.predict(disease.scores)
     for name in ("Neoplasm", "Leukemia", "Malaria"):
         i = h.index(name)
         parents = h.parents(name)
-        assert facts.calls[i] == calls[:, i].sum()
-        assert facts.hits[i] == (calls & disease.truth)[:, i].sum()
-        assert facts.positives[i] == disease.truth[:, i].sum()
-        whole = facts.support[h.index(parents[0])] if parents else facts.n_fit
-        assert facts.share[i] == pytest.approx(facts.support[i] / whole)
-        low, high = facts.score_range[i]
+        assert facts["calls"][i] == calls[:, i].sum()
+        assert facts["hits"][i] == (calls & disease.truth)[:, i].sum()
+        assert facts["positives"][i] == disease.truth[:, i].sum()
+        whole = facts["support"][h.index(parents[0])] if parents else report.labels["nFit"]
+        assert facts["share"][i] == round(1000 * facts["support"][i] / whole)
+        low, high = facts["range"][i]
         column = np.zeros((2, h.n_labels))
         column[:, i] = low, high
         ends = disease.model.lpr_.predict(column)[:, i]
-        assert (facts.curve[i][0], facts.curve[i][-1]) == tuple(np.rint(100 * ends).astype(int))
-    assert facts.n_fit == 400
+        assert (facts["curve"][i][0], facts["curve"][i][-1]) == tuple(
+            np.rint(100 * ends).astype(int)
+        )
+    assert report.labels["nFit"] == 400
 
 
 def test_a_label_with_several_parents_lists_the_others():
@@ -230,7 +232,7 @@ def test_sparse_scores_give_the_numbers_of_dense_ones():
     assert report.methods[2].au_prc == pytest.approx(
         metrics.au_prc_score(data.truth[300:], highest)
     )
-    assert report.labels.calls.tolist() == calls.sum(axis=0).tolist()
+    assert report.labels["labels"]["calls"] == calls.sum(axis=0).tolist()
 
 
 @pytest.mark.parametrize(
@@ -380,7 +382,7 @@ def test_what_is_unknown_is_said_and_counts_for_nothing(tmp_path, is_sparse):
     assert answer.n_instances == known.known.sum()
     assert answer.n_calls == (called & known.known).sum()
     assert answer.n_true_calls == (called & known.held).sum()
-    assert report.labels.calls.tolist() == (called & known.known).sum(axis=0).tolist()
+    assert report.labels["labels"]["calls"] == (called & known.known).sum(axis=0).tolist()
     assert report.methods[0].calls[-1] == known.known.sum()
     proba = model.predict_proba(wrap(rest.scores))
     proba = proba.toarray() if is_sparse else proba

@@ -54,7 +54,8 @@ def train_network(
     parameters, layers = _start(x.shape[1], y, plan, rng)
     gradient = np.zeros_like(parameters)
     slopes = _cut(gradient, [weight.shape for weight, _ in layers])
-    adam = _Adam(parameters, gradient, plan)
+    moments = np.zeros_like(parameters), np.zeros_like(parameters)
+    n_steps = 0
     batch = min(plan.batch_size, n_samples)
     n_batches = n_samples // batch
     x_epoch, y_epoch, noise = np.empty_like(x), np.empty_like(y), np.empty_like(x)
@@ -76,7 +77,8 @@ def train_network(
                         layers, slopes, x_epoch[rows], y_epoch[rows], end - number * batch,
                         plan, rng,
                     )  # fmt: skip
-                adam.step()
+                n_steps += 1
+                _adam(parameters, gradient, moments, n_steps, plan)
             if watch is not None and watch(epoch, layers):
                 break
     return [(weight.copy(), bias.copy()) for weight, bias in layers]
@@ -170,19 +172,9 @@ def _sigmoid(values: Array) -> Array:
     return values
 
 
-class _Adam:
-    """Adam with weight decay, for all parameters at once."""
-
-    def __init__(self, parameters: Array, gradient: Array, plan: NetworkPlan) -> None:
-        self.parameters, self.gradient = parameters, gradient
-        self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
-        self.rate, self.decay = plan.learning_rate, plan.weight_decay
-        self.steps = 0
-
-    def step(self) -> None:
-        """Move the parameters and empty the gradient."""
-        self.steps += 1
-        adam_step(
-            self.parameters, self.gradient, self.mean, self.square,
-            self.rate / (1.0 - 0.9**self.steps), 1.0 / (1.0 - 0.999**self.steps), self.decay,
-        )  # fmt: skip
+def _adam(
+    parameters: Array, gradient: Array, moments: tuple[Array, Array], n: int, plan: NetworkPlan
+) -> None:
+    """Step `n` of Adam with weight decay: move the parameters and empty the gradient."""
+    rate, share = plan.learning_rate / (1.0 - 0.9**n), 1.0 / (1.0 - 0.999**n)
+    adam_step(parameters, gradient, *moments, rate, share, plan.weight_decay)

@@ -128,12 +128,9 @@ class FirstStage(MultiLabelEstimator):
 
     def proba(self, x: Encoded) -> NDArray[np.float32]:
         """Weighted mean of the members, mapped."""
-        return self.map_.probabilities(log_odds(self.average(x)), self.prior_)
-
-    def average(self, x: Encoded) -> NDArray[np.float32]:
-        """Weighted mean of the members, as it is."""
         parts = [self.weights_[name] * member.proba(x) for name, member in self.members_.items()]
-        return np.asarray(sum(parts[1:], parts[0]), dtype=np.float32)
+        average = np.asarray(sum(parts[1:], parts[0]), dtype=np.float32)
+        return self.map_.probabilities(log_odds(average), self.prior_)
 
     def describe(self) -> str:
         """Say which members are used, with which weight, and what each cost."""

@@ -271,13 +271,9 @@ def _class_of(path: str) -> type:
     if not (own or name in KNOWN.get(module, ())):
         raise FileError(f"it names the class {path!r}, which is not among those that are known.")
     try:
-        kind = _attribute(module, name)
+        kind = getattr(importlib.import_module(module), name, None)
     except ImportError:
         kind = None
     if not isinstance(kind, type) or (own and kind.__module__ != module):
         raise FileError(f"this version knows no class {path!r}.")
     return kind
-
-
-def _attribute(module: str, name: str) -> Any:
-    return getattr(importlib.import_module(module), name, None)

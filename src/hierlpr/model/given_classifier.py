@@ -76,18 +76,12 @@ def train(
     return scores, fitted
 
 
+# One small problem after another: threads of the linear algebra would only wait for each other.
+@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
 def _fit_each(
     estimator: Any, x: Any, truth: Truth, folds: list[Any], weight: Float | None, min_positives: int
 ) -> tuple[Float, list[Any]]:
     """Fit one classifier a label on each fold and on everything."""
-    # One small problem after another: threads of the linear algebra would only wait for each other.
-    with threadpool_limits(limits=1, user_api="blas"):
-        return _fit_one_by_one(estimator, x, truth, folds, weight, min_positives)
-
-
-def _fit_one_by_one(
-    estimator: Any, x: Any, truth: Truth, folds: list[Any], weight: Float | None, min_positives: int
-) -> tuple[Float, list[Any]]:
     scores = np.zeros(truth.shape)
     held, known = truth == 1, truth == truth  # NaN is not itself
     usable = _support(truth) >= max(1, min_positives)

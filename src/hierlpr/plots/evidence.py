@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from hierlpr._base.checks import Matrix
 from hierlpr.cutoff.by_group import label_levels
 from hierlpr.cutoff.decisions import decide
-from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.partial_truth import PartialTruth, align_known
 from hierlpr.data.tables import align, align_labels, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr import LPRModel, own_lpr
+from hierlpr.lpr import own_lpr
 from hierlpr.model.given_tables import weighed
 
 if TYPE_CHECKING:
@@ -53,8 +52,6 @@ class Evidence:
     judged: Any
     unknown: Any
     level: NDArray[np.float64]
-    cutoff: Cutoff
-    curves: LPRModel
     seen: dict[str, str]
     has_truth: bool = True
     sets: CallSets | None = None
@@ -148,8 +145,6 @@ def collect_evidence(
         judged=judged,
         unknown=unknown,
         level=label_levels(model.cutoff_, h),
-        cutoff=model.cutoff_,
-        curves=model.lpr_,
         seen=model.seen(table),
         has_truth=truth is not None,
         sets=None if model.sets_ is None else model.predict_sets(table),
@@ -186,7 +181,7 @@ def pool(
         value, held = matrix.ravel(), np.asarray(truth).ravel()
         known = ~np.isnan(value)
         if not known.all():  # a missing score tells nothing: its instance is not listed
-            value, held, sample, label = value[known], held[known], sample[known], label[known]
+            value, held, sample, label = (x[known] for x in (value, held, sample, label))
     else:
         sample = np.repeat(np.arange(n_samples), np.diff(matrix.indptr))
         label = matrix.indices.astype(np.intp)

@@ -106,12 +106,12 @@ def answer_of(evidence: Evidence, tradeoffs: tuple[Tradeoff, ...]) -> Answer:
         n_calls=n_calls,
         n_true_calls=n_true,
         n_violations=_n_violations(e),
-        level=e.cutoff.level,
-        headline=_headline(e.cutoff, n_calls, e.n_instances),
+        level=e.model.cutoff_.level,
+        headline=_headline(e.model.cutoff_, n_calls, e.n_instances),
         claim=_claim(e, precision, n_calls, precision_range, expected),
-        promise=_promise(e.cutoff),
+        promise=_promise(e.model.cutoff_),
         cost=_cost(n_true, n_positives, recall) if e.has_truth else _unknown(n_calls, expected),
-        unreachable=_unreachable(e.cutoff),
+        unreachable=_unreachable(e.model.cutoff_),
         warnings=_warnings(e),
         tradeoffs=tradeoffs,
         groups=_groups(e),
@@ -199,7 +199,7 @@ def _claim(
     bounds: tuple[float, float] | None,
     expected: float | None,
 ) -> str:
-    cutoff = e.cutoff
+    cutoff = e.model.cutoff_
     if n_calls == 0:
         return ""
     if cutoff.groups is None and cutoff.confidence is not None and cutoff.reachable:
@@ -339,7 +339,7 @@ def _warnings(e: Evidence) -> tuple[str, ...]:
         )
     if e.n_unknown:
         found.append(_unknown_words(e))
-    n_weak = int(np.count_nonzero(e.curves.report.is_weak))
+    n_weak = int(np.count_nonzero(e.model.lpr_.report.is_weak))
     if n_weak:
         found.append(
             f"{n_weak:,} of {e.hierarchy.n_labels:,} labels had too few examples for a curve of "
@@ -389,11 +389,11 @@ def _n_rows(e: Evidence, some: Any, others: Any) -> float:
 
 
 def _groups(e: Evidence) -> tuple[Group, ...]:
-    if e.cutoff.groups is None or e.cutoff.label_groups is None:
+    if e.model.cutoff_.groups is None or e.model.cutoff_.label_groups is None:
         return ()
-    member = np.array(e.cutoff.label_groups, dtype=object)
+    member = np.array(e.model.cutoff_.label_groups, dtype=object)
     found = []
-    for name, part in e.cutoff.groups.items():
+    for name, part in e.model.cutoff_.groups.items():
         columns = np.flatnonzero(member == name)
         called = e.judged[:, columns]
         n_true = int(both(called, e.truth[:, columns]).sum())

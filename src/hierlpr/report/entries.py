@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,63 +19,38 @@ CURVE_POINTS = 25
 MOST_CURVES = 6_000  # beyond so many labels only the best supported ones get a thumbnail
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelFacts:
-    """One entry per label in every field, in the order of ``hierarchy.labels``.
+def label_entries(evidence: Evidence) -> dict[str, Any]:
+    """Gather what is known of every label, as the page's script takes it.
 
-    Attributes
-    ----------
-    support : int
-        Positives among the samples of the fit.
-    auc : float
-        Of the label's classifier on the samples of the fit, NaN without both classes.
-    share : float
-        Share of the parent's positives that have the label (of all samples, for a root), in the
-        fit; NaN if there are none.
-    positives, calls, hits : int
-        On the samples of the report; `hits` are calls that are right.
-    curve : tuple of int, or None
-        LPR in percent at evenly spaced scores from the lowest to the highest of the fit.
-    score_range : (float, float)
-        Those two scores.
-    note : str
-        How the curve was made if not from the label's own samples alone; else empty.
+    ``labels`` has a column for each of: positives in the fit (``support``) and ``auc`` of its
+    classifier there; the ``share`` of the parent's positives, or for a root of all samples, that
+    have it; ``positives``, ``calls`` and ``hits`` on the samples of the report; its ``curve``, LPRs
+    in percent at evenly spaced scores over the ``range`` of the fit; and the place of a ``note``
+    among the ``notes`` on how curves were made. Shares are whole thousandths, None where there
+    are none. ``nFit`` samples were fitted on.
     """
-
-    support: NDArray[np.int64]
-    auc: NDArray[np.float64]
-    share: NDArray[np.float64]
-    positives: NDArray[np.int64]
-    calls: NDArray[np.int64]
-    hits: NDArray[np.int64]
-    curve: tuple[tuple[int, ...] | None, ...]
-    score_range: tuple[tuple[float, float], ...]
-    note: tuple[str, ...]
-    n_fit: int
-
-
-def label_facts(evidence: Evidence) -> LabelFacts:
-    """Gather what is known of every label."""
-    e, h = evidence, evidence.hierarchy
-    report = e.curves.report
+    e, h, report = evidence, evidence.hierarchy, evidence.model.lpr_.report
     parent, _ = parents_of(h)
     n_fit = int((report.positives + report.negatives).max(initial=0))
     whole = np.where(parent >= 0, report.positives[parent], n_fit)
     share = np.full(h.n_labels, np.nan)
     np.divide(report.positives, whole, out=share, where=whole > 0)
     curves, ranges = _curves(e)
-    return LabelFacts(
-        support=report.positives,
-        auc=report.auc,
-        share=share,
-        positives=_column_sums(e.truth),
-        calls=_column_sums(e.judged),
-        hits=_column_sums(e.hits),
-        curve=curves,
-        score_range=ranges,
-        note=tuple(str(text) for text in report.fallback),
-        n_fit=n_fit,
-    )
+    notes = list(dict.fromkeys(str(text) for text in report.fallback))
+    place = {note: i for i, note in enumerate(notes)}
+    columns = {
+        **labels_of(h),
+        "support": report.positives.tolist(),
+        "auc": _thousandths(report.auc),
+        "share": _thousandths(share),
+        "positives": _column_sums(e.truth),
+        "calls": _column_sums(e.judged),
+        "hits": _column_sums(e.hits),
+        "curve": curves,
+        "range": ranges,
+        "note": [place[str(text)] for text in report.fallback],
+    }
+    return {"nFit": n_fit, "labels": columns, "notes": notes}
 
 
 def labels_of(h: Hierarchy) -> dict[str, Any]:
@@ -97,28 +73,31 @@ def parents_of(h: Hierarchy) -> tuple[NDArray[np.intp], tuple[tuple[int, ...], .
     return first, tuple(tuple(above[1:]) for above in parents)
 
 
-def _curves(
-    e: Evidence,
-) -> tuple[tuple[tuple[int, ...] | None, ...], tuple[tuple[float, float], ...]]:
-    curves = e.curves.curves
-    by_support = np.argsort(-e.curves.report.positives, kind="stable")
+def _curves(e: Evidence) -> tuple[list[list[int] | None], list[list[float]]]:
+    curves = e.model.lpr_.curves
+    by_support = np.argsort(-e.model.lpr_.report.positives, kind="stable")
     drawn = np.zeros(curves.n_labels, dtype=bool)
     drawn[by_support[:MOST_CURVES]] = True
-    found: list[tuple[int, ...] | None] = []
+    found: list[list[int] | None] = []
     ranges = []
     for label in range(curves.n_labels):
         score, lpr = curves.curve(label)
-        ranges.append((float(score[0]), float(score[-1])))
+        ranges.append([float(f"{end:.4g}") for end in (score[0], score[-1])])
         if not drawn[label]:
             found.append(None)
             continue
         grid = np.linspace(score[0], score[-1], CURVE_POINTS)
-        found.append(tuple(np.rint(100.0 * np.interp(grid, score, lpr)).astype(int).tolist()))
-    return tuple(found), tuple(ranges)
+        found.append(np.rint(100.0 * np.interp(grid, score, lpr)).astype(int).tolist())
+    return found, ranges
 
 
-def _column_sums(matrix: Any) -> NDArray[np.int64]:
-    return np.asarray(matrix.sum(axis=0)).ravel().astype(np.int64)
+def _thousandths(values: NDArray[np.float64]) -> list[int | None]:
+    return [None if math.isnan(v) else round(1000.0 * v) for v in values.tolist()]
+
+
+def _column_sums(matrix: Any) -> list[int]:
+    sums: list[int] = np.asarray(matrix.sum(axis=0)).ravel().astype(np.int64).tolist()
+    return sums
 
 
 MOST_ENTRIES = 40_000  # labels shown over all samples: keeps the file small

@@ -1,8 +1,8 @@
 """A page of a report: one HTML file that allows its own style and script and nothing else.
 
 Figures are SVG that lives in the page, and their colours follow light and dark: they are drawn with
-the marker colours of `COLORS`, and `svg_of` turns each into a class (``fill-ink``, ``stroke-ours``,
-...) whose colour the style sheet decides, and every inline style into attributes, so that a strict
+the marker colours of `COLORS`, and `figure_text` turns each into a class (``fill-ink`` and others)
+whose colour the style sheet decides, and every inline style into attributes, so that a strict
 content security policy can forbid inline styles.
 """
 
@@ -113,14 +113,6 @@ class FigureText:
     caption: str
 
 
-def figure_text(
-    made: Any, key: str, title: str, caption: str, description: str, *, spoken: str | None = None
-) -> FigureText:
-    """Turn a figure into text; `description` and a title, `spoken`, are for screen readers."""
-    svg = svg_of(made, key=key, title=spoken or title, description=description)
-    return FigureText(key, title, svg, caption)
-
-
 def figure() -> tuple[Any, Any]:
     """Return an empty figure and its axes, in the style of the report."""
     import matplotlib as mpl
@@ -135,10 +127,12 @@ def figure() -> tuple[Any, Any]:
     return made, axes
 
 
-def svg_of(made: Any, *, key: str, title: str, description: str) -> str:
-    """Return the figure as an SVG element whose ids begin with `key`, with text for screen readers.
+def figure_text(
+    made: Any, key: str, title: str, caption: str, description: str, *, spoken: str | None = None
+) -> FigureText:
+    """Return the figure as an SVG element whose ids begin with `key`; equal ones give equal text.
 
-    Equal figures give equal text.
+    `spoken`, by default the title, and `description` are for screen readers.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -156,13 +150,13 @@ def svg_of(made: Any, *, key: str, title: str, description: str) -> str:
         root.attrib.pop(name, None)
     root.set("role", "img")
     root.set("aria-labelledby", f"{key}-title {key}-desc")
-    for place, (tag, text) in enumerate([("title", title), ("desc", description)]):
+    for place, (tag, text) in enumerate([("title", spoken or title), ("desc", description)]):
         element = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{key}-{tag}"})
         element.text = text
         root.insert(place, element)
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
-    return ElementTree.tostring(root, encoding="unicode")
+    return FigureText(key, title, ElementTree.tostring(root, encoding="unicode"), caption)
 
 
 def _rc(**more: Any) -> Any:

@@ -40,12 +40,10 @@ from hierlpr.report.answer import (
     tradeoffs_of,
 )
 from hierlpr.report.entries import (
-    LabelFacts,
     SampleChoice,
     SampleView,
     choose_samples,
-    label_facts,
-    labels_of,
+    label_entries,
     view_samples,
 )
 from hierlpr.report.html import COLORS, FigureText, figure, figure_text, render_page, write_page
@@ -68,7 +66,7 @@ class Report:
     promise: Promise
     calibration: CalibrationCurve | None
     block_calibration: CalibrationCurve | None
-    labels: LabelFacts
+    labels: dict[str, Any]
     choice: SampleChoice
     samples: tuple[SampleView, ...]
     evidence: Evidence
@@ -196,7 +194,7 @@ def gather(
         promise=promise,
         calibration=calibration,
         block_calibration=block_calibration,
-        labels=label_facts(evidence),
+        labels=label_entries(evidence),
         choice=choice,
         samples=view_samples(evidence, choice.rows),
         evidence=evidence,
@@ -272,32 +270,18 @@ def _drawn(key: str, display: Any, title: str, caption: str, description: str) -
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """Everything the script draws from; shares as whole thousandths, LPRs as ten-thousandths."""
-    facts, level = report.labels, report.evidence.level
-    notes = list(dict.fromkeys(facts.note))
-    place = {note: i for i, note in enumerate(notes)}
-    levels = _once([x if math.isfinite(x) else None for x in level.tolist()])
+    """Everything the script draws from; LPRs as ten-thousandths."""
+    level, entries = report.evidence.level, report.labels
     return {
-        "levels": levels,
-        "maxCalls": _once(call_limits(report.evidence.cutoff, level.size)),
+        "levels": _once([x if math.isfinite(x) else None for x in level.tolist()]),
+        "maxCalls": _once(call_limits(report.evidence.model.cutoff_, level.size)),
         "reasons": REASONS,
-        "nFit": facts.n_fit,
+        "nFit": entries["nFit"],
         "nSamples": report.answer.n_samples,
         "hasTruth": report.answer.has_truth,
         "sets": None if report.evidence.sets is None else SET_WORDS,
-        "labels": {
-            **labels_of(report.evidence.hierarchy),
-            "support": facts.support.tolist(),
-            "auc": _thousandths(facts.auc),
-            "share": _thousandths(facts.share),
-            "positives": facts.positives.tolist(),
-            "calls": facts.calls.tolist(),
-            "hits": facts.hits.tolist(),
-            "curve": facts.curve,
-            "range": [[float(f"{a:.4g}"), float(f"{b:.4g}")] for a, b in facts.score_range],
-            "note": [place[note] for note in facts.note],
-        },
-        "notes": notes,
+        "labels": entries["labels"],
+        "notes": entries["notes"],
         "samples": [_sample(view) for view in report.samples],
     }
 
@@ -305,10 +289,6 @@ def _data(report: Report) -> dict[str, Any]:
 def _once(values: list[Any]) -> list[Any]:
     """Return one value if all labels have the same."""
     return values[:1] if len(set(values)) == 1 else values
-
-
-def _thousandths(values: Any) -> list[int | None]:
-    return [None if math.isnan(v) else round(1000.0 * v) for v in values.tolist()]
 
 
 def _sample(view: SampleView) -> dict[str, Any]:

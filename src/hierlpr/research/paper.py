@@ -48,8 +48,7 @@ def hierlpr(parent: Sequence[int], lpr: Sequence[float]) -> Nodes:
     """
     below = _chains_below(parent)
     roots = [i for i in range(len(parent)) if parent[i] < 0]
-    pending = _branching(parent)  # P in the end holds every such node, the deepest first
-    for v in pending:
+    for v in reversed(range(len(parent))):  # P in the end holds all that branch, the deepest first
         while len(below[v]) > 1:
             first, second = (_full_chain(r, below) for r in below[v][:2])
             merged = chain_merge([first, second], lpr)
@@ -171,12 +170,6 @@ def _chains_below(parent: Sequence[int]) -> list[Nodes]:
         if p >= 0:
             below[p].append(i)
     return below
-
-
-def _branching(parent: Sequence[int]) -> Nodes:
-    """Nodes with several children, deepest subtrees first."""
-    below = _chains_below(parent)
-    return [v for v in range(len(parent) - 1, -1, -1) if len(below[v]) > 1]
 
 
 def _full_chain(start: int, below: list[Nodes]) -> Nodes:

@@ -126,7 +126,7 @@ def curves_replication(setting: str, replication: int, options: Options) -> list
     train, test = simulate.train_test(
         setting, n_train=options.n_train, n_test=options.n_test, rng=rng
     )
-    lpr = _lpr(train, test.scores, options)
+    lpr = _lpr(train.scores, train.truth, test.scores, options)
     clus = ClusHMC(n_trees=options.n_trees, stopping=options.stopping, rng=rng)
     clus.fit(train.scores, train.truth, train.hierarchy)
     posterior = test.posterior_true
@@ -203,9 +203,7 @@ def disease_replication(setting: str, replication: int, options: Options) -> lis
     for held_out in range(options.n_folds):
         inside, outside = fold != held_out, fold == held_out
         scores, truth, new = data.scores[inside], data.truth[inside], data.scores[outside]
-        filled["lpr"][outside] = fit_lpr(scores, truth, method=options.lpr, n_threads=1).predict(
-            new
-        )
+        filled["lpr"][outside] = _lpr(scores, truth, new, options)
         clus = ClusHMC(n_trees=options.n_trees, stopping=None, rng=rng).fit(scores, truth, h)
         filled["clus"][outside] = clus.predict_proba(new)
         filled["calls"][outside] = FirstStageCalls().fit(scores, truth, h).predict(new)
@@ -241,9 +239,8 @@ def _rng(options: Options, setting: str, replication: int) -> np.random.Generato
     return np.random.default_rng([options.seed, replication, *setting.encode()])
 
 
-def _lpr(train: Simulation, scores: NDArray[np.float64], options: Options) -> Any:
-    model = fit_lpr(train.scores, train.truth, method=options.lpr, n_threads=1)
-    return model.predict(scores, n_threads=1)
+def _lpr(scores: Any, truth: Any, new: NDArray[np.float64], options: Options) -> Any:
+    return fit_lpr(scores, truth, method=options.lpr, n_threads=1).predict(new, n_threads=1)
 
 
 def _measures(called: NDArray[np.bool_]) -> Row:
