@@ -6,7 +6,11 @@ import math
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from hierlpr import Hierarchy
+from hierlpr.first_stage import KernelRidgeClassifier
 
 FOLDER = Path(__file__).resolve().parents[1] / "experiments" / "unknown"
 
@@ -75,3 +79,19 @@ def test_a_part_can_be_run_again(study, monkeypatch):
     (row,) = study.learned(small)
     assert float(row["error unknown"]) < float(row["error negative"])
     assert all(float(found["missed"]) <= 0.4 for found in study.weighted(small))
+
+
+def test_a_reduced_run_on_features_beats_unknown_as_negative(study, monkeypatch):
+    """How far it is from fewer whole samples, `docs/truth.md` says; real sets take minutes."""
+    rng = np.random.default_rng(0)
+    h = Hierarchy([("A", "B"), ("A", "C")])
+    x = rng.normal(size=(600, 4))
+    truth = x[:, :3] + 0.5 * rng.normal(size=(600, 3)) > 0.0
+    truth[:, 1:] &= truth[:, :1]
+    monkeypatch.setattr(study, "feature_sets", lambda: [("made up", h, x, truth)])
+    monkeypatch.setattr(study, "first_stage", lambda name: KernelRidgeClassifier())
+    rows = list(study.features({"seed": 5, "feature_replications": 2}))
+    assert [row["learner"] for row in rows] == ["first stage", "logistic"]
+    for row in rows:
+        assert float(row["error unknown"]) < float(row["error negative"]), row
+        assert float(row["error unknown"]) < float(row["error fewer"]) + 0.03, row

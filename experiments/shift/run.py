@@ -13,6 +13,7 @@ same scores, as fitted on or with another prevalence of one label.
 
 import argparse
 import csv
+import functools
 import importlib.util
 import tomllib
 import warnings
@@ -33,6 +34,7 @@ OTHERS = ("one replaced", "half replaced", "noisier", "other scale")
 SAME = ("the same", "other prevalences")
 
 
+@functools.cache
 def real_scores(name, cache):
     """All samples of a real set with their first-stage scores."""
     place = HERE.parent / "joint_real"

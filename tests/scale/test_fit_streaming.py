@@ -210,6 +210,29 @@ def test_unknown_truth_gives_the_model_of_memory(tmp_path, layout, truth_layout,
     assert np.array_equal(direct.lpr_.curves.knot_lpr, done.model.lpr_.curves.knot_lpr)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_what_is_learned_of_scores_together_is_that_of_memory(tmp_path, share, monkeypatch):
+    """Weights of depths in a taxonomy and companions of labels, from some of the samples."""
+    from hierlpr.model import core
+
+    monkeypatch.setattr(core, "MOST_TOGETHER", 6 * 300)
+    monkeypatch.setattr(core, "LEAST_TOGETHER", 1)
+    rng = np.random.default_rng(2)
+    h = Hierarchy.from_parents({"a": None, "b": None, "aa": "a", "ab": "a", "ba": "b", "bb": "b"})
+    leaf = rng.choice(["aa", "ab", "ba", "bb"], 600)
+    held = np.array([[x == y or x in h.ancestors(y) for x in h.labels] for y in leaf])
+    names = tuple(f"s{i:03d}" for i in range(600))
+    table = Table((held + rng.normal(size=held.shape)).round(3), h.labels, names)
+    scores = write_scores(tmp_path / "scores.csv", table, "wide")
+    truth = write_truth(tmp_path / "truth.csv", names, h.labels, held, "wide")
+    if share:
+        truth, _ = with_unknown(tmp_path, table, h, held, "wide", ".csv", share=share)
+    _, done = assert_same_model(tmp_path, h, scores, truth)
+    assert done.model.path_weight_.shape == (2,)
+    assert (done.model.lpr_.companions.other >= 0).all()
+    assert done.model.lpr_.companions.count[0].sum() <= 300
+
+
 @pytest.mark.parametrize(("is_sparse", "holes"), [(False, False), (False, True), (True, True)])
 def test_weights_give_the_model_of_memory(tmp_path, is_sparse, holes):
     h, table, truth = make_data(is_sparse=is_sparse)
