@@ -476,11 +476,10 @@ def report_file(
             pair, notes = data.pair(chosen), data.notes
             own = weighing.match(lambda: data.sample_names, files[0], chosen)
             if chosen.size < data.n_samples:
-                notes = (
-                    *notes,
-                    f"{chosen.size:,} of {data.n_samples:,} samples are looked at, "
-                    "drawn at random; more would not fit",
+                drawn = (
+                    f"{chosen.size:,} of {data.n_samples:,} samples are looked at, drawn at random"
                 )
+                notes = (*notes, f"{drawn}; more would not fit")
         report = write_report(
             out, fitted, pair.scores, None if truth is None else pair.truth, title=title,
             max_samples=max_samples, sample_weight=own,
