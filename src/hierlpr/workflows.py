@@ -397,9 +397,8 @@ def evaluate_file(
     options = How(**how)
     loaded = _loaded(hierarchy)
     files = [os.fspath(ranking), os.fspath(truth)]
-    given: dict[str, Any] = {"the ranking": files[0], "the truth": files[1]}
-    given |= {"the hierarchy": loaded.report.path or None, "the weights": weights}
-    refuse_overlap({}, given, options.work)
+    given = {"the ranking": ranking, "the truth": truth, "the weights": weights}
+    refuse_overlap({}, {**given, "the hierarchy": loaded.report.path or None}, options.work)
     reading = Reading(loaded.hierarchy, loaded.aliases, lenient, close_truth, absent)
     weighing = read_weights(weights, lenient=lenient)
     if not options.asks_for_parts(*files) and options.budget.holds_evaluation(
