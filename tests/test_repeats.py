@@ -109,13 +109,26 @@ def test_shared_samples_are_counted(n_shared):
     assert overlap_note(keys(new[::-1]), keys(fit[::-1])) == f"{n_shared} of 400"
 
 
-def test_few_samples_that_were_all_fitted_on_are_found_from_thirteen_on():
+def test_few_samples_that_were_all_fitted_on_are_found_from_nine_on():
     rng = np.random.default_rng(4)
-    few = normal(rng, 12)
-    assert overlap_note(keys(few), keys(few)) == ""  # chance alone does it once in 700 such cases
-    more = normal(rng, 13)
-    assert overlap_note(keys(more), keys(more)) == "13 of 13"
-    assert overlap_note(keys(more[:3]), keys(np.concatenate([more, normal(rng, 40)]))) == "3 of 3"
+    few = normal(rng, 8)
+    assert overlap_note(keys(few), keys(few)) == ""  # chance alone does it once in 400 such cases
+    more = normal(rng, 9)
+    assert overlap_note(keys(more), keys(more)) == "9 of 9"
+    some = normal(rng, 13)
+    assert overlap_note(keys(some[:3]), keys(np.concatenate([some, normal(rng, 40)]))) == "3 of 3"
+
+
+def test_samples_of_few_kinds_that_are_all_those_fitted_on_are_found():
+    rng = np.random.default_rng(4)
+    kinds = rng.random((4, 3))
+    fit = kinds[rng.integers(0, 4, 168)]
+    assert overlap_note(keys(fit[::-1]), keys(fit)) == "168 of 168"
+    assert overlap_note(keys(fit[1:]), keys(fit)) == ""  # no count tells these from new ones
+    alarms = sum(
+        overlap_note(keys(kinds[rng.integers(0, 4, 168)]), keys(fit)) != "" for _ in range(500)
+    )
+    assert alarms <= 3  # one in 1,000 at most
 
 
 def test_shared_samples_are_counted_beside_saturated_ones():

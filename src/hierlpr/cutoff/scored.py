@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import gammaln
 
 from hierlpr._base.checks import check_real_array
 from hierlpr._base.order_free import mix, row_keys
 from hierlpr.data.partial_truth import PartialTruth
+from hierlpr.data.repeats import log_chance
 from hierlpr.exceptions import DataError
 
 _TRUE = np.uint64(0xD1B54A32D192ED03)  # any constant: what the truth adds to a hash
@@ -183,16 +183,7 @@ def _shuffled(keys: NDArray[np.uint64]) -> Shuffle:
     # Sorting drawn numbers, rather than Generator.permutation, whose algorithm may change.
     drawn = bits.random_raw(keys.size)
     _, times = np.unique(keys, return_counts=True)
-    return Shuffle(order[np.argsort(drawn, kind="stable")], _log_chance(times))
-
-
-def _log_chance(times: NDArray[np.intp]) -> float:
-    """Bound the chance to draw each kind so many times: multinomial, kinds as likely as seen."""
-    n = int(times.sum())
-    if n == 0:
-        return 0.0
-    ways = gammaln(n + 1) - gammaln(times + 1).sum()
-    return float(ways + (times * np.log(times / n)).sum())
+    return Shuffle(order[np.argsort(drawn, kind="stable")], log_chance(times))
 
 
 def split_at_random(

@@ -24,6 +24,7 @@ MOST_NEAR = 2**14  # of rows up to rounding
 MOST_COPIES = 64  # rows that occur more often are taken for saturated scores
 FEWEST_ROWS = 20  # distinct rows whose counts have a common factor: 2**-20 by chance
 FAR = 4.0  # standard errors
+RARE = math.log(0.001)  # chance of two sets with the same rows, each as often
 
 Keys = NDArray[np.uint64]
 Rows = NDArray[np.intp]
@@ -64,6 +65,14 @@ class SampleKeys:
             bits += 1
         return cls(distinct[:n_kept], count[:n_kept].astype(np.uint32), bits, keys.size)
 
+    def equals(self, other: SampleKeys) -> bool:
+        """Whether both sets have the same rows, each as often."""
+        return (
+            self.n_samples == other.n_samples
+            and np.array_equal(self.key, other.key)
+            and np.array_equal(self.count, other.count)
+        )
+
     def among(self, other: SampleKeys) -> tuple[int, int]:
         """Count the samples that also occur in `other`, and those that were looked for."""
         bits = max(self.bits, other.bits)
@@ -96,6 +105,17 @@ def _n_below(sorted_keys: Keys, bits: int) -> int:
     return int(np.searchsorted(sorted_keys, np.uint64(1) << np.uint64(64 - bits)))
 
 
+def log_chance(times: NDArray[Any]) -> float:
+    """Bound the chance to draw each kind so many times: multinomial, kinds as likely as seen."""
+    from scipy.special import gammaln
+
+    n = int(times.sum())
+    if n == 0:
+        return 0.0
+    ways = gammaln(n + 1.0) - gammaln(times + 1.0).sum()
+    return float(ways + (times * np.log(times / n)).sum())
+
+
 def overlap_note(samples: SampleKeys, known: SampleKeys | None) -> str:
     """Say how many of `samples` occur among the `known` ones, if more do than by chance.
 
@@ -105,9 +125,14 @@ def overlap_note(samples: SampleKeys, known: SampleKeys | None) -> str:
     Up to rounding, different samples are more often alike, and more so where they are easy. There
     only known rows that occur once count, each one time; what chance does is what Good and Turing
     say: new samples fall on rows seen once as often as samples have exactly one twin.
+
+    Samples of few kinds meet all the time. They are the known ones if every kind occurs as often
+    as there, which two draws hardly ever agree in.
     """
     if known is None:
         return ""
+    if samples.equals(known) and log_chance(known.count) <= RARE:
+        return f"{samples.n_samples:,} of {samples.n_samples:,}"
     n_twins = int(known.count[known.count > 1].sum())
     if note := _excess(samples, known, *samples.among(known), n_twins):
         return note
