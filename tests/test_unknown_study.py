@@ -90,8 +90,8 @@ def test_a_reduced_run_on_features_beats_unknown_as_negative(study, monkeypatch)
     truth[:, 1:] &= truth[:, :1]
     monkeypatch.setattr(study, "feature_sets", lambda: [("made up", h, x, truth)])
     monkeypatch.setattr(study, "first_stage", lambda name: KernelRidgeClassifier())
-    rows = list(study.features({"seed": 5, "feature_replications": 2}))
-    assert [row["learner"] for row in rows] == ["first stage", "logistic"]
-    for row in rows:
-        assert float(row["error unknown"]) < float(row["error negative"]), row
-        assert float(row["error unknown"]) < float(row["error fewer"]) + 0.03, row
+    row = next(iter(study.features({"seed": 5, "feature_replications": 4})))
+    unknown, fewer, negative = (
+        float(row[f"error {way}"]) for way in ("unknown", "fewer", "negative")
+    )
+    assert unknown - fewer < 0.25 * (negative - fewer), row

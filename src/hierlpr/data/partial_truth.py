@@ -73,6 +73,18 @@ class PartialTruth:
         return np.asarray(~self.open)
 
     @property
+    def learnable(self) -> Bool:
+        """Pairs to train on one by one: given, or lacking with a parent; of dense matrices.
+
+        A pair that is known to hold only by a label below is known because it holds: among those
+        that were not given, training on it would count positives alone. Where a label has no other
+        pairs, all that are known.
+        """
+        known = self.known
+        pairs = known & (self.given | ~self.held)
+        return np.where(pairs.any(axis=0), pairs, known)
+
+    @property
     def n_unknown(self) -> NDArray[np.int64]:
         """Samples in which each label is unknown."""
         return _column_sums(self.unknown)

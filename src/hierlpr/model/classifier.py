@@ -27,7 +27,13 @@ from hierlpr.cutoff.choose import Unreachable, check_bound, goal_of
 from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.frames import like_given, row_names
-from hierlpr.data.partial_truth import AnyTruth, align_known, as_given, held_and_known
+from hierlpr.data.partial_truth import (
+    AnyTruth,
+    PartialTruth,
+    align_known,
+    as_given,
+    held_and_known,
+)
 from hierlpr.data.repeats import doubts_about_features
 from hierlpr.data.tables import Table, align_labels, closing_note, match_rows
 from hierlpr.exceptions import DataError, FileError, HierlprError, HierlprWarning
@@ -174,7 +180,7 @@ class HierarchicalClassifier(ShownEstimator):
         truth : matrix or data frame of shape (n_samples, n_labels), or lists of labels
             As in :meth:`HierLPR.fit`, NaN where it is unknown. The first stage learns from how
             likely such a label is by the features; a classifier of one label is fitted on the
-            samples in which that label is known (``docs/truth.md``).
+            samples in which that label was given or a parent is lacking (``docs/truth.md``).
         sample_weight : array-like of shape (n_samples,), optional
             How much each sample counts, as in :meth:`HierLPR.fit`: in the local precision rates,
             the joint posterior and the cutoff, and in the training of a classifier (or the last
@@ -366,7 +372,10 @@ class HierarchicalClassifier(ShownEstimator):
         on_progress: Progress | None,
     ) -> NDArray[np.float64]:
         """Fit the first stage on the kept samples; return their out-of-fold scores."""
-        x_kept, (held, known) = _safe_indexing(x, kept), held_and_known(truth[kept])
+        x_kept, part = _safe_indexing(x, kept), truth[kept]
+        held, known = held_and_known(part)
+        if isinstance(part, PartialTruth):
+            known = part.learnable
         y_kept: Any = held if known.all() else np.where(known, held, np.nan)
         self.weighs_training_ = None if weight is None else weight_name(estimator) is not None
         if _sees_all_labels(estimator):
