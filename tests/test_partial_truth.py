@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 from cases import by_number, random_dag
 from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, load_model, simulate
@@ -271,14 +271,15 @@ def load_like(model):
     return copy.deepcopy(model)
 
 
-def test_sets_and_classifiers_refuse_what_they_cannot_use(parts, fitted):
+def test_sets_and_classifiers_of_all_labels_refuse_what_they_cannot_use(parts, fitted):
     _, rest, _, truth = parts
     with pytest.raises(DataError, match=r"unknown for some label of .* samples"):
         load_like(fitted).calibrate_sets(rest.scores, truth)
+    together = HierarchicalClassifier(KNeighborsClassifier(3), rest.hierarchy, multi_output=True)
     with pytest.raises(
-        DataError, match=r"truth is unknown \(NaN\) for .* pairs, the first at sample"
+        DataError, match=r"truth is unknown \(NaN\) for .* pairs, which a classifier"
     ):
-        HierarchicalClassifier(LogisticRegression(), rest.hierarchy).fit(rest.scores, truth)
+        together.fit(rest.scores, truth)
 
 
 @pytest.mark.parametrize("seed", range(12))
