@@ -196,7 +196,7 @@ def tasks_of_growth(n_samples, n_labels):
     listed = (ranked.sample, ranked.label, ranked.score)
     return {
         "rank": lambda: rank(lpr, h, n_threads=1),
-        "fit": lambda: fit_lpr(scores, held, n_threads=1),
+        "fit": lambda: HierLPR(h, joint=False, n_threads=1).fit(scores, held),
         "joint": lambda: fit_joint(scores, held, h, n_threads=1),
         "evaluate": lambda: evaluate_ranking(*listed, held, h),
     }

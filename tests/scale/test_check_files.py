@@ -82,7 +82,7 @@ def test_the_command_works_in_parts(case, tmp_path):
     base = ("check", "--model", folder / "m.hlpr", "--scores", folder / "s.csv")
     code, whole, err = run(*base)
     assert code == 0, err
-    code, parts, err = run(*base, "--partitions", "3", "--memory", "64MB", "--work", tmp_path,
+    code, parts, err = run(*base, "--partitions", "3", "--memory", "64MiB", "--work", tmp_path,
                            "--json", tmp_path / "d.json")  # fmt: skip
     assert code == 0, err
     assert parts == whole

@@ -8,6 +8,7 @@ shares: both labels hold, the upper alone, none; and each kind is as it was.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.diagnostics import N_BINS, ScoreBins
 
 Float = NDArray[np.float64]
+Index = NDArray[np.integer]
 
 N_KINDS = 3  # of samples: none of the two labels holds, the upper one alone, both
 N_MOMENTS = 3  # place of a label's score among the bins, that of its companion, their product
@@ -79,32 +81,35 @@ class Companions:
         held, known = held_and_known(truth)
         best, other = np.zeros(n_labels), np.full(n_labels, -1, dtype=np.int64)
         upper, lower = edge_ends(hierarchy)
-        for parent, child in zip(upper.tolist(), lower.tolist(), strict=True):
-            close = abs(_correlation(place[:, parent], place[:, child], weight))
+        ends = zip(upper.tolist(), lower.tolist(), strict=True)
+        for (parent, child), close in zip(
+            ends, _closeness(place, upper, lower, weight), strict=True
+        ):
             for label, companion in ((parent, child), (child, parent)):
                 if close > best[label]:
                     best[label], other[label] = close, companion
         empty = cls(other, np.zeros((n_labels, N_KINDS)), np.zeros((n_labels, N_KINDS, N_MOMENTS)),
                     np.zeros((n_labels, N_KINDS, N_MOMENTS, N_MOMENTS)))  # fmt: skip
-        for label in np.flatnonzero(other >= 0).tolist():
-            pair = [label, int(other[label])]
-            there = known[:, pair].all(axis=1) & ~np.isnan(place[:, pair]).any(axis=1)
-            kind, moments = held[there][:, pair].sum(axis=1), _moments(place[there][:, pair])
-            empty._learn(label, kind, moments, weight[there])
+        for labels in _chunks(np.flatnonzero(other >= 0)):
+            companion = other[labels]
+            moments, there = _moments(place, labels, companion)
+            counts = weight[:, None] * (there & known[:, labels] & known[:, companion])
+            kind = held[:, labels].astype(np.int8) + held[:, companion]
+            empty._learn(labels, kind, moments, counts)
         return empty
 
-    def _learn(self, label: int, kind: Any, moments: Float, weight: Float) -> None:
-        """Fill in the kinds of one label; one that is hardly seen spreads as all samples do."""
+    def _learn(self, labels: Index, kind: Any, moments: Float, weight: Float) -> None:
+        """Fill in the kinds of labels; one that is hardly seen spreads as all samples do."""
         everything = _weighed(moments, weight)[1]
         for k in range(N_KINDS):
-            own = kind == k
-            size = weight[own].sum()
-            n = size**2 / (weight[own] ** 2).sum() if size > 0.0 else 0.0
-            self.count[label, k] = n
-            if n > 0.0:
-                self.mean[label, k], self.spread[label, k] = _weighed(moments[own], weight[own])
+            own = np.where(kind == k, weight, 0.0)
+            square = (own**2).sum(axis=0)
+            n = own.sum(axis=0) ** 2 / np.where(square > 0.0, square, 1.0)
+            self.count[labels, k] = n
+            self.mean[labels, k], spread = _weighed(moments, own)
             # As if five more samples had the spread of all.
-            self.spread[label, k] = (n * self.spread[label, k] + 5.0 * everything) / (n + 5.0)
+            n = n[:, None, None]
+            self.spread[labels, k] = (n * spread + 5.0 * everything) / (n + 5.0)
 
     def compare(self, bins: ScoreBins, scores: Float) -> Together:
         """Compare new scores with every mixture of the kinds of samples."""
@@ -112,17 +117,11 @@ class Companions:
         seen, now = np.zeros((2, n_labels))
         p_value = np.ones(n_labels)
         looked_at = np.flatnonzero((self.other >= 0) & (self.count.sum(axis=1) > 0.0))
-        for start in range(0, looked_at.size, CHUNK):
-            labels = looked_at[start : start + CHUNK]
-            mean = np.zeros((labels.size, N_MOMENTS))
-            spread = np.tile(np.eye(N_MOMENTS), (labels.size, 1, 1))
-            counts = np.zeros(labels.size)
-            for i, label in enumerate(labels.tolist()):
-                pair = place[:, [label, self.other[label]]]
-                moments = _moments(pair[~np.isnan(pair).any(axis=1)])
-                counts[i] = len(moments)
-                if len(moments) > 1:
-                    mean[i], spread[i] = _weighed(moments, np.ones(len(moments)))
+        for labels in _chunks(looked_at):
+            moments, there = _moments(place, labels, self.other[labels])
+            counts = there.sum(axis=0)
+            mean, spread = _weighed(moments, there.astype(np.float64))
+            spread[counts <= 1] = np.eye(N_MOMENTS)
             chosen = _best_shares(self, labels, mean, spread / np.maximum(counts, 1)[:, None, None])
             size = np.sqrt(_variance(spread, 0) * _variance(spread, 1))
             away = np.where(counts > 1, chosen.chi_squared, 0.0)
@@ -204,17 +203,38 @@ def _quadratic(x: Float, matrix: Float) -> Float:
     return np.asarray(value / np.maximum(whole, 1e-300))
 
 
-def _moments(pair: Float) -> Float:
-    return np.column_stack([pair, pair[:, 0] * pair[:, 1]])
+def _chunks(labels: Index) -> Iterator[Index]:
+    for start in range(0, labels.size, CHUNK):
+        yield labels[start : start + CHUNK]
+
+
+def _moments(place: Float, labels: Index, others: Index) -> tuple[Float, NDArray[np.bool_]]:
+    """Moments (n_samples, n_pairs, 3) of labels with others, 0 where not both scores are there."""
+    one, two = place[:, labels], place[:, others]
+    moments = np.stack([one, two, one * two], axis=2)
+    there = ~np.isnan(moments[:, :, 2])
+    moments[~there] = 0.0
+    return moments, there
 
 
 def _weighed(moments: Float, weight: Float) -> tuple[Float, Float]:
-    """Weighed mean and covariance."""
-    share = weight / weight.sum()
-    mean = (share[:, None] * moments).sum(axis=0)
+    """Mean (n_pairs, 3) and covariance of moments, by weights (n_samples, n_pairs)."""
+    total = weight.sum(axis=0)
+    share = weight / np.where(total > 0.0, total, 1.0)
+    mean = np.einsum("np,npm->pm", share, moments)
     away = moments - mean
-    spread = (share[:, None, None] * away[:, :, None] * away[:, None, :]).sum(axis=0)
-    return mean, spread
+    return mean, np.einsum("npm,npk->pmk", share[:, :, None] * away, away)
+
+
+def _closeness(place: Float, upper: Index, lower: Index, weight: Float) -> Float:
+    """Size of the weighed correlation of labels with others; 0 where one does not vary."""
+    close = np.zeros(upper.size)
+    for at in _chunks(np.arange(upper.size)):
+        moments, there = _moments(place, upper[at], lower[at])
+        spread = _weighed(moments, weight[:, None] * there)[1]
+        size = spread[:, 0, 0] * spread[:, 1, 1]
+        close[at] = np.abs(spread[:, 0, 1]) / np.sqrt(np.where(size > 1e-24, size, np.inf))
+    return close
 
 
 def _covariance(mean: Float) -> Float:
@@ -223,13 +243,3 @@ def _covariance(mean: Float) -> Float:
 
 def _variance(spread: Float, k: int) -> Float:
     return np.maximum(spread[:, k, k], 1e-12)
-
-
-def _correlation(one: Float, other: Float, weight: Float) -> float:
-    """Weighed correlation where both are there; 0 where one does not vary."""
-    there = ~(np.isnan(one) | np.isnan(other))
-    if not there.any():
-        return 0.0
-    _, spread = _weighed(np.column_stack([one[there], other[there]]), weight[there])
-    size = spread[0, 0] * spread[1, 1]
-    return float(spread[0, 1] / np.sqrt(size)) if size > 1e-24 else 0.0
