@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.checks import check_level
 from hierlpr._kernels.smoothing import make_monotone
+from hierlpr.data.tables import dense
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.waves import sample_ranges
 from hierlpr.joint.one_path import reach_of
@@ -222,8 +222,3 @@ def _place(values: Float, order: NDArray[np.intp]) -> Float:
     placed = np.empty_like(values)
     np.put_along_axis(placed, order, values, axis=1)
     return placed
-
-
-def dense(matrix: Any) -> Any:
-    """Return a matrix as an array."""
-    return matrix.toarray() if sparse.issparse(matrix) else matrix

@@ -24,7 +24,8 @@ from scipy import sparse
 
 from hierlpr._base.checks import check_level
 from hierlpr._base.showing import html_table, text_table
-from hierlpr.cutoff.set_values import HAIR, SetValues, dense
+from hierlpr.cutoff.set_values import HAIR, SetValues
+from hierlpr.data.tables import dense
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 

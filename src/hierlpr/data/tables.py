@@ -141,6 +141,11 @@ def align_labels(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: s
     return Table(matrix, names, given.samples)
 
 
+def dense(matrix: Any) -> NDArray[Any]:
+    """Return a matrix as an array."""
+    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())
+
+
 def align_truth(
     data: Any, hierarchy: Hierarchy, *, name: str = "truth", close: bool = False
 ) -> NDArray[np.bool_]:
@@ -151,12 +156,12 @@ def align_truth(
     table = align_labels(data, hierarchy, name=name)
     values = table.values
     check_finite(values, hierarchy.labels, name=name)
-    dense = values if isinstance(values, np.ndarray) else np.asarray(values.toarray())
-    truth: NDArray[np.bool_] = dense != 0.0
-    if not np.array_equal(truth, dense):
-        row, column = np.argwhere(truth != dense)[0]
+    whole = dense(values)
+    truth: NDArray[np.bool_] = whole != 0.0
+    if not np.array_equal(truth, whole):
+        row, column = np.argwhere(truth != whole)[0]
         raise DataError(
-            f"{name} must hold only 0 and 1, got {dense[row, column]} at sample {row}, "
+            f"{name} must hold only 0 and 1, got {whole[row, column]} at sample {row}, "
             f"label {hierarchy.labels[column]!r}.\n"
             "Hint: scores come first, truth second; truth may also be lists of labels."
         )

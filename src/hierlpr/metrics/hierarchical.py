@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_choice, check_label_weights
-from hierlpr.data.tables import align, align_truth
+from hierlpr.data.tables import align, align_truth, dense
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.waves import Upper, sample_ranges
@@ -234,7 +234,7 @@ def hierarchical_ranking_error(
     0.3333333333333333
     """
     status = align_truth(truth, hierarchy)
-    values = _dense_scores(scores, hierarchy)
+    values = dense(align(scores, hierarchy, name="scores").values)
     costs = label_costs(hierarchy, cost)
     order = np.argsort(values, axis=1, kind="stable")
     total = 0.0
@@ -323,8 +323,7 @@ def _pair(
     """Both as bool matrices of one shape; neither needs to be closed."""
     pair = []
     for data, name in ((truth, "truth"), (calls, "calls")):
-        values = align(data, hierarchy, name=name).values
-        pair.append(check_status(values if isinstance(values, np.ndarray) else values.toarray()))
+        pair.append(check_status(dense(align(data, hierarchy, name=name).values)))
     if pair[0].shape != pair[1].shape:
         raise DataError(f"calls has {len(pair[1])} samples, truth {len(pair[0])}; they must agree.")
     return pair[0], pair[1]
@@ -335,8 +334,3 @@ def _closed_pair(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     status, called = _pair(truth, calls, hierarchy)
     return hierarchy.close_upward(status), hierarchy.close_upward(called)
-
-
-def _dense_scores(scores: Any, hierarchy: Hierarchy) -> Float:
-    values = align(scores, hierarchy, name="scores").values
-    return values if isinstance(values, np.ndarray) else np.asarray(values.toarray())

@@ -18,7 +18,7 @@ from hierlpr.data.frames import like_given
 from hierlpr.data.label_sets import Kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.data.repeats import SampleKeys, overlap_note
-from hierlpr.data.tables import Table
+from hierlpr.data.tables import Table, dense
 from hierlpr.exceptions import DataError, HierlprError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import JointModel, end_posterior
@@ -42,6 +42,7 @@ class FittedModel:
     missing: str
     close_truth: bool
     n_threads: int | None
+    verbose: bool | None = False  # commands tell how far they are by themselves
 
     hierarchy_: Hierarchy
     n_features_in_: int
@@ -195,12 +196,12 @@ class FittedModel:
         table = self._input(scores)
         held = self._truth(truth, self.hierarchy_, table)
         weight = check_sample_weight(sample_weight, table.n_samples)
-        score = _dense(self.block_scores(table))
+        score = dense(self.block_scores(table))
         given: Any = held
         if isinstance(held, PartialTruth):
             known = held.toarray()
             given = np.where(known.unknown, np.nan, known.held)
-        return float(au_prc_score(_dense(given), score, sample_weight=weight))
+        return float(au_prc_score(dense(given), score, sample_weight=weight))
 
     def check(self, scores: Any) -> Drift:
         """Tell how far new scores differ from those fitted on, label by label and in words."""
@@ -268,7 +269,3 @@ class FittedModel:
             self._lpr(table), self.hierarchy_, n_threads=self.n_threads
         )
         return score
-
-
-def _dense(matrix: Any) -> NDArray[Any]:
-    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())

@@ -16,7 +16,7 @@ from hierlpr.cutoff.by_group import label_levels
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.partial_truth import PartialTruth, align_known
-from hierlpr.data.tables import align, align_labels, match_rows
+from hierlpr.data.tables import align, align_labels, dense, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import own_lpr
@@ -209,5 +209,4 @@ def both(some: Any, others: Any) -> Any:
 
 def rows_of(matrix: Any, rows: NDArray[np.intp]) -> NDArray[Any]:
     """Return some rows, dense."""
-    part = matrix[rows]
-    return part if isinstance(part, np.ndarray) else np.asarray(part.toarray())
+    return dense(matrix[rows])
