@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
@@ -176,12 +175,7 @@ def cutoff_by_group(
             unreachable=unreachable,
         )
     failed = [group for group, part in parts.items() if not part.reachable]
-    cutoff = Cutoff(
-        level=math.inf,
-        kind=goal.kind,
-        target=goal.target,
-        beta=goal.beta,
-        confidence=goal.confidence,
+    cutoff = goal.cutoff(
         reachable=not failed,
         reason="\n".join(f"{group}: {parts[group].reason}" for group in failed),
         n_samples=int(score.shape[0]),

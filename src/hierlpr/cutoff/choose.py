@@ -7,7 +7,7 @@ to. Instances are called where ``score >= level``, so that ties are never split.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -22,7 +22,6 @@ from hierlpr.exceptions import DataError
 
 Rule: TypeAlias = Literal["cautious", "plain"]
 Unreachable: TypeAlias = Literal["best-precision", "max-f", "nothing", "error"]
-_UNREACHABLE = ("best-precision", "max-f", "nothing", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,10 @@ class Goal:
     beta: float = 1.0
     confidence: float | None = None
 
+    def cutoff(self, **known: Any) -> Cutoff:
+        """Begin a cutoff for this goal whose level is still to be chosen."""
+        return Cutoff(level=math.inf, **asdict(self), **known)
+
 
 def goal_of(
     *,
@@ -43,11 +46,8 @@ def goal_of(
     confidence: float | None = None,
 ) -> Goal:
     """Turn a user's options into one goal; exactly one of the first three must be given."""
-    given = [
-        name
-        for name, v in [("precision", precision), ("fdr", fdr), ("maximize", maximize)]
-        if v is not None
-    ]
+    options: dict[str, Any] = {"precision": precision, "fdr": fdr, "maximize": maximize}
+    given = [name for name, value in options.items() if value is not None]
     if len(given) != 1:
         got = " and ".join(given) or "none"
         raise DataError(
@@ -62,10 +62,8 @@ def goal_of(
                 "confidence= needs a precision= or fdr= target: there is no guarantee for F."
             )
         return Goal("f", beta=_beta_of(maximize))
-    if precision is not None:
-        return Goal("precision", check_level(precision, name="precision"), confidence=confidence)
-    alpha = check_level(float("nan") if fdr is None else fdr, name="fdr")
-    return Goal("fdr", alpha, confidence=confidence)
+    kind = given[0]
+    return Goal(kind, check_level(options[kind], name=kind), confidence=confidence)
 
 
 def _beta_of(maximize: Any) -> float:
@@ -110,30 +108,14 @@ def _curve_of(instances: Scored) -> _Curve:
     # Writing backwards leaves the first place of each sample.
     first = np.full(instances.n_samples, level.size, dtype=np.int64)
     first[sample[::-1]] = np.arange(level.size, dtype=np.int64)[::-1]
-    is_first = np.zeros(level.size + 1, dtype=np.int64)
-    is_first[first] = 1
-    if instances.weight is not None:
-        return _weighed_curve(instances, order, is_last, is_first[:-1] > 0)
-    return _Curve(
-        level=level[is_last],
-        calls=np.flatnonzero(is_last) + 1,
-        hits=np.cumsum(instances.truth[order], dtype=np.int64)[is_last],
-        calling=np.cumsum(is_first[:-1])[is_last],
-    )
-
-
-def _weighed_curve(
-    instances: Scored,
-    order: NDArray[np.intp],
-    is_last: NDArray[np.bool_],
-    is_first: NDArray[np.bool_],
-) -> _Curve:
-    """Count instances by their weights, and calling samples by the effective number of them."""
+    is_first = np.zeros(level.size + 1, dtype=bool)
+    is_first[first] = True
+    # Instances count by their weights, and calling samples by the effective number of them.
     count = instances.counts()[order]
-    own = np.where(is_first, count, 0.0)
+    own = np.where(is_first[:-1], count, 0.0)
     total, square = np.cumsum(own)[is_last], np.cumsum(own * own)[is_last]
     return _Curve(
-        level=instances.score[order][is_last],
+        level=level[is_last],
         calls=np.cumsum(count)[is_last],
         hits=np.cumsum(count * instances.truth[order])[is_last],
         calling=total * total / square,
@@ -208,7 +190,7 @@ def choose_cutoff(
     """
     goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
     check_choice(rule, ("cautious", "plain"), name="rule")
-    check_choice(unreachable, _UNREACHABLE, name="unreachable")
+    check_choice(unreachable, get_args(Unreachable), name="unreachable")
     instances = as_scored(score, truth)
     return cutoff_for(goal, instances, profile=profile, rule=rule, unreachable=unreachable)
 
@@ -334,12 +316,7 @@ def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
     # The highest target that could have been granted.
     precision = curve.precision(rule)
     most_precise = int(np.flatnonzero(precision == precision.max())[-1])
-    return Cutoff(
-        level=math.inf,
-        kind=goal.kind,
-        target=goal.target,
-        beta=goal.beta,
-        confidence=goal.confidence,
+    return goal.cutoff(
         n_positives=instances.n_positives,
         n_samples=instances.n_samples,
         n_instances=instances.n_samples * instances.n_labels,
@@ -363,18 +340,12 @@ def _with_calls(cutoff: Cutoff, instances: Scored) -> Cutoff:
     called = instances.take(instances.score >= cutoff.level)
     known = called.those_known()
     counted = cutoff.counted(known.score.size, int(np.count_nonzero(known.truth)))
-    if instances.weight is not None:
-        count = known.counts()
-        shares = count.sum(), count[known.truth].sum(), instances.positives
-        return replace(
-            counted.weighed(*map(float, shares)),
-            n_unknown_calls=called.score.size - known.score.size,
-        )
-    return replace(
-        counted,
-        n_unknown_calls=called.score.size - known.score.size,
-        precision_if_random=_precision_if_random(called),
-    )
+    counted = replace(counted, n_unknown_calls=called.score.size - known.score.size)
+    if instances.weight is None:
+        return replace(counted, precision_if_random=_precision_if_random(called))
+    count = known.counts()
+    shares = count.sum(), count[known.truth].sum(), instances.positives
+    return counted.weighed(*map(float, shares))
 
 
 def _precision_if_random(called: Scored) -> float | None:

@@ -104,16 +104,8 @@ class Cutoff:
 
     def counted(self, n_calls: int, n_true_calls: int) -> Cutoff:
         """Put in how many calls it makes on the calibration samples, and how many are right."""
-        b2 = self.beta**2
-        weight = n_calls + b2 * self.n_positives
-        return replace(
-            self,
-            n_calls=n_calls,
-            n_true_calls=n_true_calls,
-            precision=n_true_calls / n_calls if n_calls else None,
-            recall=n_true_calls / self.n_positives if self.n_positives else None,
-            f=(1.0 + b2) * n_true_calls / weight if weight else None,
-        )
+        shares = self.weighed(n_calls, n_true_calls, self.n_positives)
+        return replace(shares, n_calls=n_calls, n_true_calls=n_true_calls)
 
     def weighed(self, calls: float, hits: float, positives: float) -> Cutoff:
         """Put in precision, recall and F of calls that count by the weights of their samples."""
