@@ -1,3 +1,6 @@
+from dataclasses import is_dataclass
+from inspect import signature
+
 import numpy as np
 import pytest
 import sklearn
@@ -18,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, HierlprError, load_model
 from hierlpr.data.partial_truth import align_known
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage import KernelRidgeClassifier
+from hierlpr.first_stage import FirstStage, KernelRidgeClassifier, NetworkEnsemble, ProjectionForest
 from realdata import DATA, needs_data
 
 TREE = Hierarchy([("A", "B"), ("A", "C"), ("B", "D")], labels=["A", "B", "C", "D", "E"])
@@ -401,3 +404,13 @@ def test_funcat_cellcycle_one_logistic_model_a_label():
     )  # fmt: skip
     classifier.fit(train.features, train.truth)
     assert len(train.hierarchy.violations(classifier.predict(train.features))) == 0
+
+
+def test_estimators_have_parameters_and_are_no_dataclasses():
+    # Who hashes or copies dataclasses looks at their fields alone, and not at what was learned.
+    for kind in (HierLPR, HierarchicalClassifier, FirstStage, ProjectionForest, NetworkEnsemble):
+        one = kind()
+        assert not is_dataclass(one)
+        assert list(one.get_params(deep=False)) == sorted(signature(kind).parameters)
+        assert vars(clone(one)) == vars(one)
+        assert one != kind()

@@ -8,11 +8,23 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from hierlpr.exceptions import HierlprError
 
 AnyPath = str | os.PathLike[str]
+Kind = TypeVar("Kind", bound=type)
+
+
+def constructor_only(kind: Kind) -> Kind:
+    """Leave of a dataclass its constructor, which names every parameter once.
+
+    Whoever copies, hashes or saves dataclasses (Dask, Streamlit) looks at their fields alone, and
+    would miss what an estimator has learned.
+    """
+    for mark in ("__dataclass_fields__", "__dataclass_params__"):
+        delattr(kind, mark)
+    return kind
 
 
 def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

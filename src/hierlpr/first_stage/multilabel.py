@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import InputTags, TargetTags
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr.exceptions import DataError
@@ -233,13 +234,8 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = False
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
+        tags.target_tags = TargetTags(required=True, multi_output=True, single_output=False)
+        tags.input_tags = InputTags(sparse=True, allow_nan=True, categorical=True, string=True)
         return tags
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import constructor_only
 from hierlpr._base.checks import check_amount, check_count, check_jobs
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.descent import Layers, NetworkPlan, predict_network, train_network
@@ -29,6 +30,8 @@ JUDGES = 2  # networks whose left-out samples tell when to stop
 PATIENCE = 0.01
 
 
+@constructor_only
+@dataclass(eq=False, repr=False, match_args=False)
 class NetworkEnsemble(MultiLabelEstimator):
     """Average a few networks that see all labels at once.
 
@@ -79,30 +82,17 @@ class NetworkEnsemble(MultiLabelEstimator):
     True
     """
 
-    def __init__(
-        self,
-        n_networks: int = 10,
-        *,
-        folds: int = 0,
-        hidden: Sequence[int] = (500, 500),
-        regularization: Sequence[tuple[float, float]] = ((0.7, 0.5),),
-        epochs: int = 100,
-        learning_rate: float = 1e-3,
-        batch_size: int = 64,
-        weight_decay: float = 1e-5,
-        n_jobs: int | None = None,
-        rng: int = 0,
-    ) -> None:
-        self.n_networks = n_networks
-        self.folds = folds
-        self.hidden = hidden
-        self.regularization = regularization
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.weight_decay = weight_decay
-        self.n_jobs = n_jobs
-        self.rng = rng
+    n_networks: int = 10
+    _: KW_ONLY
+    folds: int = 0
+    hidden: Sequence[int] = (500, 500)
+    regularization: Sequence[tuple[float, float]] = ((0.7, 0.5),)
+    epochs: int = 100
+    learning_rate: float = 1e-3
+    batch_size: int = 64
+    weight_decay: float = 1e-5
+    n_jobs: int | None = None
+    rng: int = 0
 
     def learn(
         self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import constructor_only
 from hierlpr._base.checks import check_amount, check_count, check_fraction, check_jobs
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.multilabel import LabelColumns, MultiLabelEstimator, Progress
@@ -42,6 +43,8 @@ class _Trees:
         return node
 
 
+@constructor_only
+@dataclass(eq=False, repr=False, match_args=False)
 class ProjectionForest(MultiLabelEstimator):
     """Grow extremely randomized trees on a few random projections of the labels.
 
@@ -79,24 +82,14 @@ class ProjectionForest(MultiLabelEstimator):
     True
     """
 
-    def __init__(
-        self,
-        n_trees: int = 200,
-        *,
-        n_projections: int = 16,
-        min_samples_leaf: int = 3,
-        max_features: float = 1.0,
-        max_minutes: float | None = None,
-        n_jobs: int | None = None,
-        rng: int = 0,
-    ) -> None:
-        self.n_trees = n_trees
-        self.n_projections = n_projections
-        self.min_samples_leaf = min_samples_leaf
-        self.max_features = max_features
-        self.max_minutes = max_minutes
-        self.n_jobs = n_jobs
-        self.rng = rng
+    n_trees: int = 200
+    _: KW_ONLY
+    n_projections: int = 16
+    min_samples_leaf: int = 3
+    max_features: float = 1.0
+    max_minutes: float | None = None
+    n_jobs: int | None = None
+    rng: int = 0
 
     def learn(
         self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import constructor_only
 from hierlpr._base.checks import check_amount, check_choice, check_count, check_jobs
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier
@@ -30,6 +32,8 @@ REGULARIZATION = ((0.7, 0.5), (0.5, 0.1))  # (dropout, noise): the first fold ch
 LEAST_WEIGHT = 0.05  # a member that gets less does not help
 
 
+@constructor_only
+@dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 class FirstStage(MultiLabelEstimator):
     """Learn the probabilities of all labels from features, with nothing to choose.
 
@@ -78,24 +82,13 @@ class FirstStage(MultiLabelEstimator):
 
     is_calibrated: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        members: Sequence[str] = MEMBERS,
-        n_networks: int = 10,
-        n_trees: int = 200,
-        folds: int = 5,
-        max_minutes: float | None = None,
-        n_jobs: int | None = None,
-        rng: int = 0,
-    ) -> None:
-        self.members = members
-        self.n_networks = n_networks
-        self.n_trees = n_trees
-        self.folds = folds
-        self.max_minutes = max_minutes
-        self.n_jobs = n_jobs
-        self.rng = rng
+    members: Sequence[str] = MEMBERS
+    n_networks: int = 10
+    n_trees: int = 200
+    folds: int = 5
+    max_minutes: float | None = None
+    n_jobs: int | None = None
+    rng: int = 0
 
     def learn(
         self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None

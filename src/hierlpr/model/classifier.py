@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import TargetTags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _num_samples, check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from hierlpr._base import constructor_only
 from hierlpr._base.checks import (
     check_choice,
     check_count,
@@ -46,6 +48,8 @@ from hierlpr.model.given_tables import refuse_unknown_labels, weighed
 from hierlpr.ranking.order import Ranking
 
 
+@constructor_only
+@dataclass(eq=False, repr=False, match_args=False)
 class HierarchicalClassifier(ShownEstimator):
     """Learn scores from features, make them comparable, rank, and call with a cutoff.
 
@@ -118,50 +122,27 @@ class HierarchicalClassifier(ShownEstimator):
     __metadata_request__fit = {"truth": UNUSED, "on_progress": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"truth": UNUSED}  # noqa: RUF012
 
-    def __init__(
-        self,
-        estimator: Any = "auto",
-        hierarchy: HierarchyLike | None = None,
-        *,
-        precision: float | None = None,
-        fdr: float | None = None,
-        maximize: str | None = None,
-        confidence: float | None = None,
-        groups: Any = None,
-        unreachable: Unreachable = "best-precision",
-        max_weight: float | None = None,
-        lpr: Any = "auto",
-        joint: bool | str = "auto",
-        close_truth: bool = False,
-        cv: int = 5,
-        holdout: float = 1 / 3,
-        multi_output: bool = False,
-        min_positives: int = 3,
-        max_minutes: float | None = None,
-        n_jobs: int | None = None,
-        rng: Any = 0,
-        verbose: bool | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.hierarchy = hierarchy
-        self.precision = precision
-        self.fdr = fdr
-        self.maximize = maximize
-        self.confidence = confidence
-        self.groups = groups
-        self.unreachable = unreachable
-        self.max_weight = max_weight
-        self.lpr = lpr
-        self.joint = joint
-        self.close_truth = close_truth
-        self.cv = cv
-        self.holdout = holdout
-        self.multi_output = multi_output
-        self.min_positives = min_positives
-        self.max_minutes = max_minutes
-        self.n_jobs = n_jobs
-        self.rng = rng
-        self.verbose = verbose
+    estimator: Any = "auto"
+    hierarchy: HierarchyLike | None = None
+    _: KW_ONLY
+    precision: float | None = None
+    fdr: float | None = None
+    maximize: str | None = None
+    confidence: float | None = None
+    groups: Any = None
+    unreachable: Unreachable = "best-precision"
+    max_weight: float | None = None
+    lpr: Any = "auto"
+    joint: bool | str = "auto"
+    close_truth: bool = False
+    cv: int = 5
+    holdout: float = 1 / 3
+    multi_output: bool = False
+    min_positives: int = 3
+    max_minutes: float | None = None
+    n_jobs: int | None = None
+    rng: Any = 0
+    verbose: bool | None = None
 
     def fit(
         self,
@@ -321,9 +302,7 @@ class HierarchicalClassifier(ShownEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = False
+        tags.target_tags = TargetTags(required=True, multi_output=True, single_output=False)
         if isinstance(self.estimator, str):
             tags.input_tags.sparse = tags.input_tags.allow_nan = True
             tags.input_tags.categorical = tags.input_tags.string = True
@@ -410,7 +389,9 @@ class HierarchicalClassifier(ShownEstimator):
     def _lpr(self, estimator: Any) -> Any:
         """How to estimate local precision rates from the scores of this estimator."""
         is_auto = isinstance(self.lpr, str) and self.lpr == "auto"
-        return "probability" if is_auto and _is_calibrated(estimator) else self.lpr
+        # Whether its out-of-fold probabilities are what they claim to be.
+        is_calibrated = _sees_all_labels(estimator) and getattr(estimator, "is_calibrated", False)
+        return "probability" if is_auto and is_calibrated else self.lpr
 
     def _check_options(self) -> None:
         """Refuse what makes no sense before hours of fitting."""
@@ -474,8 +455,3 @@ def _indexable(x: Any) -> Any:
 def _sees_all_labels(estimator: Any) -> bool:
     """Whether it learns all labels at once and brings its own out-of-fold probabilities."""
     return hasattr(type(estimator), "oof_proba_")
-
-
-def _is_calibrated(estimator: Any) -> bool:
-    """Whether its out-of-fold probabilities are what they claim to be."""
-    return _sees_all_labels(estimator) and bool(getattr(estimator, "is_calibrated", False))

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
+from hierlpr._base import constructor_only
 from hierlpr._base.checks import check_choice, check_fraction, check_sample_weight
 from hierlpr._base.showing import terminal_progress
 from hierlpr.cutoff.by_group import Groups, Promise, cutoff_on
@@ -49,27 +50,18 @@ MOST_TOGETHER = 2**19
 LEAST_TOGETHER = 500
 
 
+@constructor_only
+@dataclass(eq=False, repr=False, match_args=False)
 class ScoreModel(FittedModel):
     """All that :class:`hierlpr.HierLPR` does; its parameters and attributes are described there."""
 
-    verbose: bool | None = False  # commands tell how far they are by themselves
-
-    def __init__(
-        self,
-        hierarchy: HierarchyLike | None = None,
-        *,
-        lpr: Any = "auto",
-        joint: bool | str = "auto",
-        close_truth: bool = False,
-        missing: str = "error",
-        n_threads: int | None = None,
-    ) -> None:
-        self.hierarchy = hierarchy
-        self.lpr = lpr
-        self.joint = joint
-        self.close_truth = close_truth
-        self.missing = missing
-        self.n_threads = n_threads
+    hierarchy: HierarchyLike | None = None
+    _: KW_ONLY
+    lpr: Any = "auto"
+    joint: bool | str = "auto"
+    close_truth: bool = False
+    missing: str = "error"
+    n_threads: int | None = None
 
     # -- learning ---------------------------------------------------------------------------
 

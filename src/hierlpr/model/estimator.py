@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from html import escape
 from typing import Any
 
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import TargetTags
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from hierlpr._base import constructor_only
 from hierlpr._base.showing import plain
 from hierlpr.io.hierarchies import HierarchyLike
 from hierlpr.model.core import ScoreModel
@@ -37,6 +40,8 @@ class ShownEstimator(BaseEstimator):  # type: ignore[misc]
         return f"<p>{'<br>'.join(escape(plain(line)) for line in lines)}</p>"
 
 
+@constructor_only
+@dataclass(eq=False, repr=False, match_args=False)
 class HierLPR(TransformerMixin, ShownEstimator, ScoreModel):  # type: ignore[misc]
     """Turn classifier scores into comparable scores, one ranking, and calls that fit a hierarchy.
 
@@ -97,22 +102,14 @@ class HierLPR(TransformerMixin, ShownEstimator, ScoreModel):  # type: ignore[mis
     0
     """
 
-    def __init__(
-        self,
-        hierarchy: HierarchyLike | None = None,
-        *,
-        lpr: Any = "auto",
-        joint: bool | str = "auto",
-        close_truth: bool = False,
-        missing: str = "error",
-        n_threads: int | None = None,
-        verbose: bool | None = None,
-    ) -> None:
-        ScoreModel.__init__(
-            self, hierarchy, lpr=lpr, joint=joint, close_truth=close_truth, missing=missing,
-            n_threads=n_threads,
-        )  # fmt: skip
-        self.verbose = verbose
+    hierarchy: HierarchyLike | None = None
+    _: KW_ONLY
+    lpr: Any = "auto"
+    joint: bool | str = "auto"
+    close_truth: bool = False
+    missing: str = "error"
+    n_threads: int | None = None
+    verbose: bool | None = None
 
     # Scores and truth stand where scikit-learn has X and y: they are no metadata to route.
     __metadata_request__fit = {"scores": UNUSED, "truth": UNUSED}  # noqa: RUF012
@@ -144,9 +141,7 @@ class HierLPR(TransformerMixin, ShownEstimator, ScoreModel):  # type: ignore[mis
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = False
+        tags.target_tags = TargetTags(required=True, multi_output=True, single_output=False)
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing == "allow"
         return tags
