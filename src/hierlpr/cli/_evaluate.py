@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @opt.close_truth
 @opt.weights
-@opt.parts
-@opt.tables
-@opt.reading_hierarchy
-@opt.lenient
-@opt.json_out
-@opt.quiet
+@opt.with_truth
 def evaluate(
     hierarchy: str,
     ranking: str,
@@ -50,11 +45,8 @@ def evaluate(
     """
     shell = Shell(quiet=quiet)
     from hierlpr import workflows
-    from hierlpr._base.files import refuse_overlap
 
-    inputs = {"--hierarchy": hierarchy, "--ranking": ranking, "--truth": truth,
-              "--weights": weights, "--names": options["names"]}  # fmt: skip
-    refuse_overlap({"--json": json_out}, inputs, options["work"])
+    opt.refuse_overlap()
     loaded, table = opt.read_hierarchy_file(shell, options, hierarchy)
     with shell.rates("rows") as on_progress:
         done = workflows.evaluate_file(
@@ -136,11 +128,8 @@ def report(
     from pathlib import Path
 
     from hierlpr import workflows
-    from hierlpr._base.files import refuse_overlap
 
-    inputs = {"--model": model, "--scores": scores, "--truth": truth, "--hierarchy": hierarchy,
-              "--weights": weights}  # fmt: skip
-    refuse_overlap({"--out": out}, inputs, options["work"])
+    opt.refuse_overlap()
     table = opt.written_tables(shell, options)
     with shell.rates() as on_progress:
         done = workflows.report_file(

@@ -65,12 +65,7 @@ LPR_NAMES = (
               "with --weights needs it.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Chooses the third of the samples that is kept for the cutoff.")  # fmt: skip
-@opt.parts
-@opt.tables
-@opt.reading_hierarchy
-@opt.lenient
-@opt.json_out
-@opt.quiet
+@opt.with_truth
 def fit(
     hierarchy: str,
     scores: str,
@@ -101,13 +96,8 @@ def fit(
         )
     _bound(goal, weights, max_weight)
     from hierlpr import workflows
-    from hierlpr._base.files import refuse_overlap
 
-    inputs = {"--hierarchy": hierarchy, "--scores": scores, "--truth": truth,
-              "--calibration-scores": calibration_scores,
-              "--calibration-truth": calibration_truth, "--weights": weights,
-              "--names": options["names"]}  # fmt: skip
-    refuse_overlap({"--out": out, "--json": json_out}, inputs, options["work"])
+    opt.refuse_overlap()
     loaded, table = opt.read_hierarchy_file(shell, options, hierarchy)
     calibration: Any = None
     if calibration_scores is not None:

@@ -161,14 +161,11 @@ def discover(
     """
     shell = Shell(quiet=quiet)
     from hierlpr import discovery
-    from hierlpr._base.files import refuse_overlap
     from hierlpr.io import read_p_values, write_discoveries
 
     if seed is not None and seed < 0:
         raise click.BadParameter("a seed is 0 or more.", param_hint="--seed")
-    outputs = {"--out": out, "--report": page, "--json": json_out}
-    inputs = {"--hierarchy": hierarchy, "--p-values": p_values, "--names": options["names"]}
-    refuse_overlap(outputs, inputs)
+    opt.refuse_overlap()
     loaded, table = opt.read_hierarchy_file(shell, options, hierarchy)
     h = loaded.hierarchy
     given = read_p_values(table(p_values), h, aliases=loaded.aliases, **options)

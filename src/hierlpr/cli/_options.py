@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 TABLES = ("sep", "decimal", "sample_column", "columns")
+OUTPUTS = ("--out", "--adapt", "--report", "--json")
 HIERARCHY = ("relationships", "namespaces", "direction", "path_sep", "names")
 
 
@@ -157,6 +158,24 @@ tables = _all(
     ),
 )  # fmt: skip
 """Add the options that say how tables are written."""
+
+at_work = _all(parts, tables, other_hierarchy, lenient, json_out, quiet)
+"""Add the options that all uses of a model end with."""
+
+with_truth = _all(parts, tables, reading_hierarchy, lenient, json_out, quiet)
+"""Add the options that all commands end with that read a hierarchy and truth."""
+
+
+def refuse_overlap() -> None:
+    """Refuse outputs, and a work folder, that meet another file of the command that runs."""
+    from hierlpr._base import files
+
+    run = click.get_current_context()
+    named = {p.opts[0]: p.name or "" for p in run.command.params if isinstance(p.type, click.Path)}
+    paths = {option: run.params[name] for option, name in named.items()}
+    work = paths.pop("--work", None)
+    outputs = {option: paths.pop(option) for option in OUTPUTS if option in paths}
+    files.refuse_overlap(outputs, paths, work)
 
 
 def taken(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

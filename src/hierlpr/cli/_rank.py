@@ -29,12 +29,7 @@ from hierlpr.cli._shell import Shell, put_json
 @click.option("--adapt", is_flag=True,
               help="First move the model to the prevalences of these samples. What its cutoff "
               "promised is not promised for them: calls are then those at .5 or more.")  # fmt: skip
-@opt.parts
-@opt.tables
-@opt.other_hierarchy
-@opt.lenient
-@opt.json_out
-@opt.quiet
+@opt.at_work
 def rank(
     model: str,
     scores: str,
@@ -88,13 +83,10 @@ def _use(
 
     What is for stdout is written to a file first.
     """
-    from hierlpr._base.files import refuse_overlap
-
     if out == json_out == "-":
         raise click.UsageError("--out and --json cannot both go to stdout.")
     path = shell.scratch("stdout", ending) if out == "-" else out
-    inputs = {"--model": model, "--scores": scores, "--hierarchy": hierarchy}
-    refuse_overlap({"--out": path, "--json": json_out}, inputs, options["work"])
+    opt.refuse_overlap()
     table = opt.written_tables(shell, options)
     with shell.rates("instances") as on_progress:
         done = workflow(
@@ -115,12 +107,7 @@ def _use(
 @click.option("--adapt", type=click.Path(dir_okay=False), metavar="M2",
               help="Write a model for the prevalences of these samples; it has no cutoff, and is "
               "refused if the scores look nothing like those fitted on.")  # fmt: skip
-@opt.parts
-@opt.tables
-@opt.other_hierarchy
-@opt.lenient
-@opt.json_out
-@opt.quiet
+@opt.at_work
 def check(
     model: str,
     scores: str,
@@ -139,10 +126,8 @@ def check(
     """
     shell = Shell(quiet=quiet)
     from hierlpr import workflows
-    from hierlpr._base.files import refuse_overlap
 
-    inputs = {"--model": model, "--scores": scores, "--hierarchy": hierarchy}
-    refuse_overlap({"--adapt": adapt, "--json": json_out}, inputs, parts["work"])
+    opt.refuse_overlap()
     table = opt.written_tables(shell, parts)
     with shell.rates("instances") as on_progress:
         drift, report = workflows.check_file(
@@ -175,12 +160,7 @@ def check(
               "none is sure.")  # fmt: skip
 @click.option("--possible-only", is_flag=True, help="List only what is sure or possible.")
 @opt.with_names
-@opt.parts
-@opt.tables
-@opt.other_hierarchy
-@opt.lenient
-@opt.json_out
-@opt.quiet
+@opt.at_work
 def sets(
     model: str,
     scores: str,
