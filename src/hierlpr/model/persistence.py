@@ -39,12 +39,15 @@ from hierlpr.model.container import (
 )
 from hierlpr.model.core import ScoreModel
 
+_CHOICE = ("use", "loss", "gain", "gain_error", "share")
 _WEIGHTS = ("own", "others", "shift")
 _KNOTS = ("knot_ptr", "knot_score", "knot_lpr")
 _ADDED = ("unknown", "base_rate")  # columns of the report that older files lack
 _BINS = ("edge", "total", "positive", "mean_lpr")
 _PAIRED = ("other", "count", "mean", "spread")
+_PROFILE = tuple(field.name for field in fields(LevelProfile) if field.name != "n_samples")
 _SEEN = ("fit", "cutoff", "sets")
+_PARAMS = ("lpr", "joint", "close_truth", "missing")
 AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
 
@@ -103,29 +106,20 @@ def _arrays_of(model: ScoreModel) -> Arrays:
     for key, column in model.lpr_.report.columns().items():
         if column.dtype.kind != "U":  # texts go to the metadata
             arrays[f"report_{key}"] = column
-    if model.lpr_.seen is not None:
-        for key in _BINS:
-            arrays[f"seen_{key}"] = getattr(model.lpr_.seen, key)
-    if model.lpr_.companions is not None:
-        for key in _PAIRED:
-            arrays[f"companion_{key}"] = getattr(model.lpr_.companions, key)
-    if model.joint_ is not None:
-        prior, tempering = model.joint_.prior, model.joint_.tempering
-        arrays["joint_prevalence"] = prior.prevalence
-        arrays["joint_conditional"] = prior.conditional
-        for key in _WEIGHTS:
-            arrays[f"joint_{key}"] = getattr(tempering, key)
+    joint, implied = model.joint_, model.implied_
+    for prefix, part, names in (
+        ("seen", model.lpr_.seen, _BINS),
+        ("companion", model.lpr_.companions, _PAIRED),
+        ("joint", joint and joint.prior, ("prevalence", "conditional")),
+        ("joint", joint and joint.tempering, _WEIGHTS),
+        ("implied", implied, ("curve_of", "absent")),
+        ("implied", implied and implied.curves, _KNOTS),
+        ("profile", model.profile_, _PROFILE),
+    ):
+        if part is not None:
+            arrays |= {f"{prefix}_{key}": getattr(part, key) for key in names}
     if model.path_weight_ is not None:
         arrays["path_weight"] = model.path_weight_
-    if model.implied_ is not None:
-        arrays["implied_curve_of"] = model.implied_.curve_of
-        arrays["implied_absent"] = model.implied_.absent
-        for key in _KNOTS:
-            arrays[f"implied_{key}"] = getattr(model.implied_.curves, key)
-    if model.profile_ is not None:
-        for field in fields(LevelProfile):
-            if field.name != "n_samples":
-                arrays[f"profile_{field.name}"] = getattr(model.profile_, field.name)
     for name in _SEEN:
         keys = getattr(model, f"{name}_keys_")
         for kind, kept in (("key", keys), ("near_key", keys and keys.near)):
@@ -135,7 +129,7 @@ def _arrays_of(model: ScoreModel) -> Arrays:
 
 
 def _meta_of(model: ScoreModel) -> dict[str, Any]:
-    columns = model.lpr_.report.columns()
+    columns, joint = model.lpr_.report.columns(), model.joint_
     return {
         **new_meta(needs=_needs_of(model)),
         "labels": list(model.hierarchy_.labels),
@@ -145,7 +139,7 @@ def _meta_of(model: ScoreModel) -> dict[str, Any]:
         "report": {key: c.tolist() for key, c in columns.items() if c.dtype.kind == "U"},
         "kind": model.kind_,
         "implied_shared": -1 if model.implied_ is None else model.implied_.shared,
-        "joint": None if model.joint_ is None else _choice_of(model.joint_),
+        "joint": joint and {key: getattr(joint.tempering, key) for key in _CHOICE},
         "profile_samples": None if model.profile_ is None else model.profile_.n_samples,
         "seen": {name: _key_counts(getattr(model, f"{name}_keys_")) for name in _SEEN},
         "cutoff": model.cutoff_.to_dict(),
@@ -189,18 +183,13 @@ def from_parts(arrays: Arrays, meta: Mapping[str, Any], kind: type[AnyModel]) ->
     # Files from before labels could have names have none.
     hierarchy = Hierarchy(edges, labels=labels, names=meta.get("names", {}))
     curves = _curves(arrays)
-    if curves.n_labels != hierarchy.n_labels:
-        raise FileError(f"{curves.n_labels} curves for {hierarchy.n_labels} labels.")
-    params = meta["params"]
-    model = kind(
-        hierarchy if meta["has_hierarchy"] else None,
-        lpr=_method_from(params["lpr"]),
-        joint=params["joint"],
-        close_truth=params["close_truth"],
-        missing=params["missing"],
-    )
-    report = _report(arrays, meta, hierarchy.n_labels)
     n_labels = hierarchy.n_labels
+    if curves.n_labels != n_labels:
+        raise FileError(f"{curves.n_labels} curves for {n_labels} labels.")
+    params = {name: meta["params"][name] for name in _PARAMS}
+    params["lpr"] = _method_from(params["lpr"])
+    model = kind(hierarchy if meta["has_hierarchy"] else None, **params)
+    report = _report(arrays, meta, n_labels)
     bins, companions = _bins(arrays, n_labels), _companions(arrays, n_labels)
     model.lpr_ = LPRModel(curves, report, bins, companions)
     model.joint_ = _joint(arrays, meta, hierarchy)
@@ -306,11 +295,6 @@ def _kind(
     return "listed", implied
 
 
-def _choice_of(joint: JointModel) -> dict[str, Any]:
-    tempering = joint.tempering
-    return {key: getattr(tempering, key) for key in ("use", "loss", "gain", "gain_error", "share")}
-
-
 def _joint(arrays: Arrays, meta: Mapping[str, Any], hierarchy: Hierarchy) -> JointModel | None:
     choice = meta["joint"]
     if choice is None:
@@ -344,10 +328,9 @@ def _path_weight(arrays: Arrays, hierarchy: Hierarchy) -> NDArray[np.float64] | 
 def _profile(arrays: Arrays, meta: Mapping[str, Any]) -> LevelProfile | None:
     if meta["profile_samples"] is None:
         return None
-    names = [field.name for field in fields(LevelProfile) if field.name != "n_samples"]
-    if not all(f"profile_{name}" in arrays for name in names):
+    if not all(f"profile_{name}" in arrays for name in _PROFILE):
         return None  # of an older file; without one, calibration samples make the profile
-    columns = {name: arrays[f"profile_{name}"] for name in names}
+    columns = {name: arrays[f"profile_{name}"] for name in _PROFILE}
     shape = columns["limit"].shape + columns["level"].shape
     if len(shape) != 2 or any(
         column.shape != shape for name, column in columns.items() if name not in ("limit", "level")
