@@ -118,7 +118,12 @@ def read_ranking(
     )
     label, score, lpr, call, rank = columns
     order = np.argsort(-score if rank is None else rank, kind="stable")
-    order = _distinct(sample, label, order, samples, numbers, table, watch)
+    again = repeated_pairs(sample[order], label[order], len(numbers.labels))
+    if again is not None:  # CAFA files repeat, and the highest counts
+        first = int(order[np.argmax(again)])
+        pair = samples[sample[first]], int(label[first])
+        tell_repeated_pairs(int(again.sum()), *pair, numbers, table, watch)
+        order = order[~again]
     return RankingFile(
         sample=sample[order],
         label=label[order],
@@ -129,26 +134,6 @@ def read_ranking(
         labels=numbers.labels,
         report=watch.report(rows=int(order.size), samples=len(samples)),
     )
-
-
-def _distinct(
-    sample: NDArray[np.int64],
-    label: NDArray[np.int64],
-    order: NDArray[np.int64],
-    samples: tuple[str, ...],
-    numbers: LabelNumbers,
-    table: TableFile,
-    watch: Watch,
-) -> NDArray[np.int64]:
-    """Rows in order without repeated pairs: CAFA files repeat, and the highest counts."""
-    again = repeated_pairs(sample[order], label[order], len(numbers.labels))
-    if again is None:
-        return order
-    first = int(order[np.argmax(again)])
-    tell_repeated_pairs(
-        int(again.sum()), samples[sample[first]], int(label[first]), numbers, table, watch
-    )
-    return order[~again]
 
 
 # -- writing ----------------------------------------------------------------------------------

@@ -334,10 +334,7 @@ class TableWriter:
             table = plain_columns(table)
         if not self._open:
             self._open = self._begin(table.schema)
-        if self._kind in ("", ".parquet"):
-            self._open[0].write_table(table, row_group_size=GROUP_ROWS)
-        else:
-            self._open[0].write_table(table)
+        self._open[0].write_table(table, GROUP_ROWS)
         self._n_in_file += table.num_rows
         if not self._kind and self._n_in_file >= FILE_ROWS:
             self._close()
