@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from html import escape
 from typing import Any
 
@@ -92,11 +92,7 @@ class Cutoff:
         values["level"] = math.inf if data["level"] is None else data["level"]
         if "shaky" not in data and data.get("confidence") is not None:
             values["shaky"] = _CERTIFIED_BEFORE
-        for field in fields(cls):
-            allowed = _JSON_TYPES.get(str(field.type))
-            value = values.get(field.name, field.default)
-            if allowed is not None and type(value) not in allowed:
-                raise DataError(f"Not a Cutoff: {field.name} is {value!r}.")
+        check_fields(cls, values, "a Cutoff")
         if data.get("groups") is not None:
             values["groups"] = {k: cls.from_dict(v) for k, v in data["groups"].items()}
             values["label_groups"] = tuple(data["label_groups"])
@@ -216,6 +212,16 @@ _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
     "str": (str,),
     "str | None": (str, type(None)),
 }
+
+
+def check_fields(kind: type, values: Mapping[str, Any], what: str) -> None:
+    """Refuse values from a file that are not of the declared types of a dataclass."""
+    for field in fields(kind):
+        allowed = _JSON_TYPES.get(str(field.type))
+        value = values.get(field.name, None if field.default is MISSING else field.default)
+        if allowed is not None and type(value) not in allowed:
+            raise DataError(f"Not {what}: {field.name} is {value!r}.")
+
 
 DEFAULT_CUTOFF = Cutoff(level=0.5, kind="default")
 """Before calibration: call what is more likely right than wrong, the fewest expected errors."""

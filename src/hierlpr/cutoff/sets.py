@@ -24,9 +24,9 @@ from scipy import sparse
 
 from hierlpr._base.checks import check_level
 from hierlpr._base.showing import html_table, text_table
+from hierlpr.cutoff.outcome import check_fields
 from hierlpr.cutoff.set_values import HAIR, SetValues
 from hierlpr.data.tables import dense
-from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
 SET_WORDS = ("no", "possible", "sure")  # by how many of the two sets a label is in
@@ -77,16 +77,8 @@ class SetRule:
             level = data.get("possible_level")
             safe = level * (1.0 - 2.0 * HAIR) if isinstance(level, float) else level
             data = {**data, "possible_level": safe, "parted": True}
-        names = [field.name for field in fields(cls)]
-        optional = ("confidence", "sure_level", "possible_level")
-        kinds: dict[str, tuple[type, ...]] = {"one_path": (bool,), "shaky": (str,)}
-        kinds["parted"] = (bool,)
-        for name in names:
-            value = data.get(name)
-            wanted = kinds.get(name, (int, float))
-            if not (type(value) in wanted or (value is None and name in optional)):
-                raise DataError(f"Not the rule of call sets: {name} is {value!r}.")
-        return cls(**{name: data[name] for name in names})
+        check_fields(cls, data, "the rule of call sets")
+        return cls(**{field.name: data[field.name] for field in fields(cls)})
 
     def __str__(self) -> str:
         """Say what is promised, and how the calibration samples fared."""
