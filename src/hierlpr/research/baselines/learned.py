@@ -7,11 +7,13 @@ ClusHMC, bagged predictive clustering trees for all labels at once, on scikit-le
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._base import constructor_only
 from hierlpr.data.tables import Table, align_truth
 from hierlpr.exceptions import DataError, HierarchyError
 from hierlpr.hierarchy import Hierarchy
@@ -176,6 +178,8 @@ _FOLDS = 5
 _FOLD_TREES = 10
 
 
+@constructor_only
+@dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 class ClusHMC:
     r"""Bagged ensemble of predictive clustering trees over whole label vectors.
 
@@ -223,27 +227,15 @@ class ClusHMC:
 
     consistent: ClassVar[bool] = True
 
-    stopping_: float
-    hierarchy_: Hierarchy
-
-    def __init__(
-        self,
-        *,
-        n_trees: int = 100,
-        min_leaf: int = 5,
-        weights: Literal["uniform", "depth"] | Any = "uniform",
-        stopping: Literal["cv"] | float | None = "cv",
-        max_features: int | float | Literal["sqrt"] | None = None,
-        n_jobs: int = 1,
-        rng: Any = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.min_leaf = min_leaf
-        self.weights = weights
-        self.stopping = stopping
-        self.max_features = max_features
-        self.n_jobs = n_jobs
-        self.rng = rng
+    n_trees: int = 100
+    min_leaf: int = 5
+    weights: Literal["uniform", "depth"] | Any = "uniform"
+    stopping: Literal["cv"] | float | None = "cv"
+    max_features: int | float | Literal["sqrt"] | None = None
+    n_jobs: int = 1
+    rng: Any = None
+    stopping_: float = field(init=False)
+    hierarchy_: Hierarchy = field(init=False)
 
     def fit(self, features: Any, truth: Any, hierarchy: Hierarchy) -> ClusHMC:
         """Grow the trees on features, or on first-stage scores as features.

@@ -15,11 +15,10 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from hierlpr._base.checks import check_finite, check_label_weights, check_unit_interval
 from hierlpr._kernels.propagation import gpav_rows, max_up, min_down
+from hierlpr.cutoff.by_group import group_columns, label_groups
 from hierlpr.data.tables import Table, align
 from hierlpr.exceptions import DataError, HierarchyError
 from hierlpr.hierarchy import Hierarchy
@@ -260,8 +259,8 @@ def single_parent(
     """
     table, values = dense(lpr, hierarchy, name="lpr")
     chosen: list[tuple[str, str]] = []
-    for part in _parts(hierarchy):
-        columns = [hierarchy.index(label) for label in part]
+    for columns in group_columns(label_groups(hierarchy, "tree")).values():
+        part = [hierarchy.labels[k] for k in columns]
         weights = None if weight is None else _take(weight, part, columns)
         choices = _choices(hierarchy, part, most_choices)
         areas = [
@@ -271,19 +270,6 @@ def single_parent(
         chosen.extend(choices[int(np.argmax(areas)) if areas else 0])
     forest = Hierarchy(chosen, labels=hierarchy.labels)
     return rank(table, forest, top=top, weight=weight)
-
-
-def _parts(hierarchy: Hierarchy) -> list[list[str]]:
-    """Labels of each connected part of the hierarchy."""
-    parent = np.repeat(hierarchy.order, np.diff(hierarchy.child_ptr))
-    child = hierarchy.order[hierarchy.child_idx]
-    n = hierarchy.n_labels
-    links = coo_array((np.ones(parent.size), (parent, child)), shape=(n, n))
-    n_parts, part = connected_components(links, directed=False)
-    members: list[list[str]] = [[] for _ in range(n_parts)]
-    for label, number in zip(hierarchy.labels, part.tolist(), strict=True):
-        members[number].append(label)
-    return members
 
 
 def _choices(hierarchy: Hierarchy, part: list[str], most: int) -> list[Edges]:
@@ -298,7 +284,7 @@ def _choices(hierarchy: Hierarchy, part: list[str], most: int) -> list[Edges]:
     return list(product(*options))
 
 
-def _take(weight: Any, part: list[str], columns: list[int]) -> Any:
+def _take(weight: Any, part: list[str], columns: NDArray[np.intp]) -> Any:
     if isinstance(weight, dict):
         return {label: weight[label] for label in part}
     return np.asarray(weight)[columns]
