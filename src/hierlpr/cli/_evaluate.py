@@ -61,8 +61,7 @@ def evaluate(
     found = done.evaluation
     if json_out != "-":
         shell.result("\n".join(_lines(found)))
-    if json_out is not None:
-        put_json(json_out, found.as_dict())
+    put_json(json_out, found.as_dict())
     shell.close(
         f"evaluated {found.sizes['listed']:,} of {found.sizes['instances']:,} instances, "
         f"{found.sizes['positives']:,} of them positive"

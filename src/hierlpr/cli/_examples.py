@@ -166,20 +166,16 @@ def demo(ctx: click.Context, out: Path, calls: int, seed: int) -> None:
 
     names = [*simulation_names(), "model.hlpr", "ranking.csv", "report.html"]
     with making(out, names, what="demo"):
-        _demo(ctx, out, calls, seed)
+        _demo(ctx, out, {name: str(out / name) for name in names}, calls, seed)
 
 
-def _demo(ctx: click.Context, out: Path, calls: int, seed: int) -> None:
+def _demo(ctx: click.Context, out: Path, files: dict[str, str], calls: int, seed: int) -> None:
     train, test = draw("disease", N_FIT, N_RANKED, 0, seed)
     write_simulation(out, train, test)
     h = test.hierarchy
     click.echo(
         f"{test.n_samples} samples x {h.n_labels} labels, {int(test.truth.sum()):,} true: {h!r}"
     )
-    files = {name: str(out / name) for name in (
-        "hierarchy.csv", "scores.csv", "truth.csv", "test_scores.csv", "test_truth.csv",
-        "model.hlpr", "ranking.csv", "report.html",
-    )}  # fmt: skip
     tree, model, ranking = files["hierarchy.csv"], files["model.hlpr"], files["ranking.csv"]
     _run(ctx, fit, hierarchy=tree, scores=files["scores.csv"], truth=files["truth.csv"],
          fdr=FDR, out=model)  # fmt: skip

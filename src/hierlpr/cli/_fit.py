@@ -160,10 +160,8 @@ def _target(options: dict[str, Any]) -> dict[str, Any] | None:
     """Take the options that become those of ``HierLPR.calibrate``; None without a target."""
     names = ("fdr", "precision", "max_f", "beta", "confidence")
     fdr, precision, max_f, beta, confidence = opt.taken(options, names).values()
-    given = [
-        name for name, value in (("--fdr", fdr), ("--precision", precision)) if value is not None
-    ]
-    given += ["--max-f"] if max_f else []
+    targets = {"--fdr": fdr, "--precision": precision, "--max-f": max_f or None}
+    given = [name for name, value in targets.items() if value is not None]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other; give one.")
     _check_shares({"--fdr": fdr, "--precision": precision, "--confidence": confidence})

@@ -179,6 +179,5 @@ def discover(
         write_discoveries_report(page, found, title=title)
     if json_out != "-":
         shell.result(found.summary())
-    if json_out is not None:
-        put_json(json_out, found.to_dict() | {"rejected": list(found.rejected)})
+    put_json(json_out, found.to_dict() | {"rejected": list(found.rejected)})
     shell.close(f"rejected {int(found.is_rejected.sum()):,} of {found.p.size:,} labels")

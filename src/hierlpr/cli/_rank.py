@@ -57,11 +57,9 @@ def rank(
                    "calibrated for them, so nothing is promised")  # fmt: skip
     if done.cutoff.kind == "default":
         shell.warn("the model has no cutoff; calls are those with a score of 0.5 or more")
-    if json_out is not None:
-        put_json(json_out, {"ranking": out, "rows": done.n_rows, "calls": done.n_calls,
-                            "instances": done.n_instances,
-                            "cutoff": done.cutoff.to_dict(),
-                            "drift": None if done.drift is None else str(done.drift)})  # fmt: skip
+    put_json(json_out, {"ranking": out, "rows": done.n_rows, "calls": done.n_calls,
+                        "instances": done.n_instances, "cutoff": done.cutoff.to_dict(),
+                        "drift": None if done.drift is None else str(done.drift)})  # fmt: skip
     shell.close(
         f"wrote {path}: {done.n_rows:,} of {done.n_instances:,} instances of "
         f"{done.n_samples:,} samples, {done.n_calls:,} of them called"
@@ -113,10 +111,9 @@ def check(
     scores: str,
     adapt: str | None,
     hierarchy: str | None,
-    lenient: bool,
     json_out: str | None,
     quiet: bool,
-    **parts: Any,
+    **options: Any,
 ) -> None:
     """Tell how far new scores differ from those fitted on: label,distance,prevalence,... as CSV.
 
@@ -128,20 +125,19 @@ def check(
     from hierlpr import workflows
 
     opt.refuse_overlap()
-    table = opt.written_tables(shell, parts)
+    table = opt.written_tables(shell, options)
     with shell.rates("instances") as on_progress:
         drift, report = workflows.check_file(
             model, table(scores), adapt=adapt, aliases=opt.other_names(hierarchy),
-            lenient=lenient, on_progress=on_progress, **parts,
+            on_progress=on_progress, **options,
         )  # fmt: skip
     shell.read(report)
     if not drift.is_clean:
         shell.warn(str(drift))
     for line in drift.csv_lines():
         click.echo(line)
-    if json_out is not None:
-        put_json(json_out, {"samples": drift.n_samples, "words": str(drift),
-                            "labels": drift.columns()})  # fmt: skip
+    put_json(json_out, {"samples": drift.n_samples, "words": str(drift),
+                        "labels": drift.columns()})  # fmt: skip
     wrote = "" if adapt is None else f"; wrote {adapt}, which has no cutoff"
     shell.close(f"{drift}{wrote}" if drift.is_clean else f"checked{wrote}")
 
@@ -165,8 +161,6 @@ def sets(
     model: str,
     scores: str,
     out: str,
-    deepest: bool,
-    possible_only: bool,
     hierarchy: str | None,
     json_out: str | None,
     quiet: bool,
@@ -180,20 +174,18 @@ def sets(
     shell = Shell(quiet=quiet)
     from hierlpr import workflows
 
-    if deepest and possible_only:
+    deepest = options["deepest"]
+    if deepest and options["possible_only"]:
         raise click.UsageError("--deepest lists one label a sample; leave out --possible-only.")
-    options |= {"deepest": deepest, "possible_only": possible_only}
     done, path = _use(
         shell, workflows.sets_file, model, scores, out, ".csv", hierarchy, json_out, options
     )
     if deepest and not done.rule.one_path:
         shell.warn("samples may have several paths of sure labels, of which the deepest is listed; "
                    "for a taxonomy, fit with --one-path")  # fmt: skip
-    if json_out is not None:
-        put_json(json_out, {"sets": out, "rows": done.n_rows,
-                            "samples": done.n_samples, "sure": done.n_sure,
-                            "possible": done.n_possible, "rule": done.rule.to_dict(),
-                            "statement": str(done.rule)})  # fmt: skip
+    put_json(json_out, {"sets": out, "rows": done.n_rows, "samples": done.n_samples,
+                        "sure": done.n_sure, "possible": done.n_possible,
+                        "rule": done.rule.to_dict(), "statement": str(done.rule)})  # fmt: skip
     if "-" not in (out, json_out):
         shell.result(str(done.rule))
     shell.close(

@@ -52,9 +52,9 @@ def _told(error: Exception) -> Exception:
     """Return the error with which a command ends, which is told in one message."""
     if isinstance(error, HierlprError):
         return BadInput(_shown(str(error)))
-    if isinstance(error, (click.ClickException, click.exceptions.Exit, click.Abort)):
-        return error
-    if isinstance(error, BrokenPipeError):
+    if isinstance(
+        error, (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError)
+    ):
         return error
     if isinstance(error, MemoryError):
         return click.ClickException("there is not enough memory for this.")
@@ -251,11 +251,11 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def put_json(out: str, data: Any) -> None:
-    """Write JSON to a file, whole or not at all, or to stdout."""
+def put_json(out: str | None, data: Any) -> None:
+    """Write JSON to a file, whole or not at all, or to stdout; nowhere if it was not asked for."""
     from hierlpr._base.files import json_text, write_json
 
     if out == "-":
         click.echo(json_text(data), nl=False)
-    else:
+    elif out is not None:
         write_json(out, data)
