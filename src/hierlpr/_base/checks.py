@@ -232,17 +232,14 @@ def check_sample_weight(
             f"sample_weight has shape {found.shape}, expected ({n_samples},): one a sample."
         )
     bad = np.flatnonzero(~((found >= 0.0) & (found <= MOST_WEIGHT)))
+    rule = "must be finite and not negative, and positive for at least one sample"
     if bad.size:
         raise DataError(
-            "sample_weight must be finite and not negative, and positive for at least one sample; "
-            f"got {found[bad[0]]} for sample {bad[0]} ({bad.size:,} such).\n"
+            f"sample_weight {rule}; got {found[bad[0]]} for sample {bad[0]} ({bad.size:,} such).\n"
             "Hint: 0 leaves a sample out."
         )
     if not found.any():
-        raise DataError(
-            "sample_weight must be finite and not negative, and positive for at least one sample; "
-            "all are 0."
-        )
+        raise DataError(f"sample_weight {rule}; all are 0.")
     return None if not keep_equal and np.all(found == found[0]) else found
 
 

@@ -153,7 +153,8 @@ def as_kind(table: Table, kind: Kind) -> Table:
     n_samples, n_labels = values.shape
     is_complete = kind == "listed" or values.nnz == n_samples * n_labels
     check_kind(kind, is_list=is_list, is_complete=is_complete)
-    return table.with_values(values.toarray() if kind == "complete" else _all_stored(values))
+    other = values.toarray() if kind == "complete" else _all_stored(values)
+    return replace(table, values=other)
 
 
 def check_kind(kind: Kind | None, *, is_list: bool, is_complete: bool) -> None:

@@ -80,10 +80,6 @@ class Table:
         names = None if self.samples is None else tuple(self.samples[i] for i in rows)
         return replace(self, values=self.values[rows], samples=names)
 
-    def with_values(self, values: Matrix) -> Table:
-        """Return other values of the same samples and labels."""
-        return replace(self, values=values)
-
 
 def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> Table:
     """Bring any matrix or data frame to float64 with columns in the order of `labels`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
 from typing import Any, Literal
@@ -117,11 +117,7 @@ class Discoveries:
             "n_p_values": int(tested.sum()),
             "n_rejected": int(self.is_rejected.sum()),
             "n_rejected_at": {f"{fdr:g}": self.count(fdr) for fdr in OTHER_LEVELS},
-            "model": {
-                "shift": self.model.shift,
-                "root": self.model.root,
-                "child": self.model.child,
-            },
+            "model": asdict(self.model),
         }
 
     def summary(self) -> str:

@@ -132,18 +132,15 @@ class Explanation:
         n_calls, n = int(self.called.sum()), self.hierarchy.n_labels
         return f"Sample {self.sample}: {n_calls:,} of {n:,} labels called."
 
-    def _rest(self, n_shown: int) -> str:
-        left = int((~self.called).sum()) - n_shown
-        words = [f"{left:,} more labels are not called."] if left else []
-        if self.n_unlisted:
-            words.append(f"{self.n_unlisted:,} labels have no score here and are never called.")
-        return " ".join(words)
-
     def _shown(self) -> tuple[list[int], str]:
         """Return the places of all calls and of the first labels without, and the rest in words."""
         called = np.flatnonzero(self.called).tolist()
-        others = np.flatnonzero(~self.called)[:SHOWN].tolist()
-        return [*called, *others], self._rest(len(others))
+        others = np.flatnonzero(~self.called).tolist()
+        left = len(others[SHOWN:])
+        words = [f"{left:,} more labels are not called."] if left else []
+        if self.n_unlisted:
+            words.append(f"{self.n_unlisted:,} labels have no score here and are never called.")
+        return [*called, *others[:SHOWN]], " ".join(words)
 
     def __str__(self) -> str:
         """Say it in words: the calls, then the first labels that are not called."""

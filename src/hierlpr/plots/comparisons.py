@@ -62,10 +62,12 @@ def compare_methods(evidence: Evidence, *, n_calls: int) -> tuple[MethodCurve, .
     at our cutoff.
     """
     e = evidence
+    is_dense = isinstance(e.scores, np.ndarray)
+    raised = (propagate_max if is_dense else propagate_max_sparse)(e.scores, e.hierarchy)
     methods: list[tuple[str, str, Matrix]] = [
         ("hierlpr", "HierLPR", e.block_score),
         ("lpr", "LPR alone", e.own_lpr),
-        ("max", "Max-propagation", _max_propagated(e)),
+        ("max", "Max-propagation", raised),
         ("raw", "Raw scores", e.scores),
     ]
     curves = []
@@ -116,13 +118,6 @@ def _areas(calls: Float, hits: Float) -> tuple[float, float]:
     if not 0 < sums.positives < sums.calls:
         return float("nan"), float("nan")
     return sums.au_prc(), sums.normalized_area()
-
-
-def _max_propagated(evidence: Evidence) -> Matrix:
-    h, scores = evidence.hierarchy, evidence.scores
-    if isinstance(scores, np.ndarray):
-        return propagate_max(scores, h)
-    return propagate_max_sparse(scores, h)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

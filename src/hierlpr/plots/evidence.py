@@ -16,7 +16,7 @@ from hierlpr.cutoff.by_group import label_levels
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.partial_truth import PartialTruth, align_known
-from hierlpr.data.tables import align, align_labels, dense, match_rows
+from hierlpr.data.tables import align, align_labels, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import own_lpr
@@ -205,8 +205,3 @@ def pool(
 def both(some: Any, others: Any) -> Any:
     """Return the pairs that are in both of two matrices."""
     return some & others if isinstance(some, np.ndarray) else some.multiply(others)
-
-
-def rows_of(matrix: Any, rows: NDArray[np.intp]) -> NDArray[Any]:
-    """Return some rows, dense."""
-    return dense(matrix[rows])

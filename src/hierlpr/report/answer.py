@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from hierlpr._base.checks import effective_number
+from hierlpr.cutoff.choose import precision_of
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.plots.comparisons import share_interval
 from hierlpr.plots.evidence import Evidence, both
@@ -204,16 +205,11 @@ def _claim(
         return ""
     if cutoff.groups is None and cutoff.confidence is not None and cutoff.reachable:
         sure = percent(cutoff.confidence)
-        return f"at least {percent(_target(cutoff))} right, with {sure} confidence"
+        return f"at least {percent(precision_of(cutoff))} right, with {sure} confidence"
     if not e.has_truth:
         return f"{percent(expected)} expected to be right"
     seen = f"{percent(precision)} right"
     return seen if bounds is None else f"{seen}, {from_to(bounds)}"
-
-
-def _target(cutoff: Cutoff) -> float:
-    assert cutoff.target is not None
-    return cutoff.target if cutoff.kind == "precision" else 1.0 - cutoff.target
 
 
 def _promise(cutoff: Cutoff) -> str:
@@ -261,7 +257,7 @@ def _asked(cutoff: Cutoff) -> str:
             f"Chosen for the largest F{cutoff.beta:g}, the balance of precision and recall; "
             "no precision is promised."
         )
-    target = _target(cutoff)
+    target = precision_of(cutoff)
     if cutoff.confidence is None:
         return (
             f"Chosen so that at least {percent(target)} of the calls are right on the calibration "

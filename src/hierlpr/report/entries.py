@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.cutoff.decisions import reason_codes
-from hierlpr.data.tables import Table
+from hierlpr.data.tables import Table, dense
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.model.explaining import ranked_labels
-from hierlpr.plots.evidence import Evidence, rows_of
+from hierlpr.plots.evidence import Evidence
 
 CURVE_POINTS = 25
 MOST_CURVES = 6_000  # beyond so many labels only the best supported ones get a thumbnail
@@ -181,14 +181,13 @@ def view_samples(evidence: Evidence, rows: NDArray[np.intp]) -> tuple[SampleView
     if rows.size == 0:
         return ()
     room = max(FEWEST_LABELS, MOST_ENTRIES // rows.size)
-    lpr, truth = rows_of(e.lpr, rows), rows_of(e.truth, rows)
-    called = rows_of(e.called, rows)
-    judged = rows_of(e.judged, rows)
-    unknown = np.zeros_like(called) if e.unknown is None else rows_of(e.unknown, rows)
+    lpr, truth = dense(e.lpr[rows]), dense(e.truth[rows])
+    called, judged = dense(e.called[rows]), dense(e.judged[rows])
+    unknown = np.zeros_like(called) if e.unknown is None else dense(e.unknown[rows])
     place = np.zeros(called.shape, dtype=np.int8)
     if e.sets is not None:
         for part in (e.sets.sure, e.sets.possible):
-            place += rows_of(part, rows)
+            place += dense(part[rows])
     ranking = e.model.rank(Table(e.scores[rows], e.hierarchy.labels))
     views = []
     for i, ranked in enumerate(ranked_labels(ranking, rows.size)):
