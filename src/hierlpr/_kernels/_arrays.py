@@ -12,23 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "ArrayType",
-    "Bools",
-    "Bools2",
-    "Floats",
-    "Floats2",
-    "Index",
-    "Ints",
-    "Ints2",
-    "Places",
-    "Sides",
-    "Sides2",
-    "Signature",
-    "Words",
-    "signatures",
-]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Index = NDArray[np.int32]

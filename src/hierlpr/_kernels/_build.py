@@ -11,8 +11,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-__all__ = ["build"]
-
 
 def build(folder: Path) -> Path:
     """Write the extension module for the present source to `folder` and return its path."""

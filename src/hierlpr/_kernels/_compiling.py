@@ -7,8 +7,6 @@ from typing import Any
 
 from numba.core import event
 
-__all__ = ["announce_compiling"]
-
 PATIENCE = 2.0  # seconds of compiling, all kernels together, before anything is said
 
 

@@ -17,8 +17,6 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from hierlpr._kernels._arrays import Signature, signatures
 
-__all__ = ["KERNELS", "extension_name", "inner", "kernel"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

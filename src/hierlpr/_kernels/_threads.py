@@ -10,15 +10,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "even_bounds",
-    "even_chunks",
-    "n_threads_or_default",
-    "row_chunks",
-    "run_chunks",
-    "threads_for",
-]
-
 R = TypeVar("R")
 
 WORTH_SHARING = 1 << 13  # numbers to work on, below which a thread costs more than it saves

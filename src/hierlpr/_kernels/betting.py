@@ -2,24 +2,20 @@
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from hierlpr._kernels._arrays import Floats, Index, Ints
 from hierlpr._kernels._jit import kernel
-
-__all__ = ["bet", "count_calls"]
 
 
 @kernel
 def count_calls(
-    ptr: NDArray[np.int64],
-    score: NDArray[np.float64],
-    needed: NDArray[np.int32],
-    hits_before: NDArray[np.int64],
+    ptr: Ints,
+    score: Floats,
+    needed: Index,
+    hits_before: Ints,
     level: float,
     limit: int,
-    calls: NDArray[np.int64],
-    hits: NDArray[np.int64],
+    calls: Ints,
+    hits: Ints,
 ) -> None:
     """Count the calls of every sample at `level` under `limit`. O(samples x log labels).
 
@@ -41,14 +37,14 @@ def count_calls(
 
 @kernel
 def bet(
-    gain: NDArray[np.float64],
-    order: NDArray[np.intp],
+    gain: Floats,
+    order: Ints,
     largest: float,
     square: float,
     weight: float,
     goal: float,
     steps_per_unit: float,
-    urgency: NDArray[np.float64],
+    urgency: Floats,
 ) -> float:
     """Return the log wealth at the end, or when it first reaches `goal`. O(samples).
 

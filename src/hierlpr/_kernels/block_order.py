@@ -9,8 +9,6 @@ from hierlpr._kernels.ideals import best_order
 from hierlpr._kernels.keys import find_node, on_grid
 from hierlpr._kernels.layout import Dag, Forest, Linked, Rows
 
-__all__ = ["area_of", "block_graph", "order_open_block"]
-
 WINDOW = 16  # nodes that are put in their best order together, others fixed
 WINDOW_STATES = 1000
 MOST_WINDOWS = 2048
@@ -19,7 +17,7 @@ SMALL = 200  # blocks up to this size are also ordered cone by cone
 
 
 @kernel
-def area_of(value: Ints, order: Index) -> float:
+def _area_of(value: Ints, order: Index) -> float:
     """Sum of the running sums of `value` along `order`."""
     n = order.size
     area = 0.0
@@ -64,12 +62,12 @@ def _relaxed_order(value: Ints, parent: Index) -> Index:
     link_forest(rows, Forest(parent, True), 0, 1, linked)
     head = np.flatnonzero(linked.count).astype(np.int32)
     order = np.empty(n, dtype=np.int32)
-    walk(head[np.argsort(-linked.mean[head], kind="stable")], linked.next_node, order)
+    _walk(head[np.argsort(-linked.mean[head], kind="stable")], linked.next_node, order)
     return order
 
 
 @kernel
-def walk(head: Index, next_node: Index, order: Index) -> None:
+def _walk(head: Index, next_node: Index, order: Index) -> None:
     """List the nodes of blocks, block by block."""
     k = 0
     for b in range(head.size):
@@ -81,7 +79,7 @@ def walk(head: Index, next_node: Index, order: Index) -> None:
 
 
 @kernel
-def latest_parents(up_ptr: Ints, up_idx: Index, place: Index) -> Index:
+def _latest_parents(up_ptr: Ints, up_idx: Index, place: Index) -> Index:
     """Of each node's parents the one with the latest place, or -1."""
     parent = np.empty(place.size, np.int32)
     for i in range(place.size):
@@ -93,7 +91,7 @@ def latest_parents(up_ptr: Ints, up_idx: Index, place: Index) -> Index:
 
 
 @kernel
-def pull_parents(up_ptr: Ints, up_idx: Index, order: Index) -> None:
+def _pull_parents(up_ptr: Ints, up_idx: Index, order: Index) -> None:
     """Make `order` respect all parents, in place: what a node needs is called right before it."""
     n = order.size
     wish = np.empty(n, np.int32)
@@ -128,7 +126,7 @@ def pull_parents(up_ptr: Ints, up_idx: Index, order: Index) -> None:
 
 
 @kernel
-def cone_order(
+def _cone_order(
     value: Ints,
     up_ptr: Ints,
     up_idx: Index,
@@ -177,7 +175,7 @@ def cone_order(
 
 
 @kernel
-def improve(
+def _improve(
     value: Ints,
     up_ptr: Ints,
     up_idx: Index,
@@ -192,6 +190,7 @@ def improve(
         place[order[k]] = k
     local_value = np.empty(width, np.int64)
     local_ptr = np.empty(width + 1, np.int64)
+    local_idx = np.empty(up_idx.size, np.int32)
     local_order = np.empty(width, np.int32)
     nodes = np.empty(width, np.int32)
     number = np.empty(width, np.int32)
@@ -217,11 +216,6 @@ def improve(
                 number[place[nodes[k]] - begin] = k
             n_edges = 0
             for k in range(width):
-                for e in range(up_ptr[nodes[k]], up_ptr[nodes[k] + 1]):
-                    n_edges += begin <= place[up_idx[e]] < begin + width
-            local_idx = np.empty(n_edges, np.int32)
-            n_edges = 0
-            for k in range(width):
                 local_value[k] = value[nodes[k]]
                 local_ptr[k] = n_edges
                 for e in range(up_ptr[nodes[k]], up_ptr[nodes[k] + 1]):
@@ -230,9 +224,10 @@ def improve(
                         local_idx[n_edges] = number[at]
                         n_edges += 1
             local_ptr[width] = n_edges
-            if not best_order(local_value, local_ptr, local_idx, states, table, local_order):
+            edges = local_idx[:n_edges]
+            if not best_order(local_value, local_ptr, edges, states, table, local_order):
                 continue
-            if area_of(local_value, local_order) > area_of(local_value, number):
+            if _area_of(local_value, local_order) > _area_of(local_value, number):
                 better = True
                 for k in range(width):
                     v = nodes[local_order[k]]
@@ -252,20 +247,20 @@ def order_open_block(value: Ints, up_ptr: Ints, up_idx: Index, table: Index) -> 
     bound = float(value.astype(np.float64).sum()) * (n + 1) / 2.0
     order = np.arange(n, dtype=np.int32)
     place = order
-    best = area_of(value, order)
+    best = _area_of(value, order)
     for _ in range(RELAXATIONS):
-        trial = _relaxed_order(value, latest_parents(up_ptr, up_idx, place))
-        bound = min(bound, area_of(value, trial))
-        pull_parents(up_ptr, up_idx, trial)
-        area = area_of(value, trial)
+        trial = _relaxed_order(value, _latest_parents(up_ptr, up_idx, place))
+        bound = min(bound, _area_of(value, trial))
+        _pull_parents(up_ptr, up_idx, trial)
+        area = _area_of(value, trial)
         place = np.empty(n, dtype=np.int32)
         place[trial] = np.arange(n, dtype=np.int32)
         if area > best:
             order, best = trial, area
     if n <= SMALL:
         trial = np.empty(n, dtype=np.int32)
-        cone_order(value, up_ptr, up_idx, trial)
-        if area_of(value, trial) > best:
+        _cone_order(value, up_ptr, up_idx, trial)
+        if _area_of(value, trial) > best:
             order = trial
-    improve(value, up_ptr, up_idx, table, order)
-    return order, max(0.0, bound - area_of(value, order))
+    _improve(value, up_ptr, up_idx, table, order)
+    return order, max(0.0, bound - _area_of(value, order))

@@ -10,10 +10,8 @@ from hierlpr._kernels.filing import END
 from hierlpr._kernels.keys import LONG, SIZE_BITS, find_node, on_grid, only_mean
 from hierlpr._kernels.layout import KeyBits, Rows, SortBits
 
-__all__ = ["Listed", "settle_ties", "write_order"]
 
-
-class Loose(NamedTuple):
+class _Loose(NamedTuple):
     """Keys that exact means put in another order: their places, where their runs begin, means."""
 
     at: Ints
@@ -21,9 +19,9 @@ class Loose(NamedTuple):
     mean: Floats
 
     @staticmethod
-    def empty(size: int) -> "Loose":
+    def empty(size: int) -> "_Loose":
         """Room for so many."""
-        return Loose(np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size))
+        return _Loose(np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size))
 
 
 class Listed(NamedTuple):
@@ -38,8 +36,8 @@ class Listed(NamedTuple):
 
 
 @kernel
-def find_loose(
-    keys: Words, words: Words, rows: Rows, bits: KeyBits, to: SortBits, loose: Loose
+def _find_loose(
+    keys: Words, words: Words, rows: Rows, bits: KeyBits, to: SortBits, loose: _Loose
 ) -> int:
     """Find sorted keys that tie in the bits of the mean they hold, but not by falling exact mean.
 
@@ -109,11 +107,11 @@ def settle_ties(keys: Words, words: Words, rows: Rows, bits: KeyBits, to: SortBi
 
     The order of node and sample decides among exact ties, as the sort is stable.
     """
-    loose = Loose.empty(1024)
-    n_loose = find_loose(keys, words, rows, bits, to, loose)
+    loose = _Loose.empty(1024)
+    n_loose = _find_loose(keys, words, rows, bits, to, loose)
     if n_loose > loose.at.size:
-        loose = Loose.empty(n_loose)
-        find_loose(keys, words, rows, bits, to, loose)
+        loose = _Loose.empty(n_loose)
+        _find_loose(keys, words, rows, bits, to, loose)
     if n_loose:
         at, run, mean = (array[:n_loose] for array in loose)
         keys[at] = keys[at[np.lexsort((-mean, run))]]

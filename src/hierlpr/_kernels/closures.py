@@ -9,9 +9,27 @@ import numpy as np
 from hierlpr._kernels._arrays import Floats, Index, Ints, Sides
 from hierlpr._kernels._jit import inner
 
-__all__ = ["cut_at_mean", "tied_blocks"]
-
 EXACT = 1 << 17  # up to this many nodes, flows in units of 1 / n grid steps fit 63 bits
+
+
+@inner
+def _edges_below(up_ptr: Ints, up_idx: Index) -> tuple[Index, Ints, Ints]:
+    """Return the child of each edge, and the edges below each node as a CSR pair."""
+    n = up_ptr.size - 1
+    tail = np.empty(up_idx.size, np.int32)
+    down_ptr = np.zeros(n + 1, np.int64)
+    for i in range(n):
+        for e in range(up_ptr[i], up_ptr[i + 1]):
+            tail[e] = i
+            down_ptr[up_idx[e] + 1] += 1
+    for i in range(n):
+        down_ptr[i + 1] += down_ptr[i]
+    down = np.empty(up_idx.size, np.int64)
+    fill = down_ptr[:n].copy()
+    for e in range(up_idx.size):
+        down[fill[up_idx[e]]] = e
+        fill[up_idx[e]] += 1
+    return tail, down_ptr, down
 
 
 @inner
@@ -49,26 +67,15 @@ def cut_at_mean(
             size = (size + 1) // 2
         level = unit * (total // n) + (unit * (total % n)) // n
     balance = np.empty(n, np.int64)
-    down_ptr = np.zeros(n + 1, np.int64)
     for i in range(n):
         balance[i] = unit * value[i] - level
     moved = np.empty(n_edges, np.int64)
-    tail = np.empty(n_edges, np.int32)  # the child of each edge
     for i in range(n):
         for e in range(up_ptr[i], up_ptr[i + 1]):
-            tail[e] = i
             moved[e] = np.int64(flow[e] * unit)
             balance[i] -= moved[e]
             balance[up_idx[e]] += moved[e]
-            down_ptr[up_idx[e] + 1] += 1
-    for i in range(n):
-        down_ptr[i + 1] += down_ptr[i]
-    down = np.empty(n_edges, np.int64)  # the edges below each node
-    fill = down_ptr[:n].copy()
-    for e in range(n_edges):
-        p = up_idx[e]
-        down[fill[p]] = e
-        fill[p] += 1
+    tail, down_ptr, down = _edges_below(up_ptr, up_idx)
     # A first guess: pay for parents right away, from the leaves up.
     for i in range(n - 1, -1, -1):
         for e in range(up_ptr[i], up_ptr[i + 1]):
@@ -241,20 +248,7 @@ def tied_blocks(
     strongly connected components of the arcs that are left (Picard and Queyranne, 1980).
     """
     n = side.size
-    down_ptr = np.zeros(n + 1, np.int64)
-    for e in range(up_idx.size):
-        down_ptr[up_idx[e] + 1] += 1
-    for i in range(n):
-        down_ptr[i + 1] += down_ptr[i]
-    below = np.empty(up_idx.size, np.int32)
-    open_arc = np.empty(up_idx.size, np.bool_)
-    fill = down_ptr[:n].copy()
-    for i in range(n):
-        for e in range(up_ptr[i], up_ptr[i + 1]):
-            p = up_idx[e]
-            below[fill[p]] = i
-            open_arc[fill[p]] = moved[e] > 0
-            fill[p] += 1
+    tail, down_ptr, down = _edges_below(up_ptr, up_idx)
     # Tarjan's search, without recursion.
     found = np.full(n, -1, np.int32)
     lowest = np.empty(n, np.int32)
@@ -286,8 +280,9 @@ def tied_blocks(
                 if k < n_up:
                     w = up_idx[up_ptr[v] + k]
                 else:
-                    w = below[down_ptr[v] + k - n_up]
-                    if not open_arc[down_ptr[v] + k - n_up]:
+                    e = down[down_ptr[v] + k - n_up]
+                    w = tail[e]
+                    if moved[e] == 0:
                         arc[v] += 1
                         continue
                 if side[w] != 0:

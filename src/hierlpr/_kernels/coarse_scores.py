@@ -5,8 +5,6 @@ import numpy as np
 from hierlpr._kernels._arrays import Bools, Bools2, Floats, Floats2, Ints, Ints2, Sides2
 from hierlpr._kernels._jit import kernel
 
-__all__ = ["coarsen_scores", "count_codes", "look_up_codes"]
-
 
 @kernel
 def coarsen_scores(

@@ -13,14 +13,12 @@ from hierlpr._kernels._arrays import Bools, Floats, Index, Ints
 from hierlpr._kernels._jit import kernel
 from hierlpr._kernels.block_order import block_graph, order_open_block
 from hierlpr._kernels.filing import Filed, file_row
-from hierlpr._kernels.forest_blocks import forest_scores, link_forest
+from hierlpr._kernels.forest_blocks import forest_scores, link_forest, longest_row
 from hierlpr._kernels.ideals import TABLE_BITS, best_order
 from hierlpr._kernels.keys import on_grid, pack
 from hierlpr._kernels.layout import Dag, Forest, Hard, KeyBits, Linked, Rows
 from hierlpr._kernels.partition import partition
 from hierlpr._kernels.tied_order import RowBlocks, join_ties
-
-__all__ = ["OpenBlocks", "dag_keys", "dag_scores"]
 
 NONE = np.empty(0, dtype=np.int32)
 
@@ -35,14 +33,6 @@ class OpenBlocks(NamedTuple):
     lack: Floats
 
 
-class Paths(NamedTuple):
-    """A run of samples as a forest: node ``i`` of it stands for ``node_at[i]`` of the sample."""
-
-    rows: Rows
-    forest: Forest
-    node_at: Index
-
-
 def dag_keys(
     rows: Rows,
     dag: Dag,
@@ -53,32 +43,29 @@ def dag_keys(
     filed: Filed,
 ) -> OpenBlocks:
     """Merge the labels of samples ``start`` to ``stop`` into blocks and file them."""
-    parent, hard = _part(rows, dag, start, stop)
+    found = _part_rows(rows, dag, start, stop)
+    parent, hard = found[0], Hard(*found[1:])
     lack = _order(rows, dag, hard, state_cap)
-    paths = _lay(rows, start, stop, parent, hard)
+    path_rows, forest, node_at = _lay(rows, start, stop, parent, hard)
     linked = Linked.empty(np.empty_like(parent))
-    link_forest(paths.rows, paths.forest, 0, stop - start, linked)
+    link_forest(path_rows, forest, 0, stop - start, linked)
     lack_at = np.zeros(parent.size)
     first = hard.nodes[hard.ptr[:-1]]
     lack_at[rows.row_ptr[hard.sample] - rows.row_ptr[start] + first] = lack
-    join_rows(rows, dag, start, stop, linked, paths.node_at, bits, lack_at, filed)
+    _join_rows(rows, dag, start, stop, linked, node_at, bits, lack_at, filed)
     place = np.flatnonzero(lack_at)
     return OpenBlocks(place + rows.row_ptr[start], lack_at[place])
 
 
 def dag_scores(rows: Rows, dag: Dag, start: int, stop: int, score: Floats) -> None:
     """Write the block score of every instance of samples ``start`` to ``stop``."""
-    parent, hard = _part(rows, dag, start, stop)
-    paths = _lay(rows, start, stop, parent, hard)
+    found = _part_rows(rows, dag, start, stop)
+    parent, hard = found[0], Hard(*found[1:])
+    path_rows, forest, node_at = _lay(rows, start, stop, parent, hard)
     on_path = np.empty(parent.size)
-    forest_scores(paths.rows, paths.forest, 0, stop - start, on_path)
+    forest_scores(path_rows, forest, 0, stop - start, on_path)
     row = np.repeat(rows.row_ptr[start:stop], np.diff(rows.row_ptr[start : stop + 1]))
-    score[row + rows.slot[paths.node_at]] = on_path / rows.scale
-
-
-def _part(rows: Rows, dag: Dag, start: int, stop: int) -> tuple[Index, Hard]:
-    parent, nodes, ptr, sample, exact = part_rows(rows, dag, start, stop)
-    return parent, Hard(nodes, ptr, sample, exact)
+    score[row + rows.slot[node_at]] = on_path / rows.scale
 
 
 def _order(rows: Rows, dag: Dag, hard: Hard, state_cap: int) -> Floats:
@@ -87,7 +74,7 @@ def _order(rows: Rows, dag: Dag, hard: Hard, state_cap: int) -> Floats:
     if lack.size == 0:
         return lack
     table = np.full(1 << TABLE_BITS, -1, dtype=np.int32)
-    order_rows(rows, dag, state_cap, hard, table, lack)
+    _order_rows(rows, dag, state_cap, hard, table, lack)
     # Few blocks are too large for the exact search, and most users have none.
     for b in np.flatnonzero(lack):
         nodes = hard.nodes[hard.ptr[b] : hard.ptr[b + 1]]
@@ -98,23 +85,26 @@ def _order(rows: Rows, dag: Dag, hard: Hard, state_cap: int) -> Floats:
     return lack
 
 
-def _lay(rows: Rows, start: int, stop: int, parent: Index, hard: Hard) -> Paths:
+def _lay(
+    rows: Rows, start: int, stop: int, parent: Index, hard: Hard
+) -> tuple[Rows, Forest, Index]:
     """Lay samples out with each block that is no tree as a path in its calling order.
 
+    Returns the samples as a forest, and for which node of its sample each node of it stands.
     As no closed part of such a block has a larger mean, the path becomes one block again, and
     forests and DAGs share what follows.
     """
     node_at = np.empty(parent.size, dtype=np.int32)
     value = np.empty(parent.size)
-    lay_paths(rows, start, stop, hard, parent, node_at, value)
+    _lay_paths(rows, start, stop, hard, parent, node_at, value)
     row_ptr = rows.row_ptr[start : stop + 1] - rows.row_ptr[start]
     width = int(np.diff(row_ptr).max(initial=0))
     path_rows = Rows(value, row_ptr, np.arange(width, dtype=np.int32), NONE, 1.0)
-    return Paths(path_rows, Forest(parent, False), node_at)
+    return path_rows, Forest(parent, False), node_at
 
 
 @kernel
-def part_rows(
+def _part_rows(
     rows: Rows, dag: Dag, start: int, stop: int
 ) -> tuple[Index, Index, Ints, Ints, Bools]:
     """Part samples into trees and other blocks, see `partition`.
@@ -123,9 +113,7 @@ def part_rows(
     fields of `Hard`.
     """
     row_ptr = rows.row_ptr
-    width = 0
-    for m in range(start, stop):
-        width = max(width, row_ptr[m + 1] - row_ptr[m])
+    width = longest_row(rows, start, stop)
     value = np.empty(width, np.int64)
     up_ptr = np.empty(width + 1, np.int64)
     offset = row_ptr[start]
@@ -158,7 +146,7 @@ def part_rows(
 
 
 @kernel
-def order_rows(
+def _order_rows(
     rows: Rows, dag: Dag, state_cap: int, hard: Hard, table: Index, lack: Floats
 ) -> None:
     """Put the nodes of each block in `hard` in their best order, in place.
@@ -179,7 +167,7 @@ def order_rows(
 
 
 @kernel
-def lay_paths(
+def _lay_paths(
     rows: Rows, start: int, stop: int, hard: Hard, parent: Index, node_at: Index, value: Floats
 ) -> None:
     """Write node and value of each place of the forest; change `parent` along the paths.
@@ -215,7 +203,7 @@ def lay_paths(
 
 
 @kernel
-def join_rows(
+def _join_rows(
     rows: Rows,
     dag: Dag,
     start: int,
@@ -232,9 +220,7 @@ def join_rows(
     blocks that join others pass it on.
     """
     offset = rows.row_ptr[start]
-    width = 0
-    for m in range(start, stop):
-        width = max(width, rows.row_ptr[m + 1] - rows.row_ptr[m])
+    width = longest_row(rows, start, stop)
     block = np.empty(width, np.int32)
     head = np.empty(width, np.int32)
     tail = np.empty(width, np.int32)

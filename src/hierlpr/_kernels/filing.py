@@ -14,8 +14,6 @@ from hierlpr._kernels._jit import inner, kernel
 from hierlpr._kernels.keys import LONG, SIZE_BITS
 from hierlpr._kernels.layout import KeyBits, SortBits
 
-__all__ = ["END", "PAGE", "Filed", "collect", "file_row", "sort_keys"]
-
 PAGE = 512  # words; a power of two
 END = 0xFFFFFFFF
 

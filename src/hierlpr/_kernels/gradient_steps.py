@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from hierlpr._kernels._arrays import Ints
 from hierlpr._kernels._jit import kernel
 
-__all__ = ["adam_step", "add_block", "take_block"]
-
 Vector = NDArray[np.float32]
 Matrix = Annotated[NDArray[np.float32], 2]
 
@@ -19,12 +17,8 @@ def take_block(whole: Matrix, rows: Ints, columns: Ints, part: Matrix) -> None:
     """Copy some rows and columns of a matrix; an empty list means all."""
     for i in range(part.shape[0]):
         row = rows[i] if rows.size else i
-        if columns.size:
-            for j in range(columns.size):
-                part[i, j] = whole[row, columns[j]]
-        else:
-            for j in range(whole.shape[1]):
-                part[i, j] = whole[row, j]
+        for j in range(part.shape[1]):
+            part[i, j] = whole[row, columns[j] if columns.size else j]
 
 
 @kernel
@@ -32,12 +26,8 @@ def add_block(whole: Matrix, rows: Ints, columns: Ints, part: Matrix) -> None:
     """Add to some rows and columns of a matrix; an empty list means all."""
     for i in range(part.shape[0]):
         row = rows[i] if rows.size else i
-        if columns.size:
-            for j in range(columns.size):
-                whole[row, columns[j]] += part[i, j]
-        else:
-            for j in range(whole.shape[1]):
-                whole[row, j] += part[i, j]
+        for j in range(part.shape[1]):
+            whole[row, columns[j] if columns.size else j] += part[i, j]
 
 
 @kernel

@@ -5,8 +5,6 @@ import numpy as np
 from hierlpr._kernels._arrays import Index, Ints
 from hierlpr._kernels._jit import inner, kernel
 
-__all__ = ["TABLE_BITS", "best_order", "reduce_modules"]
-
 TABLE_BITS = 16  # of the hash table of closed sets: room for twice the usual cap
 MOST_NODES = 1 << 15  # areas of blocks up to this size fit 63 bits
 MOST_BITSETS = 2048  # up to this size, edges implied by others are taken out first
@@ -16,7 +14,7 @@ MIX_AGAIN = np.uint64(0xBF58476D1CE4E5B9)
 
 
 @inner
-def reduce_modules(
+def _reduce_modules(
     value: Ints, up_ptr: Ints, up_idx: Index
 ) -> tuple[Index, Index, Ints, Ints, Index]:
     """Merge nodes into jobs that some best order calls without a break.
@@ -278,7 +276,7 @@ def best_order(
     n = value.size
     if n > MOST_NODES:
         return False
-    follow, job, size, ptr, idx = reduce_modules(value, up_ptr, up_idx)
+    follow, job, size, ptr, idx = _reduce_modules(value, up_ptr, up_idx)
     n_jobs = job.size
     state_cap = min(state_cap, (1 << TABLE_BITS) // 2)
     if n_jobs > state_cap:

@@ -7,8 +7,6 @@ import numpy as np
 from hierlpr._kernels._arrays import Bools, Floats, Floats2, Index, Ints
 from hierlpr._kernels._jit import kernel
 
-__all__ = ["Bounds", "Cliques", "Tree", "fill_tables", "joint_dag", "joint_forest"]
-
 
 class Tree(NamedTuple):
     """A forest of labels with its prior: node ``i``, numbered with parents first.

@@ -7,16 +7,6 @@ import numpy as np
 from hierlpr._kernels._arrays import Bools2, Floats, Floats2, Index, Ints
 from hierlpr._kernels._jit import kernel
 
-__all__ = [
-    "Cells",
-    "Evidence",
-    "Weights",
-    "fit_weights",
-    "gather_cells",
-    "sample_losses",
-    "weigh_evidence",
-]
-
 MOST_STEPS = 30
 LARGE = 2.0**1000
 

@@ -13,20 +13,6 @@ from hierlpr._kernels._arrays import Bools, Floats, Index, Ints, Places, Words
 from hierlpr._kernels._jit import inner, kernel
 from hierlpr._kernels.layout import KeyBits
 
-__all__ = [
-    "LONG",
-    "SIZE_BITS",
-    "block_means",
-    "find_node",
-    "gather",
-    "key_bits",
-    "on_grid",
-    "only_mean",
-    "pack",
-    "pack_rows",
-    "unpack_samples",
-]
-
 SIZE_BITS = 5
 LONG = 31  # of blocks of this many nodes or more, keys do not tell the size
 LARGEST_ROOT = 2.0**15  # of a mean, which is at most one, 2**30 steps of the grid

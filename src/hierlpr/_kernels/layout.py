@@ -10,8 +10,6 @@ import numpy as np
 
 from hierlpr._kernels._arrays import Bools, Floats, Index, Ints
 
-__all__ = ["Dag", "Forest", "Hard", "KeyBits", "Linked", "Rows", "SortBits"]
-
 
 class Rows(NamedTuple):
     """The instances of all samples: node ``i`` of sample ``m`` has ``value[row_ptr[m] + slot[i]]``.

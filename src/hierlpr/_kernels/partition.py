@@ -6,8 +6,6 @@ from hierlpr._kernels._arrays import Bools, Index, Ints
 from hierlpr._kernels._jit import inner
 from hierlpr._kernels.closures import cut_at_mean, tied_blocks
 
-__all__ = ["partition"]
-
 ROUNDS = 4  # of looking for edges that bind nothing, before each cut
 
 
@@ -40,6 +38,8 @@ def partition(
     n = value.size
     alive = np.ones(up_idx.size, np.bool_)
     flow = np.zeros(up_idx.size)
+    room_idx = np.empty(up_idx.size, np.int32)
+    room_flow = np.empty(up_idx.size)
     least = np.empty(n, np.int64)  # smallest value among a node and its ancestors
     most = np.empty(n, np.int64)  # largest value among a node and its descendants
     nodes = np.arange(n).astype(np.int32)
@@ -152,20 +152,14 @@ def partition(
             for k in range(size):
                 i = nodes[at + k]
                 local_value[k] = value[i]
-                for e in range(up_ptr[i], up_ptr[i + 1]):
-                    n_edges += alive[e]
-            local_idx = np.empty(n_edges, np.int32)
-            local_flow = np.empty(n_edges)
-            n_edges = 0
-            for k in range(size):
                 local_ptr[k] = n_edges
-                i = nodes[at + k]
                 for e in range(up_ptr[i], up_ptr[i + 1]):
                     if alive[e]:
-                        local_idx[n_edges] = place[up_idx[e]]
-                        local_flow[n_edges] = flow[e]
+                        room_idx[n_edges] = place[up_idx[e]]
+                        room_flow[n_edges] = flow[e]
                         n_edges += 1
             local_ptr[size] = n_edges
+            local_idx, local_flow = room_idx[:n_edges], room_flow[:n_edges]
             side = np.empty(size, np.int8)
             moved, met = cut_at_mean(local_value, local_ptr, local_idx, local_flow, side)
             n_edges = 0

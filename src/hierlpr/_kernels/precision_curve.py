@@ -9,9 +9,6 @@ import numpy as np
 from hierlpr._kernels._arrays import Floats
 from hierlpr._kernels._jit import kernel
 
-__all__ = ["density_ratio", "local_quadratic", "precision_points", "smoothing_spline"]
-
-
 _CELLS = 16  # cells per bandwidth: the kernel's error is then about 0.1 %
 
 

@@ -7,26 +7,6 @@ import numpy as np
 from hierlpr._kernels._arrays import Floats, Floats2, Ints
 from hierlpr._kernels._jit import kernel
 
-__all__ = [
-    "Groups",
-    "SlopePrior",
-    "SplineGrid",
-    "average_psplines",
-    "bin_normal_scores",
-    "crossvalidate_psplines",
-    "deal_folds",
-    "fit_pspline_path",
-    "spread_bins",
-]
-
-
-class Groups(NamedTuple):
-    """Groups of tied scores, ``ptr[k]:ptr[k + 1]`` those of label ``k``: positives and all."""
-
-    ptr: Ints
-    positive: Floats
-    total: Floats
-
 
 class SplineGrid(NamedTuple):
     """What all splines share: quantiles of the normal, penalties, segments, bins."""
@@ -62,12 +42,9 @@ def bin_normal_scores(
     """
     n_groups = total.size
     z = np.empty(n_groups)
-    # Loops rather than whole-array expressions, which take seconds to compile.
-    n_all = 0.0
-    n_positive = 0.0
-    for g in range(n_groups):
-        n_all += total[g]
-        n_positive += positive[g]
+    # Loops rather than whole-array expressions, which take seconds to compile; sums do not.
+    n_all = total.sum()
+    n_positive = positive.sum()
     few_positive = n_positive <= 0.5 * n_all
     n_common = n_all - n_positive if few_positive else n_positive
     last = normal_table.size - 1
@@ -183,11 +160,8 @@ def fit_pspline_path(
         basis[b, 3] = t**3 / 6.0
     ridge = 1.0 / ((m - 1) * h * h * slope_sd * slope_sd)
     rise = slope_mean * h
-    n_positive = 0.0
-    n_all = 0.0
-    for b in range(n_bins):
-        n_positive += positive[b]
-        n_all += total[b]
+    n_positive = positive.sum()
+    n_all = total.sum()
     start = np.log((n_positive + 0.5) / (n_all - n_positive + 0.5))
     coef = np.empty(m)
     for i in range(m):
@@ -327,15 +301,21 @@ def spread_bins(z: Floats, bin_z: Floats, bin_value: Floats, out: Floats) -> Non
 
 @kernel
 def average_psplines(
-    groups: Groups, grid: SplineGrid, prior: SlopePrior, lpr: Floats, report: Floats2
+    ptr: Ints,
+    positive: Floats,
+    total: Floats,
+    grid: SplineGrid,
+    prior: SlopePrior,
+    lpr: Floats,
+    report: Floats2,
 ) -> None:
     """Fit every label's P-splines and average them over the penalties by their evidence.
 
+    Groups of tied scores ``ptr[k]:ptr[k + 1]`` are those of label ``k``: positives and all.
     Writes LPRs (not monotone yet) per group to `lpr`, and per label the mean penalty (geometric),
     the slope under the largest penalty and the effective share of the best penalty to `report`,
     NaN if all scores are equal. A label that is not to be fitted gets its share of positives.
     """
-    ptr, positive, total = groups
     normal_table, penalties, n_segments, n_bins = grid
     slope_mean, slope_sd, pseudo = prior
     share = np.empty(penalties.size)
@@ -343,13 +323,9 @@ def average_psplines(
         begin, end = ptr[k], ptr[k + 1]
         # There is no curve through one score, and its fit converges slowly.
         if end == begin + 1 or pseudo[k] < 0.0:
-            n_positive = 0.0
-            n_all = 0.0
+            share_positive = positive[begin:end].sum() / total[begin:end].sum()
             for g in range(begin, end):
-                n_positive += positive[g]
-                n_all += total[g]
-            for g in range(begin, end):
-                lpr[g] = n_positive / n_all
+                lpr[g] = share_positive
             report[k, 0] = report[k, 1] = report[k, 2] = np.nan
             continue
         z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
@@ -359,12 +335,8 @@ def average_psplines(
         mean = np.empty(size)
         if pseudo[k] > 0.0:
             # The rarer class is tilted along the prior slope, the commoner one follows the scores.
-            n_all = 0.0
-            n_positive = 0.0
-            for b in range(size):
-                n_all += bin_total[b]
-                n_positive += bin_positive[b]
-            few_positive = n_positive <= 0.5 * n_all
+            n_all = bin_total.sum()
+            few_positive = bin_positive.sum() <= 0.5 * n_all
             tilt = slope_mean[k] if few_positive else -slope_mean[k]
             rare_all = 0.0
             for b in range(size):
@@ -408,7 +380,9 @@ def average_psplines(
 
 @kernel
 def crossvalidate_psplines(
-    groups: Groups,
+    ptr: Ints,
+    positive: Floats,
+    total: Floats,
     grid: SplineGrid,
     n_folds: int,
     slope_sd: float,
@@ -420,7 +394,6 @@ def crossvalidate_psplines(
     Writes LPRs (not monotone yet) per group to `lpr`; penalty, slope under the largest penalty
     and mean held-out log-loss per label to `report`.
     """
-    ptr, positive, total = groups
     normal_table, penalties, n_segments, n_bins = grid
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]

@@ -5,18 +5,6 @@ import numpy as np
 from hierlpr._kernels._arrays import Bools, Bools2, Floats, Floats2, Index, Ints, Ints2
 from hierlpr._kernels._jit import kernel
 
-__all__ = [
-    "compress_curves",
-    "evaluate_curves",
-    "evaluate_stored",
-    "fit_isotonic",
-    "group_sorted",
-    "group_stored",
-    "make_monotone",
-    "summarize_groups",
-    "summarize_scores",
-]
-
 
 @kernel
 def group_sorted(
@@ -359,12 +347,10 @@ def summarize_groups(ptr: Ints, positive: Floats, total: Floats, lpr: Floats) ->
     n_labels = ptr.size - 1
     out = np.zeros((n_labels, 5))
     for k in range(n_labels):
-        n_positive = 0.0
-        n_all = 0.0
+        n_positive = positive[ptr[k] : ptr[k + 1]].sum()
+        n_all = total[ptr[k] : ptr[k + 1]].sum()
         expected_all = 0.0
         for g in range(ptr[k], ptr[k + 1]):
-            n_positive += positive[g]
-            n_all += total[g]
             expected_all += total[g] * lpr[g]
         n_negative = n_all - n_positive
         below = 0.0
@@ -423,9 +409,7 @@ def summarize_scores(
     n_bins = bin_total.shape[1]
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]
-        n_all = 0.0
-        for g in range(begin, end):
-            n_all += total[g]
+        n_all = total[begin:end].sum()
         upper = 0.0
         filled = 0  # edges that are known
         highest = (score[begin] if score[begin] > -np.inf else score[end - 1]) - 1.0

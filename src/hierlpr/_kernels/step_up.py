@@ -1,23 +1,19 @@
 """Tests along a hierarchy: the level of every node in one sweep, and Simes' p-value below it."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hierlpr._kernels._arrays import Floats, Index, Ints
 from hierlpr._kernels._jit import kernel
-
-__all__ = ["simes_below", "step_up_levels"]
-
-Floats = NDArray[np.float64]
 
 
 @kernel
 def step_up_levels(
     need: Floats,
     offset: Floats,
-    by_depth: NDArray[np.intp],
-    depth_ptr: NDArray[np.intp],
-    parent_ptr: NDArray[np.int32],
-    parent_idx: NDArray[np.int32],
+    by_depth: Ints,
+    depth_ptr: Ints,
+    parent_ptr: Index,
+    parent_idx: Index,
 ) -> Floats:
     """Smallest alpha at which each node is rejected, at most 1.
 
@@ -122,11 +118,11 @@ def step_up_levels(
 
 @kernel
 def simes_below(
-    p: NDArray[np.float64],
-    rising: NDArray[np.intp],
-    parent_ptr: NDArray[np.int32],
-    parent_idx: NDArray[np.int32],
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    p: Floats,
+    rising: Ints,
+    parent_ptr: Index,
+    parent_idx: Index,
+) -> tuple[Floats, Ints]:
     """Simes' p-value of each node and the number of p-values it combines.
 
     `rising` lists the nodes that have a p-value, by rising p-value. Each one in turn is counted at

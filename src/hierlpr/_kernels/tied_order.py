@@ -7,8 +7,6 @@ import numpy as np
 from hierlpr._kernels._arrays import Floats, Index, Ints
 from hierlpr._kernels._jit import inner
 
-__all__ = ["RowBlocks", "join_ties"]
-
 
 class RowBlocks(NamedTuple):
     """The blocks of one sample: the block of each node; first and last node, size, mean of each."""

@@ -1,22 +1,10 @@
-"""Walks along the edges of a hierarchy: closures and breaches, over all samples."""
+"""Walks along the edges of a hierarchy: closures, breaches, consistent scores, over all samples."""
 
 import numpy as np
 
 from hierlpr._kernels._arrays import Bools, Bools2, Floats, Floats2, Index, Ints
 from hierlpr._kernels._jit import kernel
 from hierlpr._kernels.layout import Rows
-
-__all__ = [
-    "close_dense",
-    "close_rows",
-    "close_values",
-    "find_stored",
-    "find_violations",
-    "local_edges",
-    "local_parents",
-    "prune_rows",
-    "raise_rows",
-]
 
 
 @kernel
@@ -45,14 +33,14 @@ def close_rows(
     n_samples = row_ptr.size - 1
     seen = np.full(parent_ptr.size - 1, -1, np.int64)  # the last row that holds the label
     closed_ptr = np.zeros(n_samples + 1, np.int64)
-    closed = np.empty(2 * nodes.size + 16, np.int32)
+    closed = np.empty(2 * nodes.size + seen.size, np.int32)
     size = 0
     for m in range(n_samples):
         begin = size
+        if closed.size - begin < seen.size:
+            closed = np.concatenate((closed, np.empty(closed.size, np.int32)))
         for e in range(row_ptr[m], row_ptr[m + 1]):
             if seen[nodes[e]] != m:
-                if size == closed.size:
-                    closed = np.concatenate((closed, np.empty(closed.size, np.int32)))
                 seen[nodes[e]] = m
                 closed[size] = nodes[e]
                 size += 1
@@ -64,8 +52,6 @@ def close_rows(
             for e in range(parent_ptr[k], parent_ptr[k + 1]):
                 p = parent_idx[e]
                 if seen[p] != m:
-                    if size == closed.size:
-                        closed = np.concatenate((closed, np.empty(closed.size, np.int32)))
                     seen[p] = m
                     closed[size] = p
                     size += 1
@@ -169,6 +155,78 @@ def find_violations(matrix: Floats2, parent: Index, child: Index) -> tuple[Ints,
                 edge[at] = e
                 at += 1
     return sample, edge
+
+
+@kernel
+def max_up(values: Floats2, parent_ptr: Index, parent_idx: Index) -> None:
+    """Raise every label to its highest descendant, in place; columns in topological order."""
+    n_samples, n_labels = values.shape
+    for m in range(n_samples):
+        # Invariant: every label after k has its final value, as children have larger numbers.
+        for k in range(n_labels - 1, -1, -1):
+            for e in range(parent_ptr[k], parent_ptr[k + 1]):
+                if values[m, k] > values[m, parent_idx[e]]:
+                    values[m, parent_idx[e]] = values[m, k]
+
+
+@kernel
+def min_down(values: Floats2, parent_ptr: Index, parent_idx: Index) -> None:
+    """Lower every label to its lowest ancestor, in place; columns in topological order."""
+    n_samples, n_labels = values.shape
+    for m in range(n_samples):
+        # Invariant: every label before k has its final value.
+        for k in range(n_labels):
+            for e in range(parent_ptr[k], parent_ptr[k + 1]):
+                if values[m, parent_idx[e]] < values[m, k]:
+                    values[m, k] = values[m, parent_idx[e]]
+
+
+@kernel
+def gpav_rows(values: Floats2, child_ptr: Index, child_idx: Index) -> None:
+    """Replace each row by means over blocks, children never above parents; topological columns.
+
+    Generalized pooled adjacent violators: an approximate isotonic regression on DAGs.
+    Labels join from the bottom up. A new block takes in, one after another, the highest of the
+    blocks right below it as long as that is higher than itself. Exact on forests.
+    O(labels x edges) at worst.
+    """
+    n_samples, n_labels = values.shape
+    block = np.empty(n_labels, np.int64)  # name of the block of each label
+    total = np.empty(n_labels)
+    size = np.empty(n_labels, np.int64)
+    last = np.empty(n_labels, np.int64)  # labels of a block form a linked list
+    following = np.empty(n_labels, np.int64)
+    for m in range(n_samples):
+        # Invariant: blocks of labels after k respect every edge among them.
+        for k in range(n_labels - 1, -1, -1):
+            block[k] = k
+            total[k] = values[m, k]
+            size[k] = 1
+            last[k] = k
+            following[k] = -1
+            while True:
+                highest = total[k] / size[k]
+                found = -1
+                j = k
+                while j >= 0:
+                    for e in range(child_ptr[j], child_ptr[j + 1]):
+                        b = block[child_idx[e]]
+                        if b != k and total[b] / size[b] > highest:
+                            highest = total[b] / size[b]
+                            found = b
+                    j = following[j]
+                if found < 0:
+                    break
+                j = found
+                while j >= 0:
+                    block[j] = k
+                    j = following[j]
+                following[last[k]] = found
+                last[k] = last[found]
+                total[k] += total[found]
+                size[k] += size[found]
+        for k in range(n_labels):
+            values[m, k] = total[block[k]] / size[block[k]]
 
 
 @kernel

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_choice, check_level
 from hierlpr._base.showing import html_table
-from hierlpr._kernels.propagation import max_up
+from hierlpr._kernels.traversal import max_up
 from hierlpr.data.frames import new_frame
 from hierlpr.discovery.p_values import ShiftModel, align_p_values, fit_shift, normal_scores
 from hierlpr.discovery.procedures import branch_p_values, dagger_levels, star_levels

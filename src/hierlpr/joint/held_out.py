@@ -92,9 +92,8 @@ class HeldOut:
             look_up_codes(place[at], table, before, lpr[at], own[at])
 
         run_chunks(look_up, row_chunks(place.shape, self.n_threads), self.n_threads)
-        others = posteriors(lpr, prior, self.hierarchy, with_others=True, n_threads=self.n_threads)[
-            1
-        ]
+        threads, h = self.n_threads, self.hierarchy
+        _, others = posteriors(lpr, prior, h, with_others=True, n_threads=threads)
         held, weight = self.truth[rows], np.empty((0, place.shape[1]))
         if self.is_weighted:
             weight = np.ascontiguousarray(self._pair_weights(rows).T)

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels.joint_passes import fill_tables
+from hierlpr._kernels.joint_passes import Cliques, fill_tables
 from hierlpr.hierarchy import Hierarchy
 
 Ints = NDArray[np.int64]
@@ -38,16 +38,11 @@ class JunctionTree:
     own_bit: Ints
     parent_bits: Ints
 
-    @property
-    def n_entries(self) -> int:
-        """Entries of all tables, which is what one sample costs."""
-        return int(self.table_ptr[-1])
-
-    def tables(self, on: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Tables of the prior, from the probability of each node given its parents."""
-        table = np.empty(self.n_entries)
+    def cliques(self, on: NDArray[np.float64]) -> Cliques:
+        """Return the cliques with their tables, from the probability of nodes given parents."""
+        table = np.empty(self.table_ptr[-1])
         fill_tables(on, self.home, self.own_bit, self.parent_bits, self.table_ptr, table)
-        return table
+        return Cliques(self.node, self.table_ptr, table, self.parent, self.map_ptr, self.share_of)
 
 
 @lru_cache(maxsize=4)

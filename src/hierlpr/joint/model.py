@@ -102,15 +102,13 @@ class JointModel:
             Labels whose classifiers are new.
         """
         former = self.hierarchy
-        known = [label in former for label in hierarchy.labels]
-        place = np.array(
-            [former.index(x) if x in former else former.n_labels for x in hierarchy.labels]
-        )
-        tempering = self.tempering.select(np.arange(former.n_labels), n_new=1)
-        learned = np.where([x in fresh for x in hierarchy.labels], former.n_labels, place)
+        last = former.n_labels
+        place = np.array([former.index(x) if x in former else last for x in hierarchy.labels])
+        tempering = self.tempering.select(np.arange(last), n_new=1)
+        learned = np.where([x in fresh for x in hierarchy.labels], last, place)
         share = np.append(self.prior.conditional, 0.5)[place]
         kept = np.append(self.prior.prevalence, 0.5)[place]
-        prior = LabelPrior(np.where(known, kept, prevalence), share).on(hierarchy, former)
+        prior = LabelPrior(np.where(place < last, kept, prevalence), share).on(hierarchy, former)
         return JointModel(hierarchy, prior, tempering.select(learned))
 
     def transform(
@@ -168,11 +166,9 @@ class JointModel:
         return out
 
     def _temper(self, lpr: Float, out: Float, n_threads: int) -> None:
-        others = posteriors(lpr, self.prior, self.hierarchy, with_others=True, n_threads=n_threads)[
-            1
-        ]
-        chosen = self.tempering
-        weights = Weights(self.prior.log_odds, chosen.own, chosen.others, chosen.shift)
+        prior, chosen = self.prior, self.tempering
+        _, others = posteriors(lpr, prior, self.hierarchy, with_others=True, n_threads=n_threads)
+        weights = Weights(prior.log_odds, chosen.own, chosen.others, chosen.shift)
 
         def weigh(start: int, stop: int) -> None:
             weigh_evidence(lpr, others, start, stop, weights, LPR_EDGE, out)

@@ -6,16 +6,17 @@ joint posterior of many labels does not know.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
-from hierlpr._kernels.joint_passes import Bounds, Cliques, Tree, joint_dag, joint_forest
+from hierlpr._kernels.joint_passes import Bounds, Tree, joint_dag, joint_forest
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.joint.junction import JunctionTree, junction_tree
+from hierlpr.joint.junction import junction_tree
 from hierlpr.joint.prior import LabelPrior
 
 Float = NDArray[np.float64]
@@ -24,7 +25,6 @@ LPR_EDGE = 1e-15  # LPRs are kept this far from 0 and 1, where one label would o
 MOST_EVIDENCE = 30.0  # log-odds; more than what others can ever say about a label
 _BOUNDS = Bounds(LPR_EDGE, MOST_EVIDENCE)
 
-_NONE = np.empty((0, 0))
 LEAST = 2.0**-30  # LPRs and prevalences are kept from 0 and 1 by so much
 
 
@@ -77,16 +77,21 @@ def posteriors(
         return forest_posteriors(
             lpr, prior, hierarchy, with_others=with_others, n_threads=n_threads
         )
-    threads = threads_for(lpr.size, n_threads)
-    values = np.ascontiguousarray(lpr)
-    posterior = np.empty_like(values)
-    others = np.empty_like(values) if with_others else _NONE
-    failed = np.flatnonzero(
-        _pass_cliques(values, prior, hierarchy, tree, threads, posterior, others)
-    )
+    cliques = tree.cliques(prior.conditional[hierarchy.order])
+    prevalence = prior.prevalence[hierarchy.order]
+    is_beyond = np.zeros(lpr.shape[0], dtype=bool)  # the range of floats
+
+    def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
+        joint_dag(
+            values, start, stop, hierarchy.order, prevalence, cliques, _BOUNDS, posterior, others,
+            is_beyond,
+        )  # fmt: skip
+
+    posterior, others = _pass(run, lpr, with_others, n_threads)
+    failed = np.flatnonzero(is_beyond)
     if failed.size:
         part, part_others = forest_posteriors(
-            values[failed], prior, hierarchy, with_others=with_others, n_threads=n_threads
+            lpr[failed], prior, hierarchy, with_others=with_others, n_threads=n_threads
         )
         posterior[failed] = part
         if with_others:
@@ -103,17 +108,31 @@ def forest_posteriors(
     n_threads: int | None = None,
 ) -> tuple[Float, Float]:
     """Return the posteriors on the forest in which every label keeps its rarest parent only."""
-    threads = threads_for(lpr.size, n_threads)
-    values = np.ascontiguousarray(lpr)
-    posterior = np.empty_like(values)
-    others = np.empty_like(values) if with_others else _NONE
     parent, on = main_forest(prior, hierarchy)
     tree = Tree(hierarchy.order, parent, on, 1.0 - on, prior.prevalence[hierarchy.order])
 
-    def run(start: int, stop: int) -> None:
+    def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
         joint_forest(values, start, stop, tree, _BOUNDS, posterior, others)
 
-    run_chunks(run, row_chunks(values.shape, threads), threads)
+    return _pass(run, lpr, with_others, n_threads)
+
+
+def _pass(
+    run: Callable[[Float, int, int, Float, Float], None],
+    lpr: Float,
+    with_others: bool,
+    n_threads: int | None,
+) -> tuple[Float, Float]:
+    """Call ``run(lpr, start, stop, posterior, others)`` on runs of samples, and return the last."""
+    threads = threads_for(lpr.size, n_threads)
+    values = np.ascontiguousarray(lpr)
+    posterior = np.empty_like(values)
+    others = np.empty_like(values) if with_others else np.empty((0, 0))
+    run_chunks(
+        lambda start, stop: run(values, start, stop, posterior, others),
+        row_chunks(values.shape, threads),
+        threads,
+    )
     return posterior, others
 
 
@@ -142,33 +161,6 @@ def main_forest(prior: LabelPrior, hierarchy: Hierarchy) -> tuple[NDArray[np.int
     share = prevalence[several] / prevalence[parent[several]]
     on[several] = np.minimum(on[several], share)
     return parent, on
-
-
-def _pass_cliques(
-    lpr: Float,
-    prior: LabelPrior,
-    hierarchy: Hierarchy,
-    tree: JunctionTree,
-    n_threads: int,
-    posterior: Float,
-    others: Float,
-) -> NDArray[np.bool_]:
-    """Exact posteriors; returns which samples are beyond the range of floats."""
-    cliques = Cliques(
-        tree.node, tree.table_ptr, tree.tables(prior.conditional[hierarchy.order]), tree.parent,
-        tree.map_ptr, tree.share_of,
-    )  # fmt: skip
-    prevalence = prior.prevalence[hierarchy.order]
-    failed = np.zeros(lpr.shape[0], dtype=bool)
-
-    def run(start: int, stop: int) -> None:
-        joint_dag(
-            lpr, start, stop, hierarchy.order, prevalence, cliques, _BOUNDS, posterior, others,
-            failed,
-        )  # fmt: skip
-
-    run_chunks(run, row_chunks(lpr.shape, n_threads), n_threads)
-    return failed
 
 
 def joint_posterior(log_evidence: Float, conditional: Float, hierarchy: Hierarchy) -> Float:

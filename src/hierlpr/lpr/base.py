@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._base.checks import Matrix, stored_values
+from hierlpr._base.checks import Matrix
 from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
 from hierlpr._kernels.smoothing import compress_curves, evaluate_curves, evaluate_stored
 from hierlpr.exceptions import DataError
@@ -226,29 +226,34 @@ class LPRCurves:
 
     def evaluate(self, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
         """LPRs of a checked float64 matrix of scores; sparse in, sparse out (same places)."""
-        threads = threads_for(stored_values(scores).size, n_threads)
+        if not isinstance(scores, np.ndarray):
+            column = np.asarray(scores.indices, dtype=np.int32)
+            lpr = self.evaluate_each(column, scores.data, n_threads=n_threads)
+            return sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
+        threads = threads_for(scores.size, n_threads)
         knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
-        if isinstance(scores, np.ndarray):
-            dense = np.ascontiguousarray(scores)
-            out = np.empty_like(dense)
-            bounds = row_chunks(dense.shape, threads)
-            run_chunks(
-                lambda start, stop: evaluate_curves(dense[start:stop], *knots, out[start:stop]),
-                bounds,
-                threads,
-            )
-            return out
-        values = np.empty_like(scores.data)
-        bounds = row_chunks((values.size,), threads)
-        column = np.asarray(scores.indices, dtype=np.int32)
+        dense = np.ascontiguousarray(scores)
+        out = np.empty_like(dense)
         run_chunks(
-            lambda start, stop: evaluate_stored(
-                column[start:stop], scores.data[start:stop], *knots, values[start:stop]
-            ),
-            bounds,
+            lambda start, stop: evaluate_curves(dense[start:stop], *knots, out[start:stop]),
+            row_chunks(dense.shape, threads),
             threads,
         )
-        return sparse.csr_array((values, scores.indices, scores.indptr), shape=scores.shape)
+        return out
+
+    def evaluate_each(
+        self, label: NDArray[np.int32], scores: NDArray[np.float64], *, n_threads: int | None
+    ) -> NDArray[np.float64]:
+        """LPRs of scores, each on the curve of its own label number."""
+        threads = threads_for(scores.size, n_threads)
+        knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
+        out = np.empty_like(scores)
+
+        def evaluate(start: int, stop: int) -> None:
+            evaluate_stored(label[start:stop], scores[start:stop], *knots, out[start:stop])
+
+        run_chunks(evaluate, row_chunks(scores.shape, threads), threads)
+        return out
 
 
 def _check_curves(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._kernels.smoothing import summarize_groups, summarize_scores
+from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups
 from hierlpr.lpr.groups import TruthCounts
@@ -123,8 +124,6 @@ class LabelReport:
 
     def to_frame(self, labels: Sequence[str] | None = None, *, backend: str = "pandas") -> Any:
         """Return a data frame with one row per label, `labels` first if given."""
-        import narwhals.stable.v1 as nw
-
         columns: dict[str, Any] = dict(self.columns())
         if labels is not None:
             if len(labels) != self.positives.size:
@@ -134,7 +133,7 @@ class LabelReport:
             columns = {"label": np.array(labels, dtype=np.str_), **columns}
         try:
             plain = {name: column.tolist() for name, column in columns.items()}
-            return nw.from_dict(plain, backend=cast("Any", backend)).to_native()
+            return new_frame(plain, backend)
         except ImportError as error:
             raise DataError(
                 f"A frame of {backend!r} needs that library, which is not installed ({error}).\n"

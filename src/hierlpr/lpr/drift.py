@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, expit, logit
 
 from hierlpr._base.checks import listed
+from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.companions import Together
@@ -144,14 +145,10 @@ class Drift:
 
     def columns(self) -> dict[str, list[Any]]:
         """Return one list a column, one entry a label."""
-        names = ("distance", "prevalence", "expected", "residual", "p_value", "is_different")
-        pairs = ("together", "together_now", "together_p", "is_apart")
-        numbers: dict[str, list[Any]] = {
-            name: getattr(self, name).tolist() for name in (*names, *pairs)
-        }
-        first = {name: numbers[name] for name in names}
-        last = {name: numbers[name] for name in pairs}
-        return {"label": list(self.labels), **first, "companion": list(self.companion), **last}
+        # All fields but labels and n_samples, the first, and knows_companions, the last.
+        columns = {field.name: getattr(self, field.name) for field in fields(self)[2:-1]}
+        numbers = {k: list(x) if k == "companion" else x.tolist() for k, x in columns.items()}
+        return {"label": list(self.labels), **numbers}
 
     def csv_lines(self) -> Iterator[str]:
         """Write the columns as CSV, the names of labels quoted where they must be."""
@@ -164,9 +161,7 @@ class Drift:
 
     def to_frame(self, *, backend: str = "pandas") -> Any:
         """Return a data frame with one row a label."""
-        import narwhals.stable.v1 as nw
-
-        return nw.from_dict(self.columns(), backend=cast("Any", backend)).to_native()
+        return new_frame(self.columns(), backend)
 
 
 def compare_scores(

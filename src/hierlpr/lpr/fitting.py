@@ -217,10 +217,10 @@ def fit_data(
     `spread` fits chunks of labels elsewhere, each by `fit_chunk`; by default threads do it here.
     """
     threads = n_threads_or_default(n_threads)
-    spread = spread or partial(_fit_here, data, threads)
+    fit = partial(_fit_in_chunks, data, threads, spread or partial(_fit_here, data, threads))
     if isinstance(method, str) or not isinstance(method, Sequence):
         everything = np.arange(data.n_labels)
-        return _fit_labels(data, everything, make_estimator(method, **options), threads, spread)
+        return _fit_labels(fit, everything, make_estimator(method, **options))
     if len(method) != data.n_labels:
         raise DataError(f"{len(method):,} methods are given for {data.n_labels:,} labels.")
     # Labels of one method are fitted together, so that they can lend each other strength.
@@ -228,28 +228,26 @@ def fit_data(
     places = []
     for name in dict.fromkeys(method):
         place = np.flatnonzero([other == name for other in method])
-        parts.append(_fit_labels(data, place, make_estimator(name, **options), threads, spread))
+        parts.append(_fit_labels(fit, place, make_estimator(name, **options)))
         places.append(place)
     return LPRModel.join(parts).select(np.argsort(np.concatenate(places)))
 
 
 def _fit_labels(
-    data: LabelData,
+    fit: Callable[[NDArray[np.int64], Estimator], LPRModel],
     labels: NDArray[np.int64],
     estimator: Estimator,
-    n_threads: int,
-    spread: Spread,
 ) -> LPRModel:
     if not isinstance(estimator, PoolingEstimator):
-        return _fit_in_chunks(data, labels, estimator, n_threads, spread)
+        return fit(labels, estimator)
     first = estimator.without_weak()
-    model = _fit_in_chunks(data, labels, first, n_threads, spread)
+    model = fit(labels, first)
     weak = np.flatnonzero(model.report.is_weak)
     slopes = model.report.slope[~model.report.is_weak]
     pooled = estimator.with_pool(slopes[np.isfinite(slopes)])
     if weak.size == 0 or (pooled is None and first == estimator):
         return model
-    again = _fit_in_chunks(data, labels[weak], pooled or estimator, n_threads, spread)
+    again = fit(labels[weak], pooled or estimator)
     place = np.arange(labels.size)
     place[weak] = labels.size + np.arange(weak.size)
     return LPRModel.join([model, again]).select(place)
@@ -257,10 +255,10 @@ def _fit_labels(
 
 def _fit_in_chunks(
     data: LabelData,
-    labels: NDArray[np.int64],
-    estimator: Estimator,
     n_threads: int,
     spread: Spread,
+    labels: NDArray[np.int64],
+    estimator: Estimator,
 ) -> LPRModel:
     most = min(max(1, _CHUNK_VALUES // data.values_per_label), _MOST_LABELS)
     n_chunks = max(-(-labels.size // most), min(labels.size, n_threads))

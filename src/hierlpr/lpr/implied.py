@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._base.order_free import mix, row_keys
-from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
-from hierlpr._kernels.smoothing import evaluate_stored
 from hierlpr.data.label_sets import Closed, close_listed
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.exceptions import DataError
@@ -63,18 +61,9 @@ class ImpliedLPR:
         if not closed.is_implied.any():
             return lpr
         at = np.flatnonzero(closed.is_implied & (self.curve_of[closed.label] >= 0))
-        below, number = closed.value[at], self.curve_of[closed.label[at]]
-        found = np.empty_like(below)
-
-        def evaluate(start: int, stop: int) -> None:
-            evaluate_stored(
-                number[start:stop], below[start:stop], self.curves.knot_ptr,
-                self.curves.knot_score, self.curves.knot_lpr, found[start:stop],
-            )  # fmt: skip
-
-        threads = n_threads_or_default(n_threads)
-        run_chunks(evaluate, even_chunks(at.size, threads), threads)
-        closed.value[at] = found
+        closed.value[at] = self.curves.evaluate_each(
+            self.curve_of[closed.label[at]], closed.value[at], n_threads=n_threads
+        )
         return sparse.csr_array((closed.value, closed.label, closed.row_ptr), shape=lpr.shape)
 
     def select(

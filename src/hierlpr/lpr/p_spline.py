@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hierlpr._kernels.pspline import (
-    Groups,
     SlopePrior,
     SplineGrid,
     average_psplines,
@@ -49,12 +48,9 @@ def fit_averaged(
     """LPR per group, averaged over the penalties by their evidence, and a report per label."""
     lpr = np.empty(groups.total.size)
     report = np.empty((groups.n_labels, 3))
-    average_psplines(_counts(groups), _grid(groups, n_penalties), prior, lpr, report)
+    counts = groups.ptr, groups.positive, groups.total
+    average_psplines(*counts, _grid(groups, n_penalties), prior, lpr, report)
     return lpr, report
-
-
-def _counts(groups: ScoreGroups) -> Groups:
-    return Groups(groups.ptr, groups.positive, groups.total)
 
 
 def _grid(groups: ScoreGroups, n_penalties: int = N_PENALTIES) -> SplineGrid:
@@ -102,9 +98,8 @@ class PSpline:
         """Fit every label; without both classes or with constant scores, the prevalence."""
         fit = GroupFit.empty(groups, self.name)
         report = np.empty((groups.n_labels, 3))
-        crossvalidate_psplines(
-            _counts(groups), _grid(groups), self.n_folds, SLOPE_SD, fit.lpr, report
-        )
+        counts = groups.ptr, groups.positive, groups.total
+        crossvalidate_psplines(*counts, _grid(groups), self.n_folds, SLOPE_SD, fit.lpr, report)
         fit.smoothing, fit.slope = report[:, 0], report[:, 1]
         fall_back_to_prevalence(groups, fit, least=1.0)
         return fit

@@ -9,7 +9,7 @@ often less clear than that something did, so prevalences are averaged over the e
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,21 +97,7 @@ def tilted(base: Float, likelihood: Float, hierarchy: Hierarchy) -> Float:
     return averaged(Aim(Forest.of(base, hierarchy), likelihood - prior), base)
 
 
-class Worth(Protocol):
-    """What tilts are worth, along one of them at a time."""
-
-    @property
-    def forest(self) -> Forest:
-        """The labels with their rarest parents."""
-
-    def gains(self, tilt: Float, k: int, steps: Float) -> Float:
-        """Tell what each of some steps of the tilt of label `k` is worth."""
-
-    def candidates(self, tilt: Float) -> list[int]:
-        """Labels whose tilts promise most."""
-
-
-def averaged(aim: Worth, base: Float) -> Float:
+def averaged(aim: Aim | JointAim, base: Float) -> Float:
     """Average prevalences over the best tilts and those with one of them exchanged."""
     tilt = find_tilts(aim, price=float(np.log(base.size)) + PRICE)
     worth, tilts = list[float](), list[Float]()
@@ -132,7 +118,7 @@ def averaged(aim: Worth, base: Float) -> Float:
     return np.asarray(np.clip(rates, EDGE, 1.0 - EDGE))
 
 
-def find_tilts(aim: Worth, *, price: float) -> Float:
+def find_tilts(aim: Aim | JointAim, *, price: float) -> Float:
     """Add tilts one by one, the best first, each worth its price; all are adjusted every time."""
     tilt, chosen = np.zeros(aim.forest.parent.size), list[int]()
     while len(chosen) < MOST_TILTS:
@@ -250,11 +236,9 @@ class JointAim:
     def of(cls, model: LPRModel, scores: Float, forest: Forest, posterior: Posterior) -> JointAim:
         """Take the scores of new samples; the curves count as estimates."""
         assert model.seen is not None
-        lpr = np.full(scores.shape, np.nan)
-        for k in range(scores.shape[1]):
-            there = ~np.isnan(scores[:, k])
-            column = model.curves.select([k]).evaluate(scores[there, k, None], n_threads=1)
-            lpr[there, k] = np.asarray(column)[:, 0]
+        lpr, there = np.full(scores.shape, np.nan), ~np.isnan(scores)
+        label = np.nonzero(there)[1].astype(np.int32)
+        lpr[there] = model.curves.evaluate_each(label, scores[there], n_threads=1)
         n_before = model.seen.total.sum(axis=1)
         rates = np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
         return cls(forest, lpr, rates, n_before / (n_before + len(scores)), posterior)

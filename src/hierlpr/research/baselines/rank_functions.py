@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import check_finite, check_label_weights, check_unit_interval
-from hierlpr._kernels.propagation import gpav_rows, max_up, min_down
+from hierlpr._kernels.traversal import gpav_rows, max_up, min_down
 from hierlpr.cutoff.by_group import group_columns, label_groups
 from hierlpr.data.tables import Table, align
 from hierlpr.exceptions import DataError, HierarchyError
