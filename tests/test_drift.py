@@ -1,5 +1,7 @@
 """New scores beside those fitted on: what differs, and a model for other prevalences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -113,6 +115,21 @@ def test_no_shift_changes_next_to_nothing(case):
 def peaks(moves, errors):
     """Log-likelihoods of normal estimates."""
     return -0.5 * ((MOVES - np.asarray(moves)[:, None]) / np.asarray(errors)[:, None]) ** 2
+
+
+def test_words_name_no_label_where_nothing_has_moved(case):
+    """\"Most that of X, from .658 to .658\" says nothing."""
+    _, pool, model = case
+    drift = model.check(pool.scores[:2000])
+    still = replace(drift, expected=drift.prevalence.copy())
+    assert "samples: no prevalence seems to have moved. " in str(still)
+    assert "most that of" not in str(still)
+    hardly = still.prevalence * np.where(np.arange(len(still.labels)) == 1, 1.0 + 1e-9, 1.0)
+    assert str(replace(still, expected=hardly)) == str(still)
+    little = still.prevalence * np.where(np.arange(len(still.labels)) == 1, 0.9, 1.0)
+    told = str(replace(still, expected=little))
+    assert f"of 0 of {len(still.labels)} labels" in told
+    assert f"most that of {still.labels[1]!r}" in told
 
 
 def test_no_child_is_more_frequent_than_its_parents():

@@ -98,22 +98,14 @@ class Drift:
     def __str__(self) -> str:
         """Say it in words."""
         names = [self.labels[k] for k in np.argsort(-self.residual) if self.is_different[k]]
-        factor = self.expected / self.prevalence
-        moved = int(np.count_nonzero((factor > 1.25) | (factor < 0.8)))
-        widest = int(np.argmax(np.abs(np.log(factor))))
-        what = (
-            f"{self.n_samples:,} new samples: the prevalence of {moved:,} of {len(self.labels):,} "
-            f"labels seems to have moved by more than a quarter; most that of "
-            f"{self.labels[widest]!r}, from {self.prevalence[widest]:.3g} to "
-            f"{self.expected[widest]:.3g}."
-        )
+        what = f"{self.n_samples:,} new samples: {self._moved()}."
         if not self.knows_companions:
             what += (
                 " Whether the scores of related labels still go together cannot be told: the model "
                 "is of an earlier version, or its labels were changed."
             )
         if self.is_clean:
-            return f"{what} Apart from that the scores look like those fitted on."
+            return f"{what} In all else the scores look like those fitted on."
         if names:
             what += (
                 f" The scores of {len(names):,} label(s) look different, whatever the prevalence: "
@@ -127,6 +119,19 @@ class Drift:
             else "What the model says of these labels may be wrong: look at their classifiers."
         )
         return f"{what} {tail}"
+
+    def _moved(self) -> str:
+        """Which prevalences have moved; one that reads the same to three digits has not."""
+        factor = self.expected / self.prevalence
+        widest = int(np.argmax(np.abs(np.log(factor))))
+        before, after = f"{self.prevalence[widest]:.3g}", f"{self.expected[widest]:.3g}"
+        if before == after:
+            return "no prevalence seems to have moved"
+        moved = int(np.count_nonzero((factor > 1.25) | (factor < 0.8)))
+        return (
+            f"the prevalence of {moved:,} of {len(self.labels):,} labels seems to have moved by "
+            f"more than a quarter; most that of {self.labels[widest]!r}, from {before} to {after}"
+        )
 
     def _apart(self) -> str:
         """Name the pairs that no longer go together, each once, the clearest first."""
