@@ -3,12 +3,14 @@
 Samples are drawn again so that one label is more or less frequent, which moves the others too. What
 the adapted model loses in log-loss is set against the old model and one refitted with truth of the
 new population; "known" is the same correction with the true prevalences of the samples judged on,
-the most that any estimate of them could give. Other populations have other scores: a classifier
+the most that any estimate of them could give. Standard errors are over runs. A share recovered is
+given only if the refit is better than the old model by two standard errors; `short`, the loss of
+the adapted model less that of the refit, always. Other populations have other scores: a classifier
 that was replaced, noisier scores, and scores on another scale; and there are populations of the
 same scores, as fitted on or with another prevalence of one label.
 
-    python experiments/shift/run.py [--replications N] [--only NAME ...] [--tables NAME ...]
-        [--cache DIR]
+    python experiments/shift/run.py [--replications N] [--first SEED] [--only NAME ...]
+        [--tables NAME ...] [--cache DIR] [--workers N]
 """
 
 import argparse
@@ -17,6 +19,7 @@ import functools
 import importlib.util
 import tomllib
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,10 +63,18 @@ def parts_of(name, rng, cache=None):
         rows = np.split(rng.permutation(len(scores)), bounds)
         return h, [(scores[r], truth[r]) for r in rows]
     train, pool = simulate.train_test(name, n_train=3000, n_test=20000, rng=rng)
+    while not frequent(train.truth).size:  # a population with nothing to shift: the next one
+        train, pool = simulate.train_test(name, n_train=3000, n_test=20000, rng=rng)
     half = np.arange(20000) < 10000
     return train.hierarchy, [(train.scores, train.truth),
                              (pool.scores[half], pool.truth[half]),
                              (pool.scores[~half], pool.truth[~half])]  # fmt: skip
+
+
+def frequent(truth):
+    """Labels that many samples have, but not nearly all."""
+    rates = truth.mean(axis=0)
+    return np.flatnonzero((rates > 0.02) & (rates < 0.7))
 
 
 def shifted(rng, scores, truth, label, factor, n):
@@ -97,46 +108,75 @@ def knowing(model, scores, truth):
     return adapted_to(model, replace(drift, expected=rates, is_different=rates < 0.0))
 
 
-def shift_rows(name, joint, replications, cache=None):
-    """One row for each factor: means over the replications."""
-    found = {factor: [] for factor in FACTORS}
-    refused = dict.fromkeys(FACTORS, 0)
-    for run in range(replications):
-        rng = np.random.default_rng(run)
-        h, (fit, draw, judge) = parts_of(name, rng, cache)
-        model = HierLPR(h, joint=joint).fit(*fit)
-        # A label that many samples have, but not nearly all.
-        rates = fit[1].mean(axis=0)
-        label = int(rng.choice(np.flatnonzero((rates > 0.02) & (rates < 0.7))))
-        for factor in FACTORS:
-            n = min(3000, len(draw[0]))
-            scores, truth = shifted(rng, *draw, label, factor, n)
-            new = shifted(rng, *judge, label, factor, 3000)
-            try:
-                adapted = model.adapt(scores)
-            except DataError:
-                refused[factor] += 1
-                continue
-            refitted = HierLPR(h, joint=joint).fit(scores, truth)
-            models = (model, adapted, refitted, knowing(model, scores, new[1]))
-            found[factor].append([losses(m, *new) for m in models])
+def one_run(name, joint, seed, cache=None):
+    """Loss and calibration error (old, adapted, refitted, known) by factor; None if refused."""
+    warnings.simplefilter("ignore")  # this may be a process of its own
+    rng = np.random.default_rng(seed)
+    h, (fit, draw, judge) = parts_of(name, rng, cache)
+    model = HierLPR(h, joint=joint).fit(*fit)
+    label = int(rng.choice(frequent(fit[1])))
+    found = {}
+    for factor in FACTORS:
+        n = min(3000, len(draw[0]))
+        scores, truth = shifted(rng, *draw, label, factor, n)
+        new = shifted(rng, *judge, label, factor, 3000)
+        try:
+            adapted = model.adapt(scores)
+        except DataError:
+            found[factor] = None
+            continue
+        refitted = HierLPR(h, joint=joint).fit(scores, truth)
+        models = (model, adapted, refitted, knowing(model, scores, new[1]))
+        found[factor] = [losses(m, *new) for m in models]
+    return found
+
+
+def shift_rows(name, joint, seeds, cache=None, workers=1):
+    """One row for each factor: means over runs, one a seed, and their standard errors."""
+    work = functools.partial(one_run, name, joint, cache=cache)
+    with ProcessPoolExecutor(workers) as pool:
+        runs = list((pool.map if workers > 1 else map)(work, seeds))
     rows = []
-    for factor, runs in found.items():
-        mean = np.array(runs).mean(axis=0) if runs else np.full((4, 2), np.nan)
-        (old, old_ece), (now, now_ece), (best, best_ece), (known, known_ece) = mean
-        gains = np.array(runs)[:, 0, 0] - np.array(runs)[:, 1, 0] if runs else np.zeros(1)
-        rows.append({
-            "set": name, "joint": joint, "factor": factor, "runs": replications,
-            "refused": refused[factor], "old": f"{old:.4f}", "adapted": f"{now:.4f}",
-            "refitted": f"{best:.4f}", "known": f"{known:.4f}",
-            "recovered": f"{(old - now) / (old - best):.2f}",
-            "ece_recovered": f"{(old_ece - now_ece) / (old_ece - best_ece):.2f}",
-            "gain": f"{old - now:.4f}", "gain_se": f"{gains.std() / max(1, len(gains)) ** 0.5:.4f}",
-            "old_ece": f"{old_ece:.4f}", "adapted_ece": f"{now_ece:.4f}",
-            "refitted_ece": f"{best_ece:.4f}", "known_ece": f"{known_ece:.4f}",
-        })  # fmt: skip
+    for factor in FACTORS:
+        found = [run[factor] for run in runs if run[factor] is not None]
+        rows.append({"set": name, "joint": joint, "factor": factor, "first": seeds[0],
+                     "runs": len(runs), "refused": len(runs) - len(found),
+                     **summary(np.array(found).reshape(-1, 4, 2))})  # fmt: skip
         print(rows[-1], flush=True)
     return rows
+
+
+def summary(runs):
+    """Means and standard errors over runs x (old, adapted, refitted, known) x (loss, error)."""
+    out = {}
+    for at, kind in enumerate(("", "ece_")):
+        old, now, best, known = runs[:, :, at].T
+        for name, values in (("old", old), ("adapted", now), ("refitted", best), ("known", known)):
+            out[f"{kind}{name}"] = f"{values.mean():.4f}"
+        for name, values in (("gap", old - best), ("gain", old - now), ("short", now - best)):
+            out[f"{kind}{name}"] = f"{values.mean():.4f}"
+            out[f"{kind}{name}_se"] = f"{spread_of(values):.4f}"
+        out |= dict(zip((f"{kind}recovered", f"{kind}recovered_se"),
+                        recovered(old - best, old - now), strict=True))  # fmt: skip
+    return out
+
+
+def spread_of(values):
+    """Standard error of a mean."""
+    return values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
+
+
+def recovered(gap, gain):
+    """Gains over gaps with a standard error (jackknife); nothing where there is no clear gap.
+
+    A refit that is no better than the old model by two standard errors leaves nothing to recover.
+    """
+    n = len(gap)
+    if n < 2 or gap.mean() <= 2.0 * spread_of(gap):
+        return "", ""
+    without = (gain.sum() - gain) / (gap.sum() - gap)
+    error = np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum())
+    return f"{gain.sum() / gap.sum():.2f}", f"{error:.2f}"
 
 
 def changed(kind, scores, rng):
@@ -166,8 +206,7 @@ def other_rows(name, replications, cache=None):
             model = HierLPR(h, joint=False).fit(*fit)
             scores = draw[0][:1000]
             if kind == "other prevalences":
-                rates = fit[1].mean(axis=0)
-                label = int(rng.choice(np.flatnonzero((rates > 0.02) & (rates < 0.7))))
+                label = int(rng.choice(frequent(fit[1])))
                 scores = thinned(rng, *draw, label, float(rng.choice([0.2, 5.0])))[:1000]
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
@@ -199,16 +238,19 @@ def main():
     """Run everything, or what is named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first run of recovered")
     parser.add_argument("--only", nargs="*", default=[*SIMULATED, *REAL])
     parser.add_argument("--tables", nargs="+", default=["recovered", "others"])
     parser.add_argument("--cache", type=Path, help="folder for first-stage scores")
+    parser.add_argument("--workers", type=int, default=1, help="processes side by side")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    seeds = range(arguments.first, arguments.first + arguments.replications)
     rows, others = [], []
     for name in arguments.only:
         if "recovered" in arguments.tables:
             for joint in (False, "auto"):
-                rows += shift_rows(name, joint, arguments.replications, arguments.cache)
+                rows += shift_rows(name, joint, seeds, arguments.cache, arguments.workers)
             write("recovered.csv", rows)
         if "others" in arguments.tables:
             others += other_rows(name, arguments.replications, arguments.cache)
