@@ -1,13 +1,13 @@
 """What must not change the ranking, and what every ranking satisfies."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
 from cases import hierarchy_of, random_forest, scored_forests
 from hierlpr import Hierarchy, consistent_scores, rank
-from hierlpr.ranking import order as ranking_module
 
 
 def listed(r):
@@ -59,16 +59,16 @@ def test_permuting_and_renaming_labels_keeps_scores_and_area(case, random):
 def test_threads_change_nothing(case):
     h, lpr = case
     many = np.tile(lpr, (7, 1))
-    small = ranking_module.SMALL
-    ranking_module.SMALL = 0  # so that short lists are sorted and written in parts, too
-    try:
-        expected = rank(many, h, n_threads=1)
-        for n_threads in (2, 3, 5):
-            assert listed(rank(many, h, n_threads=n_threads)) == listed(expected)
+    expected = listed(rank(many, h, n_threads=1))
+    with pytest.MonkeyPatch.context() as patch:
+        # Few as they are, share them among threads, and sort and write them in ranges.
+        patch.setattr("hierlpr._kernels._threads.WORTH_SHARING", 1)
+        for name, value in (("SMALL", 1), ("RANGE", 8)):
+            patch.setattr(f"hierlpr.ranking.blocks.{name}", value)
+        for n_threads in (1, 2, 3, 5):
+            assert listed(rank(many, h, n_threads=n_threads)) == expected
             scores = consistent_scores(many, h, n_threads=n_threads)
             assert np.array_equal(scores, consistent_scores(many, h, n_threads=1))
-    finally:
-        ranking_module.SMALL = small
 
 
 @given(scored_forests())
