@@ -168,6 +168,7 @@ def fit_args(good, *more):
     ("options", "message"),
     [
         (["--fdr", "1.5"], "--fdr must lie strictly between 0 and 1"),
+        (["--fdr", "10"], "Hint: 10 % is 0.1."),
         (["--fdr", "ten"], "'ten' is not a valid float"),
         (["--fdr", "0.1", "--max-f"], "--fdr and --max-f exclude each other"),
         (["--confidence", "0.9"], "--confidence needs --fdr or --precision"),

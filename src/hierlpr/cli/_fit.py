@@ -8,6 +8,7 @@ import click
 
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
+from hierlpr.exceptions import DataError
 
 if TYPE_CHECKING:
     from hierlpr.workflows import FitOutcome
@@ -178,9 +179,14 @@ def _target(options: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _check_shares(given: dict[str, float | None]) -> None:
+    from hierlpr._base.checks import check_level
+
     for name, value in given.items():
-        if value is not None and not 0.0 < value < 1.0:
-            raise click.UsageError(f"{name} must lie strictly between 0 and 1, got {value}.")
+        if value is not None:
+            try:
+                check_level(value, name=name)
+            except DataError as error:
+                raise click.UsageError(str(error)) from error
 
 
 def _tell(done: FitOutcome, out: str, json_out: str | None, shell: Shell) -> None:
