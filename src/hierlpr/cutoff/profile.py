@@ -133,7 +133,8 @@ def _moments(
         known = rows.known_before[1:] - rows.known_before[rows.ptr[rows.sample]]
         place = known.astype(np.float64)
     enters = level.size - np.searchsorted(level[::-1], rows.score, side="right")
-    cell = np.searchsorted(limit, rows.needed) * level.size + enters
+    of_needed = np.searchsorted(limit, np.arange(limit[-1] + 1))  # few, looked up for many
+    cell = of_needed[rows.needed] * level.size + enters
     grows: Sequence[NDArray[np.float64]] = (
         counts,
         held,
