@@ -65,6 +65,30 @@ def test_writing_a_ranking_does_not_load_pandas(tmp_path, out):
     assert done.stdout.split() == ["[]"]
 
 
+def test_commands_load_little_of_scipy(tmp_path):
+    h, names = hierlpr.Hierarchy([("A", "B")]), tuple(map(str, range(60)))
+    truth = np.tile([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]], (20, 1))
+    scores = truth + np.random.default_rng(0).normal(size=truth.shape)
+    write_hierarchy(tmp_path / "h.csv", h)
+    write_scores(tmp_path / "s.csv", Table(scores, h.labels, names))
+    write_truth(tmp_path / "t.csv", Table(truth, h.labels, names), long=True)
+    commands = {
+        "fit --hierarchy h.csv --scores s.csv --truth t.csv --fdr 0.3 --confidence 0.8 "
+        "--out m.hlpr": ("scipy.stats", "scipy.optimize", "scipy.linalg"),
+        "rank --model m.hlpr --scores s.csv --out r.csv": ("scipy.sparse", "scipy.special"),
+    }
+    for command, unused in commands.items():
+        code = (
+            f"import sys; from hierlpr.cli import main; sys.argv[1:] = {command!r}.split()\n"
+            "try: main()\n"
+            f"finally: print([m for m in {unused} if m in sys.modules])"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+        )
+        assert done.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.skipif(duckdb.__version__ < "2", reason="before 2.0 DuckDB itself loads pandas")
 def test_runs_in_parts_do_not_load_pandas(tmp_path):
     h, names = hierlpr.Hierarchy([("A", "B")]), tuple(map(str, range(60)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,11 +14,18 @@ from hierlpr.exceptions import DataError
 if TYPE_CHECKING:
     from scipy import sparse
 
-# Importing scipy.sparse takes longer than many a command, so that its users do it when they must.
+# Importing scipy.sparse takes longer than many a command, so that its users do it when they must:
+# ``import scipy`` loads it where it is first named.
 Matrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
 
 
 MOST_WEIGHT = 1e100  # its square must be a number too
+
+
+def is_sparse(x: Any) -> bool:
+    """Tell a sparse matrix of SciPy; whoever has one has loaded scipy.sparse already."""
+    loaded = sys.modules.get("scipy.sparse")
+    return loaded is not None and bool(loaded.issparse(x))
 
 
 def listed(names: Sequence[Any], *, most: int = 5, total: int | None = None) -> str:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_choice, listed
 from hierlpr.cutoff.choose import (
@@ -74,7 +74,7 @@ def _connected_parts(hierarchy: Hierarchy) -> tuple[str, ...]:
 
     h = hierarchy
     n = h.n_labels
-    graph = sparse.csr_array((np.ones(h.n_edges), h.child_idx, h.child_ptr), shape=(n, n))
+    graph = scipy.sparse.csr_array((np.ones(h.n_edges), h.child_idx, h.child_ptr), shape=(n, n))
     _, part = connected_components(graph, directed=False)
     part = part[h.position]
     name: dict[int, str] = {}

@@ -8,9 +8,10 @@ from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
+from hierlpr._base.checks import is_sparse
 from hierlpr.cutoff.by_group import group_columns, label_levels
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.scored import limit_calls
@@ -72,8 +73,8 @@ def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
             f"score has shape {tuple(score.shape)}; expected (n_samples, {hierarchy.n_labels})."
         )
     level = label_levels(cutoff, hierarchy)
-    if sparse.issparse(score):
-        return _decide_sparse(sparse.csr_array(score), cutoff, level)
+    if is_sparse(score):
+        return _decide_sparse(scipy.sparse.csr_array(score), cutoff, level)
     called: NDArray[np.bool_] = score >= level
     for columns, most in _limits(cutoff, hierarchy.n_labels):
         part = score[:, columns]
@@ -97,8 +98,8 @@ def _limits(cutoff: Cutoff, n_labels: int) -> list[tuple[NDArray[np.intp], int]]
 
 
 def _decide_sparse(
-    score: sparse.csr_array, cutoff: Cutoff, level: NDArray[np.float64]
-) -> sparse.csr_array:
+    score: scipy.sparse.csr_array, cutoff: Cutoff, level: NDArray[np.float64]
+) -> scipy.sparse.csr_array:
     called = (score.data > 0.0) & (score.data >= level[score.indices])
     n_samples, n_labels = score.shape
     row = np.repeat(np.arange(n_samples, dtype=np.intp), np.diff(score.indptr))
@@ -109,7 +110,7 @@ def _decide_sparse(
     indptr = np.zeros(n_samples + 1, dtype=score.indptr.dtype)
     np.cumsum(np.bincount(row, minlength=n_samples), out=indptr[1:])
     data = (np.ones(row.size, dtype=bool), score.indices[called], indptr)
-    return sparse.csr_array(data, shape=score.shape)
+    return scipy.sparse.csr_array(data, shape=score.shape)
 
 
 class LabelCall(NamedTuple):
@@ -139,7 +140,7 @@ def call_lists(
     if isinstance(calls, np.ndarray):
         row, column = np.nonzero(calls)
     else:
-        called = sparse.csr_array(calls)
+        called = scipy.sparse.csr_array(calls)
         row, column = np.repeat(np.arange(called.shape[0]), np.diff(called.indptr)), called.indices
     values = np.asarray(score[row, column]).ravel()
     # By sample, then falling score; equal scores in topological order.

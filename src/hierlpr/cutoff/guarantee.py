@@ -155,9 +155,10 @@ def _is_precise(
     `share` is the weight of each sample, as a share of the largest that there can be.
     """
     if pair.limit == 1 and share is None:
-        from scipy.stats import binom
+        from scipy.special import bdtrc  # scipy.stats takes as long to load as all of a fit
 
-        return bool(binom.sf(hits.sum() - 1, calls.sum(), 1.0 - alpha) <= delta)
+        chance = bdtrc(float(hits.sum()) - 1.0, int(calls.sum()), 1.0 - alpha)
+        return bool(chance <= delta)
     gain = hits - (1.0 - alpha) * calls
     return _is_won(pair, gain if share is None else share * gain, shuffle, alpha=alpha, delta=delta)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
-from hierlpr._base.checks import check_real_array
+from hierlpr._base.checks import check_real_array, is_sparse
 from hierlpr._base.order_free import mix, row_keys
 from hierlpr.data.partial_truth import PartialTruth
 from hierlpr.data.repeats import log_chance
@@ -89,17 +89,17 @@ def collect(score: Any, truth: Any, weight: NDArray[np.float64] | None = None) -
         return replace(
             listed, known=~unknown.truth, label=_labels(score), n_unknown=unknown.n_positives
         )
-    if sparse.issparse(score):
-        csr = sparse.csr_array(score)
+    if is_sparse(score):
+        csr = scipy.sparse.csr_array(score)
         sample = np.repeat(np.arange(n_samples, dtype=np.intp), np.diff(csr.indptr))
-        if sparse.issparse(truth):
-            held, n_positives = _held(csr, sample, sparse.csr_array(truth, dtype=bool))
+        if is_sparse(truth):
+            held, n_positives = _held(csr, sample, scipy.sparse.csr_array(truth, dtype=bool))
         else:
             held = np.asarray(truth, dtype=bool)[sample, csr.indices]
             n_positives = int(np.count_nonzero(truth))
         kept = csr.data > 0.0
         return Scored(csr.data[kept], held[kept], sample[kept], n_samples, n_positives, n_labels)
-    dense = truth.toarray() if sparse.issparse(truth) else np.asarray(truth)
+    dense = truth.toarray() if is_sparse(truth) else np.asarray(truth)
     held = dense.astype(bool).ravel()
     sample = np.repeat(np.arange(n_samples, dtype=np.intp), n_labels)
     flat = check_real_array(score, name="score").ravel()
@@ -110,20 +110,20 @@ def as_scored(score: Any, truth: Any) -> Scored:
     """List the instances of any two matrices; what is listed already stays."""
     if isinstance(score, Scored):
         return score
-    given = score if sparse.issparse(score) else np.asarray(score)
-    return collect(given, truth if sparse.issparse(truth) else np.asarray(truth))
+    given = score if is_sparse(score) else np.asarray(score)
+    return collect(given, truth if is_sparse(truth) else np.asarray(truth))
 
 
 def _labels(score: Any) -> NDArray[np.intp]:
     """Labels of the instances that `collect` lists."""
-    if sparse.issparse(score):
-        csr = sparse.csr_array(score)
+    if is_sparse(score):
+        csr = scipy.sparse.csr_array(score)
         return np.asarray(csr.indices[csr.data > 0.0], dtype=np.intp)
     return np.tile(np.arange(score.shape[1], dtype=np.intp), score.shape[0])
 
 
 def _held(
-    csr: sparse.csr_array, sample: NDArray[np.intp], truth: sparse.csr_array
+    csr: scipy.sparse.csr_array, sample: NDArray[np.intp], truth: scipy.sparse.csr_array
 ) -> tuple[NDArray[np.bool_], int]:
     """Look up the entries of one sparse matrix in another; count those of the other."""
     row = np.repeat(np.arange(truth.shape[0], dtype=np.int64), np.diff(truth.indptr))
@@ -200,7 +200,7 @@ def split_at_random(
     DataError
         If the samples are too few or too alike for their split to be as good as random.
     """
-    scored = score if sparse.issparse(score) else sparse.csr_array(score)
+    scored = score if is_sparse(score) else scipy.sparse.csr_array(score)
     held = truth.held if isinstance(truth, PartialTruth) else truth
     keys = mix(_stored_keys(scored)) + _stored_keys(held)
     if isinstance(truth, PartialTruth):
@@ -222,7 +222,7 @@ def split_at_random(
 
 def _stored_keys(matrix: Any) -> NDArray[np.uint64]:
     """Hash the rows of a matrix, zeros aside."""
-    csr = sparse.csr_array(matrix, copy=True)
+    csr = scipy.sparse.csr_array(matrix, copy=True)
     csr.eliminate_zeros()
     return row_keys(csr)
 
@@ -305,5 +305,5 @@ def _falling(score: NDArray[np.float64], sample: NDArray[np.intp]) -> NDArray[np
         return (rows + np.arange(0, score.size, width)[:, None]).ravel()
     order = np.argsort(-score)
     # To CSR is a counting sort by sample that keeps the order: half the time of a lexsort.
-    listed = sparse.coo_array((order, (sample[order], np.arange(order.size))))
+    listed = scipy.sparse.coo_array((order, (sample[order], np.arange(order.size))))
     return np.asarray(listed.tocsr().data, dtype=np.intp)

@@ -19,8 +19,8 @@ from html import escape
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.checks import check_level
 from hierlpr._base.showing import html_table, text_table
@@ -159,7 +159,7 @@ class CallSets:
 
     def lists(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """List the sure labels, and those that are possible but not sure, of each sample."""
-        sure, possible = sparse.csr_array(self.sure), sparse.csr_array(self.possible)
+        sure, possible = scipy.sparse.csr_array(self.sure), scipy.sparse.csr_array(self.possible)
         out = []
         for i in range(len(self)):
             certain = sure.indices[sure.indptr[i] : sure.indptr[i + 1]].tolist()
@@ -243,7 +243,7 @@ def call_sets(
     parts = [(empty, empty), *(_sets_of(part, rule) for part in values)]
     if as_sparse:
         sure, possible = (
-            sparse.vstack([sparse.csr_array(part) for part in kind]).tocsr()
+            scipy.sparse.vstack([scipy.sparse.csr_array(part) for part in kind]).tocsr()
             for kind in zip(*parts, strict=True)
         )
     else:
@@ -271,12 +271,12 @@ def _order_place(n_samples: int, error: float, confidence: float | None) -> int 
         allowed = math.floor(Fraction(repr(error)) * (n_samples + 1))
         place = n_samples + 1 - allowed
         return place if place <= n_samples else None
-    from scipy.stats import binom
+    from scipy.special import bdtr
 
     # Fewer than k of n values lie below a value with a share 1 - e below it: that chance must be
     # at least `confidence` for the k-th smallest to lie at or above it.
     counts = np.arange(1, n_samples + 1)
-    enough = binom.cdf(counts - 1, n_samples, 1.0 - error) >= confidence
+    enough = bdtr(counts - 1.0, n_samples, 1.0 - error) >= confidence
     return int(counts[enough][0]) if enough.any() else None
 
 

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from hierlpr._base.checks import is_sparse
 from hierlpr._base.order_free import near_keys, row_keys
 
 MOST_KEYS = 2**16  # kept in a model, at 12 bytes each
@@ -232,7 +232,7 @@ def doubts_about_features(x: Any, held_out: Rows, kept: Rows) -> list[str]:
 
 def _feature_keys(x: Any) -> Keys:
     """Hash samples of any kind: numbers, sparse or not, or else by what they look like."""
-    if sparse.issparse(x):
+    if is_sparse(x):
         return row_keys(x)
     values = x if isinstance(x, list | tuple) else np.asarray(x)  # of long texts no array is made
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and values.ndim > 1:

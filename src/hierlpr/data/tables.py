@@ -13,6 +13,7 @@ from hierlpr._base.checks import (
     Matrix,
     check_finite,
     check_real_array,
+    is_sparse,
     listed,
     nearest,
     refuse_entries,
@@ -92,15 +93,13 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
     DataError
         For a wrong shape or dtype, and for missing, unknown or repeated label columns.
     """
-    from scipy import sparse
-
     names = labels.labels if isinstance(labels, Hierarchy) else labels
     data = getattr(data, "table", data)  # what a file was read as
     if isinstance(data, Table):
         if names is None or data.labels is names or data.labels == tuple(names):
             return data
         return _reorder(data, names, name)
-    if sparse.issparse(data):
+    if is_sparse(data):
         values: Matrix = _sparse_values(data, name)
         given = None
         samples = backend = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import listed
+from hierlpr._base.checks import is_sparse, listed
 from hierlpr.exceptions import DataError, HierlprWarning
 
 if TYPE_CHECKING:
@@ -60,11 +60,9 @@ class Violations(Sequence[tuple[int, str, str]]):
 
 def find_violations(hierarchy: Hierarchy, matrix: Any) -> Violations:
     """Find every (sample, parent, child) where the child's value exceeds the parent's."""
-    from scipy import sparse
-
     from hierlpr._kernels import traversal
 
-    array = matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+    array = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
     _check_width(hierarchy, array.shape, name="matrix")
     if array.dtype.kind not in "biuf":
         raise DataError(f"matrix must hold numbers, got dtype {array.dtype}.")
@@ -79,7 +77,7 @@ def close_upward(hierarchy: Hierarchy, truth: Any) -> Any:
     """Add all ancestors to a dense or sparse matrix or a data frame, which keeps its kind."""
     from scipy import sparse
 
-    if sparse.issparse(truth):
+    if is_sparse(truth):
         csr = sparse.csr_array(truth)
         _check_width(hierarchy, csr.shape, name="truth")
         if csr.nnz and not csr.data.all():

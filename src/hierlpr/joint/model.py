@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.checks import Matrix, check_unit_interval
 from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
@@ -175,7 +175,7 @@ class JointModel:
 
         run_chunks(weigh, row_chunks(lpr.shape, n_threads), n_threads)
 
-    def _sparse(self, lpr: sparse.csr_array, absent: Float | None, n_threads: int) -> Matrix:
+    def _sparse(self, lpr: scipy.sparse.csr_array, absent: Float | None, n_threads: int) -> Matrix:
         """Rows made dense a few at a time; of the result, the stored entries' closure is kept."""
         h = self.hierarchy
         fill = np.full(h.n_labels, np.nan) if absent is None else np.asarray(absent, np.float64)
@@ -194,7 +194,7 @@ class JointModel:
             )
             at = slice(row_ptr[start], row_ptr[start + part.shape[0]])
             data[at] = self._dense(dense, n_threads)[row_of[at] - start, column[at]]
-        out = sparse.csr_array((data, column, row_ptr), shape=lpr.shape)
+        out = scipy.sparse.csr_array((data, column, row_ptr), shape=lpr.shape)
         out.sort_indices()
         return out
 
@@ -234,7 +234,7 @@ def fit_joint(
     JointModel
     """
     if use != "auto":
-        held = align_truth_to(sparse.csr_array((0, 0)), truth, hierarchy)
+        held = align_truth_to(scipy.sparse.csr_array((0, 0)), truth, hierarchy)
         return fit_joint_on(None, held, hierarchy, use=use)
     values = align(scores, hierarchy, name="scores").values
     held = align_truth_to(values, truth, hierarchy)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.special import betaln
 
 from hierlpr._base.checks import listed
 from hierlpr.data.partial_truth import (
@@ -119,11 +118,11 @@ def fit_prior(
     return LabelPrior(prevalence, conditional)
 
 
-def _count(truth: NDArray[np.bool_] | sparse.csr_array, h: Hierarchy) -> tuple[Float, Float]:
+def _count(truth: NDArray[np.bool_] | scipy.sparse.csr_array, h: Hierarchy) -> tuple[Float, Float]:
     """Count the samples of each label, and samples in which all its parents hold."""
     positive = np.asarray(truth.sum(axis=0), dtype=np.float64)
     possible = np.full(h.n_labels, float(truth.shape[0]))
-    columns = sparse.csc_array(truth[:, h.order]) if not h.is_forest else None
+    columns = scipy.sparse.csc_array(truth[:, h.order]) if not h.is_forest else None
     for number in range(h.n_labels):
         parents = h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]]
         if parents.size == 1:
@@ -170,8 +169,8 @@ def _shared_share(positive: Float, possible: Float) -> tuple[float, float]:
     evidence = [
         float(
             (
-                betaln(positive + s * share, possible - positive + s * (1.0 - share))
-                - betaln(s * share, s * (1.0 - share))
+                scipy.special.betaln(positive + s * share, possible - positive + s * (1.0 - share))
+                - scipy.special.betaln(s * share, s * (1.0 - share))
             ).sum()
         )
         for s in STRENGTHS

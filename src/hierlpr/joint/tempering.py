@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtrit
 
 from hierlpr._kernels._threads import even_chunks, row_chunks, run_chunks
 from hierlpr._kernels.joint_temper import (
@@ -148,7 +148,8 @@ def best_candidate(losses: Mapping[str, Float]) -> Choice:
     use = min(losses, key=lambda name: float(losses[name].mean()))
     gain = losses["none"] - losses[use]
     mean, error = float(gain.mean()), float(gain.std(ddof=1) / math.sqrt(gain.size))
-    least, full = stdtrit(gain.size - 1, ndtr([LEAST_MARGIN, FULL_MARGIN])) * error
+    chance = scipy.special.ndtr([LEAST_MARGIN, FULL_MARGIN])
+    least, full = scipy.special.stdtrit(gain.size - 1, chance) * error
     if mean <= least:
         return Choice("none", 1.0, 0.0, error)
     return Choice(use, 1.0 if mean >= full else float((mean - least) / (full - least)), mean, error)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.checks import Matrix
 from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
@@ -229,7 +229,7 @@ class LPRCurves:
         if not isinstance(scores, np.ndarray):
             column = np.asarray(scores.indices, dtype=np.int32)
             lpr = self.evaluate_each(column, scores.data, n_threads=n_threads)
-            return sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
+            return scipy.sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
         threads = threads_for(scores.size, n_threads)
         knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
         dense = np.ascontiguousarray(scores)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
 from hierlpr.data.partial_truth import AnyTruth, held_and_known
 from hierlpr.exceptions import DataError
@@ -125,7 +125,7 @@ class Companions:
             chosen = _best_shares(self, labels, mean, spread / np.maximum(counts, 1)[:, None, None])
             size = np.sqrt(_variance(spread, 0) * _variance(spread, 1))
             away = np.where(counts > 1, chosen.chi_squared, 0.0)
-            p_value[labels] = chdtrc(FREEDOM, np.maximum(away, 0.0))
+            p_value[labels] = scipy.special.chdtrc(FREEDOM, np.maximum(away, 0.0))
             seen[labels] = _covariance(chosen.mean) / size
             now[labels] = _covariance(mean) / size
         return Together(self.other, np.clip(seen, -1.0, 1.0), np.clip(now, -1.0, 1.0), p_value)

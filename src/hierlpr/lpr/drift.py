@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import chdtrc, expit, logit
 
 from hierlpr._base.checks import listed
 from hierlpr.data.frames import new_frame
@@ -239,7 +239,7 @@ def _left_over(
     best = np.full(now.shape[0], np.inf)
     distance = np.ones(now.shape[0])
     for step in np.linspace(-3.0, 3.0, 61):
-        rate = expit(logit(expected) + step)[:, None]
+        rate = scipy.special.expit(scipy.special.logit(expected) + step)[:, None]
         mixed = rate * p1 + (1.0 - rate) * p0
         variance = mixed / n_now + rate**2 * p1 / n1 + (1.0 - rate) ** 2 * p0 / n0
         each = np.divide(
@@ -250,4 +250,4 @@ def _left_over(
         best = np.where(better, value, best)
         distance = np.where(better, 0.5 * np.abs(now - mixed).sum(axis=1), distance)
     free = np.count_nonzero(used, axis=1) - 1
-    return distance, np.where(free > 0, chdtrc(np.maximum(free, 1), best), 1.0)
+    return distance, np.where(free > 0, scipy.special.chdtrc(np.maximum(free, 1), best), 1.0)

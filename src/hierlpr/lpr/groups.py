@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
-from hierlpr._base.checks import Matrix, check_finite, check_real_array, check_sample_weight
+from hierlpr._base.checks import (
+    Matrix,
+    check_finite,
+    check_real_array,
+    check_sample_weight,
+    is_sparse,
+)
 from hierlpr._kernels.smoothing import group_sorted, group_stored
 from hierlpr.data.partial_truth import (
     AnyTruth,
@@ -141,8 +147,8 @@ class TrainingData:
     `gaps` belong to CSC scores; `pairs` are given where not every pair weighs the same.
     """
 
-    scores: Matrix | sparse.csc_array
-    truth: NDArray[np.bool_] | sparse.csc_array
+    scores: Matrix | scipy.sparse.csc_array
+    truth: NDArray[np.bool_] | scipy.sparse.csc_array
     weight: NDArray[np.float64]
     is_weighted: bool
     gaps: Gaps
@@ -256,16 +262,16 @@ def group_columns(
     return ScoreGroups(ptr, score, positive, total, float(weight[0].size))
 
 
-def _places(columns: sparse.csc_array) -> Places:
+def _places(columns: scipy.sparse.csc_array) -> Places:
     return columns.indptr.astype(np.int64), columns.indices.astype(np.int64)
 
 
 def check_scores(scores: Any, labels: Sequence[str] | None) -> Matrix:
     """Finite float64 scores (n_samples, n_labels), dense or canonical CSR; one label may be 1-d."""
-    if sparse.issparse(scores):
+    if is_sparse(scores):
         if scores.dtype.kind not in "biuf":
             raise DataError(f"scores must hold real numbers, got dtype {scores.dtype}.")
-        matrix = sparse.csr_array(scores, dtype=np.float64)
+        matrix = scipy.sparse.csr_array(scores, dtype=np.float64)
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
@@ -313,8 +319,10 @@ def read_training_data(
             "scores list nothing: no entry of the sparse matrix is stored.\n"
             "Hint: store the scores there are, zeros included, or pass a dense matrix."
         )
-    csc_truth, gaps = sparse.csc_array(bool_truth), gaps or Gaps.none(n_labels)
-    return TrainingData(sparse.csc_array(checked), csc_truth, weight, is_weighted, gaps, pairs)
+    csc_truth, gaps = scipy.sparse.csc_array(bool_truth), gaps or Gaps.none(n_labels)
+    return TrainingData(
+        scipy.sparse.csc_array(checked), csc_truth, weight, is_weighted, gaps, pairs
+    )
 
 
 def _names(labels: Sequence[str] | None, n_labels: int) -> Sequence[str]:
@@ -322,9 +330,10 @@ def _names(labels: Sequence[str] | None, n_labels: int) -> Sequence[str]:
 
 
 def _check_truth(truth: Any, shape: tuple[int, int]) -> Any:
-    if sparse.issparse(truth):
+    if is_sparse(truth):
         stored = truth.data
-        matrix = sparse.csr_array(truth, dtype=np.bool_, copy=True)  # zeros are removed in place
+        # A copy, as zeros are removed in place.
+        matrix = scipy.sparse.csr_array(truth, dtype=np.bool_, copy=True)
         matrix.eliminate_zeros()
     else:
         matrix = np.asarray(truth)
@@ -337,7 +346,7 @@ def _check_truth(truth: Any, shape: tuple[int, int]) -> Any:
     if stored.dtype != np.bool_ and not np.all((stored == 0) | (stored == 1)):
         bad = stored[~((stored == 0) | (stored == 1))]
         raise DataError(f"truth must hold only 0 and 1 (or booleans), got {bad.flat[0]!r}.")
-    return matrix if sparse.issparse(truth) else np.ascontiguousarray(matrix, dtype=np.bool_)
+    return matrix if is_sparse(truth) else np.ascontiguousarray(matrix, dtype=np.bool_)
 
 
 def _check_weight(sample_weight: Any, n_samples: int) -> tuple[NDArray[np.float64], bool]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.order_free import mix, row_keys
 from hierlpr.data.label_sets import Closed, close_listed
@@ -54,8 +54,8 @@ class ImpliedLPR:
             raise DataError("Implied LPRs: there must be one LPR a label of what is not listed.")
 
     def close(
-        self, lpr: sparse.csr_array, hierarchy: Hierarchy, *, n_threads: int | None = None
-    ) -> sparse.csr_array:
+        self, lpr: scipy.sparse.csr_array, hierarchy: Hierarchy, *, n_threads: int | None = None
+    ) -> scipy.sparse.csr_array:
         """Add the ancestors of every listed label, with their LPRs; the others stay as they are."""
         closed = close_listed(lpr, hierarchy)
         if not closed.is_implied.any():
@@ -64,7 +64,7 @@ class ImpliedLPR:
         closed.value[at] = self.curves.evaluate_each(
             self.curve_of[closed.label[at]], closed.value[at], n_threads=n_threads
         )
-        return sparse.csr_array((closed.value, closed.label, closed.row_ptr), shape=lpr.shape)
+        return scipy.sparse.csr_array((closed.value, closed.label, closed.row_ptr), shape=lpr.shape)
 
     def select(
         self, labels: Sequence[int] | NDArray[np.integer], prevalence: NDArray[np.float64]
@@ -83,7 +83,7 @@ class ImpliedLPR:
 
 
 def fit_listed(
-    scores: sparse.csr_array,
+    scores: scipy.sparse.csr_array,
     truth: AnyTruth,
     hierarchy: Hierarchy,
     *,
@@ -97,7 +97,7 @@ def fit_listed(
     used for such a sample. What is implied is learned from LPRs that did not see the sample.
     """
     known = truth.held if isinstance(truth, PartialTruth) else truth
-    held = sparse.csr_array(known, dtype=np.bool_)
+    held = scipy.sparse.csr_array(known, dtype=np.bool_)
     pairs = pairs_of(truth, hierarchy, np.diff(scores.indptr) == 0, sample_weight)
     half = halves_of(row_keys(scores))
     parts = [np.flatnonzero(half == side) for side in (0, 1)]
@@ -172,8 +172,8 @@ def halves_of(keys: NDArray[np.uint64]) -> NDArray[np.intp]:
 
 
 def unseen_lpr(
-    models: Sequence[LPRModel], half: NDArray[np.intp], scores: sparse.csr_array
-) -> sparse.csr_array:
+    models: Sequence[LPRModel], half: NDArray[np.intp], scores: scipy.sparse.csr_array
+) -> scipy.sparse.csr_array:
     """LPRs of the samples of each half by the model of that number, fitted on the other half.
 
     Where labels have few scores, LPRs of the samples they were learned from know too well which
@@ -181,7 +181,7 @@ def unseen_lpr(
     """
     first, second = (model.curves.evaluate(scores) for model in models)
     lpr = np.where(np.repeat(half, np.diff(scores.indptr)) == 0, first.data, second.data)
-    return sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
+    return scipy.sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
 
 
 class ListedCounts(NamedTuple):
@@ -231,7 +231,7 @@ def weigh_listed(rows_of: RowsOf, pairs: PairWeights) -> ListedCounts:
     return ListedCounts(Gaps(*sums[0]), Gaps(*sums[1]), Gaps(*sums[2]), n_implied)
 
 
-def count_listed(closed: Closed, truth: sparse.csr_array) -> ListedCounts:
+def count_listed(closed: Closed, truth: scipy.sparse.csr_array) -> ListedCounts:
     """Count the labels of closed rows, beside their truth."""
     status, n_labels = closed.holds(truth), truth.shape[1]
 

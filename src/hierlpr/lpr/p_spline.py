@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from hierlpr._kernels.pspline import (
     SlopePrior,
@@ -35,7 +35,7 @@ def normal_table(n_samples: float) -> NDArray[np.float64]:
     with _tables_lock:
         table = _tables.get(size)
         if table is None:
-            table = ndtri(np.arange(size + 1) / size)
+            table = scipy.special.ndtri(np.arange(size + 1) / size)
             if len(_tables) > 8:
                 _tables.clear()
             _tables[size] = table

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.fitting import LPRModel
@@ -73,6 +73,7 @@ def shifted_prevalence(
 def log_likelihood(model: LPRModel, scores: Float) -> Float:
     """Log-likelihood of every label (rows) if its log-odds move by each of `MOVES` (columns)."""
     assert model.seen is not None
+    logit = scipy.special.logit
     base = logit(np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE))
     n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
     rarer = np.minimum(positive, n_before - positive)
@@ -159,7 +160,7 @@ class Forest(NamedTuple):
                 parent[k], depth[k] = rarest, depth[rarest] + 1
         share = np.clip(base / np.where(parent >= 0, base[parent], 1.0), EDGE, 1.0 - EDGE)
         depths = [np.flatnonzero(depth == d) for d in range(int(depth.max(initial=0)) + 1)]
-        return cls(parent, np.log(share), np.log1p(-share), depths, logit(base))
+        return cls(parent, np.log(share), np.log1p(-share), depths, scipy.special.logit(base))
 
     def log_rates(self, tilts: Float) -> Float:
         """Log prevalences under tilts (cases x labels): a pass up and a pass down."""

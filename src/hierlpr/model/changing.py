@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 
 from hierlpr._base.checks import listed
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
@@ -186,6 +185,8 @@ def adapted(model: AnyModel, drift: Drift) -> AnyModel:
 
 def _moved_curves(lpr: LPRModel, drift: Drift) -> LPRModel:
     """Multiply the odds of every LPR; monotone curves stay monotone."""
+    from scipy.special import expit, logit
+
     curves = lpr.curves
     each = np.repeat(_move(drift), np.diff(curves.knot_ptr))
     inside = np.clip(curves.knot_lpr, 1e-15, 1.0 - 1e-15)
@@ -196,6 +197,8 @@ def _moved_curves(lpr: LPRModel, drift: Drift) -> LPRModel:
 
 def _moved_joint(joint: JointModel, drift: Drift) -> JointModel:
     """Move the prevalences, and with them the shares of parents that have each label."""
+    from scipy.special import expit, logit
+
     h, prior = joint.hierarchy, joint.prior
     prevalence = expit(logit(prior.prevalence) + _move(drift))
     conditional = prevalence.copy()
@@ -218,4 +221,6 @@ def _moved_joint(joint: JointModel, drift: Drift) -> JointModel:
 
 
 def _move(drift: Drift) -> Float:
+    from scipy.special import logit
+
     return np.asarray(logit(drift.expected) - logit(drift.prevalence))

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import TargetTags
@@ -17,6 +16,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from hierlpr._base import constructor_only
+from hierlpr._base.checks import is_sparse
 from hierlpr._base.showing import plain
 from hierlpr.io.hierarchies import HierarchyLike
 from hierlpr.model.core import ScoreModel
@@ -127,7 +127,7 @@ class HierLPR(TransformerMixin, ShownEstimator, ScoreModel):  # type: ignore[mis
         """
         # Defined here because scikit-learn wraps, for `set_output`, what the class itself defines.
         out = ScoreModel.transform(self, scores)
-        if _get_output_config("transform", self)["dense"] == "default" or sparse.issparse(out):
+        if _get_output_config("transform", self)["dense"] == "default" or is_sparse(out):
             return out
         return self._lpr(self._input(scores)).values if not isinstance(out, np.ndarray) else out
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.checks import check_fraction
 from hierlpr._kernels._threads import even_bounds, run_chunks, threads_for
@@ -195,6 +195,6 @@ def consistent_scores(
     if dense:
         return score.reshape(table.values.shape)
     columns = hierarchy.order[rows.node_of]
-    scores = sparse.csr_array((score, columns, rows.row_ptr), shape=table.values.shape)
+    scores = scipy.sparse.csr_array((score, columns, rows.row_ptr), shape=table.values.shape)
     scores.sort_indices()
     return scores

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base.checks import check_fraction
 from hierlpr._kernels.traversal import prune_rows
@@ -48,7 +48,7 @@ def prune(
     where = row_ptr[sample] + whole.rows.slot[place]
     number = place if whole.is_dense else whole.rows.node_of
     rows = np.concatenate(([0], np.cumsum(np.bincount(sample[kept], minlength=whole.n_samples))))
-    part = sparse.csr_array(
+    part = scipy.sparse.csr_array(
         (whole.lpr[where[kept]], hierarchy.order[number[kept]], rows),
         shape=(whole.n_samples, hierarchy.n_labels),
     )

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr.data.label_sets import check_kind
 from hierlpr.data.tables import Table
@@ -60,7 +60,7 @@ def compared(source: Source, watch: Watch, parts: Parts, hierarchy: Hierarchy) -
     records = over_partitions(parts, source, watch, write, folder=folder, stage="reading samples")
     is_list, labels = source.kind == "long", hierarchy.labels
     if any(record["listed"] for record in records):  # which a model does not compare, and says so
-        return Table(sparse.csr_array((chosen.size, len(labels))), labels, is_list=is_list)
+        return Table(scipy.sparse.csr_array((chosen.size, len(labels))), labels, is_list=is_list)
     rows = [np.load(part_file(folder, record["number"])) for record in records]
     return Table(np.concatenate(rows), labels, is_list=is_list)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._base import AnyPath
 from hierlpr._base.files import work_subfolder
@@ -93,7 +93,7 @@ def hold_samples(scores: str, reading: Reading, truth: str | None = None) -> Hel
     """Read scores and truth, and bring them to the same samples; without truth none has a label."""
     h, scored = reading.hierarchy, reading.scores(scores)
     if truth is None:
-        nothing = sparse.csr_array(scored.table.values.shape)
+        nothing = scipy.sparse.csr_array(scored.table.values.shape)
         pair = Pair(scored.table, Table(nothing, h.labels, scored.table.samples), ())
         return HeldSamples(pair, h, (scored.report,))
     known = reading.truth(truth)
@@ -117,7 +117,7 @@ class StoredSamples:
     reading: Reading
     store: Store
     rows: NDArray[np.intp]
-    truth: sparse.csr_array | PartialTruth
+    truth: scipy.sparse.csr_array | PartialTruth
     names: Any  # of the rows of the store (Arrow)
     is_list: bool
     reports: tuple[ReadReport, ...]
@@ -208,7 +208,8 @@ def store_samples(
         names = names.take(arrow_numbers(store.numbers))
     report = watch.report(samples=store.n_rows, labels=source.n_labels)
     if truth is None:
-        rows, nothing = np.arange(store.n_rows), sparse.csr_array((store.n_rows, store.n_labels))
+        rows = np.arange(store.n_rows)
+        nothing = scipy.sparse.csr_array((store.n_rows, store.n_labels))
         return StoredSamples(
             parts, reading, store, rows, nothing.astype(bool), names, source.kind == "long",
             (report,), (),
@@ -277,7 +278,7 @@ class _Fit:
         data: StoredSamples,
         model: ScoreModel,
         rows: NDArray[np.intp],
-        truth: sparse.csr_array | PartialTruth,
+        truth: scipy.sparse.csr_array | PartialTruth,
         folder: Path,
         weight: NDArray[np.float64] | None,
     ) -> None:
@@ -286,7 +287,7 @@ class _Fit:
         self._rows, self._folder = rows, folder
         self._held = truth.held if isinstance(truth, PartialTruth) else truth
         # As in `ScoreModel.fit`; one label after the other is asked for.
-        by_label = truth if isinstance(truth, PartialTruth) else sparse.csc_array(truth)
+        by_label = truth if isinstance(truth, PartialTruth) else scipy.sparse.csc_array(truth)
         share = None if weight is None else weight / weight.max()
         self._pairs = pairs_of(by_label, self._hierarchy, store.is_empty(rows), share)
         self._most = parts.budget.memory * 3 // 4 // FIT_LABEL_BYTES
@@ -297,7 +298,7 @@ class _Fit:
 
     def labels(self, part: Any, gaps: Gaps, name: str) -> LPRModel:
         """Fit the curves on some of the rows; on all of them, note how far ranks are off."""
-        held = sparse.csc_array(self._held[part])
+        held = scipy.sparse.csc_array(self._held[part])
         labels = StoredLabels(
             self._store, self._rows[part], held, gaps,
             None if self._pairs is None else self._pairs.take(part), most_scores=self._most,
@@ -329,11 +330,11 @@ class _Fit:
                 self.labels(parts[1 - side], counts[1 - side].implied, f"labels on half {side + 1}")
                 for side in (0, 1)
             ]
-        column = absent.column(others, sparse.csc_array(self._held), self._folder)
+        column = absent.column(others, scipy.sparse.csc_array(self._held), self._folder)
         return lpr, fit_implied(lpr, both, column, **self._options)
 
 
-def _counted(truth: sparse.csc_array, name: str, say: OnProgress) -> Callable[[int], None]:
+def _counted(truth: scipy.sparse.csc_array, name: str, say: OnProgress) -> Callable[[int], None]:
     """Progress over labels; those with few positives come twice."""
     positives = np.diff(truth.indptr)
     support = np.minimum(positives, truth.shape[0] - positives)

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
+from hierlpr._base.checks import is_sparse
 from hierlpr._base.order_free import mix, near_keys, row_keys
 from hierlpr.exceptions import FileError
 from hierlpr.scale.parts import Record, part_file
@@ -53,10 +54,10 @@ def write_segment(
     """
     at = stream.tell()
     head = [numbers.astype(np.int64), row_keys(values), near_keys(values)]
-    if not sparse.issparse(values):
+    if not is_sparse(values):
         _write(stream, *head, np.ascontiguousarray(values.T))
         return at, numbers.size, -1
-    columns = sparse.csc_array(values)
+    columns = scipy.sparse.csc_array(values)
     columns.sort_indices()
     _write(stream, *head, np.diff(values.indptr).astype(np.int64), columns.indptr.astype(np.int64),
            columns.indices.astype(np.int64), columns.data)  # fmt: skip
@@ -223,14 +224,14 @@ class Store:
             _, row, score = self._sparse_run(segment, label, 1)
             yield _kept(place[row].astype(np.int64), score)
 
-    def batches(self) -> Iterator[tuple[sparse.csr_array, NDArray[np.int64]]]:
+    def batches(self) -> Iterator[tuple[scipy.sparse.csr_array, NDArray[np.int64]]]:
         """Read all samples again, a batch at a time: their scores and numbers."""
         for segment in self.segments:
             ptr, row, score = self._sparse_run(segment, 0, self.n_labels)
             numbers = self._numbers_of(segment)
             shape = (segment.n_samples, self.n_labels)
             local = np.searchsorted(numbers, row)
-            csr = sparse.csr_array(sparse.csc_array((score, local, ptr), shape=shape))
+            csr = scipy.sparse.csr_array(scipy.sparse.csc_array((score, local, ptr), shape=shape))
             csr.sort_indices()
             yield csr, numbers
 
@@ -248,15 +249,15 @@ class Store:
         for values, numbers in self.batches():
             at = place[numbers]
             if (at >= 0).any():
-                coo = sparse.coo_array(values[at >= 0])
+                coo = scipy.sparse.coo_array(values[at >= 0])
                 parts.append((coo.data, at[at >= 0][coo.row], coo.col))
         if not parts:
-            return sparse.csr_array(shape)
+            return scipy.sparse.csr_array(shape)
         data, row, label = (np.concatenate([part[i] for part in parts]) for i in range(3))
         # Rows and labels come in order, so that no sum and no sort is needed.
         ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows.size))])
         ptr = ptr.astype(np.int32 if ptr[-1] < 2**31 else np.int64)
-        return sparse.csr_array((data, label.astype(ptr.dtype), ptr), shape=shape)
+        return scipy.sparse.csr_array((data, label.astype(ptr.dtype), ptr), shape=shape)
 
 
 def _kept(places: NDArray[np.int64], score: Float) -> Column:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr.data.label_sets import close_listed
 from hierlpr.data.partial_truth import PartialTruth
@@ -71,7 +71,7 @@ class StoredLabels:
         self,
         store: Store,
         rows: NDArray[np.intp],
-        truth: sparse.csc_array,
+        truth: scipy.sparse.csc_array,
         gaps: Gaps,
         pairs: PairWeights | None = None,
         *,
@@ -230,7 +230,7 @@ def fit_labels(
 def _opened(job: LabelsJob) -> StoredLabels:
     arrays = {file.stem: np.load(file) for file in Path(job.folder).glob("*.npy")}
     rows, ptr, held = arrays["rows"], arrays["ptr"], arrays["held"]
-    truth = sparse.csc_array(
+    truth = scipy.sparse.csc_array(
         (np.ones(held.size, dtype=bool), held, ptr), shape=(rows.size, job.n_labels)
     )
     store = Store(job.segments, job.n_labels, job.n_rows)
@@ -254,7 +254,7 @@ def _pair_arrays(pairs: PairWeights | None) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _pairs_of(arrays: dict[str, NDArray[Any]], held: sparse.csc_array) -> PairWeights | None:
+def _pairs_of(arrays: dict[str, NDArray[Any]], held: scipy.sparse.csc_array) -> PairWeights | None:
     """Rebuild from `_pair_arrays`."""
     if "labels" not in arrays:
         return None
@@ -265,7 +265,7 @@ def _pairs_of(arrays: dict[str, NDArray[Any]], held: sparse.csc_array) -> PairWe
         truth = PartialTruth(
             truth,
             *(
-                sparse.csr_array((np.ones(at.size, bool), at, ptr), shape=held.shape)
+                scipy.sparse.csr_array((np.ones(at.size, bool), at, ptr), shape=held.shape)
                 for at, ptr in others
             ),
         )
@@ -297,19 +297,19 @@ class StoredGaps:
         store: Store,
         hierarchy: Hierarchy,
         rows: NDArray[np.intp],
-        truth: sparse.csr_array,
+        truth: scipy.sparse.csr_array,
         pairs: PairWeights | None = None,
     ) -> None:
         self._store, self._hierarchy, self._truth, self._pairs = store, hierarchy, truth, pairs
         self._place = store.places(rows)
         self.half = halves_of(store.keys[rows])
 
-    def _batches(self) -> Iterator[tuple[sparse.csr_array, NDArray[np.int64]]]:
+    def _batches(self) -> Iterator[tuple[scipy.sparse.csr_array, NDArray[np.int64]]]:
         """Scores of the samples to fit on, and their places among them."""
         for values, numbers in self._store.batches():
             place = self._place[numbers].astype(np.int64)
             kept = place >= 0
-            yield sparse.csr_array(values[kept]), place[kept]
+            yield scipy.sparse.csr_array(values[kept]), place[kept]
 
     def count(self) -> list[ListedCounts]:
         """Count the samples of each half that list and that imply each label."""
@@ -345,7 +345,7 @@ class StoredGaps:
 
     def _implied(
         self,
-        lpr_of: Callable[[sparse.csr_array, NDArray[np.int64]], sparse.csr_array],
+        lpr_of: Callable[[scipy.sparse.csr_array, NDArray[np.int64]], scipy.sparse.csr_array],
         file: Path,
     ) -> Store:
         """Write the labels that samples imply, with the largest LPR listed below each."""
@@ -355,13 +355,13 @@ class StoredGaps:
                 closed = close_listed(lpr_of(values, place), self._hierarchy)
                 gone = np.concatenate([[0], np.cumsum(closed.is_implied)])
                 below = closed.value[closed.is_implied], closed.label[closed.is_implied]
-                implied = sparse.csr_array((*below, gone[closed.row_ptr]), shape=values.shape)
+                implied = scipy.sparse.csr_array((*below, gone[closed.row_ptr]), shape=values.shape)
                 segments.append(Segment(str(file), *write_segment(stream, implied, place), first))
                 first += place.size
         return Store(segments, self._hierarchy.n_labels, self.half.size)
 
     def column(
-        self, models: Sequence[LPRModel], by_label: sparse.csc_array, folder: Path
+        self, models: Sequence[LPRModel], by_label: scipy.sparse.csc_array, folder: Path
     ) -> Column:
         """Return what `fit_implied` asks for, from a work file; `models` as in `unseen_lpr`."""
         store = self._implied(
