@@ -12,6 +12,7 @@ python benchmarks/table.py --save     # keep the ratios as those of the last rel
 import argparse
 import csv
 import gc
+import os
 import tempfile
 import time
 import warnings
@@ -24,7 +25,9 @@ from lpr_ratios import sort_columns
 from ratios import disease_like_forest, random_tree
 from scale_evaluate import evaluated, rank_dense, rank_sparse, sorted_alone
 
-from hierlpr import HierLPR, consistent_scores, fit_lpr, rank
+from hierlpr import Hierarchy, HierLPR, consistent_scores, fit_lpr, rank
+from hierlpr.data.tables import Table
+from hierlpr.io import write_hierarchy, write_scores, write_truth
 from hierlpr.joint import fit_joint
 from hierlpr.metrics.evaluation import evaluate_ranking
 from scale import hierlpr, measured
@@ -153,6 +156,44 @@ def one_sample(rounds):
             yield Row(f"{what} of one sample, {h.n_labels:,} labels (ms)", took, target, None)
 
 
+def starting(n_samples):
+    """CPU seconds of an installation's first `hierlpr fit` and `rank`, together, and of the next.
+
+    With the kernels that were compiled with the package, and with those that Numba compiles when
+    they are first used.
+    """
+    rng = np.random.default_rng(4)
+    edges = {(f"L{p}", f"L{i}") for i in range(5, 110) for p in rng.integers(max(0, i - 30), i, 2)}
+    for name, h, target in (
+        ("110-label forest", disease_like_forest(rng), 10.0),
+        ("110-label DAG", Hierarchy(sorted(edges)), 15.0),
+    ):
+        held = h.close_upward(rng.random((n_samples, h.n_labels)) < 0.01)
+        for kernels in ("compiled", "numba"):
+            with tempfile.TemporaryDirectory() as home:
+                first, *again = first_runs(Path(home), h, held, rng, kernels)
+            what = f"fit and rank of files, {name}, {kernels} kernels (CPU s)"
+            yield Row(f"first {what}", first, target, None)
+            yield Row(f"next {what}", min(again), 2.0, None)
+
+
+def first_runs(folder, h, held, rng, kernels):
+    """CPU seconds of fit and rank, three times over, with nothing kept by Numba before."""
+    names = tuple(f"s{i}" for i in range(len(held)))
+    write_hierarchy(folder / "h.csv", h)
+    write_scores(folder / "s.csv", Table(held + rng.normal(size=held.shape), h.labels, names))
+    write_truth(folder / "t.csv", Table(held.astype(float), h.labels, names))
+    kept = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "HIERLPR_KERNELS": kernels}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    scores = ("--scores", folder / "s.csv", "--out")
+    fit = hierlpr(
+        "fit", "--hierarchy", folder / "h.csv", "--truth", folder / "t.csv", *scores,
+        folder / "m.hlpr", "--fdr", 0.1, "--confidence", 0.9, "-q")  # fmt: skip
+    use = hierlpr("rank", "--model", folder / "m.hlpr", *scores, folder / "r.csv", "-q")
+    for _ in range(3):
+        yield sum(measured(command, env=kept)["cpu"] for command in (fit, use))
+
+
 def commands(n_rows, n_labels, n_samples):
     """CPU time of commands on files, with what it takes to start them.
 
@@ -250,6 +291,7 @@ def main():
         fitting(*((500, 40) if quick else (5000, 1000)), rounds),
         joint(500 if quick else 5000, rounds),
         one_sample(rounds),
+        starting(90 if quick else 900),
         commands(*((20_000, 300, 50) if quick else (2_000_000, 45_000, 2000))),
     ):
         for row in rows:
