@@ -167,8 +167,11 @@ def fit_pspline_path(
     for i in range(m):
         coef[i] = start + rise * (i - 0.5 * (m - 1))
     penalty_band = np.empty((m, 3))
-    band = np.empty((m, 4))
-    step = np.empty(m)
+    # Three rows beyond the last spare the elimination the ends of its loops.
+    band = np.zeros((m + 3, 4))
+    step = np.zeros(m + 3)
+    eta = np.empty(n_bins)
+    share = np.empty(n_bins)
     for at in range(penalties.size - 1, -1, -1):
         penalty = penalties[at]
         # The penalty matrix, upper band: penalty * D2'D2 + ridge * D1'D1.
@@ -215,13 +218,22 @@ def fit_pspline_path(
                 step[i] -= bend
                 step[i + 1] += 2.0 * bend
                 step[i + 2] -= bend
+            # Loops of one kind of work each: a call of exp amid the sums would cost all of them.
+            for b in range(n_bins):
+                s = first[b]
+                eta[b] = (
+                    basis[b, 0] * coef[s]
+                    + basis[b, 1] * coef[s + 1]
+                    + basis[b, 2] * coef[s + 2]
+                    + basis[b, 3] * coef[s + 3]
+                )
+            for b in range(n_bins):
+                share[b] = 1.0 / (1.0 + np.exp(-eta[b]))
             for b in range(n_bins):
                 s = first[b]
                 v0, v1, v2, v3 = basis[b, 0], basis[b, 1], basis[b, 2], basis[b, 3]
-                eta = v0 * coef[s] + v1 * coef[s + 1] + v2 * coef[s + 2] + v3 * coef[s + 3]
-                p = 1.0 / (1.0 + np.exp(-eta))
-                residual = positive[b] - total[b] * p
-                w = total[b] * p * (1.0 - p)
+                residual = positive[b] - total[b] * share[b]
+                w = total[b] * share[b] * (1.0 - share[b])
                 step[s] += residual * v0
                 step[s + 1] += residual * v1
                 step[s + 2] += residual * v2
@@ -242,17 +254,23 @@ def fit_pspline_path(
                 band[i, 0] += tiny
             # Banded elimination with the right-hand side carried along, then back substitution.
             for i in range(m):
-                for d in range(1, min(4, m - i)):
-                    ratio = band[i, d] / band[i, 0]
-                    step[i + d] -= ratio * step[i]
-                    for e in range(d, min(4, m - i)):
-                        band[i + d, e - d] -= ratio * band[i, e]
+                b0, b1, b2, b3 = band[i, 0], band[i, 1], band[i, 2], band[i, 3]
+                r1, r2, r3 = b1 / b0, b2 / b0, b3 / b0
+                step[i + 1] -= r1 * step[i]
+                step[i + 2] -= r2 * step[i]
+                step[i + 3] -= r3 * step[i]
+                band[i + 1, 0] -= r1 * b1
+                band[i + 1, 1] -= r1 * b2
+                band[i + 1, 2] -= r1 * b3
+                band[i + 2, 0] -= r2 * b2
+                band[i + 2, 1] -= r2 * b3
+                band[i + 3, 0] -= r3 * b3
             largest = 0.0
+            x1 = x2 = x3 = 0.0
             for i in range(m - 1, -1, -1):
-                value = step[i]
-                for d in range(1, min(4, m - i)):
-                    value -= band[i, d] * step[i + d]
+                value = step[i] - band[i, 1] * x1 - band[i, 2] * x2 - band[i, 3] * x3
                 step[i] = value / band[i, 0]
+                x1, x2, x3 = step[i], x1, x2
                 largest = max(largest, abs(step[i]))
             # Newton's step may overshoot where the likelihood is flat: bound its length.
             scale = 1.0 if largest <= 3.0 else 3.0 / largest
@@ -271,13 +289,13 @@ def fit_pspline_path(
         log_likelihood = 0.0
         for b in range(n_bins):
             s = first[b]
-            eta = 0.0
+            value = 0.0
             for d in range(4):
-                eta += basis[b, d] * coef[s + d]
-            fitted[at, b] = eta
-            # log(1 + exp(eta)) without overflow
-            log_likelihood += positive[b] * eta - total[b] * (
-                max(eta, 0.0) + np.log1p(np.exp(-abs(eta)))
+                value += basis[b, d] * coef[s + d]
+            fitted[at, b] = value
+            # log(1 + exp(value)) without overflow
+            log_likelihood += positive[b] * value - total[b] * (
+                max(value, 0.0) + np.log1p(np.exp(-abs(value)))
             )
         log_evidence[at] = log_likelihood - 0.5 * (quadratic - log_det_penalty + log_det)
 
