@@ -40,6 +40,12 @@ def log_loss(probability, truth):
     return float(-np.where(truth, np.log(p), np.log1p(-p)).sum(axis=1).mean())
 
 
+def fold_of(evidence):
+    """Fold of each sample."""
+    sizes = np.diff(evidence.fold_ptr)
+    return np.repeat(np.arange(sizes.size), sizes)
+
+
 def gathered(evidence, label):
     """Rows (own, others, prior, positive, total) of a label's cells, pair by pair."""
 
@@ -51,13 +57,14 @@ def gathered(evidence, label):
         return number, x < 0.0
 
     cells = defaultdict(list)
-    for m in range(len(evidence.own)):
-        weight = evidence.weight[m, label] if evidence.weight.size else 1.0
-        a, e = evidence.own[m, label], evidence.others[m, label]
-        before = evidence.prior[evidence.fold[m], label]
+    fold = fold_of(evidence)
+    for m in range(fold.size):
+        weight = evidence.weight[label, m] if evidence.weight.size else 1.0
+        a, e = evidence.own[label, m], evidence.others[label, m]
+        before = evidence.prior[fold[m], label]
         if weight > 0.0:
             cells[interval(a + before), interval(e)].append(
-                (a, e, before, evidence.truth[m, label], weight)
+                (a, e, before, evidence.truth[label, m], weight)
             )
     rows = []
     for pairs in cells.values():

@@ -20,6 +20,11 @@ def population(n=160, *, steps=None, seed=0):
     return scores, drawn.truth, model.hierarchy, rng.permutation(n) % 4
 
 
+def column_of(part):
+    """Where each sample stands when they are sorted by part."""
+    return np.argsort(np.argsort(part, kind="stable"))
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_codes_equal_the_slow_ones(seed):
     rng = np.random.default_rng(seed)
@@ -29,15 +34,20 @@ def test_codes_equal_the_slow_ones(seed):
     scores[1, : n // 2] = 0.25  # half of all in one score, among many others
     scores[:, rng.random(n) < 0.1 * (seed % 3)] = np.nan
     scores[2, 0] = -0.0
-    code, place = np.full((n, 5), 9, dtype=np.int8), np.zeros((n, 5))
+    code, place = np.full((5, n), 9, dtype=np.int8), np.zeros((5, n))
     order, n_scores = np.argsort(scores, axis=1), np.zeros(5, dtype=np.int64)
-    coarsen_scores(scores, order, normal_table(n), 17, 1, code, place, n_scores)
+    column, middle = rng.permutation(n), np.zeros((5, 17))
+    coarsen_scores(scores, order, column, normal_table(n), 1, code, place, middle, n_scores)
     for k in range(3):
         slow_code, slow_place = coarsened(scores[k], 17, normal_table(n))
-        np.testing.assert_array_equal(code[:, k + 1], slow_code)
-        np.testing.assert_allclose(place[:, k + 1], slow_place, atol=1e-9)
+        np.testing.assert_array_equal(code[k + 1, column], slow_code)
+        np.testing.assert_allclose(place[k + 1, column], slow_place, atol=1e-9)
         assert n_scores[k + 1] == np.unique(scores[k][~np.isnan(scores[k])]).size
-    assert np.all(code[:, [0, 4]] == 9)
+        for c in range(slow_code.max() + 1):
+            mine = np.sort(scores[k][slow_code == c])
+            assert middle[k + 1, c] == mine[(mine.size - 1) // 2]
+        assert np.all(middle[k + 1, slow_code.max() + 1 :] == middle[k + 1, slow_code.max()])
+    assert np.all(code[[0, 4]] == 9)
 
 
 def test_a_code_is_for_a_score_and_whatever_order():
@@ -46,36 +56,41 @@ def test_a_code_is_for_a_score_and_whatever_order():
     one = HeldOut(scores, truth, h, part, method="auto", n_threads=1)
     swap = np.random.default_rng(1).permutation(500)
     two = HeldOut(scores[swap], truth[swap], h, part[swap], method="auto", n_threads=2)
-    np.testing.assert_array_equal(one.code[swap], two.code)
-    np.testing.assert_array_equal(one.place[swap], two.place)
-    assert np.unique(one.place[:250, 0]).size == 1
+    first, second = column_of(part), column_of(part[swap])
+    np.testing.assert_array_equal(one.code[:, first[swap]], two.code[:, second])
+    np.testing.assert_array_equal(one.place[:, first[swap]], two.place[:, second])
+    assert np.unique(one.place[0, first[:250]]).size == 1
     for k in range(h.n_labels):  # rises with the score
-        by_score = np.argsort(scores[:, k])
-        assert np.all(np.diff(one.place[by_score, k]) >= 0.0)
-        assert np.all(np.diff(one.code[by_score, k].astype(int)) >= 0)
+        by_score = first[np.argsort(scores[:, k])]
+        assert np.all(np.diff(one.place[k, by_score]) >= 0.0)
+        assert np.all(np.diff(one.code[k, by_score].astype(int)) >= 0)
     assert 40 < one.code.max() < N_CODES
 
 
 def test_counts_and_lookups_equal_the_slow_ones():
     rng = np.random.default_rng(3)
-    code = rng.integers(-1, 7, (200, 70)).astype(np.int8)
-    truth, use = rng.random((200, 70)) < 0.3, rng.random(200) < 0.6
+    code = rng.integers(-1, 7, (70, 200)).astype(np.int8)
+    truth, use = rng.random((70, 200)) < 0.3, np.arange(200)
+    use = (use >= 30) & (use < 170)
     for weight in (np.empty((0, 0)), rng.random((70, 200))):
         positive, total = np.zeros((2, 70, 7))
-        count_codes(code, truth, use, weight, positive, total)
-        counted = weight.T if weight.size else np.ones((200, 70))
+        count_codes(code, truth, weight, 30, 170, positive, total)
+        counted = weight if weight.size else np.ones((70, 200))
         for k, c in ((0, 0), (69, 6), (33, 3)):
-            mine = use & (code[:, k] == c)
-            assert total[k, c] == pytest.approx(counted[mine, k].sum())
-            assert positive[k, c] == pytest.approx(counted[mine & truth[:, k], k].sum())
-    place, table, prior = 6.0 * rng.random((20, 3)), rng.normal(size=(7, 3)), rng.normal(size=3)
-    place[4, 1], place[5, 2], place[6, 0] = np.nan, 6.0, 0.0
-    lpr, own = np.empty((2, 20, 3))
-    look_up_codes(place, table, prior, lpr, own)
+            mine = use & (code[k] == c)
+            assert total[k, c] == pytest.approx(counted[k, mine].sum())
+            assert positive[k, c] == pytest.approx(counted[k, mine & truth[k]].sum())
+    place, table, prior = 6.0 * rng.random((3, 320)), rng.normal(size=(3, 7)), rng.normal(size=3)
+    place[1, 4], place[2, 205], place[0, 206] = np.nan, 6.0, 0.0
+    lpr, own = np.empty((300, 3)), np.zeros((3, 330))
+    look_up_codes(place, 2, 302, table, prior, lpr, own, 20)
     for k in range(3):
-        slow = np.interp(place[:, k], np.arange(7.0), table[:, k])
+        slow = np.interp(place[k, 2:302], np.arange(7.0), table[k])
         np.testing.assert_allclose(lpr[:, k], 1.0 / (1.0 + np.exp(-slow)))
-        np.testing.assert_allclose(own[:, k], np.where(np.isnan(slow), 0.0, slow - prior[k]))
+        slow_own = np.where(np.isnan(slow), 0.0, slow - prior[k])
+        np.testing.assert_allclose(own[k, 20:320], slow_own)
+    assert np.all(own[:, :20] == 0.0)
+    assert np.all(own[:, 320:] == 0.0)
 
 
 @pytest.mark.parametrize("kind", ["whole", "missing scores", "unknown truth", "weights"])
@@ -91,25 +106,24 @@ def test_evidence_of_few_scores_equals_a_fit_for_each_part(kind):
     parts = HeldOut(scores, truth, h, part, method="auto", n_threads=1, sample_weight=weight)
     asked = {0: frozenset((0,)), 2: frozenset((1, 2)), 3: frozenset((3,))}
     found = parts.evidence(asked)
-    assert found.fold.tolist() == sorted(found.fold)
     for fold, (own, without) in enumerate(asked.items()):
         seen = np.flatnonzero(~np.isin(part, list(without)))
         new = np.flatnonzero(part == own)
         slow = evidence_directly(scores, truth, h, seen, new, Auto().coarser(), weight)
-        mine = found.fold == fold
+        mine = slice(*found.fold_ptr[fold : fold + 2])
         # Scores that the fit has not seen lie between its neighbours, by rank here.
         used = seen if weight is None else seen[weight[seen] > 0.0]
         there = np.stack([np.isin(scores[new, k], scores[used, k]) for k in range(h.n_labels)], 1)
         if kind != "unknown truth":
             there &= there.all(axis=1, keepdims=True) | np.isnan(scores[new])
-            np.testing.assert_allclose(found.own[mine][there], slow[0][there], atol=1e-9)
+            np.testing.assert_allclose(found.own[:, mine].T[there], slow[0][there], atol=1e-9)
         whole = there.all(axis=1)
         assert kind == "missing scores" or whole.any()
-        np.testing.assert_allclose(found.others[mine][whole], slow[1][whole], atol=1e-6)
+        np.testing.assert_allclose(found.others[:, mine].T[whole], slow[1][whole], atol=1e-6)
         held = truth if isinstance(truth, np.ndarray) else truth.held
-        np.testing.assert_array_equal(found.truth[mine], held[new])
+        np.testing.assert_array_equal(found.truth[:, mine].T, held[new])
         if found.weight.size:
-            np.testing.assert_array_equal(found.weight[mine], slow[2])
+            np.testing.assert_array_equal(found.weight[:, mine].T, slow[2])
 
 
 def test_coarse_scores_hardly_move_the_evidence():
@@ -118,7 +132,7 @@ def test_coarse_scores_hardly_move_the_evidence():
     found = parts.evidence({1: frozenset((1,))})
     seen, new = np.flatnonzero(part != 1), np.flatnonzero(part == 1)
     own, _, _ = evidence_directly(scores, truth, h, seen, new, "auto")
-    assert np.abs(found.own - own).mean() < 0.05
+    assert np.abs(found.own.T - own).mean() < 0.05
 
 
 def test_codes_stand_for_scores_of_their_own():
@@ -126,9 +140,10 @@ def test_codes_stand_for_scores_of_their_own():
     scores[:, 0], scores[:5, 1] = np.round(scores[:, 0], 1), np.nan
     parts = HeldOut(scores, truth, h, part, method="probability", n_threads=2)
     for k in range(h.n_labels):
-        size = parts.code[:, k].max() + 1
+        code = parts.code[k, column_of(part)]
+        size = code.max() + 1
         for c in range(size):
-            assert parts.score[k, c] in scores[parts.code[:, k] == c, k]
+            assert parts.score[k, c] in scores[code == c, k]
         assert np.all(np.diff(parts.score[k, :size]) > 0.0)
         assert np.all(parts.score[k, size:] == parts.score[k, size - 1])
     assert np.isfinite(parts.evidence({0: frozenset((0,))}).own).all()
@@ -175,7 +190,7 @@ def test_a_label_without_any_score_in_the_other_parts():
     scores[part != 0, 1] = np.nan
     found = HeldOut(scores, truth, h, part, method="auto").evidence({0: frozenset((0,))})
     assert np.isfinite(found.own).all()
-    assert np.unique(found.own[:, 1]).size == 1
+    assert np.unique(found.own[1]).size == 1
 
 
 def test_the_layout_of_the_input_has_no_part_in_it():

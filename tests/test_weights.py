@@ -16,7 +16,7 @@ from hierlpr.cutoff.guarantee import Pair, _is_precise
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.scored import collect, random_order
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
-from hierlpr.joint.prior import _count, _count_known, fit_prior
+from hierlpr.joint.prior import _count_known, count_labels, fit_prior
 from hierlpr.metrics import au_prc_score, hit_curve, precision_recall_curve
 from hierlpr.metrics.evaluation import evaluate_ranking
 
@@ -93,7 +93,7 @@ def test_priors_are_those_of_weighted_counts(parts):
     assert prior.prevalence == pytest.approx(copied.prevalence, abs=2e-3)
     # Conditional shares are shrunk by the effective number of samples, not by the copies.
     own = _count_known(fit.truth, fit.hierarchy, weight / weight.max())
-    raw = _count(fit.truth[twice], fit.hierarchy)
+    raw = count_labels(fit.truth[twice], fit.hierarchy)
     assert own[1] / own[2] == pytest.approx(raw[0] / raw[1])
     assert (own[2] <= raw[1]).all()
 

@@ -58,8 +58,8 @@ def joint_forest(
 ) -> None:
     """Write the posteriors of samples ``start`` to ``stop``: one pass up, one pass down.
 
-    NaN in `lpr` means that a score is missing. If `others` is not empty, it gets the log-odds of
-    the posterior over those of the label's own LPR: what the rest of the hierarchy adds.
+    NaN in `lpr` means that a score is missing. `others` gets the log-odds of the posterior over
+    those of the label's own LPR: what the rest of the hierarchy adds. An empty array gets nothing.
 
     No logarithm is needed on the way. A product of ratios is held as ``value * BIG ** steps``
     with ``value`` in [1 / BIG, BIG], so chains of any length neither overflow nor vanish. O(K)
@@ -72,20 +72,20 @@ def joint_forest(
     small = 2.0**-400
     below = np.empty(n)  # r times the messages of the children; then the share; then P
     steps = np.empty(n, np.int32)
-    ratio = np.empty(n)  # r, the likelihood ratio of the label's own score
+    ratio = np.empty(n)  # r, the likelihood ratio of the label's own score; then of the others'
     rest = np.empty(n)  # 1 - share, free of cancellation; then 1 - P
     inverse_odds = np.empty(n)
     for i in range(n):
         inverse_odds[i] = (1.0 - prevalence[i]) / prevalence[i]
     for m in range(start, stop):
         for i in range(n):
-            x = lpr[m, order[i]]
-            r = 1.0
-            if x == x:
-                x = min(max(x, floor), 1.0 - floor)
-                r = x / (1.0 - x) * inverse_odds[i]
-            below[i] = r
-            ratio[i] = r
+            rest[i] = lpr[m, order[i]]
+        for i in range(n):
+            x = rest[i]
+            here = min(max(x, floor), 1.0 - floor)
+            ratio[i] = here / (1.0 - here) * inverse_odds[i] if x == x else 1.0
+        for i in range(n):
+            below[i] = ratio[i]
             steps[i] = 0
         # Invariant: when node i is reached, the messages of all its children are in below[i].
         for i in range(n - 1, -1, -1):
@@ -117,12 +117,15 @@ def joint_forest(
             if p >= 0:
                 rest[i] = rest[p] + below[p] * rest[i]
                 below[i] *= below[p]
-            posterior[m, order[i]] = below[i]
+        if posterior.size > 0:
+            for i in range(n):
+                posterior[m, order[i]] = below[i]
         if others.size > 0:
             for i in range(n):
                 odds = below[i] / max(rest[i], 1e-300) * inverse_odds[i] / ratio[i]
-                added = np.log(min(max(odds, 1e-300), 1e300))
-                others[m, order[i]] = min(max(added, -most), most)
+                ratio[i] = min(max(odds, 1e-300), 1e300)
+            for i in range(n):
+                others[m, order[i]] = min(max(np.log(ratio[i]), -most), most)
 
 
 @kernel
@@ -228,7 +231,8 @@ def joint_dag(
             for s in range(2 * half):
                 table[at + s] /= total
             k = order[node[q]]
-            posterior[m, k] = yes / total
+            if posterior.size > 0:
+                posterior[m, k] = yes / total
             if others.size > 0:
                 x = lpr[m, k]
                 x = min(max(x, floor), 1.0 - floor) if x == x else prevalence[node[q]]

@@ -8,23 +8,23 @@ from hierlpr._kernels._arrays import Bools2, Floats, Floats2, Index, Ints
 from hierlpr._kernels._jit import kernel
 
 MOST_STEPS = 30
-LARGE = 2.0**1000
+MOST_FACTORS = 1000
 
 
 class Evidence(NamedTuple):
     """Held-out evidence in log-odds: what each label's own score says, and the others'.
 
-    `own`, `others` and `truth` are (n_samples, n_labels); ``prior[f, k]`` are the log-odds of
-    label ``k`` before any score in the fit that left out fold ``f``, and ``fold`` tells which fit
-    a sample's evidence comes from. `weight`, of the same shape as `own`, is what each pair counts,
-    or of shape (0, n_labels) if all count alike.
+    `own`, `others` and `truth` are (n_labels, n_samples). Samples ``fold_ptr[f]:fold_ptr[f + 1]``
+    are those of fold ``f``, with evidence from the fit that left it out, in which ``prior[f, k]``
+    are the log-odds of label ``k`` before any score. `weight`, of the same shape as `own`, is what
+    each pair counts, or empty if all count alike.
     """
 
     own: Floats2
     others: Floats2
     truth: Bools2
     prior: Floats2
-    fold: Ints
+    fold_ptr: Ints
     weight: Floats2
 
 
@@ -61,54 +61,52 @@ def gather_cells(
     ``interval_of[i]`` is the number of that which holds absolute values from ``i / per_unit`` on.
     O(size).
     """
-    own, others, truth, prior, fold, weight = evidence
-    n_samples = fold.size
-    is_weighted = weight.shape[0] > 0
+    own, others, truth, prior, fold_ptr, weight = evidence
+    n_samples = own.shape[1]
+    is_weighted = weight.size > 0
     last = interval_of.size - 1
     side = 2 * (interval_of[last] + 1)
     ptr = np.zeros(stop - start + 1, np.int64)
-    most = n_samples * (stop - start)
-    sums = np.empty((most, 5))  # one cache line a cell
-    place = np.full(side * side, -1, np.int32)
+    found = np.empty((5, n_samples * (stop - start)))
+    sums = np.zeros((side * side, 5))  # of one label; 0 wherever no cell is in use
     used = np.empty(n_samples, np.int64)
+    cell_of = np.empty(n_samples, np.int64)
     size = 0
     for k in range(start, stop):
-        begin = size
-        for m in range(n_samples):
-            t = weight[m, k] if is_weighted else 1.0
-            if t == 0.0:
-                continue
-            a, e, b = own[m, k], others[m, k], prior[fold[m], k]
-            x = a + b
-            i = interval_of[min(int(abs(x) * per_unit), last)]
-            j = interval_of[min(int(abs(e) * per_unit), last)]
-            at = (2 * i + (1 if x < 0.0 else 0)) * side + 2 * j + (1 if e < 0.0 else 0)
-            c = place[at]
-            if c < 0:
-                c = size - begin
-                place[at] = c
-                used[c] = at
-                for d in range(5):
-                    sums[size, d] = 0.0
-                size += 1
-            c += begin
-            sums[c, 0] += t * a
-            sums[c, 1] += t * e
-            sums[c, 2] += t * b
-            sums[c, 3] += t if truth[m, k] else 0.0
-            sums[c, 4] += t
-        for c in range(size - begin):
-            place[used[c]] = -1
+        n_cells = 0
+        for f in range(fold_ptr.size - 1):
+            b = prior[f, k]
+            # In a loop of its own, which waits for no sum.
+            for m in range(fold_ptr[f], fold_ptr[f + 1]):
+                e = others[k, m]
+                x = own[k, m] + b
+                i = interval_of[min(int(abs(x) * per_unit), last)]
+                j = interval_of[min(int(abs(e) * per_unit), last)]
+                cell_of[m] = (2 * i + (1 if x < 0.0 else 0)) * side + 2 * j + (1 if e < 0.0 else 0)
+            for m in range(fold_ptr[f], fold_ptr[f + 1]):
+                t = weight[k, m] if is_weighted else 1.0
+                if t == 0.0:
+                    continue
+                at = cell_of[m]
+                if sums[at, 4] == 0.0:
+                    used[n_cells] = at
+                    n_cells += 1
+                sums[at, 0] += t * own[k, m]
+                sums[at, 1] += t * others[k, m]
+                sums[at, 2] += t * b
+                sums[at, 3] += t if truth[k, m] else 0.0
+                sums[at, 4] += t
+        for c in range(n_cells):
+            at = used[c]
+            for d in range(3):
+                found[d, size] = sums[at, d] / sums[at, 4]
+            found[3, size] = sums[at, 3]
+            found[4, size] = sums[at, 4]
+            for d in range(5):
+                sums[at, d] = 0.0
+            size += 1
         ptr[k - start + 1] = size
-    mean = np.empty((3, size))
-    positive = np.empty(size)
-    total = np.empty(size)
-    for c in range(size):
-        for d in range(3):
-            mean[d, c] = sums[c, d] / sums[c, 4]
-        positive[c] = sums[c, 3]
-        total[c] = sums[c, 4]
-    return ptr, mean[0], mean[1], mean[2], positive, total
+    return ptr, found[0, :size], found[1, :size], found[2, :size], found[3, :size], found[4, :size]
 
 
 @kernel
@@ -128,6 +126,11 @@ def fit_weights(
     [0, 1], by Newton steps on the free coordinates. O(size) a step.
     """
     ptr, own, others, prior, positive, total = cells
+    most = 0
+    for k in range(ptr.size - 1):
+        most = max(most, ptr[k + 1] - ptr[k])
+    log_odds = np.empty(most)
+    small = np.empty(most)
     for g in range(start, stop):
         w0, w1, w2 = target[g, 0], target[g, 1], target[g, 2]
         best = -np.inf
@@ -145,14 +148,22 @@ def fit_weights(
             h00 = h11 = h22 = strength
             h01 = h02 = h12 = 0.0
             for at in range(group_ptr[g], group_ptr[g + 1]):
-                k = group_label[at]
-                for c in range(ptr[k], ptr[k + 1]):
+                begin = ptr[group_label[at]]
+                size = ptr[group_label[at] + 1] - begin
+                # Loops of one kind of work: a call of exp amid the sums would cost all of them.
+                for i in range(size):
+                    c = begin + i
+                    log_odds[i] = prior[c] + w0 * own[c] + w1 * others[c] + w2
+                for i in range(size):
+                    small[i] = np.exp(-abs(log_odds[i]))
+                for i in range(size):
+                    c, z = begin + i, log_odds[i]
+                    value += positive[c] * z - total[c] * (max(z, 0.0) + np.log(1.0 + small[i]))
+                for i in range(size):
+                    c = begin + i
                     a, e = own[c], others[c]
-                    z = prior[c] + w0 * a + w1 * e + w2
-                    q = np.exp(-abs(z))
-                    inverse = 1.0 / (1.0 + q)
-                    p = inverse if z > 0.0 else q * inverse
-                    value += positive[c] * z - total[c] * (max(z, 0.0) + np.log1p(q))
+                    inverse = 1.0 / (1.0 + small[i])
+                    p = inverse if log_odds[i] > 0.0 else small[i] * inverse
                     d = positive[c] - total[c] * p
                     v = total[c] * p * (1.0 - p)
                     g0 += d * a
@@ -193,6 +204,11 @@ def fit_weights(
             w0 = min(max(b0 + s0, 0.0), 1.0)
             w1 = min(max(b1 + s1, 0.0), 1.0)
             w2 = b2 + s2
+            # Newton's own step, if no bound cut it, gains about half of this: when that is little,
+            # it is the last one, and nobody need look at where it ends.
+            if g0 * s0 + g1 * s1 + g2 * s2 < 1e-6 and w0 == b0 + s0 and w1 == b1 + s1:
+                b0, b1, b2 = w0, w1, w2
+                break
         weights[g, 0], weights[g, 1], weights[g, 2] = b0, b1, b2
 
 
@@ -208,28 +224,39 @@ def sample_losses(
 
     Samples are those from ``start`` to ``stop``.
     """
-    own, others, truth, prior, fold, weight = evidence
-    n_labels = own.shape[1]
-    is_weighted = weight.shape[0] > 0
+    own, others, truth, prior, fold_ptr, weight = evidence
+    n_labels = own.shape[0]
+    is_weighted = weight.size > 0
+    log_odds = np.empty(stop - start)
+    small = np.empty(stop - start)
+    odds = np.ones(stop - start)
     for m in range(start, stop):
-        f = fold[m]
-        value = 0.0
-        odds = 1.0
-        for k in range(n_labels):
-            z = prior[f, k] + weights[k, 0] * own[m, k] + weights[k, 1] * others[m, k]
-            z += weights[k, 2]
-            worst = max(-z if truth[m, k] else z, 0.0)
-            q = np.exp(-abs(z))
-            if is_weighted:
-                value += weight[m, k] * (worst + np.log1p(q))
-            else:
-                # One logarithm of a product, as long as that fits a float.
-                value += worst
-                odds *= 1.0 + q
-                if odds > LARGE:
-                    value += np.log(odds)
-                    odds = 1.0
-        loss[m] = value + np.log(odds)
+        loss[m] = 0.0
+    for k in range(n_labels):
+        w0, w1, w2 = weights[k, 0], weights[k, 1], weights[k, 2]
+        for f in range(fold_ptr.size - 1):
+            b = prior[f, k]
+            for m in range(max(start, fold_ptr[f]), min(stop, fold_ptr[f + 1])):
+                z = b + w0 * own[k, m] + w1 * others[k, m] + w2
+                log_odds[m - start] = -z if truth[k, m] else z
+        for i in range(stop - start):
+            small[i] = np.exp(-abs(log_odds[i]))
+        if is_weighted:
+            for m in range(start, stop):
+                i = m - start
+                loss[m] += weight[k, m] * (max(log_odds[i], 0.0) + np.log1p(small[i]))
+            continue
+        for m in range(start, stop):
+            i = m - start
+            loss[m] += max(log_odds[i], 0.0)
+            odds[i] *= 1.0 + small[i]
+        # One logarithm of a product, which is at most 2 a label, as long as that fits a float.
+        if k % MOST_FACTORS == MOST_FACTORS - 1:
+            for m in range(start, stop):
+                loss[m] += np.log(odds[m - start])
+                odds[m - start] = 1.0
+    for m in range(start, stop):
+        loss[m] += np.log(odds[m - start])
 
 
 @kernel

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from hierlpr._kernels.joint_temper import Evidence
 from hierlpr.data.partial_truth import PartialTruth, curve_weights
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.posterior import posteriors
-from hierlpr.joint.prior import LabelPrior, fit_prior
+from hierlpr.joint.prior import LabelPrior, count_labels, fit_prior, prior_of_counts
 from hierlpr.lpr import ScoreGroups, fit_data
 from hierlpr.lpr.auto import Auto
 from hierlpr.lpr.groups import TruthCounts
@@ -25,7 +26,7 @@ Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 N_CODES = 64  # coarser than the curves' own bins, finer than what their splines can bend
-_CHUNK_VALUES = 2**18  # scores sorted together
+_CHUNK_VALUES = 2**16  # scores sorted together, or LPRs in between: they stay in the cache
 
 
 class HeldOut:
@@ -35,6 +36,9 @@ class HeldOut:
     all fits share is done once: the scores of a label are sorted and coarsened to at most `N_CODES`
     values, between which curves are interpolated. Coarsening looks at scores alone, never at truth,
     so that a fit knows nothing of whether the labels of a part that it leaves out hold.
+
+    Inside, samples are sorted by part, and rows of matrices are labels: so everything that is done
+    label by label, which is all but the posterior, runs along the memory.
 
     Parameters
     ----------
@@ -60,80 +64,142 @@ class HeldOut:
         n_threads: int | None = None,
         sample_weight: Float | None = None,
     ) -> None:
-        self.truth = truth
-        self.sample_weight = sample_weight
         self.hierarchy = hierarchy
-        self.part = part
         self.method = _coarser(method)
         self.n_threads = n_threads_or_default(n_threads)
-        self.code, self.place, self.score, self.n_scores = _coarsen(scores, self.n_threads)
+        by_part = np.argsort(part, kind="stable")
+        self.truth = truth[by_part]
+        self.sample_weight = None if sample_weight is None else sample_weight[by_part]
+        held = self.truth.held if isinstance(self.truth, PartialTruth) else self.truth
+        self.held = np.ascontiguousarray(held.T)
+        self.part_ptr = np.concatenate([np.zeros(1, np.int64), np.bincount(part).cumsum()])
+        column = np.empty_like(by_part)
+        column[by_part] = np.arange(by_part.size)
+        self.code, self.place, self.score, self.n_scores = _coarsen(scores, column, self.n_threads)
+        # What a pair counts depends on which samples there are: then parts do not add up.
+        self._counts = None if self.is_weighted else self._count(np.empty((0, 0)))
+        self._label_counts = None if self.is_weighted else self._count_labels()
         self._fits: dict[frozenset[int], tuple[Float, LabelPrior]] = {}
 
     def evidence(self, left_out: Mapping[int, frozenset[int]]) -> Evidence:
         """Return the evidence of parts, each from a fit without the parts named with it.
 
-        Samples come part by part; which fit a sample's evidence is from is its fold.
+        Samples come part by part, each a fold.
         """
-        rows = [np.flatnonzero(self.part == number) for number in left_out]
-        parts = [
-            self._evidence_of(at, f, without)
-            for f, (at, without) in enumerate(zip(rows, left_out.values(), strict=True))
-        ]
-        return Evidence(*(np.concatenate(fields) for fields in zip(*parts, strict=True)))
-
-    def _evidence_of(self, rows: Ints, fold: int, without: frozenset[int]) -> Evidence:
-        table, prior = self._fit(without)
-        place = self.place[rows]
-        lpr, own = np.empty_like(place), np.empty_like(place)
-        before = prior.log_odds
-
-        def look_up(start: int, stop: int) -> None:
-            at = slice(start, stop)
-            look_up_codes(place[at], table, before, lpr[at], own[at])
-
-        run_chunks(look_up, row_chunks(place.shape, self.n_threads), self.n_threads)
-        threads, h = self.n_threads, self.hierarchy
-        _, others = posteriors(lpr, prior, h, with_others=True, n_threads=threads)
-        held, weight = self.truth[rows], np.empty((0, place.shape[1]))
+        self._fit(left_out.values())
+        parts = [slice(*self.part_ptr[number : number + 2]) for number in left_out]
+        ptr = np.cumsum([0, *(part.stop - part.start for part in parts)])
+        own, others = np.empty((2, self.hierarchy.n_labels, ptr[-1]))
+        for part, without, first in zip(parts, left_out.values(), ptr[:-1], strict=True):
+            self._write(part, without, own, others, first)
+        weight = np.empty((0, 0))
         if self.is_weighted:
-            weight = np.ascontiguousarray(self._pair_weights(rows).T)
-            held = held.held if isinstance(held, PartialTruth) else held
+            weight = np.concatenate([self._pair_weights(part) for part in parts], axis=1)
         return Evidence(
             own,
             others,
-            np.ascontiguousarray(held),
-            before[np.newaxis],
-            np.full(rows.size, fold, np.int64),
+            np.concatenate([self.held[:, part] for part in parts], axis=1),
+            np.stack([self._fits[without][1].log_odds for without in left_out.values()]),
+            ptr,
             weight,
         )
 
-    def _fit(self, without: frozenset[int]) -> tuple[Float, LabelPrior]:
-        """Log-odds at the codes (N_CODES, n_labels) and the prior, from the other parts."""
-        if without not in self._fits:
-            use = ~np.isin(self.part, list(without))
-            groups = self._count(use)
-            data = _CodeCounts(*groups, self.score, self.n_scores, float(np.count_nonzero(use)))
-            model = fit_data(data, method=self.method, n_threads=self.n_threads)
-            lpr = model.predict(np.ascontiguousarray(self.score.T), n_threads=self.n_threads)
-            log_odds = np.ascontiguousarray(np.log(lpr) - np.log1p(-lpr))
-            weight = None if self.sample_weight is None else self.sample_weight[use]
-            self._fits[without] = log_odds, fit_prior(self.truth[use], self.hierarchy, weight)
-        return self._fits[without]
+    def _write(
+        self, part: slice, without: frozenset[int], own: Float, others: Float, first: int
+    ) -> None:
+        """Write the evidence of a part to the columns from `first` on."""
+        table, prior = self._fits[without]
+        threads, h = self.n_threads, self.hierarchy
+        before = prior.log_odds
+        step = max(64, _CHUNK_VALUES * threads // h.n_labels)
+        for start in range(part.start, part.stop, step):
+            lpr = np.empty((min(step, part.stop - start), h.n_labels))
+            at = first + start - part.start
 
-    def _count(self, use: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """Positives and samples of each (label, code) among those in use."""
-        held, weight = self.truth, np.empty((0, 0))
-        n_labels = self.hierarchy.n_labels
-        if self.is_weighted:
-            weight = np.zeros((n_labels, use.size))
+            def look_up(a: int, b: int, start: int = start, at: int = at, lpr: Float = lpr) -> None:
+                look_up_codes(
+                    self.place, start + a, start + b, table, before, lpr[a:b], own, at + a
+                )
+
+            run_chunks(look_up, row_chunks(lpr.shape, threads), threads)
+            found = posteriors(
+                lpr, prior, h, with_posterior=False, with_others=True, n_threads=threads
+            )
+            others[:, at : at + len(lpr)] = found[1].T
+
+    def _fit(self, asked: Iterable[frozenset[int]]) -> None:
+        """Fit log-odds at the codes (n_labels, N_CODES) and priors, each without some parts.
+
+        Fits to equally many samples are made together, as if their labels were different ones.
+        """
+        together: dict[int, list[frozenset[int]]] = {}
+        for without in asked:
+            if without not in self._fits:
+                size = int(np.count_nonzero(self._use(without)))
+                together.setdefault(size, []).append(without)
+        for size, left_out in together.items():
+            self._fit_together(size, left_out)
+
+    def _fit_together(self, size: int, left_out: list[frozenset[int]]) -> None:
+        n_fits, n_labels = len(left_out), self.hierarchy.n_labels
+        positive, total = np.concatenate([self._counts_without(out) for out in left_out], axis=1)
+        data = _CodeCounts(positive, total, self.score, self.n_scores, float(size))
+        method = self.method
+        if isinstance(method, Sequence) and not isinstance(method, str):
+            method = list(method) * n_fits
+        model = fit_data(
+            data,
+            method=method,
+            n_threads=self.n_threads,
+            pool=np.repeat(np.arange(n_fits), n_labels),
+        )
+        lpr = model.predict(np.tile(self.score.T, n_fits), n_threads=self.n_threads)
+        log_odds = np.ascontiguousarray((np.log(lpr) - np.log1p(-lpr)).T)
+        for f, without in enumerate(left_out):
+            table = log_odds[f * n_labels : (f + 1) * n_labels]
+            self._fits[without] = table, self._prior(without, size)
+
+    def _use(self, without: frozenset[int]) -> NDArray[np.bool_]:
+        """Which samples are in none of some parts."""
+        use = np.ones(self.part_ptr[-1], dtype=bool)
+        for number in without:
+            use[self.part_ptr[number] : self.part_ptr[number + 1]] = False
+        return use
+
+    def _counts_without(self, without: frozenset[int]) -> Float:
+        """Positives and samples of each (label, code), of all but some parts."""
+        counts = self._counts
+        if counts is None:
+            use = self._use(without)
+            weight = np.zeros(self.code.shape)
             weight[:, use] = self._pair_weights(use)
-            held = held.held if isinstance(held, PartialTruth) else held
-        positive, total = np.zeros((2, n_labels, N_CODES))
-        count_codes(self.code, np.ascontiguousarray(held), use, weight, positive, total)
+            counts = self._count(weight)
+        positive, total = _sum_without(counts, without)
         # In a part of the samples nothing may be known of a label: it is then not seen to hold.
         nothing = ~np.any(total > 0.0, axis=1)
-        total[nothing, 0] = np.count_nonzero(use)
-        return positive, total
+        total[nothing, 0] = np.count_nonzero(self._use(without))
+        return np.stack([positive, total])
+
+    def _count(self, weight: Float) -> list[Float]:
+        """Positives and samples of each (label, code), by part."""
+        counts = [np.zeros((2, self.hierarchy.n_labels, N_CODES)) for _ in self.part_ptr[1:]]
+        for (start, stop), (positive, total) in zip(pairwise(self.part_ptr), counts, strict=True):
+            count_codes(self.code, self.held, weight, start, stop, positive, total)
+        return counts
+
+    def _prior(self, without: frozenset[int], size: int) -> LabelPrior:
+        """Prior of all samples but those of some parts."""
+        if self._label_counts is not None:
+            positive, possible = _sum_without(self._label_counts, without)
+            return prior_of_counts(positive, possible, size, self.hierarchy)
+        use = self._use(without)
+        weight = None if self.sample_weight is None else self.sample_weight[use]
+        return fit_prior(self.truth[use], self.hierarchy, weight)
+
+    def _count_labels(self) -> list[Float]:
+        """Count the samples of each label, and those in which all its parents hold, by part."""
+        bounds = pairwise(self.part_ptr)
+        return [np.stack(count_labels(self.truth[a:b], self.hierarchy)) for a, b in bounds]
 
     @property
     def is_weighted(self) -> bool:
@@ -147,6 +213,12 @@ class HeldOut:
         return np.stack([curve_weights(truth, h, k, given) for k in range(h.n_labels)])
 
 
+def _sum_without(counts: Sequence[Float], without: frozenset[int]) -> Float:
+    """Sum of what was counted in all but some parts."""
+    kept = [one for number, one in enumerate(counts) if number not in without]
+    return np.asarray(np.sum(kept, axis=0))
+
+
 def _coarser(method: Any) -> Any:
     """Return the quick kin of the default estimator, and others as they are."""
     if isinstance(method, Sequence) and not isinstance(method, str):
@@ -154,29 +226,26 @@ def _coarser(method: Any) -> Any:
     return Auto().coarser() if method == Auto.name else method
 
 
-def _coarsen(scores: Float, n_threads: int) -> tuple[NDArray[np.int8], Float, Float, Ints]:
+def _coarsen(
+    scores: Float, column: Ints, n_threads: int
+) -> tuple[NDArray[np.int8], Float, Float, Ints]:
     """Codes of scores, their places on the scale of codes, and of each label's codes and scores.
 
-    Of the codes (n_labels, N_CODES) a score that stands for them, which rises along a label and
-    stays as it is beyond its last code; of the scores, how many different ones there are.
+    Rows are labels, and sample ``m`` is in ``column[m]``. Of the codes (n_labels, N_CODES) a score
+    that stands for them, which rises along a label and stays as it is beyond its last code; of the
+    scores, how many different ones there are.
     """
     n_samples, n_labels = scores.shape
-    code = np.empty(scores.shape, dtype=np.int8)
-    place = np.empty(scores.shape)
-    n_scores = np.empty(n_labels, dtype=np.int64)
+    code = np.empty((n_labels, n_samples), dtype=np.int8)
+    place = np.empty((n_labels, n_samples))
     middle = np.zeros((n_labels, N_CODES))
+    n_scores = np.empty(n_labels, dtype=np.int64)
     table = normal_table(n_samples)
 
     def coarsen(start: int, stop: int) -> None:
         rows = np.ascontiguousarray(scores[:, start:stop].T)
         order = np.argsort(rows, axis=1)
-        coarsen_scores(rows, order, table, N_CODES, start, code, place, n_scores)
-        for k in range(start, stop):
-            sorted_code = code[order[k - start], k]
-            end = np.searchsorted(sorted_code[sorted_code >= 0], np.arange(N_CODES), side="right")
-            if end[-1] > 0:
-                at = (np.concatenate([[0], end[:-1]]) + end - 1) // 2
-                middle[k] = rows[k - start, order[k - start, np.minimum(at, end[-1] - 1)]]
+        coarsen_scores(rows, order, column, table, start, code, place, middle, n_scores)
 
     n_chunks = max(-(-scores.size // _CHUNK_VALUES), min(n_labels, n_threads))
     run_chunks(coarsen, even_chunks(n_labels, min(n_chunks, n_labels)), n_threads)
@@ -185,7 +254,10 @@ def _coarsen(scores: Float, n_threads: int) -> tuple[NDArray[np.int8], Float, Fl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CodeCounts:
-    """Training data of labels as counts of their codes."""
+    """Training data of labels as counts of their codes.
+
+    There may be several fits of all labels, one after the other, on the same scores.
+    """
 
     positive: Float
     total: Float
@@ -207,11 +279,11 @@ class _CodeCounts:
         ptr = np.concatenate([np.zeros(1, np.int64), np.count_nonzero(there, axis=1).cumsum()])
         return ScoreGroups(
             ptr,
-            self.score[labels][there],
+            self.score[labels % self.n_scores.size][there],
             positive[there],
             total[there],
             self.n_samples,
-            self.n_scores[labels],
+            self.n_scores[labels % self.n_scores.size],
         )
 
     def count_truth(self, labels: Ints) -> TruthCounts:

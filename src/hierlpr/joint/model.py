@@ -26,7 +26,6 @@ from hierlpr.joint.tempering import (
     best_candidate,
     fit_candidates,
     losses_of,
-    of_fold,
     part_of_the_way,
 )
 from hierlpr.lpr import Estimator
@@ -167,7 +166,9 @@ class JointModel:
 
     def _temper(self, lpr: Float, out: Float, n_threads: int) -> None:
         prior, chosen = self.prior, self.tempering
-        _, others = posteriors(lpr, prior, self.hierarchy, with_others=True, n_threads=n_threads)
+        _, others = posteriors(
+            lpr, prior, self.hierarchy, with_posterior=False, with_others=True, n_threads=n_threads
+        )
         weights = Weights(prior.log_odds, chosen.own, chosen.others, chosen.shift)
 
         def weigh(start: int, stop: int) -> None:
@@ -240,8 +241,13 @@ def fit_joint(
     held = align_truth_to(values, truth, hierarchy)
     if values.shape[0] != held.shape[0]:
         raise DataError(f"scores have {values.shape[0]:,} samples, truth {held.shape[0]:,}.")
-    take = values.__getitem__ if isinstance(values, np.ndarray) else None
+    take = _taker(values) if isinstance(values, np.ndarray) else None
     return fit_joint_on(take, held, hierarchy, method=method, rng=rng, n_threads=n_threads)
+
+
+def _taker(values: Float) -> Callable[[NDArray[np.intp]], Float]:
+    """Fetch rows that are asked for in order; all of them are there already."""
+    return lambda rows: values if rows.size == len(values) else values[rows]
 
 
 def fit_joint_on(
@@ -306,11 +312,14 @@ def _judge(parts: HeldOut, everyone: Evidence, n_threads: int) -> dict[str, Floa
     n_judges = 0
     for judges in range(N_PARTS):
         others = (other for other in range(N_PARTS) if other != judges)
-        learning = parts.evidence({own: frozenset((own, judges)) for own in others})
-        judging = of_fold(everyone, judges)
-        for use, weights in fit_candidates(learning, parts.hierarchy, n_threads).items():
-            losses.setdefault(use, []).append(losses_of(judging, weights, n_threads))
-        n_judges += judging.fold.size
+        candidates = fit_candidates(
+            parts.evidence({own: frozenset((own, judges)) for own in others}),
+            parts.hierarchy,
+            n_threads,
+        )
+        for use, weights in candidates.items():
+            losses.setdefault(use, []).append(losses_of(everyone, weights, n_threads, fold=judges))
+        n_judges += losses["none"][-1].size
         if n_judges >= ENOUGH_JUDGES:
             break
     return {use: np.concatenate(found) for use, found in losses.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ def posteriors(
     prior: LabelPrior,
     hierarchy: Hierarchy,
     *,
+    with_posterior: bool = True,
     with_others: bool = False,
     n_threads: int | None = None,
 ) -> tuple[Float, Float]:
@@ -44,14 +46,14 @@ def posteriors(
         In [0, 1]; NaN where there is no score.
     prior : LabelPrior
     hierarchy : Hierarchy
-    with_others : bool
-        Whether to return the log-odds that the other labels add.
+    with_posterior, with_others : bool
+        Whether to return the posterior, and the log-odds that the other labels add.
     n_threads : int, optional
 
     Returns
     -------
     posterior, others : ndarray of shape (n_samples, n_labels)
-        `others` is empty unless asked for.
+        Empty unless asked for.
 
     Notes
     -----
@@ -72,11 +74,12 @@ def posteriors(
     ----------
     Keys ``pearl1988``, ``lauritzen1988``, ``chow1968`` in ``docs/references.bib``.
     """
+    wanted: dict[str, Any] = {
+        "with_posterior": with_posterior, "with_others": with_others, "n_threads": n_threads
+    }  # fmt: skip
     tree = None if hierarchy.is_forest else junction_tree(hierarchy)
     if tree is None:
-        return forest_posteriors(
-            lpr, prior, hierarchy, with_others=with_others, n_threads=n_threads
-        )
+        return forest_posteriors(lpr, prior, hierarchy, **wanted)
     cliques = tree.cliques(prior.conditional[hierarchy.order])
     prevalence = prior.prevalence[hierarchy.order]
     is_beyond = np.zeros(lpr.shape[0], dtype=bool)  # the range of floats
@@ -87,16 +90,14 @@ def posteriors(
             is_beyond,
         )  # fmt: skip
 
-    posterior, others = _pass(run, lpr, with_others, n_threads)
+    found = _pass(run, lpr, **wanted)
     failed = np.flatnonzero(is_beyond)
     if failed.size:
-        part, part_others = forest_posteriors(
-            lpr[failed], prior, hierarchy, with_others=with_others, n_threads=n_threads
-        )
-        posterior[failed] = part
-        if with_others:
-            others[failed] = part_others
-    return posterior, others
+        again = forest_posteriors(lpr[failed], prior, hierarchy, **wanted)
+        for whole, part in zip(found, again, strict=True):
+            if whole.size:
+                whole[failed] = part
+    return found
 
 
 def forest_posteriors(
@@ -104,6 +105,7 @@ def forest_posteriors(
     prior: LabelPrior,
     hierarchy: Hierarchy,
     *,
+    with_posterior: bool = True,
     with_others: bool = False,
     n_threads: int | None = None,
 ) -> tuple[Float, Float]:
@@ -114,20 +116,23 @@ def forest_posteriors(
     def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
         joint_forest(values, start, stop, tree, _BOUNDS, posterior, others)
 
-    return _pass(run, lpr, with_others, n_threads)
+    return _pass(run, lpr, with_posterior, with_others, n_threads)
 
 
 def _pass(
     run: Callable[[Float, int, int, Float, Float], None],
     lpr: Float,
+    with_posterior: bool,
     with_others: bool,
     n_threads: int | None,
 ) -> tuple[Float, Float]:
     """Call ``run(lpr, start, stop, posterior, others)`` on runs of samples, and return the last."""
     threads = threads_for(lpr.size, n_threads)
     values = np.ascontiguousarray(lpr)
-    posterior = np.empty_like(values)
-    others = np.empty_like(values) if with_others else np.empty((0, 0))
+    posterior, others = (
+        np.empty_like(values) if wanted else np.empty((0, 0))
+        for wanted in (with_posterior, with_others)
+    )
     run_chunks(
         lambda start, stop: run(values, start, stop, posterior, others),
         row_chunks(values.shape, threads),

@@ -106,8 +106,20 @@ def fit_prior(
     if sample_weight is not None or isinstance(truth, PartialTruth):
         prevalence, positive, possible = _count_known(truth, hierarchy, sample_weight)
     else:
-        positive, possible = _count(truth, hierarchy)
-        prevalence = (positive + 0.5) / (n_samples + 1.0)
+        return prior_of_counts(*count_labels(truth, hierarchy), n_samples, hierarchy)
+    return _smoothed(prevalence, positive, possible, hierarchy)
+
+
+def prior_of_counts(
+    positive: Float, possible: Float, n_samples: int, hierarchy: Hierarchy
+) -> LabelPrior:
+    """Return the prior of samples of which `count_labels` has counted these."""
+    return _smoothed((positive + 0.5) / (n_samples + 1.0), positive, possible, hierarchy)
+
+
+def _smoothed(
+    prevalence: Float, positive: Float, possible: Float, hierarchy: Hierarchy
+) -> LabelPrior:
     has_parent = np.diff(hierarchy.parent_ptr)[hierarchy.position] > 0
     conditional = prevalence.copy()
     if has_parent.any():
@@ -118,7 +130,9 @@ def fit_prior(
     return LabelPrior(prevalence, conditional)
 
 
-def _count(truth: NDArray[np.bool_] | scipy.sparse.csr_array, h: Hierarchy) -> tuple[Float, Float]:
+def count_labels(
+    truth: NDArray[np.bool_] | scipy.sparse.csr_array, h: Hierarchy
+) -> tuple[Float, Float]:
     """Count the samples of each label, and samples in which all its parents hold."""
     positive = np.asarray(truth.sum(axis=0), dtype=np.float64)
     possible = np.full(h.n_labels, float(truth.shape[0]))
@@ -145,7 +159,7 @@ def _count(truth: NDArray[np.bool_] | scipy.sparse.csr_array, h: Hierarchy) -> t
 def _count_known(
     truth: AnyTruth, h: Hierarchy, sample_weight: Float | None
 ) -> tuple[Float, Float, Float]:
-    """Prevalences, and counts as of `_count` among the samples in which it is given what holds."""
+    """Prevalences, and what `count_labels` counts, of samples in which it is given what holds."""
     prevalence, positive, possible = np.empty((3, h.n_labels))
     for k in range(h.n_labels):
         held = truth_column(truth, k)
@@ -166,13 +180,8 @@ def _count_known(
 def _shared_share(positive: Float, possible: Float) -> tuple[float, float]:
     """Mean and number of pseudo-samples of the beta distribution of all shares."""
     share = (positive.sum() + 0.5) / (possible.sum() + 1.0)
-    evidence = [
-        float(
-            (
-                scipy.special.betaln(positive + s * share, possible - positive + s * (1.0 - share))
-                - scipy.special.betaln(s * share, s * (1.0 - share))
-            ).sum()
-        )
-        for s in STRENGTHS
-    ]
+    on = STRENGTHS[:, np.newaxis] * share
+    off = STRENGTHS[:, np.newaxis] * (1.0 - share)
+    log_beta = scipy.special.betaln
+    evidence = (log_beta(positive + on, possible - positive + off) - log_beta(on, off)).sum(axis=1)
     return float(share), float(STRENGTHS[int(np.argmax(evidence))])

@@ -164,25 +164,19 @@ def part_of_the_way(tempering: Tempering, share: float) -> Tempering:
     return Tempering.of(PLAIN + share * (full - PLAIN), use, share=share)
 
 
-def of_fold(evidence: Evidence, fold: int) -> Evidence:
-    """Return the evidence of the samples of one fold."""
-    mine = evidence.fold == fold
-    weight = evidence.weight[mine] if evidence.weight.size else evidence.weight
-    return Evidence(
-        evidence.own[mine], evidence.others[mine], evidence.truth[mine],
-        evidence.prior, evidence.fold[mine], weight,
-    )  # fmt: skip
-
-
-def losses_of(evidence: Evidence, weights: Float, n_threads: int = 1) -> Float:
-    """Log-loss of every sample."""
-    loss = np.empty(evidence.fold.size)
+def losses_of(
+    evidence: Evidence, weights: Float, n_threads: int = 1, *, fold: int | None = None
+) -> Float:
+    """Log-loss of every sample, or of those of one fold."""
+    n_labels, n_samples = evidence.own.shape
+    first, last = (0, n_samples) if fold is None else evidence.fold_ptr[fold : fold + 2]
+    loss = np.empty(n_samples)
 
     def add_up(start: int, stop: int) -> None:
-        sample_losses(evidence, weights, start, stop, loss)
+        sample_losses(evidence, weights, first + start, first + stop, loss)
 
-    run_chunks(add_up, row_chunks(evidence.own.shape, n_threads), n_threads)
-    return loss
+    run_chunks(add_up, row_chunks((last - first, n_labels), n_threads), n_threads)
+    return loss[first:last]
 
 
 def fit_candidates(evidence: Evidence, hierarchy: Hierarchy, n_threads: int) -> dict[str, Float]:
@@ -195,7 +189,7 @@ def fit_candidates(evidence: Evidence, hierarchy: Hierarchy, n_threads: int) -> 
     the likelihood of the truth (a proper score) with a pull of every label's weights to those of
     its depth, of these to those of all labels, and of these to the plain LPR.
     """
-    n_labels = evidence.own.shape[1]
+    n_labels = evidence.own.shape[0]
     cells = gather(evidence, n_threads)
     depth = np.unique(hierarchy.levels, return_inverse=True)[1].astype(np.int64)
     everyone = np.zeros(n_labels, dtype=np.int64)
@@ -222,7 +216,7 @@ def gather(evidence: Evidence, n_threads: int = 1) -> Cells:
     scaled = 1.0 + np.arange(N_UNITS * PER_UNIT) / PER_UNIT
     octave = np.floor(np.log2(scaled))
     interval = (PER_UNIT * (octave + scaled / 2.0**octave - 1.0)).astype(np.int32)
-    n_labels = evidence.own.shape[1]
+    n_labels = evidence.own.shape[0]
     found = run_chunks(
         lambda start, stop: gather_cells(evidence, interval, float(PER_UNIT), start, stop),
         even_chunks(n_labels, min(n_labels, 4 * n_threads)),

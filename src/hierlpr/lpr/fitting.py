@@ -210,17 +210,19 @@ def fit_data(
     method: str | Estimator | Sequence[str | Estimator] = "auto",
     n_threads: int | None = None,
     spread: Spread | None = None,
+    pool: NDArray[np.int64] | None = None,
     **options: Any,
 ) -> LPRModel:
     """Do the work of `fit_lpr` on training data that need not be in memory.
 
     `spread` fits chunks of labels elsewhere, each by `fit_chunk`; by default threads do it here.
+    Labels lend strength to those of the same number in `pool`, by default to all others.
     """
     threads = n_threads_or_default(n_threads)
     fit = partial(_fit_in_chunks, data, threads, spread or partial(_fit_here, data, threads))
     if isinstance(method, str) or not isinstance(method, Sequence):
         everything = np.arange(data.n_labels)
-        return _fit_labels(fit, everything, make_estimator(method, **options))
+        return _fit_labels(fit, everything, make_estimator(method, **options), pool)
     if len(method) != data.n_labels:
         raise DataError(f"{len(method):,} methods are given for {data.n_labels:,} labels.")
     # Labels of one method are fitted together, so that they can lend each other strength.
@@ -228,7 +230,7 @@ def fit_data(
     places = []
     for name in dict.fromkeys(method):
         place = np.flatnonzero([other == name for other in method])
-        parts.append(_fit_labels(fit, place, make_estimator(name, **options)))
+        parts.append(_fit_labels(fit, place, make_estimator(name, **options), pool))
         places.append(place)
     return LPRModel.join(parts).select(np.argsort(np.concatenate(places)))
 
@@ -237,20 +239,25 @@ def _fit_labels(
     fit: Callable[[NDArray[np.int64], Estimator], LPRModel],
     labels: NDArray[np.int64],
     estimator: Estimator,
+    pool: NDArray[np.int64] | None,
 ) -> LPRModel:
     if not isinstance(estimator, PoolingEstimator):
         return fit(labels, estimator)
     first = estimator.without_weak()
     model = fit(labels, first)
-    weak = np.flatnonzero(model.report.is_weak)
-    slopes = model.report.slope[~model.report.is_weak]
-    pooled = estimator.with_pool(slopes[np.isfinite(slopes)])
-    if weak.size == 0 or (pooled is None and first == estimator):
-        return model
-    again = fit(labels[weak], pooled or estimator)
-    place = np.arange(labels.size)
-    place[weak] = labels.size + np.arange(weak.size)
-    return LPRModel.join([model, again]).select(place)
+    is_weak, slope = model.report.is_weak, model.report.slope
+    parts, place, n_fitted = [model], np.arange(labels.size), labels.size
+    number = np.zeros_like(labels) if pool is None else pool[labels]
+    for one in np.unique(number[is_weak]):
+        weak = np.flatnonzero(is_weak & (number == one))
+        slopes = slope[~is_weak & (number == one)]
+        pooled = estimator.with_pool(slopes[np.isfinite(slopes)])
+        if pooled is None and first == estimator:
+            continue
+        parts.append(fit(labels[weak], pooled or estimator))
+        place[weak] = n_fitted + np.arange(weak.size)
+        n_fitted += weak.size
+    return model if len(parts) == 1 else LPRModel.join(parts).select(place)
 
 
 def _fit_in_chunks(
