@@ -175,7 +175,6 @@ def _lay_paths(
     The block's nodes, sorted, are the places of its path; nodes take them in order.
     """
     offset = rows.row_ptr[start]
-    in_path = np.zeros(node_at.size, np.bool_)
     b = 0
     for m in range(start, stop):
         at = rows.row_ptr[m] - offset
@@ -183,17 +182,12 @@ def _lay_paths(
         for i in range(n):
             node_at[at + i] = i
         while b < hard.sample.size and hard.sample[b] == m:
-            least = n
-            for k in range(hard.ptr[b], hard.ptr[b + 1]):
-                in_path[at + hard.nodes[k]] = True
-                least = min(least, hard.nodes[k])
+            nodes = hard.nodes[hard.ptr[b] : hard.ptr[b + 1]]
+            places = np.sort(nodes)  # a block is small, the labels between its first and last many
             above = -1
-            i = least
-            for k in range(hard.ptr[b], hard.ptr[b + 1]):
-                while not in_path[at + i]:
-                    i += 1
-                in_path[at + i] = False
-                node_at[at + i] = hard.nodes[k]
+            for k in range(nodes.size):
+                i = places[k]
+                node_at[at + i] = nodes[k]
                 parent[at + i] = above
                 above = i
             b += 1
