@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MISSING = ("", "NA", "N/A", "nan", "NaN", "NAN", "null", "None", "?")
 _MISSING = frozenset(text.encode() for text in MISSING)
 _FLAGS = {b"true": 1.0, b"false": 0.0, b"unknown": float("nan")}  # of truth
+MANY_COLUMNS = 1 << 10  # of Parquet that are read at a time, if a row group is read whole
 _CHUNK = 1 << 22  # what Arrow parses at once; smaller ones take more memory together
 
 
@@ -35,13 +36,15 @@ class Block(NamedTuple):
 
     `texts` are the names: of the sample and, in a long table, of the label; as text or as codes
     with a dictionary. `numbers` are one array for each other column, NaN where nothing stands.
-    `place` says where a row is in the file, for messages.
+    `place` says where a row is in the file, for messages. `matrix` has the numbers as one array,
+    of whose columns `numbers` are then views; None where they are arrays of their own.
     """
 
     n_rows: int
     texts: list[Any]
     numbers: list[NDArray[np.float64]]
     place: Callable[[int], int | str]
+    matrix: NDArray[np.float64] | None = None
 
     @classmethod
     def of(cls, rows: Sequence[tuple[int | str, list[str], list[float]]]) -> Block:
@@ -298,6 +301,10 @@ def group_blocks(
     where = f"{os.path.basename(file)}, " if is_one_of_many else ""
     try:
         _check_columns(opened.schema_arrow.names, texts, numbers, file, watch)
+        size, there = opened.metadata.row_group(group).num_rows, opened.schema_arrow.names
+        if len(numbers) > MANY_COLUMNS and size <= n_rows and len(set(there)) == len(there):
+            yield _by_columns(opened, group, texts, numbers, watch, _row_place(where, at))
+            return
         chosen = list(dict.fromkeys((*texts, *numbers)))
         for batch in opened.iter_batches(n_rows, row_groups=[group], columns=chosen):
             place = _row_place(where, at)
@@ -322,6 +329,34 @@ def group_blocks(
         ) from None
     finally:
         opened.close()
+
+
+def _by_columns(
+    opened: Any,
+    group: int,
+    texts: Sequence[str],
+    numbers: Sequence[str],
+    watch: Watch,
+    place: Callable[[int], str],
+) -> Block:
+    """Read a row group some columns at a time: beside its numbers little is held."""
+    import pyarrow as pa
+
+    float64 = pa.float64()
+    matrix = np.empty((opened.metadata.row_group(group).num_rows, len(numbers)))
+    for start in range(0, len(numbers), MANY_COLUMNS):
+        some = numbers[start : start + MANY_COLUMNS]
+        read = opened.read_row_group(group, columns=list(some))
+        run = np.empty((len(some), matrix.shape[0]))
+        for row, name in zip(run, some, strict=True):
+            array = read.column(name).combine_chunks()
+            row[:] = as_numbers(
+                array if array.type == float64 else cast_column(array, float64, name, watch)
+            )
+        matrix[:, start : start + len(some)] = run.T
+    read = opened.read_row_group(group, columns=list(texts))
+    names = [_names(read.column(x).combine_chunks(), x, watch, place) for x in texts]
+    return Block(matrix.shape[0], names, list(matrix.T), place, matrix)
 
 
 def _row_place(where: str, at: int) -> Callable[[int], str]:

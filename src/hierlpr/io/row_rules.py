@@ -212,9 +212,12 @@ def wide_rows(
     allow_missing: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Values of a block as a matrix, and which rows are good; rows to `skip` are not looked at."""
-    values = np.empty((block.n_rows, len(block.numbers)))
-    for i, column in enumerate(block.numbers):
-        values[:, i] = column
+    if block.matrix is not None:
+        values = block.matrix
+    else:
+        values = np.empty((block.n_rows, len(block.numbers)))
+        for i, column in enumerate(block.numbers):
+            values[:, i] = column
     skipped = np.zeros(block.n_rows, dtype=bool) if skip is None else skip
     nameless = nameless_rows(block.texts[0]) if block.texts else np.zeros(block.n_rows, dtype=bool)
     fine = good_values(values, content, allow_missing=allow_missing)
