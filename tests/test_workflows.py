@@ -68,7 +68,7 @@ def test_a_report_of_more_than_can_be_held_says_so(files, tmp_path, monkeypatch)
     model = tmp_path / "m.hlpr"
     given = (model, files / "test_scores.csv", files / "test_truth.csv")
     workflows.fit_file(files / "tree.csv", files / "scores.csv", files / "truth.csv", model, **FAST)
-    monkeypatch.setattr(fit_parts.StoredSamples, "limit", lambda self: 100)
+    monkeypatch.setattr(fit_parts.StoredSamples, "report_limit", lambda self: 100)
     monkeypatch.setattr("hierlpr.scale.budget.FIT_BYTES", 10**9)
     done = workflows.report_file(*given, tmp_path / "page.html", memory="70MB")
     assert done.report.answer.n_samples == 100

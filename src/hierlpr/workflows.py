@@ -437,8 +437,9 @@ def report_file(
 ) -> ReportOutcome:
     """Write one self-contained HTML page about a model on samples, with truth or (None) without.
 
-    If the files need more than the memory, the page is about samples drawn from them, at most
-    2**23 instances, and a note says so.
+    Samples are looked at a few at a time; of files that need more than the memory, scores wait in
+    the work folder. Only what is true is held of all samples: if that alone needs more than half
+    of the memory, the page is about samples drawn at random, and a note says so.
 
     Parameters
     ----------
@@ -461,29 +462,32 @@ def report_file(
 
     options = How(**how)
     files = [os.fspath(path) for path in (scores, truth) if path is not None]
-    given = {"the model": model, "the scores": files[0], "the truth": truth, "the weights": weights}
-    refuse_overlap({"the output": out}, given, options.work)
+    inputs = {"the model": model, "the scores": files[0], "the truth": truth}
+    refuse_overlap({"the output": out}, {**inputs, "the weights": weights}, options.work)
     with claimed(out):
         weighing = read_weights(weights, lenient=lenient)
         fitted = load_score_model(model)
         reading = Reading.by(fitted, aliases, lenient=lenient, close=close_truth, absent=absent)
         with read_pairs(files, reading, options, "report", out) as read:
             data = read(files, "pair")
-            chosen = np.arange(data.n_samples)
+            chosen, notes, folder = np.arange(data.n_samples), data.notes, None
+            given: tuple[Any, Any]
             if isinstance(data, StoredSamples):
-                chosen = draw_samples(data.n_samples, data.limit(), 0)
-            pair, notes = data.pair(chosen), data.notes
+                chosen = draw_samples(data.n_samples, data.report_limit(), 0)
+                given, folder = data.streamed(chosen), data.parts.folder
+            else:
+                given = data.held.scores, data.held.truth
             own = weighing.match(lambda: data.sample_names, files[0], chosen)
             if chosen.size < data.n_samples:
                 drawn = (
                     f"{chosen.size:,} of {data.n_samples:,} samples are looked at, drawn at random"
                 )
                 notes = (*notes, f"{drawn}; more would not fit")
-        report = write_report(
-            out, fitted, pair.scores, None if truth is None else pair.truth, title=title,
-            max_samples=max_samples, sample_weight=own,
-            on_progress=lambda done, total: options.say("report", done, total),
-        )  # fmt: skip
+            report = write_report(
+                out, fitted, given[0], None if truth is None else given[1], title=title,
+                max_samples=max_samples, sample_weight=own, folder=folder,
+                on_progress=lambda done, total: options.say("report", done, total),
+            )  # fmt: skip
     return ReportOutcome(report, (*data.reports, *weighing.reports), notes)
 
 

@@ -17,10 +17,11 @@ from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.io import read_scores, write_scores, write_truth
 from hierlpr.metrics import au_prc_score
-from hierlpr.plots.comparisons import calibration_of, method_curve, thin
+from hierlpr.plots.calibration import calibration_of
+from hierlpr.plots.comparisons import along_of, method_curve, thin, tradeoffs_of
 from hierlpr.plots.evidence import pool
 from hierlpr.report import write_report
-from hierlpr.report.answer import percent, tradeoffs_of
+from hierlpr.report.answer import percent
 from hierlpr.report.entries import choose_samples, view_samples
 from hierlpr.report.report_page import gather, render
 from hierlpr.research.baselines import propagate_max
@@ -65,15 +66,8 @@ def test_tradeoffs_are_the_longest_prefixes_that_meet_the_target(disease, report
 
 
 def test_an_unreached_target_is_said():
-    curve = method_curve("x", "x", pool(np.array([[0.9, 0.1]]), np.array([[False, True]])))
-    assert [row.n_calls for row in tradeoffs_of(curve.calls[1:], curve.precision)] == [
-        0,
-        0,
-        0,
-        0,
-        0,
-        2,
-    ]
+    along = along_of(pool(np.array([[0.9, 0.1]]), np.array([[False, True]])))
+    assert [row.n_calls for row in tradeoffs_of(along)] == [0, 0, 0, 0, 0, 2]
 
 
 def test_curves_have_the_areas_of_the_metrics(disease, report):
@@ -170,7 +164,7 @@ def test_all_samples_are_shown_if_they_fit(report):
 
 
 def test_samples_are_chosen_by_their_faults_and_at_random(disease, report):
-    choice = choose_samples(report.evidence, 30, rng=0)
+    choice = choose_samples(report.tally, 30, rng=0)
     assert choice.rows.size == 30
     assert np.all(np.diff(choice.rows) > 0)
     assert choice.words == (
@@ -180,7 +174,7 @@ def test_samples_are_chosen_by_their_faults_and_at_random(disease, report):
     calls = disease.model.predict(disease.scores)
     wrong = (calls & ~disease.truth).sum(axis=1)
     assert set(np.argsort(-wrong, kind="stable")[:10]) <= set(choice.rows.tolist())
-    again = choose_samples(report.evidence, 30, rng=0)
+    again = choose_samples(report.tally, 30, rng=0)
     assert again.rows.tolist() == choice.rows.tolist()
 
 
@@ -205,7 +199,7 @@ def test_what_does_not_fit_is_counted(disease, report, monkeypatch):
     monkeypatch.setattr("hierlpr.report.entries.MOST_ENTRIES", 0)
     monkeypatch.setattr("hierlpr.report.entries.FEWEST_LABELS", 8)
     h = disease.model.hierarchy_
-    for view in view_samples(report.evidence, np.arange(40)):
+    for view in view_samples(report.study, np.arange(40)):
         assert view.label.size == 8
         assert view.n_hidden == h.n_labels - 8
         assert view.n_hidden_true == view.n_true - view.truth.sum()
@@ -348,7 +342,7 @@ def test_thinning_keeps_both_ends_and_the_beginning():
 
 
 def test_ranges_count_samples():
-    from hierlpr.plots.comparisons import share_interval
+    from hierlpr.plots.calibration import share_interval
 
     rng = np.random.default_rng(0)
     inside = {"alone": 0, "copied": 0}
@@ -393,9 +387,9 @@ def test_what_is_unknown_is_said_and_counts_for_nothing(tmp_path, is_sparse):
     assert f"The truth of {known.unknown.sum():,} of 600 instances, in 3 labels, is unknown" in said
     assert f"{more:,} more calls are made among the unknown ones" in said
     view = report.samples[0]
-    row = list(report.evidence.samples).index(view.name)
+    row = list(report.study.samples).index(view.name)
     assert view.unknown.tolist() == known.unknown[row, view.label].tolist()
-    assert (report.evidence.judged != (called & known.known)).sum() == 0
+    assert report.tally.judged.tolist() == (called & known.known).sum(axis=1).tolist()
 
 
 @pytest.mark.parametrize(("is_sparse", "holes"), [(False, False), (False, True), (True, True)])

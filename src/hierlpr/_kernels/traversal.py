@@ -158,6 +158,16 @@ def find_violations(matrix: Floats2, parent: Index, child: Index) -> tuple[Ints,
 
 
 @kernel
+def count_violations(matrix: Floats2, parent: Index, child: Index) -> int:
+    """Count what `find_violations` finds."""
+    n_found = 0
+    for m in range(matrix.shape[0]):
+        for e in range(parent.size):
+            n_found += matrix[m, child[e]] > matrix[m, parent[e]]
+    return n_found
+
+
+@kernel
 def max_up(values: Floats2, parent_ptr: Index, parent_idx: Index) -> None:
     """Raise every label to its highest descendant, in place; columns in topological order."""
     n_samples, n_labels = values.shape

@@ -62,15 +62,34 @@ def find_violations(hierarchy: Hierarchy, matrix: Any) -> Violations:
     """Find every (sample, parent, child) where the child's value exceeds the parent's."""
     from hierlpr._kernels import traversal
 
+    values, parent, child = _edge_values(hierarchy, matrix)
+    sample, edge = traversal.find_violations(values, parent, child)
+    return Violations(sample, parent[edge], child[edge], hierarchy.labels)
+
+
+def count_violations(hierarchy: Hierarchy, matrix: Any) -> int:
+    """Count what `find_violations` finds, and hold none of it."""
+    from hierlpr._kernels import traversal
+    from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
+
+    values, parent, child = _edge_values(hierarchy, matrix)
+    threads = threads_for(values.size, None)
+
+    def count(start: int, stop: int) -> int:
+        return traversal.count_violations(values[start:stop], parent, child)
+
+    return sum(run_chunks(count, row_chunks(values.shape, threads), threads))
+
+
+def _edge_values(hierarchy: Hierarchy, matrix: Any) -> tuple[Any, Any, Any]:
+    """Return a matrix as kernels take it, and parent and child of every edge by column."""
     array = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
     _check_width(hierarchy, array.shape, name="matrix")
     if array.dtype.kind not in "biuf":
         raise DataError(f"matrix must hold numbers, got dtype {array.dtype}.")
     parent = np.repeat(hierarchy.order, np.diff(hierarchy.child_ptr))
     child = hierarchy.order[hierarchy.child_idx]
-    values = np.ascontiguousarray(array, dtype=np.float64)
-    sample, edge = traversal.find_violations(values, parent, child)
-    return Violations(sample, parent[edge], child[edge], hierarchy.labels)
+    return np.ascontiguousarray(array, dtype=np.float64), parent, child
 
 
 def close_upward(hierarchy: Hierarchy, truth: Any) -> Any:

@@ -11,6 +11,7 @@ from hierlpr.lpr.fitting import (
     make_estimator,
     own_lpr,
     predict_known,
+    without_gaps,
 )
 from hierlpr.lpr.implied import ImpliedLPR, fit_listed
 
@@ -30,4 +31,5 @@ __all__ = [
     "make_estimator",
     "own_lpr",
     "predict_known",
+    "without_gaps",
 ]

@@ -344,7 +344,11 @@ def predict_known(model: LPRModel, scores: Matrix, *, n_threads: int | None = No
 
 def own_lpr(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
     """Return the LPRs of scores, each by itself; of a missing one, the smoothed prevalence."""
-    lpr = predict_known(model, scores, n_threads=n_threads)
+    return without_gaps(model, predict_known(model, scores, n_threads=n_threads))
+
+
+def without_gaps(model: LPRModel, lpr: Matrix) -> Matrix:
+    """Return LPRs with the smoothed prevalence for NaN, where there is no score."""
     if not isinstance(lpr, np.ndarray):
         return lpr
     gaps = np.isnan(lpr)

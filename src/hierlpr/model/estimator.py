@@ -129,7 +129,7 @@ class HierLPR(TransformerMixin, ShownEstimator, ScoreModel):  # type: ignore[mis
         out = ScoreModel.transform(self, scores)
         if _get_output_config("transform", self)["dense"] == "default" or is_sparse(out):
             return out
-        return self._lpr(self._input(scores)).values if not isinstance(out, np.ndarray) else out
+        return self.lprs(self._input(scores)).values if not isinstance(out, np.ndarray) else out
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the labels, one for each column of `transform`."""

@@ -22,7 +22,7 @@ from hierlpr.data.tables import Table, dense
 from hierlpr.exceptions import DataError, HierlprError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import JointModel, end_posterior
-from hierlpr.lpr import ImpliedLPR, LPRModel, own_lpr, predict_known
+from hierlpr.lpr import ImpliedLPR, LPRModel, own_lpr, predict_known, without_gaps
 from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
 from hierlpr.model.changing import drift_of
@@ -65,7 +65,7 @@ class FittedModel:
         it is P(label | all scores of the sample). A data frame for a data frame, as in
         `predict_proba`.
         """
-        lpr = self._lpr(self._input(scores)).values
+        lpr = self.lprs(self._input(scores)).values
         if not isinstance(lpr, np.ndarray):
             lpr.sort_indices()
             return lpr
@@ -82,7 +82,7 @@ class FittedModel:
     def rank(self, scores: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
         """Order all (sample, label) instances, the best calls first, parents before children."""
         return rank(
-            self._lpr(self._input(scores)), self.hierarchy_,
+            self.lprs(self._input(scores)), self.hierarchy_,
             top=top, weight=weight, n_threads=self.n_threads,
         )  # fmt: skip
 
@@ -100,7 +100,7 @@ class FittedModel:
         table = self._input(scores)
         score = self.block_scores(table)
         calls = decide(score, self.cutoff_, self.hierarchy_)
-        sets = None if self.sets_ is None else self._sets(table, self.sets_, score).places()
+        sets = None if self.sets_ is None else self.sets_of(table, self.sets_, score).places()
         return call_lists(calls, score, self.hierarchy_, sets=sets)
 
     def explain(self, scores: Any, sample: int | str = 0) -> Explanation:
@@ -124,7 +124,7 @@ class FittedModel:
 
     def predict_sets(self, scores: Any) -> CallSets:
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
-        return self._sets(self._input(scores), self.set_rule())
+        return self.sets_of(self._input(scores), self.set_rule())
 
     def set_rule(self) -> SetRule:
         """Return what was learned about sure and possible labels; refuse if nothing was."""
@@ -156,7 +156,10 @@ class FittedModel:
             Empty, or under "fit", "cutoff" and "sets" how many were met there, such as "37 of 400":
             only if it is more than equal scores of different samples explain.
         """
-        keys = SampleKeys.of_rows(self._input(scores).values)
+        return self.met(SampleKeys.of_rows(self._input(scores).values))
+
+    def met(self, keys: SampleKeys) -> dict[str, str]:
+        """Do as `seen`, from what the samples are known again by."""
         known = {"fit": self.fit_keys_, "cutoff": self.cutoff_keys_, "sets": self.sets_keys_}
         notes = {name: overlap_note(keys, given) for name, given in known.items()}
         return {name: note for name, note in notes.items() if note}
@@ -230,20 +233,25 @@ class FittedModel:
             return values
         return like_given(scores, values, self.hierarchy_.labels)
 
-    def _lpr(self, table: Table) -> Table:
-        """Scores to LPRs: the one place where the joint posterior joins the pipeline."""
+    def lprs(self, table: Table, known: Matrix | None = None) -> Table:
+        """Scores to LPRs: the one place where the joint posterior joins the pipeline.
+
+        `known` has the LPRs of the scores by themselves, as `predict_known` gives them, if they are
+        known already.
+        """
         implied, options = self.implied_, {"n_threads": self.n_threads}
+        lpr = predict_known(self.lpr_, table.values, **options) if known is None else known
         if self.joint_ is None or (implied is not None and not self.joint_.is_used):
-            lpr = own_lpr(self.lpr_, table.values, **options)
+            lpr = without_gaps(self.lpr_, lpr)
             if implied is not None:
                 lpr = implied.close(lpr, self.hierarchy_, **options)
         else:
-            lpr = predict_known(self.lpr_, table.values, **options)
             absent = None if implied is None else implied.absent
             lpr = self.joint_.transform(lpr, absent=absent, **options)
         return Table(lpr, table.labels, table.samples, table.backend)
 
-    def _sets(self, table: Table, rule: SetRule, score: Matrix | None = None) -> CallSets:
+    def sets_of(self, table: Table, rule: SetRule, score: Matrix | None = None) -> CallSets:
+        """Return the sets of an aligned table; `score` has the block scores if they are known."""
         return call_sets(
             self._set_values(table, one_path=rule.one_path, floor=rule.floor, score=score),
             self.hierarchy_, rule, samples=table.samples, as_sparse=table.n_stored is not None,
@@ -266,6 +274,6 @@ class FittedModel:
     def block_scores(self, table: Table) -> Matrix:
         """Return the block scores of an aligned table as a plain matrix, for later stages."""
         score: Matrix = consistent_scores(
-            self._lpr(table), self.hierarchy_, n_threads=self.n_threads
+            self.lprs(table), self.hierarchy_, n_threads=self.n_threads
         )
         return score

@@ -12,16 +12,8 @@ from hierlpr._base.showing import plain
 from hierlpr.data.tables import align_truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.plots.comparisons import (
-    CalibrationCurve,
-    MethodCurve,
-    Promise,
-    calibration_of,
-    compare_methods,
-    method_curve,
-    promise_along,
-    thin,
-)
+from hierlpr.plots.calibration import CalibrationCurve
+from hierlpr.plots.comparisons import MethodCurve, Promise, along_of, method_curve, thin
 from hierlpr.plots.drawing import (
     PALETTE,
     Colors,
@@ -33,7 +25,9 @@ from hierlpr.plots.drawing import (
     percent_axis,
     until,
 )
-from hierlpr.plots.evidence import Evidence, Pool, collect_evidence
+from hierlpr.plots.evidence import Pool, collect_evidence
+from hierlpr.plots.survey import survey
+from hierlpr.plots.tallies import Tally
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
@@ -60,11 +54,11 @@ class InUse(NamedTuple):
     recall: float = 0.0
 
     @classmethod
-    def of(cls, evidence: Evidence) -> InUse:
+    def of(cls, tally: Tally) -> InUse:
         """Count the calls of a model."""
-        e = evidence
-        counts = (int(e.judged.sum()), int(e.hits.sum()), e.n_positives, e.n_instances)
-        shares = (e.share(e.truth, e.judged), e.share(e.called, e.truth))
+        t = tally
+        counts = (int(t.judged.sum()), int(t.hits.sum()), t.n_positives, t.n_instances)
+        shares = (t.share(t.hits, t.judged), t.share(t.hits, t.true))
         return cls(*counts, *(share or 0.0 for share in shares))
 
     @classmethod
@@ -108,14 +102,14 @@ class PrecisionDisplay(_Display):
     @classmethod
     def from_model(cls, model: ScoreModel, scores: Any, truth: Any) -> Self:
         """Take a model's ranking of some samples, and its cutoff."""
-        evidence = collect_evidence(model, scores, truth)
-        return cls(promise_along(evidence.pool(evidence.block_score)), InUse.of(evidence))
+        found = survey(collect_evidence(model, scores, truth))
+        return cls(found.promise, InUse.of(found.tally))
 
     @classmethod
     def from_ranking(cls, ranking: Ranking, truth: Any) -> Self:
         """Take a ranking as it is; there is no cutoff."""
         listed = _ranked(ranking, truth)
-        return cls(promise_along(listed), InUse.nowhere(listed))
+        return cls(Promise.of(along_of(listed)), InUse.nowhere(listed))
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""
@@ -155,9 +149,8 @@ class _Compared(_Display):
     @classmethod
     def from_model(cls, model: ScoreModel, scores: Any, truth: Any) -> Self:
         """Compare a model with LPRs alone, maxima passed up, and raw scores."""
-        evidence = collect_evidence(model, scores, truth)
-        in_use = InUse.of(evidence)
-        return cls(compare_methods(evidence, n_calls=in_use.n_calls), in_use)
+        found = survey(collect_evidence(model, scores, truth))
+        return cls(found.methods, InUse.of(found.tally))
 
     @classmethod
     def from_ranking(
@@ -240,9 +233,10 @@ class CalibrationDisplay(_Display):
     @classmethod
     def from_model(cls, model: ScoreModel, scores: Any, truth: Any, *, n_bins: int = 10) -> Self:
         """Compare what a model predicts for some samples with what is true of them."""
-        e = collect_evidence(model, scores, truth)
-        lpr, block = (e.pool(values) for values in (e.lpr, e.block_score))
-        return cls(calibration_of(lpr, n_bins=n_bins), calibration_of(block, n_bins=n_bins))
+        found = survey(collect_evidence(model, scores, truth), n_bins=n_bins)
+        assert found.calibration is not None
+        assert found.block_calibration is not None
+        return cls(found.calibration, found.block_calibration)
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""
@@ -276,8 +270,8 @@ def _ranked(ranking: Ranking, truth: Any) -> Pool:
             "Hint: give the truth of the very samples that were ranked, in their order."
         )
     hit = held[ranking.sample, ranking.label]
-    sample, label = ranking.sample.astype(np.intp), ranking.label.astype(np.intp)
-    return Pool(ranking.score, hit, sample, label, held.size, int(held.sum()))
+    place = ranking.place.astype(np.intp)
+    return Pool(ranking.score, hit, place, held.shape, held.size, int(held.sum()))
 
 
 # -- label by label ---------------------------------------------------------------------------

@@ -1,100 +1,186 @@
-"""What a report is made from: a model's scores, blocks and calls for some samples, and the truth.
+"""What a report is made from: a model's scores, blocks and calls for samples, and the truth.
 
-Everything is computed once here; the other modules of the report only count and draw.
+A `Study` has scores and truth of all samples, checked once. What the model makes of them comes as
+`Evidence` about a run of samples at a time, so that no more than that is ever held.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix
+from hierlpr._base.order_free import near_keys, row_keys
 from hierlpr.cutoff.by_group import label_levels
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.partial_truth import PartialTruth, align_known
-from hierlpr.data.tables import align, align_labels, match_rows
+from hierlpr.data.tables import Table, align, align_labels, dense, growth, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr import own_lpr
-from hierlpr.model.given_tables import weighed
+from hierlpr.lpr import predict_known, without_gaps
+from hierlpr.model.given_tables import new_scores, weighed
+from hierlpr.ranking.blocks import consistent_scores
 
 if TYPE_CHECKING:
     from hierlpr.model import ScoreModel
 
+PART = 1 << 21  # instances that are looked at together
+
+
+@runtime_checkable
+class SampleSource(Protocol):
+    """Scores of samples that are taken some at a time, wherever they lie, as from a `Table`."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+
+    @property
+    def n_stored(self) -> int | None:
+        """Number of listed scores, None where every label has one."""
+
+    @property
+    def samples(self) -> tuple[str, ...] | None:
+        """Names of the samples."""
+
+    def rows(self, rows: NDArray[np.intp]) -> Table:
+        """Return some of the samples, by rising number."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
-    """One row per sample, one column per label in every matrix; CSR if the scores are.
+class Study:
+    """A model, and samples to judge it on: the `picked` rows of `scores`.
 
-    `own_lpr` is P(label | its own score); `lpr` is what was ranked, which may use the scores of the
-    sample's other labels as well. `level` is the level of each label, `samples` the names of the
-    rows (numbers if they have none), and `seen` tells how many of the samples the model has
-    learned from, see `ScoreModel.seen`. Without truth (`has_truth`) nothing is known to be true,
-    and nothing may be counted as wrong. Pairs whose truth is `unknown` (None: nothing is) hold
-    neither in `truth` nor count in what is made of it; `judged` are the calls that can be judged.
-    `sets` are the sure and possible labels, if the model knows about them. `weight` says how much
-    each sample counts in shares, curves and means, 1 on average; None: all alike.
+    `truth` holds what is true, `unknown` what may be (None: nothing is unknown); without truth
+    (`has_truth`) nothing is known to be true, and nothing may be counted as wrong. `samples` are
+    names (numbers if there are none), `level` is the level of each label. `weight` says how much
+    each sample counts in shares, curves and means, 1 on average; None: all alike. Work files go to
+    `folder`, by default that of the system.
     """
 
     model: ScoreModel
-    hierarchy: Hierarchy
+    scores: SampleSource
+    picked: NDArray[np.intp]
     samples: tuple[str, ...]
+    truth: Any
+    unknown: Any
+    level: NDArray[np.float64]
+    has_truth: bool = True
+    weight: NDArray[np.float64] | None = None
+    folder: Any = None
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The labels."""
+        return self.model.hierarchy_
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.picked.size
+
+    @property
+    def n_listed(self) -> int:
+        """About how many instances have a score, or are above one that has."""
+        stored, n_labels = self.scores.n_stored, self.hierarchy.n_labels
+        most = self.n_samples * n_labels
+        return most if stored is None else min(most, stored * growth(self.hierarchy))
+
+    def runs(self) -> Iterator[NDArray[np.intp]]:
+        """Part the samples into runs that are looked at together."""
+        step = max(1, PART * self.n_samples // max(1, self.n_listed))
+        for start in range(0, self.n_samples, step):
+            yield np.arange(start, min(start + step, self.n_samples))
+
+    def table(self, rows: NDArray[np.intp]) -> Table:
+        """Return the scores of some samples."""
+        table = self.scores.rows(self.picked[rows])
+        if isinstance(self.scores, Table):
+            return table  # checked as a whole
+        return new_scores(table, self.hierarchy, self.model.kind_, missing=self.model.missing)
+
+    def held(self, rows: NDArray[np.intp], like: Matrix) -> tuple[Any, Any]:
+        """Return what is true, and what is unknown, of some samples, in the layout of a matrix."""
+        if not self.has_truth:
+            return like != like, None  # nothing, in the same layout
+        parts = (None if x is None else x[rows] for x in (self.truth, self.unknown))
+        truth, unknown = parts if not isinstance(like, np.ndarray) else map(_dense, parts)
+        return truth, unknown
+
+    def take(self, rows: NDArray[np.intp]) -> Evidence:
+        """Let the model do its work on some samples."""
+        model, h, table = self.model, self.hierarchy, self.table(rows)
+        known = predict_known(model.lpr_, table.values, n_threads=model.n_threads)
+        lpr = model.lprs(table, known)
+        if not isinstance(lpr.values, np.ndarray):
+            lpr.values.sort_indices()
+        block_score = consistent_scores(lpr, h, n_threads=model.n_threads)
+        called = decide(block_score, model.cutoff_, h)
+        truth, unknown = self.held(rows, block_score)
+        judged = called
+        if unknown is not None:
+            is_dense = isinstance(called, np.ndarray)
+            judged = called & ~unknown if is_dense else called != called.multiply(unknown)
+        sets = None
+        if model.sets_ is not None:
+            sets = model.sets_of(table, model.sets_, block_score)
+        return Evidence(
+            rows=rows,
+            scores=table.values,
+            truth=truth,
+            unknown=unknown,
+            own_lpr=without_gaps(model.lpr_, known),
+            lpr=lpr.values,
+            block_score=block_score,
+            called=called,
+            judged=judged,
+            keys=(row_keys(table.values), near_keys(table.values)),
+            sets=sets,
+            weight=None if self.weight is None else self.weight[rows],
+        )
+
+
+def _dense(matrix: Any) -> Any:
+    return None if matrix is None else dense(matrix)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """One row for each of some samples, one column per label in every matrix; CSR if scores are.
+
+    `own_lpr` is P(label | its own score); `lpr` is what was ranked, which may use the scores of the
+    sample's other labels as well. Pairs whose truth is `unknown` (None: nothing is) hold
+    neither in `truth` nor count in what is made of it; `judged` are the calls that can be judged.
+    `sets` are the sure and possible labels, if the model knows about them, `keys` by which the
+    samples are known again.
+    """
+
+    rows: NDArray[np.intp]
     scores: Matrix
     truth: Any
+    unknown: Any
     own_lpr: Matrix
     lpr: Matrix
     block_score: Matrix
     called: Any
     judged: Any
-    unknown: Any
-    level: NDArray[np.float64]
-    seen: dict[str, str]
-    has_truth: bool = True
-    sets: CallSets | None = None
-    weight: NDArray[np.float64] | None = None
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples."""
-        return int(self.scores.shape[0])
-
-    @property
-    def n_instances(self) -> int:
-        """Samples times labels, of which the truth is known."""
-        return self.n_samples * self.hierarchy.n_labels - self.n_unknown
-
-    @property
-    def n_unknown(self) -> int:
-        """Instances whose truth is unknown."""
-        return 0 if self.unknown is None else int(self.unknown.sum())
+    keys: tuple[NDArray[np.uint64], NDArray[np.uint64]]
+    sets: CallSets | None
+    weight: NDArray[np.float64] | None
 
     def pool(self, matrix: Matrix) -> Pool:
         """List the instances of a matrix whose truth is known."""
         return pool(matrix, self.truth, self.unknown, self.weight)
 
-    def share(self, some: Any, among: Any) -> float | None:
-        """Return the share of the pairs in one matrix that is in another too; None of nothing."""
-        part, whole = (self.total(x) for x in (both(some, among), among))
-        return part / whole if whole else None
-
-    def total(self, matrix: Any) -> float:
-        """Add up a matrix, its samples by their weights."""
-        by_sample = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
-        return float(by_sample.sum() if self.weight is None else by_sample @ self.weight)
-
     @property
     def hits(self) -> Any:
         """Calls that are right."""
         return both(self.called, self.truth)
-
-    @property
-    def n_positives(self) -> int:
-        """Number of true instances."""
-        return int(self.truth.sum())
 
 
 def collect_evidence(
@@ -104,102 +190,106 @@ def collect_evidence(
     *,
     is_truth_needed: bool = True,
     sample_weight: Any = None,
-) -> Evidence:
-    """Check and align the data, and let the model do its work on them.
+    folder: Any = None,
+) -> Study:
+    """Check and align the data; `scores` may be a `SampleSource`. Samples of weight 0 are left out.
 
-    Samples of weight 0 are left out.
+    Truth that is given sparse stays so.
     """
     model.check_fitted()
     h = model.hierarchy_
-    table = align(scores, h, name="scores")
+    is_source = not isinstance(scores, Table) and isinstance(scores, SampleSource)
+    table: Any = scores if is_source else align(scores, h, name="scores")
     if table.n_samples == 0:
         raise DataError("scores: there are no samples to report on.")
     known = None
     if truth is not None or is_truth_needed:
         known = match_rows(align_labels(truth, h, name="truth"), table)
     rows, weight = weighed(sample_weight, table.n_samples)
-    if rows.size < table.n_samples:
-        table, known = table.rows(rows), None if known is None else known.rows(rows)
-    block_score = model.block_scores(table)
-    called = decide(block_score, model.cutoff_, h)
-    held: Any
-    if known is None:
-        held = called != called  # nothing, in the same layout
-    else:
-        held = align_known(table.values, known, h, close=model.close_truth)
-    judged, unknown = called, None
-    if isinstance(held, PartialTruth):
-        held, unknown = held.held, held.unknown
-        is_dense = isinstance(called, np.ndarray)
-        judged = called & ~unknown if is_dense else called != called.multiply(unknown)
-    return Evidence(
+    if known is not None:
+        known = known.rows(rows)
+    if isinstance(table, Table):
+        table = new_scores(table, h, model.kind_, missing=model.missing)
+    held = unknown = None
+    if known is not None:
+        beside = table.values if isinstance(known.values, np.ndarray) else known.values
+        held = align_known(beside, known, h, close=model.close_truth)
+        if isinstance(held, PartialTruth):
+            held, unknown = held.held, held.unknown
+    names = table.samples
+    return Study(
         model=model,
-        hierarchy=h,
-        samples=table.samples or tuple(str(i) for i in range(table.n_samples)),
-        scores=table.values,
+        scores=table,
+        picked=rows,
+        samples=tuple(str(k) if names is None else names[i] for k, i in enumerate(rows.tolist())),
         truth=held,
-        own_lpr=own_lpr(model.lpr_, table.values),
-        lpr=model.transform(table),
-        block_score=block_score,
-        called=called,
-        judged=judged,
         unknown=unknown,
         level=label_levels(model.cutoff_, h),
-        seen=model.seen(table),
         has_truth=truth is not None,
-        sets=None if model.sets_ is None else model.predict_sets(table),
         weight=None if weight is None else weight / weight.mean(),
+        folder=folder,
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """Listed instances of all samples in one line: value, truth, sample and label.
+    """Listed instances of some samples in one line: value, truth, and where they stand.
 
-    Of sparse matrices the stored ones; `n_instances` and `n_positives` count all. Instances that
+    `at` is the place of each in the matrix, row by row; None: all of it is listed. Of sparse
+    matrices the stored ones are; `n_instances` and `n_positives` count all. Instances that
     are not listed come last in every order. `weight` is that of each listed one's sample, with what
     all instances and all positives weigh in `weighed`; None: they are counted.
     """
 
     value: NDArray[np.float64]
     truth: NDArray[np.bool_]
-    sample: NDArray[np.intp]
-    label: NDArray[np.intp]
+    at: NDArray[np.intp] | None
+    shape: tuple[int, int]
     n_instances: int
     n_positives: int
     weight: NDArray[np.float64] | None = None
     weighed: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def sample(self) -> NDArray[np.intp]:
+        """Row of each listed instance."""
+        if self.at is None:
+            return np.repeat(np.arange(self.shape[0]), self.shape[1])
+        return self.at // max(1, self.shape[1])
 
 
 def pool(
     matrix: Matrix, truth: Any, unknown: Any = None, weight: NDArray[np.float64] | None = None
 ) -> Pool:
     """List the instances of a matrix with their truth, but for those where it is unknown."""
-    n_samples, n_labels = matrix.shape
+    n_samples, n_labels = shape = matrix.shape
+    at = None
     if isinstance(matrix, np.ndarray):
-        sample, label = np.divmod(np.arange(matrix.size), n_labels)
-        value, held = matrix.ravel(), np.asarray(truth).ravel()
-        known = ~np.isnan(value)
-        if not known.all():  # a missing score tells nothing: its instance is not listed
-            value, held, sample, label = (x[known] for x in (value, held, sample, label))
+        value, held = matrix.reshape(-1), np.asarray(truth).reshape(-1)
+        known = ~np.isnan(value)  # a missing score tells nothing: its instance is not listed
+        if unknown is not None:
+            known &= ~np.asarray(unknown).reshape(-1)
+        if not known.all():
+            at = np.flatnonzero(known)
+            value, held = value[at], held[at]
     else:
         sample = np.repeat(np.arange(n_samples), np.diff(matrix.indptr))
         label = matrix.indices.astype(np.intp)
         value, held = matrix.data, np.asarray(truth[sample, label]).ravel().astype(bool)
-    n_instances = n_samples * n_labels
+        at = sample * n_labels + label
+        if unknown is not None:
+            kept = ~np.asarray(unknown[sample, label]).ravel().astype(bool)
+            value, held, at = value[kept], held[kept], at[kept]
+    by_sample = np.full(n_samples, n_labels, dtype=np.int64)
     if unknown is not None:
-        kept = ~np.asarray(unknown[sample, label]).ravel().astype(bool)
-        value, held, sample, label = value[kept], held[kept], sample[kept], label[kept]
-        n_instances -= int(unknown.sum())
-    found = Pool(value, held, sample, label, n_instances, int(truth.sum()))
-    if weight is None:
-        return found
-    by_sample = np.full(n_samples, float(n_labels))
-    if unknown is not None:
-        by_sample -= np.asarray(unknown.sum(axis=1)).ravel()
+        by_sample -= np.asarray(unknown.sum(axis=1)).ravel().astype(np.int64)
     positives = np.asarray(truth.sum(axis=1)).ravel()
-    weighed = float(by_sample @ weight), float(positives @ weight)
-    return replace(found, weight=weight[sample], weighed=weighed)
+    counts = int(by_sample.sum()), int(positives.sum())
+    if weight is None:
+        return Pool(value, held, at, shape, *counts)
+    totals = float(by_sample @ weight), float(positives @ weight)
+    own = np.repeat(weight, n_labels) if at is None else weight[at // max(1, n_labels)]
+    return Pool(value, held, at, shape, *counts, weight=own, weighed=totals)
 
 
 def both(some: Any, others: Any) -> Any:

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy import sparse
+from numpy.typing import NDArray
 
 from hierlpr._base.checks import effective_number
 from hierlpr.cutoff.choose import precision_of
 from hierlpr.cutoff.outcome import Cutoff
-from hierlpr.plots.comparisons import share_interval
-from hierlpr.plots.evidence import Evidence, both
+from hierlpr.plots.calibration import share_interval
+from hierlpr.plots.comparisons import Tradeoff
+from hierlpr.plots.evidence import Study
+from hierlpr.plots.tallies import Tally
 
 UNKNOWN = "\N{EN DASH}"
-TARGETS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.5)
-
-
-@dataclass(frozen=True, slots=True)
-class Tradeoff:
-    """The most calls at which the precision on these samples still reaches `target`.
-
-    `n_calls` is 0 where no number of calls does.
-    """
-
-    target: float
-    n_calls: int
-    precision: float | None
-    recall: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +40,7 @@ class Answer:
     if nothing), `sets` what is promised of each sample and what was kept, and `warnings` what a
     reader must know before trusting the numbers. The ranges hold
     the precision and the recall of samples like these with about 95 % confidence, counting samples
-    (`hierlpr.plots.comparisons.share_interval`); None where there is nothing to count. `expected`
+    (`hierlpr.plots.calibration.share_interval`); None where there is nothing to count. `expected`
     is the share of the calls that the model itself expects to be right. Without truth, what is
     true or right is not known, and `tradeoffs` are by the expected share. Where samples have
     weights shares are weighted, and what begins with ``n_`` is counted.
@@ -86,89 +73,58 @@ class Answer:
     f1: float | None = None
 
 
-def answer_of(evidence: Evidence, tradeoffs: tuple[Tradeoff, ...]) -> Answer:
-    """Count the calls and say what they mean."""
-    e = evidence
-    n_calls = int(e.judged.sum())
-    n_true = int(e.hits.sum())
-    n_positives = e.n_positives
+def answer_of(tally: Tally, tradeoffs: tuple[Tradeoff, ...]) -> Answer:
+    """Say what the calls mean that were counted."""
+    t, study = tally, tally.study
+    n_calls, n_true, n_positives = (int(x.sum()) for x in (t.judged, t.hits, t.true))
     precision_range = recall_range = precision = recall = f1 = None
-    if e.has_truth:
-        precision_range, recall_range = _range(e, e.judged), _range(e, e.truth)
-        precision, recall = e.share(e.truth, e.judged), e.share(e.called, e.truth)
-        total = e.total(e.judged) + e.total(e.truth)
-        f1 = 2.0 * e.total(e.hits) / total if total else None
-    expected = _expected(e, n_calls)
+    if study.has_truth:
+        precision_range, recall_range = _range(t, t.judged), _range(t, t.true)
+        precision, recall = t.share(t.hits, t.judged), t.share(t.hits, t.true)
+        total = t.total(t.judged) + t.total(t.true)
+        f1 = 2.0 * t.total(t.hits) / total if total else None
+    expected = t.share(t.chance, t.judged)  # the mean block score of the calls
+    cutoff = study.model.cutoff_
     return Answer(
-        n_samples=e.n_samples,
-        n_labels=e.hierarchy.n_labels,
-        n_instances=e.n_instances,
+        n_samples=study.n_samples,
+        n_labels=study.hierarchy.n_labels,
+        n_instances=t.n_instances,
         n_positives=n_positives,
         n_calls=n_calls,
         n_true_calls=n_true,
-        n_violations=_n_violations(e),
-        level=e.model.cutoff_.level,
-        headline=_headline(e.model.cutoff_, n_calls, e.n_instances),
-        claim=_claim(e, precision, n_calls, precision_range, expected),
-        promise=_promise(e.model.cutoff_),
-        cost=_cost(n_true, n_positives, recall) if e.has_truth else _unknown(n_calls, expected),
-        unreachable=_unreachable(e.model.cutoff_),
-        warnings=_warnings(e),
+        n_violations=t.n_violations,
+        level=cutoff.level,
+        headline=_headline(cutoff, n_calls, t.n_instances),
+        claim=_claim(study, precision, n_calls, precision_range, expected),
+        promise=_promise(cutoff),
+        cost=_cost(n_true, n_positives, recall) if study.has_truth else _unknown(n_calls, expected),
+        unreachable=_unreachable(cutoff),
+        warnings=_warnings(t),
         tradeoffs=tradeoffs,
-        groups=_groups(e),
-        sets=_sets(e),
+        groups=_groups(t),
+        sets=_sets(t),
         precision_range=precision_range,
         recall_range=recall_range,
-        has_truth=e.has_truth,
+        has_truth=study.has_truth,
         expected=expected,
-        n_called_samples=int(np.count_nonzero(np.asarray(e.called.sum(axis=1)))),
+        n_called_samples=int(np.count_nonzero(t.called)),
         precision=precision,
         recall=recall,
         f1=f1,
     )
 
 
-def _expected(e: Evidence, n_calls: int) -> float | None:
-    """Return the mean block score of the calls: the share of them expected to be right."""
-    if not n_calls:
-        return None
-    if isinstance(e.block_score, np.ndarray):
-        if e.weight is None:
-            return float(e.block_score[e.judged].mean())
-        return e.total(np.where(e.judged, e.block_score, 0.0)) / e.total(e.judged)
-    return e.total(e.block_score.multiply(e.judged)) / e.total(e.judged)
-
-
-def _range(e: Evidence, among: Any) -> tuple[float, float] | None:
+def _range(t: Tally, among: NDArray[np.int64]) -> tuple[float, float] | None:
     """Bound the share of `among` (calls, or true labels) that is both called and true."""
-    trials = np.asarray(among.sum(axis=1)).ravel()
-    if not trials.any():
+    if not among.any():
         return None
-    hits = np.asarray(e.hits.sum(axis=1), dtype=np.float64).ravel()
-    return share_interval(hits, trials, e.weight)
+    return share_interval(t.hits.astype(np.float64), among, t.study.weight)
 
 
 def from_to(bounds: tuple[float, float]) -> str:
     """Write a range of shares: 87 to 92 %."""
     low, high = (percent(bound).removesuffix(" %") for bound in bounds)
     return f"{low} to {high} %" if low != high else f"{low} %"
-
-
-def tradeoffs_of(calls: Any, share: Any, recall: Any = None) -> tuple[Tradeoff, ...]:
-    """For each target, the most calls of which that share is right, or is expected to be.
-
-    Ties are never split.
-    """
-    found = []
-    for target in TARGETS:
-        meets = np.flatnonzero(share >= target - 1e-12)
-        if meets.size == 0:
-            found.append(Tradeoff(target, 0, None, None))
-            continue
-        at = int(meets[-1])
-        there = None if recall is None else float(recall[at])
-        found.append(Tradeoff(target, int(calls[at]), float(share[at]), there))
-    return tuple(found)
 
 
 def percent(share: float | None) -> str:
@@ -194,19 +150,19 @@ def _headline(cutoff: Cutoff, n_calls: int, n_instances: int) -> str:
 
 
 def _claim(
-    e: Evidence,
+    study: Study,
     precision: float | None,
     n_calls: int,
     bounds: tuple[float, float] | None,
     expected: float | None,
 ) -> str:
-    cutoff = e.model.cutoff_
+    cutoff = study.model.cutoff_
     if n_calls == 0:
         return ""
     if cutoff.groups is None and cutoff.confidence is not None and cutoff.reachable:
         sure = percent(cutoff.confidence)
         return f"at least {percent(precision_of(cutoff))} right, with {sure} confidence"
-    if not e.has_truth:
+    if not study.has_truth:
         return f"{percent(expected)} expected to be right"
     seen = f"{percent(precision)} right"
     return seen if bounds is None else f"{seen}, {from_to(bounds)}"
@@ -304,7 +260,7 @@ def _unreachable(cutoff: Cutoff) -> str:
     return f"{len(lost):,} of {len(cutoff.groups):,} groups cannot reach the target; see below."
 
 
-def seen_warnings(e: Evidence) -> list[str]:
+def seen_warnings(t: Tally) -> list[str]:
     """Say which of the samples the model has learned from."""
     uses = {
         "fit": "were also fitted on",
@@ -313,45 +269,46 @@ def seen_warnings(e: Evidence) -> list[str]:
     }
     tail = (
         "so the numbers of this report are flattering. Report on other samples."
-        if e.has_truth
+        if t.study.has_truth
         else "so it knows them better than it will know new ones."
     )
     return [
-        f"{e.seen[stage]} samples here {use} (their scores are the same), {tail}"
+        f"{t.seen[stage]} samples here {use} (their scores are the same), {tail}"
         for stage, use in uses.items()
-        if stage in e.seen
+        if stage in t.seen
     ]
 
 
-def _warnings(e: Evidence) -> tuple[str, ...]:
-    found = []
-    found.extend(seen_warnings(e))
-    if e.weight is not None:
+def _warnings(t: Tally) -> tuple[str, ...]:
+    study, found = t.study, []
+    found.extend(seen_warnings(t))
+    if study.weight is not None:
         found.append(
             f"Samples count by their weights: every share, mean, area and curve here, but for the "
-            f"hit curve, is weighted, and the {e.n_samples:,} samples say as much as "
-            f"{effective_number(e.weight):,.0f} of equal weight. Numbers of calls, of true labels "
-            "and of samples are plain counts, and so is all in the tables of labels and samples."
+            f"hit curve, is weighted, and the {study.n_samples:,} samples say as much as "
+            f"{effective_number(study.weight):,.0f} of equal weight. Numbers of calls, of true "
+            "labels and of samples are plain counts, and so is all in the tables of labels and "
+            "samples."
         )
-    if e.n_unknown:
-        found.append(_unknown_words(e))
-    n_weak = int(np.count_nonzero(e.model.lpr_.report.is_weak))
+    if t.n_unknown:
+        found.append(_unknown_words(t))
+    n_weak = int(np.count_nonzero(study.model.lpr_.report.is_weak))
     if n_weak:
         found.append(
-            f"{n_weak:,} of {e.hierarchy.n_labels:,} labels had too few examples for a curve of "
-            "their own and lean on the other labels or on their prevalence; the label table says "
-            "which and why."
+            f"{n_weak:,} of {study.hierarchy.n_labels:,} labels had too few examples for a curve "
+            "of their own and lean on the other labels or on their prevalence; the label table "
+            "says which and why."
         )
-    if e.n_positives == 0 and e.has_truth:
+    if t.n_positives == 0 and study.has_truth:
         found.append("No label of these samples is true: precision and recall say nothing.")
     return tuple(found)
 
 
-def _sets(e: Evidence) -> tuple[str, ...]:
+def _sets(t: Tally) -> tuple[str, ...]:
     """Say what is promised of each sample, how much that is here, and whether it was kept."""
-    if e.sets is None:
+    rule, n = t.study.model.sets_, t.study.n_samples
+    if rule is None:
         return ()
-    rule, n = e.sets.rule, e.n_samples
     share = percent(1.0 - rule.error)
     sure_of = "" if rule.confidence is None else f", with {percent(rule.confidence)} confidence"
     told = [
@@ -362,62 +319,48 @@ def _sets(e: Evidence) -> tuple[str, ...]:
     if rule.shaky:
         told.append(f"Shaky: {rule.shaky}")
     told.append(
-        f"Here {e.total(e.sets.sure) / n:.3g} labels a sample are sure and "
-        f"{e.total(e.sets.possible) / n:.3g} possible, the sure ones among them."
+        f"Here {t.total(t.sure) / n:.3g} labels a sample are sure and "
+        f"{t.total(t.possible) / n:.3g} possible, the sure ones among them."
     )
-    if e.has_truth:
-        given = (e.sets.sure, e.sets.possible, e.truth)
-        sure, possible, truth = (sparse.csr_array(matrix) for matrix in given)
-        may_hold = truth if e.unknown is None else truth + sparse.csr_array(e.unknown)
-        kept = 1.0 - _n_rows(e, sure, may_hold) / n, 1.0 - _n_rows(e, truth, possible) / n
-        known = "" if e.unknown is None else ", as far as the truth is known"
+    if t.study.has_truth:
+        kept = [percent(1.0 - t.total(x) / n) for x in (t.false_sure, t.missed)]
+        known = "" if t.study.unknown is None else ", as far as the truth is known"
         told.append(
-            f"All sure labels hold in {percent(kept[0])} of these samples, and nothing that holds "
-            f"is missing from the possible ones in {percent(kept[1])}{known}."
+            f"All sure labels hold in {kept[0]} of these samples, and nothing that holds "
+            f"is missing from the possible ones in {kept[1]}{known}."
         )
     return tuple(told)
 
 
-def _n_rows(e: Evidence, some: Any, others: Any) -> float:
-    """Count the samples, by weight, of which something in one matrix is not in the other."""
-    shared = np.asarray(some.multiply(others).sum(axis=1)).ravel()
-    return e.total((np.asarray(some.sum(axis=1)).ravel() > shared)[:, None])
-
-
-def _groups(e: Evidence) -> tuple[Group, ...]:
-    if e.model.cutoff_.groups is None or e.model.cutoff_.label_groups is None:
+def _groups(t: Tally) -> tuple[Group, ...]:
+    cutoff = t.study.model.cutoff_
+    if cutoff.groups is None or cutoff.label_groups is None:
         return ()
-    member = np.array(e.model.cutoff_.label_groups, dtype=object)
+    member = np.array(cutoff.label_groups, dtype=object)
+    weighed = t.by_label if t.study.weight is None else t.weighed_by_label
     found = []
-    for name, part in e.model.cutoff_.groups.items():
+    for name, part in cutoff.groups.items():
         columns = np.flatnonzero(member == name)
-        called = e.judged[:, columns]
-        n_true = int(both(called, e.truth[:, columns]).sum())
-        right = e.share(e.truth[:, columns], called)
-        found.append(Group(name, part.level, int(called.sum()), n_true, str(part), right))
+        calls, hits = (int(t.by_label[x][columns].sum()) for x in ("calls", "hits"))
+        made, right = (float(weighed[x][columns].sum()) for x in ("calls", "hits"))
+        share = right / made if made else None
+        found.append(Group(name, part.level, calls, hits, str(part), share))
     return tuple(found)
 
 
-def _unknown_words(e: Evidence) -> str:
+def _unknown_words(t: Tally) -> str:
     """Say how much of the truth is unknown, and what that means for the calls."""
-    n_all = e.n_samples * e.hierarchy.n_labels
-    n_more = int(e.called.sum()) - int(e.judged.sum())
-    n_labels = int(np.count_nonzero(np.asarray(e.unknown.sum(axis=0)).ravel()))
+    n_all = t.study.n_samples * t.study.hierarchy.n_labels
+    n_more = int(t.called.sum()) - int(t.judged.sum())
+    n_labels = int(np.count_nonzero(t.by_label["unknown"]))
     said = (
-        f"The truth of {e.n_unknown:,} of {n_all:,} instances, in {n_labels:,} labels, is unknown: "
+        f"The truth of {t.n_unknown:,} of {n_all:,} instances, in {n_labels:,} labels, is unknown: "
         "every count, share and curve here is of the known ones."
     )
     if not n_more:
         return said
-    worst = e.share(e.truth, e.called)
+    worst = t.share(t.hits, t.called)
     return (
         f"{said} {n_more:,} more calls are made among the unknown ones; if all of those were "
         f"wrong, {percent(worst)} of all calls would be right."
     )
-
-
-def _n_violations(e: Evidence) -> int:
-    called = e.called
-    if isinstance(called, np.ndarray):
-        return len(e.hierarchy.violations(called))
-    return int(e.hierarchy.close_upward(called).nnz - called.nnz)

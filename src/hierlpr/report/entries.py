@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hierlpr.cutoff.decisions import reason_codes
 from hierlpr.data.tables import Table, dense
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.model.core import ScoreModel
 from hierlpr.model.explaining import ranked_labels
-from hierlpr.plots.evidence import Evidence
+from hierlpr.plots.evidence import PART, Evidence, Study
+from hierlpr.plots.tallies import Tally
+from hierlpr.ranking.order import rank
 
 CURVE_POINTS = 25
 MOST_CURVES = 6_000  # beyond so many labels only the best supported ones get a thumbnail
 
 
-def label_entries(evidence: Evidence) -> dict[str, Any]:
+def label_entries(tally: Tally) -> dict[str, Any]:
     """Gather what is known of every label, as the page's script takes it.
 
     ``labels`` has a column for each of: positives in the fit (``support``) and ``auc`` of its
@@ -29,13 +34,14 @@ def label_entries(evidence: Evidence) -> dict[str, Any]:
     among the ``notes`` on how curves were made. Shares are whole thousandths, None where there
     are none. ``nFit`` samples were fitted on.
     """
-    e, h, report = evidence, evidence.hierarchy, evidence.model.lpr_.report
+    model, h = tally.study.model, tally.study.hierarchy
+    report = model.lpr_.report
     parent, _ = parents_of(h)
     n_fit = int((report.positives + report.negatives).max(initial=0))
     whole = np.where(parent >= 0, report.positives[parent], n_fit)
     share = np.full(h.n_labels, np.nan)
     np.divide(report.positives, whole, out=share, where=whole > 0)
-    curves, ranges = _curves(e)
+    curves, ranges = _curves(model)
     notes = list(dict.fromkeys(str(text) for text in report.fallback))
     place = {note: i for i, note in enumerate(notes)}
     columns = {
@@ -43,9 +49,7 @@ def label_entries(evidence: Evidence) -> dict[str, Any]:
         "support": report.positives.tolist(),
         "auc": _thousandths(report.auc),
         "share": _thousandths(share),
-        "positives": _column_sums(e.truth),
-        "calls": _column_sums(e.judged),
-        "hits": _column_sums(e.hits),
+        **{name: tally.by_label[name].tolist() for name in ("positives", "calls", "hits")},
         "curve": curves,
         "range": ranges,
         "note": [place[str(text)] for text in report.fallback],
@@ -73,9 +77,9 @@ def parents_of(h: Hierarchy) -> tuple[NDArray[np.intp], tuple[tuple[int, ...], .
     return first, tuple(tuple(above[1:]) for above in parents)
 
 
-def _curves(e: Evidence) -> tuple[list[list[int] | None], list[list[float]]]:
-    curves = e.model.lpr_.curves
-    by_support = np.argsort(-e.model.lpr_.report.positives, kind="stable")
+def _curves(model: ScoreModel) -> tuple[list[list[int] | None], list[list[float]]]:
+    curves = model.lpr_.curves
+    by_support = np.argsort(-model.lpr_.report.positives, kind="stable")
     drawn = np.zeros(curves.n_labels, dtype=bool)
     drawn[by_support[:MOST_CURVES]] = True
     found: list[list[int] | None] = []
@@ -93,11 +97,6 @@ def _curves(e: Evidence) -> tuple[list[list[int] | None], list[list[float]]]:
 
 def _thousandths(values: NDArray[np.float64]) -> list[int | None]:
     return [None if math.isnan(v) else round(1000.0 * v) for v in values.tolist()]
-
-
-def _column_sums(matrix: Any) -> list[int]:
-    sums: list[int] = np.asarray(matrix.sum(axis=0)).ravel().astype(np.int64).tolist()
-    return sums
 
 
 MOST_ENTRIES = 40_000  # labels shown over all samples: keeps the file small
@@ -142,23 +141,22 @@ class SampleView:
     n_hidden_called: int
 
 
-def choose_samples(evidence: Evidence, most: int, rng: Any = 0) -> SampleChoice:
+def choose_samples(tally: Tally, most: int, rng: Any = 0) -> SampleChoice:
     """Take all samples, or those with most wrong calls, most misses, and some at random.
 
     Examples that went wrong teach most, but alone they would give a false picture; so a third of
     the places goes to each kind, and the words say so.
     """
-    n = evidence.n_samples
+    n = tally.study.n_samples
     if n <= most:
         words = "The only sample is shown." if n == 1 else f"All {n:,} samples are shown."
         return SampleChoice(np.arange(n), words)
     if most == 0:
         return SampleChoice(np.arange(0), f"None of the {n:,} samples is shown one by one.")
-    counted = (evidence.judged, evidence.truth, evidence.hits)
-    calls, true, hits = (np.asarray(m.sum(axis=1)).ravel().astype(int) for m in counted)
-    third = most // 3 if evidence.has_truth else 0
-    wrong = _worst(calls - hits, third)
-    missed = _worst(np.where(np.isin(np.arange(n), wrong), 0, true - hits), third)
+    third = most // 3 if tally.study.has_truth else 0
+    wrong = _worst(tally.judged - tally.hits, third)
+    lacking = tally.true - tally.hits
+    missed = _worst(np.where(np.isin(np.arange(n), wrong), 0, lacking), third)
     taken = np.union1d(wrong, missed)
     rest = np.setdiff1d(np.arange(n), taken)
     n_random = min(most - taken.size, rest.size)
@@ -175,22 +173,31 @@ def choose_samples(evidence: Evidence, most: int, rng: Any = 0) -> SampleChoice:
     )
 
 
-def view_samples(evidence: Evidence, rows: NDArray[np.intp]) -> tuple[SampleView, ...]:
+def view_samples(study: Study, rows: NDArray[np.intp]) -> tuple[SampleView, ...]:
     """Rank each of the rows by itself, and keep as many labels as there is room for."""
-    e, n_labels = evidence, evidence.hierarchy.n_labels
     if rows.size == 0:
         return ()
     room = max(FEWEST_LABELS, MOST_ENTRIES // rows.size)
-    lpr, truth = dense(e.lpr[rows]), dense(e.truth[rows])
-    called, judged = dense(e.called[rows]), dense(e.judged[rows])
-    unknown = np.zeros_like(called) if e.unknown is None else dense(e.unknown[rows])
+    step = max(1, PART // study.hierarchy.n_labels)
+    views: list[SampleView] = []
+    for start in range(0, rows.size, step):
+        views += _views(study, study.take(rows[start : start + step]), room)
+    return tuple(views)
+
+
+def _views(study: Study, part: Evidence, room: int) -> Iterator[SampleView]:
+    """Look at some samples, whose labels are few enough to be held for all."""
+    lpr, truth, called, judged, score = map(
+        dense, (part.lpr, part.truth, part.called, part.judged, part.block_score)
+    )
+    unknown = np.zeros_like(called) if part.unknown is None else dense(part.unknown)
     place = np.zeros(called.shape, dtype=np.int8)
-    if e.sets is not None:
-        for part in (e.sets.sure, e.sets.possible):
-            place += dense(part[rows])
-    ranking = e.model.rank(Table(e.scores[rows], e.hierarchy.labels))
-    views = []
-    for i, ranked in enumerate(ranked_labels(ranking, rows.size)):
+    if part.sets is not None:
+        for some in (part.sets.sure, part.sets.possible):
+            place += dense(some)
+    listed = _upper_part(part, called | truth, score, room)
+    ranking = rank(Table(listed, study.hierarchy.labels), study.hierarchy)
+    for i, ranked in enumerate(ranked_labels(ranking, part.rows.size)):
         label = ranked.label
         # What was called or is true first; both sets are closed upward, and so is any beginning.
         wanted = called[i, label] | truth[i, label]
@@ -198,29 +205,52 @@ def view_samples(evidence: Evidence, rows: NDArray[np.intp]) -> tuple[SampleView
         kept[np.argsort(~wanted, kind="stable")[:room]] = True
         at = np.flatnonzero(kept)
         shown, block = label[at], ranked.block[at]
-        known = (lpr[i, shown], ranked.score[at], block, called[i, shown], e.level[shown])
-        views.append(
-            SampleView(
-                name=e.samples[rows[i]],
-                n_true=int(truth[i].sum()),
-                n_calls=int(judged[i].sum()),
-                n_hits=int((truth[i] & called[i]).sum()),
-                label=shown,
-                lpr=lpr[i, shown],
-                score=ranked.score[at],
-                block=block,
-                called=called[i, shown],
-                truth=truth[i, shown],
-                unknown=unknown[i, shown],
-                reaches=lpr[i, shown] >= e.level[shown],
-                reason=reason_codes(*known),
-                place=place[i, shown],
-                n_hidden=n_labels - shown.size,
-                n_hidden_true=int(truth[i].sum() - truth[i, shown].sum()),
-                n_hidden_called=int(called[i].sum() - called[i, shown].sum()),
-            )
+        level = study.level[shown]
+        known = (lpr[i, shown], ranked.score[at], block, called[i, shown], level)
+        yield SampleView(
+            name=study.samples[part.rows[i]],
+            n_true=int(truth[i].sum()),
+            n_calls=int(judged[i].sum()),
+            n_hits=int((truth[i] & called[i]).sum()),
+            label=shown,
+            lpr=lpr[i, shown],
+            score=ranked.score[at],
+            block=block,
+            called=called[i, shown],
+            truth=truth[i, shown],
+            unknown=unknown[i, shown],
+            reaches=lpr[i, shown] >= level,
+            reason=reason_codes(*known),
+            place=place[i, shown],
+            n_hidden=study.hierarchy.n_labels - shown.size,
+            n_hidden_true=int(truth[i].sum() - truth[i, shown].sum()),
+            n_hidden_called=int(called[i].sum() - called[i, shown].sum()),
         )
-    return tuple(views)
+
+
+def _upper_part(part: Evidence, wanted: Any, score: Any, room: int) -> Any:
+    """LPRs of the labels of each sample that may be shown: those of its highest block scores.
+
+    Whatever has at least some block score is closed upward, and its blocks and their order are
+    the same without the rest.
+    """
+    if not isinstance(part.lpr, np.ndarray):
+        return part.lpr
+    kept = np.ones(score.shape, dtype=bool)
+    for i, (own, want) in enumerate(zip(score, wanted, strict=True)):
+        n_wanted = int(np.count_nonzero(want))
+        if own.size <= room:
+            continue
+        # So many wanted ones, or all of them and others up to the room.
+        least = np.inf
+        if n_wanted:
+            least = -np.partition(-own[want], min(room, n_wanted) - 1)[min(room, n_wanted) - 1]
+        if n_wanted < room:
+            least = min(least, -np.partition(-own, room - 1)[room - 1])
+        kept[i] = own >= least
+    row, column = np.nonzero(kept)
+    ptr = np.append(0, np.cumsum(np.count_nonzero(kept, axis=1)))
+    return sparse.csr_array((part.lpr[row, column], column, ptr), shape=score.shape)
 
 
 def _worst(count: NDArray[Any], most: int) -> NDArray[np.intp]:

@@ -16,14 +16,8 @@ from hierlpr.cutoff.decisions import REASONS, call_limits
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.model.core import ScoreModel
-from hierlpr.plots.comparisons import (
-    CalibrationCurve,
-    MethodCurve,
-    Promise,
-    calibration_of,
-    compare_methods,
-    promise_along,
-)
+from hierlpr.plots.calibration import CalibrationCurve
+from hierlpr.plots.comparisons import MethodCurve, Promise
 from hierlpr.plots.displays import (
     CalibrationDisplay,
     HitDisplay,
@@ -31,14 +25,10 @@ from hierlpr.plots.displays import (
     PrecisionDisplay,
     RecallDisplay,
 )
-from hierlpr.plots.evidence import Evidence, collect_evidence
-from hierlpr.report.answer import (
-    Answer,
-    answer_of,
-    percent,
-    seen_warnings,
-    tradeoffs_of,
-)
+from hierlpr.plots.evidence import Study, collect_evidence
+from hierlpr.plots.survey import survey
+from hierlpr.plots.tallies import Tally
+from hierlpr.report.answer import Answer, answer_of, percent, seen_warnings
 from hierlpr.report.entries import (
     SampleChoice,
     SampleView,
@@ -69,7 +59,12 @@ class Report:
     labels: dict[str, Any]
     choice: SampleChoice
     samples: tuple[SampleView, ...]
-    evidence: Evidence
+    tally: Tally
+
+    @property
+    def study(self) -> Study:
+        """The samples."""
+        return self.tally.study
 
     def __repr__(self) -> str:
         # Shells and notebooks show what write_report returns: the answer, not every array.
@@ -79,7 +74,7 @@ class Report:
     @property
     def joint_words(self) -> str:
         """How the scores of a sample's other labels are used; empty if they are not."""
-        joint = self.evidence.model.joint_
+        joint = self.study.model.joint_
         return joint.describe() if joint is not None and joint.is_used else ""
 
 
@@ -93,6 +88,7 @@ def write_report(
     max_samples: int = 200,
     rng: Any = 0,
     sample_weight: Any = None,
+    folder: str | os.PathLike[str] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Write one self-contained HTML file: the answer, curves, hierarchy, samples and labels.
@@ -118,8 +114,11 @@ def write_report(
         Draws the part of these samples that is random.
     sample_weight : array-like of shape (n_samples,), optional
         How much each sample counts in shares, means and curves; 0 leaves it out. Counts stay plain.
+    folder : path, optional
+        Where numbers of very many instances wait to be counted, in a file without a name; by
+        default where the system has its temporary files.
     on_progress : callable, optional
-        Called as ``on_progress(done, total)``.
+        Called as ``on_progress(done, total)`` with numbers of samples.
 
     Returns
     -------
@@ -143,16 +142,13 @@ def write_report(
     require("jinja2", "matplotlib", extra="report", what="A report")
     if not isinstance(model, ScoreModel):  # a classifier: features become scores
         model, scores = model.model_, model.score_table(scores)
-    step = on_progress or (lambda done, total: None)
     report = gather(
         model, scores, truth, title=title, max_samples=max_samples, rng=rng,
-        sample_weight=sample_weight, step=step,
+        sample_weight=sample_weight, folder=folder, step=on_progress,
     )  # fmt: skip
-    for note in seen_warnings(report.evidence):
+    for note in seen_warnings(report.tally):
         warnings.warn(note, HierlprWarning, stacklevel=2)
-    text = render(report)
-    step(4, 4)
-    write_page(path, text)
+    write_page(path, render(report))
     return report
 
 
@@ -165,42 +161,29 @@ def gather(
     max_samples: int = 200,
     rng: Any = 0,
     sample_weight: Any = None,
-    step: Callable[[int, int], None] = lambda done, total: None,
+    folder: Any = None,
+    step: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Compute every number of the report."""
     if isinstance(max_samples, bool) or not isinstance(max_samples, int) or max_samples < 0:
         raise DataError(f"max_samples must be a whole number, 0 or more; got {max_samples!r}.")
-    evidence = collect_evidence(
-        model, scores, truth, is_truth_needed=False, sample_weight=sample_weight
+    study = collect_evidence(
+        model, scores, truth, is_truth_needed=False, sample_weight=sample_weight, folder=folder
     )
-    step(1, 4)
-    ranked = evidence.pool(evidence.block_score)
-    promise = promise_along(ranked, has_truth=evidence.has_truth)
-    methods: tuple[MethodCurve, ...] = ()
-    calibration = block_calibration = None
-    tradeoffs = tradeoffs_of(promise.calls, promise.expected)
-    if evidence.has_truth:
-        methods = compare_methods(evidence, n_calls=int(evidence.judged.sum()))
-        calibration = calibration_of(evidence.pool(evidence.lpr))
-        block_calibration = calibration_of(ranked)
-        ours = methods[0]
-        tradeoffs = tradeoffs_of(ours.calls[1:], ours.precision, ours.recall)
-    step(2, 4)
-    choice = choose_samples(evidence, max_samples, rng)
-    report = Report(
+    found = survey(study, on_progress=step)
+    choice = choose_samples(found.tally, max_samples, rng)
+    return Report(
         title=title or "Calls under a label hierarchy",
-        answer=answer_of(evidence, tradeoffs),
-        methods=methods,
-        promise=promise,
-        calibration=calibration,
-        block_calibration=block_calibration,
-        labels=label_entries(evidence),
+        answer=answer_of(found.tally, found.tradeoffs),
+        methods=found.methods,
+        promise=found.promise,
+        calibration=found.calibration,
+        block_calibration=found.block_calibration,
+        labels=label_entries(found.tally),
         choice=choice,
-        samples=view_samples(evidence, choice.rows),
-        evidence=evidence,
+        samples=view_samples(study, choice.rows),
+        tally=found.tally,
     )
-    step(3, 4)
-    return report
 
 
 def render(report: Report) -> str:
@@ -212,7 +195,7 @@ def render(report: Report) -> str:
 
 
 def _figures(report: Report) -> tuple[FigureText, ...]:
-    answer, methods, in_use = report.answer, report.methods, InUse.of(report.evidence)
+    answer, methods, in_use = report.answer, report.methods, InUse.of(report.tally)
     first = _drawn("fig-calls", PrecisionDisplay(report.promise, in_use), *_precision_words(answer))
     if report.calibration is None or report.block_calibration is None:
         return (first,)
@@ -271,15 +254,15 @@ def _drawn(key: str, display: Any, title: str, caption: str, description: str) -
 
 def _data(report: Report) -> dict[str, Any]:
     """Everything the script draws from; LPRs as ten-thousandths."""
-    level, entries = report.evidence.level, report.labels
+    level, entries = report.study.level, report.labels
     return {
         "levels": _once([x if math.isfinite(x) else None for x in level.tolist()]),
-        "maxCalls": _once(call_limits(report.evidence.model.cutoff_, level.size)),
+        "maxCalls": _once(call_limits(report.study.model.cutoff_, level.size)),
         "reasons": REASONS,
         "nFit": entries["nFit"],
         "nSamples": report.answer.n_samples,
         "hasTruth": report.answer.has_truth,
-        "sets": None if report.evidence.sets is None else SET_WORDS,
+        "sets": None if report.study.model.sets_ is None else SET_WORDS,
         "labels": entries["labels"],
         "notes": entries["notes"],
         "samples": [_sample(view) for view in report.samples],

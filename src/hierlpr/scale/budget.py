@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,10 @@ _UNITS = "bkmgt"
 BATCH_BYTES = 200
 WHOLE_BYTES = 140
 FIT_BYTES = 80
+# In a report, whose scores alone are held, of a wide Parquet file that is read column by column;
+# and for a true instance of a report of whatever size.
+REPORT_BYTES = 10
+REPORT_TRUE_BYTES = 200
 # And for evaluating: a row while its part is measured; a row, and an instance of the truth, in the
 # path that holds everything at once.
 EVALUATED_BYTES = 150
@@ -95,6 +99,17 @@ class Budget:
         """Whether a fit that holds everything at once stays within the budget."""
         return n_instances * FIT_BYTES <= self.memory
 
+    def holds_report(self, files: Sequence[str]) -> bool:
+        """Whether a report that holds all scores and truth stays within the budget."""
+        each = (REPORT_BYTES if _is_wide_parquet(file) else FIT_BYTES for file in files)
+        sizes = zip(map(estimate_instances, files), each, strict=True)
+        return sum(n * size for n, size in sizes) <= self.memory
+
+    @property
+    def report_positives(self) -> int:
+        """True instances that a report may be about, if their scores are not held."""
+        return self.memory // 2 // REPORT_TRUE_BYTES
+
     def holds(self, n_instances: int) -> bool:
         """Whether the path that holds everything at once stays within the budget."""
         return n_instances * WHOLE_BYTES <= self.memory
@@ -110,6 +125,13 @@ def estimate_instances(path: str) -> int:
             names = list(opened.schema_arrow.names)
             total += opened.metadata.num_rows * (4 if names_pairs(names) else len(names) - 1)
     return total
+
+
+def _is_wide_parquet(path: str) -> bool:
+    if not is_parquet(path):
+        return False
+    with open_parquet(parquet_files(path)[0]) as opened:
+        return not names_pairs(list(opened.schema_arrow.names))
 
 
 def estimate_rows(path: str) -> int:

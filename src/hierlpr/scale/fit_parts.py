@@ -23,7 +23,7 @@ from hierlpr._base.files import work_subfolder
 from hierlpr._kernels._threads import n_threads_or_default
 from hierlpr.data.partial_truth import PartialTruth, truth_of_sets
 from hierlpr.data.repeats import SampleKeys
-from hierlpr.data.tables import Table, sample_limit
+from hierlpr.data.tables import LEAST_SAMPLES, Table, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import Pair, ReadReport, pair_samples
@@ -149,6 +149,18 @@ class StoredSamples:
             self.notes,
         )
 
+    def report_limit(self) -> int:
+        """How many of the samples a report may be about: it holds all that is true of them."""
+        held = self.truth.held if isinstance(self.truth, PartialTruth) else self.truth
+        most = self.parts.budget.report_positives
+        return max(LEAST_SAMPLES, most * self.n_samples // max(1, int(held.nnz)))
+
+    def streamed(self, chosen: NDArray[np.intp]) -> tuple[StoredRows, Table]:
+        """Return some of the samples as scores that stay where they are, and their truth."""
+        scores, truth = StoredRows(self, chosen), self.truth[chosen]
+        held = truth.as_given() if isinstance(truth, PartialTruth) else truth.astype(np.float64)
+        return scores, Table(held, self.reading.hierarchy.labels, scores.samples)
+
     @property
     def sample_names(self) -> tuple[str, ...]:
         """Names of the samples."""
@@ -185,6 +197,28 @@ class StoredSamples:
             )  # fmt: skip
             model.fit_on(source)
         return fit.errors
+
+
+class StoredRows:
+    """Scores of some stored samples, read a few at a time (`hierlpr.plots.evidence.SampleSource`).
+
+    Parameters
+    ----------
+    data : StoredSamples
+    chosen : ndarray of int
+        The samples, rising.
+    """
+
+    def __init__(self, data: StoredSamples, chosen: NDArray[np.intp]) -> None:
+        self._data, self._chosen = data, chosen
+        rows = data.rows[chosen]
+        self.n_samples = rows.size
+        self.n_stored = data.store.stored_in(rows)
+        self.samples = tuple(data.names.take(arrow_numbers(rows)).to_pylist())
+
+    def rows(self, rows: NDArray[np.intp]) -> Table:
+        """Return some of the samples."""
+        return self._data.scores(self._chosen[rows])
 
 
 def store_samples(
@@ -239,9 +273,13 @@ def read_pairs(
     # Truth may be larger than the scores it belongs to, or the other way round; a report may have
     # none.
     pairs = [files[i : i + 2] for i in range(0, len(files), 2)]
-    if not how.asks_for_parts(*files) and how.budget.holds_fit(
-        sum(max(map(estimate_instances, pair)) for pair in pairs)
-    ):
+
+    def are_held() -> bool:
+        if command == "report":
+            return how.budget.holds_report(files)
+        return how.budget.holds_fit(sum(max(map(estimate_instances, pair)) for pair in pairs))
+
+    if not how.asks_for_parts(*files) and are_held():
         how.say("reading scores and truth", 0, 1)
         yield lambda pair, _: hold_samples(pair[0], reading, *pair[1:])
         return

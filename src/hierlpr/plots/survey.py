@@ -1,0 +1,195 @@
+"""Go over all samples, a run at a time, and add up all that is shown about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._base.checks import Matrix
+from hierlpr._kernels._threads import n_threads_or_default
+from hierlpr.lpr import own_lpr
+from hierlpr.metrics.cafa import propagate_max_sparse
+from hierlpr.plots.calibration import CalibrationCurve, CalibrationSums
+from hierlpr.plots.comparisons import (
+    MethodCurve,
+    Promise,
+    Tradeoff,
+    corner_at,
+    tradeoffs_of,
+    unclear_corners,
+)
+from hierlpr.plots.evidence import Evidence, Study, pool
+from hierlpr.plots.orders import Along, Order, Waiting, count_waiting, in_order
+from hierlpr.plots.tallies import Tally, violations_of
+from hierlpr.research.baselines import propagate_max
+
+Float = NDArray[np.float64]
+
+_NONE = np.empty(0)
+NAMES = {
+    "hierlpr": "HierLPR", "lpr": "LPR alone", "max": "Max-propagation", "raw": "Raw scores",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """What was counted over all samples of a study; without truth nothing is compared with it.
+
+    `methods` are ours, LPRs without the hierarchy, maxima passed up, and raw scores.
+    """
+
+    study: Study
+    tally: Tally
+    promise: Promise
+    tradeoffs: tuple[Tradeoff, ...]
+    methods: tuple[MethodCurve, ...]
+    calibration: CalibrationCurve | None
+    block_calibration: CalibrationCurve | None
+
+
+def survey(
+    study: Study, *, n_bins: int = 10, on_progress: Callable[[int, int], None] | None = None
+) -> Survey:
+    """Let the model do its work on all samples, and count."""
+    truth, tally = study.has_truth, Tally(study)
+    sums = [CalibrationSums(study.n_samples, n_bins) for _ in range(2)] if truth else []
+    with ExitStack() as stack:
+        orders = {"hierlpr": _Counted.ours(study, stack)}
+        if truth:
+            orders |= _others(study, stack)
+        threads = stack.enter_context(
+            ThreadPoolExecutor(n_threads_or_default(study.model.n_threads))
+        )
+        for rows in study.runs():
+            part, first = study.take(rows), int(rows[0])
+            tasks = [threads.submit(order.add, part, study) for order in orders.values()]
+            for kept, matrix in zip(sums, (part.lpr, part.block_score), strict=False):
+                tasks.append(threads.submit(_calibrate, kept, part, matrix, first))
+            tally.add(part)
+            for task in tasks:
+                task.result()
+            if on_progress is not None:
+                on_progress(int(rows[-1]) + 1, study.n_samples)
+        n_calls = int(tally.judged.sum())
+        methods = []
+        while orders:  # one by one: each has the corners of all that is true
+            key, order = next(iter(orders.items()))
+            along = order.along(n_calls, study)
+            n_broken = order.n_broken if tally.is_dense else None
+            if key == "hierlpr":
+                promise = Promise.of(along, has_truth=truth)
+                tradeoffs = tradeoffs_of(along, has_truth=truth)
+            if truth:
+                name = NAMES[key]
+                methods.append(
+                    MethodCurve.of(key, name, along, n_calls=n_calls, violations=n_broken)
+                )
+            del orders[key], order, along
+    curves = [x.curve(study.weight) for x in sums]
+    return Survey(
+        study=study,
+        tally=tally,
+        promise=promise,
+        tradeoffs=tradeoffs,
+        methods=tuple(methods),
+        calibration=curves[0] if truth else None,
+        block_calibration=curves[1] if truth else None,
+    )
+
+
+def _calibrate(sums: CalibrationSums, part: Evidence, matrix: Matrix, first: int) -> None:
+    sums.add(part.pool(matrix), first)
+
+
+class _Counted:
+    """One order that is counted, and how often it calls a label before a parent.
+
+    Ours, whose marks are known only at the end, waits until then, and so does what must be known
+    exactly at some place of the order: where samples have weights, after as many calls as ours.
+    """
+
+    def __init__(self, key: str, order: Order, waiting: Waiting | None) -> None:
+        self.key, self.order, self.n_broken = key, order, 0
+        self._waiting = waiting
+
+    @classmethod
+    def ours(cls, study: Study, stack: ExitStack) -> _Counted:
+        """Make the order of the block scores."""
+        levels = np.unique(study.level[np.isfinite(study.level)])
+        weighs = study.weight is not None
+        order = Order(study.n_listed, weighs=weighs, adds=True, extra=levels)
+        return cls("hierlpr", order, stack.enter_context(Waiting(study.folder)))
+
+    def add(self, part: Evidence, study: Study) -> None:
+        """Add a run of samples."""
+        own = part.block_score if self.key == "hierlpr" else part.own_lpr
+        matrix = _matrix(self.key, part.scores, study, own)
+        listed = part.pool(matrix)
+        if self.key == "hierlpr":
+            self.order.look(listed)
+        (self.order.count if self._waiting is None else self._waiting.append)(*in_order(listed))
+        if study.has_truth and isinstance(matrix, np.ndarray):
+            self.n_broken += violations_of(study, matrix)
+
+    def along(self, n_calls: int, study: Study) -> Along:
+        """Return the curves along the order."""
+        if self._waiting is None:
+            return self.order.along()
+        if self.key == "hierlpr":
+            return count_waiting(
+                self.order, self._waiting,
+                lambda found: unclear_corners(found, n_calls, has_truth=study.has_truth),
+            )  # fmt: skip
+        return count_waiting(self.order, self._waiting, lambda found: {corner_at(found, n_calls)})
+
+
+def _others(study: Study, stack: ExitStack) -> dict[str, _Counted]:
+    """Look at the orders that ours is compared with, which takes little of the model's work."""
+    weighs = study.weight is not None
+    orders = {key: Order(study.n_listed, weighs=weighs) for key in NAMES if key != "hierlpr"}
+    for rows in study.runs():
+        scores = study.table(rows).values
+        truth, unknown = study.held(rows, scores)
+        weight = None if study.weight is None else study.weight[rows]
+        for key, order in orders.items():
+            if key == "lpr" and isinstance(scores, np.ndarray):
+                order.look_at(*_some_lprs(study, scores, truth, weight, order.step))
+                order.add_sizes(pool(scores, truth, unknown, weight))
+                continue
+            lpr = own_lpr(study.model.lpr_, scores) if key == "lpr" else None
+            order.look(pool(_matrix(key, scores, study, lpr), truth, unknown, weight))
+    return {
+        key: _Counted(key, order, stack.enter_context(Waiting(study.folder)) if weighs else None)
+        for key, order in orders.items()
+    }
+
+
+def _some_lprs(
+    study: Study, scores: Float, truth: Any, weight: Float | None, step: int
+) -> tuple[Float, Float, Float]:
+    """LPRs of some instances, and of what is true with its weights: marks are made of no more."""
+    lpr, n_labels = study.model.lpr_, scores.shape[1]
+    wanted = truth.copy()
+    wanted.reshape(-1)[::step] = True
+    at = np.flatnonzero(wanted)
+    label, given = (at % n_labels).astype(np.int32), scores.reshape(-1)[at]
+    gaps = np.isnan(given)
+    own = lpr.curves.evaluate_each(label, np.where(gaps, 0.0, given), n_threads=None)
+    own[gaps] = lpr.report.base_rate[label[gaps]]
+    true = truth.reshape(-1)[at]
+    return own, own[true], _NONE if weight is None else weight[at[true] // n_labels]
+
+
+def _matrix(key: str, scores: Matrix, study: Study, lpr: Any) -> Matrix:
+    """Return what a method calls by."""
+    if key != "max":
+        return scores if key == "raw" else lpr
+    is_dense = isinstance(scores, np.ndarray)
+    raised: Matrix = (propagate_max if is_dense else propagate_max_sparse)(scores, study.hierarchy)
+    return raised
