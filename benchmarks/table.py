@@ -20,10 +20,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from lpr_ratios import labels as lpr_labels
 from lpr_ratios import sort_columns
 from ratios import disease_like_forest, random_tree
-from scale_evaluate import evaluated, rank_dense, rank_sparse, sorted_alone
+from scale_evaluate import (
+    SCHEMA,
+    evaluated,
+    rank_dense,
+    rank_sparse,
+    sorted_alone,
+    write_pairs,
+)
+from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR, consistent_scores, fit_lpr, rank
 from hierlpr.data.tables import Table
@@ -197,8 +207,8 @@ def first_runs(folder, h, held, rng, kernels):
 def commands(n_rows, n_labels, n_samples):
     """CPU time of commands on files, with what it takes to start them.
 
-    Evaluating a ranking beside a sort of its rows by DuckDB; a report of few scores a sample in a
-    large DAG, in seconds and GB.
+    Evaluating a ranking beside a sort of its rows by DuckDB; reports of few scores a sample in a
+    large DAG, and of a score for every label in a tree and in that DAG, in seconds and GB.
     """
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
@@ -206,20 +216,53 @@ def commands(n_rows, n_labels, n_samples):
         found, alone = evaluated(folder, "ranked.parquet", "1GB"), sorted_alone(folder, "1GB")
         what = f"evaluate, {n_rows:,} rows of a file (CPU of DuckDB's sort)"
         yield Row(what, found["cpu"] / alone["cpu"], 1.5, 1.0)
+    rng = np.random.default_rng(3)
+    parents = [sorted(set(rng.integers(0, i, 2).tolist())) for i in range(1, n_labels)]
+    size = f"{n_labels:,} labels x {n_samples:,} samples"
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
-        rng = np.random.default_rng(3)
-        parents = [sorted(set(rng.integers(0, i, 2).tolist())) for i in range(1, n_labels)]
         edges = [f"L{p},L{i + 1}" for i, above in enumerate(parents) for p in above]
         (folder / "edges.csv").write_text("\n".join(["parent,child", *edges, ""]))
         rank_sparse(folder, str(folder / "edges.csv"), n_samples)
-        files = {x: folder / f"{x}.parquet" for x in ("scores", "truth")}
-        found = measured(hierlpr(
-            "report", "--model", folder / "model.hlpr", "--scores", files["scores"],
-            "--truth", files["truth"], "--out", folder / "page.html", "-q"))  # fmt: skip
-        what = f"report, {n_labels:,} labels x {n_samples:,} samples"
-        yield Row(f"{what} (CPU s)", found["cpu"], 60.0, None)
-        yield Row(f"{what} (GB)", found["peak_mb"] / 1000, 2.0, None)
+        yield from reported(folder, f"report, {size}", 60.0)
+    for shape, most in (("tree", 1), ("DAG", 2)):
+        with tempfile.TemporaryDirectory() as home:
+            score_all(Path(home), [above[:most] for above in parents], n_samples)
+            yield from reported(Path(home), f"report, all scored, {shape}, {size}", 100.0)
+
+
+def reported(folder, what, target):
+    """Seconds of CPU and GB of a report of the files in a folder."""
+    files = {x: folder / f"{x}.parquet" for x in ("scores", "truth")}
+    found = measured(hierlpr(
+        "report", "--model", folder / "model.hlpr", "--scores", files["scores"],
+        "--truth", files["truth"], "--out", folder / "page.html", "-q"))  # fmt: skip
+    yield Row(f"{what} (CPU s)", found["cpu"], target, None)
+    yield Row(f"{what} (GB)", found["peak_mb"] / 1000, 2.0, None)
+
+
+def score_all(folder, parents, n_samples, n_fit=300):
+    """Write a model, wide scores of all labels and their truth as pairs."""
+    rng = np.random.default_rng(4)
+    edges = [(f"L{p}", f"L{i + 1}") for i, above in enumerate(parents) for p in above]
+    h = Hierarchy(edges, labels=[f"L{i}" for i in range(len(parents) + 1)])
+
+    def drawn(n):
+        row, column = np.repeat(np.arange(n), 4), rng.integers(0, h.n_labels, 4 * n)
+        seeds = sparse.csr_array((np.ones(4 * n, bool), (row, column)), (n, h.n_labels))
+        held = sparse.csr_array(h.close_upward(seeds))
+        return rng.normal(size=held.shape) + 2.5 * held.toarray(), held
+
+    model = HierLPR(h).fit(*drawn(n_fit))
+    model.calibrate(*drawn(n_fit), precision=0.8)
+    model.save(folder / "model.hlpr")
+    scores, held = drawn(n_samples)
+    names = [f"P{i:05d}" for i in range(n_samples)]
+    with pq.ParquetWriter(folder / "truth.parquet", SCHEMA) as writer:
+        write_pairs(writer, names, h.labels, held)
+    columns = dict(zip(h.labels, np.ascontiguousarray(scores.T), strict=True))
+    pq.write_table(pa.table({"sample": names, **columns}), folder / "scores.parquet",
+                   use_dictionary=False)  # fmt: skip
 
 
 def population(n_samples, n_labels):

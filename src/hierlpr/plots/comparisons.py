@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.metrics.curves import HitSums
+from hierlpr.metrics.evaluation import STRETCH
 from hierlpr.plots.evidence import Pool
 from hierlpr.plots.orders import Along, Order, in_order
 
@@ -95,7 +96,9 @@ def _some(*columns: Float) -> tuple[Float, ...]:
 def _areas(calls: Float, hits: Float) -> tuple[float, float]:
     """AU(PRC) by steps and the normalized hit area, NaN unless there are both classes."""
     sums = HitSums(hits[-1])
-    sums.add(calls, hits)
+    for start in range(0, calls.size - 1, STRETCH):  # of very many, some at a time
+        part = slice(start, start + STRETCH + 1)
+        sums.add(calls[part] - calls[start], hits[part] - hits[start])
     if not 0 < sums.positives < sums.calls:
         return float("nan"), float("nan")
     return sums.au_prc(), sums.normalized_area()

@@ -21,7 +21,7 @@ from hierlpr.plots.evidence import Pool
 Float = NDArray[np.float64]
 
 MORE_MARKS = 1 << 16  # beside what is true; where there are no more values, all are marks
-HELD_BYTES = 1 << 27  # of values that wait to be counted; beyond that they go to a file
+HELD_BYTES = 1 << 26  # of values that wait to be counted; beyond that they go to a file
 _NONE = np.empty(0)
 
 
@@ -128,13 +128,11 @@ class Order:
     def along(self) -> Along:
         """Return the corners of all curves along the order."""
         cells, full = self._marked(), self._full()
-        at, is_mark = full // 2, full % 2 == 1
-        hits = [np.where(is_mark, x[np.minimum(at, x.size - 1)], 0) for x in cells.hits]
-        sums = [cells.number[full], hits[0]]
+        columns = [(cells.number, False), (cells.hits[0], True)]
         if self._weighs:
-            sums += [cells.weight[full], hits[1]]
-        corners = [np.append(0.0, np.cumsum(x, dtype=np.float64)) for x in sums]
-        chance = np.append(0.0, np.cumsum(cells.total[full])) if self._adds else _NONE
+            columns += [(cells.weight, False), (cells.hits[1], True)]
+        corners = [_sums(_at_marks(x, full) if is_hit else x[full]) for x, is_hit in columns]
+        chance = _sums(cells.total[full]) if self._adds else _NONE
         n_ranked = corners[0].size
         if self._sizes[0] > corners[0][-1]:  # not listed: the last group
             corners = [np.append(x, all_) for x, all_ in zip(corners, self._sizes, strict=False)]
@@ -161,8 +159,25 @@ class Order:
         marks = np.unique(np.concatenate(more))
         at = np.searchsorted(marks, cells.marks)
         hits = [np.bincount(at, x, marks.size) for x in cells.hits]
+        del cells, full
+        self._cells = None  # there may be very many marks
         self._cells = _Cells.at(marks, hits, weighs=self._weighs, adds=self._adds)
         return True
+
+
+def _sums(values: NDArray[Any]) -> Float:
+    """Add up all values so far, from 0 on."""
+    sums = np.zeros(values.size + 1)
+    np.cumsum(values, out=sums[1:])
+    return sums
+
+
+def _at_marks(values: NDArray[Any], cells: NDArray[np.intp]) -> Float:
+    """Spread values of marks over cells; between two marks there is nothing."""
+    found = np.zeros(cells.size)
+    is_mark = cells % 2 == 1
+    found[is_mark] = values[cells[is_mark] // 2]
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

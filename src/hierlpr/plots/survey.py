@@ -77,20 +77,19 @@ def survey(
             if on_progress is not None:
                 on_progress(int(rows[-1]) + 1, study.n_samples)
         n_calls = int(tally.judged.sum())
-        methods = []
-        while orders:  # one by one: each has the corners of all that is true
-            key, order = next(iter(orders.items()))
+        del part, tasks
+        methods: list[MethodCurve] = []
+        for key in reversed(list(orders)):  # one by one: each has a corner for all that is true
+            order = orders.pop(key)
             along = order.along(n_calls, study)
             n_broken = order.n_broken if tally.is_dense else None
             if key == "hierlpr":
                 promise = Promise.of(along, has_truth=truth)
                 tradeoffs = tradeoffs_of(along, has_truth=truth)
             if truth:
-                name = NAMES[key]
-                methods.append(
-                    MethodCurve.of(key, name, along, n_calls=n_calls, violations=n_broken)
-                )
-            del orders[key], order, along
+                curve = MethodCurve.of(key, NAMES[key], along, n_calls=n_calls, violations=n_broken)
+                methods.insert(0, curve)
+            del order, along
     curves = [x.curve(study.weight) for x in sums]
     return Survey(
         study=study,

@@ -165,7 +165,9 @@ def _claim(
     if not study.has_truth:
         return f"{percent(expected)} expected to be right"
     seen = f"{percent(precision)} right"
-    return seen if bounds is None else f"{seen}, {from_to(bounds)}"
+    if bounds is None or from_to(bounds) == percent(precision):  # of very many it says the same
+        return seen
+    return f"{seen}, {from_to(bounds)}"
 
 
 def _promise(cutoff: Cutoff) -> str:

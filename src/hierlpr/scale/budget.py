@@ -30,8 +30,8 @@ _UNITS = "bkmgt"
 BATCH_BYTES = 200
 WHOLE_BYTES = 140
 FIT_BYTES = 80
-# In a report, whose scores alone are held, of a wide Parquet file that is read column by column;
-# and for a true instance of a report of whatever size.
+# In a report, which holds scores and truth alone: of a wide Parquet file of scores, which is read
+# column by column, and of Parquet truth; and for a true instance of a report of whatever size.
 REPORT_BYTES = 10
 REPORT_TRUE_BYTES = 200
 # And for evaluating: a row while its part is measured; a row, and an instance of the truth, in the
@@ -100,8 +100,10 @@ class Budget:
         return n_instances * FIT_BYTES <= self.memory
 
     def holds_report(self, files: Sequence[str]) -> bool:
-        """Whether a report that holds all scores and truth stays within the budget."""
-        each = (REPORT_BYTES if _is_wide_parquet(file) else FIT_BYTES for file in files)
+        """Whether a report that holds the scores, and the truth if it is given, stays within it."""
+        scores, *truth = files
+        each = [REPORT_BYTES if _is_wide_parquet(scores) else FIT_BYTES]
+        each += [REPORT_BYTES if is_parquet(file) else FIT_BYTES for file in truth]
         sizes = zip(map(estimate_instances, files), each, strict=True)
         return sum(n * size for n, size in sizes) <= self.memory
 

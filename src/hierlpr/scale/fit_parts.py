@@ -7,7 +7,9 @@ truth  -> positives by sample       ->    joint posterior, profile, cutoff: from
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -92,6 +94,7 @@ class HeldSamples(NamedTuple):
 def hold_samples(scores: str, reading: Reading, truth: str | None = None) -> HeldSamples:
     """Read scores and truth, and bring them to the same samples; without truth none has a label."""
     h, scored = reading.hierarchy, reading.scores(scores)
+    _release()
     if truth is None:
         nothing = scipy.sparse.csr_array(scored.table.values.shape)
         pair = Pair(scored.table, Table(nothing, h.labels, scored.table.samples), ())
@@ -392,7 +395,14 @@ def _counted(truth: scipy.sparse.csc_array, name: str, say: OnProgress) -> Calla
 
 
 def _release() -> None:
-    """Give back what reading took: Arrow keeps it for later use, which counts as memory."""
+    """Give back what reading took: Arrow keeps it for later use, which counts as memory.
+
+    So does the C library of Linux with what the metadata of very many columns took.
+    """
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # not every C library has it
+        if trim is not None:
+            trim(0)
