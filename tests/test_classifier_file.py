@@ -164,8 +164,10 @@ def test_a_report_from_features(saved, case, tmp_path):
     one, _ = saved
     frame = pd.DataFrame(case[0], index=[f"p{i}" for i in range(80)])
     report = write_report(tmp_path / "r.html", one, frame, case[1])
-    assert report.evidence.samples[3] == "p3"
-    np.testing.assert_array_equal(report.evidence.called, one.predict(case[0]))
+    assert report.study.samples[3] == "p3"
+    np.testing.assert_array_equal(report.tally.called, one.predict(case[0]).sum(axis=1))
+    views = {view.name for view in report.samples}
+    assert views == {f"p{i}" for i in range(80)}
 
 
 def test_progress_is_told_on_request_and_on_terminals_only(case, capsys, monkeypatch):
