@@ -479,10 +479,8 @@ def report_file(
                 given = data.held.scores, data.held.truth
             own = weighing.match(lambda: data.sample_names, files[0], chosen)
             if chosen.size < data.n_samples:
-                drawn = (
-                    f"{chosen.size:,} of {data.n_samples:,} samples are looked at, drawn at random"
-                )
-                notes = (*notes, f"{drawn}; more would not fit")
+                drawn = f"{chosen.size:,} of {data.n_samples:,} samples are looked at"
+                notes = (*notes, f"{drawn}, drawn at random; more would not fit")
             report = write_report(
                 out, fitted, given[0], None if truth is None else given[1], title=title,
                 max_samples=max_samples, sample_weight=own, folder=folder,
