@@ -1,5 +1,6 @@
 """In memory, in parts, any partitioning, any number of threads: the identical ranking."""
 
+import copy
 import gzip
 from itertools import pairwise
 
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from scalecases import rank_file
 
 from hierlpr import Hierarchy
-from hierlpr.data.tables import Table
+from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.data.tables import Table, dense
 from hierlpr.exceptions import DataError
 from hierlpr.io import read_scores, table_output, write_ranking
 from hierlpr.model.estimator import HierLPR
@@ -68,6 +70,21 @@ def test_cutoffs_by_group_are_called_the_same(tmp_path, small_parts):
     for options in ({}, {"calls_only": True}):
         rank_file(path, scores, tmp_path / "out.parquet", **options)
         sc.assert_same(tmp_path / "out.parquet", case.expected(**options))
+
+
+@pytest.mark.parametrize("top", [None, 1, 333])
+@pytest.mark.parametrize("dag", [False, True])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_calls_beside_a_ranking_are_those_of_predict(is_sparse, dag, top):
+    case = sc.make_case(is_sparse=is_sparse, dag=dag)
+    order = case.model.rank(case.table, top=top)
+    for most in (None, 1, 2, 5):
+        model = copy.copy(case.model)
+        model.cutoff_ = Cutoff(0.1, "by hand", max_calls=most)
+        called = dense(model.predict(case.table))
+        got = sc.calls_along(order, model, case.table)
+        np.testing.assert_array_equal(got, called[order.sample, order.label])
+        assert 0 < called.sum() < called.size
 
 
 @pytest.mark.parametrize("dag", [False, True])

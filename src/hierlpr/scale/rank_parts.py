@@ -87,7 +87,14 @@ def calls_along(order: Ranking, model: ScoreModel, table: Table) -> NDArray[np.b
     cutoff = model.cutoff_
     if cutoff.groups is None and cutoff.max_calls is None:
         return np.asarray(order.score >= cutoff.level)
-    calls: Any = decide(model.predict_proba(table), cutoff, model.hierarchy_)
+    if (
+        len(order) == order.n_instances
+    ):  # all block scores are known; else what is not listed counts
+        score = np.empty((table.n_samples, model.hierarchy_.n_labels))
+        score[order.sample, order.label] = order.score
+    else:
+        score = model.block_scores(table)
+    calls: Any = decide(score, cutoff, model.hierarchy_)
     return np.asarray(calls[order.sample, order.label], dtype=bool).ravel()
 
 
