@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -66,16 +66,17 @@ def survey(
         threads = stack.enter_context(
             ThreadPoolExecutor(n_threads_or_default(study.model.n_threads))
         )
+        tasks: list[Future[None]] = []
         for rows in study.runs():
-            part, first = study.take(rows), int(rows[0])
+            part, first = study.take(rows), int(rows[0])  # while the run before is still counted
+            _finish(tasks)
             tasks = [threads.submit(order.add, part, study) for order in orders.values()]
             for kept, matrix in zip(sums, (part.lpr, part.block_score), strict=False):
                 tasks.append(threads.submit(_calibrate, kept, part, matrix, first))
             tally.add(part)
-            for task in tasks:
-                task.result()
             if on_progress is not None:
                 on_progress(int(rows[-1]) + 1, study.n_samples)
+        _finish(tasks)
         n_calls = int(tally.judged.sum())
         del part, tasks
         methods: list[MethodCurve] = []
@@ -100,6 +101,11 @@ def survey(
         calibration=curves[0] if truth else None,
         block_calibration=curves[1] if truth else None,
     )
+
+
+def _finish(tasks: list[Future[None]]) -> None:
+    for task in tasks:
+        task.result()
 
 
 def _calibrate(sums: CalibrationSums, part: Evidence, matrix: Matrix, first: int) -> None:
