@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hierlpr.metrics.curves import HitSums
 from hierlpr.metrics.evaluation import STRETCH
 from hierlpr.plots.evidence import Pool
-from hierlpr.plots.orders import Along, Order, in_order
+from hierlpr.plots.orders import Along, Order, Shares, in_order
 
 Float = NDArray[np.float64]
 
@@ -20,14 +20,14 @@ TARGETS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.5)  # precisions whose price is told
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MethodCurve:
+class MethodCurve(Shares):
     """The hit curve of one method and its areas.
 
     `calls` and `hits` are corners from (0, 0) to all instances, each after a group of equal values:
     all of them, or of very many the first and then even steps. `violations` counts the (sample,
-    parent, child) triples that the method calls in
-    the wrong order, None where it was not counted. Precision, recall and areas are by the weights
-    of samples where they have any: `weighed` are the same corners by weight.
+    parent, child) triples that the method calls in the wrong order, None where it was not counted.
+    Precision, recall and areas are by the weights of samples where they have any: `weighed` are the
+    same corners by weight.
     """
 
     key: str
@@ -54,20 +54,6 @@ class MethodCurve:
             key, name, calls, hits, *_areas(*along.weighed), precision_there=there,
             violations=violations, weighed=(weighed[0], weighed[1]),
         )  # fmt: skip
-
-    @property
-    def precision(self) -> Float:
-        """Share of right calls after each group, without the empty start."""
-        calls, hits = self.weighed
-        shares: Float = hits[1:] / calls[1:]
-        return shares
-
-    @property
-    def recall(self) -> Float:
-        """Share of the positives found after each group."""
-        hits = self.weighed[1]
-        shares: Float = hits[1:] / (hits[-1] or 1.0)
-        return shares
 
 
 def along_of(listed: Pool) -> Along:

@@ -25,21 +25,11 @@ HELD_BYTES = 1 << 26  # of values that wait to be counted; beyond that they go t
 _NONE = np.empty(0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Along:
-    """Corners of curves along an order: after so many calls, so much.
+class Shares:
+    """Precision and recall at corners of calls and hits, both from 0 on: `weighed`."""
 
-    All begin with 0. `weighed` are calls and hits by the weights of samples (the same without
-    weights), and `chance` is the sum of the values, by weight, so far. Between two corners, that is
-    inside a group of ties or among calls without any hit, curves are straight lines. The first
-    `n_ranked` corners are of listed instances; one more, of all others, may follow.
-    """
-
-    calls: Float
-    hits: Float
+    __slots__ = ()
     weighed: tuple[Float, Float]
-    chance: Float
-    n_ranked: int
 
     @property
     def precision(self) -> Float:
@@ -54,6 +44,23 @@ class Along:
         hits = self.weighed[1]
         shares: Float = hits[1:] / (hits[-1] or 1.0)
         return shares
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Along(Shares):
+    """Corners of curves along an order: after so many calls, so much.
+
+    All begin with 0. `weighed` are calls and hits by the weights of samples (the same without
+    weights), and `chance` is the sum of the values, by weight, so far. Between two corners, that is
+    inside a group of ties or among calls without any hit, curves are straight lines. The first
+    `n_ranked` corners are of listed instances; one more, of all others, may follow.
+    """
+
+    calls: Float
+    hits: Float
+    weighed: tuple[Float, Float]
+    chance: Float
+    n_ranked: int
 
     @property
     def expected(self) -> Float:
