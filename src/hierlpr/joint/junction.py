@@ -107,8 +107,9 @@ def _eliminate(h: Hierarchy) -> list[list[int]] | None:
         fill, degree, i = heappop(heap)
         if done[i]:
             continue
-        if degree != len(near[i]) or fill != _fill(near, i):
-            heappush(heap, (_fill(near, i), len(near[i]), i))
+        now = _fill(near, i)
+        if degree != len(near[i]) or fill != now:
+            heappush(heap, (now, len(near[i]), i))
             continue
         around = sorted(near[i])
         budget -= 2 << len(around)

@@ -190,7 +190,9 @@ def consistent_scores(
         for begin, end in _batches(rows, start, stop):
             dag_scores(rows, graph, begin, end, score)
 
-    run_chunks(merge, even_bounds(rows.row_ptr, threads), threads)
+    # On a DAG a sample may take many times as long as another, and threads would wait.
+    n_chunks = threads if isinstance(graph, Forest) or threads == 1 else 8 * threads
+    run_chunks(merge, even_bounds(rows.row_ptr, n_chunks), threads)
     score = instances.units.given(score)
     if dense:
         return score.reshape(table.values.shape)
