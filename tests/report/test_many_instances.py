@@ -1,5 +1,9 @@
 """A report looks at a few samples at a time: its numbers are those of all instances at once."""
 
+import errno
+import io
+import tempfile
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -123,3 +127,17 @@ def test_what_is_shown_of_a_sample_is_ranked_as_in_the_whole(shape, monkeypatch)
         np.testing.assert_array_equal(
             view.score, ranked.score[[order.index(k) for k in view.label.tolist()]]
         )
+
+
+def test_a_full_disk_for_waiting_numbers_is_named(tmp_path, monkeypatch):
+    class Full(io.BytesIO):
+        def write(self, data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(orders, "SpooledTemporaryFile", lambda **options: Full())
+    with orders.Waiting(tmp_path) as waiting, pytest.raises(OSError, match="No space") as caught:
+        waiting.append(np.zeros(3), np.empty(0))
+    assert caught.value.filename == str(tmp_path)
+    with orders.Waiting() as waiting, pytest.raises(OSError, match="No space") as caught:
+        waiting.append(np.zeros(3), np.empty(0))
+    assert caught.value.filename == tempfile.gettempdir()

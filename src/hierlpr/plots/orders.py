@@ -7,9 +7,10 @@ follows is known at each of them, exactly: calls, hits, what they weigh, and the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from tempfile import SpooledTemporaryFile
+from tempfile import SpooledTemporaryFile, gettempdir
 from typing import Any
 
 import numpy as np
@@ -222,7 +223,8 @@ class Waiting:
     """
 
     def __init__(self, folder: Any = None) -> None:
-        self._file = SpooledTemporaryFile(max_size=HELD_BYTES, dir=folder)  # noqa: SIM115
+        self._folder = os.fspath(gettempdir() if folder is None else folder)
+        self._file = SpooledTemporaryFile(max_size=HELD_BYTES, dir=self._folder)  # noqa: SIM115
         self._sizes: list[tuple[int, int]] = []
 
     def __enter__(self) -> Waiting:
@@ -233,8 +235,11 @@ class Waiting:
 
     def append(self, values: Float, weight: Float) -> None:
         """Add a run."""
-        for column in (values, weight):
-            self._file.write(column.view(np.uint8).data if column.size else b"")
+        try:
+            for column in (values, weight):
+                self._file.write(column.view(np.uint8).data if column.size else b"")
+        except OSError as error:  # a file without a name does not say where the disk is full
+            raise OSError(error.errno, error.strerror, self._folder) from error
         self._sizes.append((values.size, weight.size))
 
     def __iter__(self) -> Iterator[tuple[Float, Float]]:
