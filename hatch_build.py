@@ -1,5 +1,6 @@
 """Compile the kernels into wheels, where that is possible; make the README fit for an index."""
 
+import os
 import re
 import subprocess
 import sys
@@ -13,21 +14,25 @@ SOURCE = Path(__file__).parent / "src"
 
 
 class KernelHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Put one extension module beside the kernels; without it Numba compiles them on first use."""
+    """Put the compiled kernels beside their source; without them Numba compiles on first use."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile in a process of its own: what fails there must not fail the installation."""
-        kernels = SOURCE / "hierlpr" / "_kernels"
         command = [sys.executable, "-m", "hierlpr._kernels._build"]
-        done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True)
-        built = list(kernels.glob("compiled_*"))
-        if done.returncode != 0 or not built:
+        environment = dict(os.environ)
+        if version != "editable":  # a wheel holds what Numba keeps beside the source
+            environment.pop("NUMBA_CACHE_DIR", None)
+        done = subprocess.run(command, cwd=SOURCE, env=environment, capture_output=True, text=True)
+        if done.returncode != 0:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             self.app.display_warning(
                 f"The kernels were not compiled ({reason}); they will be when first used."
             )
             return
-        build_data["artifacts"].append("src/hierlpr/_kernels/compiled_*")
+        if version != "editable":
+            built = [Path(line) for line in done.stdout.splitlines()]
+            places = {str(path): str(path.relative_to(SOURCE)) for path in built}
+            build_data["force_include"].update(places)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
 

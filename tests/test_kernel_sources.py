@@ -3,11 +3,11 @@
 import importlib
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ def some_kernel(values: Floats2, index: Index, pair: Pair, n: int) -> None:
 
 def made(**functions):
     """The kernel as it would be if an extension held the given functions."""
-    return _jit._checked(some_kernel, SimpleNamespace(**functions))
+    return _jit.Kernel(some_kernel, lambda name, _: functions[name])
 
 
 def good(kind=np.int32):
@@ -40,9 +40,9 @@ def test_every_kernel_declares_what_it_takes():
     for path in Path(_kernels.__file__).parent.glob("[a-z]*.py"):
         importlib.import_module(f"hierlpr._kernels.{path.stem}")
     assert len(_jit.KERNELS) > 30
-    for function in _jit.KERNELS.values():
-        for signature in signatures(function).values():
-            assert len(signature.parameters) == function.__code__.co_argcount
+    for kernel in _jit.KERNELS.values():
+        for signature in signatures(kernel.function).values():
+            assert len(signature.parameters) == kernel.function.__code__.co_argcount
 
 
 def test_annotations_become_signatures_one_for_each_kind_of_index():
@@ -95,6 +95,44 @@ def test_memory_of_another_kind_never_reaches_compiled_code(place, value, why):
         kernel(*args)
     with pytest.raises(TypeError, match="3 arguments instead of 4"):
         kernel(*good()[:3])
+
+
+INSTALLED = """
+import sys
+from pathlib import Path
+from hierlpr._kernels import _build, marks
+def refuse(*_):
+    raise RuntimeError("no compiler here")
+_build._link = refuse
+_build.declare_all = lambda: None  # only those of marks: compiling all takes a minute
+print([path.name for path in _build.build(Path("here"))])
+"""
+
+USED = """
+import numpy as np
+from hierlpr._kernels._jit import KERNELS
+from hierlpr._kernels.marks import count_at_marks
+x, number = np.array([1.0, 2.0, 2.0]), np.zeros(3, np.int64)
+x.flags.writeable = False  # Numba by itself would compile for this anew
+count_at_marks(x, np.empty(0), np.array([2.0]), number, np.empty(0), np.empty(0))
+stats = KERNELS["count_at_marks"].dispatcher.stats
+print(number.tolist(), len(stats.cache_hits), len(stats.cache_misses))
+"""
+
+
+def test_without_a_compiler_an_installation_keeps_what_numba_compiled(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "HIERLPR_KERNELS": "numba"}
+
+    def run(code):
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+
+    assert run(USED).stdout == "[1, 2, 0] 0 1\n"
+    shutil.rmtree(tmp_path)
+    installed = run(INSTALLED)
+    assert installed.stderr == "no compiler here\n"
+    assert "marks.count_at_marks" in installed.stdout
+    assert run(USED).stdout == "[1, 2, 0] 1 0\n"
 
 
 @pytest.mark.parametrize("patience", [0.0, 30.0])

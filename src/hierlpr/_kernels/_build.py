@@ -1,44 +1,80 @@
-"""Compile all kernels ahead of time to one extension module: ``python -m hierlpr._kernels._build``.
+"""Compile all kernels ahead of time: ``python -m hierlpr._kernels._build``.
 
-The machine code is for any processor of this kind of machine, so it may be put in a wheel. Needs
-Numba, and the C compiler that built Python (for linking).
+To one extension module where there is the C compiler that built Python (for linking): its machine
+code is for any processor of this kind of machine, so it may be put in a wheel. Elsewhere by Numba
+alone, which keeps what it compiled for this very processor on disk. Prints the files.
 """
 
 import importlib
 import os
 import sys
+import sysconfig
 import warnings
 from pathlib import Path
 from typing import Any
 
 
-def build(folder: Path) -> Path:
-    """Write the extension module for the present source to `folder` and return its path."""
+def build(folder: Path) -> list[Path]:
+    """Compile the present source; return the extension module, in `folder`, or Numba's files."""
     os.environ["HIERLPR_KERNELS"] = "numba"  # kernels call each other as Numba's functions
-    from hierlpr._kernels._arrays import signatures
-    from hierlpr._kernels._jit import KERNELS, extension_name
+    from hierlpr._kernels._jit import extension_name
 
-    fitting = extension_name()  # of the source as it is imported below
+    name = extension_name()  # of the source as it is imported below
+    declare_all()
+    try:
+        built = [_link(name, folder)]
+    except Exception as error:  # no compiler, no linker, no headers: whatever they raise
+        sys.stderr.write(f"{error}\n")
+        return keep_by_numba()
+    if extension_name() != name:  # it would be taken for the code of another source
+        built[0].unlink()
+        raise RuntimeError("The kernels' source changed while it was compiled: build again.")
+    return built
+
+
+def declare_all() -> None:
+    """Import every kernel."""
     for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
         importlib.import_module(f"hierlpr._kernels.{path.stem}")
-    compiler = _compiler(fitting, folder)
-    target = folder / compiler.output_file
+
+
+def _link(name: str, folder: Path) -> Path:
+    """Write the extension module to `folder`, unless it is there."""
+    from hierlpr._kernels._arrays import signatures
+    from hierlpr._kernels._compiling import numba_types
+    from hierlpr._kernels._jit import KERNELS
+
     for stale in folder.glob("compiled_*"):
-        if stale != target:
+        if not stale.name.startswith(name):
             stale.unlink()
-    if target.exists():
-        return target
-    for function in KERNELS.values():
-        for name, signature in signatures(function).items():
-            compiler.export(name, tuple(_numba_type(t) for t in signature.parameters))(function)
-    compiler.compile()
-    if extension_name() != fitting:  # it would be taken for the code of another source
-        target.unlink()
-        raise RuntimeError("The kernels' source changed while it was compiled: build again.")
+    compiler = _compiler(name, folder)
+    target = folder / compiler.output_file
+    if not target.exists():
+        for kernel in KERNELS.values():
+            for way, signature in signatures(kernel.function).items():
+                compiler.export(way, numba_types(signature))(kernel.function)
+        compiler.compile()
     return target
 
 
+def keep_by_numba() -> list[Path]:
+    """Let Numba compile every kernel, and return the files where it keeps them."""
+    from hierlpr._kernels._arrays import signatures
+    from hierlpr._kernels._compiling import numba_types
+    from hierlpr._kernels._jit import KERNELS
+
+    folders = set()
+    for kernel in KERNELS.values():
+        for signature in signatures(kernel.function).values():
+            kernel.dispatcher.compile(numba_types(signature))
+        folders.add(Path(kernel.dispatcher.stats.cache_path))
+    return sorted(path for folder in folders for path in folder.glob("*.nb[ci]"))
+
+
 def _compiler(name: str, folder: Path) -> Any:
+    """Return what exports functions; raise at once where nothing could be linked."""
+    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        raise RuntimeError("The headers of Python are not installed.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # announces a successor that is not there yet
         pycc: Any = importlib.import_module("numba.pycc.compiler")
@@ -58,18 +94,5 @@ def _compiler(name: str, folder: Path) -> Any:
     return compiler
 
 
-def _numba_type(parameter: Any) -> Any:
-    from hierlpr._kernels._arrays import ArrayType, Signature
-
-    numba: Any = importlib.import_module("numba")
-    if isinstance(parameter, ArrayType):
-        return numba.types.Array(numba.from_dtype(parameter.dtype), parameter.ndim, "C")
-    if isinstance(parameter, Signature):
-        fields = [_numba_type(field) for field in parameter.parameters]
-        return numba.types.NamedTuple(fields, parameter.kind)
-    kinds = {bool: numba.boolean, int: numba.int64, float: numba.float64}
-    return kinds[parameter]
-
-
 if __name__ == "__main__":
-    sys.stdout.write(f"{build(Path(__file__).parent)}\n")
+    sys.stdout.writelines(f"{path}\n" for path in build(Path(__file__).parent))

@@ -1,16 +1,16 @@
 """Where kernels come from: compiled with the package where that was possible, else on first use.
 
-`inner` is the one place where compile options are chosen. A package that was built where Numba
-and a linker were at hand holds one extension module of all kernels, compiled from these very
-files (its name has their digest); then neither Numba is imported nor anything compiled. Otherwise
-Numba compiles each kernel when it is first called, and keeps the result on disk.
+A package that was built where Numba and a linker were at hand holds one extension module of all
+kernels, compiled from these very files (its name has their digest); then neither Numba is imported
+nor anything compiled. Otherwise Numba compiles each kernel when it is first called, or loads what
+it compiled before from disk. Either way a kernel is compiled for what its annotations say.
 """
 
 import hashlib
 import importlib
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property, update_wrapper
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar, cast
@@ -21,35 +21,52 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 NOT_COMPILED = ("_compiling.py", "_jit.py", "_threads.py")
-KERNELS: dict[str, Callable[..., Any]] = {}  # all that were declared, as Python functions
+KERNELS: dict[str, "Kernel"] = {}  # all that were declared
+
+
+class Kernel:
+    """A compiled function behind a check of its arguments: it would take any memory."""
+
+    def __init__(self, function: Callable[..., Any], find: Callable[..., Callable[..., Any]]):
+        update_wrapper(self, function)
+        self.function = function
+        self.find = find  # the compiled function, by its name and signature
+        self.dispatcher: Any = None  # Numba's, for kernels that call this one
+
+    @cached_property  # annotations are read when the kernel is first called; threads may race to it
+    def ways(self) -> tuple[tuple[Signature, Callable[..., Any]], ...]:
+        """What the kernel may be called with, and the function for that."""
+        named = signatures(self.function).items()
+        return tuple((signature, self.find(name, signature)) for name, signature in named)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the compiled function that fits the arguments."""
+        for signature, run in self.ways:
+            if signature.fits(args):
+                return run(*args)
+        raise TypeError(f"{self.function.__name__}: {self.ways[0][0].why_not(args)}")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function`: no GIL, cached on disk, no fast-math so that ranks match everywhere."""
-    KERNELS[function.__name__] = function
     module = _extension()
-    return inner(function) if module is None else _checked(function, module)
+    if module is None:
+        from hierlpr._kernels._compiling import on_first_use
+
+        made = on_first_use(function)
+    else:
+        made = Kernel(function, lambda name, _: getattr(module, name))
+    KERNELS[function.__name__] = made
+    return cast("Callable[P, R]", made)
 
 
 def inner(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that only kernels call."""
     if _extension() is not None:
         return function
-    options = {"nogil": True, "cache": True, "fastmath": False, "error_model": "numpy"}
-    options["no_cfunc_wrapper"] = True  # nobody calls from C: a tenth of the time to compile
-    compiled = _numba().njit(**options)(function)
-    return cast("Callable[P, R]", compiled)
+    from hierlpr._kernels._compiling import compile_lazily
 
-
-@cache
-def _numba() -> Any:
-    """Import Numba, and let it say when it takes long."""
-    import numba
-
-    from hierlpr._kernels._compiling import announce_compiling
-
-    announce_compiling()
-    return numba
+    return cast("Callable[P, R]", compile_lazily(function))
 
 
 def extension_name() -> str:
@@ -70,23 +87,3 @@ def _extension() -> ModuleType | None:
         return importlib.import_module(f"hierlpr._kernels.{extension_name()}")
     except ImportError:
         return None
-
-
-def _checked(function: Callable[P, R], module: ModuleType) -> Callable[P, R]:
-    """Return the compiled function behind a check of its arguments: it would take any memory."""
-
-    @cache  # annotations are read when the kernel is first called; threads may race to it
-    def ways() -> tuple[tuple[Signature, Callable[..., Any]], ...]:
-        named = signatures(function).items()
-        return tuple((signature, getattr(module, name)) for name, signature in named)
-
-    def call(*args: Any) -> Any:
-        for signature, run in ways():
-            if signature.fits(args):
-                return run(*args)
-        raise TypeError(f"{function.__name__}: {ways()[0][0].why_not(args)}")
-
-    call.__name__ = function.__name__
-    call.__doc__ = function.__doc__
-    call.__wrapped__ = function  # type: ignore[attr-defined]
-    return cast("Callable[P, R]", call)
