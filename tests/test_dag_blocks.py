@@ -9,6 +9,7 @@ from scipy.optimize import lsq_linear
 import reference
 from cases import by_number, hierarchy_of, random_dag, random_dag_lpr, random_forest, scored_dags
 from hierlpr import Hierarchy, consistent_scores, rank
+from hierlpr._kernels import dag_blocks
 from hierlpr._kernels.dag_blocks import dag_keys, dag_scores
 from hierlpr._kernels.filing import END, Filed
 from hierlpr._kernels.forest_blocks import forest_keys, forest_scores
@@ -230,6 +231,46 @@ def grid(side):
     return Hierarchy(right + down)
 
 
+def bipartite(width):
+    return Hierarchy([(f"p{i}", f"c{j}") for i in range(width) for j in range(width)])
+
+
+def found(monkeypatch, lpr, h, *, patience):
+    """Scores, and calls and blocks of the ranking, if pooling may go on for so long."""
+    monkeypatch.setattr(dag_blocks, "PATIENCE", patience)
+    r = rank(lpr, h, n_threads=1)
+    ranked = r.sample * h.n_labels + r.label
+    return consistent_scores(lpr, h, n_threads=1), ranked, r.first, r.certified
+
+
+@pytest.mark.parametrize("steps", [1, 4, 1 << 30])
+def test_pooled_blocks_are_those_of_minimum_cuts(monkeypatch, steps):
+    rng = np.random.default_rng(steps)
+    random = [random_dag(rng, int(n), density=2.5 / n) for n in rng.integers(5, 80, 120)]
+    for h in (*random, ladder(40), grid(9), bipartite(6), diamond(30)):
+        rising = h.levels / h.levels.max() * rng.random()
+        lpr = np.rint(np.clip(rng.random((4, h.n_labels)) + rising, 0, 1) * steps) / steps
+        cut = found(monkeypatch, lpr, h, patience=0)
+        for patience in (1, 4, 1000):  # given up at the beginning, on the way, or not at all
+            for one, other in zip(found(monkeypatch, lpr, h, patience=patience), cut, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+def test_blocks_of_equal_mean_that_need_each_other_are_one():
+    # B pays for A and D for C, as the values say; but B needs C as well, and D needs A.
+    h = Hierarchy([("A", "B"), ("C", "B"), ("C", "D"), ("A", "D")])
+    for lpr in ([0.0, 1.0, 0.0, 1.0], [0.25, 0.5, 0.25, 0.5]):
+        r = rank([lpr], h)
+        assert np.count_nonzero(r.first) == 1
+        assert r.certified.tolist() == [True]
+
+
+def test_a_block_of_more_nodes_than_pooling_tells_apart_is_cut():
+    h = ladder(35_000)
+    lpr = h.levels / (2.0 * h.levels.max())
+    np.testing.assert_allclose(consistent_scores([lpr], h)[0], lpr.mean(), rtol=0, atol=1e-9)
+
+
 def test_a_wide_diamond_is_one_certified_block_and_singles():
     h = diamond(3000)
     lpr = np.random.default_rng(90).random((1, h.n_labels)) * 0.5
@@ -240,7 +281,7 @@ def test_a_wide_diamond_is_one_certified_block_and_singles():
 
 
 def test_complete_bipartite_200_by_200_is_certified():
-    h = Hierarchy([(f"p{i}", f"c{j}") for i in range(200) for j in range(200)])
+    h = bipartite(200)
     low = np.array([name[0] == "p" for name in h.labels])
     lpr = np.random.default_rng(91).random((2, 400)) * 0.1 + np.where(low, 0.0, 0.8)
     r = rank(lpr, h)

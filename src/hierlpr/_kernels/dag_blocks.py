@@ -12,15 +12,18 @@ import numpy as np
 from hierlpr._kernels._arrays import Bools, Floats, Index, Ints
 from hierlpr._kernels._jit import kernel
 from hierlpr._kernels.block_order import block_graph, order_open_block
+from hierlpr._kernels.circles import join_circles, list_blocks
 from hierlpr._kernels.filing import Filed, file_row
 from hierlpr._kernels.forest_blocks import forest_scores, link_forest, longest_row
 from hierlpr._kernels.ideals import TABLE_BITS, best_order
 from hierlpr._kernels.keys import on_grid, pack
 from hierlpr._kernels.layout import Dag, Forest, Hard, KeyBits, Linked, Rows
 from hierlpr._kernels.partition import partition
+from hierlpr._kernels.pooling import Pooled, pool
 from hierlpr._kernels.tied_order import RowBlocks, join_ties
 
 NONE = np.empty(0, dtype=np.int32)
+PATIENCE = 16  # nodes to walk in a round for each node of a sample before it is cut instead
 
 
 class OpenBlocks(NamedTuple):
@@ -43,7 +46,7 @@ def dag_keys(
     filed: Filed,
 ) -> OpenBlocks:
     """Merge the labels of samples ``start`` to ``stop`` into blocks and file them."""
-    found = _part_rows(rows, dag, start, stop)
+    found = _part_rows(rows, dag, start, stop, PATIENCE)
     parent, hard = found[0], Hard(*found[1:])
     lack = _order(rows, dag, hard, state_cap)
     path_rows, forest, node_at = _lay(rows, start, stop, parent, hard)
@@ -59,7 +62,7 @@ def dag_keys(
 
 def dag_scores(rows: Rows, dag: Dag, start: int, stop: int, score: Floats) -> None:
     """Write the block score of every instance of samples ``start`` to ``stop``."""
-    found = _part_rows(rows, dag, start, stop)
+    found = _part_rows(rows, dag, start, stop, PATIENCE)
     parent, hard = found[0], Hard(*found[1:])
     path_rows, forest, node_at = _lay(rows, start, stop, parent, hard)
     on_path = np.empty(parent.size)
@@ -105,9 +108,9 @@ def _lay(
 
 @kernel
 def _part_rows(
-    rows: Rows, dag: Dag, start: int, stop: int
+    rows: Rows, dag: Dag, start: int, stop: int, patience: int
 ) -> tuple[Index, Index, Ints, Ints, Bools]:
-    """Part samples into trees and other blocks, see `partition`.
+    """Part samples into trees and other blocks, by `pool`, or by `partition` if that takes long.
 
     Returns the only parent of each node that still matters, from ``row_ptr[start]`` on, and the
     fields of `Hard`.
@@ -116,6 +119,8 @@ def _part_rows(
     width = longest_row(rows, start, stop)
     value = np.empty(width, np.int64)
     up_ptr = np.empty(width + 1, np.int64)
+    block = np.empty(width, np.int32)
+    mean = np.empty(width, np.int64)
     offset = row_ptr[start]
     size = row_ptr[stop] - offset
     parent = np.empty(size, np.int32)
@@ -136,10 +141,14 @@ def _part_rows(
         for i in range(n):
             value[i] = np.int64(on_grid(rows.value[row + rows.slot[i]], rows.scale))
         before = n_hard
-        n_hard = partition(
-            value[:n], up_ptr[: n + 1], up_idx, parent[row - offset : row - offset + n], n_hard,
-            nodes, ptr, exact,
-        )  # fmt: skip
+        part, up = value[:n], up_ptr[: n + 1]
+        above = parent[row - offset : row - offset + n]
+        pooled = Pooled(block[:n], mean[:n])
+        if pool(rows, m, part, up, up_idx, patience, pooled):
+            join_circles(up, up_idx, pooled)
+            n_hard = list_blocks(up, up_idx, block[:n], above, n_hard, nodes, ptr, exact)
+        else:
+            n_hard = partition(part, up, up_idx, above, n_hard, nodes, ptr, exact)
         for b in range(before, n_hard):
             sample[b] = m
     return parent, nodes[: ptr[n_hard]], ptr[: n_hard + 1], sample[:n_hard], exact[:n_hard]

@@ -39,13 +39,13 @@ def longest_row(rows: Rows, start: int, stop: int) -> int:
 
 
 @inner
-def _room(width: int) -> tuple[Nodes, Index, Index]:
-    """Room for what `_merge_sample` writes of a sample."""
+def node_room(width: int) -> tuple[Nodes, Index, Index]:
+    """Room for what `merge_sample` writes of a sample."""
     return np.empty(width, NODE), np.empty(width, np.int32), np.empty(width, np.int32)
 
 
 @inner
-def _merge_sample(
+def merge_sample(
     rows: Rows, forest: Forest, m: int, node: Nodes, tail: Index, next_node: Index
 ) -> None:
     """Merge the labels of sample `m` into blocks, in `node`. O(K log K).
@@ -136,11 +136,11 @@ def forest_keys(
     rows: Rows, forest: Forest, start: int, stop: int, bits: KeyBits, filed: Filed
 ) -> None:
     """Merge the labels of samples ``start`` to ``stop`` into blocks and file them."""
-    node, tail, next_node = _room(longest_row(rows, start, stop))
+    node, tail, next_node = node_room(longest_row(rows, start, stop))
     head = np.empty(node.size, np.int32)
     keys = np.empty(node.size, np.uint64)
     for m in range(start, stop):
-        _merge_sample(rows, forest, m, node, tail, next_node)
+        merge_sample(rows, forest, m, node, tail, next_node)
         row = rows.row_ptr[m]
         n_keys: int = np.int64(0)  # a plain constant would compile `file_row` once more
         for i in range(rows.row_ptr[m + 1] - row):
@@ -156,10 +156,10 @@ def forest_keys(
 @kernel
 def forest_scores(rows: Rows, forest: Forest, start: int, stop: int, score: Floats) -> None:
     """Set ``score[row_ptr[m] + slot[i]]`` to the mean of the block of node ``i``, off the grid."""
-    node, tail, next_node = _room(longest_row(rows, start, stop))
+    node, tail, next_node = node_room(longest_row(rows, start, stop))
     unscale = 1.0 / rows.scale
     for m in range(start, stop):
-        _merge_sample(rows, forest, m, node, tail, next_node)
+        merge_sample(rows, forest, m, node, tail, next_node)
         row = rows.row_ptr[m]
         base = 0 if forest.is_shared else row
         for i in range(rows.row_ptr[m + 1] - row):
@@ -172,9 +172,9 @@ def forest_scores(rows: Rows, forest: Forest, start: int, stop: int, score: Floa
 @kernel
 def link_forest(rows: Rows, forest: Forest, start: int, stop: int, linked: Linked) -> None:
     """Merge the labels of samples ``start`` to ``stop`` into blocks and write them to `linked`."""
-    node, tail, next_node = _room(longest_row(rows, start, stop))
+    node, tail, next_node = node_room(longest_row(rows, start, stop))
     for m in range(start, stop):
-        _merge_sample(rows, forest, m, node, tail, next_node)
+        merge_sample(rows, forest, m, node, tail, next_node)
         at = rows.row_ptr[m] - rows.row_ptr[start]
         for i in range(rows.row_ptr[m + 1] - rows.row_ptr[m]):
             linked.next_node[at + i] = next_node[i]
