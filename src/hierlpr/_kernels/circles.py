@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools, Index, Ints
+from hierlpr._kernels._arrays import Index, Ints
 from hierlpr._kernels._jit import inner
 from hierlpr._kernels.closures import tied_blocks
 from hierlpr._kernels.pooling import Pooled
@@ -65,11 +65,12 @@ def join_circles(up_ptr: Ints, up_idx: Index, pooled: Pooled) -> None:
 @inner
 def list_blocks(
     up_ptr: Ints, up_idx: Index, block: Index, parent: Index, n_hard: int, hard: Index,
-    hard_ptr: Ints, exact: Bools,
+    hard_ptr: Ints,
 ) -> int:  # fmt: skip
     """Write the blocks as `partition` does: parents in those that are trees, nodes of the others.
 
-    A block is named by its first node.
+    A block is named by its first node. Those that are no trees are numbered from `n_hard` on;
+    the number with them is returned.
     """
     n = block.size
     is_tree = np.ones(n, np.bool_)
@@ -90,7 +91,6 @@ def list_blocks(
         if b == i:
             place[b] = hard_ptr[n_hard]
             hard_ptr[n_hard + 1] = hard_ptr[n_hard] + count[b]
-            exact[n_hard] = True
             n_hard += 1
         hard[place[b]] = i
         place[b] += 1

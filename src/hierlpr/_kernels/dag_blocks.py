@@ -2,7 +2,7 @@
 
 Four kernels in a row, as small ones compile faster: part each sample into trees and other blocks;
 put the other blocks in order; lay these out as paths, so that all is a forest to be merged; and
-read the blocks back.
+read the blocks back. One more, which few need, parts samples with very large blocks.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hierlpr._kernels._arrays import Bools, Floats, Index, Ints
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._jit import inner, kernel
 from hierlpr._kernels.block_order import block_graph, order_open_block
 from hierlpr._kernels.circles import join_circles, list_blocks
 from hierlpr._kernels.filing import Filed, file_row
@@ -46,8 +46,7 @@ def dag_keys(
     filed: Filed,
 ) -> OpenBlocks:
     """Merge the labels of samples ``start`` to ``stop`` into blocks and file them."""
-    found = _part_rows(rows, dag, start, stop, PATIENCE)
-    parent, hard = found[0], Hard(*found[1:])
+    parent, hard = _part(rows, dag, start, stop)
     lack = _order(rows, dag, hard, state_cap)
     path_rows, forest, node_at = _lay(rows, start, stop, parent, hard)
     linked = Linked.empty(np.empty_like(parent))
@@ -62,13 +61,28 @@ def dag_keys(
 
 def dag_scores(rows: Rows, dag: Dag, start: int, stop: int, score: Floats) -> None:
     """Write the block score of every instance of samples ``start`` to ``stop``."""
-    found = _part_rows(rows, dag, start, stop, PATIENCE)
-    parent, hard = found[0], Hard(*found[1:])
+    parent, hard = _part(rows, dag, start, stop)
     path_rows, forest, node_at = _lay(rows, start, stop, parent, hard)
     on_path = np.empty(parent.size)
     forest_scores(path_rows, forest, 0, stop - start, on_path)
     row = np.repeat(rows.row_ptr[start:stop], np.diff(rows.row_ptr[start : stop + 1]))
     score[row + rows.slot[node_at]] = on_path / rows.scale
+
+
+def _part(rows: Rows, dag: Dag, start: int, stop: int) -> tuple[Index, Hard]:
+    """Part samples into trees and other blocks.
+
+    Returns the only parent of each node that still matters, from ``row_ptr[start]`` on, and the
+    blocks that are no trees.
+    """
+    offset = rows.row_ptr[start]
+    parent = np.empty(int(rows.row_ptr[stop] - offset), dtype=np.int32)
+    found = _pool_rows(rows, dag, start, stop, PATIENCE, parent)
+    hard = [Hard(*found[:4])]
+    for m in found[4].tolist():
+        own = parent[rows.row_ptr[m] - offset : rows.row_ptr[m + 1] - offset]
+        hard.append(Hard(*_cut_row(rows, dag, m, own)))
+    return parent, hard[0] if len(hard) == 1 else Hard.chained(hard)
 
 
 def _order(rows: Rows, dag: Dag, hard: Hard, state_cap: int) -> Floats:
@@ -106,52 +120,76 @@ def _lay(
     return path_rows, Forest(parent, False), node_at
 
 
-@kernel
-def _part_rows(
-    rows: Rows, dag: Dag, start: int, stop: int, patience: int
-) -> tuple[Index, Index, Ints, Ints, Bools]:
-    """Part samples into trees and other blocks, by `pool`, or by `partition` if that takes long.
+@inner
+def _graph_of(rows: Rows, dag: Dag, m: int, value: Ints, up_ptr: Ints) -> Index:
+    """Write the values of sample `m` and where the parents of each node begin in what is returned.
 
-    Returns the only parent of each node that still matters, from ``row_ptr[start]`` on, and the
-    fields of `Hard`.
+    Of its ``n`` nodes, ``value[:n]`` and ``up_ptr[:n + 1]`` are set.
     """
-    row_ptr = rows.row_ptr
+    row = rows.row_ptr[m]
+    n = rows.row_ptr[m + 1] - row
+    base = 0 if dag.is_shared else row
+    edge = dag.parent_ptr[base]
+    for i in range(n):
+        value[i] = np.int64(on_grid(rows.value[row + rows.slot[i]], rows.scale))
+    for i in range(n + 1):
+        up_ptr[i] = dag.parent_ptr[base + i] - edge
+    return dag.parent_idx[edge : edge + up_ptr[n]]
+
+
+@kernel
+def _pool_rows(
+    rows: Rows, dag: Dag, start: int, stop: int, patience: int, parent: Index
+) -> tuple[Index, Ints, Ints, Bools, Ints]:
+    """Part samples into trees and other blocks by `pool`.
+
+    Writes the only parent of each node that still matters, from ``row_ptr[start]`` on. Returns the
+    fields of `Hard`, and the samples on which it gave up.
+    """
+    offset = rows.row_ptr[start]
     width = longest_row(rows, start, stop)
     value = np.empty(width, np.int64)
     up_ptr = np.empty(width + 1, np.int64)
     block = np.empty(width, np.int32)
     mean = np.empty(width, np.int64)
-    offset = row_ptr[start]
-    size = row_ptr[stop] - offset
-    parent = np.empty(size, np.int32)
-    nodes = np.empty(size, np.int32)
-    ptr = np.empty(size + 1, np.int64)
-    ptr[0] = 0
-    sample = np.empty(size, np.int64)
-    exact = np.empty(size, np.bool_)
-    n_hard: int = np.int64(0)  # a plain constant would compile `partition` once more
+    nodes = np.empty(parent.size, np.int32)
+    ptr = np.zeros(parent.size + 1, np.int64)
+    sample = np.empty(parent.size, np.int64)
+    given_up = np.empty(stop - start, np.int64)
+    n_given_up = 0
+    n_hard: int = np.int64(0)  # a plain constant would compile `list_blocks` once more
     for m in range(start, stop):
-        row = row_ptr[m]
-        n = row_ptr[m + 1] - row
-        base = 0 if dag.is_shared else row
-        edge = dag.parent_ptr[base]
-        for i in range(n + 1):
-            up_ptr[i] = dag.parent_ptr[base + i] - edge
-        up_idx = dag.parent_idx[edge : edge + up_ptr[n]]
-        for i in range(n):
-            value[i] = np.int64(on_grid(rows.value[row + rows.slot[i]], rows.scale))
-        before = n_hard
-        part, up = value[:n], up_ptr[: n + 1]
-        above = parent[row - offset : row - offset + n]
+        at = rows.row_ptr[m] - offset
+        n = rows.row_ptr[m + 1] - rows.row_ptr[m]
+        up_idx = _graph_of(rows, dag, m, value, up_ptr)
         pooled = Pooled(block[:n], mean[:n])
-        if pool(rows, m, part, up, up_idx, patience, pooled):
-            join_circles(up, up_idx, pooled)
-            n_hard = list_blocks(up, up_idx, block[:n], above, n_hard, nodes, ptr, exact)
-        else:
-            n_hard = partition(part, up, up_idx, above, n_hard, nodes, ptr, exact)
+        up = up_ptr[: n + 1]
+        if not pool(rows, m, value[:n], up, up_idx, patience, pooled):
+            given_up[n_given_up] = m
+            n_given_up += 1
+            continue
+        join_circles(up, up_idx, pooled)
+        before = n_hard
+        n_hard = list_blocks(up, up_idx, block[:n], parent[at : at + n], n_hard, nodes, ptr)
         for b in range(before, n_hard):
             sample[b] = m
-    return parent, nodes[: ptr[n_hard]], ptr[: n_hard + 1], sample[:n_hard], exact[:n_hard]
+    exact = np.ones(n_hard, np.bool_)
+    return nodes[: ptr[n_hard]], ptr[: n_hard + 1], sample[:n_hard], exact, given_up[:n_given_up]
+
+
+@kernel
+def _cut_row(rows: Rows, dag: Dag, m: int, parent: Index) -> tuple[Index, Ints, Ints, Bools]:
+    """Part a sample as `_pool_rows` does, but by `partition`."""
+    n = parent.size
+    value = np.empty(n, np.int64)
+    up_ptr = np.empty(n + 1, np.int64)
+    up_idx = _graph_of(rows, dag, m, value, up_ptr)
+    nodes = np.empty(n, np.int32)
+    ptr = np.zeros(n + 1, np.int64)
+    exact = np.empty(n, np.bool_)
+    n_hard = partition(value, up_ptr, up_idx, parent, nodes, ptr, exact)
+    sample = np.full(n_hard, m)
+    return nodes[: ptr[n_hard]], ptr[: n_hard + 1], sample, exact[:n_hard]
 
 
 @kernel
@@ -184,25 +222,23 @@ def _lay_paths(
     The block's nodes, sorted, are the places of its path; nodes take them in order.
     """
     offset = rows.row_ptr[start]
-    b = 0
     for m in range(start, stop):
-        at = rows.row_ptr[m] - offset
-        n = rows.row_ptr[m + 1] - rows.row_ptr[m]
-        for i in range(n):
-            node_at[at + i] = i
-        while b < hard.sample.size and hard.sample[b] == m:
-            nodes = hard.nodes[hard.ptr[b] : hard.ptr[b + 1]]
-            places = np.sort(nodes)  # a block is small, the labels between its first and last many
-            above = -1
-            for k in range(nodes.size):
-                i = places[k]
-                node_at[at + i] = nodes[k]
-                parent[at + i] = above
-                above = i
-            b += 1
-        for i in range(n):
-            of = rows.value[rows.row_ptr[m] + rows.slot[node_at[at + i]]]
-            value[at + i] = on_grid(of, rows.scale)
+        for i in range(rows.row_ptr[m + 1] - rows.row_ptr[m]):
+            node_at[rows.row_ptr[m] - offset + i] = i
+    for b in range(hard.sample.size):
+        at = rows.row_ptr[hard.sample[b]] - offset
+        nodes = hard.nodes[hard.ptr[b] : hard.ptr[b + 1]]
+        places = np.sort(nodes)  # a block is small, the labels between its first and last many
+        above = -1
+        for k in range(nodes.size):
+            i = places[k]
+            node_at[at + i] = nodes[k]
+            parent[at + i] = above
+            above = i
+    for m in range(start, stop):
+        row = rows.row_ptr[m]
+        for at in range(row - offset, rows.row_ptr[m + 1] - offset):
+            value[at] = on_grid(rows.value[row + rows.slot[node_at[at]]], rows.scale)
 
 
 @kernel

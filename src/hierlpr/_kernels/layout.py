@@ -76,6 +76,17 @@ class Hard(NamedTuple):
     sample: Ints
     exact: Bools
 
+    @staticmethod
+    def chained(parts: "list[Hard]") -> "Hard":
+        """List the blocks of all parts, one part after another."""
+        sizes = [np.diff(part.ptr) for part in parts]
+        return Hard(
+            np.concatenate([part.nodes for part in parts]),
+            np.cumsum(np.concatenate([parts[0].ptr[:1], *sizes])),
+            np.concatenate([part.sample for part in parts]),
+            np.concatenate([part.exact for part in parts]),
+        )
+
 
 class KeyBits(NamedTuple):
     """How many bits of a block's key the number of its first node and its sample take.

@@ -15,7 +15,6 @@ def partition(
     up_ptr: Ints,
     up_idx: Index,
     parent: Index,
-    n_hard: int,
     hard: Index,
     hard_ptr: Ints,
     exact: Bools,
@@ -27,8 +26,7 @@ def partition(
     Writes ``parent[i]``, the only parent that still matters to ``i``, or -1, such that merging
     this forest gives the blocks; except for blocks that are not trees: block ``b`` has the nodes
     ``hard[hard_ptr[b]:hard_ptr[b + 1]]``, rising, with ``parent`` -1, and ``exact[b]`` tells
-    whether its mean was resolved exactly. They are numbered from `n_hard` on; the number with
-    them is returned.
+    whether its mean was resolved exactly. Their number is returned.
 
     An edge from ``p`` to ``i`` binds nothing if all of ``p`` and its ancestors have values at
     least as large as ``i`` and its descendants: then their block scores fall anyway, and if they
@@ -36,6 +34,8 @@ def partition(
     trees, and the rest is cut at its mean, again and again (divide and conquer).
     """
     n = value.size
+    n_hard = 0
+    hard_ptr[0] = 0
     alive = np.ones(up_idx.size, np.bool_)
     flow = np.zeros(up_idx.size)
     room_idx = np.empty(up_idx.size, np.int32)
