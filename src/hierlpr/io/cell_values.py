@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -288,22 +289,25 @@ def group_blocks(
     is_one_of_many: bool = False,
     coded: Sequence[str] = (),
     buffer_size: int = 1 << 20,
+    metadata: Any = None,
 ) -> Iterator[Block]:
     """Read columns of one row group of a Parquet file; `at` is how many rows are before it.
 
-    Texts in `coded` come as codes and a dictionary.
+    Texts in `coded` come as codes and a dictionary; `metadata` are those of the file, if known.
     Read in one go, Arrow would keep a part of every row group until the end.
     """
     import pyarrow as pa
 
     n_texts, float64 = len(texts), pa.float64()
-    opened = open_parquet(file, buffer_size=buffer_size, dictionaries=coded)
+    opened = open_parquet(file, buffer_size=buffer_size, dictionaries=coded, metadata=metadata)
     where = f"{os.path.basename(file)}, " if is_one_of_many else ""
     try:
         _check_columns(opened.schema_arrow.names, texts, numbers, file, watch)
         size, there = opened.metadata.row_group(group).num_rows, opened.schema_arrow.names
         if len(numbers) > MANY_COLUMNS and size <= n_rows and len(set(there)) == len(there):
-            yield _by_columns(opened, group, texts, numbers, watch, _row_place(where, at))
+            # Each column is read whole, so that a buffer would only take time to fill.
+            with open_parquet(file, metadata=opened.metadata) as whole:
+                yield _by_columns(whole, group, texts, numbers, watch, _row_place(where, at))
             return
         chosen = list(dict.fromkeys((*texts, *numbers)))
         for batch in opened.iter_batches(n_rows, row_groups=[group], columns=chosen):
@@ -344,10 +348,10 @@ def _by_columns(
 
     float64 = pa.float64()
     matrix = np.empty((opened.metadata.row_group(group).num_rows, len(numbers)))
-    for start in range(0, len(numbers), MANY_COLUMNS):
+    room = np.empty((MANY_COLUMNS, matrix.shape[0]))  # one for all: new memory costs as much
+    for start, read in _columns_ahead(opened, group, numbers):
         some = numbers[start : start + MANY_COLUMNS]
-        read = opened.read_row_group(group, columns=list(some))
-        run = np.empty((len(some), matrix.shape[0]))
+        run = room[: len(some)]
         for row, name in zip(run, some, strict=True):
             array = read.column(name).combine_chunks()
             row[:] = as_numbers(
@@ -357,6 +361,21 @@ def _by_columns(
     read = opened.read_row_group(group, columns=list(texts))
     names = [_names(read.column(x).combine_chunks(), x, watch, place) for x in texts]
     return Block(matrix.shape[0], names, list(matrix.T), place, matrix)
+
+
+def _columns_ahead(opened: Any, group: int, numbers: Sequence[str]) -> Iterator[tuple[int, Any]]:
+    """Read some columns at a time, the next ones while these are used; each with its place."""
+
+    def read(start: int) -> Any:
+        return opened.read_row_group(group, columns=list(numbers[start : start + MANY_COLUMNS]))
+
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(read, 0)
+        for start in range(0, len(numbers), MANY_COLUMNS):
+            found = coming.result()
+            if start + MANY_COLUMNS < len(numbers):
+                coming = pool.submit(read, start + MANY_COLUMNS)
+            yield start, found
 
 
 def _row_place(where: str, at: int) -> Callable[[int], str]:

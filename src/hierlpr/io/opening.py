@@ -315,10 +315,13 @@ def parquet_files(path: str) -> list[str]:
     return kept
 
 
-def open_parquet(path: str, *, buffer_size: int = 0, dictionaries: Sequence[str] = ()) -> Any:
+def open_parquet(
+    path: str, *, buffer_size: int = 0, dictionaries: Sequence[str] = (), metadata: Any = None
+) -> Any:
     """Open a Parquet file for reading row groups; refuse what is none.
 
-    Text columns in `dictionaries` are read as codes and a dictionary.
+    Text columns in `dictionaries` are read as codes and a dictionary. `metadata` of a file that was
+    open before need not be read again, which of ten thousands of columns takes long.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -326,10 +329,11 @@ def open_parquet(path: str, *, buffer_size: int = 0, dictionaries: Sequence[str]
     source = open_bytes(path) if is_remote(path) else path
     try:
         return pq.ParquetFile(
-            source, buffer_size=buffer_size, read_dictionary=list(dictionaries) or None
-        )
+            source, metadata=metadata, buffer_size=buffer_size,
+            read_dictionary=list(dictionaries) or None,
+        )  # fmt: skip
     except KeyError:  # a list or a structure has no codes; its type is refused when it is read
-        return open_parquet(path, buffer_size=buffer_size)
+        return open_parquet(path, buffer_size=buffer_size, metadata=metadata)
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file.") from None
     except (pa.ArrowException, OSError, EOFError) as error:

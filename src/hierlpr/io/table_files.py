@@ -333,16 +333,15 @@ def read_cells(
 def _parquet_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
     for file in table.files:
         first_row = 0
-        opened = open_parquet(file)
-        n_groups = opened.num_row_groups
-        opened.close()
+        with open_parquet(file) as opened:
+            metadata = opened.metadata
         columns, is_one = (table.texts, table.numbers), len(table.files) > 1
         # Names that come again and again are read as codes; samples of a ranking hardly do.
         coded = table.texts[1:] if table.content == "ranking" else table.texts
-        for group in range(n_groups):
+        for group in range(metadata.num_row_groups):
             for block in group_blocks(
                 file, group, *columns, watch, n_rows=n_rows, at=first_row, is_one_of_many=is_one,
-                coded=() if table.is_wide else coded,
+                coded=() if table.is_wide else coded, metadata=metadata,
             ):  # fmt: skip
                 yield block
                 first_row += block.n_rows

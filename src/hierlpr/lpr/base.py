@@ -265,7 +265,8 @@ def _check_curves(
         raise DataError("LPR curves: knot_ptr, knot_score and knot_lpr do not fit together.")
     if np.any(np.diff(ptr) < 1):
         raise DataError(f"LPR curves: label {int(np.argmax(np.diff(ptr) < 1))} has no knot.")
-    if not (np.isfinite(score).all() and np.all((lpr >= 0.0) & (lpr <= 1.0))):
+    # NaN fails all comparisons, so that ends clear all that lies between.
+    if not (-np.inf < score.min() <= score.max() < np.inf and 0.0 <= lpr.min() <= lpr.max() <= 1.0):
         raise DataError("LPR curves: scores must be finite and LPRs must lie in [0, 1].")
     inside = np.ones(score.size, np.bool_)
     inside[ptr[:-1]] = False  # the first knot of a label has no neighbour to its left

@@ -45,6 +45,7 @@ BY_COST = "sure labels by cost"
 FEATURES = frozenset({LISTED, CLASSIFIER, BY_COST})
 META = "meta"
 _HINT = "Hint: give what `hierlpr fit --out` or model.save wrote, or save the model again."
+_AT_ONCE = 1 << 20  # bytes of an array on their way from the file
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -60,7 +61,7 @@ def checksum(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(array.tobytes())
+        digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
@@ -110,9 +111,10 @@ def write_npz(file: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
 def read_npz(path: Path) -> Arrays:
     """Read the arrays of a file, which may hold anything."""
     try:
+        size = path.stat().st_size
         with zipfile.ZipFile(path) as archive:
             return {
-                member.filename.removesuffix(".npy"): _read_member(archive, member)
+                member.filename.removesuffix(".npy"): _read_member(archive, member, size)
                 for member in archive.infolist()
             }
     except FileNotFoundError:
@@ -123,24 +125,32 @@ def read_npz(path: Path) -> Arrays:
         raise FileError(f"cannot be read ({error.strerror or error}).") from None
 
 
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """Decode one array after its declared size was found to be the true one."""
-    if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
-        raise FileError(f"unexpected member {member.filename!r}.")
-    data = io.BytesIO(archive.read(member))
-    try:
-        version = np.lib.format.read_magic(data)
-        if version != (1, 0):
-            raise ValueError(f"array format {version}")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(data)
-    except ValueError as error:
-        raise FileError(f"member {member.filename!r} is no plain array ({error}).") from None
-    rest = data.read()
-    is_plain = not dtype.hasobject and dtype.kind in "biuf" and not fortran
-    if not is_plain or len(rest) != math.prod(shape) * dtype.itemsize:
-        raise FileError(f"member {member.filename!r} is no plain array of numbers.")
-    # A copy is aligned and writable, as arrays are that were fitted: kernels need no variant.
-    return np.frombuffer(rest, dtype=dtype).reshape(shape).copy()
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> NDArray[Any]:
+    """Decode one array, if its declared size is the true one, in a file of `most` bytes."""
+    name = member.filename
+    if member.compress_type != zipfile.ZIP_STORED or not name.endswith(".npy"):
+        raise FileError(f"unexpected member {name!r}.")
+    with archive.open(member) as stream:
+        try:
+            version = np.lib.format.read_magic(stream)
+            if version != (1, 0):
+                raise ValueError(f"array format {version}")
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+        except ValueError as error:
+            raise FileError(f"member {name!r} is no plain array ({error}).") from None
+        is_plain = not dtype.hasobject and dtype.kind in "biuf" and not fortran
+        size = math.prod(shape) * dtype.itemsize
+        if not is_plain or size != member.file_size - stream.tell() or size > most:
+            raise FileError(f"member {name!r} is no plain array of numbers.")
+        # An array of its own is aligned and writable, as fitted ones are: kernels need no variant.
+        array = np.empty(shape, dtype)
+        room, at = array.reshape(-1).view(np.uint8).data, 0
+        while part := stream.read(_AT_ONCE):
+            room[at : at + len(part)] = part
+            at += len(part)
+    if at != size:
+        raise FileError(f"member {name!r} is cut short.")
+    return array
 
 
 def _read_meta(member: NDArray[Any] | None) -> dict[str, Any]:

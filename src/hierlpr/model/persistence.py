@@ -261,8 +261,9 @@ def _companions(arrays: Arrays, n_labels: int) -> Companions | None:
 
 
 def _curves(arrays: Arrays, prefix: str = "") -> LPRCurves:
-    ptr, score, lpr = (arrays[f"{prefix}{key}"] for key in _KNOTS)
-    return LPRCurves(ptr.astype(np.int64), score.astype(np.float64), lpr.astype(np.float64))
+    kinds = (np.int64, np.float64, np.float64)
+    knots = zip(_KNOTS, kinds, strict=True)
+    return LPRCurves(*(arrays[f"{prefix}{key}"].astype(kind, copy=False) for key, kind in knots))
 
 
 def _kind(

@@ -102,10 +102,12 @@ class Budget:
     def holds_report(self, files: Sequence[str]) -> bool:
         """Whether a report that holds the scores, and the truth if it is given, stays within it."""
         scores, *truth = files
-        each = [REPORT_BYTES if _is_wide_parquet(scores) else FIT_BYTES]
-        each += [REPORT_BYTES if is_parquet(file) else FIT_BYTES for file in truth]
-        sizes = zip(map(estimate_instances, files), each, strict=True)
-        return sum(n * size for n, size in sizes) <= self.memory
+        n_instances, is_wide = _extent(scores)
+        needed = n_instances * (REPORT_BYTES if is_wide else FIT_BYTES)
+        for file in truth:
+            each = REPORT_BYTES if is_parquet(file) else FIT_BYTES
+            needed += estimate_instances(file) * each
+        return needed <= self.memory
 
     @property
     def report_positives(self) -> int:
@@ -119,21 +121,21 @@ class Budget:
 
 def estimate_instances(path: str) -> int:
     """Guess how many instances a file of scores or truth holds, without reading it."""
+    return _extent(path)[0]
+
+
+def _extent(path: str) -> tuple[int, bool]:
+    """Guess the instances of a file, and tell whether it is Parquet, and wide."""
     if not is_parquet(path):
-        return _text_bytes(path) // TEXT_INSTANCE_BYTES
-    total = 0
+        return _text_bytes(path) // TEXT_INSTANCE_BYTES, False
+    total, are_wide = 0, True
     for file in parquet_files(path):
         with open_parquet(file) as opened:
             names = list(opened.schema_arrow.names)
-            total += opened.metadata.num_rows * (4 if names_pairs(names) else len(names) - 1)
-    return total
-
-
-def _is_wide_parquet(path: str) -> bool:
-    if not is_parquet(path):
-        return False
-    with open_parquet(parquet_files(path)[0]) as opened:
-        return not names_pairs(list(opened.schema_arrow.names))
+            is_long = names_pairs(names)
+            total += opened.metadata.num_rows * (4 if is_long else len(names) - 1)
+            are_wide &= not is_long
+    return total, are_wide
 
 
 def estimate_rows(path: str) -> int:
