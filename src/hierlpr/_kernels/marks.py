@@ -1,6 +1,6 @@
-"""How many of some values lie at, and between, others."""
+"""How many of some values lie at, and between, others; or in bins, row by row."""
 
-from hierlpr._kernels._arrays import Floats, Ints
+from hierlpr._kernels._arrays import Bools, Floats, Floats2, Ints
 from hierlpr._kernels._jit import kernel
 
 
@@ -29,3 +29,32 @@ def count_at_marks(
             weight[cell] += own[i]
         if total.size > 0:
             total[cell] += own[i] * x if own.size > 0 else x
+
+
+@kernel
+def count_in_bins(
+    values: Floats,
+    held: Bools,
+    at: Ints,
+    width: int,
+    trials: Floats2,
+    hits: Floats2,
+    total: Floats2,
+) -> None:
+    """Add values in [0, 1] to bins of equal width, each in the row of its place. O(values).
+
+    Places `at` are in rows of `width`, which do not fall; empty: all places, one after the other.
+    `trials` counts, `hits` counts what is `held`, and `total` adds the values.
+    """
+    n_bins = trials.shape[1]
+    row, end = 0, width
+    for i in range(values.size):
+        place = at[i] if at.size > 0 else i
+        # Invariant: all places before this one are in this row or before it.
+        while place >= end:
+            row += 1
+            end += width
+        b = min(int(values[i] * n_bins), n_bins - 1)
+        trials[row, b] += 1.0
+        hits[row, b] += held[i]
+        total[row, b] += values[i]

@@ -233,30 +233,36 @@ def compress_curves(
 
 @kernel
 def evaluate_curves(
-    scores: Floats2, knot_ptr: Ints, knot_score: Floats, knot_lpr: Floats, out: Floats2
+    scores: Floats2,
+    start: int,
+    stop: int,
+    knot_ptr: Ints,
+    knot_score: Floats,
+    knot_lpr: Floats,
+    out: Floats2,
 ) -> None:
-    """Interpolate every score on the curve of its column; constant beyond the last knots.
+    """Interpolate scores of columns ``start`` to ``stop`` on their curves; constant beyond them.
 
     O(size x log knots), and about O(size) where knots are spread evenly. Columns go in blocks of
     8, a cache line of scores, so that their knots stay in the cache; they are searched side by
     side, so that loads of one need not wait for another's.
     """
-    n_samples, n_labels = scores.shape
-    n_buckets = 128
+    n_samples = scores.shape[0]
+    n_buckets = 128 if n_samples >= 256 else 16
     # first[j, b] is the first knot of the block's label j in bucket b or later. Buckets have
     # equal width in the score; their numbers rise with it even after rounding.
     first = np.empty((8, n_buckets + 1), np.int64)
     per_score = np.empty(8)
     low = np.empty(8, np.int64)
     left = np.empty(8, np.int64)
-    for block in range(0, n_labels, 8):
-        end = min(block + 8, n_labels)
+    for block in range(start, stop, 8):
+        end = min(block + 8, stop)
         for k in range(block, end):
             begin, last = knot_ptr[k], knot_ptr[k + 1] - 1
             per_score[k - block] = 0.0
             first[k - block, 0] = begin
             first[k - block, 1] = last + 1
-            if n_samples < 256:  # few samples are not worth the table
+            if n_samples < 16:  # few samples are not worth the table
                 continue
             width = knot_score[last] - knot_score[begin]
             scale = n_buckets / width

@@ -168,15 +168,17 @@ def count_violations(matrix: Floats2, parent: Index, child: Index) -> int:
 
 
 @kernel
-def max_up(values: Floats2, parent_ptr: Index, parent_idx: Index) -> None:
-    """Raise every label to its highest descendant, in place; columns in topological order."""
+def max_up(values: Floats2, order: Index, parent_ptr: Index, parent_idx: Index) -> None:
+    """Raise every label to its highest descendant, in place; label ``k`` is column ``order[k]``."""
     n_samples, n_labels = values.shape
     for m in range(n_samples):
         # Invariant: every label after k has its final value, as children have larger numbers.
         for k in range(n_labels - 1, -1, -1):
+            own = values[m, order[k]]
             for e in range(parent_ptr[k], parent_ptr[k + 1]):
-                if values[m, k] > values[m, parent_idx[e]]:
-                    values[m, parent_idx[e]] = values[m, k]
+                above = order[parent_idx[e]]
+                if own > values[m, above]:
+                    values[m, above] = own
 
 
 @kernel

@@ -293,9 +293,9 @@ def discover(
 
 def _lift(lpr: Float, hierarchy: Hierarchy) -> Float:
     """Raise parents to their children where the joint pass, on a large DAG, dropped an edge."""
-    numbered = lpr[None, hierarchy.order]
-    max_up(numbered, hierarchy.parent_ptr, hierarchy.parent_idx)
-    return np.asarray(numbered[0, hierarchy.position])
+    raised = lpr[None].copy()
+    max_up(raised, hierarchy.order, hierarchy.parent_ptr, hierarchy.parent_idx)
+    return np.asarray(raised[0])
 
 
 def _posterior_levels(lpr: Float, order: NDArray[np.intp]) -> Float:

@@ -234,11 +234,19 @@ class LPRCurves:
         knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
         dense = np.ascontiguousarray(scores)
         out = np.empty_like(dense)
-        run_chunks(
-            lambda start, stop: evaluate_curves(dense[start:stop], *knots, out[start:stop]),
-            row_chunks(dense.shape, threads),
-            threads,
-        )
+        n_samples, n_labels = dense.shape
+
+        def of_rows(start: int, stop: int) -> None:
+            evaluate_curves(dense[start:stop], 0, n_labels, *knots, out[start:stop])
+
+        def of_labels(start: int, stop: int) -> None:
+            evaluate_curves(dense, start, stop, *knots, out)
+
+        # The knots of a label come from far: where they are more than its scores, to one thread.
+        if n_labels > n_samples:
+            run_chunks(of_labels, row_chunks((n_labels, n_samples), threads), threads)
+        else:
+            run_chunks(of_rows, row_chunks(dense.shape, threads), threads)
         return out
 
     def evaluate_each(
@@ -265,8 +273,9 @@ def _check_curves(
         raise DataError("LPR curves: knot_ptr, knot_score and knot_lpr do not fit together.")
     if np.any(np.diff(ptr) < 1):
         raise DataError(f"LPR curves: label {int(np.argmax(np.diff(ptr) < 1))} has no knot.")
-    # NaN fails all comparisons, so that ends clear all that lies between.
-    if not (-np.inf < score.min() <= score.max() < np.inf and 0.0 <= lpr.min() <= lpr.max() <= 1.0):
+    # NaN fails all comparisons, so that the ends clear all that lies between, without a copy.
+    finite = -np.inf < score.min(initial=0.0) and score.max(initial=0.0) < np.inf
+    if not (finite and lpr.min(initial=0.0) >= 0.0 and lpr.max(initial=0.0) <= 1.0):
         raise DataError("LPR curves: scores must be finite and LPRs must lie in [0, 1].")
     inside = np.ones(score.size, np.bool_)
     inside[ptr[:-1]] = False  # the first knot of a label has no neighbour to its left

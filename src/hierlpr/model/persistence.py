@@ -261,9 +261,12 @@ def _companions(arrays: Arrays, n_labels: int) -> Companions | None:
 
 
 def _curves(arrays: Arrays, prefix: str = "") -> LPRCurves:
-    kinds = (np.int64, np.float64, np.float64)
-    knots = zip(_KNOTS, kinds, strict=True)
-    return LPRCurves(*(arrays[f"{prefix}{key}"].astype(kind, copy=False) for key, kind in knots))
+    ptr, score, lpr = (arrays[f"{prefix}{key}"] for key in _KNOTS)
+    return LPRCurves(
+        ptr.astype(np.int64, copy=False),
+        score.astype(np.float64, copy=False),
+        lpr.astype(np.float64, copy=False),
+    )
 
 
 def _kind(

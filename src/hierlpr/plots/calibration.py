@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._kernels.marks import count_in_bins
 from hierlpr.plots.evidence import Pool
 
 Float = NDArray[np.float64]
+_ALL = np.empty(0, dtype=np.int64)  # places of instances that are all listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +51,11 @@ class CalibrationSums:
 
     def add(self, listed: Pool, first: int = 0) -> None:
         """Add a run of samples, whose first is number `first`."""
-        n_samples, n_bins = listed.shape[0], self._trials.shape[1]
-        cell = np.minimum((listed.value * n_bins).astype(np.int64), n_bins - 1)
-        cell += n_bins * listed.sample
+        n_samples, n_labels = listed.shape
         here = slice(first, first + n_samples)
-        for sums, at, own in (
-            (self._trials, cell, None),
-            (self._hits, cell[listed.truth], None),
-            (self._total, cell, listed.value),
-        ):
-            found = np.bincount(at, own, minlength=n_samples * n_bins)
-            sums[here] = found.reshape(n_samples, n_bins)
+        sums = (self._trials[here], self._hits[here], self._total[here])
+        at = _ALL if listed.at is None else listed.at
+        count_in_bins(listed.value, listed.truth, at, n_labels, *sums)
 
     def curve(self, weight: Float | None = None) -> CalibrationCurve:
         """Return the bins that hold anything; samples may have weights."""

@@ -250,13 +250,6 @@ class Pool:
     weight: NDArray[np.float64] | None = None
     weighed: tuple[float, float] = (0.0, 0.0)
 
-    @property
-    def sample(self) -> NDArray[np.intp]:
-        """Row of each listed instance."""
-        if self.at is None:
-            return np.repeat(np.arange(self.shape[0]), self.shape[1])
-        return self.at // max(1, self.shape[1])
-
 
 def pool(
     matrix: Matrix, truth: Any, unknown: Any = None, weight: NDArray[np.float64] | None = None
@@ -266,10 +259,11 @@ def pool(
     at = None
     if isinstance(matrix, np.ndarray):
         value, held = matrix.reshape(-1), np.asarray(truth).reshape(-1)
-        known = ~np.isnan(value)  # a missing score tells nothing: its instance is not listed
-        if unknown is not None:
-            known &= ~np.asarray(unknown).reshape(-1)
-        if not known.all():
+        # A missing score tells nothing: its instance is not listed. A sum shows whether any is.
+        if unknown is not None or np.isnan(value.sum()):
+            known = ~np.isnan(value)
+            if unknown is not None:
+                known &= ~np.asarray(unknown).reshape(-1)
             at = np.flatnonzero(known)
             value, held = value[at], held[at]
     else:

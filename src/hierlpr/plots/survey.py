@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ from hierlpr.plots.comparisons import (
     tradeoffs_of,
     unclear_corners,
 )
-from hierlpr.plots.evidence import Evidence, Study, pool
+from hierlpr.plots.evidence import Evidence, Pool, Study, pool
 from hierlpr.plots.orders import Along, Order, Waiting, count_waiting, in_order
 from hierlpr.plots.tallies import Tally, violations_of
 from hierlpr.research.baselines import propagate_max
@@ -158,21 +159,43 @@ def _others(study: Study, stack: ExitStack) -> dict[str, _Counted]:
     """Look at the orders that ours is compared with, which takes little of the model's work."""
     weighs = study.weight is not None
     orders = {key: Order(study.n_listed, weighs=weighs) for key in NAMES if key != "hierlpr"}
-    for rows in study.runs():
-        scores = study.table(rows).values
-        truth, unknown = study.held(rows, scores)
-        weight = None if study.weight is None else study.weight[rows]
-        for key, order in orders.items():
-            if key == "lpr" and isinstance(scores, np.ndarray):
-                order.look_at(*_some_lprs(study, scores, truth, weight, order.step))
-                order.add_sizes(pool(scores, truth, unknown, weight))
-                continue
-            lpr = own_lpr(study.model.lpr_, scores) if key == "lpr" else None
-            order.look(pool(_matrix(key, scores, study, lpr), truth, unknown, weight))
+    n_threads = n_threads_or_default(study.model.n_threads)
+    coming: deque[Future[dict[str, Any]]] = deque()
+    with ThreadPoolExecutor(n_threads) as threads:
+        for rows in study.runs():
+            coming.append(threads.submit(_looked_at, study, rows, orders["lpr"].step))
+            if len(coming) > n_threads:
+                _look(orders, coming.popleft().result())
+        while coming:
+            _look(orders, coming.popleft().result())
     return {
         key: _Counted(key, order, stack.enter_context(Waiting(study.folder)) if weighs else None)
         for key, order in orders.items()
     }
+
+
+def _looked_at(study: Study, rows: NDArray[np.intp], step: int) -> dict[str, Any]:
+    """Return what each of the other orders is to look at, of some samples."""
+    scores = study.table(rows).values
+    truth, unknown = study.held(rows, scores)
+    weight = None if study.weight is None else study.weight[rows]
+    found: dict[str, Any] = {}
+    for key in ("max", "raw", "lpr"):
+        if key == "lpr" and isinstance(scores, np.ndarray):
+            found[key] = _some_lprs(study, scores, truth, weight, step)
+            continue
+        lpr = own_lpr(study.model.lpr_, scores, n_threads=1) if key == "lpr" else None
+        found[key] = pool(_matrix(key, scores, study, lpr), truth, unknown, weight)
+    return found
+
+
+def _look(orders: dict[str, Order], found: dict[str, Any]) -> None:
+    for key, order in orders.items():
+        if isinstance(found[key], Pool):
+            order.look(found[key])
+        else:
+            order.look_at(*found[key])
+            order.add_sizes(found["raw"])
 
 
 def _some_lprs(
@@ -185,7 +208,7 @@ def _some_lprs(
     at = np.flatnonzero(wanted)
     label, given = (at % n_labels).astype(np.int32), scores.reshape(-1)[at]
     gaps = np.isnan(given)
-    own = lpr.curves.evaluate_each(label, np.where(gaps, 0.0, given), n_threads=None)
+    own = lpr.curves.evaluate_each(label, np.where(gaps, 0.0, given), n_threads=1)
     own[gaps] = lpr.report.base_rate[label[gaps]]
     true = truth.reshape(-1)[at]
     return own, own[true], _NONE if weight is None else weight[at[true] // n_labels]

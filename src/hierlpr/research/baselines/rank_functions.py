@@ -186,7 +186,9 @@ def gpav(
 
 def propagate_max(values: Float, hierarchy: Hierarchy) -> Float:
     """Return scores raised to those of the highest descendant."""
-    return _along(max_up, values, hierarchy, hierarchy.parent_ptr, hierarchy.parent_idx)
+    raised = np.array(values, dtype=np.float64, order="C")
+    max_up(raised, hierarchy.order, hierarchy.parent_ptr, hierarchy.parent_idx)
+    return raised
 
 
 def propagate_min(values: Float, hierarchy: Hierarchy) -> Float:
