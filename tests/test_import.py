@@ -1,5 +1,6 @@
 """What `import hierlpr` costs and offers."""
 
+import os
 import subprocess
 import sys
 
@@ -87,6 +88,31 @@ def test_commands_load_little_of_scipy(tmp_path):
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
         )
         assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("asked", [None, "3"])
+def test_a_fit_loads_no_data_frames_and_leaves_products_to_one_thread(tmp_path, asked):
+    h, names = hierlpr.Hierarchy([("A", "B")]), tuple(map(str, range(60)))
+    truth = np.tile([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]], (20, 1))
+    write_hierarchy(tmp_path / "h.csv", h)
+    write_scores(tmp_path / "s.csv", Table(truth + 0.1, h.labels, names))
+    write_truth(tmp_path / "t.csv", Table(truth, h.labels, names))
+    code = (
+        "import sys; from hierlpr.cli import main\n"
+        "sys.argv[1:] = 'fit --hierarchy h.csv --scores s.csv --truth t.csv --out m'.split()\n"
+        "try: main()\n"
+        "finally:\n"
+        "    import os; print(os.environ['OPENBLAS_NUM_THREADS'])\n"
+        "    print([m for m in ('narwhals', 'pyarrow.compute') if m in sys.modules])"
+    )
+    unset = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+    env = {key: value for key, value in os.environ.items() if key not in unset}
+    env |= {} if asked is None else {"OPENBLAS_NUM_THREADS": asked}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path,
+        env=env,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-2:] == [asked or "1", "[]"]
 
 
 @pytest.mark.skipif(duckdb.__version__ < "2", reason="before 2.0 DuckDB itself loads pandas")

@@ -37,6 +37,7 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; warnings become lines on stderr."""
+        _keep_blas_to_one_thread()
         with stopping_cleanly() as stop, warnings.catch_warnings():
             warnings.simplefilter("default", HierlprWarning)
             warnings.showwarning = _show_warning
@@ -46,6 +47,17 @@ class Group(click.Group):
                 if stop.asked:  # a library made another error of the interruption
                     raise click.Abort from error
                 raise _told(error) from error
+
+
+def _keep_blas_to_one_thread() -> None:
+    """Let threads of OpenBLAS not wait in a loop for products that no command makes.
+
+    Samples are shared among threads of our own. What users or their programs have set stays, and
+    so does a process that has loaded NumPy, where this would come too late.
+    """
+    asked = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+    if "numpy" not in sys.modules and not any(name in os.environ for name in asked):
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 
 def _told(error: Exception) -> Exception:

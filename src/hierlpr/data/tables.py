@@ -129,7 +129,7 @@ def align_labels(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: s
 
     Lists give a sparse table of 0 and 1; see :func:`hierlpr.data.frames.sample_labels`.
     """
-    given = sample_labels(data)
+    given = None if isinstance(data, Table) else sample_labels(data)
     if given is None:
         return align(data, labels, name=name)
     matrix, names = label_matrix(given, labels, name=name)
@@ -172,10 +172,10 @@ def align_truth_to(
     scores: Matrix, data: Any, hierarchy: Hierarchy, *, name: str = "truth", close: bool = False
 ) -> NDArray[np.bool_] | sparse.csr_array:
     """Do as `align_truth`, but beside sparse scores the truth is, and stays, sparse."""
-    from scipy import sparse
-
     if isinstance(scores, np.ndarray):
         return align_truth(data, hierarchy, name=name, close=close)
+    from scipy import sparse
+
     table = align_labels(data, hierarchy, name=name)
     values = table.values
     if isinstance(values, np.ndarray):

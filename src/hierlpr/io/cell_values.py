@@ -189,7 +189,7 @@ def _block_of(table: pa.Table, n_texts: int, block: TextBlock) -> Block:
         for column in table.columns[:n_texts]
     ]
     numbers = [
-        as_numbers(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column)
+        _flags(column) if pa.types.is_boolean(column.type) else as_numbers(column)
         for column in table.columns[n_texts:]
     ]
     numbers = [column.astype(np.float64, copy=False) for column in numbers]
@@ -211,6 +211,27 @@ def as_numbers(column: pa.ChunkedArray) -> NDArray[Any]:
     if hasattr(array, "chunk"):
         array = array.chunk(0)
     return np.from_dlpack(array)
+
+
+def _flags(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Return a column of flags as 0 and 1, NaN where one is missing.
+
+    Arrow packs them into bits; to cast them would load all its functions, which takes longer than
+    to read a small file.
+    """
+    parts = []
+    for chunk in column.chunks:
+        known, held = chunk.buffers()
+        flags = _unpacked(held, chunk).astype(np.float64)
+        if known is not None:
+            flags[_unpacked(known, chunk) == 0] = np.nan
+        parts.append(flags)
+    return np.concatenate([np.empty(0), *parts])
+
+
+def _unpacked(bits: pa.Buffer, chunk: pa.BooleanArray) -> NDArray[np.uint8]:
+    packed, end = np.frombuffer(bits, np.uint8), chunk.offset + len(chunk)
+    return np.unpackbits(packed, count=end, bitorder="little")[chunk.offset :]
 
 
 def cast_column(
