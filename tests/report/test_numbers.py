@@ -1,6 +1,7 @@
 """The numbers of a report, against counts anyone can believe."""
 
 import math
+from dataclasses import fields
 from html import unescape
 
 import numpy as np
@@ -19,10 +20,11 @@ from hierlpr.io import read_scores, write_scores, write_truth
 from hierlpr.metrics import au_prc_score
 from hierlpr.plots.calibration import calibration_of
 from hierlpr.plots.comparisons import along_of, method_curve, thin, tradeoffs_of
-from hierlpr.plots.evidence import pool
+from hierlpr.plots.evidence import Study, pool
+from hierlpr.plots.survey import survey
 from hierlpr.report import write_report
 from hierlpr.report.answer import percent
-from hierlpr.report.entries import choose_samples, view_samples
+from hierlpr.report.entries import KeptViews, choose_samples
 from hierlpr.report.report_page import gather, render
 from hierlpr.research.baselines import propagate_max
 
@@ -178,6 +180,27 @@ def test_samples_are_chosen_by_their_faults_and_at_random(disease, report):
     assert again.rows.tolist() == choice.rows.tolist()
 
 
+@pytest.mark.parametrize("most", [0, 2, 30, 200, 500])
+def test_views_kept_on_the_way_are_those_of_looking_again(report, monkeypatch, most):
+    study = report.study
+    monkeypatch.setattr("hierlpr.plots.evidence.PART", 17 * study.hierarchy.n_labels)
+    kept = KeptViews(study, most)
+    rows = choose_samples(survey(study, on_part=kept.add).tally, most, rng=0).rows
+    again = KeptViews(study, most).of(rows)
+    n_taken, take = 0, Study.take
+
+    def counted(study, rows):
+        nonlocal n_taken
+        n_taken += rows.size
+        return take(study, rows)
+
+    monkeypatch.setattr(Study, "take", counted)
+    for ours, other in zip(kept.of(rows), again, strict=True):
+        for field in fields(ours):
+            assert np.array_equal(getattr(ours, field.name), getattr(other, field.name))
+    assert n_taken <= (most - 2 * (most // 3) if most < 200 else 0)  # what is drawn at random
+
+
 def test_a_sample_view_holds_its_labels_in_calling_order(disease, report):
     h = disease.model.hierarchy_
     view = report.samples[3]
@@ -199,7 +222,7 @@ def test_what_does_not_fit_is_counted(disease, report, monkeypatch):
     monkeypatch.setattr("hierlpr.report.entries.MOST_ENTRIES", 0)
     monkeypatch.setattr("hierlpr.report.entries.FEWEST_LABELS", 8)
     h = disease.model.hierarchy_
-    for view in view_samples(report.study, np.arange(40)):
+    for view in KeptViews(report.study, 40).of(np.arange(40)):
         assert view.label.size == 8
         assert view.n_hidden == h.n_labels - 8
         assert view.n_hidden_true == view.n_true - view.truth.sum()

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._kernels.row_looks import look_at_rows
+
 Float = NDArray[np.float64]
 _HIGH, _LOW = 24, 60  # a term is split into multiples of 2**-24 and of 2**-60
 # Adding and taking away 1.5 * 2**(52 - b) rounds a float to a multiple of 2**-b.
@@ -87,13 +89,15 @@ class _Look(NamedTuple):
 def _look_at_rows(rows: Any, weight: NDArray[np.float64]) -> _Look:
     # A finite sum clears the usual case in one pass without a copy.
     values = rows if np.isfinite(rows.sum()) else np.nan_to_num(rows, nan=0.0)
-    largest = np.abs(values).max(axis=1, initial=0.0)
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    largest = np.maximum(values.max(axis=1, initial=0.0), -values.min(axis=1, initial=0.0))
     unit = np.frexp(largest)[1]
-    whole = np.ldexp(values, (_GRID - unit)[:, None])
-    np.rint(whole, out=whole)
-    coarse = whole * 2.0**-12
-    np.rint(coarse, out=coarse)
-    return _Look(largest, unit, np.einsum("ij,ij->i", coarse, coarse), whole @ weight)
+    # In two steps: one power of two may lie beyond the floats.
+    half = (_GRID - unit) // 2
+    scale = np.stack([np.ldexp(1.0, half), np.ldexp(1.0, _GRID - unit - half)], axis=1)
+    square, seen = np.zeros(len(values)), np.zeros((len(values), _DIRECTIONS))
+    look_at_rows(values, scale, weight, square, seen)
+    return _Look(largest, unit, square, seen)
 
 
 def _look_at_entries(rows: Any, weight: NDArray[np.float64]) -> _Look:

@@ -7,7 +7,7 @@ A `Study` has scores and truth of all samples, checked once. What the model make
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -181,6 +181,16 @@ class Evidence:
     def hits(self) -> Any:
         """Calls that are right."""
         return both(self.called, self.truth)
+
+    def some(self, at: NDArray[np.intp]) -> Evidence:
+        """Return what there is about some of the samples, by their place here."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        sets, keys = parts.pop("sets"), parts.pop("keys")
+        if sets is not None:
+            names = sets.samples and tuple(sets.samples[i] for i in at)
+            sets = replace(sets, sure=sets.sure[at], possible=sets.possible[at], samples=names)
+        picked: dict[str, Any] = {k: None if x is None else x[at] for k, x in parts.items()}
+        return Evidence(**picked, keys=(keys[0][at], keys[1][at]), sets=sets)
 
 
 def collect_evidence(

@@ -55,9 +55,16 @@ class Survey:
 
 
 def survey(
-    study: Study, *, n_bins: int = 10, on_progress: Callable[[int, int], None] | None = None
+    study: Study,
+    *,
+    n_bins: int = 10,
+    on_part: Callable[[Evidence, Tally], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Survey:
-    """Let the model do its work on all samples, and count."""
+    """Let the model do its work on all samples, and count.
+
+    `on_part` gets each run of samples, with the counts so far.
+    """
     truth, tally = study.has_truth, Tally(study)
     sums = [CalibrationSums(study.n_samples, n_bins) for _ in range(2)] if truth else []
     with ExitStack() as stack:
@@ -75,6 +82,8 @@ def survey(
             for kept, matrix in zip(sums, (part.lpr, part.block_score), strict=False):
                 tasks.append(threads.submit(_calibrate, kept, part, matrix, first))
             tally.add(part)
+            if on_part is not None:
+                on_part(part, tally)
             if on_progress is not None:
                 on_progress(int(rows[-1]) + 1, study.n_samples)
         _finish(tasks)

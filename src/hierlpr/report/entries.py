@@ -70,9 +70,9 @@ def labels_of(h: Hierarchy) -> dict[str, Any]:
 
 def parents_of(h: Hierarchy) -> tuple[NDArray[np.intp], tuple[tuple[int, ...], ...]]:
     """First parent of every label (-1 for a root), and the other ones, by column."""
-    parents = [
-        h.order[h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]]].tolist() for k in h.position
-    ]
+    above = h.order[h.parent_idx].tolist()  # lists are cut faster than arrays
+    bounds = zip(*(h.parent_ptr[h.position + i].tolist() for i in range(2)), strict=True)
+    parents = [above[start:stop] for start, stop in bounds]
     first = np.array([above[0] if above else -1 for above in parents], dtype=np.intp)
     return first, tuple(tuple(above[1:]) for above in parents)
 
@@ -80,19 +80,14 @@ def parents_of(h: Hierarchy) -> tuple[NDArray[np.intp], tuple[tuple[int, ...], .
 def _curves(model: ScoreModel) -> tuple[list[list[int] | None], list[list[float]]]:
     curves = model.lpr_.curves
     by_support = np.argsort(-model.lpr_.report.positives, kind="stable")
-    drawn = np.zeros(curves.n_labels, dtype=bool)
-    drawn[by_support[:MOST_CURVES]] = True
-    found: list[list[int] | None] = []
-    ranges = []
-    for label in range(curves.n_labels):
+    found: list[list[int] | None] = [None] * curves.n_labels
+    for label in by_support[:MOST_CURVES].tolist():
         score, lpr = curves.curve(label)
-        ranges.append([float(f"{end:.4g}") for end in (score[0], score[-1])])
-        if not drawn[label]:
-            found.append(None)
-            continue
         grid = np.linspace(score[0], score[-1], CURVE_POINTS)
-        found.append(np.rint(100.0 * np.interp(grid, score, lpr)).astype(int).tolist())
-    return found, ranges
+        found[label] = np.rint(100.0 * np.interp(grid, score, lpr)).astype(int).tolist()
+    ptr, score = curves.knot_ptr, curves.knot_score
+    ends = zip(score[ptr[:-1]].tolist(), score[ptr[1:] - 1].tolist(), strict=True)
+    return found, [[float(f"{end:.4g}") for end in both] for both in ends]
 
 
 def _thousandths(values: NDArray[np.float64]) -> list[int | None]:
@@ -173,16 +168,56 @@ def choose_samples(tally: Tally, most: int, rng: Any = 0) -> SampleChoice:
     )
 
 
-def view_samples(study: Study, rows: NDArray[np.intp]) -> tuple[SampleView, ...]:
-    """Rank each of the rows by itself, and keep as many labels as there is room for."""
-    if rows.size == 0:
-        return ()
-    room = max(FEWEST_LABELS, MOST_ENTRIES // rows.size)
-    step = max(1, PART // study.hierarchy.n_labels)
-    views: list[SampleView] = []
-    for start in range(0, rows.size, step):
-        views += _views(study, study.take(rows[start : start + step]), room)
-    return tuple(views)
+class KeptViews:
+    """Views of samples that may be shown, kept as they go by: to look again takes as long.
+
+    Which samples are shown is known at the end. Those that `choose_samples` would choose so far,
+    but for what it draws at random, are kept: whatever it chooses for its counts in the end was
+    among the first by these counts when it came.
+
+    Parameters
+    ----------
+    study : Study
+    most : int
+        How many samples will be shown, if there are as many.
+    """
+
+    def __init__(self, study: Study, most: int) -> None:
+        self._study, self._most = study, most
+        self._room = max(FEWEST_LABELS, MOST_ENTRIES // max(1, min(most, study.n_samples)))
+        self._kept: dict[int, SampleView] = {}
+
+    def add(self, part: Evidence, tally: Tally) -> None:
+        """Look at the samples of a run that may be shown, given the counts so far."""
+        may = self._may_be_shown(tally)
+        at = np.flatnonzero(np.isin(part.rows, may))
+        self._kept = {row: self._kept[row] for row in may.tolist() if row in self._kept}
+        for some in self._steps(at):
+            self._look(part.some(some))
+
+    def of(self, rows: NDArray[np.intp]) -> tuple[SampleView, ...]:
+        """Return views of samples; those that were not kept are looked at."""
+        new = np.array([row for row in rows.tolist() if row not in self._kept], dtype=np.intp)
+        for some in self._steps(new):
+            self._look(self._study.take(some))
+        return tuple(self._kept[row] for row in rows.tolist())
+
+    def _look(self, part: Evidence) -> None:
+        views = _views(self._study, part, self._room)
+        self._kept |= zip(part.rows.tolist(), views, strict=True)
+
+    def _steps(self, rows: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+        """Part rows into some whose labels are few enough to be held for all."""
+        step = max(1, PART // self._study.hierarchy.n_labels)
+        return (rows[start : start + step] for start in range(0, rows.size, step))
+
+    def _may_be_shown(self, tally: Tally) -> NDArray[np.intp]:
+        if self._study.n_samples <= self._most:
+            return np.arange(self._study.n_samples)
+        third = self._most // 3 if self._study.has_truth else 0
+        wrong = _worst(tally.judged - tally.hits, third)
+        # As many as have the most wrong calls are passed over when misses are counted.
+        return np.union1d(wrong, _worst(tally.true - tally.hits, 2 * third))
 
 
 def _views(study: Study, part: Evidence, room: int) -> Iterator[SampleView]:

@@ -30,11 +30,11 @@ from hierlpr.plots.survey import survey
 from hierlpr.plots.tallies import Tally
 from hierlpr.report.answer import Answer, answer_of, percent, seen_warnings
 from hierlpr.report.entries import (
+    KeptViews,
     SampleChoice,
     SampleView,
     choose_samples,
     label_entries,
-    view_samples,
 )
 from hierlpr.report.html import COLORS, FigureText, figure, figure_text, render_page, write_page
 
@@ -170,7 +170,8 @@ def gather(
     study = collect_evidence(
         model, scores, truth, is_truth_needed=False, sample_weight=sample_weight, folder=folder
     )
-    found = survey(study, on_progress=step)
+    views = KeptViews(study, max_samples)
+    found = survey(study, on_part=views.add, on_progress=step)
     choice = choose_samples(found.tally, max_samples, rng)
     return Report(
         title=title or "Calls under a label hierarchy",
@@ -181,7 +182,7 @@ def gather(
         block_calibration=found.block_calibration,
         labels=label_entries(found.tally),
         choice=choice,
-        samples=view_samples(study, choice.rows),
+        samples=views.of(choice.rows),
         tally=found.tally,
     )
 
