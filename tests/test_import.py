@@ -35,15 +35,20 @@ def test_using_a_hierarchy_needs_no_compiler():
     assert done.stdout.split() == ["2", "False"]
 
 
-def test_evaluating_needs_neither_compiler_nor_matrix_library(tmp_path):
+@pytest.mark.parametrize(
+    ("how", "used"),
+    # DuckDB itself may load pandas.
+    [("", ["pyarrow"]), ("--work w", ["pyarrow", "duckdb", "pandas"])],
+)
+def test_evaluating_needs_neither_compiler_nor_matrix_library(tmp_path, how, used):
     (tmp_path / "h.csv").write_text("parent,child\nA,B\n")
     (tmp_path / "t.tsv").write_text("s\tB\n")
     (tmp_path / "p.tsv").write_text("s\tB\t0.5\n")
     code = (
         "import sys; from hierlpr.cli import main\n"
-        "sys.argv[1:] = 'evaluate --hierarchy h.csv --truth t.tsv --ranking p.tsv'.split()\n"
+        f"sys.argv[1:] = 'evaluate --hierarchy h.csv --truth t.tsv --ranking p.tsv {how}'.split()\n"
         "try: main()\n"
-        f"finally: print([m for m in {[*HEAVY, 'scipy']} if m in sys.modules and m != 'pyarrow'])"
+        f"finally: print([m for m in {[*HEAVY, 'scipy']} if m in sys.modules and m not in {used}])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path

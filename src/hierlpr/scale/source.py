@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._base.checks import Matrix
+from hierlpr.data.label_sets import LabelSets
 from hierlpr.io import ReadTable, Watch, read_scores, read_truth
 from hierlpr.io.cell_values import as_numbers, group_blocks
 from hierlpr.io.opening import open_parquet
@@ -80,6 +81,15 @@ class Batch(NamedTuple):
     """Values of some samples by label, and the number of each sample in the whole."""
 
     values: Matrix
+    numbers: NDArray[np.int64]
+
+
+class Entries(NamedTuple):
+    """Values that a long table lists of some samples, as in a CSR matrix, and their numbers."""
+
+    row_ptr: NDArray[np.int64]
+    label: NDArray[np.int32]
+    value: NDArray[np.float64]
     numbers: NDArray[np.int64]
 
 
@@ -159,18 +169,33 @@ class Source:
             yield Batch(values, numbers)
 
     def _long_batch(self, piece: Piece) -> Batch:
-        """Read a row group of a spool, whose rows are sorted and different."""
+        entries = self._entries(piece)
+        shape = (piece.n_samples, self.n_labels)
+        if self.is_complete:
+            return Batch(entries.value.reshape(shape), entries.numbers)
         from scipy import sparse
 
+        parts = (entries.value, entries.label, entries.row_ptr)
+        return Batch(sparse.csr_array(parts, shape=shape), entries.numbers)
+
+    def _entries(self, piece: Piece) -> Entries:
+        """Read a row group of a spool, whose rows are sorted and different."""
         with open_parquet(piece.file) as spool:
             stored = spool.read_row_group(piece.row_group)
         row, label, value = (as_numbers(stored.column(i)) for i in range(3))
-        shape = (piece.n_samples, self.n_labels)
         numbers = np.arange(piece.first_sample, piece.first_sample + piece.n_samples)
-        if self.is_complete:
-            return Batch(value.reshape(shape), numbers)
         ptr = np.searchsorted(row, np.append(numbers, numbers[-1] + 1))
-        return Batch(sparse.csr_array((value, label, ptr), shape=shape), numbers)
+        return Entries(ptr, label, value, numbers)
+
+    def sets(self, watch: Watch) -> Iterator[tuple[LabelSets, NDArray[np.int64]]]:
+        """Read truth of all pieces in order, as sets of labels, with the number of each sample."""
+        for piece in self.pieces:
+            if self.kind == "wide":
+                for values, numbers in self._wide_batches(piece, watch):
+                    yield LabelSets.of(values), numbers
+            else:  # a matrix would load SciPy, which takes as long as to evaluate 10^5 rows
+                row_ptr, label, value, numbers = self._entries(piece)
+                yield LabelSets.of_entries(row_ptr, label, value, self.n_labels), numbers
 
 
 def make_part(

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import Matrix
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.exceptions import HierlprError
 from hierlpr.hierarchy import Hierarchy
@@ -34,8 +33,8 @@ def stream_truth(path: str, reading: Reading, folder: Path, budget: Budget) -> T
     names = open_names(folder, source.n_samples)
     closing = Closing(h, reading.aliases, source.layout, watch, reading.close)
     rows = _Labels(h, closing, watch, budget, names)
-    for batch in source.batches(watch):
-        rows.add(batch.values, batch.numbers)
+    for given, numbers in source.sets(watch):
+        rows.add(given, numbers)
     if source.kind == "wide" and not rows.numbers:
         raise none_left(watch)
     closing.finish()
@@ -59,12 +58,10 @@ class _Labels:
         self.numbers: list[NDArray[np.int64]] = []
         self._n_held = 0
 
-    def add(self, values: Matrix, numbers: NDArray[np.int64]) -> None:
+    def add(self, given: LabelSets, numbers: NDArray[np.int64]) -> None:
         if not numbers.size:
             return
-        sets = self._closing.add(
-            LabelSets.of(values), lambda sample: self._names[int(numbers[sample])].as_py()
-        )
+        sets = self._closing.add(given, lambda sample: self._names[int(numbers[sample])].as_py())
         self._n_held += sets.label.size
         n_open = self._closing.n_open
         if (self._n_held + n_open) * POSITIVE_BYTES > self._budget.memory:
