@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels.row_looks import look_at_rows
-
 Float = NDArray[np.float64]
 _HIGH, _LOW = 24, 60  # a term is split into multiples of 2**-24 and of 2**-60
 # Adding and taking away 1.5 * 2**(52 - b) rounds a float to a multiple of 2**-b.
@@ -87,6 +85,8 @@ class _Look(NamedTuple):
 
 
 def _look_at_rows(rows: Any, weight: NDArray[np.float64]) -> _Look:
+    from hierlpr._kernels.row_looks import look_at_rows  # sums alone need no kernel
+
     # A finite sum clears the usual case in one pass without a copy.
     values = rows if np.isfinite(rows.sum()) else np.nan_to_num(rows, nan=0.0)
     values = np.ascontiguousarray(values, dtype=np.float64)
