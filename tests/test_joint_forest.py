@@ -55,6 +55,18 @@ def test_posterior_equals_the_true_one_of_a_simulation():
         np.testing.assert_allclose(posterior, drawn.posterior_true, atol=1e-9)
 
 
+@pytest.mark.parametrize("edges", [[("A", "B")], [("A", "C"), ("B", "C")]], ids=["forest", "DAG"])
+def test_labels_that_stand_alone_hear_exactly_nothing(edges):
+    h = Hierarchy(edges, labels=["A", "B", "C", "alone"])
+    rng = np.random.default_rng(0)
+    prior, lpr = random_prior(rng, h), rng.random((500, 4))
+    others = posteriors(lpr, prior, h, with_others=True)[1]
+    assert np.all(others[:, 3] == 0.0)  # not +-1e-16: evidence is gathered by its sign
+    assert np.all(others[:, 0] != 0.0)
+    lpr[:, :3] = np.nan
+    assert np.all(posteriors(lpr, prior, h, with_others=True)[1][:, [0, 1, 3]] == 0.0)
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30))
 def test_no_child_above_its_parent(seed, n_labels):
     rng = np.random.default_rng(seed)

@@ -40,9 +40,13 @@ class Cliques(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """How far LPRs are kept from 0 and 1, and the most log-odds that other labels may add."""
+    """How far LPRs are kept from 0 and 1, and the least and most log-odds others may add.
+
+    Less than `least` is what rounding leaves of nothing, and set to 0: its sign would be chance.
+    """
 
     floor: float
+    least: float
     most: float
 
 
@@ -66,7 +70,7 @@ def joint_forest(
     time a sample, O(K) memory.
     """
     order, parent, on, off, prevalence = tree
-    floor, most = bounds
+    floor, least, most = bounds
     n = order.size
     big = 2.0**400
     small = 2.0**-400
@@ -125,7 +129,8 @@ def joint_forest(
                 odds = below[i] / max(rest[i], 1e-300) * inverse_odds[i] / ratio[i]
                 ratio[i] = min(max(odds, 1e-300), 1e300)
             for i in range(n):
-                others[m, order[i]] = min(max(np.log(ratio[i]), -most), most)
+                added = np.log(ratio[i])
+                others[m, order[i]] = min(max(added, -most), most) if abs(added) > least else 0.0
 
 
 @kernel
@@ -170,7 +175,7 @@ def joint_dag(
     O(size of the tables) a sample.
     """
     node, table_ptr, prior_table, parent, map_ptr, share_of = cliques
-    floor, most = bounds
+    floor, least, most = bounds
     n = node.size
     table = np.empty(prior_table.size)
     message = np.empty(prior_table.size)  # of clique q at table_ptr[q], half its size
@@ -238,4 +243,4 @@ def joint_dag(
                 x = min(max(x, floor), 1.0 - floor) if x == x else prevalence[node[q]]
                 odds = yes / max(no, 1e-300) * (1.0 - x) / x
                 added = np.log(min(max(odds, 1e-300), 1e300))
-                others[m, k] = min(max(added, -most), most)
+                others[m, k] = min(max(added, -most), most) if abs(added) > least else 0.0

@@ -23,8 +23,9 @@ from hierlpr.joint.prior import LabelPrior
 Float = NDArray[np.float64]
 
 LPR_EDGE = 1e-15  # LPRs are kept this far from 0 and 1, where one label would overrule all others
+LEAST_EVIDENCE = 1e-12  # log-odds; rounding alone makes up to 1e-14 of others that say nothing
 MOST_EVIDENCE = 30.0  # log-odds; more than what others can ever say about a label
-_BOUNDS = Bounds(LPR_EDGE, MOST_EVIDENCE)
+_BOUNDS = Bounds(LPR_EDGE, LEAST_EVIDENCE, MOST_EVIDENCE)
 
 LEAST = 2.0**-30  # LPRs and prevalences are kept from 0 and 1 by so much
 
