@@ -5,8 +5,11 @@ import pytest
 
 from hierlpr import Hierarchy, simulate
 from hierlpr._kernels.coarse_scores import coarsen_scores, count_codes, look_up_codes
+from hierlpr._kernels.forest_evidence import forest_evidence
 from hierlpr.data.partial_truth import align_known
+from hierlpr.joint import LabelPrior, posteriors
 from hierlpr.joint.held_out import N_CODES, HeldOut
+from hierlpr.joint.posterior import BOUNDS, main_tree
 from hierlpr.lpr.auto import Auto
 from hierlpr.lpr.p_spline import normal_table
 from reference_joint import coarsened, evidence_directly
@@ -91,6 +94,38 @@ def test_counts_and_lookups_equal_the_slow_ones():
         np.testing.assert_allclose(own[k, 20:320], slow_own)
     assert np.all(own[:, :20] == 0.0)
     assert np.all(own[:, 320:] == 0.0)
+
+
+@pytest.mark.parametrize("kind", ["small", "missing", "chain", "star"])
+def test_evidence_on_forests_equals_look_up_and_pass(kind):
+    rng = np.random.default_rng(4)
+    n_labels, n = {"small": (9, 300), "missing": (9, 70)}.get(kind, (900, 5))
+    tree = simulate.random_tree(n_labels, rng=rng)
+    if kind == "chain":
+        tree = Hierarchy([(str(k), str(k + 1)) for k in range(n_labels - 1)])
+    if kind == "star":  # products of messages leave the range of floats, up and down
+        tree = Hierarchy([("root", str(k)) for k in range(n_labels - 1)])
+    table = np.sort(rng.normal(-2.0, 4.0 if n_labels < 10 else 9.0, (n_labels, 7)), axis=1)
+    prior = LabelPrior(rng.uniform(0.01, 0.6, n_labels), rng.uniform(0.1, 0.9, n_labels))
+    place = 6.0 * rng.random((n_labels, n + 9))
+    if kind == "missing":
+        place[rng.random(place.shape) < 0.3] = np.nan
+    lpr, own, others = np.empty((n, n_labels)), *np.zeros((2, n_labels, n + 5))
+    look_up_codes(place, 4, n + 4, table, prior.log_odds, lpr, own, 3)
+    slow = posteriors(lpr, prior, tree, with_others=True)[1].T
+    found = np.zeros_like(own)
+    main = main_tree(prior, tree)
+    forest_evidence(place, 4, n + 4, table, prior.log_odds, main, BOUNDS, found, others, 3)
+    np.testing.assert_array_equal(found, own)
+    np.testing.assert_allclose(others[:, 3:-2], slow, atol=1e-6)
+    assert np.all(others[:, [0, 1, 2, -2, -1]] == 0.0)
+    # Whichever samples are side by side, a sample's evidence is the same.
+    again = np.zeros_like(others)
+    for a, b in ((0, 2), (2, n)):
+        forest_evidence(
+            place, 4 + a, 4 + b, table, prior.log_odds, main, BOUNDS, found, again, 3 + a
+        )
+    np.testing.assert_array_equal(again, others)
 
 
 @pytest.mark.parametrize("kind", ["whole", "missing scores", "unknown truth", "weights"])

@@ -6,9 +6,11 @@ import numpy as np
 
 from hierlpr._kernels._arrays import Bools2, Floats, Floats2, Index, Ints
 from hierlpr._kernels._jit import kernel
+from hierlpr._kernels.elementary import exponential, log_one_plus
 
 MOST_STEPS = 30
 MOST_FACTORS = 1000
+AT_ONCE = 256  # samples whose numbers stay in the cache
 
 
 class Evidence(NamedTuple):
@@ -59,7 +61,7 @@ def gather_cells(
 
     The log-odds of the LPR (own evidence and prior) and what the others add are cut into intervals:
     ``interval_of[i]`` is the number of that which holds absolute values from ``i / per_unit`` on.
-    O(size).
+    O(size + cells there can be).
     """
     own, others, truth, prior, fold_ptr, weight = evidence
     n_samples = own.shape[1]
@@ -67,13 +69,11 @@ def gather_cells(
     last = interval_of.size - 1
     side = 2 * (interval_of[last] + 1)
     ptr = np.zeros(stop - start + 1, np.int64)
-    found = np.empty((5, n_samples * (stop - start)))
-    sums = np.zeros((side * side, 5))  # of one label; 0 wherever no cell is in use
-    used = np.empty(n_samples, np.int64)
+    found = np.empty((5, min(n_samples, side * side) * (stop - start)))
+    sums = np.zeros((side * side, 5))  # of one label
     cell_of = np.empty(n_samples, np.int64)
     size = 0
     for k in range(start, stop):
-        n_cells = 0
         for f in range(fold_ptr.size - 1):
             b = prior[f, k]
             # In a loop of its own, which waits for no sum.
@@ -85,26 +85,21 @@ def gather_cells(
                 cell_of[m] = (2 * i + (1 if x < 0.0 else 0)) * side + 2 * j + (1 if e < 0.0 else 0)
             for m in range(fold_ptr[f], fold_ptr[f + 1]):
                 t = weight[k, m] if is_weighted else 1.0
-                if t == 0.0:
-                    continue
                 at = cell_of[m]
-                if sums[at, 4] == 0.0:
-                    used[n_cells] = at
-                    n_cells += 1
                 sums[at, 0] += t * own[k, m]
                 sums[at, 1] += t * others[k, m]
                 sums[at, 2] += t * b
                 sums[at, 3] += t if truth[k, m] else 0.0
                 sums[at, 4] += t
-        for c in range(n_cells):
-            at = used[c]
-            for d in range(3):
-                found[d, size] = sums[at, d] / sums[at, 4]
-            found[3, size] = sums[at, 3]
-            found[4, size] = sums[at, 4]
-            for d in range(5):
-                sums[at, d] = 0.0
-            size += 1
+        for at in range(side * side):
+            if sums[at, 4] > 0.0:
+                for d in range(3):
+                    found[d, size] = sums[at, d] / sums[at, 4]
+                found[3, size] = sums[at, 3]
+                found[4, size] = sums[at, 4]
+                size += 1
+                for d in range(5):
+                    sums[at, d] = 0.0
         ptr[k - start + 1] = size
     return ptr, found[0, :size], found[1, :size], found[2, :size], found[3, :size], found[4, :size]
 
@@ -130,7 +125,8 @@ def fit_weights(
     for k in range(ptr.size - 1):
         most = max(most, ptr[k + 1] - ptr[k])
     log_odds = np.empty(most)
-    small = np.empty(most)
+    share = np.empty(most)
+    gain = np.empty(most)
     for g in range(start, stop):
         w0, w1, w2 = target[g, 0], target[g, 1], target[g, 2]
         best = -np.inf
@@ -150,30 +146,33 @@ def fit_weights(
             for at in range(group_ptr[g], group_ptr[g + 1]):
                 begin = ptr[group_label[at]]
                 size = ptr[group_label[at] + 1] - begin
-                # Loops of one kind of work: a call of exp amid the sums would cost all of them.
+                # Loops of one kind of work, whose steps wait for no other; then all sums.
                 for i in range(size):
                     c = begin + i
                     log_odds[i] = prior[c] + w0 * own[c] + w1 * others[c] + w2
                 for i in range(size):
-                    small[i] = np.exp(-abs(log_odds[i]))
+                    share[i] = exponential(-abs(log_odds[i]))
                 for i in range(size):
                     c, z = begin + i, log_odds[i]
-                    value += positive[c] * z - total[c] * (max(z, 0.0) + np.log(1.0 + small[i]))
+                    gain[i] = positive[c] * z - total[c] * (max(z, 0.0) + log_one_plus(share[i]))
+                for i in range(size):
+                    inverse = 1.0 / (1.0 + share[i])
+                    share[i] = inverse if log_odds[i] > 0.0 else share[i] * inverse
                 for i in range(size):
                     c = begin + i
                     a, e = own[c], others[c]
-                    inverse = 1.0 / (1.0 + small[i])
-                    p = inverse if log_odds[i] > 0.0 else small[i] * inverse
-                    d = positive[c] - total[c] * p
-                    v = total[c] * p * (1.0 - p)
+                    d = positive[c] - total[c] * share[i]
+                    v = total[c] * share[i] * (1.0 - share[i])
+                    va, ve = v * a, v * e
+                    value += gain[i]
                     g0 += d * a
                     g1 += d * e
                     g2 += d
-                    h00 += v * a * a
-                    h01 += v * a * e
-                    h02 += v * a
-                    h11 += v * e * e
-                    h12 += v * e
+                    h00 += va * a
+                    h01 += va * e
+                    h02 += va
+                    h11 += ve * e
+                    h12 += ve
                     h22 += v
             if value < best:
                 # The step went too far: go back half of it, from the best weights so far.
@@ -227,36 +226,38 @@ def sample_losses(
     own, others, truth, prior, fold_ptr, weight = evidence
     n_labels = own.shape[0]
     is_weighted = weight.size > 0
-    log_odds = np.empty(stop - start)
-    small = np.empty(stop - start)
-    odds = np.ones(stop - start)
-    for m in range(start, stop):
-        loss[m] = 0.0
-    for k in range(n_labels):
-        w0, w1, w2 = weights[k, 0], weights[k, 1], weights[k, 2]
-        for f in range(fold_ptr.size - 1):
-            b = prior[f, k]
-            for m in range(max(start, fold_ptr[f]), min(stop, fold_ptr[f + 1])):
-                z = b + w0 * own[k, m] + w1 * others[k, m] + w2
-                log_odds[m - start] = -z if truth[k, m] else z
-        for i in range(stop - start):
-            small[i] = np.exp(-abs(log_odds[i]))
-        if is_weighted:
-            for m in range(start, stop):
-                i = m - start
-                loss[m] += weight[k, m] * (max(log_odds[i], 0.0) + np.log1p(small[i]))
-            continue
-        for m in range(start, stop):
-            i = m - start
-            loss[m] += max(log_odds[i], 0.0)
-            odds[i] *= 1.0 + small[i]
-        # One logarithm of a product, which is at most 2 a label, as long as that fits a float.
-        if k % MOST_FACTORS == MOST_FACTORS - 1:
-            for m in range(start, stop):
-                loss[m] += np.log(odds[m - start])
-                odds[m - start] = 1.0
-    for m in range(start, stop):
-        loss[m] += np.log(odds[m - start])
+    log_odds = np.empty(AT_ONCE)  # of what does not hold
+    odds = np.empty(AT_ONCE)
+    total = np.empty(AT_ONCE)
+    for f in range(fold_ptr.size - 1):
+        last = min(stop, fold_ptr[f + 1])
+        for begin in range(max(start, fold_ptr[f]), last, AT_ONCE):
+            size = min(AT_ONCE, last - begin)
+            for i in range(size):
+                odds[i] = 1.0
+                total[i] = 0.0
+            for k in range(n_labels):
+                w0, w1, b = weights[k, 0], weights[k, 1], prior[f, k] + weights[k, 2]
+                for i in range(size):
+                    z = b + w0 * own[k, begin + i] + w1 * others[k, begin + i]
+                    log_odds[i] = -z if truth[k, begin + i] else z
+                if is_weighted:
+                    for i in range(size):
+                        z = log_odds[i]
+                        gone = max(z, 0.0) + log_one_plus(exponential(-abs(z)))
+                        total[i] += weight[k, begin + i] * gone
+                    continue
+                for i in range(size):
+                    total[i] += max(log_odds[i], 0.0)
+                for i in range(size):
+                    odds[i] *= 1.0 + exponential(-abs(log_odds[i]))
+                # One logarithm of a product, at most 2 a label, as long as that fits a float.
+                if k % MOST_FACTORS == MOST_FACTORS - 1:
+                    for i in range(size):
+                        total[i] += np.log(odds[i])
+                        odds[i] = 1.0
+            for i in range(size):
+                loss[begin + i] = total[i] + np.log(odds[i])
 
 
 @kernel

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels._threads import even_chunks, n_threads_or_default, row_chunks, run_chunks
 from hierlpr._kernels.coarse_scores import coarsen_scores, count_codes, look_up_codes
+from hierlpr._kernels.forest_evidence import forest_evidence
 from hierlpr._kernels.joint_temper import Evidence
 from hierlpr.data.partial_truth import PartialTruth, curve_weights
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.joint.posterior import posteriors
+from hierlpr.joint.posterior import BOUNDS, is_exact, main_tree, posteriors
 from hierlpr.joint.prior import LabelPrior, count_labels, fit_prior, prior_of_counts
 from hierlpr.lpr import ScoreGroups, fit_data
 from hierlpr.lpr.auto import Auto
@@ -109,23 +110,31 @@ class HeldOut:
     ) -> None:
         """Write the evidence of a part to the columns from `first` on."""
         table, prior = self._fits[without]
-        threads, h = self.n_threads, self.hierarchy
-        before = prior.log_odds
-        step = max(64, _CHUNK_VALUES * threads // h.n_labels)
-        for start in range(part.start, part.stop, step):
-            lpr = np.empty((min(step, part.stop - start), h.n_labels))
-            at = first + start - part.start
+        threads, n_samples = self.n_threads, part.stop - part.start
+        if not is_exact(self.hierarchy) or self.hierarchy.is_forest:
+            tree = main_tree(prior, self.hierarchy)
 
-            def look_up(a: int, b: int, start: int = start, at: int = at, lpr: Float = lpr) -> None:
-                look_up_codes(
-                    self.place, start + a, start + b, table, before, lpr[a:b], own, at + a
-                )
+            def weigh(a: int, b: int) -> None:
+                forest_evidence(
+                    self.place, part.start + a, part.start + b, table, prior.log_odds, tree,
+                    BOUNDS, own, others, first + a,
+                )  # fmt: skip
 
-            run_chunks(look_up, row_chunks(lpr.shape, threads), threads)
+            run_chunks(weigh, row_chunks((n_samples, len(table)), threads), threads)
+            return
+        step = max(64, _CHUNK_VALUES * threads // len(table))
+        for a in range(0, n_samples, step):
+            b = min(a + step, n_samples)
+            lpr = np.empty((b - a, len(table)))
+            look_up_codes(
+                self.place, part.start + a, part.start + b, table, prior.log_odds, lpr, own,
+                first + a,
+            )  # fmt: skip
             found = posteriors(
-                lpr, prior, h, with_posterior=False, with_others=True, n_threads=threads
-            )
-            others[:, at : at + len(lpr)] = found[1].T
+                lpr, prior, self.hierarchy, with_posterior=False, with_others=True,
+                n_threads=threads,
+            )  # fmt: skip
+            others[:, first + a : first + b] = found[1].T
 
     def _fit(self, asked: Iterable[frozenset[int]]) -> None:
         """Fit log-odds at the codes (n_labels, N_CODES) and priors, each without some parts.

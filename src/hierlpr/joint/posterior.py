@@ -25,7 +25,7 @@ Float = NDArray[np.float64]
 LPR_EDGE = 1e-15  # LPRs are kept this far from 0 and 1, where one label would overrule all others
 LEAST_EVIDENCE = 1e-12  # log-odds; rounding alone makes up to 1e-14 of others that say nothing
 MOST_EVIDENCE = 30.0  # log-odds; more than what others can ever say about a label
-_BOUNDS = Bounds(LPR_EDGE, LEAST_EVIDENCE, MOST_EVIDENCE)
+BOUNDS = Bounds(LPR_EDGE, LEAST_EVIDENCE, MOST_EVIDENCE)
 
 LEAST = 2.0**-30  # LPRs and prevalences are kept from 0 and 1 by so much
 
@@ -87,7 +87,7 @@ def posteriors(
 
     def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
         joint_dag(
-            values, start, stop, hierarchy.order, prevalence, cliques, _BOUNDS, posterior, others,
+            values, start, stop, hierarchy.order, prevalence, cliques, BOUNDS, posterior, others,
             is_beyond,
         )  # fmt: skip
 
@@ -111,13 +111,18 @@ def forest_posteriors(
     n_threads: int | None = None,
 ) -> tuple[Float, Float]:
     """Return the posteriors on the forest in which every label keeps its rarest parent only."""
-    parent, on = main_forest(prior, hierarchy)
-    tree = Tree(hierarchy.order, parent, on, 1.0 - on, prior.prevalence[hierarchy.order])
+    tree = main_tree(prior, hierarchy)
 
     def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
-        joint_forest(values, start, stop, tree, _BOUNDS, posterior, others)
+        joint_forest(values, start, stop, tree, BOUNDS, posterior, others)
 
     return _pass(run, lpr, with_posterior, with_others, n_threads)
+
+
+def main_tree(prior: LabelPrior, hierarchy: Hierarchy) -> Tree:
+    """Return that forest with its prior."""
+    parent, on = main_forest(prior, hierarchy)
+    return Tree(hierarchy.order, parent, on, 1.0 - on, prior.prevalence[hierarchy.order])
 
 
 def _pass(
