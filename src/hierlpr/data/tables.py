@@ -27,7 +27,7 @@ from hierlpr.data.frames import (
 )
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.matrices import close_dense, fits_if_sorted
+from hierlpr.hierarchy.matrices import close_dense, fits_if_sorted, is_closed
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -148,24 +148,33 @@ def align_truth(
 
     A label without its parent is refused, or closed upward if `close`.
     """
+    is_plain = isinstance(data, np.ndarray) and data.dtype == np.bool_
+    if is_plain and data.shape[1:] == (hierarchy.n_labels,):
+        truth: NDArray[np.bool_] = data.copy(order="K")  # has nothing to convert or to check
+    else:
+        truth = _bool_values(align_labels(data, hierarchy, name=name), name)
+    if is_closed(hierarchy, truth):
+        return truth
+    if close:
+        return close_dense(hierarchy, truth)
+    breaches = hierarchy.violations(truth)
     table = align_labels(data, hierarchy, name=name)
-    values = table.values
-    check_finite(values, hierarchy.labels, name=name)
-    whole = dense(values)
+    raise _breached(name, len(breaches), breaches[0], table, truth, hierarchy)
+
+
+def _bool_values(table: Table, name: str) -> NDArray[np.bool_]:
+    """Return a table of 0 and 1 as bool matrix."""
+    check_finite(table.values, table.labels, name=name)
+    whole = dense(table.values)
     truth: NDArray[np.bool_] = whole != 0.0
     if not np.array_equal(truth, whole):
         row, column = np.argwhere(truth != whole)[0]
         raise DataError(
             f"{name} must hold only 0 and 1, got {whole[row, column]} at sample {row}, "
-            f"label {hierarchy.labels[column]!r}.\n"
+            f"label {table.labels[column]!r}.\n"
             "Hint: scores come first, truth second; truth may also be lists of labels."
         )
-    breaches = hierarchy.violations(truth)
-    if not breaches:
-        return truth
-    if not close:
-        raise _breached(name, len(breaches), breaches[0], table, truth, hierarchy)
-    return close_dense(hierarchy, truth)
+    return truth
 
 
 def align_truth_to(

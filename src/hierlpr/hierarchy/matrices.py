@@ -67,6 +67,13 @@ def find_violations(hierarchy: Hierarchy, matrix: Any) -> Violations:
     return Violations(sample, parent[edge], child[edge], hierarchy.labels)
 
 
+def is_closed(hierarchy: Hierarchy, truth: NDArray[np.bool_]) -> bool:
+    """Whether no label of a bool matrix holds without all its parents."""
+    _check_width(hierarchy, truth.shape, name="truth")
+    parent, child = _edges(hierarchy)
+    return not np.any(truth[:, child] > truth[:, parent])
+
+
 def count_violations(hierarchy: Hierarchy, matrix: Any) -> int:
     """Count what `find_violations` finds, and hold none of it."""
     from hierlpr._kernels import traversal
@@ -87,9 +94,13 @@ def _edge_values(hierarchy: Hierarchy, matrix: Any) -> tuple[Any, Any, Any]:
     _check_width(hierarchy, array.shape, name="matrix")
     if array.dtype.kind not in "biuf":
         raise DataError(f"matrix must hold numbers, got dtype {array.dtype}.")
+    return np.ascontiguousarray(array, dtype=np.float64), *_edges(hierarchy)
+
+
+def _edges(hierarchy: Hierarchy) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Columns of parent and child of every edge."""
     parent = np.repeat(hierarchy.order, np.diff(hierarchy.child_ptr))
-    child = hierarchy.order[hierarchy.child_idx]
-    return np.ascontiguousarray(array, dtype=np.float64), parent, child
+    return parent, hierarchy.order[hierarchy.child_idx]
 
 
 def close_upward(hierarchy: Hierarchy, truth: Any) -> Any:
