@@ -41,7 +41,7 @@ def test_weights_are_the_penalized_maximum(seed):
     counts = pair_weights(rng, evidence).weight if seed % 2 else np.ones_like(own)
     ptr, members = np.array([0, 1, 4]), np.array([2, 0, 1, 3])
     target = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.1]])
-    weights = np.empty((2, 3))
+    weights = rng.random((2, 3)) if seed < 3 else target.copy()  # where the steps start
     fields = (own, others, prior, counts * truth, counts)
     each = Cells(np.arange(5) * own.shape[1], *(x.ravel() for x in fields))
     fit_weights(each, ptr, members, target, 3.0, 0, 2, weights)
@@ -68,7 +68,8 @@ def test_no_step_that_goes_too_far_is_kept(seed):
     odds = np.exp(np.clip(prior + wanted[0] * own + wanted[1] * others, -30, 30))
     positive = rng.binomial(total.astype(int), odds / (1 + odds)).astype(float)
     cells = Cells(np.array([0, 30]), own, others, prior, positive, total)
-    weights, target = np.empty((1, 3)), np.array([[1.0, 0.0, 0.0]])
+    target = np.array([[1.0, 0.0, 0.0]])
+    weights = target.copy()
     fit_weights(cells, np.array([0, 1]), np.array([0]), target, 1.0, 0, 1, weights)
 
     def cost(w):

@@ -70,18 +70,18 @@ def coarsen_scores(
         per_unit = 0.0 if few else n_codes / (z[n_there - 1] - z[0])
         size = 0
         interval = 0
-        average = 0.0
         for i in range(n_there):  # intervals without a score have no code
             at_interval = min(int((z[i] - z[0]) * per_unit), n_codes - 1)
             if i == 0 or (z[i] > z[i - 1] if few else at_interval > interval):
-                mean[max(size - 1, 0)] = average
-                average = 0.0
                 first[size] = i
                 size += 1
             interval = at_interval
-            average += (z[i] - average) / (i - first[size - 1] + 1)
-        mean[max(size - 1, 0)] = average
         first[size] = n_there
+        for c in range(size):
+            total = 0.0
+            for i in range(first[c], first[c + 1]):
+                total += z[i]
+            mean[c] = total / (first[c + 1] - first[c])
         for c in range(size):
             middle[row, c] = score[(first[c] + first[c + 1] - 1) // 2]
             below = mean[c] - mean[c - 1] if c > 0 and not few else np.inf

@@ -118,7 +118,7 @@ def fit_weights(
     """Fit (own, others, shift) of the groups ``start`` to ``stop`` of labels; see `Tempering`.
 
     Maximizes the log-likelihood minus ``strength / 2 * |w - target|**2`` with both weights in
-    [0, 1], by Newton steps on the free coordinates. O(size) a step.
+    [0, 1], by Newton steps on the free coordinates from what `weights` hold. O(size) a step.
     """
     ptr, own, others, prior, positive, total = cells
     most = 0
@@ -128,7 +128,7 @@ def fit_weights(
     share = np.empty(most)
     gain = np.empty(most)
     for g in range(start, stop):
-        w0, w1, w2 = target[g, 0], target[g, 1], target[g, 2]
+        w0, w1, w2 = weights[g, 0], weights[g, 1], weights[g, 2]
         best = -np.inf
         b0, b1, b2 = w0, w1, w2
         s0 = s1 = s2 = 0.0

@@ -286,19 +286,22 @@ def fit_joint_on(
     )  # fmt: skip
     everyone = parts.evidence({own: frozenset((own,)) for own in range(N_PARTS)})
     threads = n_threads_or_default(n_threads)
-    losses = _judge(parts, everyone, threads)
+    losses, judged = _judge(parts, everyone, threads)
     chosen, share, gain, error = best_candidate(losses)
     if chosen == "none" or chosen == "exact":
         tempering = Tempering.fixed(chosen, hierarchy.n_labels)
     else:
-        tempering = Tempering.of(fit_candidates(everyone, hierarchy, threads)[chosen], chosen)
+        weights = fit_candidates(everyone, hierarchy, threads, judged)[chosen]
+        tempering = Tempering.of(weights, chosen)
     mean = {name: float(loss.mean()) for name, loss in losses.items()}
     tempering = part_of_the_way(tempering, share)
     tempering = replace(tempering, loss=mean, gain=gain, gain_error=error)
     return JointModel(hierarchy, prior, tempering)
 
 
-def _judge(parts: HeldOut, everyone: Evidence, n_threads: int) -> dict[str, Float]:
+def _judge(
+    parts: HeldOut, everyone: Evidence, n_threads: int
+) -> tuple[dict[str, Float], dict[str, Float] | None]:
     """Log-loss of every candidate on samples that neither its LPRs nor its weights have seen.
 
     Each part of the samples judges what was learned from the others: weights from evidence of
@@ -306,9 +309,11 @@ def _judge(parts: HeldOut, everyone: Evidence, n_threads: int) -> dict[str, Floa
     parts has a fit without both. LPRs that had seen the judges would make the weights look too bad
     for rare labels: a positive among the judges is then one that the others lack. Of many samples
     the first few parts are enough. `everyone` has the evidence of all samples from the fits
-    without their own part alone, which is what they judge with.
+    without their own part alone, which is what they judge with. Returns also the weights that were
+    judged last.
     """
     losses: dict[str, list[Float]] = {}
+    candidates = None
     n_judges = 0
     for judges in range(N_PARTS):
         others = (other for other in range(N_PARTS) if other != judges)
@@ -316,10 +321,11 @@ def _judge(parts: HeldOut, everyone: Evidence, n_threads: int) -> dict[str, Floa
             parts.evidence({own: frozenset((own, judges)) for own in others}),
             parts.hierarchy,
             n_threads,
+            candidates,
         )
         for use, weights in candidates.items():
             losses.setdefault(use, []).append(losses_of(everyone, weights, n_threads, fold=judges))
         n_judges += losses["none"][-1].size
         if n_judges >= ENOUGH_JUDGES:
             break
-    return {use: np.concatenate(found) for use, found in losses.items()}
+    return {use: np.concatenate(found) for use, found in losses.items()}, candidates

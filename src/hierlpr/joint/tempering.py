@@ -36,6 +36,7 @@ LABEL_PULL = 50.0
 # Intervals of evidence that is taken together: so many to log-odds of 1, and up to which log-odds.
 PER_UNIT = 4
 N_UNITS = 40
+_MOST_LABELS = 512  # gathered at a time
 
 # Standard errors by which a candidate must beat the LPR to count at all, and to count in full:
 # see experiments/joint/small_n.py.
@@ -179,7 +180,12 @@ def losses_of(
     return loss[first:last]
 
 
-def fit_candidates(evidence: Evidence, hierarchy: Hierarchy, n_threads: int) -> dict[str, Float]:
+def fit_candidates(
+    evidence: Evidence,
+    hierarchy: Hierarchy,
+    n_threads: int,
+    near: Mapping[str, Float] | None = None,
+) -> dict[str, Float]:
     r"""Weights (n_labels, 3) of every candidate, the simplest first.
 
     For label :math:`k` with prior log-odds :math:`\lambda_k`, own evidence
@@ -187,17 +193,25 @@ def fit_candidates(evidence: Evidence, hierarchy: Hierarchy, n_threads: int) -> 
     :math:`e_k = \mathrm{logit}\,P_k - \mathrm{logit}\,\ell_k`, the tempered log-odds are
     :math:`\lambda_k + w_k a_k + t_k e_k + b_k` with :math:`w_k, t_k \in [0, 1]`. They maximize
     the likelihood of the truth (a proper score) with a pull of every label's weights to those of
-    its depth, of these to those of all labels, and of these to the plain LPR.
+    its depth, of these to those of all labels, and of these to the plain LPR. They are found sooner
+    from those of similar evidence, `near`, and are the same.
     """
     n_labels = evidence.own.shape[0]
     cells = gather(evidence, n_threads)
     depth = np.unique(hierarchy.levels, return_inverse=True)[1].astype(np.int64)
     everyone = np.zeros(n_labels, dtype=np.int64)
     each = np.arange(n_labels)
-    shared = _fit_groups(cells, everyone, PLAIN[np.newaxis], SHARED_PULL, n_threads)
-    target = np.repeat(shared, depth.max() + 1, axis=0)
-    by_depth = _fit_groups(cells, depth, target, DEPTH_PULL, n_threads)
-    by_label = _fit_groups(cells, each, by_depth[depth], LABEL_PULL, n_threads)
+
+    def fit(use: str, group: NDArray[np.int64], target: Float, strength: float) -> Float:
+        weights = target.copy()
+        if near is not None:
+            weights[group] = near[use]
+        _fit_groups(cells, group, target, strength, n_threads, weights)
+        return weights
+
+    shared = fit("shared", everyone, PLAIN[np.newaxis], SHARED_PULL)
+    by_depth = fit("depth", depth, np.repeat(shared, depth.max() + 1, axis=0), DEPTH_PULL)
+    by_label = fit("label", each, by_depth[depth], LABEL_PULL)
     return {
         "none": np.tile(PLAIN, (n_labels, 1)),
         "exact": np.tile(EXACT, (n_labels, 1)),
@@ -217,11 +231,14 @@ def gather(evidence: Evidence, n_threads: int = 1) -> Cells:
     octave = np.floor(np.log2(scaled))
     interval = (PER_UNIT * (octave + scaled / 2.0**octave - 1.0)).astype(np.int32)
     n_labels = evidence.own.shape[0]
+    n_chunks = 1 if n_threads == 1 else min(n_labels, 4 * n_threads)
     found = run_chunks(
         lambda start, stop: gather_cells(evidence, interval, float(PER_UNIT), start, stop),
-        even_chunks(n_labels, min(n_labels, 4 * n_threads)),
+        even_chunks(n_labels, max(n_chunks, -(-n_labels // _MOST_LABELS))),
         n_threads,
     )
+    if len(found) == 1:
+        return Cells(*found[0])
     sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part[0]) for part in found)])
     return Cells(sizes.cumsum(), *(np.concatenate(x) for x in list(zip(*found, strict=True))[1:]))
 
@@ -232,15 +249,14 @@ def _fit_groups(
     target: Float,
     strength: float,
     n_threads: int,
-) -> Float:
-    """Weights (n_groups, 3), each pulled to its row of `target`."""
+    weights: Float,
+) -> None:
+    """Improve weights (n_groups, 3), each pulled to its row of `target`, until they are best."""
     members = np.argsort(group, kind="stable")
     ptr = np.concatenate([np.zeros(1, np.int64), np.bincount(group).cumsum()])
-    weights = np.empty((ptr.size - 1, 3))
 
     def fit(start: int, stop: int) -> None:
         fit_weights(cells, ptr, members, target, strength, start, stop, weights)
 
     n_chunks = min(ptr.size - 1, 4 * n_threads)
     run_chunks(fit, even_chunks(ptr.size - 1, n_chunks), n_threads)
-    return weights
