@@ -167,9 +167,8 @@ def fit_pspline_path(
     for i in range(m):
         coef[i] = start + rise * (i - 0.5 * (m - 1))
     penalty_band = np.empty((m, 3))
-    # Three rows beyond the last spare the elimination the ends of its loops.
-    band = np.zeros((m + 3, 4))
-    step = np.zeros(m + 3)
+    band = np.zeros((m, 4))
+    step = np.zeros(m)
     eta = np.empty(n_bins)
     share = np.empty(n_bins)
     for at in range(penalties.size - 1, -1, -1):
@@ -253,25 +252,30 @@ def fit_pspline_path(
             for i in range(m):
                 band[i, 0] += tiny
             # Banded elimination with the right-hand side carried along, then back substitution.
+            # What is taken off the next three rows is held in variables, which need no waiting.
+            d1 = e1 = f1 = d2 = e2 = d3 = 0.0
+            y1 = y2 = y3 = 0.0
             for i in range(m):
-                b0, b1, b2, b3 = band[i, 0], band[i, 1], band[i, 2], band[i, 3]
-                r1, r2, r3 = b1 / b0, b2 / b0, b3 / b0
-                step[i + 1] -= r1 * step[i]
-                step[i + 2] -= r2 * step[i]
-                step[i + 3] -= r3 * step[i]
-                band[i + 1, 0] -= r1 * b1
-                band[i + 1, 1] -= r1 * b2
-                band[i + 1, 2] -= r1 * b3
-                band[i + 2, 0] -= r2 * b2
-                band[i + 2, 1] -= r2 * b3
-                band[i + 3, 0] -= r3 * b3
+                b0 = band[i, 0] - d1
+                b1 = band[i, 1] - e1
+                b2 = band[i, 2] - f1
+                b3 = band[i, 3]
+                y = step[i] - y1
+                inverse = 1.0 / b0
+                r1, r2, r3 = b1 * inverse, b2 * inverse, b3 * inverse
+                d1, e1, f1 = d2 + r1 * b1, e2 + r1 * b2, r1 * b3
+                d2, e2 = d3 + r2 * b2, r2 * b3
+                d3 = r3 * b3
+                y1, y2, y3 = y2 + r1 * y, y3 + r2 * y, r3 * y
+                band[i, 0], band[i, 1], band[i, 2], band[i, 3] = b0, r1, r2, r3
+                step[i] = y * inverse
             largest = 0.0
             x1 = x2 = x3 = 0.0
             for i in range(m - 1, -1, -1):
-                value = step[i] - band[i, 1] * x1 - band[i, 2] * x2 - band[i, 3] * x3
-                step[i] = value / band[i, 0]
-                x1, x2, x3 = step[i], x1, x2
-                largest = max(largest, abs(step[i]))
+                x = step[i] - band[i, 3] * x3 - band[i, 2] * x2 - band[i, 1] * x1
+                step[i] = x
+                x1, x2, x3 = x, x1, x2
+                largest = max(largest, abs(x))
             # Newton's step may overshoot where the likelihood is flat: bound its length.
             scale = 1.0 if largest <= 3.0 else 3.0 / largest
             for i in range(m):

@@ -87,7 +87,7 @@ class HeldOut:
 
         Samples come part by part, each a fold.
         """
-        self._fit(left_out.values())
+        self.fit(left_out.values())
         parts = [slice(*self.part_ptr[number : number + 2]) for number in left_out]
         ptr = np.cumsum([0, *(part.stop - part.start for part in parts)])
         own, others = np.empty((2, self.hierarchy.n_labels, ptr[-1]))
@@ -136,13 +136,14 @@ class HeldOut:
             )  # fmt: skip
             others[:, first + a : first + b] = found[1].T
 
-    def _fit(self, asked: Iterable[frozenset[int]]) -> None:
+    def fit(self, asked: Iterable[frozenset[int]]) -> None:
         """Fit log-odds at the codes (n_labels, N_CODES) and priors, each without some parts.
 
-        Fits to equally many samples are made together, as if their labels were different ones.
+        Fits to equally many samples are made together, as if their labels were different ones: so
+        it is best asked at once for all that `evidence` is going to need.
         """
         together: dict[int, list[frozenset[int]]] = {}
-        for without in asked:
+        for without in dict.fromkeys(asked):
             if without not in self._fits:
                 size = int(np.count_nonzero(self._use(without)))
                 together.setdefault(size, []).append(without)

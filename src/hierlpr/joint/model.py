@@ -314,18 +314,15 @@ def _judge(
     """
     losses: dict[str, list[Float]] = {}
     candidates = None
-    n_judges = 0
-    for judges in range(N_PARTS):
-        others = (other for other in range(N_PARTS) if other != judges)
-        candidates = fit_candidates(
-            parts.evidence({own: frozenset((own, judges)) for own in others}),
-            parts.hierarchy,
-            n_threads,
-            candidates,
-        )
+    enough = np.searchsorted(everyone.fold_ptr[1:], ENOUGH_JUDGES) + 1
+    learning = [
+        {own: frozenset((own, judges)) for own in range(N_PARTS) if own != judges}
+        for judges in range(min(int(enough), N_PARTS))
+    ]
+    parts.fit(without for own in learning for without in own.values())
+    for judges, asked in enumerate(learning):
+        evidence = parts.evidence(asked)
+        candidates = fit_candidates(evidence, parts.hierarchy, n_threads, candidates)
         for use, weights in candidates.items():
             losses.setdefault(use, []).append(losses_of(everyone, weights, n_threads, fold=judges))
-        n_judges += losses["none"][-1].size
-        if n_judges >= ENOUGH_JUDGES:
-            break
     return {use: np.concatenate(found) for use, found in losses.items()}, candidates

@@ -164,6 +164,9 @@ def main_forest(prior: LabelPrior, hierarchy: Hierarchy) -> tuple[NDArray[np.int
     parent = np.full(h.n_labels, -1, dtype=np.int32)
     on = prior.conditional[h.order]
     n_parents = np.diff(h.parent_ptr)
+    if h.is_forest:
+        parent[n_parents > 0] = h.parent_idx
+        return parent, on
     child = np.repeat(np.arange(h.n_labels), n_parents)
     by_rarity = h.parent_idx[np.lexsort((prevalence[h.parent_idx], child))]
     parent[n_parents > 0] = by_rarity[h.parent_ptr[:-1][n_parents > 0]]
