@@ -206,7 +206,9 @@ def test_every_judge_is_new_to_what_it_judges(monkeypatch):
     asked = []
     original = module.HeldOut.evidence
     monkeypatch.setattr(
-        module.HeldOut, "evidence", lambda self, out: asked.append(out) or original(self, out)
+        module.HeldOut,
+        "evidence",
+        lambda self, out, *room: asked.append(out) or original(self, out, *room),
     )
     scores, truth, h, _ = population(80)
     module.fit_joint(scores, truth, h)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -82,15 +83,19 @@ class HeldOut:
         self._label_counts = None if self.is_weighted else self._count_labels()
         self._fits: dict[frozenset[int], tuple[Float, LabelPrior]] = {}
 
-    def evidence(self, left_out: Mapping[int, frozenset[int]]) -> Evidence:
+    def evidence(
+        self, left_out: Mapping[int, frozenset[int]], room: Float | None = None
+    ) -> Evidence:
         """Return the evidence of parts, each from a fit without the parts named with it.
 
-        Samples come part by part, each a fold.
+        Samples come part by part, each a fold. The numbers are put in `room` if it is given, of two
+        for each pair at least.
         """
         self.fit(left_out.values())
         parts = [slice(*self.part_ptr[number : number + 2]) for number in left_out]
         ptr = np.cumsum([0, *(part.stop - part.start for part in parts)])
-        own, others = np.empty((2, self.hierarchy.n_labels, ptr[-1]))
+        shape = 2, self.hierarchy.n_labels, int(ptr[-1])
+        own, others = np.empty(shape) if room is None else room[: math.prod(shape)].reshape(shape)
         for part, without, first in zip(parts, left_out.values(), ptr[:-1], strict=True):
             self._write(part, without, own, others, first)
         weight = np.empty((0, 0))

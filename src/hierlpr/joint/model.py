@@ -284,9 +284,12 @@ def fit_joint_on(
         take(used), held, hierarchy, part,
         method=method, n_threads=n_threads, sample_weight=weight,
     )  # fmt: skip
-    everyone = parts.evidence({own: frozenset((own,)) for own in range(N_PARTS)})
+    # One piece of memory for all evidence, used again by all who judge: the system clears fresh
+    # memory first, which takes longer than to fill it.
+    room = np.empty((2, 2 * used.size * hierarchy.n_labels))
+    everyone = parts.evidence({own: frozenset((own,)) for own in range(N_PARTS)}, room[0])
     threads = n_threads_or_default(n_threads)
-    losses, judged = _judge(parts, everyone, threads)
+    losses, judged = _judge(parts, everyone, room[1], threads)
     chosen, share, gain, error = best_candidate(losses)
     if chosen == "none" or chosen == "exact":
         tempering = Tempering.fixed(chosen, hierarchy.n_labels)
@@ -300,7 +303,7 @@ def fit_joint_on(
 
 
 def _judge(
-    parts: HeldOut, everyone: Evidence, n_threads: int
+    parts: HeldOut, everyone: Evidence, room: Float, n_threads: int
 ) -> tuple[dict[str, Float], dict[str, Float] | None]:
     """Log-loss of every candidate on samples that neither its LPRs nor its weights have seen.
 
@@ -309,8 +312,8 @@ def _judge(
     parts has a fit without both. LPRs that had seen the judges would make the weights look too bad
     for rare labels: a positive among the judges is then one that the others lack. Of many samples
     the first few parts are enough. `everyone` has the evidence of all samples from the fits
-    without their own part alone, which is what they judge with. Returns also the weights that were
-    judged last.
+    without their own part alone, which is what they judge with; that of the others is put in `room`
+    for as long as it is needed. Returns also the weights that were judged last.
     """
     losses: dict[str, list[Float]] = {}
     candidates = None
@@ -321,7 +324,7 @@ def _judge(
     ]
     parts.fit(without for own in learning for without in own.values())
     for judges, asked in enumerate(learning):
-        evidence = parts.evidence(asked)
+        evidence = parts.evidence(asked, room)
         candidates = fit_candidates(evidence, parts.hierarchy, n_threads, candidates)
         for use, weights in candidates.items():
             losses.setdefault(use, []).append(losses_of(everyone, weights, n_threads, fold=judges))

@@ -36,7 +36,7 @@ LABEL_PULL = 50.0
 # Intervals of evidence that is taken together: so many to log-odds of 1, and up to which log-odds.
 PER_UNIT = 4
 N_UNITS = 40
-_MOST_LABELS = 512  # gathered at a time
+_LABELS = 32  # gathered at a time
 
 # Standard errors by which a candidate must beat the LPR to count at all, and to count in full:
 # see experiments/joint/small_n.py.
@@ -231,14 +231,11 @@ def gather(evidence: Evidence, n_threads: int = 1) -> Cells:
     octave = np.floor(np.log2(scaled))
     interval = (PER_UNIT * (octave + scaled / 2.0**octave - 1.0)).astype(np.int32)
     n_labels = evidence.own.shape[0]
-    n_chunks = 1 if n_threads == 1 else min(n_labels, 4 * n_threads)
     found = run_chunks(
         lambda start, stop: gather_cells(evidence, interval, float(PER_UNIT), start, stop),
-        even_chunks(n_labels, max(n_chunks, -(-n_labels // _MOST_LABELS))),
+        even_chunks(n_labels, min(n_labels, max(4 * n_threads, -(-n_labels // _LABELS)))),
         n_threads,
     )
-    if len(found) == 1:
-        return Cells(*found[0])
     sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part[0]) for part in found)])
     return Cells(sizes.cumsum(), *(np.concatenate(x) for x in list(zip(*found, strict=True))[1:]))
 
