@@ -167,6 +167,7 @@ class HeldOut:
             method=method,
             n_threads=self.n_threads,
             pool=np.repeat(np.arange(n_fits), n_labels),
+            with_seen=False,
         )
         lpr = model.predict(np.tile(self.score.T, n_fits), n_threads=self.n_threads)
         log_odds = np.ascontiguousarray((np.log(lpr) - np.log1p(-lpr)).T)

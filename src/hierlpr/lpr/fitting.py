@@ -211,15 +211,18 @@ def fit_data(
     n_threads: int | None = None,
     spread: Spread | None = None,
     pool: NDArray[np.int64] | None = None,
+    with_seen: bool = True,
     **options: Any,
 ) -> LPRModel:
     """Do the work of `fit_lpr` on training data that need not be in memory.
 
     `spread` fits chunks of labels elsewhere, each by `fit_chunk`; by default threads do it here.
-    Labels lend strength to those of the same number in `pool`, by default to all others.
+    Labels lend strength to those of the same number in `pool`, by default to all others. Without
+    `with_seen` the model does not know which scores it was learned from.
     """
     threads = n_threads_or_default(n_threads)
-    fit = partial(_fit_in_chunks, data, threads, spread or partial(_fit_here, data, threads))
+    here = partial(_fit_here, data, threads, with_seen)
+    fit = partial(_fit_in_chunks, data, threads, spread or here)
     if isinstance(method, str) or not isinstance(method, Sequence):
         everything = np.arange(data.n_labels)
         return _fit_labels(fit, everything, make_estimator(method, **options), pool)
@@ -274,23 +277,30 @@ def _fit_in_chunks(
 
 
 def _fit_here(
-    data: LabelData, n_threads: int, chunks: list[NDArray[np.int64]], estimator: Estimator
+    data: LabelData,
+    n_threads: int,
+    with_seen: bool,
+    chunks: list[NDArray[np.int64]],
+    estimator: Estimator,
 ) -> list[LPRModel]:
     return run_chunks(
-        lambda start, _: fit_chunk(data, chunks[start], estimator),
+        lambda start, _: fit_chunk(data, chunks[start], estimator, with_seen=with_seen),
         list(range(len(chunks) + 1)),
         n_threads,
     )
 
 
-def fit_chunk(data: LabelData, labels: NDArray[np.int64], estimator: Estimator) -> LPRModel:
+def fit_chunk(
+    data: LabelData, labels: NDArray[np.int64], estimator: Estimator, *, with_seen: bool = True
+) -> LPRModel:
     """Fit some labels on their own."""
     groups = data.groups(labels)
     fit = estimator.fit_groups(groups)
     lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
     make_monotone(groups.ptr, lpr, groups.total)
     report = LabelReport.from_fit(groups, fit, lpr, data.count_truth(labels))
-    return LPRModel(LPRCurves.from_groups(groups, lpr), report, ScoreBins.of(groups, lpr))
+    seen = ScoreBins.of(groups, lpr) if with_seen else None
+    return LPRModel(LPRCurves.from_groups(groups, lpr), report, seen)
 
 
 # -- where some scores or some truth are missing: from the pairs there are -------------------------
