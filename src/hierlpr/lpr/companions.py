@@ -92,21 +92,22 @@ class Companions:
                     np.zeros((n_labels, N_KINDS, N_MOMENTS, N_MOMENTS)))  # fmt: skip
         for labels in _chunks(np.flatnonzero(other >= 0)):
             companion = other[labels]
-            moments, there = _moments(place, labels, companion)
+            there = _both_there(place, labels, companion)
             counts = weight[:, None] * (there & known[:, labels] & known[:, companion])
             kind = held[:, labels].astype(np.int8) + held[:, companion]
-            empty._learn(labels, kind, moments, counts)
+            empty._learn(labels, kind, place, counts)
         return empty
 
-    def _learn(self, labels: Index, kind: Any, moments: Float, weight: Float) -> None:
+    def _learn(self, labels: Index, kind: Any, place: Float, weight: Float) -> None:
         """Fill in the kinds of labels; one that is hardly seen spreads as all samples do."""
-        everything = _weighed(moments, weight)[1]
+        companion = self.other[labels]
+        everything = _weighed(place, labels, companion, weight)[1]
         for k in range(N_KINDS):
             own = np.where(kind == k, weight, 0.0)
             square = (own**2).sum(axis=0)
             n = own.sum(axis=0) ** 2 / np.where(square > 0.0, square, 1.0)
             self.count[labels, k] = n
-            self.mean[labels, k], spread = _weighed(moments, own)
+            self.mean[labels, k], spread = _weighed(place, labels, companion, own)
             # As if five more samples had the spread of all.
             n = n[:, None, None]
             self.spread[labels, k] = (n * spread + 5.0 * everything) / (n + 5.0)
@@ -118,9 +119,9 @@ class Companions:
         p_value = np.ones(n_labels)
         looked_at = np.flatnonzero((self.other >= 0) & (self.count.sum(axis=1) > 0.0))
         for labels in _chunks(looked_at):
-            moments, there = _moments(place, labels, self.other[labels])
+            there = _both_there(place, labels, self.other[labels])
             counts = there.sum(axis=0)
-            mean, spread = _weighed(moments, there.astype(np.float64))
+            mean, spread = _weighed(place, labels, self.other[labels], there.astype(np.float64))
             spread[counts <= 1] = np.eye(N_MOMENTS)
             chosen = _best_shares(self, labels, mean, spread / np.maximum(counts, 1)[:, None, None])
             size = np.sqrt(_variance(spread, 0) * _variance(spread, 1))
@@ -208,30 +209,28 @@ def _chunks(labels: Index) -> Iterator[Index]:
         yield labels[start : start + CHUNK]
 
 
-def _moments(place: Float, labels: Index, others: Index) -> tuple[Float, NDArray[np.bool_]]:
-    """Moments (n_samples, n_pairs, 3) of labels with others, 0 where not both scores are there."""
-    one, two = place[:, labels], place[:, others]
-    moments = np.stack([one, two, one * two], axis=2)
-    there = ~np.isnan(moments[:, :, 2])
-    moments[~there] = 0.0
-    return moments, there
+def _both_there(place: Float, labels: Index, others: Index) -> NDArray[np.bool_]:
+    """Whether scores of labels and of others are there, of shape (n_samples, n_pairs)."""
+    return ~(np.isnan(place[:, labels]) | np.isnan(place[:, others]))
 
 
-def _weighed(moments: Float, weight: Float) -> tuple[Float, Float]:
-    """Mean (n_pairs, 3) and covariance of moments, by weights (n_samples, n_pairs)."""
-    total = weight.sum(axis=0)
-    share = weight / np.where(total > 0.0, total, 1.0)
-    mean = np.einsum("np,npm->pm", share, moments)
-    away = moments - mean
-    return mean, np.einsum("npm,npk->pmk", share[:, :, None] * away, away)
+def _weighed(place: Float, labels: Index, others: Index, weight: Float) -> tuple[Float, Float]:
+    """Mean (n_pairs, 3) and covariance of the moments, by weights (n_samples, n_pairs)."""
+    from hierlpr._kernels.pair_moments import pair_moments
+
+    mean = np.empty((len(labels), N_MOMENTS))
+    spread = np.empty((len(labels), N_MOMENTS, N_MOMENTS))
+    one, two = (np.asarray(x, dtype=np.int64) for x in (labels, others))
+    pair_moments(place, one, two, np.ascontiguousarray(weight, np.float64), mean, spread)
+    return mean, spread
 
 
 def _closeness(place: Float, upper: Index, lower: Index, weight: Float) -> Float:
     """Size of the weighed correlation of labels with others; 0 where one does not vary."""
     close = np.zeros(upper.size)
     for at in _chunks(np.arange(upper.size)):
-        moments, there = _moments(place, upper[at], lower[at])
-        spread = _weighed(moments, weight[:, None] * there)[1]
+        counts = weight[:, None] * _both_there(place, upper[at], lower[at])
+        spread = _weighed(place, upper[at], lower[at], counts)[1]
         size = spread[:, 0, 0] * spread[:, 1, 1]
         close[at] = np.abs(spread[:, 0, 1]) / np.sqrt(np.where(size > 1e-24, size, np.inf))
     return close
