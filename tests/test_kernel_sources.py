@@ -45,6 +45,29 @@ def test_every_kernel_declares_what_it_takes():
             assert len(signature.parameters) == kernel.function.__code__.co_argcount
 
 
+def test_an_extension_that_fails_to_load_leaves_the_work_to_numba(monkeypatch):
+    def fail(name):
+        raise ValueError("incorrect value for flags variable (overflow)")
+
+    monkeypatch.delenv("HIERLPR_KERNELS", raising=False)
+    monkeypatch.setattr(_jit.importlib, "import_module", fail)
+    assert _jit._extension.__wrapped__() is None
+
+
+def test_records_of_kernels_are_such_as_numpy_1_reads():
+    """An extension holds its record types as NumPy 2 pickles them: aligned ones NumPy 1 refuses."""
+    records = [
+        value
+        for path in Path(_kernels.__file__).parent.glob("[a-z]*.py")
+        for value in vars(importlib.import_module(f"hierlpr._kernels.{path.stem}")).values()
+        if isinstance(value, np.dtype) and value.names
+    ]
+    assert len(records) >= 3
+    for record in records:
+        assert not record.isalignedstruct
+        assert all(record.fields[name][1] % record[name].itemsize == 0 for name in record.names)
+
+
 def test_annotations_become_signatures_one_for_each_kind_of_index():
     found = signatures(some_kernel)
     assert list(found) == ["some_kernel_int32", "some_kernel_int64"]

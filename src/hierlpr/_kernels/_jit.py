@@ -85,5 +85,5 @@ def _extension() -> ModuleType | None:
         return None
     try:
         return importlib.import_module(f"hierlpr._kernels.{extension_name()}")
-    except ImportError:
+    except Exception:  # built for another NumPy, it may raise anything; Numba does as well
         return None

@@ -23,8 +23,7 @@ NODE = np.dtype(
         ("best", np.int32),
         ("eldest", np.int32),
         ("sibling", np.int32),
-    ],
-    align=True,
+    ]
 )
 Nodes = NDArray[Any]
 

@@ -30,11 +30,11 @@ NODE = np.dtype(
         ("count", np.int32),  # of its nodes
         ("link", np.int32),  # the first of the node's list, or -1
         ("via", np.int32),  # the link back to where the walk came from, or -1
-    ],
-    align=True,
+        ("rest", np.int32),  # so that whole numbers of 8 bytes lie where they are read fastest
+    ]
 )
 # Links come in pairs, one in the list of either node: the even one leads from child to parent.
-LINK = np.dtype([("to", np.int32), ("next", np.int32), ("prior", np.int32)], align=True)
+LINK = np.dtype([("to", np.int32), ("next", np.int32), ("prior", np.int32)])
 Nodes = NDArray[Any]
 Links = NDArray[Any]
 
