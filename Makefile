@@ -7,7 +7,7 @@ RUN := $(BIN)/python -m
 # The suite with the lower bound of every dependency in pyproject.toml.
 OLDEST ?= .venv-oldest
 
-.PHONY: demo kernels test test-oldest lint types check slow bench bench-scale docs paper dist clean
+.PHONY: demo test test-oldest lint types check slow bench bench-scale docs paper dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hierlpr demo
@@ -35,9 +35,6 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/table.py
 	$(BIN)/python benchmarks/ratios.py
 
-kernels: $(VENV)/.installed
-	$(BIN)/python -m hierlpr._kernels._build
-
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/python docs/making/check.py site
@@ -56,7 +53,6 @@ bench-scale: $(VENV)/.test
 	$(BIN)/python benchmarks/growth.py
 
 clean:
-	rm -f src/hierlpr/_kernels/compiled_*
 	rm -rf $(VENV) $(OLDEST) build dist site paper .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 $(VENV)/.installed: pyproject.toml

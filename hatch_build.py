@@ -1,40 +1,10 @@
-"""Compile the kernels into wheels, where that is possible; make the README fit for an index."""
+"""Prepare the README for a package index when the package is built."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
-
-SOURCE = Path(__file__).parent / "src"
-
-
-class KernelHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Put the compiled kernels beside their source; without them Numba compiles on first use."""
-
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile in a process of its own: what fails there must not fail the installation."""
-        command = [sys.executable, "-m", "hierlpr._kernels._build"]
-        environment = dict(os.environ)
-        if version != "editable":  # a wheel holds what Numba keeps beside the source
-            environment.pop("NUMBA_CACHE_DIR", None)
-        done = subprocess.run(command, cwd=SOURCE, env=environment, capture_output=True, text=True)
-        if done.returncode != 0:
-            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            self.app.display_warning(
-                f"The kernels were not compiled ({reason}); they will be when first used."
-            )
-            return
-        if version != "editable":
-            built = [Path(line) for line in done.stdout.splitlines()]
-            places = {str(path): str(path.relative_to(SOURCE)) for path in built}
-            build_data["force_include"].update(places)
-        build_data["pure_python"] = False
-        build_data["infer_tag"] = True
 
 
 class ReadmeHook(MetadataHookInterface):

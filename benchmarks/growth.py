@@ -1,4 +1,4 @@
-"""How processor time grows with samples and with labels, from files to files in parts.
+"""How processor time grows with samples and with labels, from files to files in batches.
 
     python benchmarks/growth.py           about two minutes
     python benchmarks/growth.py 4         four times the data
@@ -43,7 +43,7 @@ def make(folder: Path, n_samples: int, n_labels: int) -> None:
 
 def steps(folder: Path) -> dict[str, Callable[[], object]]:
     files = [folder / name for name in ("scores.parquet", "truth.parquet", "model.hlpr")]
-    tree, ranked, parts = folder / "tree.csv", folder / "ranked.parquet", {"work": folder / "work"}
+    tree, ranked, parts = folder / "tree.csv", folder / "ranked.parquet", {"memory": "64MiB"}
     return {
         "fit": lambda: workflows.fit_file(tree, *files, joint=False, goal={"fdr": 0.1}, **parts),
         "rank": lambda: workflows.rank_file(files[2], files[0], ranked, **parts),

@@ -175,8 +175,7 @@ def bench_dense(sizes: list[float], memory: str) -> list[dict]:
             make_dense(folder, int(size) // K)
             ours = measured(hierlpr(
                 "rank", "--model", folder / "model.hlpr", "--scores", folder / "scores.parquet",
-                "--out", folder / "out.parquet", "--memory", memory, "--partitions",
-                max(1, int(size) // 2_000_000), "-q"))  # fmt: skip
+                "--out", folder / "out.parquet", "--memory", memory, "-q"))  # fmt: skip
             (folder / "out.parquet").unlink()
             alone = measured([sys.executable, "-c", SORT, str(folder / "rows.parquet"),
                               str(folder / "sorted.parquet"), memory,
@@ -200,7 +199,7 @@ def bench_sparse(sizes: list[float], memory: str, h: Hierarchy) -> list[dict]:
             ours = measured(hierlpr(
                 "rank", "--model", folder / "model.hlpr", "--scores", folder / "scores.parquet",
                 "--out", folder / "out.parquet", "--memory", memory, "--calls-only",
-                "--partitions", max(1, int(size) // 500_000), "--json", "-", "-q"))  # fmt: skip
+                "--json", "-", "-q"))  # fmt: skip
         done = json.loads(ours["text"])
         row = {"kind": "sparse", "rows": int(size), "labels": h.n_labels,
                "instances_of_all": done["instances"], "calls": done["calls"],

@@ -22,10 +22,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy import sparse
-
-from hierlpr import HierLPR, read_hierarchy
-from hierlpr.io import write_hierarchy
 from scale import (
     BATCH,
     SORT,
@@ -37,6 +33,10 @@ from scale import (
     predictions,
     random_tree,
 )
+from scipy import sparse
+
+from hierlpr import HierLPR, read_hierarchy
+from hierlpr.io import write_hierarchy
 
 SCHEMA = pa.schema([("sample", pa.string()), ("label", pa.string())])
 

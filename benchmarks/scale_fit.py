@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scale import BATCH, K, hierlpr, measured, predictions, random_dag, random_tree
 
 from hierlpr import Hierarchy, read_hierarchy
 from hierlpr.io import write_hierarchy
-from scale import BATCH, K, hierlpr, measured, predictions, random_dag, random_tree
 
 
 def make_dense(folder: Path, n_samples: int) -> None:

@@ -13,9 +13,6 @@ import argparse
 import csv
 import gc
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -28,6 +25,7 @@ import pyarrow.parquet as pq
 from lpr_ratios import labels as lpr_labels
 from lpr_ratios import sort_columns
 from ratios import disease_like_forest, random_tree
+from scale import hierlpr, measured
 from scale_evaluate import (
     SCHEMA,
     evaluated,
@@ -43,7 +41,6 @@ from hierlpr.data.tables import Table
 from hierlpr.io import write_hierarchy, write_scores, write_truth
 from hierlpr.joint import fit_joint
 from hierlpr.metrics.evaluation import evaluate_ranking
-from scale import hierlpr, measured
 
 LAST = Path(__file__).parent / "last.csv"
 UNIT = "unit"
@@ -154,7 +151,8 @@ def one_sample(rounds):
     for h, target in ((disease_like_forest(rng), 0.3), (random_tree(rng), 1.0)):
         truth = h.close_upward(rng.random((200, h.n_labels)) < 3 / h.n_labels)
         scores = truth + rng.normal(size=truth.shape)
-        model = HierLPR(h, joint=True).fit(scores, truth).warm_up()
+        model = HierLPR(h, joint=True).fit(scores, truth)
+        model.call_lists(scores[:1])  # compile or load the kernels first
         tasks = {"predict": model.predict, "call_lists": model.call_lists}
         for what, task in {**tasks, "transform": model.transform}.items():
             # Not one and the same sample, nor a collection in between: as a service is called.
@@ -169,44 +167,30 @@ def one_sample(rounds):
             yield Row(f"{what} of one sample, {h.n_labels:,} labels (ms)", took, target, None)
 
 
-KEEP = "from hierlpr._kernels import _build; _build.declare_all(); _build.keep_by_numba()"
-
-
 def starting(n_samples):
-    """CPU seconds of an installation's first `hierlpr fit` and `rank`, together, and of the next.
-
-    With the kernels of an installation that had a C compiler, of one that had none ("kept": Numba
-    compiled them then), and where Numba compiles each when it is first used.
-    """
+    """CPU seconds of the first `hierlpr fit` and `rank`, which compile kernels, and of the next."""
     rng = np.random.default_rng(4)
     edges = {(f"L{p}", f"L{i}") for i in range(5, 110) for p in rng.integers(max(0, i - 30), i, 2)}
     shapes = (
-        ("110-label forest", disease_like_forest(rng), 10.0),
-        ("110-label DAG", Hierarchy(sorted(edges)), 15.0),
+        ("110-label forest", disease_like_forest(rng), 30.0),
+        ("110-label DAG", Hierarchy(sorted(edges)), 45.0),
     )
-    with tempfile.TemporaryDirectory() as kept:
-        by_numba = {**os.environ, "HIERLPR_KERNELS": "numba", "NUMBA_CACHE_DIR": kept}
-        subprocess.run([sys.executable, "-c", KEEP], env=by_numba, check=True)
-        for name, h, target in shapes:
-            held = h.close_upward(rng.random((n_samples, h.n_labels)) < 0.01)
-            for kernels in ("compiled", "kept", "numba"):
-                with tempfile.TemporaryDirectory() as home:
-                    if kernels == "kept":
-                        shutil.copytree(kept, home, dirs_exist_ok=True)
-                    first, *again = first_runs(Path(home), h, held, rng, kernels)
-                what = f"fit and rank of files, {name}, {kernels} kernels (CPU s)"
-                yield Row(f"first {what}", first, target, None)
-                yield Row(f"next {what}", min(again), 2.0, None)
+    for name, h, target in shapes:
+        held = h.close_upward(rng.random((n_samples, h.n_labels)) < 0.01)
+        with tempfile.TemporaryDirectory() as home:
+            first, *again = first_runs(Path(home), h, held, rng)
+        what = f"fit and rank of files, {name} (CPU s)"
+        yield Row(f"first {what}", first, target, None)
+        yield Row(f"next {what}", min(again), 2.5, None)
 
 
-def first_runs(folder, h, held, rng, kernels):
+def first_runs(folder, h, held, rng):
     """CPU seconds of fit and rank, three times over; Numba keeps what it compiles in `folder`."""
     names = tuple(f"s{i}" for i in range(len(held)))
     write_hierarchy(folder / "h.csv", h)
     write_scores(folder / "s.csv", Table(held + rng.normal(size=held.shape), h.labels, names))
     write_truth(folder / "t.csv", Table(held.astype(float), h.labels, names))
-    source = "" if kernels == "compiled" else "numba"
-    kept = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "HIERLPR_KERNELS": source}
+    kept = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     scores = ("--scores", folder / "s.csv", "--out")
     fit = hierlpr(

@@ -1,7 +1,7 @@
-"""What is sure, what is possible, for each sample.
+"""Sure and possible labels of each sample.
 
-A promise about one sample at a time: for at least 90 % of new samples all sure labels hold, and
-for at least 90 % no label that holds is missing from the possible ones.
+A promise about one sample at a time: for at least 90 % of new samples all sure labels are correct,
+and for at least 90 % no true label is missing from the possible ones.
 """
 
 import os
@@ -21,8 +21,9 @@ model.calibrate_sets(data.scores[calibration], data.truth[calibration], error=0.
 sets = model.predict_sets(data.scores[new])
 truth = data.truth[new]
 print(sets.rule)
-print(f"A sure label that does not hold: {(sets.sure & ~truth).any(axis=1).mean():.1%} of samples.")
-print(f"A label that holds is not possible: {(truth & ~sets.possible).any(axis=1).mean():.1%}.")
+wrong, missed = (sets.sure & ~truth).any(axis=1), (truth & ~sets.possible).any(axis=1)
+print(f"Samples with an incorrect sure label: {wrong.mean():.1%}.")
+print(f"Samples with a true label that is not possible: {missed.mean():.1%}.")
 
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 most = int(sets.possible.sum(axis=1).max())

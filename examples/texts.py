@@ -43,7 +43,7 @@ for row, topic in enumerate(topics):
 half = n // 2
 model = make_pipeline(
     TfidfVectorizer(),
-    HierarchicalClassifier(LogisticRegression(C=10), hierarchy=h, fdr=0.2, rng=0),
+    HierarchicalClassifier(LogisticRegression(C=10), hierarchy=h, fdr=0.2, random_state=0),
 )
 model.fit(texts[:half], truth[:half])
 calls = model.predict(texts[half:])

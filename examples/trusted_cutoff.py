@@ -1,8 +1,8 @@
 """A cutoff you can trust.
 
-Ask for at most 10 % wrong calls, guaranteed with 90 % confidence, and see what new samples get.
-Precision falls along the ranking; the cutoff stops where the calibration samples still vouch for
-the target.
+Ask for at most 10 % incorrect calls, guaranteed with 90 % confidence, and look at the precision on
+new samples. Precision falls along the ranking; the cutoff stops where the calibration samples still
+support the target.
 """
 
 import os
@@ -21,16 +21,16 @@ model.calibrate(data.scores[calibration], data.truth[calibration], fdr=0.1, conf
 print(model.cutoff_)
 
 ranking = model.rank(data.scores[new])
-right = data.truth[new][ranking.sample, ranking.label]
+correct = data.truth[new][ranking.sample, ranking.label]
 calls = np.arange(1, len(ranking) + 1)
 made = int(model.predict(data.scores[new]).sum())
-print(f"New samples: {made:,} calls, {right[:made].mean():.1%} of them right.")
+print(f"New samples: {made:,} calls, {correct[:made].mean():.1%} of them correct.")
 
 end = 3 * made
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-axes.plot(calls[:end], np.cumsum(right)[:end] / calls[:end], label="right so far, new samples")
-axes.axhline(0.9, color="grey", linestyle=":", label="asked for")
+axes.plot(calls[:end], np.cumsum(correct)[:end] / calls[:end], label="new samples")
+axes.axhline(0.9, color="grey", linestyle=":", label="target")
 axes.axvline(made, color="tab:red", linestyle="--", label="cutoff")
-axes.set(xlabel="calls, best first", ylabel="share of calls that are right", ylim=(0.5, 1.01))
+axes.set(xlabel="calls, best first", ylabel="share of calls that are correct", ylim=(0.5, 1.01))
 axes.legend(loc="lower left")
 figure.savefig("trusted_cutoff.png", dpi=130)

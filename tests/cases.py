@@ -82,3 +82,17 @@ def scored_dags(draw, max_labels=8, max_samples=4):
     cell = st.integers(0, levels).map(lambda v: v / levels)
     rows = st.lists(cell, min_size=n_labels, max_size=n_labels)
     return h, np.array(draw(st.lists(rows, min_size=1, max_size=max_samples)))
+
+
+DIAMOND = Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("C", "D")], labels=["D", "E", "A"])
+
+
+def falling_scores(h, n_samples, rng):
+    """Scores that never rise from parent to child, with many ties."""
+    score = np.random.default_rng(rng).integers(1, 8, (n_samples, h.n_labels)) / 8
+    for number in range(h.n_labels):
+        above = h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]]
+        for parent in above:
+            own, its = h.order[number], h.order[parent]
+            score[:, own] = np.minimum(score[:, own], score[:, its])
+    return score

@@ -1,10 +1,12 @@
 """Build the sdist and the wheel, and try them in clean environments: what `make dist` runs.
 
-The wheel is built from the sdist and tried with this Python; every other Python of the classifiers
-in pyproject.toml that is found (``python3.12`` on the PATH, or given as arguments) builds its own
-wheel from the sdist. What could not be tried is said.
+The wheel is built from the sdist and tried with this Python. Every other Python named by the
+classifiers in pyproject.toml builds its own wheel from the sdist, if an interpreter is found: one
+given as an argument, ``python3.12`` on the PATH, or one installed with pyenv. The versions that
+could not be tried are printed at the end.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -19,7 +21,7 @@ DIST = ROOT / "dist"
 
 
 def main(given: list[str]) -> None:
-    """Build, then try with every Python that can be had."""
+    """Build, then try with every Python that is found."""
     shutil.rmtree(DIST, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "build", "--outdir", DIST, ROOT], check=True)
     (sdist,) = DIST.glob("*.tar.gz")
@@ -37,7 +39,7 @@ def main(given: list[str]) -> None:
         tried.append(version)
     say(f"\n{wheel.name} and {sdist.name}: tried with Python {', '.join(tried)}.")
     if lacking:
-        say(f"Not tried, for want of an interpreter: Python {', '.join(lacking)}.")
+        say(f"Not tried, because no interpreter was found: Python {', '.join(lacking)}.")
 
 
 def check_description(wheel: Path) -> None:
@@ -51,18 +53,23 @@ def check_description(wheel: Path) -> None:
 
 
 def classified() -> list[str]:
-    """Versions of Python that the metadata name."""
+    """Versions of Python named by the metadata."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found = [re.fullmatch(r".*:: (3\.\d+)", line) for line in project["classifiers"]]
     return [match[1] for match in found if match]
 
 
 def found(version: str) -> str | None:
-    """Return an interpreter on the PATH that runs, or None (a shim may be there and not run)."""
-    python = shutil.which(f"python{version}")
-    if python is None or subprocess.run([python, "-V"], capture_output=True).returncode != 0:
-        return None
-    return python
+    """Return an interpreter that runs, on the PATH or of pyenv, or None."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    candidates = [
+        shutil.which(f"python{version}"),  # may be a shim of pyenv that does not run
+        *sorted(map(str, pyenv.glob(f"versions/{version}.*/bin/python"))),
+    ]
+    for python in candidates:
+        if python and subprocess.run([python, "-V"], capture_output=True).returncode == 0:
+            return python
+    return None
 
 
 def minor_version(python: str) -> str:

@@ -40,6 +40,7 @@ NOT_RUN = {
     "open ": "opens a browser", "mkdocs": "builds the site", "uvicorn": "serves",
     "export ": "sets the environment", "hierlpr demo": "has its own test, and takes seconds",
     "hierlpr reproduce": "has its own test, and takes minutes",
+    "hierlpr assign --predictions asv.sintax": "is run on other files by how-to-amplicons.md",
 }  # fmt: skip
 
 

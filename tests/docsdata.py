@@ -114,31 +114,27 @@ def _start() -> None:
     tables(tree="h.csv", scores="scores.csv", truth="truth.csv", new_scores="new_scores.csv")
 
 
+def _tour() -> None:
+    """The files that the first tutorial simulates."""
+    from click.testing import CliRunner
+
+    from hierlpr.cli import main
+
+    words = "simulate --setting disease --samples 900 --test-samples 200 --out tour --quiet"
+    assert CliRunner().invoke(main, words.split()).exit_code == 0
+
+
+def _amplicons() -> None:
+    for name in ("its_known.tsv.gz", "its_new.tsv.gz"):
+        shutil.copy(Path(__file__).parents[1] / "examples" / "data" / name, name)
+
+
 def _readme() -> None:
     tables()
 
 
 def _report() -> None:
     tables(new_scores="scores.csv", new_truth="truth.csv")
-
-
-def _model() -> dict:
-    """Three of the labels, and what is needed to add and replace one."""
-    names = common()
-    columns = [names["h"].index(name) for name in ("disease", "cancer", "leukemia")]
-    own_h = ("disease", "cancer", "leukemia")
-    own = {k: v[:, columns] for k, v in names.items() if k.endswith(("scores", "truth"))}
-    truth = own["truth"]
-    rng = np.random.default_rng(0)
-    lymphoma = truth[:, 1] & (rng.random(len(truth)) < 0.5)
-    better = truth[:, 2] + rng.normal(0, 0.4, len(truth))
-    more = [[own_h[k] for k in np.flatnonzero(row)] for row in truth[3:]]
-    return own | {
-        "more_lists": more,
-        "lymphoma_scores": (lymphoma + rng.normal(0, 0.5, len(truth)))[:, None],
-        "lymphoma_truth": lymphoma[:, None], "scores_of_a_better_classifier": better[:, None],
-        "truth_of_those_samples": truth[:, [2]],
-    }  # fmt: skip
 
 
 def _texts() -> dict:
@@ -260,13 +256,14 @@ def _truth() -> dict:
 
 
 FILES = {
-    "how-to-go.md": _go, "how-to-service.md": _service,
-    "cli.md": _cli, "discover.md": _discover, "scale.md": _parquet, "index.md": _start,
-    "README.md": _readme, "report.md": _report, "shift.md": _shift, "sets.md": _sets,
+    "how-to-go.md": _go, "how-to-amplicons.md": _amplicons, "how-to-service.md": _service,
+    "cli.md": _cli, "discover.md": _discover, "how-to-large-files.md": _parquet, "index.md": _start,
+    "README.md": _readme, "tutorial-python.md": _tour, "report.md": _report, "shift.md": _shift,
+    "sets.md": _sets,
 }  # fmt: skip
 
 EXTRA = {
-    "truth.md": _truth, "dags.md": lambda: {"lpr": common()["lpr"][:, :3]},
+    "truth.md": _truth,
     "how-to-texts.md": _texts, "how-to-icd.md": _icd, "how-to-language-model.md": _language_model,
     "from-hiclass.md": _hiclass,
     "baselines.md": lambda: {
@@ -275,5 +272,4 @@ EXTRA = {
     },
     "metrics.md": lambda: {"truth": common()["new_truth"], "scores": common()["new_scores"]},
     "report.md": lambda: {"scores": common()["new_scores"], "truth": common()["new_truth"]},
-    "model.md": _model,
 }  # fmt: skip

@@ -75,3 +75,33 @@ def plan(fit_score, fit_truth, levels, limits, n_samples, n_labels, alpha, delta
 
 def _beats(b, a):
     return b[0] >= a[0] and b[1] >= a[1] and (b[0] > a[0] or b[1] > a[1])
+
+
+# -- groups of labels along edges -----------------------------------------------------------------
+
+
+def group_calls(score, level, limit, group, above):
+    """Calls of one sample, as label -> bool, with levels and limits per group, by definition.
+
+    `above` maps each group to all groups that have an edge, directly or not, into it. A limit of a
+    group removes everything that does not exceed the first score past it, in the groups below too.
+    """
+    threshold = {}
+    for g, own_limit in limit.items():
+        own = sorted((s for k, s in score.items() if group[k] == g), reverse=True)
+        threshold[g] = own[own_limit] if own_limit is not None and len(own) > own_limit else -1.0
+    return {
+        k: s >= level[group[k]] and all(s > threshold[g] for g in [group[k], *above[group[k]]])
+        for k, s in score.items()
+    }
+
+
+def lowest_allowed(certified, above):
+    """Level of each group: its lowest certified level no lower than those of the groups above."""
+    level = {}
+    while len(level) < len(certified):
+        for g in certified:
+            if g not in level and all(a in level for a in above[g]):
+                least = max([level[a] for a in above[g]], default=0.0)
+                level[g] = min([x for x in certified[g] if x >= least], default=math.inf)
+    return level

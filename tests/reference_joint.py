@@ -74,27 +74,6 @@ def gathered(evidence, label):
     return np.array(rows)
 
 
-def coarsened(scores, n_codes, normal_table):
-    """Codes and places of one label's scores, NaN if missing."""
-    code, place = np.full(scores.size, -1), np.full(scores.size, np.nan)
-    there = np.flatnonzero(~np.isnan(scores))
-    values = np.sort(scores[there])
-    middle = np.array([(np.mean(np.flatnonzero(values == x)) + 0.5) for x in scores[there]])
-    share = np.arange(normal_table.size) / (normal_table.size - 1)
-    z = np.interp(middle / there.size, share[1:-1], normal_table[1:-1])
-    distinct = np.unique(z)
-    if distinct.size <= n_codes:
-        code[there] = np.searchsorted(distinct, z)
-        place[there] = code[there]
-        return code, place
-    interval = (z - z.min()) * (n_codes / (z.max() - z.min()))
-    interval = np.minimum(interval.astype(int), n_codes - 1)
-    code[there] = np.searchsorted(np.unique(interval), interval)
-    mean = [z[code[there] == c].mean() for c in range(code.max() + 1)]
-    place[there] = np.interp(z, mean, np.arange(len(mean)))
-    return code, place
-
-
 def evidence_directly(scores, truth, h, seen, new, method, weight=None):
     """Own and others' evidence of `new` samples, from LPRs and a prior of the `seen` ones."""
     of_seen, of_new = (None if weight is None else weight[rows] for rows in (seen, new))

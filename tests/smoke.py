@@ -17,13 +17,14 @@ COMMANDS = {
     "demo": "demo --out demo",
     "simulate": "simulate --setting dag --labels 12 --samples 300 --out d",
     "inspect": "inspect d/hierarchy.csv --json",
-    "fit": f"fit {FILES} --precision 0.7 --sets-error 0.3 --out m.hlpr",
+    "fit": f"fit {FILES} --precision 0.7 --error 0.3 --out m.hlpr",
     "rank": "rank --model m.hlpr --scores d/test_scores.csv --out r.csv",
     "sets": "sets --model m.hlpr --scores d/test_scores.csv --out s.csv",
     "check": "check --model m.hlpr --scores d/test_scores.csv",
     "evaluate": "evaluate --hierarchy d/hierarchy.csv --ranking r.csv --truth d/test_truth.csv",
     "report": f"report --model m.hlpr {TEST} --out r.html",
     "discover": "discover --hierarchy d/hierarchy.csv --p-values p.csv --out f.csv --report f.html",
+    "assign": "assign --predictions a.sintax --truth a.tsv --out a.hlpr",
     "reproduce": "reproduce table2 --replications 2 --trees 2 --jobs 1 --out paper",
 }  # fmt: skip
 
@@ -42,6 +43,12 @@ def main() -> None:
                 labels = re.split(r"[,\n]", (folder / "d/hierarchy.csv").read_text())[2:]
                 rows = [f"{label},{0.9 / 2**k}" for k, label in enumerate(sorted({*labels} - {""}))]
                 (folder / "p.csv").write_text("\n".join(["label,p", *rows, ""]))
+            if command == "assign":
+                named = [(f"q{i}", "ab"[i % 2], i % 10 / 10) for i in range(400)]
+                calls = [f"{q}\td:A({p:.2f}),p:{x}({p:.2f})\t+\td:A" for q, x, p in named]
+                known = [f"{q}\tA;{x if p > 0.3 else 'c'}" for q, x, p in named]
+                (folder / "a.sintax").write_text("\n".join([*calls, ""]))
+                (folder / "a.tsv").write_text("\n".join(["sample\ttaxon", *known, ""]))
             run(folder, *arguments.split())
             say(f"  hierlpr {arguments}")
         for made in (

@@ -1,12 +1,12 @@
-"""Held at once or in parts: the same files, and the same words."""
+"""From files to files: in memory, streamed, and on a random subset."""
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from hierlpr import Hierarchy, HierlprError, simulate, workflows
+from hierlpr import HierarchicalClassifier, Hierarchy, HierlprError, load_model, simulate, workflows
 from hierlpr.data.tables import Table
 from hierlpr.io import read_hierarchy, write_hierarchy, write_scores, write_truth
-from hierlpr.scale import fit_parts, rank_parts
 
 FAST = {"lpr": "isotonic", "joint": False}
 
@@ -23,100 +23,96 @@ def files(tmp_path_factory):
         scores = np.round(rng.normal(size=truth.shape) + truth, 2)
         write_scores(folder / f"{prefix}scores.csv", Table(scores, h.labels, names))
         write_truth(folder / f"{prefix}truth.csv", Table(truth.astype(float), h.labels, names))
+    fit = (folder / "tree.csv", folder / "scores.csv", folder / "truth.csv", folder / "m.hlpr")
+    workflows.fit_file(*fit, goal={"fdr": 0.3}, **FAST)
     return folder
 
 
-PARTS = [{}, {"work": "work"}, {"partitions": 4}, {"resume": True}]
+@pytest.fixture
+def no_memory(monkeypatch):
+    """Make every instance so large that a hundred samples fill the memory."""
+    monkeypatch.setattr("hierlpr.outofcore.batches.FIT_BYTES", 10**9 // (100 * 15))
+    size = property(lambda self: 300)
+    monkeypatch.setattr("hierlpr.outofcore.resources.ExecutionOptions.batch_instances", size)
 
 
-def test_all_the_way_in_any_parts(files, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    found = []
-    for i, parts in enumerate(PARTS):
-        model, calls = tmp_path / f"m{i}.hlpr", tmp_path / f"r{i}.csv"
-        fitted = workflows.fit_file(
-            files / "tree.csv", files / "scores.csv", files / "truth.csv", model,
-            goal={"fdr": 0.3}, **FAST, **parts,
-        )  # fmt: skip
-        ranked = workflows.rank_file(model, files / "scores.csv", calls, **parts)
-        judged = workflows.evaluate_file(calls, files / "truth.csv", files / "tree.csv", **parts)
-        assert fitted.model.cutoff_.to_dict() == ranked.cutoff.to_dict()
-        found.append((model.read_bytes(), calls.read_bytes(), judged.evaluation, fitted.notes,
-                      fitted.n_fitted, fitted.n_calibration, fitted.n_calibration_given,
-                      [report.lines() for report in fitted.reports],
-                      (ranked.n_rows, ranked.n_calls, ranked.report.lines())))  # fmt: skip
-    for other in found[1:]:
-        assert other == found[0]
-    assert {p.suffix for p in tmp_path.iterdir()} == {".hlpr", ".csv"}
+def test_a_model_is_that_of_the_estimator(files, tmp_path):
+    done = workflows.fit_file(
+        read_hierarchy(files / "tree.csv"),
+        files / "scores.csv",
+        files / "truth.csv",
+        tmp_path / "m.hlpr",
+        goal={"fdr": 0.3},
+        **FAST,
+    )
+    assert (done.n_fitted, done.n_calibration, done.n_calibration_given) == (200, 100, 300)
+    assert not done.notes
+    read = load_model(tmp_path / "m.hlpr")
+    assert read.cutoff_.to_dict() == done.model.cutoff_.to_dict()
+    ranked = workflows.rank_file(tmp_path / "m.hlpr", files / "scores.csv", tmp_path / "r.csv")
+    assert ranked.cutoff.to_dict() == read.cutoff_.to_dict()
+    found = workflows.evaluate_file(tmp_path / "r.csv", files / "truth.csv", files / "tree.csv")
+    assert found.evaluation.sizes["called"] == ranked.n_calls
+    assert found.evaluation.ranking["parents after a child"] == 0
 
 
-def test_a_report_in_parts_is_that_of_the_whole(files, tmp_path):
-    model = tmp_path / "m.hlpr"
-    given = (model, files / "test_scores.csv", files / "test_truth.csv")
-    h = read_hierarchy(files / "tree.csv")
-    workflows.fit_file(h, files / "scores.csv", files / "truth.csv", model, **FAST)
-    pages = []
-    for parts in ({}, {"work": tmp_path / "work"}):
-        done = workflows.report_file(*given, tmp_path / "page.html", title="A page", **parts)
-        pages.append((tmp_path / "page.html").read_bytes())
-        assert done.report.answer.n_samples == 300
-        assert not done.notes
-    assert pages[0] == pages[1]
+def test_fit_check_and_report_use_a_random_subset(files, tmp_path, no_memory):
+    given = (files / "tree.csv", files / "scores.csv", files / "truth.csv", tmp_path / "m.hlpr")
+    done = workflows.fit_file(*given, goal={"fdr": 0.3}, **FAST)
+    n = done.n_fitted + done.n_calibration
+    assert 50 < n < 200
+    assert f"{n} of 300 samples are used, drawn at random" in done.notes[0]
+    again = workflows.fit_file(*given, goal={"fdr": 0.3}, **FAST)
+    assert again.model.cutoff_.to_dict() == done.model.cutoff_.to_dict()
+    other = workflows.fit_file(*given, goal={"fdr": 0.3}, seed=1, **FAST)
+    assert (other.model.lpr_.curves.knot_score != done.model.lpr_.curves.knot_score[:1]).any()
+    drift, _, notes = workflows.check_file(files / "m.hlpr", files / "test_scores.csv")
+    assert f"{drift.n_samples} of 300 samples" in notes[0]
+    page = workflows.report_file(
+        files / "m.hlpr", files / "test_scores.csv", files / "test_truth.csv", tmp_path / "p.html"
+    )
+    assert f"{page.report.answer.n_samples} of 300 samples" in page.notes[0]
 
 
-def test_a_report_of_more_than_can_be_held_says_so(files, tmp_path, monkeypatch):
-    model = tmp_path / "m.hlpr"
-    given = (model, files / "test_scores.csv", files / "test_truth.csv")
-    workflows.fit_file(files / "tree.csv", files / "scores.csv", files / "truth.csv", model, **FAST)
-    monkeypatch.setattr(fit_parts.StoredSamples, "report_limit", lambda self: 100)
-    monkeypatch.setattr("hierlpr.scale.budget.FIT_BYTES", 10**9)
-    done = workflows.report_file(*given, tmp_path / "page.html", memory="70MB")
-    assert done.report.answer.n_samples == 100
-    assert done.notes == (
-        "100 of 300 samples are looked at, drawn at random; more would not fit",
-    )  # fmt: skip
-
-
-def test_memory_decides(files, tmp_path, monkeypatch):
-    seen = []
-
-    class TakenError(Exception):
-        pass
-
-    def take(*args, **options):
-        seen.append((args[-1].budget.memory, options["top"]))
-        raise TakenError
-
-    monkeypatch.setattr(rank_parts, "rank_in_parts", take)
-    model = tmp_path / "m.hlpr"
-    workflows.fit_file(files / "tree.csv", files / "scores.csv", files / "truth.csv", model, **FAST)
-    workflows.rank_file(model, files / "scores.csv", tmp_path / "r.csv")
-    assert not seen
-    monkeypatch.setattr("hierlpr.scale.budget.WHOLE_BYTES", 10**9)
-    with pytest.raises(TakenError):
-        workflows.rank_file(model, files / "scores.csv", tmp_path / "r.csv", memory="70MB", top=3)
-    with pytest.raises(TakenError):
-        workflows.rank_file(model, files / "scores.csv", tmp_path / "folder")
-    assert seen == [(70_000_000, 3), (10**9, None)]
+def test_the_same_report_from_files_and_from_memory(files, tmp_path):
+    out = tmp_path / "page.html"
+    given = (files / "m.hlpr", files / "test_scores.csv", files / "test_truth.csv", out)
+    done = workflows.report_file(*given, title="A page")
+    assert done.report.answer.n_samples == 300
+    assert "A page" in out.read_text(encoding="utf-8")
+    assert not done.notes
 
 
 def test_inputs_are_not_overwritten(files, tmp_path):
-    before = (files / "tree.csv").read_bytes()
+    before = {path.name: path.read_bytes() for path in files.iterdir()}
     with pytest.raises(HierlprError, match="the output is also the hierarchy"):
-        workflows.fit_file(files / "tree.csv", files / "scores.csv", files / "truth.csv",
-                           files / "tree.csv")  # fmt: skip
-    with pytest.raises(HierlprError, match="no such file"):
-        workflows.fit_file(Hierarchy([("A", "B")]), tmp_path / "none.csv", files / "truth.csv",
-                           tmp_path / "m.hlpr")  # fmt: skip
-    assert (files / "tree.csv").read_bytes() == before
-
-
-def test_check_writes_over_no_input(files, tmp_path):
-    model = tmp_path / "m.hlpr"
-    workflows.fit_file(files / "tree.csv", files / "scores.csv", files / "truth.csv", model)
+        workflows.fit_file(
+            files / "tree.csv", files / "scores.csv", files / "truth.csv", files / "tree.csv"
+        )
     (tmp_path / "again.csv").hardlink_to(files / "scores.csv")
-    before = model.read_bytes(), (files / "scores.csv").read_bytes()
-    for out in (model, files / "scores.csv", tmp_path / "again.csv"):
-        with pytest.raises(HierlprError, match=r"the adapted model is also the (model|scores)"):
-            workflows.check_file(model, files / "scores.csv", adapt=out)
-    assert (model.read_bytes(), (files / "scores.csv").read_bytes()) == before
+    for out in (files / "m.hlpr", files / "scores.csv", tmp_path / "again.csv"):
+        with pytest.raises(HierlprError, match=r"is also the (model|scores)"):
+            workflows.check_file(files / "m.hlpr", files / "scores.csv", out=out)
+        with pytest.raises(HierlprError, match=r"is also the (model|scores)"):
+            workflows.rank_file(files / "m.hlpr", files / "scores.csv", out)
+    assert {path.name: path.read_bytes() for path in files.iterdir()} == before
+
+
+def test_what_cannot_be_used_is_refused_before_any_work(files, tmp_path):
+    h = Hierarchy([("A", "B")])
+    with pytest.raises(HierlprError, match="no such file"):
+        workflows.fit_file(h, tmp_path / "none.csv", files / "truth.csv", tmp_path / "m.hlpr")
+    pair = (files / "scores.csv", files / "truth.csv")
+    with pytest.raises(HierlprError, match="no goal"):
+        workflows.fit_file(files / "tree.csv", *pair, tmp_path / "m", calibration=pair)
+    with pytest.raises(HierlprError, match="the ending of the output"):
+        workflows.rank_file(files / "m.hlpr", files / "scores.csv", tmp_path / "r.xyz")
+    with pytest.raises(HierlprError, match="sure and possible"):
+        workflows.sets_file(files / "m.hlpr", files / "scores.csv", tmp_path / "r.csv")
+    truth = np.tile([[1, 1], [1, 0], [0, 0]], (20, 1))
+    features = truth + np.random.default_rng(0).normal(size=truth.shape)
+    classifier = HierarchicalClassifier(LogisticRegression(), h, cv=2, joint=False)
+    classifier.fit(features, truth).save(tmp_path / "c.hlpr")
+    with pytest.raises(HierlprError, match="takes features"):
+        workflows.rank_file(tmp_path / "c.hlpr", files / "scores.csv", tmp_path / "r.csv")
+    assert {path.name for path in tmp_path.iterdir()} == {"c.hlpr"}

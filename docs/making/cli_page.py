@@ -17,7 +17,7 @@ Data go to stdout or files, progress and messages to stderr. The exit code is 0 
 for bad input or usage (with one message that says what and where), and 1 for anything else. Files
 are written whole or not at all: an interrupted run leaves the old file as it was.
 
-Every reader stops at the first problem and names file and line. `--lenient` passes over rows with
+Every reader stops at the first problem and names file and line. `--lenient` skips rows with
 problems and labels that the hierarchy lacks, and counts them. [Files](files.md) shows every format.
 
 `-` stands for stdin where a command reads a table (one of them), and for stdout after `rank --out`:
@@ -36,8 +36,9 @@ For completion in the shell, put the line for yours into its start-up file:
 def cli_reference() -> str:
     """Markdown of all commands, in the order of the work."""
     parts = [INTRODUCTION]
-    for name, command in main.commands.items():
-        parts.append(_section(name, command))
+    with click.Context(main) as ctx:
+        for name in main.list_commands(ctx):
+            parts.append(_section(name, main.get_command(ctx, name)))
     return "\n".join(parts)
 
 

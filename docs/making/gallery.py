@@ -19,7 +19,7 @@ __all__ = ["Example", "described", "index_page", "run", "run_all"]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One example: what it says, what it printed, what it drew."""
+    """One example: its text, what it printed, and its pictures."""
 
     name: str
     title: str
@@ -30,12 +30,12 @@ class Example:
 
     @property
     def page(self) -> str:
-        """The page in Markdown."""
+        """Return the page as Markdown."""
         shown = "".join(f"![{self.title}](images/gallery/{name})\n\n" for name in self.pictures)
         printed = f'```text title="prints"\n{self.printed}```\n\n' if self.printed else ""
         return (
-            f"# {self.title}\n\n{self.words}\n\n{shown}{printed}"
-            f'```python title="examples/{self.name}.py"\n{self.code}\n```\n'
+            f"[All examples](gallery.md)\n\n# {self.title}\n\n{self.words}\n\n{shown}{printed}"
+            f'```python title="examples/{self.name.replace("-", "_")}.py"\n{self.code}\n```\n'
         )
 
 
@@ -76,7 +76,7 @@ def described(path: Path, printed: str, pictures: dict[str, bytes]) -> Example:
 
 
 def index_page(examples: list[Example]) -> str:
-    """Return one card an example: its first picture, its title, its first sentence."""
+    """Return one card per example: its first picture, its title, its first sentence."""
     cards = []
     for example in examples:
         sentence = " ".join(example.words.split("\n\n")[0].split())

@@ -105,32 +105,24 @@ def compare(
     ]
 
 
-def describe(
-    lpr: Float, h: Hierarchy, config: dict[str, Any], truth: NDArray[np.bool_]
-) -> list[dict[str, Any]]:
-    """Describe the ranking of the test genes, whole and pruned."""
-    rows = []
-    for min_lpr in (0.0, config["min_lpr"]):
-        rank(lpr[:2], h, min_lpr=min_lpr)  # compile
-        start = time.process_time()
-        r = rank(lpr, h, min_lpr=min_lpr, n_threads=1)
-        seconds = time.process_time() - start
-        sizes = np.diff(np.append(np.flatnonzero(r.first), len(r)))
-        hits = truth[r.sample, r.label]
-        rows.append(
-            {
-                "min_lpr": min_lpr,
-                "ms_per_sample": round(1e3 * seconds / len(lpr), 2),
-                "blocks": r.certified.size,
-                "largest_block": int(sizes.max()),
-                "not_certified": int(np.count_nonzero(~r.certified)),
-                "gap_share": f"{r.eauc_gap() / r.eauc():.2e}",
-                "pruned": r.n_pruned,
-                "edges_broken": order_violations_error(r.sample, r.label, h),
-                "precision_at_10000": round(float(hits[:10_000].mean()), 4),
-            }
-        )
-    return rows
+def describe(lpr: Float, h: Hierarchy, truth: NDArray[np.bool_]) -> list[dict[str, Any]]:
+    """Describe the ranking of the test genes."""
+    rank(lpr[:2], h)  # compile
+    start = time.process_time()
+    r = rank(lpr, h, n_threads=1)
+    seconds = time.process_time() - start
+    sizes = np.diff(np.append(np.flatnonzero(r.first), len(r)))
+    hits = truth[r.sample, r.label]
+    row = {
+        "ms_per_sample": round(1e3 * seconds / len(lpr), 2),
+        "blocks": r.certified.size,
+        "largest_block": int(sizes.max()),
+        "not_certified": int(np.count_nonzero(~r.certified)),
+        "gap_share": f"{r.eauc_gap() / r.eauc():.2e}",
+        "edges_broken": order_violations_error(r.sample, r.label, h),
+        "precision_at_10000": round(float(hits[:10_000].mean()), 4),
+    }
+    return [row]
 
 
 def cut(
@@ -200,7 +192,7 @@ def main() -> None:
          "violated_edges": ""}
         for name, value in config["published"].items()
     ]  # fmt: skip
-    shape = describe(model.transform(scores), h, config, truths["test"])
+    shape = describe(model.transform(scores), h, truths["test"])
     cutoffs = cut(parts, truths, h, config)
     if options.labels:
         for row in [*rows, *shape, *cutoffs]:

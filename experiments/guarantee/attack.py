@@ -12,11 +12,11 @@ from scipy import sparse
 
 from hierlpr import Hierarchy
 from hierlpr.cutoff.by_group import cutoff_by_group
-from hierlpr.cutoff.choose import choose_cutoff, goal_of
+from hierlpr.cutoff.choose import choose_cutoff, goals_of
 from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.instances import split_at_random
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.profile import LevelProfile
-from hierlpr.cutoff.scored import split_at_random
 from hierlpr.exceptions import DataError
 
 METHODS = ("certified", "former")
@@ -81,7 +81,7 @@ class Population:
         except DataError:  # too alike to be split: nothing is promised
             return Cutoff(math.inf, "precision", target, reachable=False)
         return cutoff_by_group(
-            goal_of(precision=target, confidence=confidence), *rest, self.labels(), self.groups,
+            goals_of(precision=target, confidence=confidence)[0], *rest, self.labels(), self.groups,
             planning=planning, unreachable="nothing",
         )  # fmt: skip
 

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from hierlpr.cutoff.instances import Instances, limit_calls, list_instances
 from hierlpr.cutoff.outcome import Cutoff
-from hierlpr.cutoff.scored import Scored, collect, limit_calls
 
 N_LEVELS = 200
 FEWEST_CALLS = 10
@@ -22,7 +22,7 @@ class FormerProfile:
     """Moments of the calls and right calls a sample at each level, of other samples."""
 
     def __init__(self, score, truth):
-        instances = collect(score, truth)
+        instances = list_instances(score, truth)
         self.level = _spaced_levels(instances.score)
         moments = [
             (c.mean(), h.mean(), (c * c).mean(), (h * h).mean(), (c * h).mean(), c.max())
@@ -43,7 +43,7 @@ class FormerProfile:
 
 def former_cutoff(score, truth, profile, *, target, confidence):
     """Return the cutoff that the former test certified; one that calls nothing if none."""
-    instances = collect(score, truth)
+    instances = list_instances(score, truth)
     alpha, goal = 1.0 - target, math.log(1.0 / (1.0 - confidence))
     found = Cutoff(math.inf, "precision", target, confidence=confidence, reachable=False)
     order, is_stop = _betting_order(instances)
@@ -65,7 +65,7 @@ def former_cutoff(score, truth, profile, *, target, confidence):
 
 def former_cutoff_by_group(score, truth, groups, *, target, confidence):
     """Certify each group of columns alone, a third of the samples by hash making the profiles."""
-    instances = collect(score, truth)
+    instances = list_instances(score, truth)
     keys = sample_keys(instances.score, instances.sample, instances.n_samples)
     apart = keys % np.uint64(3) == 0
     parts = {}
@@ -83,7 +83,7 @@ def former_cutoff_by_group(score, truth, groups, *, target, confidence):
     )  # fmt: skip
 
 
-def calls_by_level(instances: Scored, level):
+def calls_by_level(instances: Instances, level):
     """Yield the calls and the right calls of every sample at each level, strict to lenient."""
     enters = level.size - np.searchsorted(level[::-1], instances.score, side="right")
     order = np.argsort(enters.astype(np.int16), kind="stable")
@@ -111,7 +111,7 @@ def _mix(bits):
     return x ^ (x >> np.uint64(31))
 
 
-def _betting_order(instances: Scored):
+def _betting_order(instances: Instances):
     key = sample_keys(instances.score, instances.sample, instances.n_samples)
     order = np.argsort(key, kind="stable")
     return order, np.append(key[order][1:] != key[order][:-1], True)

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 from hierlpr import Hierarchy, HierLPR, metrics, rank, simulate
+from hierlpr.baselines import ClusHMC, lpr_alone
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.joint import LabelPrior, posteriors
 from hierlpr.joint.posterior import forest_posteriors
-from hierlpr.research.baselines import ClusHMC, lpr_alone
 
 HERE = Path(__file__).parent
 METHODS = ("LPR", "HierLPR", "joint", "joint auto", "ClusHMC", "oracle")

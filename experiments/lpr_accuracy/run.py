@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import beta
 
 from hierlpr.lpr import fit_lpr, make_estimator
-from hierlpr.lpr.groups import read_training_data
+from hierlpr.lpr.training import read_training_data
 
 HERE = Path(__file__).parent
 QUALITIES = {"high": 2.0, "medium": 4.0, "low": 5.5}
@@ -67,9 +67,10 @@ def draw_labels(
 
 
 def estimate(method: str, scores: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """LPRs of the training scores."""
+    """LPRs of the training scores; every label is fitted alone, so that none learns from others."""
     if method != PUBLISHED:
-        return fit_lpr(scores, truth, method=method).predict(scores)
+        fits = [fit_lpr(s, t, method=method).predict(s) for s, t in zip(scores.T, truth.T)]  # noqa: B905
+        return np.stack(fits, axis=1)
     data = read_training_data(scores, truth, None, None)
     groups = data.groups(np.arange(data.n_labels))
     lpr = make_estimator("local-quadratic", corrected=False).fit_groups(groups).lpr
@@ -143,10 +144,11 @@ def calibration(config: dict[str, Any], n_labels: int) -> Iterator[dict[str, Any
 
 
 def rare(config: dict[str, Any], n_labels: int) -> Iterator[dict[str, Any]]:
-    """Cost of not knowing the LPR, in nats per label, for rare labels under three priors.
+    """Cost of not knowing the LPR, in nats per label, for rare labels among common ones.
 
-    ``own`` uses the label alone, ``prevalence`` shrinks toward it, ``pooled`` toward the slopes
-    of well supported labels.
+    ``own``: every label's own curve; ``shared``: the curve shared with the common labels alone;
+    ``auto``: the default, a blend of both. ``scales``: whether scores are comparable across labels
+    ("one") or each label has a scale of its own.
     """
     part, n = config["rare"], config["n_samples"]
     rng = np.random.default_rng((config["seed"], 20))
@@ -155,28 +157,27 @@ def rare(config: dict[str, Any], n_labels: int) -> Iterator[dict[str, Any]]:
         ("beta", float(e), float(p))
         for e, p in zip(etas, 10 ** rng.uniform(-2.2, -0.5, part["pool"]), strict=True)
     ]
-    scores, truth, _ = draw_labels((config["seed"], 21), pool, n, exact=False)
-    slope = fit_lpr(scores, truth).report.slope
-    everyone = {"min_support": float(n)}
-    priors = {
-        "own": {"min_support": 0.0},
-        "prevalence": everyone | {"pooled_slope": 0.0, "pooled_sd": 1.0},
-        "pooled": everyone | {"pooled_slope": slope.mean(), "pooled_sd": slope.std(ddof=1)},
-    }
+    common, common_truth, _ = draw_labels((config["seed"], 21), pool, n, exact=False)
+    methods = {"own": {"method": "p-spline"}, "shared": {"kappa": np.inf}, "auto": {}}
     for i, expected in enumerate(part["expected_positives"]):
         etas = [list(QUALITIES.values())[j % 3] for j in range(n_labels)]
         labels = [("beta", eta, expected / n) for eta in etas]
         scores, truth, lpr = draw_labels((config["seed"], 22, i), labels, n, exact=False)
-        for prior, options in priors.items():
-            p = fit_lpr(scores, truth, **options).predict(scores)
-            nats = lpr * np.log(lpr / p) + (1 - lpr) * np.log((1 - lpr) / (1 - p))
-            rmse = 1000 * np.sqrt(np.mean((p - lpr) ** 2, axis=0))
-            yield {
-                "expected_positives": expected,
-                "prior": prior,
-                "nats": round(float(nats.sum(axis=0).mean()), 3),
-                "rmse": round(float(rmse.mean()), 3),
-            }
+        everything, held = np.hstack([scores, common]), np.hstack([truth, common_truth])
+        power = np.random.default_rng((config["seed"], 23, i)).uniform(0.2, 5.0, held.shape[1])
+        for scales, table in (("one", everything), ("own", everything**power)):
+            for name, options in methods.items():
+                model = fit_lpr(table, held, **options)
+                p = model.predict(table)[:, :n_labels]
+                nats = lpr * np.log(lpr / p) + (1 - lpr) * np.log((1 - lpr) / (1 - p))
+                rmse = 1000 * np.sqrt(np.mean((p - lpr) ** 2, axis=0))
+                yield {
+                    "expected_positives": expected,
+                    "scales": scales,
+                    "curves": name,
+                    "nats": round(float(nats.sum(axis=0).mean()), 3),
+                    "rmse": round(float(rmse.mean()), 3),
+                }
 
 
 def print_accuracy(config: dict[str, Any], rows: list[dict[str, Any]]) -> None:

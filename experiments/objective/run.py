@@ -86,7 +86,9 @@ def study(name: str, files: dict[str, Any], real: Any, seed: int) -> list[dict[s
     x, y, _, _, _ = real.load({**files, "test": files["train"][0]})  # the test part is not read
     order = rng.permutation(len(x))
     fit, rest = order[: 2 * len(x) // 3], order[2 * len(x) // 3 :]
-    stage = FirstStage(members=["forest", "kernel"], n_trees=100, rng=seed).fit(x[fit], y[fit])
+    stage = FirstStage(members=["forest", "kernel"], n_trees=100, random_state=seed).fit(
+        x[fit], y[fit]
+    )
 
     def odds(proba: Float) -> Float:
         p = np.clip(proba, 1e-4, 1.0 - 1e-4)

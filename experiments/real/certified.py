@@ -79,7 +79,7 @@ def main() -> None:
     for name in SETS:
         x, y, x_test, y_test, h = real.load(config["sets"][name])
         if folder is None:
-            default = HierarchicalClassifier(hierarchy=h, rng=0).fit(x, y)
+            default = HierarchicalClassifier(hierarchy=h, random_state=0).fit(x, y)
         else:
             default = HierarchicalClassifier.load(folder / f"{name}-0.hlpr")
         rows += study(name, default.model_, default.scores(x_test), y_test)

@@ -74,7 +74,7 @@ def run(name: str, files: dict[str, Any], seed: int, keep: Path | None) -> dict[
     """Fit on the training part, look at the test part once."""
     x, y, x_test, y_test, h = load(files)
     started = time.process_time()
-    model = HierarchicalClassifier(hierarchy=h, rng=seed).fit(x, y)
+    model = HierarchicalClassifier(hierarchy=h, random_state=seed).fit(x, y)
     cpu = (time.process_time() - started) / 60.0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     if keep is not None:

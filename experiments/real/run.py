@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from hierlpr import Hierarchy, metrics, rank
+from hierlpr.baselines import ClusHMC, lpr_alone, max_propagation, raw_scores, top_down
 from hierlpr.io import read_arff
 from hierlpr.lpr import fit_lpr
-from hierlpr.research.baselines import ClusHMC, lpr_alone, max_propagation, raw_scores, top_down
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE.parents[1] / ".." / "shared" / "data"))

@@ -27,7 +27,7 @@ import numpy as np
 
 from hierlpr import HierLPR, metrics, simulate
 from hierlpr.exceptions import DataError
-from hierlpr.model.changing import adapted as adapted_to
+from hierlpr.model.label_updates import adapted as adapted_to
 
 HERE = Path(__file__).parent
 FACTORS = (0.2, 0.5, 1.0, 2.0, 5.0)

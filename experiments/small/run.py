@@ -90,9 +90,11 @@ def run(case: Case, draw: int) -> dict[str, object]:
     order = np.random.default_rng(100 + draw).permutation(len(features))
     x, truth = features[order[:n]], held[order[:n]]
     x_new, truth_new = features[order[n:][:600]], held[order[n:][:600]]
-    model = HierarchicalClassifier(hierarchy=h, rng=draw).fit(x, truth)
+    model = HierarchicalClassifier(hierarchy=h, random_state=draw).fit(x, truth)
     logistic = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
-    plain = HierarchicalClassifier(logistic, hierarchy=h, rng=draw, min_positives=1).fit(x, truth)
+    plain = HierarchicalClassifier(logistic, hierarchy=h, random_state=draw, min_positives=1).fit(
+        x, truth
+    )
     forest = RandomForestClassifier(300, random_state=draw).fit(x, truth)
     shares = np.zeros(truth_new.shape)
     for k, (p, known) in enumerate(zip(forest.predict_proba(x_new), forest.classes_, strict=True)):

@@ -41,9 +41,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from hierlpr import HierarchicalClassifier, HierLPR, simulate
-from hierlpr.cutoff.choose import cutoff_for, goal_of
+from hierlpr.cutoff.choose import cutoff_for, goals_of
+from hierlpr.cutoff.instances import limit_calls, list_instances
 from hierlpr.cutoff.profile import LevelProfile
-from hierlpr.cutoff.scored import collect, limit_calls
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.first_stage import FirstStage
 from hierlpr.metrics import au_prc_score
@@ -363,13 +363,13 @@ def weighted(config):
         *many, bound = weighted_population(name, 400_000, rng)
         # Strict levels are above the target, lenient ones below, those in between just so.
         target = true_precision(0.5, None, *many) + 0.003
-        goal = goal_of(precision=target, confidence=config["confidence"])
+        (goal,) = goals_of(precision=target, confidence=config["confidence"])
         for n in (60, 300):
-            profile = LevelProfile.of(collect(*weighted_population(name, 600, rng)[:3]))
+            profile = LevelProfile.of(list_instances(*weighted_population(name, 600, rng)[:3]))
             found, wrong = [], 0
             for _ in range(config["weighted_replications"]):
                 part = weighted_population(name, n, rng)[:3]
-                cutoff = cutoff_for(goal, collect(*part), profile=profile, max_weight=bound,
+                cutoff = cutoff_for(goal, list_instances(*part), profile=profile, max_weight=bound,
                                     unreachable="nothing")  # fmt: skip
                 if not cutoff.reachable:
                     continue

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hierlpr._base import loader
+from hierlpr._utils import loader
 
 if TYPE_CHECKING:
     from hierlpr import baselines, metrics, plots, simulate
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hierlpr.ranking import Ranking, consistent_scores, rank
     from hierlpr.research import paper
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public names and their homes. Loading them on first use keeps `import hierlpr` light: the
 # compiler, scikit-learn, Arrow and plotting are imported only by those who use them.

@@ -1,7 +1,12 @@
-"""From files to files: fit, rank, evaluate and report, held at once or worked on in parts.
+"""From files to files: fit, rank, evaluate and report. The command line calls these functions.
 
-Each function looks at the sizes of its files and at the memory, and chooses; results are the same
-either way, bit by bit. The commands of the command line are these functions.
+What fits into memory is read whole. Larger files are ranked in batches of samples, and models are
+fitted, checked and reported on a random subset of the samples.
+
+All functions take the fields of :class:`hierlpr.outofcore.batches.ReadOptions` (`aliases`,
+`lenient`, `table` and, with truth, `missing_truth` and `propagate_truth`) and those of
+:class:`hierlpr.outofcore.resources.ExecutionOptions` (`memory`, `work`, `on_progress` and, for
+`rank_file` and `sets_file`, `scheduler`) as further keyword arguments.
 """
 
 from __future__ import annotations
@@ -9,67 +14,61 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hierlpr._base import AnyPath
-from hierlpr._base.files import refuse_overlap
-from hierlpr._base.own_folders import claimed
-from hierlpr.data.tables import draw_samples, split_samples
-from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
+from hierlpr._utils import AnyPath
+from hierlpr._utils.files import refuse_overlap
+from hierlpr.data.tables import draw_samples, sample_limit, split_samples
+from hierlpr.exceptions import DataError, FileError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import HierarchyFile, ReadReport, load_hierarchy
-from hierlpr.io.side_tables import read_weights
-from hierlpr.io.whole_tables import Absent
-from hierlpr.scale.budget import estimate_instances, estimate_rows
-from hierlpr.scale.parts import How, in_parts
-from hierlpr.scale.source import Reading
-
-# What imports more waits for the functions that need it: an evaluation goes without SciPy.
-if TYPE_CHECKING:
-    from hierlpr.lpr.drift import Drift
-    from hierlpr.model import ScoreModel
-    from hierlpr.report.report_page import Report
-    from hierlpr.scale.evaluate_parts import Evaluated
-    from hierlpr.scale.rank_parts import Ranked
-    from hierlpr.scale.sets_parts import SetsFound
-
+from hierlpr.io.auxiliary_tables import Weights, read_weights
+from hierlpr.io.table_files import MissingScores
+from hierlpr.lpr.drift import Drift
+from hierlpr.model import HierLPR, load_model
+from hierlpr.model.prediction import set_rule
+from hierlpr.model.training import check_params
+from hierlpr.outofcore.batches import ReadOptions, Samples, read_pair, read_samples
+from hierlpr.outofcore.evaluate import EvaluateOutcome, evaluate
+from hierlpr.outofcore.predict import (
+    PredictionJob,
+    RankOutcome,
+    SetsOutcome,
+    adapt_model,
+    rank_scores,
+    write_sets,
+)
+from hierlpr.outofcore.resources import ExecutionOptions
 
 # -- fit --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitOutcome:
-    """A fitted model and what was seen.
+    """A fitted model and what was read.
 
     Attributes
     ----------
-    model : ScoreModel
-        What :class:`hierlpr.HierLPR` is over, without scikit-learn.
+    model : HierLPR
     n_fitted, n_calibration : int
-        Samples behind the curves and behind the cutoff.
+        Samples used for the curves and for the cutoff.
     n_calibration_given : int
-        Samples that the ones behind the cutoff were chosen from.
+        Samples from which those for the cutoff were drawn.
     reports : tuple of ReadReport
-        What the files held, in the order scores, truth, and those for the cutoff.
+        One per file: scores, truth, those for the cutoff, weights.
     notes : tuple of str
-        What happened to samples without truth or scores, and to labels too large to sort.
-    rank_error : ndarray of shape (n_labels,)
-        How far ranks of a label's scores may be off, as a share of the samples; 0 where they were
-        sorted.
+        Samples that were left out or drawn, and samples without truth or scores.
     """
 
-    model: ScoreModel
+    model: HierLPR
     n_fitted: int
     n_calibration: int
     n_calibration_given: int
     reports: tuple[ReadReport, ...]
     notes: tuple[str, ...]
-    rank_error: NDArray[np.float64]
 
 
 def fit_file(
@@ -83,53 +82,41 @@ def fit_file(
     calibration: tuple[AnyPath, AnyPath] | None = None,
     lpr: Any = "auto",
     joint: bool | str = "auto",
-    missing: str = "error",
-    absent: Absent | None = None,
-    close_truth: bool = False,
+    missing_scores: MissingScores = "error",
     seed: int = 0,
     weights: AnyPath | None = None,
-    lenient: bool = False,
-    **how: Any,
+    **options: Any,
 ) -> FitOutcome:
-    """Fit a model on files, and write it.
-
-    The model file holds what ``HierLPR.fit`` and ``calibrate`` would have made of the same
-    samples, bit by bit, unless a label has too many scores to be sorted in memory; see
-    `rank_error` of the result.
+    """Fit a model on files and write it.
 
     Parameters
     ----------
     hierarchy : path, HierarchyFile or Hierarchy
-        A file in any format of `hierlpr.io.load_hierarchy`, or what it gave.
+        A file in any format of `hierlpr.io.load_hierarchy`, or what it returned.
     scores, truth : path
         Tables in any layout that `hierlpr.io` reads; also folders of Parquet files, or addresses
-        such as ``s3://bucket/scores.parquet``.
+        such as ``s3://bucket/scores.parquet``. If they do not fit into memory, a random subset of
+        the samples is used, and a note says how many.
     out : path
-        The model file. It appears whole at the end, or stays as it was.
+        The model file, written whole or not at all.
     goal : mapping, optional
         Options of ``HierLPR.calibrate``, such as ``{"fdr": 0.1}``. A third of the samples is then
         kept for the cutoff, at most 2**23 instances, and not fitted on.
     sets : mapping, optional
-        Options of ``HierLPR.calibrate_sets``, such as ``{"error": 0.1}``. The same third is kept
-        for what is sure and possible; each promise holds by itself.
+        Options of ``HierLPR.calibrate_sets``, such as ``{"error": 0.1}``, with the same third.
     calibration : pair of paths, optional
         Scores and truth of other samples for the cutoff and the sets, instead of the third.
-    lpr, joint, missing
-        See :class:`hierlpr.HierLPR`. With ``missing="allow"`` the samples must fit into memory;
-        ranking and reports need not.
-    absent : {"negative", "skip"}, optional
-        Scored samples that the truth lacks; see :func:`hierlpr.io.pair_samples`.
-    close_truth : bool
-        Add the missing ancestors of true labels.
+    lpr, joint
+        See :class:`hierlpr.HierLPR`.
+    missing_scores : {"error", "allow"}
+        Whether scores may be missing; `missing` of :class:`hierlpr.HierLPR`.
     seed : int
-        Chooses the samples for the cutoff.
+        Draws the samples for the cutoff, and the subset.
     weights : path, optional
-        A table with the columns ``sample`` and ``weight``: how much each sample counts, those for
-        the cutoff too. A certificate then needs ``max_weight`` in `goal`.
-    lenient : bool
-        Pass over rows with problems and count them.
-    **how
-        Memory, parts, cluster and progress: see :class:`hierlpr.scale.parts.How`.
+        A table with the columns ``sample`` and ``weight``. A certificate then needs ``max_weight``
+        in `goal`.
+    **options
+        See the module: how tables are read, memory, temporary files and progress.
 
     Examples
     --------
@@ -153,63 +140,67 @@ def fit_file(
     >>> ranked.n_rows, ranked.n_samples
     (15000, 5000)
     """
-    from hierlpr.model import ScoreModel
-    from hierlpr.scale.fit_parts import error_notes, read_pairs
-
-    options = How(**how)
     holds_out = goal is not None or sets is not None
     if calibration is not None and not holds_out:
         raise DataError("Samples for the cutoff are given, but no goal.\nHint: goal={'fdr': 0.1}.")
-    loaded = _loaded(hierarchy)
-    files = [os.fspath(path) for path in (scores, truth, *(calibration or ()))]
-    names = ("the scores", "the truth", "the calibration scores", "the calibration truth")
-    given: dict[str, Any] = {"the hierarchy": loaded.report.path or None, "the weights": weights}
-    given |= dict(zip(names, files, strict=False))
-    refuse_overlap({"the output": out}, given, options.work)
     if weights is not None and sets is not None:
         raise DataError(
-            "Sure and possible labels (sets) go by plain counts of samples, not by weights.\n"
-            "Hint: leave out one of the two."
+            "Sure and possible labels (sets) are calibrated with unweighted counts of samples.\n"
+            "Hint: leave out the weights or the sets."
         )
-    model = ScoreModel(hierarchy=loaded.hierarchy, lpr=lpr, joint=joint, missing=missing)
-    model.check_params()
-    allows = missing == "allow"
-    reading = Reading(loaded.hierarchy, loaded.aliases, lenient, close_truth, absent, allows)
-    with claimed(out), read_pairs(files, reading, options, "fit", out) as read:
-        data = read(files[:2], "fit")
-        held_out, fitted, kept = data, np.arange(data.n_samples), np.empty(0, dtype=np.intp)
-        if calibration is not None:
-            held_out = read(files[2:], "cutoff")
-            kept = draw_samples(held_out.n_samples, held_out.limit(), seed)
-        elif holds_out:
-            fitted, kept = split_samples(data.n_samples, data.limit(), seed, name=files[0])
-        options.say("fitting labels", 0, 1)
-        bound = (goal or {}).get("max_weight")
-        weighing = read_weights(weights, lenient=lenient, max_weight=bound)
-        own = weighing.match(lambda: data.sample_names, files[0], fitted)
-        errors = data.fit(model, fitted, own)
-        if holds_out:
-            others = held_out.pair(kept)
-            with warnings.catch_warnings():
-                # The cutoff says in its own words what could not be reached.
-                warnings.simplefilter("ignore", UnreachableWarning)
-                if goal is not None:
-                    own = weighing.match(lambda: held_out.sample_names, files[-2], kept)
-                    model.calibrate(others.scores, others.truth, sample_weight=own, **goal)
-                    warnings.simplefilter("ignore", HierlprWarning)  # of the same samples
-                if sets is not None:
-                    model.calibrate_sets(others.scores, others.truth, **sets)
-        model.save(out)
+    loaded = _load_hierarchy(hierarchy)
+    files = [os.fspath(path) for path in (scores, truth, *(calibration or ()))]
+    names = ("the scores", "the truth", "the calibration scores", "the calibration truth")
+    inputs: dict[str, Any] = {"the hierarchy": loaded.report.path or None, "the weights": weights}
+    refuse_overlap({"the output": out}, inputs | dict(zip(names, files, strict=False)))
+    h = loaded.hierarchy
+    model = HierLPR(hierarchy=h, lpr=lpr, joint=joint, missing=missing_scores, verbose=False)
+    check_params(model)
+    given = {"aliases": loaded.aliases, "missing_scores": missing_scores, **options}
+    reading, execution = _split_options(h, given)
+    data = read_pair(files[0], files[1], reading, execution, seed)
+    held_out, fitted, kept = data, np.arange(data.n_samples), np.empty(0, dtype=np.intp)
+    if calibration is not None:
+        held_out = read_pair(files[2], files[3], reading, execution, seed)
+        kept = draw_samples(held_out.n_samples, _calibration_limit(held_out, h), seed)
+    elif holds_out:
+        limit = _calibration_limit(data, h)
+        fitted, kept = split_samples(data.n_samples, limit, seed, name=files[0])
+    execution.on_progress("fitting", 0, 1)
+    bound = (goal or {}).get("max_weight")
+    weighing = _read_weights(weights, reading, max_weight=bound)
+    pair = data.pair.rows(fitted)
+    own = weighing and weighing.match(pair.scores.samples or (), files[0])
+    model.fit(pair.scores, pair.truth, sample_weight=own)
+    if holds_out:
+        others = held_out.pair.rows(kept)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnreachableWarning)  # the cutoff says so itself
+            if goal is not None:
+                own = weighing and weighing.match(others.scores.samples or (), files[-2])
+                model.calibrate(others.scores, others.truth, sample_weight=own, **goal)
+                warnings.simplefilter("ignore", HierlprWarning)  # about the same samples
+            if sets is not None:
+                model.calibrate_sets(others.scores, others.truth, **sets)
+    model.save(out)
     both = [data] if held_out is data else [data, held_out]
+    reports = [report for part in both for report in part.reports]
     return FitOutcome(
-        model, fitted.size, kept.size, held_out.n_samples if holds_out else 0,
-        (*(report for part in both for report in part.reports), *weighing.reports),
-        (*(note for part in both for note in part.notes), *error_notes(errors, loaded.hierarchy)),
-        errors,
-    )  # fmt: skip
+        model=model,
+        n_fitted=fitted.size,
+        n_calibration=kept.size,
+        n_calibration_given=held_out.n_samples if holds_out else 0,
+        reports=(*reports, *([weighing.report] if weighing else [])),
+        notes=tuple(note for part in both for note in part.notes),
+    )
 
 
-# -- rank -------------------------------------------------------------------------------------
+def _calibration_limit(data: Samples, hierarchy: Hierarchy) -> int:
+    """How many samples a cutoff is calibrated on at most."""
+    return sample_limit(data.n_samples, hierarchy, data.pair.scores.n_stored)
+
+
+# -- rank, sets and check ---------------------------------------------------------------------
 
 
 def rank_file(
@@ -221,50 +212,30 @@ def rank_file(
     calls_only: bool = False,
     with_names: bool = False,
     adapt: bool = False,
-    aliases: Mapping[str, str] | None = None,
-    lenient: bool = False,
-    **how: Any,
-) -> Ranked:
-    """Rank the samples of a file by a model as ``HierLPR.rank`` does, and write the ranking.
+    **options: Any,
+) -> RankOutcome:
+    """Rank the samples of a file as ``HierLPR.rank`` does, and write the ranking.
 
     Parameters
     ----------
-    model : path
-        A model file.
-    scores : path
-        As in `fit_file`.
+    model, scores : path
+        A model file, and scores as in `fit_file`.
     out : path
-        ``.parquet``, ``.csv`` or ``.tsv``; without an ending, or on a cluster, a folder of Parquet
-        files. It appears whole at the end, or stays as it was. A folder that hierlpr did not make
-        is not replaced.
+        ``.parquet``, ``.csv`` or ``.tsv``, written whole or not at all.
     top : int, optional
         List only the first instances.
     calls_only : bool
-        List only what is called; if one level cuts all labels, nothing else is sorted.
+        List only the calls.
     with_names : bool
-        Add a last column with the names for people of the labels, which the model must have.
+        Add a last column with the names of the labels for people, which the model must have.
     adapt : bool
-        First move the model to the prevalences of these samples, as ``HierLPR.adapt`` does. The
-        ranking is then by that model, which has no cutoff: calls are those at 0.5 or more, and
-        nothing is promised about them. `drift` of the result tells how far prevalences moved.
-    aliases : mapping, optional
-        Other names of labels, as `hierlpr.io.load_hierarchy` gives them.
-    lenient, **how
-        As in `fit_file`.
+        First adapt the model to the prevalences of these samples, as ``HierLPR.adapt`` does. The
+        adapted model has no calibrated cutoff: instances with a score of 0.5 or more are called.
+    **options
+        See the module: how tables are read, memory, temporary files, cluster and progress.
     """
-    from hierlpr.scale.output import use_model
-    from hierlpr.scale.rank_parts import rank_at_once, rank_in_parts
-
-    options: Any = {"aliases": aliases, "lenient": lenient, "with_names": with_names}
-    chosen: Any = {"top": top, "calls_only": calls_only, "adapt": adapt}
-    with use_model(model, scores, out, how, **options) as use:
-        if use.whole:
-            return rank_at_once(use, **chosen)
-        with in_parts(use.how, "rank", use.out, beside=use.out) as parts:
-            return rank_in_parts(use, parts, **chosen)
-
-
-# -- sets -------------------------------------------------------------------------------------
+    job = _prediction_job(model, scores, out, options, with_names=with_names)
+    return rank_scores(job, top=top, calls_only=calls_only, adapt=adapt)
 
 
 def sets_file(
@@ -275,93 +246,75 @@ def sets_file(
     deepest: bool = False,
     possible_only: bool = False,
     with_names: bool = False,
-    aliases: Mapping[str, str] | None = None,
-    lenient: bool = False,
-    **how: Any,
-) -> SetsFound:
+    **options: Any,
+) -> SetsOutcome:
     """Write which labels of each sample are sure, possible or neither, as ``predict_sets`` does.
 
     Parameters
     ----------
-    model : path
-        A model file that knows its sets: fitted with ``fit_file(..., sets=...)``.
-    scores : path
-        As in `fit_file`.
+    model, scores : path
+        A model file fitted with ``fit_file(..., sets=...)``, and scores as in `fit_file`.
     out : path
-        ``.parquet`` or ``.csv`` with sample, label, set; without an ending, or on a cluster, a
-        folder of Parquet files. Samples stand in the order of the scores, sure labels first.
+        ``.parquet`` or ``.csv`` with the columns sample, label and set. Samples are in the order of
+        the scores, with their sure labels first.
     deepest : bool
-        One row a sample instead: its deepest sure label, empty where none is sure.
+        Write one row per sample: its deepest sure label, empty if no label is sure.
     possible_only : bool
-        Leave out the labels that are neither.
-    with_names, aliases, lenient, **how
+        Leave out the labels that are neither sure nor possible.
+    with_names, **options
         As in `rank_file`.
     """
-    from hierlpr.scale.output import use_model
-    from hierlpr.scale.sets_parts import sets_at_once, sets_in_parts
-
     if deepest and possible_only:
-        raise DataError("deepest lists one label a sample, so there is nothing to leave out.")
-    options: dict[str, Any] = {"endings": (".parquet", ".csv"), "what": "file of sets"}
-    options |= {"aliases": aliases, "lenient": lenient, "with_names": with_names}
-    wanted: Any = "deepest" if deepest else "possible" if possible_only else "all"
-    with use_model(model, scores, out, how, **options) as use:
-        use.model.set_rule()  # or it says that there is none, before any work
-        if use.whole:
-            return sets_at_once(use, wanted)
-        with in_parts(use.how, "sets", use.out, beside=use.out) as parts:
-            return sets_in_parts(use, wanted, parts)
+        raise DataError("deepest writes one label per sample; leave out possible_only.")
+    endings = (".parquet", ".csv")
+    job = _prediction_job(model, scores, out, options, with_names=with_names, endings=endings)
+    set_rule(job.model)  # raises before any work if the model has none
+    return write_sets(job, "deepest" if deepest else "possible" if possible_only else "all")
 
 
-# -- check ------------------------------------------------------------------------------------
+def _prediction_job(
+    model: AnyPath, scores: AnyPath, out: AnyPath, options: Mapping[str, Any], **given: Any
+) -> PredictionJob:
+    """Load a model to use on a file of scores; refuse a bad output before any work."""
+    refuse_overlap({"the output": out}, {"the model": model, "the scores": scores})
+    fitted, reading, execution = _load_for_scores(model, options)
+    files = os.fspath(scores), os.fspath(out)
+    return PredictionJob.of(fitted, *files, reading, execution, **given)
+
+
+class CheckOutcome(NamedTuple):
+    """How far scores have drifted, and what was read."""
+
+    drift: Drift
+    report: ReadReport
+    notes: tuple[str, ...]
 
 
 def check_file(
-    model: AnyPath,
-    scores: AnyPath,
-    *,
-    adapt: AnyPath | None = None,
-    aliases: Mapping[str, str] | None = None,
-    lenient: bool = False,
-    **how: Any,
-) -> tuple[Drift, ReadReport]:
-    """Compare the scores of a file with those a model was fitted on.
-
-    Of very many samples some are compared, drawn at random, the same whole and in parts.
+    model: AnyPath, scores: AnyPath, *, out: AnyPath | None = None, **options: Any
+) -> CheckOutcome:
+    """Compare the scores of a file with those that a model was fitted on.
 
     Parameters
     ----------
     model, scores : path
-        As in `rank_file`.
-    adapt : path, optional
-        Where to write a model for the prevalences of these samples.
-    aliases, lenient, **how
+        As in `rank_file`. If the scores do not fit into memory, a random subset is compared.
+    out : path, optional
+        Where to write a model that is adapted to the prevalences of these samples.
+    **options
         As in `rank_file`.
     """
-    from hierlpr.model import load_score_model
-    from hierlpr.scale.check_parts import adapt_to, check_in_parts
-
-    options, given = How(**how), {"the model": model, "the scores": scores}
-    refuse_overlap({"the adapted model": adapt}, given, options.work)
-    with nullcontext() if adapt is None else claimed(adapt):
-        fitted, file = load_score_model(model), os.fspath(scores)
-        reading = Reading.by(fitted, aliases, lenient=lenient)
-        whole = not options.asks_for_parts(file)
-        if whole and options.budget.holds(estimate_instances(file)):
-            options.say("reading scores", 0, 1)
-            read = reading.scores(file)
-            table, report = read.table, read.report
-        else:
-            with in_parts(options, "check", os.fspath(model), file) as parts:
-                table, report = check_in_parts(fitted, os.fspath(model), file, reading, parts)
-        if adapt is None:
-            return fitted.check(table), report
-        new, drift = adapt_to(fitted, table)
-        new.save(adapt)
-        return drift, report
+    refuse_overlap({"the adapted model": out}, {"the model": model, "the scores": scores})
+    fitted, reading, execution = _load_for_scores(model, options)
+    read, notes = read_samples(os.fspath(scores), reading, execution, seed=0)
+    if out is None:
+        return CheckOutcome(fitted.check(read.table), read.report, notes)
+    adapted, drift = adapt_model(fitted, read.table)
+    adapted.save(out)
+    return CheckOutcome(drift, read.report, notes)
 
 
-# -- evaluate ---------------------------------------------------------------------------------
+# -- evaluate and report ----------------------------------------------------------------------
 
 
 def evaluate_file(
@@ -369,53 +322,35 @@ def evaluate_file(
     truth: AnyPath,
     hierarchy: Any,
     *,
-    absent: Absent | None = None,
-    close_truth: bool = False,
     weights: AnyPath | None = None,
-    lenient: bool = False,
-    **how: Any,
-) -> Evaluated:
+    **options: Any,
+) -> EvaluateOutcome:
     """Measure a ranking against the truth.
 
     Parameters
     ----------
     ranking : path
-        What `rank_file` or `hierlpr.io.write_ranking` wrote, or CAFA predictions.
+        A file that `rank_file` or `hierlpr.io.write_ranking` wrote, or CAFA predictions.
     truth : path
         A table in any layout that `hierlpr.io` reads.
     hierarchy : path, HierarchyFile or Hierarchy
-    absent : {"negative", "skip"}, optional
-        Ranked samples that the truth lacks.
     weights : path, optional
         A table with the columns ``sample`` and ``weight``: how much each sample counts in shares
-        and means. Sizes and counts stay plain.
-    close_truth, lenient, **how
-        As in `fit_file`. Work files take about 20 bytes a row.
+        and means. Sizes and counts are unweighted.
+    **options
+        As in `fit_file`.
     """
-    from hierlpr.scale.evaluate_parts import evaluate_at_once, evaluate_in_parts
-
-    options = How(**how)
-    loaded = _loaded(hierarchy)
-    files = [os.fspath(ranking), os.fspath(truth)]
-    given = {"the ranking": ranking, "the truth": truth, "the weights": weights}
-    refuse_overlap({}, {**given, "the hierarchy": loaded.report.path or None}, options.work)
-    reading = Reading(loaded.hierarchy, loaded.aliases, lenient, close_truth, absent)
-    weighing = read_weights(weights, lenient=lenient)
-    if not options.asks_for_parts(*files) and options.budget.holds_evaluation(
-        estimate_rows(files[0]), estimate_instances(files[1])
-    ):
-        return evaluate_at_once(files[0], files[1], reading, options, weighing)
-    with in_parts(options, "evaluate", *files) as parts:
-        return evaluate_in_parts(files[0], files[1], reading, parts, weighing)
-
-
-# -- report -----------------------------------------------------------------------------------
+    loaded = _load_hierarchy(hierarchy)
+    given = {"aliases": loaded.aliases, **options}
+    reading, execution = _split_options(loaded.hierarchy, given)
+    weighing = _read_weights(weights, reading)
+    return evaluate(os.fspath(ranking), os.fspath(truth), reading, execution, weighing)
 
 
 class ReportOutcome(NamedTuple):
-    """A report, and what was seen on the way."""
+    """A report and what was read."""
 
-    report: Report
+    report: Any  # hierlpr.report.Report; reports are an extra
     reports: tuple[ReadReport, ...]
     notes: tuple[str, ...]
 
@@ -428,74 +363,103 @@ def report_file(
     *,
     title: str | None = None,
     max_samples: int = 200,
-    absent: Absent | None = None,
-    close_truth: bool = False,
     weights: AnyPath | None = None,
-    aliases: Mapping[str, str] | None = None,
-    lenient: bool = False,
-    **how: Any,
+    **options: Any,
 ) -> ReportOutcome:
     """Write one self-contained HTML page about a model on samples, with truth or (None) without.
-
-    Samples are looked at a few at a time; of files that need more than the memory, scores wait in
-    the work folder. Only what is true is held of all samples: if that alone needs more than half
-    of the memory, the page is about samples drawn at random, and a note says so.
 
     Parameters
     ----------
     model, scores, truth : path
+        If the scores do not fit into memory, the page is about a random subset of the samples.
     out : path
-        The page. It appears whole at the end, or stays as it was.
+        The page, written whole or not at all.
     title, max_samples
         See :func:`hierlpr.report.write_report`.
     weights : path, optional
         A table with the columns ``sample`` and ``weight``: how much each sample counts in shares,
         means and curves.
-    aliases : mapping, optional
-        Other names of labels, as `hierlpr.io.load_hierarchy` gives them.
-    absent, close_truth, lenient, **how
+    **options
         As in `fit_file`.
     """
-    from hierlpr.model import load_score_model
     from hierlpr.report import write_report
-    from hierlpr.scale.fit_parts import StoredSamples, read_pairs
 
-    options = How(**how)
-    files = [os.fspath(path) for path in (scores, truth) if path is not None]
-    inputs = {"the model": model, "the scores": files[0], "the truth": truth}
-    refuse_overlap({"the output": out}, {**inputs, "the weights": weights}, options.work)
-    with claimed(out):
-        weighing = read_weights(weights, lenient=lenient)
-        fitted = load_score_model(model)
-        reading = Reading.by(fitted, aliases, lenient=lenient, close=close_truth, absent=absent)
-        with read_pairs(files, reading, options, "report", out) as read:
-            data = read(files, "pair")
-            chosen, notes, folder = np.arange(data.n_samples), data.notes, None
-            given: tuple[Any, Any]
-            if isinstance(data, StoredSamples):
-                chosen = draw_samples(data.n_samples, data.report_limit(), 0)
-                given, folder = data.streamed(chosen), data.parts.folder
-            else:
-                given = data.held.scores, data.held.truth
-            own = weighing.match(lambda: data.sample_names, files[0], chosen)
-            if chosen.size < data.n_samples:
-                drawn = f"{chosen.size:,} of {data.n_samples:,} samples are looked at"
-                notes = (*notes, f"{drawn}, drawn at random; more would not fit")
-            report = write_report(
-                out, fitted, given[0], None if truth is None else given[1], title=title,
-                max_samples=max_samples, sample_weight=own, folder=folder,
-                on_progress=lambda done, total: options.say("report", done, total),
-            )  # fmt: skip
-    return ReportOutcome(report, (*data.reports, *weighing.reports), notes)
+    inputs = {"the model": model, "the scores": scores, "the truth": truth, "the weights": weights}
+    refuse_overlap({"the output": out}, inputs)
+    fitted, reading, execution = _load_for_scores(model, options)
+    weighing = _read_weights(weights, reading)
+    known = None if truth is None else os.fspath(truth)
+    data = read_pair(os.fspath(scores), known, reading, execution, seed=0)
+    names = data.pair.scores.samples or ()
+    page = write_report(
+        out,
+        fitted,
+        data.pair.scores,
+        None if truth is None else data.pair.truth,
+        title=title,
+        about=_file_names(inputs),
+        max_samples=max_samples,
+        sample_weight=weighing and weighing.match(names, os.fspath(scores)),
+    )
+    reports = (*data.reports, *([weighing.report] if weighing else []))
+    return ReportOutcome(page, reports, data.notes)
 
 
 # -- shared -----------------------------------------------------------------------------------
 
 
-def _loaded(hierarchy: Any) -> HierarchyFile:
-    """Return a hierarchy with its other names, from whatever says which one."""
+def _split_options(
+    hierarchy: Hierarchy, options: Mapping[str, Any]
+) -> tuple[ReadOptions, ExecutionOptions]:
+    """Return how tables are read and how a run is executed."""
+    names = {field.name for field in fields(ExecutionOptions)}
+    execution = {name: value for name, value in options.items() if name in names}
+    reading = {name: value for name, value in options.items() if name not in names}
+    return ReadOptions(hierarchy, **reading), ExecutionOptions(**execution)
+
+
+def _load_for_scores(
+    model: AnyPath, options: Mapping[str, Any]
+) -> tuple[HierLPR, ReadOptions, ExecutionOptions]:
+    """Load a model of scores, and how scores are read for it."""
+    fitted = _load_score_model(model)
+    reading, execution = _split_options(
+        fitted.hierarchy_, {"missing_scores": fitted.missing, **options}
+    )
+    return fitted, reading, execution
+
+
+def _read_weights(
+    path: AnyPath | None, reading: ReadOptions, max_weight: float | None = None
+) -> Weights | None:
+    """Read the weights of samples, if a file has them."""
+    if path is None:
+        return None
+    options = {**reading.table, "lenient": reading.lenient}
+    return read_weights(path, max_weight=max_weight, **options)
+
+
+def _file_names(inputs: Mapping[str, AnyPath | None]) -> dict[str, str]:
+    """Return the names of the input files, without their folders, as a report shows them."""
+    names = {name.removeprefix("the ").capitalize(): path for name, path in inputs.items()}
+    return {name: os.path.basename(path) for name, path in names.items() if path is not None}
+
+
+def _load_hierarchy(hierarchy: Any) -> HierarchyFile:
+    """Return a hierarchy with its other names, from a path or an object."""
     if isinstance(hierarchy, HierarchyFile):
         return hierarchy
     if isinstance(hierarchy, Hierarchy):
         return HierarchyFile(hierarchy, ReadReport("", "hierarchy"), {})
     return load_hierarchy(hierarchy)
+
+
+def _load_score_model(path: AnyPath) -> HierLPR:
+    """Load a model of scores; refuse a classifier, which takes features."""
+    model = load_model(path)
+    if not isinstance(model, HierLPR):
+        raise FileError(
+            f"{os.fspath(path)}: it holds a HierarchicalClassifier, which takes features. In "
+            "Python, hierlpr.load_model reads it; its model_ is the model of scores."
+        )
+    return model

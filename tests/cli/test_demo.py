@@ -9,7 +9,7 @@ def test_the_demo_runs_end_to_end(tmp_path):
     assert code == 0, err
     assert "196 samples x 110 labels" in out
     assert "hierlpr: 0 times" in out
-    assert out.count(" yes ") + out.count("  no ") >= 5
+    assert out.count("yes  ") + out.count("no   ") >= 5
     for command in ("fit", "rank", "evaluate", "report"):
         assert f"\n$ hierlpr {command} " in out
     assert f"The report: {folder / 'report.html'}" in out

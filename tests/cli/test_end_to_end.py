@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -53,14 +52,14 @@ def fitted(example):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "200 of 600 samples are kept for the cutoff (seed 0)" in done.stderr
-    assert "25 labels, 400 samples fitted, 200 for the cutoff" in done.stderr
+    assert "25 labels, 400 samples fitted, 200 for calibration" in done.stderr
     assert "The joint posterior is used" in done.stderr
     assert "FDR" in done.stdout
     assert "\r" not in done.stderr  # no progress bar outside a terminal
     return example
 
 
-def test_the_terminal_says_what_is_shaky_and_what_is_not_promised(example):
+def test_the_terminal_says_the_caveats_and_what_is_not_promised(example):
     for name in ("scores", "truth"):
         lines = (example / f"test_{name}.csv").read_text().splitlines(keepends=True)
         (example / f"few_{name}.csv").write_text("".join(lines[:13]))
@@ -71,7 +70,7 @@ def test_the_terminal_says_what_is_shaky_and_what_is_not_promised(example):
         "--calibration-truth", example / "few_truth.csv",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "without a confidence nothing is promised. Shaky: " in done.stdout
+    assert "Without a confidence nothing is promised about new samples. Caveats: " in done.stdout
 
 
 def test_two_commands_from_files_to_calls(fitted):
@@ -106,13 +105,6 @@ def test_bad_input_of_a_process(example, tmp_path):
     assert command("nonsense").returncode == 2
 
 
-def test_help_is_fast_and_imports_little():
-    code = "import sys; from hierlpr.cli import main; print([m for m in sys.modules if m in " \
-           "('numpy', 'scipy', 'numba', 'sklearn', 'pyarrow', 'matplotlib')])"  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_an_interrupted_run_leaves_the_old_file(fitted, tmp_path):
     out = tmp_path / "r.csv"
     out.write_text("old")
@@ -126,7 +118,7 @@ def test_an_interrupted_run_leaves_the_old_file(fitted, tmp_path):
          "--out", out], stderr=subprocess.PIPE, text=True)  # fmt: skip
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
-        if any(p.name.startswith(".hierlpr-") for p in tmp_path.iterdir()):
+        if any(tmp_path.glob(".hierlpr-*/*")):
             break
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
@@ -159,7 +151,7 @@ def test_every_format_gives_the_same_ranking(example, tmp_path):
         ("long csv", "h.obo", ".csv.gz", {"long": True}),
         ("wide parquet", "h.json", ".parquet", {}),
         ("long parquet", "h.tsv", ".parquet", {"long": True}),
-        ("cafa", "h.arff", ".tsv", {}),
+        ("cafa", "h.parquet", ".tsv", {}),
     ]:
         folder = tmp_path / name.replace(" ", "")
         folder.mkdir()
@@ -168,7 +160,7 @@ def test_every_format_gives_the_same_ranking(example, tmp_path):
         write_truth(folder / f"t{kind}", truth, **options)
         code, _, err = fit_files(
             folder, folder / hierarchy, folder / f"s{kind}", folder / f"t{kind}",
-            "--max-f", "--absent", "negative",
+            "--max-f", "--missing-truth", "negative",
         )  # fmt: skip
         assert code == 0, err
         code, _, err = run("rank", "--model", folder / "m.hlpr", "--scores", folder / f"s{kind}",
@@ -217,7 +209,7 @@ def test_long_scores_without_some_pairs_and_truth_without_some_samples(example, 
     if n_without:
         assert "scored samples without truth are left out" in err
     code, _, err = fit_files(tmp_path, example / "hierarchy.csv", tmp_path / "s.csv",
-                             tmp_path / "t.tsv", "--absent", "negative")  # fmt: skip
+                             tmp_path / "t.tsv", "--missing-truth", "negative")  # fmt: skip
     assert code == 0, err
     code, _, err = run("rank", "--model", tmp_path / "m.hlpr", "--scores", tmp_path / "s.csv",
                        "--out", tmp_path / "r.csv")  # fmt: skip
@@ -235,7 +227,7 @@ def test_fit_says_what_cannot_be_reached(fitted, tmp_path):
     assert code == 0
     told = json.loads(out)
     assert told["cutoff"]["reachable"] is False
-    assert "out of reach" in err
+    assert "unreachable" in err
     assert told["samples_for_cutoff"] == 200
 
 
@@ -250,14 +242,11 @@ def test_calibration_files_and_lenient(fitted, tmp_path):
     assert "s.csv, line 602" in err
     code, _, err = fit_files(tmp_path, *base, "--lenient")
     assert code == 0, err
-    assert "1 row(s) with problems were passed over; the first: line 602" in err
-    assert "600 samples fitted, 120 for the cutoff" in err
+    assert "1 row(s) with problems were skipped; the first: line 602" in err
+    assert "600 samples fitted, 120 for calibration" in err
 
 
-@pytest.mark.parametrize("in_parts", [False, True])
-def test_samples_that_are_not_new_are_counted(fitted, tmp_path, monkeypatch, in_parts):
-    if in_parts:
-        monkeypatch.setattr("hierlpr.scale.budget.FIT_BYTES", 10**9)
+def test_samples_that_are_not_new_are_counted(fitted, tmp_path):
     files = (fitted / "hierarchy.csv", fitted / "scores.csv", fitted / "truth.csv")
     code, _, err = fit_files(tmp_path, *files, "--max-f")
     assert code == 0, err
@@ -265,26 +254,18 @@ def test_samples_that_are_not_new_are_counted(fitted, tmp_path, monkeypatch, in_
     code, _, err = run("report", "--model", tmp_path / "m.hlpr", "--scores", files[1],
                        "--truth", files[2], "--out", tmp_path / "r.html")  # fmt: skip
     assert code == 0, err
-    assert "400 of 600 samples here were also fitted on" in err
-    assert "200 of 600 samples here also chose the cutoff" in err
-    assert "400 of 600 samples here were also" in (tmp_path / "r.html").read_text("utf-8")
+    assert "400 of 600 samples were also used for the fit" in err
+    assert "200 of 600 samples were also used" in err
+    assert "400 of 600 samples were also" in (tmp_path / "r.html").read_text("utf-8")
     again = ("--calibration-scores", files[1], "--calibration-truth", files[2])
     code, _, err = fit_files(tmp_path, *files, "--max-f", *again)
     assert code == 0, err
     assert "600 of 600 calibration samples were also fitted on" in err
-    table = read_scores(files[1], read_hierarchy(files[0])).table
-    rounded = np.array([[float(f"{v:.5g}") for v in row] for row in table.values])
-    write_scores(tmp_path / "rounded.csv", replace(table, values=rounded))
-    code, out, err = fit_files(tmp_path, *files, "--max-f", again[0], tmp_path / "rounded.csv",
-                               *again[2:])  # fmt: skip
-    assert code == 0, err
-    assert re.search(r"about (5[5-9]\d|600) of 600 calibration samples were also fitted on", err)
-    assert re.search(r"Shaky: about \d+ of 600 calibration samples were also", out)
 
 
 @pytest.mark.parametrize("kind", ["limit", "groups"])
 def test_calls_in_files_keep_the_limit_of_calls(tmp_path, kind):
-    """Limits are part of the certificate: whole, in parts, calls alone and the first ones alike."""
+    """Limits are part of the certificate: all instances, only calls, and the first ones."""
     h = simulate.random_forest(8, n_trees=3, rng=1)
     drawn = simulate.random_model(h, rng=1).draw(240, 2)
     scores, names = np.round(drawn.scores, 1), tuple(f"s{i}" for i in range(240))
@@ -302,8 +283,7 @@ def test_calls_in_files_keep_the_limit_of_calls(tmp_path, kind):
     called = np.asarray(model.predict(scores))
     assert called.sum() < (model.predict_proba(scores) >= 0.05).sum()
     wanted = {(names[i], h.labels[j]) for i, j in zip(*np.nonzero(called), strict=True)}
-    for more in ([], ["--partitions", 3], ["--calls-only"], ["--partitions", 3, "--calls-only"],
-                 ["--top", 60], ["--top", 60, "--partitions", 3]):  # fmt: skip
+    for more in ([], ["--calls-only"], ["--top", 60]):
         code, _, err = run("rank", "-q", "--model", tmp_path / "m.hlpr", "--scores",
                            tmp_path / "s.parquet", "--out", tmp_path / "r.csv", *more)  # fmt: skip
         assert code == 0, err

@@ -170,8 +170,6 @@ def check(name, good, tmp_path, file, content, *, where, parts=True):
     args = command(name, good, tmp_path, **{where: path})
     said = refused(*args)
     assert re.search(re.escape(str(path)), said), said
-    if parts:
-        assert refused(*args, "--partitions", 2) == said
     assert [p.name for p in tmp_path.iterdir()] == [file]
     return said
 
@@ -234,22 +232,16 @@ def test_places_that_are_no_files(tmp_path, good, name, where):
         args = command(name, good, tmp_path, **{where: place})
         said = refused(*args)
         assert os.path.basename(place) in said
-        if name in ("fit", "rank", "evaluate"):
-            again = refused(*args, "--partitions", 2)
-            assert again == said or where == "model", again  # which is opened later there
-            assert os.path.basename(place) in again
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
 def test_no_sample_with_truth(tmp_path, good):
-    """Also in parts, where it used to be said that there are no rows."""
     for other in ("sample,label\nq,A\n", "sample,A,B,C\nq,1,0,0\n"):
         (tmp_path / "other.csv").write_text(other)
-        for more in (["--absent", "skip"], []):
+        for more in (["--missing-truth", "skip"], []):
             args = command("evaluate", good, tmp_path, truth=tmp_path / "other.csv")
             said = refused(*args, *more)
             assert "none of the 1 samples of" in said
-            assert refused(*args, *more, "--partitions", 2) == said
 
 
 @pytest.mark.parametrize("name", ["fit", "rank", "evaluate", "report", "discover"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from shellrun import refused, run
 
-from hierlpr.io import read_hierarchy, read_scores, read_truth, write_hierarchy, write_scores
+from hierlpr.io import read_hierarchy, read_scores, read_truth, write_scores
 
 TREE = "parent,child\nA,B\nA,C\n"
 RANKING = "rank,sample,label,lpr,score,call\n1,s1,A,0.9,0.9,1\n2,s1,B,0.5,0.5,1\n3,s2,A,0.1,0.1,0\n"
@@ -44,9 +44,17 @@ def test_inspect_text_json_and_quiet(files):
     assert err == ""
 
 
+def test_terminal_escapes_in_names_are_shown_as_text(files):
+    (files / "evil.json").write_text(json.dumps({"B": "\x1b[2JA", "C": "\x1b[2JA"}))
+    code, out, err = run("inspect", files / "evil.json")
+    assert code == 0, err
+    assert "\x1b" not in out
+    assert r"\x1b[2JA" in out
+
+
 def test_inspect_lists_what_lenient_reading_passed_over(files):
     (files / "bad.csv").write_text(TREE + "B,B\nA,B,C\n")
-    assert "line 4" in refused("inspect", files / "bad.csv")
+    assert "bad.csv, line " in refused("inspect", files / "bad.csv")
     code, out, _ = run("inspect", files / "bad.csv", "--lenient")
     assert code == 0
     assert "problem       line 4: label 'B' is its own parent." in out
@@ -112,7 +120,7 @@ def test_evaluate_samples_without_truth_and_without_ranking(files):
     assert (sizes["samples"], sizes["positives"], sizes["listed"]) == (3, 3, 3)
     assert "taken to have no positive label: 's2'" in err
     assert "1 samples with truth are not in the ranking" in err
-    code, out, err = run(*base, "--absent", "skip")
+    code, out, err = run(*base, "--missing-truth", "skip")
     assert json.loads(out)["sizes"]["listed"] == 2
     assert "left out: 's2'" in err
 
@@ -128,22 +136,6 @@ def test_evaluate_cafa_files_of_a_hierarchy_with_other_names(files):
     found = json.loads(out)
     assert found["decisions"] == {}
     assert found["ranking"]["F-max, CAFA"] == pytest.approx(6 / 7)  # precision .75, recall 1
-
-
-def test_interrupted_writing_leaves_nothing(tmp_path, monkeypatch):
-    import hierlpr._base.files as module
-
-    h = read_hierarchy(_written(tmp_path, "tree.csv", TREE))
-    monkeypatch.setattr(module, "settle", lambda part: (_ for _ in ()).throw(KeyboardInterrupt()))
-    with pytest.raises(KeyboardInterrupt):
-        write_hierarchy(tmp_path / "tree.csv", h)
-    assert (tmp_path / "tree.csv").read_text() == TREE
-    assert [p.name for p in tmp_path.iterdir()] == ["tree.csv"]
-
-
-def _written(folder, name, text):
-    (folder / name).write_text(text)
-    return folder / name
 
 
 def test_disk_full_is_exit_code_1_and_internal_errors_do_not_spill(files, monkeypatch):

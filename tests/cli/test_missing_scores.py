@@ -38,25 +38,22 @@ def fit(folder, *more):
 def test_without_the_option_the_message_names_it(folder):
     message = refused(*fit(folder))
     assert "line 2, column 'A': the value is missing" in message
-    assert "--missing allow" in message
+    assert "--missing-scores allow" in message
     assert not (folder / "m.hlpr").exists()
 
 
 def test_the_model_is_that_of_python_and_takes_gaps_ever_after(folder):
-    code, _, err = run(*fit(folder, "--missing", "allow", "--fdr", 0.3))
+    code, _, err = run(*fit(folder, "--missing-scores", "allow", "--fdr", 0.3))
     assert code == 0, err
-    ranked = []
-    for more in ((), ("--partitions", 2)):
-        out = folder / f"calls{len(ranked)}.csv"
-        code, _, err = run("rank", "--model", folder / "m.hlpr", "--scores", folder / "s.csv",
-                           "--out", out, *more)  # fmt: skip
-        assert code == 0, err
-        ranked.append(out.read_bytes())
-    assert ranked[0] == ranked[1]
-    assert ranked[0].count(b",p0,") == 3  # a sample of which nothing is known is ranked, too
+    out = folder / "calls.csv"
+    code, _, err = run(
+        "rank", "--model", folder / "m.hlpr", "--scores", folder / "s.csv", "--out", out
+    )
+    assert code == 0, err
+    assert out.read_bytes().count(b",p0,") == 3  # a sample without any score is ranked, too
     h = read_hierarchy(folder / "h.csv")
-    scores = read_scores(folder / "s.csv", h, allow_missing=True)
-    code, out, err = run(*fit(folder, "--missing", "allow", "--json", "-"))
+    scores = read_scores(folder / "s.csv", h, missing_scores="allow")
+    code, out, err = run(*fit(folder, "--missing-scores", "allow", "--json", "-"))
     assert code == 0, err
     assert json.loads(out)["samples_fitted"] == 120
     assert np.isnan(scores.table.values).sum() > 20
@@ -67,10 +64,4 @@ def test_the_model_is_that_of_python_and_takes_gaps_ever_after(folder):
 
 def test_infinite_scores_and_empty_truth_are_refused_all_the_same(folder):
     (folder / "s.csv").write_text("sample,A,B,C\np0,inf,,1\n")
-    assert "infinite" in refused(*fit(folder, "--missing", "allow"))
-
-
-def test_fitting_in_parts_says_that_it_cannot(folder):
-    message = refused(*fit(folder, "--missing", "allow", "--partitions", 2))
-    assert "fitted in memory" in message
-    assert "--memory" in message
+    assert "infinite" in refused(*fit(folder, "--missing-scores", "allow"))

@@ -22,16 +22,16 @@ def watched(monkeypatch, stream):
 def test_progress_is_drawn_and_cleared_on_a_terminal(monkeypatch, capsys):
     terminal = watched(monkeypatch, Terminal())
     shell = Shell(quiet=False)
-    with shell.rates("rows") as update:
+    with shell.progress("rows") as update:
         update("fitting", 0, 4)
         shell.say("done with that")
-        update("fitting", 4, 4)
+        update("ranking", 0, 4)
         shell.result("data")
     shell.close("finished")
     drawn = terminal.getvalue()
     assert "\rfitting ..." in drawn
     assert "\r           \rdone with that\n" in drawn
-    assert "fitting 100 %, 4 of 4 rows" in drawn
+    assert "\rranking ..." in drawn
     assert drawn.endswith(" s)\n")
     assert capsys.readouterr().out == "data\n"
 
@@ -40,7 +40,7 @@ def test_progress_is_drawn_and_cleared_on_a_terminal(monkeypatch, capsys):
 def test_nothing_is_drawn_when_quiet_or_outside_a_terminal(quiet, monkeypatch):
     stream = watched(monkeypatch, Terminal() if quiet else io.StringIO())
     shell = Shell(quiet=quiet)
-    with shell.rates() as update:
+    with shell.progress() as update:
         update("work", 0, 2)
         update("work", 1, 2)
         update("work", 2, 2)
@@ -53,7 +53,7 @@ def test_losses_are_said_even_when_quiet(monkeypatch):
     shell = Shell(quiet=True)
     shell.read(ReadReport("x.csv", "wide scores", {"samples": 3}, {"Q": 2}))
     shell.close("finished")
-    assert terminal.getvalue() == ("Warning: 2 entries for 1 unknown label(s) were left out: 'Q'\n")
+    assert terminal.getvalue() == ("Warning: 2 entries for 1 unknown label(s) were skipped: 'Q'\n")
 
 
 @pytest.mark.parametrize(

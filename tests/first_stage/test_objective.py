@@ -1,4 +1,4 @@
-"""What docs/objective.md states: hit area and pooled AUC are one; the surrogate is exact."""
+"""The claims of docs/evidence-objective.md: hit area is affine in AUC; the surrogate is exact."""
 
 import csv
 import importlib.util
@@ -53,7 +53,7 @@ def test_the_pairwise_surrogate_pair_by_pair(seed):
 def test_the_page_gives_the_figures_of_the_study():
     with (STUDY.parent / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
-    page = (STUDY.parents[2] / "docs" / "objective.md").read_text()
+    page = (STUDY.parents[2] / "docs" / "evidence-objective.md").read_text()
     for maps in ("as it is", "log-loss", "pairwise"):
         mine = [row for row in rows if row["maps"] == maps]
         cells = [f"{float(r['hit_area']):.4f} / {float(r['au_prc']):.4f}" for r in mine]

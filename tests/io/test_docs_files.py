@@ -5,7 +5,6 @@ import re
 import pytest
 
 from hierlpr.io import (
-    TablePath,
     load_hierarchy,
     read_arff,
     read_hierarchy,
@@ -14,7 +13,7 @@ from hierlpr.io import (
     read_scores,
     read_truth,
 )
-from hierlpr.io.side_tables import read_weights
+from hierlpr.io.auxiliary_tables import read_weights
 from realdata import ROOT
 
 PAGE = (ROOT / "docs/files.md").read_text(encoding="utf-8")
@@ -44,16 +43,12 @@ def test_table_snippets(folder):
     h = read_hierarchy(folder / "tree.csv")
     for name in ("scores.csv", "scores_long.csv", "predictions.tsv"):
         assert read_scores(folder / name, h).table.n_samples == 2
-    odd = TablePath(
-        folder / "odd.csv", sep=";", decimal=",", sample_column="patient_id", columns="labels"
+    odd = read_scores(
+        folder / "odd.csv", h, sep=";", decimal=",", sample_column="patient_id", columns="labels"
     )
     plain = read_scores(folder / "scores.csv", h).table
-    assert (read_scores(odd, h).table.values == plain.values).all()
+    assert (odd.table.values == plain.values).all()
     assert len(read_names(folder / "names.csv", h)[0]) == 2
-    clus = read_hierarchy(folder / "tree.arff")
-    assert read_scores(folder / "x.test.pred.arff", clus).table.values.tolist() == [
-        [0.9, 0.1, 0.7, 0.6]
-    ]
     assert read_arff(folder / "tree.arff").truth.sum() == 4
     for name in ("truth.csv", "truth_long.csv", "truth.tsv"):
         assert read_truth(folder / name, h).table.n_samples == 2
@@ -65,7 +60,7 @@ def test_table_snippets(folder):
 
 
 def test_no_snippet_is_left_out(folder):
-    known = {*HIERARCHIES, "scores.csv", "scores_long.csv", "predictions.tsv", "x.test.pred.arff",
+    known = {*HIERARCHIES, "scores.csv", "scores_long.csv", "predictions.tsv",
              "truth.csv", "truth_long.csv", "truth.tsv", "ranking.csv", "ranking.tsv",
              "truth_unknown.csv", "truth_unknown_long.csv", "weights.csv", "weighed.csv", "odd.csv",
              "names.csv"}  # fmt: skip

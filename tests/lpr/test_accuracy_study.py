@@ -54,11 +54,14 @@ def test_calibration_study_matches_every_bin():
     assert all(row["matches"] == "True" for row in table)
 
 
-def test_pooling_helps_labels_below_the_default_support():
-    nats = {(float(r["expected_positives"]), r["prior"]): float(r["nats"]) for r in rows("rare")}
-    for expected in (0.5, 1, 2, 4, 8):
-        assert nats[expected, "pooled"] < nats[expected, "prevalence"]
-        assert nats[expected, "pooled"] < nats[expected, "own"]
+def test_shared_curves_help_rare_labels():
+    nats = {
+        (r["scales"], float(r["expected_positives"]), r["curves"]): float(r["nats"])
+        for r in rows("rare")
+    }
+    for scales in ("one", "own"):
+        for expected in (0.5, 1, 2, 4, 8, 12, 20, 40):
+            assert nats[scales, expected, "auto"] < nats[scales, expected, "own"]
 
 
 def test_a_reduced_run_reproduces_the_committed_numbers(study, config):

@@ -72,50 +72,34 @@ def test_auto_says_what_it_did_for_rare_labels():
     for k, n_positive in enumerate([0, 1, 2, 9]):
         truth[:, k] = False
         truth[:n_positive, k] = True
-    report = fit_lpr(scores, truth).diagnostics()
+    report = fit_lpr(scores, truth, kappa=10.0).diagnostics()
     for k, n_positive in enumerate([0, 1, 2, 9]):
-        assert report["fallback"][k].startswith(f"{n_positive} positives: shrunk toward the pooled")
-        assert "of 4 labels" in report["fallback"][k]
+        weight = 10.0 / (n_positive + 10.0)
+        assert report["shared_weight"][k] == pytest.approx(weight)
+        assert report["fallback"][k].startswith(f"{n_positive} positives: {weight:.0%} from the")
     assert report["is_weak"].tolist() == [True] * 4 + [False] * 4
     assert report["fallback"][4:].tolist() == [""] * 4
-    alone = fit_lpr(scores[:, 1], truth[:, 1]).diagnostics()
-    assert alone["fallback"][0] == "1 positives: shrunk toward the prevalence"
+    assert np.all(report["shared_weight"][4:] < 0.2)
 
 
-def test_a_label_without_positives_borrows_the_slope_of_the_others():
+def test_a_label_without_positives_has_the_shared_curve():
     scores, truth = simulated(n=2000, n_labels=6)
     truth[:, 0] = False
     model = fit_lpr(scores, truth)
     lpr = model.predict(scores)
-    assert lpr[:, 0].mean() == pytest.approx(0.5 / 2001, rel=0.2)
+    assert lpr[:, 0].mean() < 2.0 / 2000
     assert lpr[:, 0].max() > 5 * lpr[:, 0].min()
     alone = fit_lpr(scores[:, 0], truth[:, 0]).predict(scores[:, 0])
     assert alone.max() < 1.01 * alone.min()
-
-
-def test_pooled_slope_can_be_given():
-    scores, truth = simulated(n=500, n_labels=1)
-    truth[:] = False
-    flat = fit_lpr(scores, truth).predict(scores)
-    steep = fit_lpr(scores, truth, pooled_slope=2.0, pooled_sd=0.5).predict(scores)
-    assert np.ptp(np.log(steep)) > 5 > np.ptp(np.log(flat))
-
-
-def test_a_well_supported_label_depends_on_itself_alone():
-    scores, truth = simulated(n=800, n_labels=5)
-    together = fit_lpr(scores, truth)
-    for k in range(5):
-        alone = fit_lpr(scores[:, [k]], truth[:, [k]])
-        for a, b in zip(together.curves.curve(k), alone.curves.curve(0), strict=True):
-            assert a.tobytes() == b.tobytes()
 
 
 def test_methods_can_be_mixed_per_label():
     scores, truth = simulated(n=500, n_labels=3)
     mixed = fit_lpr(scores, truth, method=["isotonic", "auto", "isotonic"])
     for k, method in enumerate(["isotonic", "auto", "isotonic"]):
-        whole = fit_lpr(scores, truth, method=method)
-        assert mixed.curves.curve(k)[1].tobytes() == whole.curves.curve(k)[1].tobytes()
+        alike = [j for j in range(3) if (j == 1) == (k == 1)]
+        whole = fit_lpr(scores[:, alike], truth[:, alike], method=method)
+        assert np.array_equal(mixed.curves.curve(k)[1], whole.curves.curve(alike.index(k))[1])
     assert mixed.diagnostics()["estimator"].tolist() == ["isotonic", "p-spline", "isotonic"]
 
 
@@ -128,7 +112,7 @@ def test_threads_change_nothing(method):
     assert one.curves.knot_lpr.tobytes() == three.curves.knot_lpr.tobytes()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"auto"}))
 def test_what_is_not_stored_is_lower_than_every_stored_score(method):
     scores, truth = simulated(n=500, n_labels=5)
     scores = np.round(scores, 1)
@@ -241,7 +225,7 @@ def test_join_and_select_models():
         ({"truth": [[0, 2], [1, 0]]}, "only 0 and 1.*2"),
         ({"truth": [[0, 1, 1], [1, 0, 0]]}, "must agree"),
         ({"labels": ["a"]}, "2 columns but there are 1 labels"),
-        ({"sample_weight": [1.0]}, "one a sample"),
+        ({"sample_weight": [1.0]}, "one per sample"),
         ({"sample_weight": [1.0, -1.0]}, "not negative"),
         ({"sample_weight": [0.0, 0.0]}, "at least one"),
         ({"method": "platt"}, "must be one of 'auto'"),
@@ -249,9 +233,8 @@ def test_join_and_select_models():
         ({"method": "isotonic", "folds": 3}, "no option 'folds'.*\n.*shrinkage"),
         ({"method": "isotonic", "shrinkage": -1.0}, "shrinkage must be"),
         ({"method": "p-spline", "n_folds": 1}, "n_folds must be"),
-        ({"pooled_slope": 1.0}, "together"),
-        ({"pooled_slope": 1.0, "pooled_sd": 0.0}, "pooled_sd must be"),
-        ({"min_support": -1}, "min_support must be"),
+        ({"kappa": -1.0}, "kappa must be"),
+        ({"scale": "log"}, "scale must be"),
     ],
 )
 def test_bad_input_is_named(change, message):
@@ -286,31 +269,3 @@ def test_an_estimator_may_be_passed_itself():
     assert model.diagnostics()["smoothing"].tolist() == [2.0, 2.0]
     with pytest.raises(DataError, match="Options belong"):
         fit_lpr(scores, truth, method=mine, shrinkage=1.0)
-
-
-@pytest.mark.parametrize("n_strong", [0, 2, 5])
-def test_every_label_is_fitted_once_and_weak_ones_by_the_pool_of_the_others(n_strong, monkeypatch):
-    from hierlpr.lpr import auto
-
-    rng = np.random.default_rng(3)
-    share = np.array([0.3] * n_strong + [0.001] * 4)
-    truth = rng.random((1000, share.size)) < share
-    truth[:3] = True
-    scores = rng.normal(size=truth.shape) + 1.5 * truth
-    n_fitted = []
-    fit_averaged = auto.fit_averaged
-
-    def counting(groups, prior, *options):
-        n_fitted.append(np.count_nonzero(prior.pseudo >= 0.0))
-        return fit_averaged(groups, prior, *options)
-
-    monkeypatch.setattr(auto, "fit_averaged", counting)
-    model = fit_lpr(scores, truth, n_threads=1)
-    assert sum(n_fitted) == share.size
-    slopes = model.report.slope[:n_strong]
-    plain = auto.Auto()
-    alone = plain.with_pool(slopes) or plain
-    again = fit_lpr(scores[:, n_strong:], truth[:, n_strong:], method=alone)
-    np.testing.assert_array_equal(
-        model.predict(scores)[:, n_strong:], again.predict(scores[:, n_strong:])
-    )

@@ -36,7 +36,7 @@ def test_groups_are_the_distinct_scores(case):
     scores, truth, weight = case
     w = np.ones(len(scores)) if weight is None else weight
     order = np.argsort(scores)[None]
-    ptr, score, positive, total = group_sorted(scores[None], truth[None], order, w)
+    ptr, score, positive, total = group_sorted(scores[None], truth[None], order, w[None])
     expected = reference.groups_of(scores, truth, weight)
     assert ptr.tolist() == [0, len(expected[0])]
     for got, want in zip((score, positive, total), expected, strict=True):

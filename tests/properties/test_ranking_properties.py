@@ -61,10 +61,9 @@ def test_threads_change_nothing(case):
     many = np.tile(lpr, (7, 1))
     expected = listed(rank(many, h, n_threads=1))
     with pytest.MonkeyPatch.context() as patch:
-        # Few as they are, share them among threads, and sort and write them in ranges.
+        # Few as they are, share them among threads and merge them in small batches.
         patch.setattr("hierlpr._kernels._threads.WORTH_SHARING", 1)
-        for name, value in (("SMALL", 1), ("RANGE", 8)):
-            patch.setattr(f"hierlpr.ranking.blocks.{name}", value)
+        patch.setattr("hierlpr.ranking.blocks.BATCH", 8)
         for n_threads in (1, 2, 3, 5):
             assert listed(rank(many, h, n_threads=n_threads)) == expected
             scores = consistent_scores(many, h, n_threads=n_threads)

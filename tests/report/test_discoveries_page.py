@@ -46,11 +46,6 @@ def test_it_opens_quietly_and_says_the_answer(opened, found):
     assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_bars_and_circles_have_colours_of_the_sheet(opened):
-    bar = opened.locator("#fig-p-patch_3 path, #figures svg .fill-grid").first
-    assert bar.evaluate("e => getComputedStyle(e).fill") != "rgb(0, 0, 0)"
-
-
 def test_search_choose_and_sort(opened, found):
     opened.fill("#hierarchy-search", "v12")
     opened.press("#hierarchy-search", "Enter")
@@ -64,14 +59,6 @@ def test_search_choose_and_sort(opened, found):
     opened.click("#labels-table thead >> text=smallest fdr")
     top = opened.inner_text("#labels-table tbody tr:first-child th")
     assert found.level[found.hierarchy.index(top)] == pytest.approx(found.level.min(), rel=1e-3)
-
-
-def test_the_theme_can_be_chosen(browser, page_file):
-    watched = Watched(browser, page_file)
-    before = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    watched.page.click("#theme")
-    assert watched.page.evaluate("getComputedStyle(document.body).backgroundColor") != before
-    watched.close()
 
 
 def test_hostile_names_stay_text(browser, tmp_path):
@@ -95,13 +82,3 @@ def test_the_data_are_those_of_the_result(found):
     assert labels["p"][0] is None
     np.testing.assert_allclose(labels["level"], found.level, rtol=1e-3)
     assert render_discoveries(found) == text
-
-
-@pytest.mark.parametrize("kind", ["positive", "arbitrary", "bayes"])
-def test_every_procedure_has_its_words(kind):
-    h = Hierarchy([], labels=["only"])
-    bayes = kind == "bayes"
-    found = discover([0.001], h, 0.05, "positive" if bayes else kind, bayes=bayes)
-    text = render_discoveries(found)
-    assert ("about 5" in text) == bayes
-    assert found.null in text

@@ -2,20 +2,20 @@
 
 import math
 
-from hierlpr._kernels._arrays import Floats, Index, Ints
+from hierlpr._kernels._arrays import Floats, Int32s, Int64s
 from hierlpr._kernels._jit import kernel
 
 
 @kernel
 def count_calls(
-    ptr: Ints,
+    ptr: Int64s,
     score: Floats,
-    needed: Index,
-    hits_before: Ints,
+    needed: Int32s,
+    hits_before: Int64s,
     level: float,
     limit: int,
-    calls: Ints,
-    hits: Ints,
+    calls: Int64s,
+    hits: Int64s,
 ) -> None:
     """Count the calls of every sample at `level` under `limit`. O(samples x log labels).
 
@@ -38,7 +38,7 @@ def count_calls(
 @kernel
 def bet(
     gain: Floats,
-    order: Ints,
+    order: Int64s,
     largest: float,
     square: float,
     weight: float,

@@ -1,266 +1,212 @@
-"""The order inside a block: best where that can be certified, else good and bounded."""
+"""The order inside a block that is not a tree: a dynamic program over closed sets, or a heuristic.
+
+The area of an order is the sum of its running sums of values, and the best order has the largest.
+"""
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Index, Ints
+from hierlpr._kernels._arrays import Bools, Floats, Int32s, Int64s
 from hierlpr._kernels._jit import kernel
-from hierlpr._kernels.forest_blocks import link_forest
-from hierlpr._kernels.ideals import best_order
-from hierlpr._kernels.keys import find_node, on_grid
-from hierlpr._kernels.layout import Dag, Forest, Linked, Rows
 
-WINDOW = 16  # nodes that are put in their best order together, others fixed
-WINDOW_STATES = 1000
-MOST_WINDOWS = 2048
-RELAXATIONS = 6
-SMALL = 200  # blocks up to this size are also ordered cone by cone
+MOST_NODES = 512  # of a block that the dynamic program takes
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
-def _area_of(value: Ints, order: Index) -> float:
-    """Sum of the running sums of `value` along `order`."""
-    n = order.size
-    area = 0.0
+def block_graph(
+    value: Floats, up_ptr: Int64s, up_idx: Int32s, nodes: Int32s
+) -> tuple[Int64s, Int64s, Int32s]:
+    """Return the values of some rising nodes, and their parents among them as a CSR pair."""
+    n = nodes.size
+    local_value = np.empty(n, np.int64)
+    local_ptr = np.zeros(n + 1, np.int64)
+    n_edges = 0
     for k in range(n):
-        area += float(value[order[k]]) * (n - k)
+        local_value[k] = np.int64(value[nodes[k]])
+        n_edges += up_ptr[nodes[k] + 1] - up_ptr[nodes[k]]
+    local_idx = np.empty(n_edges, np.int32)
+    n_edges = 0
+    for k in range(n):
+        for e in range(up_ptr[nodes[k]], up_ptr[nodes[k] + 1]):
+            j = np.searchsorted(nodes, up_idx[e])
+            if j < n and nodes[j] == up_idx[e]:
+                local_idx[n_edges] = j
+                n_edges += 1
+        local_ptr[k + 1] = n_edges
+    return local_value, local_ptr, local_idx[:n_edges]
+
+
+@kernel
+def order_area(value: Int64s, order: Int32s) -> float:
+    """Return the sum of the running sums of `value` along `order`."""
+    area = 0.0
+    for k in range(order.size):
+        area += float(value[order[k]]) * (order.size - k)
     return area
 
 
 @kernel
-def block_graph(rows: Rows, dag: Dag, sample: int, nodes: Index) -> tuple[Ints, Ints, Index]:
-    """Values of some rising nodes of a sample, and their parents among them as a CSR pair."""
-    size = nodes.size
-    row = rows.row_ptr[sample]
-    base = 0 if dag.is_shared else row
-    value = np.empty(size, np.int64)
-    n_edges = 0
-    for k in range(size):
-        i = nodes[k]
-        value[k] = np.int64(on_grid(rows.value[row + rows.slot[i]], rows.scale))
-        n_edges += dag.parent_ptr[base + i + 1] - dag.parent_ptr[base + i]
-    up_ptr = np.empty(size + 1, np.int64)
-    up_ptr[0] = 0
-    up_idx = np.empty(n_edges, np.int32)
-    n_edges = 0
-    for k in range(size):
-        i = nodes[k]
-        for e in range(dag.parent_ptr[base + i], dag.parent_ptr[base + i + 1]):
-            q = find_node(nodes, 0, size, dag.parent_idx[e])
-            if q < size and nodes[q] == dag.parent_idx[e]:
-                up_idx[n_edges] = q
-                n_edges += 1
-        up_ptr[k + 1] = n_edges
-    return value, up_ptr, up_idx[:n_edges]
+def best_order(
+    value: Int64s, up_ptr: Int64s, up_idx: Int32s, state_cap: int, order: Int32s
+) -> bool:
+    """Write the order of largest area, parents first, unless that takes over `state_cap` states.
 
-
-def _relaxed_order(value: Ints, parent: Index) -> Index:
-    """Best order if each node has one parent only (Horn, 1972)."""
+    A state is the set of nodes called so far; the best way to reach it does not depend on the rest,
+    so a dynamic program over these sets, by size, is exact. A node need not be tried while a
+    node of at least the same value is free that has all of its children: swapping the two loses
+    nothing. Sets are bit masks of 64-bit words. Returns False if nothing was written.
+    """
     n = value.size
-    each = np.arange(n, dtype=np.int32)
-    rows = Rows(value.astype(np.float64), np.array([0, n], dtype=np.int64), each, each[:0], 1.0)
-    linked = Linked.empty(np.empty(n, dtype=np.int32))
-    link_forest(rows, Forest(parent, True), 0, 1, linked)
-    head = np.flatnonzero(linked.count).astype(np.int32)
-    order = np.empty(n, dtype=np.int32)
-    _walk(head[np.argsort(-linked.mean[head], kind="stable")], linked.next_node, order)
-    return order
+    if n > MOST_NODES:
+        return False
+    n_words = (n + 63) // 64
+    one = np.uint64(1)
+    above = np.zeros((n, n_words), np.uint64)
+    below = np.zeros((n, n_words), np.uint64)
+    for v in range(n):
+        for e in range(up_ptr[v], up_ptr[v + 1]):
+            p = up_idx[e]
+            above[v, p >> 6] |= one << np.uint64(p & 63)
+            below[p, v >> 6] |= one << np.uint64(v & 63)
+    better = np.zeros((n, n_words), np.uint64)  # nodes to try before each node
+    for v in range(n):
+        for w in range(n):
+            if value[w] > value[v] or (value[w] == value[v] and w < v):
+                dominates = True
+                for k in range(n_words):
+                    dominates &= below[v, k] & ~below[w, k] == 0
+                if dominates:
+                    better[v, w >> 6] |= one << np.uint64(w & 63)
+
+    if n < 15:
+        state_cap = min(state_cap, 1 << n)
+    table_bits = 4
+    while (1 << table_bits) < 2 * state_cap:
+        table_bits += 1
+    table = np.full(1 << table_bits, -1, np.int32)
+    called = np.zeros((state_cap + 1, n_words), np.uint64)
+    area = np.zeros(state_cap + 1, np.int64)
+    running = np.zeros(state_cap + 1, np.int64)
+    before = np.full(state_cap + 1, -1, np.int32)
+    latest = np.full(state_cap + 1, -1, np.int32)
+    free = np.empty(n_words, np.uint64)
+    n_states = 1
+    s = 0
+    # Invariant: states are in order of the number of nodes called, so state s is final here.
+    while s < n_states:
+        free[:] = 0
+        for v in range(n):
+            is_free = (called[s, v >> 6] >> np.uint64(v & 63)) & one == 0
+            for k in range(n_words):
+                is_free &= above[v, k] & ~called[s, k] == 0
+            if is_free:
+                free[v >> 6] |= one << np.uint64(v & 63)
+        for v in range(n):
+            if (free[v >> 6] >> np.uint64(v & 63)) & one == 0:
+                continue
+            tried = True
+            for k in range(n_words):
+                tried &= better[v, k] & free[k] == 0
+            if not tried:
+                continue
+            bit = one << np.uint64(v & 63)
+            code = np.uint64(0)
+            for k in range(n_words):
+                word = called[s, k] | (bit if k == v >> 6 else np.uint64(0))
+                code = (code ^ word) * HASH_FACTOR
+            slot = np.int64(code >> np.uint64(64 - table_bits))
+            t = table[slot]
+            while t >= 0:
+                same = True
+                for k in range(n_words):
+                    word = called[s, k] | (bit if k == v >> 6 else np.uint64(0))
+                    same &= called[t, k] == word
+                if same:
+                    break
+                slot = (slot + 1) & ((1 << table_bits) - 1)
+                t = table[slot]
+            if t < 0:
+                if n_states > state_cap:
+                    return False
+                t = n_states
+                n_states += 1
+                table[slot] = t
+                called[t] = called[s]
+                called[t, v >> 6] |= bit
+                running[t] = running[s] + value[v]
+            elif area[t] >= area[s] + running[t]:
+                continue
+            area[t] = area[s] + running[t]
+            before[t] = s
+            latest[t] = v
+        s += 1
+    t = n_states - 1  # all nodes called: the largest set, found last
+    for k in range(n - 1, -1, -1):
+        order[k] = latest[t]
+        t = before[t]
+    return True
 
 
 @kernel
-def _walk(head: Index, next_node: Index, order: Index) -> None:
-    """List the nodes of blocks, block by block."""
-    k = 0
-    for b in range(head.size):
-        i = head[b]
-        while i >= 0:
-            order[k] = i
-            k += 1
-            i = next_node[i]
+def order_blocks(
+    value: Floats,
+    up_ptr: Int64s,
+    up_idx: Int32s,
+    ptr: Int64s,
+    state_cap: int,
+    nodes: Int32s,
+    is_best: Bools,
+) -> None:
+    """Put the nodes ``nodes[ptr[b]:ptr[b + 1]]`` of each block in their best order, in place.
+
+    Where that takes over `state_cap` states they stay as they are, and `is_best` is False.
+    """
+    for b in range(ptr.size - 1):
+        block = nodes[ptr[b] : ptr[b + 1]]
+        local_value, local_ptr, local_idx = block_graph(value, up_ptr, up_idx, block)
+        order = np.empty(block.size, np.int32)
+        is_best[b] = best_order(local_value, local_ptr, local_idx, state_cap, order)
+        if is_best[b]:
+            block[:] = block[order]
 
 
 @kernel
-def _latest_parents(up_ptr: Ints, up_idx: Index, place: Index) -> Index:
-    """Of each node's parents the one with the latest place, or -1."""
-    parent = np.empty(place.size, np.int32)
-    for i in range(place.size):
-        parent[i] = -1
-        for e in range(up_ptr[i], up_ptr[i + 1]):
-            if parent[i] < 0 or place[up_idx[e]] > place[parent[i]]:
-                parent[i] = up_idx[e]
+def latest_parents(up_ptr: Int64s, up_idx: Int32s, position: Int32s) -> Int32s:
+    """Return of each node's parents the one with the latest position, or -1."""
+    parent = np.full(position.size, -1, np.int32)
+    for v in range(position.size):
+        for e in range(up_ptr[v], up_ptr[v + 1]):
+            if parent[v] < 0 or position[up_idx[e]] > position[parent[v]]:
+                parent[v] = up_idx[e]
     return parent
 
 
 @kernel
-def _pull_parents(up_ptr: Ints, up_idx: Index, order: Index) -> None:
-    """Make `order` respect all parents, in place: what a node needs is called right before it."""
-    n = order.size
-    wish = np.empty(n, np.int32)
-    for k in range(n):
-        wish[order[k]] = k
+def pull_parents(up_ptr: Int64s, up_idx: Int32s, wanted: Int32s) -> Int32s:
+    """Return the order `wanted`, but with missing ancestors of a node right before it."""
+    n = wanted.size
+    position = np.empty(n, np.int32)
+    position[wanted] = np.arange(n)
     called = np.zeros(n, np.bool_)
     stack = np.empty(n, np.int32)
-    result = np.empty(n, np.int32)
-    k = 0
-    for at in range(n):
-        if called[order[at]]:
-            continue
-        stack[0] = order[at]
+    order = np.empty(n, np.int32)
+    size = 0
+    for k in range(n):
         depth = 0
-        while depth >= 0:
+        stack[0] = wanted[k]
+        while depth >= 0 and not called[wanted[k]]:
             v = stack[depth]
-            need = -1
+            missing = -1
             for e in range(up_ptr[v], up_ptr[v + 1]):
                 p = up_idx[e]
-                if not called[p] and (need < 0 or wish[p] < wish[need]):
-                    need = p
-            if need >= 0:
+                if not called[p] and (missing < 0 or position[p] < position[missing]):
+                    missing = p
+            if missing >= 0:
                 depth += 1
-                stack[depth] = need
+                stack[depth] = missing
             else:
                 called[v] = True
-                result[k] = v
-                k += 1
+                order[size] = v
+                size += 1
                 depth -= 1
-    for at in range(n):
-        order[at] = result[at]
-
-
-@kernel
-def _cone_order(
-    value: Ints,
-    up_ptr: Ints,
-    up_idx: Index,
-    order: Index,
-) -> None:
-    """Call the cone of largest mean, a node with all ancestors not yet called, again and again."""
-    n = value.size
-    called = np.zeros(n, np.bool_)
-    seen = np.full(n, -1, np.int32)
-    cone = np.empty(n, np.int32)
-    in_best = np.zeros(n, np.bool_)
-    stamp = 0
-    k = 0
-    while k < n:
-        best_total = 0.0
-        best_size = 0
-        for v in range(n):
-            if called[v]:
-                continue
-            stamp += 1
-            size = 1
-            cone[0] = v
-            seen[v] = stamp
-            total = 0.0
-            at = 0
-            while at < size:
-                w = cone[at]
-                at += 1
-                total += value[w]
-                for e in range(up_ptr[w], up_ptr[w + 1]):
-                    p = up_idx[e]
-                    if not called[p] and seen[p] != stamp:
-                        seen[p] = stamp
-                        cone[size] = p
-                        size += 1
-            if best_size == 0 or total * best_size > best_total * size:
-                best_total = total
-                best_size = size
-                for w in range(n):
-                    in_best[w] = seen[w] == stamp
-        for v in range(n):
-            if in_best[v] and not called[v]:
-                called[v] = True
-                order[k] = v
-                k += 1
-
-
-@kernel
-def _improve(
-    value: Ints,
-    up_ptr: Ints,
-    up_idx: Index,
-    table: Index,
-    order: Index,
-) -> None:
-    """Put overlapping windows of `order` in their best order until none gets better, or enough."""
-    n = order.size
-    width = min(WINDOW, n)
-    place = np.empty(n, np.int32)
-    for k in range(n):
-        place[order[k]] = k
-    local_value = np.empty(width, np.int64)
-    local_ptr = np.empty(width + 1, np.int64)
-    local_idx = np.empty(up_idx.size, np.int32)
-    local_order = np.empty(width, np.int32)
-    nodes = np.empty(width, np.int32)
-    number = np.empty(width, np.int32)
-    n_windows = 0
-    better = True
-    states: int = np.int64(WINDOW_STATES)  # a plain constant would compile the search once more
-    while better and n_windows < MOST_WINDOWS:
-        better = False
-        start = 0
-        while start < n:
-            begin = max(0, min(start, n - width))
-            start += WINDOW // 2
-            n_windows += 1
-            # Numbers rise from parent to child, so the window's nodes go by number.
-            for k in range(width):
-                v = order[begin + k]
-                j = k
-                while j > 0 and nodes[j - 1] > v:
-                    nodes[j] = nodes[j - 1]
-                    j -= 1
-                nodes[j] = v
-            for k in range(width):
-                number[place[nodes[k]] - begin] = k
-            n_edges = 0
-            for k in range(width):
-                local_value[k] = value[nodes[k]]
-                local_ptr[k] = n_edges
-                for e in range(up_ptr[nodes[k]], up_ptr[nodes[k] + 1]):
-                    at = place[up_idx[e]] - begin
-                    if 0 <= at < width:
-                        local_idx[n_edges] = number[at]
-                        n_edges += 1
-            local_ptr[width] = n_edges
-            edges = local_idx[:n_edges]
-            if not best_order(local_value, local_ptr, edges, states, table, local_order):
-                continue
-            if _area_of(local_value, local_order) > _area_of(local_value, number):
-                better = True
-                for k in range(width):
-                    v = nodes[local_order[k]]
-                    order[begin + k] = v
-                    place[v] = begin + k
-
-
-def order_open_block(value: Ints, up_ptr: Ints, up_idx: Index, table: Index) -> tuple[Index, float]:
-    """Return a good order of a block's nodes, parents first, and how much area it may lack.
-
-    For blocks that are too large for the exact search. It is the best of several: follow the
-    relaxation that leaves each node the parent called latest, or cones of largest mean; then
-    improved window by window. What relaxations reach bounds the best from above, as does the mean:
-    no closed part of a block has a larger mean than the block.
-    """
-    n = value.size
-    bound = float(value.astype(np.float64).sum()) * (n + 1) / 2.0
-    order = np.arange(n, dtype=np.int32)
-    place = order
-    best = _area_of(value, order)
-    for _ in range(RELAXATIONS):
-        trial = _relaxed_order(value, _latest_parents(up_ptr, up_idx, place))
-        bound = min(bound, _area_of(value, trial))
-        _pull_parents(up_ptr, up_idx, trial)
-        area = _area_of(value, trial)
-        place = np.empty(n, dtype=np.int32)
-        place[trial] = np.arange(n, dtype=np.int32)
-        if area > best:
-            order, best = trial, area
-    if n <= SMALL:
-        trial = np.empty(n, dtype=np.int32)
-        _cone_order(value, up_ptr, up_idx, trial)
-        if _area_of(value, trial) > best:
-            order = trial
-    _improve(value, up_ptr, up_idx, table, order)
-    return order, max(0.0, bound - _area_of(value, order))
+    return order

@@ -1,19 +1,13 @@
 """What the training of networks does between its matrix products: parts of matrices, and Adam."""
 
-from typing import Annotated
-
 import numpy as np
-from numpy.typing import NDArray
 
-from hierlpr._kernels._arrays import Ints
+from hierlpr._kernels._arrays import Float32s, Float32s2D, Int64s
 from hierlpr._kernels._jit import kernel
-
-Vector = NDArray[np.float32]
-Matrix = Annotated[NDArray[np.float32], 2]
 
 
 @kernel
-def take_block(whole: Matrix, rows: Ints, columns: Ints, part: Matrix) -> None:
+def take_block(whole: Float32s2D, rows: Int64s, columns: Int64s, part: Float32s2D) -> None:
     """Copy some rows and columns of a matrix; an empty list means all."""
     for i in range(part.shape[0]):
         row = rows[i] if rows.size else i
@@ -22,7 +16,7 @@ def take_block(whole: Matrix, rows: Ints, columns: Ints, part: Matrix) -> None:
 
 
 @kernel
-def add_block(whole: Matrix, rows: Ints, columns: Ints, part: Matrix) -> None:
+def add_block(whole: Float32s2D, rows: Int64s, columns: Int64s, part: Float32s2D) -> None:
     """Add to some rows and columns of a matrix; an empty list means all."""
     for i in range(part.shape[0]):
         row = rows[i] if rows.size else i
@@ -32,9 +26,14 @@ def add_block(whole: Matrix, rows: Ints, columns: Ints, part: Matrix) -> None:
 
 @kernel
 def adam_step(
-    parameters: Vector, gradient: Vector, mean: Vector, square: Vector, rate: float, widen: float,
+    parameters: Float32s,
+    gradient: Float32s,
+    mean: Float32s,
+    square: Float32s,
+    rate: float,
+    widen: float,
     decay: float,
-) -> None:  # fmt: skip
+) -> None:
     """Move the parameters against the gradient, in place (Kingma and Ba 2015).
 
     `rate` is the learning rate over ``1 - 0.9**t``, `widen` is ``1 / (1 - 0.999**t)``: both means

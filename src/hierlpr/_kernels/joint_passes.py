@@ -1,22 +1,22 @@
-"""The exact posterior of every label given all LPRs of its sample: on forests, and on cliques."""
+"""Exact posterior of every label given all LPRs of its sample, on forests and on cliques."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools, Floats, Floats2, Index, Ints
+from hierlpr._kernels._arrays import Bools, Floats, Floats2D, Int32s, Int64s
 from hierlpr._kernels._jit import kernel
 
 
 class Tree(NamedTuple):
-    """A forest of labels with its prior: node ``i``, numbered with parents first.
+    """A forest of labels with its prior; nodes are numbered with parents first.
 
-    It is in column ``order[i]``. ``on[i]`` is its probability given that its parent holds,
-    ``off[i]`` one minus that, and ``prevalence[i]`` what its LPR is without any score.
+    Node ``i`` is in column ``order[i]``. ``on[i]`` is its probability given that its parent holds,
+    ``off[i]`` is one minus that, and ``prevalence[i]`` its probability before any score.
     """
 
-    order: Index
-    parent: Index
+    order: Int32s
+    parent: Int32s
     on: Floats
     off: Floats
     prevalence: Floats
@@ -25,24 +25,24 @@ class Tree(NamedTuple):
 class Cliques(NamedTuple):
     """The cliques of a DAG with the tables of its prior.
 
-    Clique ``q`` is named after the node it eliminates, ``node[q]``, which is bit 0 of the places in
-    its table ``table[table_ptr[q]:table_ptr[q + 1]]``; the other bits are the nodes it shares with
-    its parent clique, a later one. Entry ``j`` of the parent's table agrees with the shared nodes'
-    state ``share_of[map_ptr[q] + j]``.
+    Clique ``q`` eliminates ``node[q]``, which is bit 0 of an index into its table
+    ``table[table_ptr[q]:table_ptr[q + 1]]``; the other bits are the nodes it shares with its parent
+    clique, a later one. In entry ``j`` of the parent's table the shared nodes have the state
+    ``share_of[map_ptr[q] + j]``.
     """
 
-    node: Ints
-    table_ptr: Ints
+    node: Int64s
+    table_ptr: Int64s
     table: Floats
-    parent: Ints
-    map_ptr: Ints
-    share_of: Index
+    parent: Int64s
+    map_ptr: Int64s
+    share_of: Int32s
 
 
 class Bounds(NamedTuple):
-    """How far LPRs are kept from 0 and 1, and the least and most log-odds others may add.
+    """LPRs are clipped to [floor, 1 - floor], and added log-odds to [-most, most].
 
-    Less than `least` is what rounding leaves of nothing, and set to 0: its sign would be chance.
+    Added log-odds below `least` are rounding errors and set to 0.
     """
 
     floor: float
@@ -52,22 +52,21 @@ class Bounds(NamedTuple):
 
 @kernel
 def joint_forest(
-    lpr: Floats2,
+    lpr: Floats2D,
     start: int,
     stop: int,
     tree: Tree,
     bounds: Bounds,
-    posterior: Floats2,
-    others: Floats2,
+    posterior: Floats2D,
+    others: Floats2D,
 ) -> None:
     """Write the posteriors of samples ``start`` to ``stop``: one pass up, one pass down.
 
-    NaN in `lpr` means that a score is missing. `others` gets the log-odds of the posterior over
-    those of the label's own LPR: what the rest of the hierarchy adds. An empty array gets nothing.
+    NaN in `lpr` means that a score is missing. `others` gets the log-odds of the posterior minus
+    those of the label's own LPR. An output array that is empty is not written.
 
-    No logarithm is needed on the way. A product of ratios is held as ``value * BIG ** steps``
-    with ``value`` in [1 / BIG, BIG], so chains of any length neither overflow nor vanish. O(K)
-    time a sample, O(K) memory.
+    A product of ratios is stored as ``value * BIG ** steps`` with ``value`` in [1 / BIG, BIG], so
+    chains of any length neither overflow nor underflow. O(K) time per sample, O(K) memory.
     """
     order, parent, on, off, prevalence = tree
     floor, least, most = bounds
@@ -76,8 +75,8 @@ def joint_forest(
     small = 2.0**-400
     below = np.empty(n)  # r times the messages of the children; then the share; then P
     steps = np.empty(n, np.int32)
-    ratio = np.empty(n)  # r, the likelihood ratio of the label's own score; then of the others'
-    rest = np.empty(n)  # 1 - share, free of cancellation; then 1 - P
+    ratio = np.empty(n)  # r, the likelihood ratio of the label's own score; then of the others
+    rest = np.empty(n)  # 1 - share, without cancellation; then 1 - P
     inverse_odds = np.empty(n)
     for i in range(n):
         inverse_odds[i] = (1.0 - prevalence[i]) / prevalence[i]
@@ -135,12 +134,12 @@ def joint_forest(
 
 @kernel
 def fill_tables(
-    on: Floats, home: Ints, own_bit: Ints, parent_bits: Ints, table_ptr: Ints, table: Floats
+    on: Floats, home: Int64s, own_bit: Int64s, parent_bits: Int64s, table_ptr: Int64s, table: Floats
 ) -> None:
     """Multiply each node's probability given its parents into the table of its home clique.
 
-    Bit ``b`` of an entry's place tells whether the clique's ``b``-th node holds. A node can hold
-    only if all its parents do, and then does with probability ``on``. O(size of the tables).
+    Bit ``b`` of the index of an entry is the state of the clique's ``b``-th node. A node can hold
+    only if all its parents do, and then has probability ``on``. O(size of the tables).
     """
     table[:] = 1.0
     for i in range(on.size):
@@ -156,23 +155,21 @@ def fill_tables(
 
 @kernel
 def joint_dag(
-    lpr: Floats2,
+    lpr: Floats2D,
     start: int,
     stop: int,
-    order: Index,
+    order: Int32s,
     prevalence: Floats,
     cliques: Cliques,
     bounds: Bounds,
-    posterior: Floats2,
-    others: Floats2,
+    posterior: Floats2D,
+    others: Floats2D,
     failed: Bools,
 ) -> None:
     """Write the posteriors of samples ``start`` to ``stop`` by a pass up and down the cliques.
 
-    See `joint_forest` for the rest.
-
-    A sample whose evidence contradicts itself beyond the range of floats is marked in `failed`.
-    O(size of the tables) a sample.
+    Arguments are as in `joint_forest`. A sample whose evidence exceeds the range of floats is
+    marked in `failed`. O(size of the tables) per sample.
     """
     node, table_ptr, prior_table, parent, map_ptr, share_of = cliques
     floor, least, most = bounds

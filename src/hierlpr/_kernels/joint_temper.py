@@ -1,42 +1,39 @@
-"""How far to trust a label's own and the others' evidence: penalized logistic fits."""
+"""Penalized logistic fits of the weights of a label's own and the other labels' evidence."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools2, Floats, Floats2, Index, Ints
+from hierlpr._kernels._arrays import Bools2D, Floats, Floats2D, Int32s, Int64s
 from hierlpr._kernels._jit import kernel
-from hierlpr._kernels.elementary import exponential, log_one_plus
 
-MOST_STEPS = 30
-MOST_FACTORS = 1000
-AT_ONCE = 256  # samples whose numbers stay in the cache
+MAX_STEPS = 30
 
 
-class Evidence(NamedTuple):
-    """Held-out evidence in log-odds: what each label's own score says, and the others'.
+class HeldOutEvidence(NamedTuple):
+    """Held-out evidence in log-odds, of each label's own score and of the other labels' scores.
 
-    `own`, `others` and `truth` are (n_labels, n_samples). Samples ``fold_ptr[f]:fold_ptr[f + 1]``
-    are those of fold ``f``, with evidence from the fit that left it out, in which ``prior[f, k]``
-    are the log-odds of label ``k`` before any score. `weight`, of the same shape as `own`, is what
-    each pair counts, or empty if all count alike.
+    `own`, `others` and `truth` are (n_labels, n_samples). The samples of fold ``f`` are
+    ``fold_ptr[f]:fold_ptr[f + 1]``; their evidence comes from the fit without that fold, in which
+    ``prior[f, k]`` are the log-odds of label ``k`` before any score. `weight` holds one weight per
+    pair, or is empty if all weights are equal.
     """
 
-    own: Floats2
-    others: Floats2
-    truth: Bools2
-    prior: Floats2
-    fold_ptr: Ints
-    weight: Floats2
+    own: Floats2D
+    others: Floats2D
+    truth: Bools2D
+    prior: Floats2D
+    fold_ptr: Int64s
+    weight: Floats2D
 
 
 class Cells(NamedTuple):
-    """Pairs of nearly equal evidence together, ``ptr[k]:ptr[k + 1]`` those of label ``k``.
+    """Pairs of similar evidence, merged; those of label ``k`` are ``ptr[k]:ptr[k + 1]``.
 
-    `own`, `others` and `prior` are means over a cell, `positive` and `total` sums of weights.
+    `own`, `others` and `prior` are means over a cell, `positive` and `total` are sums of weights.
     """
 
-    ptr: Ints
+    ptr: Int64s
     own: Floats
     others: Floats
     prior: Floats
@@ -44,24 +41,15 @@ class Cells(NamedTuple):
     total: Floats
 
 
-class Weights(NamedTuple):
-    """The log-odds of each label before any score, the weights of its evidence, and its shift."""
-
-    prior: Floats
-    own: Floats
-    others: Floats
-    shift: Floats
-
-
 @kernel
 def gather_cells(
-    evidence: Evidence, interval_of: Index, per_unit: float, start: int, stop: int
-) -> tuple[Ints, Floats, Floats, Floats, Floats, Floats]:
-    """Gather the pairs of labels ``start`` to ``stop`` in cells, fields as in `Cells`.
+    evidence: HeldOutEvidence, interval_of: Int32s, per_unit: float, start: int, stop: int
+) -> tuple[Int64s, Floats, Floats, Floats, Floats, Floats]:
+    """Merge the pairs of labels ``start`` to ``stop`` into cells; returns the fields of `Cells`.
 
-    The log-odds of the LPR (own evidence and prior) and what the others add are cut into intervals:
-    ``interval_of[i]`` is the number of that which holds absolute values from ``i / per_unit`` on.
-    O(size + cells there can be).
+    A cell is an interval of the log-odds of the LPR (own evidence plus prior) times an interval of
+    the other labels' evidence. Absolute values from ``i / per_unit`` on are in interval
+    ``interval_of[i]``. O(pairs + possible cells).
     """
     own, others, truth, prior, fold_ptr, weight = evidence
     n_samples = own.shape[1]
@@ -76,7 +64,6 @@ def gather_cells(
     for k in range(start, stop):
         for f in range(fold_ptr.size - 1):
             b = prior[f, k]
-            # In a loop of its own, which waits for no sum.
             for m in range(fold_ptr[f], fold_ptr[f + 1]):
                 e = others[k, m]
                 x = own[k, m] + b
@@ -107,18 +94,18 @@ def gather_cells(
 @kernel
 def fit_weights(
     cells: Cells,
-    group_ptr: Ints,
-    group_label: Ints,
-    target: Floats2,
+    group_ptr: Int64s,
+    group_label: Int64s,
+    target: Floats2D,
     strength: float,
     start: int,
     stop: int,
-    weights: Floats2,
+    weights: Floats2D,
 ) -> None:
     """Fit (own, others, shift) of the groups ``start`` to ``stop`` of labels; see `Tempering`.
 
     Maximizes the log-likelihood minus ``strength / 2 * |w - target|**2`` with both weights in
-    [0, 1], by Newton steps on the free coordinates from what `weights` hold. O(size) a step.
+    [0, 1], by Newton steps on the free coordinates, starting at `weights`. O(cells) per step.
     """
     ptr, own, others, prior, positive, total = cells
     most = 0
@@ -132,7 +119,7 @@ def fit_weights(
         best = -np.inf
         b0, b1, b2 = w0, w1, w2
         s0 = s1 = s2 = 0.0
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             value = (
                 -0.5
                 * strength
@@ -146,18 +133,17 @@ def fit_weights(
             for at in range(group_ptr[g], group_ptr[g + 1]):
                 begin = ptr[group_label[at]]
                 size = ptr[group_label[at] + 1] - begin
-                # Loops of one kind of work, whose steps wait for no other; then all sums.
+                # Separate loops, so that the compiler can vectorize the simple ones.
                 for i in range(size):
                     c = begin + i
                     log_odds[i] = prior[c] + w0 * own[c] + w1 * others[c] + w2
                 for i in range(size):
-                    share[i] = exponential(-abs(log_odds[i]))
+                    share[i] = np.exp(-abs(log_odds[i]))
                 for i in range(size):
                     c, z = begin + i, log_odds[i]
-                    gain[i] = positive[c] * z - total[c] * (max(z, 0.0) + log_one_plus(share[i]))
-                for i in range(size):
+                    gain[i] = positive[c] * z - total[c] * (max(z, 0.0) + np.log1p(share[i]))
                     inverse = 1.0 / (1.0 + share[i])
-                    share[i] = inverse if log_odds[i] > 0.0 else share[i] * inverse
+                    share[i] = inverse if z > 0.0 else share[i] * inverse
                 for i in range(size):
                     c = begin + i
                     a, e = own[c], others[c]
@@ -175,7 +161,7 @@ def fit_weights(
                     h12 += ve
                     h22 += v
             if value < best:
-                # The step went too far: go back half of it, from the best weights so far.
+                # The step overshot: halve it, starting from the best weights so far.
                 s0, s1, s2 = 0.5 * s0, 0.5 * s1, 0.5 * s2
                 if abs(s0) + abs(s1) + abs(s2) < 1e-6:
                     break
@@ -187,7 +173,7 @@ def fit_weights(
             best, b0, b1, b2 = value, w0, w1, w2
             if gained < 1e-6:
                 break
-            # Weights at a bound that the gradient pushes outward stay there.
+            # A weight at a bound stays there while the gradient points outward.
             if (w0 <= 0.0 and g0 < 0.0) or (w0 >= 1.0 and g0 > 0.0):
                 g0 = h01 = h02 = 0.0
             if (w1 <= 0.0 and g1 < 0.0) or (w1 >= 1.0 and g1 > 0.0):
@@ -203,84 +189,9 @@ def fit_weights(
             w0 = min(max(b0 + s0, 0.0), 1.0)
             w1 = min(max(b1 + s1, 0.0), 1.0)
             w2 = b2 + s2
-            # Newton's own step, if no bound cut it, gains about half of this: when that is little,
-            # it is the last one, and nobody need look at where it ends.
+            # An unclipped Newton step gains about half of this product: if that is little, it is
+            # the last step.
             if g0 * s0 + g1 * s1 + g2 * s2 < 1e-6 and w0 == b0 + s0 and w1 == b1 + s1:
                 b0, b1, b2 = w0, w1, w2
                 break
         weights[g, 0], weights[g, 1], weights[g, 2] = b0, b1, b2
-
-
-@kernel
-def sample_losses(
-    evidence: Evidence,
-    weights: Floats2,
-    start: int,
-    stop: int,
-    loss: Floats,
-) -> None:
-    """Set ``loss[m]`` to the log-loss of sample ``m``, summed over the labels. O(size).
-
-    Samples are those from ``start`` to ``stop``.
-    """
-    own, others, truth, prior, fold_ptr, weight = evidence
-    n_labels = own.shape[0]
-    is_weighted = weight.size > 0
-    log_odds = np.empty(AT_ONCE)  # of what does not hold
-    odds = np.empty(AT_ONCE)
-    total = np.empty(AT_ONCE)
-    for f in range(fold_ptr.size - 1):
-        last = min(stop, fold_ptr[f + 1])
-        for begin in range(max(start, fold_ptr[f]), last, AT_ONCE):
-            size = min(AT_ONCE, last - begin)
-            for i in range(size):
-                odds[i] = 1.0
-                total[i] = 0.0
-            for k in range(n_labels):
-                w0, w1, b = weights[k, 0], weights[k, 1], prior[f, k] + weights[k, 2]
-                for i in range(size):
-                    z = b + w0 * own[k, begin + i] + w1 * others[k, begin + i]
-                    log_odds[i] = -z if truth[k, begin + i] else z
-                if is_weighted:
-                    for i in range(size):
-                        z = log_odds[i]
-                        gone = max(z, 0.0) + log_one_plus(exponential(-abs(z)))
-                        total[i] += weight[k, begin + i] * gone
-                    continue
-                for i in range(size):
-                    total[i] += max(log_odds[i], 0.0)
-                for i in range(size):
-                    odds[i] *= 1.0 + exponential(-abs(log_odds[i]))
-                # One logarithm of a product, at most 2 a label, as long as that fits a float.
-                if k % MOST_FACTORS == MOST_FACTORS - 1:
-                    for i in range(size):
-                        total[i] += np.log(odds[i])
-                        odds[i] = 1.0
-            for i in range(size):
-                loss[begin + i] = total[i] + np.log(odds[i])
-
-
-@kernel
-def weigh_evidence(
-    lpr: Floats2,
-    others: Floats2,
-    start: int,
-    stop: int,
-    weights: Weights,
-    floor: float,
-    out: Floats2,
-) -> None:
-    """Write the probability of each label from its own and the others' evidence, both weighted.
-
-    The log-odds are those of the prior and the shift, plus the weighted evidence, that of a label's
-    own score being ``logit(lpr) - prior``; a missing LPR (NaN) adds nothing. O(size).
-    """
-    prior, own, rest, shift = weights
-    for m in range(start, stop):
-        for k in range(lpr.shape[1]):
-            x = lpr[m, k]
-            z = shift[k] + prior[k] + rest[k] * others[m, k]
-            if x == x:
-                x = min(max(x, floor), 1.0 - floor)
-                z += own[k] * (np.log(x / (1.0 - x)) - prior[k])
-            out[m, k] = 1.0 / (1.0 + np.exp(-z))

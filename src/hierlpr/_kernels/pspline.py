@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Floats, Floats2, Ints
+from hierlpr._kernels._arrays import Floats, Floats2D, Int64s
 from hierlpr._kernels._jit import kernel
 
 
@@ -18,10 +18,9 @@ class SplineGrid(NamedTuple):
 
 
 class SlopePrior(NamedTuple):
-    """The prior of each label's slope on the normal score, and how many pseudo-samples say so.
+    """Prior of each label's slope on the normal score.
 
-    `pseudo` counts those of each class, spread as the prior says; it is negative for a label that
-    is not to be fitted.
+    `pseudo` is the number of pseudo-samples per class; negative if a label is not fitted.
     """
 
     mean: Floats
@@ -32,7 +31,7 @@ class SlopePrior(NamedTuple):
 @kernel
 def bin_normal_scores(
     positive: Floats, total: Floats, normal_table: Floats, n_bins: int, balance: bool
-) -> tuple[Floats, Ints, Floats, Floats, Floats]:
+) -> tuple[Floats, Int64s, Floats, Floats, Floats]:
     """Find the normal score of each group of one label, and bins of equal width in it.
 
     The normal score is the normal quantile of the mid-rank, read off `normal_table`, which holds
@@ -96,13 +95,12 @@ def bin_normal_scores(
 
 @kernel
 def deal_folds(
-    positive: Floats, total: Floats, bin_of: Ints, n_bins: int, n_folds: int
+    positive: Floats, total: Floats, bin_of: Int64s, n_bins: int, n_folds: int
 ) -> tuple[Floats, Floats]:
-    """Deal the groups' samples to folds; returns positives and total of each (fold, bin).
+    """Assign samples to folds; return the positives and the total of each (fold, bin).
 
-    Weight goes out in units of one sample, along the score, each to a fold drawn from a fixed
-    pseudo-random sequence: it depends on counts in score order alone, never on the order in
-    which the samples came.
+    Weight is split into units of one sample by score, and each unit goes to a fold drawn from a
+    fixed pseudo-random sequence, so folds do not depend on the order of the samples.
     """
     fold_positive = np.zeros((n_folds, n_bins))
     fold_total = np.zeros((n_folds, n_bins))
@@ -131,7 +129,7 @@ def fit_pspline_path(
     n_segments: int,
     slope_mean: float,
     slope_sd: float,
-    fitted: Floats2,
+    fitted: Floats2D,
     log_evidence: Floats,
 ) -> None:
     """Fit a cubic logistic P-spline of `positive` out of `total` on `z` for every penalty.
@@ -297,10 +295,8 @@ def fit_pspline_path(
             for d in range(4):
                 value += basis[b, d] * coef[s + d]
             fitted[at, b] = value
-            # log(1 + exp(value)) without overflow
-            log_likelihood += positive[b] * value - total[b] * (
-                max(value, 0.0) + np.log1p(np.exp(-abs(value)))
-            )
+            log_sum = max(value, 0.0) + np.log1p(np.exp(-abs(value)))  # log(1 + exp(value))
+            log_likelihood += positive[b] * value - total[b] * log_sum
         log_evidence[at] = log_likelihood - 0.5 * (quadratic - log_det_penalty + log_det)
 
 
@@ -312,10 +308,8 @@ def spread_bins(z: Floats, bin_z: Floats, bin_value: Floats, out: Floats) -> Non
     for g in range(z.size):
         while b < last and z[g] > bin_z[b + 1]:
             b += 1
-        if z[g] <= bin_z[b]:
+        if b == last or z[g] <= bin_z[b]:
             out[g] = bin_value[b]
-        elif b == last:
-            out[g] = bin_value[last]
         else:
             t = (z[g] - bin_z[b]) / (bin_z[b + 1] - bin_z[b])
             out[g] = bin_value[b] + t * (bin_value[b + 1] - bin_value[b])
@@ -323,13 +317,13 @@ def spread_bins(z: Floats, bin_z: Floats, bin_value: Floats, out: Floats) -> Non
 
 @kernel
 def average_psplines(
-    ptr: Ints,
+    ptr: Int64s,
     positive: Floats,
     total: Floats,
     grid: SplineGrid,
     prior: SlopePrior,
     lpr: Floats,
-    report: Floats2,
+    report: Floats2D,
 ) -> None:
     """Fit every label's P-splines and average them over the penalties by their evidence.
 
@@ -402,14 +396,14 @@ def average_psplines(
 
 @kernel
 def crossvalidate_psplines(
-    ptr: Ints,
+    ptr: Int64s,
     positive: Floats,
     total: Floats,
     grid: SplineGrid,
     n_folds: int,
     slope_sd: float,
     lpr: Floats,
-    report: Floats2,
+    report: Floats2D,
 ) -> None:
     """Fit every label's P-spline with the penalty of least cross-validated log-loss.
 
@@ -441,15 +435,13 @@ def crossvalidate_psplines(
             for at in range(penalties.size):
                 for b in range(size):
                     eta = fitted[at, b]
-                    loss[at] -= fold_positive[fold, b] * eta - fold_total[fold, b] * (
-                        max(eta, 0.0) + np.log1p(np.exp(-abs(eta)))
-                    )
+                    log_sum = max(eta, 0.0) + np.log1p(np.exp(-abs(eta)))  # log(1 + exp(eta))
+                    loss[at] -= fold_positive[fold, b] * eta - fold_total[fold, b] * log_sum
         best = int(np.argmin(loss))
         fit_pspline_path(
             bin_z, bin_positive, bin_total, penalties, n_segments, 0.0, slope_sd, fitted, unused
         )
-        mean = 1.0 / (1.0 + np.exp(-fitted[best]))
-        spread_bins(z, bin_z, mean, lpr[begin:end])
+        spread_bins(z, bin_z, 1.0 / (1.0 + np.exp(-fitted[best])), lpr[begin:end])
         report[k, 0] = penalties[best]
         line = fitted[penalties.size - 1]
         report[k, 1] = (line[size - 1] - line[0]) / max(bin_z[size - 1] - bin_z[0], 1e-6)

@@ -2,17 +2,18 @@
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools, Bools2, Floats, Floats2, Index, Ints, Ints2
+from hierlpr._kernels._arrays import Bools, Bools2D, Floats, Floats2D, Int32s, Int64s, Int64s2D
 from hierlpr._kernels._jit import kernel
 
 
 @kernel
 def group_sorted(
-    scores: Floats2, truth: Bools2, order: Ints2, weight: Floats
-) -> tuple[Ints, Floats, Floats, Floats]:
-    """Merge equal scores of each row into one group with its weight and its positives' weight.
+    scores: Floats2D, truth: Bools2D, order: Int64s2D, weight: Floats2D
+) -> tuple[Int64s, Floats, Floats, Floats]:
+    """Merge equal scores of each row into groups; return their total and positive weight.
 
-    Rows are labels; ``order[k]`` sorts row k. Samples of weight 0 are passed over. O(size).
+    Rows are labels; ``order[k]`` sorts row k. `weight` has one row per label, or a single row for
+    all. Samples of weight 0 are skipped. O(size).
     """
     n_labels, n_samples = scores.shape
     group_ptr = np.zeros(n_labels + 1, np.int64)
@@ -24,7 +25,7 @@ def group_sorted(
         begin = size
         for i in range(n_samples):
             m = order[k, i]
-            w = weight[m]
+            w = weight[k % weight.shape[0], m]
             if w == 0.0:
                 continue
             score = scores[k, m]
@@ -43,43 +44,46 @@ def group_sorted(
 
 @kernel
 def group_stored(
-    col_ptr: Ints,
-    row: Ints,
+    col_ptr: Int64s,
+    row: Int64s,
     score: Floats,
-    truth_ptr: Ints,
-    truth_row: Ints,
-    weight: Floats,
-    implied: Floats,
-    implied_positive: Floats,
-) -> tuple[Ints, Floats, Floats, Floats]:
-    """Do as `group_sorted` for sparse columns: entries that are not stored are the lowest group.
+    truth_ptr: Int64s,
+    truth_row: Int64s,
+    weight: Floats2D,
+    excluded: Floats,
+    excluded_positive: Floats,
+) -> tuple[Int64s, Floats, Floats, Floats]:
+    """Do the same as `group_sorted` for sparse columns; unstored entries form the lowest group.
 
-    That group has the score -inf, or 0 if there is no other. `implied` is the weight of each
-    label's samples that it leaves out, `implied_positive` that of the positive ones among them.
-    O(stored log stored), whatever the number of samples.
+    That group has the score -inf. `excluded` is the weight of each
+    label's samples that it leaves out, `excluded_positive` that of the positives among them.
+    O(stored log stored) plus O(n_samples) per row of `weight`.
     """
     n_labels = col_ptr.size - 1
     group_ptr = np.zeros(n_labels + 1, np.int64)
     group_score = np.empty(score.size + n_labels)
     positive = np.empty(score.size + n_labels)
     total = np.empty(score.size + n_labels)
-    is_positive = np.zeros(weight.size, np.bool_)
-    all_weight = weight.sum()
+    is_positive = np.zeros(weight.shape[1], np.bool_)
+    weight_sum = np.zeros(weight.shape[0])
+    for k in range(weight.shape[0]):
+        weight_sum[k] = weight[k].sum()
     size = 0
     for k in range(n_labels):
+        at = k % weight.shape[0]
+        all_weight = weight_sum[at]
         begin = size
         group_score[size] = -np.inf
-        positive[size] = -implied_positive[k]
-        total[size] = all_weight - implied[k]
+        positive[size] = -excluded_positive[k]
+        total[size] = all_weight - excluded[k]
         for e in range(truth_ptr[k], truth_ptr[k + 1]):
             is_positive[truth_row[e]] = True
-            positive[size] += weight[truth_row[e]]
+            positive[size] += weight[at, truth_row[e]]
         size += 1
-        # Sorted by row first, so that a stable sort by score adds up in a fixed order.
         order = np.argsort(score[col_ptr[k] : col_ptr[k + 1]], kind="mergesort")
         for i in order:
             e = col_ptr[k] + i
-            w = weight[row[e]]
+            w = weight[at, row[e]]
             if w == 0.0:
                 continue
             if score[e] > group_score[size - 1]:
@@ -102,17 +106,15 @@ def group_stored(
                 positive[g] = positive[g + 1]
                 total[g] = total[g + 1]
         else:
-            if is_empty:  # a label that is always implied and never stored: its prevalence
-                positive[begin], total[begin] = implied_positive[k], implied[k]
+            if is_empty:  # always implied and never stored: use its prevalence
+                positive[begin], total[begin] = excluded_positive[k], excluded[k]
             positive[begin] = min(max(positive[begin], 0.0), total[begin])
-            if size == begin + 1:
-                group_score[begin] = 0.0
         group_ptr[k + 1] = size
     return group_ptr, group_score[:size].copy(), positive[:size].copy(), total[:size].copy()
 
 
 @kernel
-def make_monotone(ptr: Ints, value: Floats, weight: Floats) -> None:
+def make_monotone(ptr: Int64s, value: Floats, weight: Floats) -> None:
     """Replace each run of `value` by its weighted isotonic regression, in place.
 
     Pooled adjacent violators: O(size). Runs are ``value[ptr[k]:ptr[k + 1]]``.
@@ -145,7 +147,7 @@ def make_monotone(ptr: Ints, value: Floats, weight: Floats) -> None:
 
 
 @kernel
-def fit_isotonic(ptr: Ints, positive: Floats, total: Floats, shrinkage: float) -> Floats:
+def fit_isotonic(ptr: Int64s, positive: Floats, total: Floats, shrinkage: float) -> Floats:
     """Isotonic share of positives, each pool shrunk to the prevalence by `shrinkage` samples."""
     lpr = np.empty(total.size)
     mass = np.empty(total.size)
@@ -192,8 +194,8 @@ def fit_isotonic(ptr: Ints, positive: Floats, total: Floats, shrinkage: float) -
 
 @kernel
 def compress_curves(
-    ptr: Ints, score: Floats, lpr: Floats, total: Floats, is_exact: Bools
-) -> tuple[Ints, Floats, Floats]:
+    ptr: Int64s, score: Floats, lpr: Floats, total: Floats, is_exact: Bools
+) -> tuple[Int64s, Floats, Floats]:
     """Knots of each label's curve: the ends of its runs of (nearly) equal LPR.
 
     Of labels that are `is_exact`, a run holds equal LPRs only. Else it holds LPRs that differ by
@@ -233,13 +235,13 @@ def compress_curves(
 
 @kernel
 def evaluate_curves(
-    scores: Floats2,
+    scores: Floats2D,
     start: int,
     stop: int,
-    knot_ptr: Ints,
+    knot_ptr: Int64s,
     knot_score: Floats,
     knot_lpr: Floats,
-    out: Floats2,
+    out: Floats2D,
 ) -> None:
     """Interpolate scores of columns ``start`` to ``stop`` on their curves; constant beyond them.
 
@@ -314,9 +316,9 @@ def evaluate_curves(
 
 @kernel
 def evaluate_stored(
-    column: Index,
+    column: Int32s,
     scores: Floats,
-    knot_ptr: Ints,
+    knot_ptr: Int64s,
     knot_score: Floats,
     knot_lpr: Floats,
     out: Floats,
@@ -343,7 +345,7 @@ def evaluate_stored(
 
 
 @kernel
-def summarize_groups(ptr: Ints, positive: Floats, total: Floats, lpr: Floats) -> Floats:
+def summarize_groups(ptr: Int64s, positive: Floats, total: Floats, lpr: Floats) -> Floats:
     """Per label: AUC, mean log-loss, Brier score, calibration error and its largest z. O(size).
 
     Calibration is judged in at most ten runs of neighbouring scores with about equal expected
@@ -399,13 +401,13 @@ def summarize_groups(ptr: Ints, positive: Floats, total: Floats, lpr: Floats) ->
 
 @kernel
 def summarize_scores(
-    ptr: Ints,
+    ptr: Int64s,
     score: Floats,
     positive: Floats,
     total: Floats,
-    edge: Floats2,
-    bin_total: Floats2,
-    bin_positive: Floats2,
+    edge: Floats2D,
+    bin_total: Floats2D,
+    bin_positive: Floats2D,
 ) -> None:
     """Sum up the groups of each label in bins of about equal weight, by their middle rank. O(size).
 
@@ -431,3 +433,52 @@ def summarize_scores(
         while filled < n_bins - 1:
             edge[k, filled] = highest
             filled += 1
+
+
+@kernel
+def bin_groups(
+    ptr: Int64s,
+    score: Floats,
+    positive: Floats,
+    total: Floats,
+    lpr: Floats,
+    share_edges: Floats,
+) -> tuple[Int64s, Floats, Floats, Floats, Floats, Floats]:
+    """Merge the groups of each label whose mid-rank share lies between the same two edges. O(size).
+
+    Returns where labels begin and, per bin, the middle one of its scores, the mid-rank share, the
+    weight of positives and of all samples, and the mean LPR. Empty bins are left out, and a group
+    of score -inf has a bin of its own.
+    """
+    bin_ptr = np.zeros(ptr.size, np.int64)
+    out = np.empty((5, min(total.size, (ptr.size - 1) * (share_edges.size + 2))))
+    size = 0
+    for k in range(ptr.size - 1):
+        n_all = total[ptr[k] : ptr[k + 1]].sum()
+        below = 0.0
+        edge = 0
+        g = ptr[k]
+        while g < ptr[k + 1]:
+            while edge < share_edges.size and below + 0.5 * total[g] > share_edges[edge] * n_all:
+                edge += 1
+            last_share = share_edges[edge] * n_all if edge < share_edges.size else np.inf
+            first = g
+            bin_total = bin_positive = bin_lpr = 0.0
+            while g < ptr[k + 1] and (
+                g == first
+                or (below + bin_total + 0.5 * total[g] <= last_share and score[first] > -np.inf)
+            ):
+                bin_total += total[g]
+                bin_positive += positive[g]
+                bin_lpr += total[g] * lpr[g]
+                g += 1
+            out[0, size] = score[(first + g - 1) // 2]
+            out[1, size] = (below + 0.5 * bin_total) / n_all
+            out[2, size] = bin_positive
+            out[3, size] = bin_total
+            out[4, size] = bin_lpr / bin_total
+            below += bin_total
+            size += 1
+        bin_ptr[k + 1] = size
+    found = out[:, :size].copy()
+    return bin_ptr, found[0], found[1], found[2], found[3], found[4]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Floats, Index, Ints
+from hierlpr._kernels._arrays import Floats, Int32s, Int64s
 from hierlpr._kernels._jit import kernel
 
 
@@ -10,10 +10,10 @@ from hierlpr._kernels._jit import kernel
 def step_up_levels(
     need: Floats,
     offset: Floats,
-    by_depth: Ints,
-    depth_ptr: Ints,
-    parent_ptr: Index,
-    parent_idx: Index,
+    by_depth: Int64s,
+    depth_ptr: Int64s,
+    parent_ptr: Int32s,
+    parent_idx: Int32s,
 ) -> Floats:
     """Smallest alpha at which each node is rejected, at most 1.
 
@@ -119,10 +119,10 @@ def step_up_levels(
 @kernel
 def simes_below(
     p: Floats,
-    rising: Ints,
-    parent_ptr: Index,
-    parent_idx: Index,
-) -> tuple[Floats, Ints]:
+    rising: Int64s,
+    parent_ptr: Int32s,
+    parent_idx: Int32s,
+) -> tuple[Floats, Int64s]:
     """Simes' p-value of each node and the number of p-values it combines.
 
     `rising` lists the nodes that have a p-value, by rising p-value. Each one in turn is counted at

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools, Bools2, Floats, Floats2, Index, Ints
+from hierlpr._kernels._arrays import Bools, Bools2D, Floats, Floats2D, Int32s, Int64s
 from hierlpr._kernels._jit import kernel
-from hierlpr._kernels.layout import Rows
 
 
 @kernel
-def close_dense(truth: Bools2, parent_ptr: Index, parent_idx: Index) -> None:
+def close_dense(truth: Bools2D, parent_ptr: Int32s, parent_idx: Int32s) -> None:
     """Close each row upward in place; columns are in topological order. O(samples x edges)."""
     n_samples, n_labels = truth.shape
     for m in range(n_samples):
@@ -21,11 +20,11 @@ def close_dense(truth: Bools2, parent_ptr: Index, parent_idx: Index) -> None:
 
 @kernel
 def close_rows(
-    row_ptr: Ints,
-    nodes: Index,
-    parent_ptr: Index,
-    parent_idx: Index,
-) -> tuple[Ints, Index]:
+    row_ptr: Int64s,
+    nodes: Int32s,
+    parent_ptr: Int32s,
+    parent_idx: Int32s,
+) -> tuple[Int64s, Int32s]:
     """Upward closure of sparse rows of topological numbers; numbers ascend within a row.
 
     Time and memory O(closure x parents), plus O(labels) once.
@@ -62,11 +61,11 @@ def close_rows(
 
 @kernel
 def close_values(
-    row_ptr: Ints,
-    nodes: Index,
+    row_ptr: Int64s,
+    nodes: Int32s,
     values: Floats,
-    closed_ptr: Ints,
-    closed: Index,
+    closed_ptr: Int64s,
+    closed: Int32s,
     n_labels: int,
 ) -> Floats:
     """Spread the stored values over the closed rows; labels that only the closure added get 0."""
@@ -82,13 +81,13 @@ def close_values(
 
 @kernel
 def raise_rows(
-    row_ptr: Ints,
-    nodes: Index,
+    row_ptr: Int64s,
+    nodes: Int32s,
     values: Floats,
-    closed_ptr: Ints,
-    closed: Index,
-    parent_ptr: Index,
-    parent_idx: Index,
+    closed_ptr: Int64s,
+    closed: Int32s,
+    parent_ptr: Int32s,
+    parent_idx: Int32s,
 ) -> tuple[Floats, Bools]:
     """Spread the stored values over the closed rows, and mark which were stored.
 
@@ -121,10 +120,10 @@ def raise_rows(
 
 @kernel
 def find_stored(
-    row_ptr: Ints,
-    labels: Index,
-    other_ptr: Ints,
-    other: Index,
+    row_ptr: Int64s,
+    labels: Int32s,
+    other_ptr: Int64s,
+    other: Int32s,
     n_labels: int,
 ) -> Bools:
     """Say of every entry of sparse rows whether other rows have it too. O(entries)."""
@@ -139,7 +138,7 @@ def find_stored(
 
 
 @kernel
-def find_violations(matrix: Floats2, parent: Index, child: Index) -> tuple[Ints, Ints]:
+def find_violations(matrix: Floats2D, parent: Int32s, child: Int32s) -> tuple[Int64s, Int64s]:
     """Sample and edge of every ``matrix[m, child] > matrix[m, parent]``, by sample then edge."""
     n_found = 0
     for m in range(matrix.shape[0]):
@@ -158,17 +157,7 @@ def find_violations(matrix: Floats2, parent: Index, child: Index) -> tuple[Ints,
 
 
 @kernel
-def count_violations(matrix: Floats2, parent: Index, child: Index) -> int:
-    """Count what `find_violations` finds."""
-    n_found = 0
-    for m in range(matrix.shape[0]):
-        for e in range(parent.size):
-            n_found += matrix[m, child[e]] > matrix[m, parent[e]]
-    return n_found
-
-
-@kernel
-def max_up(values: Floats2, order: Index, parent_ptr: Index, parent_idx: Index) -> None:
+def max_up(values: Floats2D, order: Int32s, parent_ptr: Int32s, parent_idx: Int32s) -> None:
     """Raise every label to its highest descendant, in place; label ``k`` is column ``order[k]``."""
     n_samples, n_labels = values.shape
     for m in range(n_samples):
@@ -182,7 +171,7 @@ def max_up(values: Floats2, order: Index, parent_ptr: Index, parent_idx: Index) 
 
 
 @kernel
-def min_down(values: Floats2, parent_ptr: Index, parent_idx: Index) -> None:
+def min_down(values: Floats2D, parent_ptr: Int32s, parent_idx: Int32s) -> None:
     """Lower every label to its lowest ancestor, in place; columns in topological order."""
     n_samples, n_labels = values.shape
     for m in range(n_samples):
@@ -194,7 +183,7 @@ def min_down(values: Floats2, parent_ptr: Index, parent_idx: Index) -> None:
 
 
 @kernel
-def gpav_rows(values: Floats2, child_ptr: Index, child_idx: Index) -> None:
+def gpav_rows(values: Floats2D, child_ptr: Int32s, child_idx: Int32s) -> None:
     """Replace each row by means over blocks, children never above parents; topological columns.
 
     Generalized pooled adjacent violators: an approximate isotonic regression on DAGs.
@@ -242,7 +231,7 @@ def gpav_rows(values: Floats2, child_ptr: Index, child_idx: Index) -> None:
 
 
 @kernel
-def local_parents(row_ptr: Ints, nodes: Index, parent: Index) -> Index:
+def local_parents(row_ptr: Int64s, nodes: Int32s, parent: Int32s) -> Int32s:
     """Place of each node's parent within its own closed row, -1 for roots; forests only."""
     out = np.empty(nodes.size, np.int32)
     place = np.empty(parent.size, np.int32)
@@ -256,12 +245,12 @@ def local_parents(row_ptr: Ints, nodes: Index, parent: Index) -> Index:
 
 @kernel
 def local_edges(
-    row_ptr: Ints,
-    nodes: Index,
-    parent_ptr: Index,
-    parent_idx: Index,
-) -> tuple[Ints, Index]:
-    """Places of each node's parents within its own closed row, as one CSR pair over all rows."""
+    row_ptr: Int64s,
+    nodes: Int32s,
+    parent_ptr: Int32s,
+    parent_idx: Int32s,
+) -> tuple[Int64s, Int32s]:
+    """Integers of each node's parents within its own closed row, as one CSR pair over all rows."""
     ptr = np.zeros(nodes.size + 1, np.int64)
     for at in range(nodes.size):
         ptr[at + 1] = ptr[at] + parent_ptr[nodes[at] + 1] - parent_ptr[nodes[at]]
@@ -273,41 +262,3 @@ def local_edges(
             for k in range(ptr[at + 1] - ptr[at]):
                 idx[ptr[at] + k] = place[parent_idx[parent_ptr[nodes[at]] + k]]
     return ptr, idx
-
-
-@kernel
-def prune_rows(
-    rows: Rows,
-    lpr: Floats,
-    parent_ptr: Index,
-    parent_idx: Index,
-    min_lpr: float,
-    kept: Bools,
-    least: Floats,
-) -> None:
-    """Mark the labels of LPR at least `min_lpr` and their ancestors, in rows that are closed.
-
-    ``kept[row_ptr[m] + i]`` tells of node ``i``; of the others, ``least[row_ptr[m] + i]`` becomes
-    the smallest priority of the node and those of its ancestors that are not kept.
-    """
-    row_ptr, slot, node_of = rows.row_ptr, rows.slot, rows.node_of
-    needed = np.zeros(parent_ptr.size - 1, np.bool_)
-    lowest = np.empty(parent_ptr.size - 1)
-    for m in range(row_ptr.size - 1):
-        row = row_ptr[m]
-        n = row_ptr[m + 1] - row
-        for i in range(n - 1, -1, -1):
-            k = node_of[row + i] if node_of.size > 0 else i
-            kept[row + i] = needed[k] or lpr[row + slot[i]] >= min_lpr
-            needed[k] = False
-            if kept[row + i]:
-                for e in range(parent_ptr[k], parent_ptr[k + 1]):
-                    needed[parent_idx[e]] = True
-        for i in range(n):
-            k = node_of[row + i] if node_of.size > 0 else i
-            lowest[k] = np.inf
-            if not kept[row + i]:
-                lowest[k] = rows.value[row + slot[i]]
-                for e in range(parent_ptr[k], parent_ptr[k + 1]):
-                    lowest[k] = min(lowest[k], lowest[parent_idx[e]])
-            least[row + i] = lowest[k]

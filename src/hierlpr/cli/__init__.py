@@ -1,20 +1,33 @@
-"""The command line: parse, call, print. Heavy imports wait inside the commands."""
+"""The command line: each command parses its options, calls the library and prints the result."""
 
 import click
 
 from hierlpr import __version__
-from hierlpr.cli._evaluate import evaluate, report
-from hierlpr.cli._examples import demo, reproduce, simulate
-from hierlpr.cli._fit import fit
-from hierlpr.cli._hierarchy import discover, inspect
-from hierlpr.cli._rank import check, rank, sets
-from hierlpr.cli._shell import Group
+from hierlpr.cli._shell import LazyGroup
 
 __all__ = ["main"]
 
+# Module and summary of every command, in the order of the help. A module is imported when its
+# command is used; the summaries are here so that `hierlpr --help` needs none of them.
+_COMMANDS = {
+    "demo": ("_examples", "Run an example end to end, with a report."),
+    "inspect": ("_hierarchy", "Print size, depth, roots and problems of a hierarchy."),
+    "fit": ("_fit", "Learn how precise every score is and where to cut."),
+    "rank": ("_predict", "Rank all (sample, label) instances and mark the calls."),
+    "sets": ("_predict", "Find the sure and possible labels of every sample."),
+    "assign": ("_assign", "Name every sample at the deepest rank that can be trusted."),
+    "check": ("_predict", "Compare new scores with those of the fit."),
+    "evaluate": ("_evaluate", "Measure a ranking and its calls against the truth."),
+    "report": ("_evaluate", "Write one self-contained HTML page about a model."),
+    "discover": ("_hierarchy", "Reject labels by their p-values with a controlled FDR."),
+    "simulate": ("_examples", "Write a simulated hierarchy, scores and truth."),
+    "reproduce": ("_examples", "Repeat the paper's studies."),
+}
+
 
 @click.group(
-    cls=Group,
+    cls=LazyGroup,
+    commands_in=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: hierlpr demo",
 )
@@ -29,19 +42,3 @@ def main() -> None:
     Data go to stdout or files, messages to stderr. Exit code 0: done; 2: bad input or usage,
     with one message that says what and where; 1: anything else.
     """
-
-
-for _command in (
-    demo,
-    inspect,
-    fit,
-    rank,
-    sets,
-    check,
-    evaluate,
-    report,
-    discover,
-    simulate,
-    reproduce,
-):
-    main.add_command(_command)

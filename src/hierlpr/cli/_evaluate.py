@@ -1,33 +1,26 @@
-"""``hierlpr evaluate`` and ``report``: how good it is, in numbers and as a page to show."""
+"""``hierlpr evaluate`` and ``report``: how good a ranking is, in numbers and as a page."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
+from hierlpr import workflows
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
-
-if TYPE_CHECKING:
-    from hierlpr.metrics.evaluation import Evaluation
+from hierlpr.metrics.evaluation import Evaluation
 
 
 @click.command(
     epilog="Example: hierlpr evaluate --hierarchy tree.csv --ranking calls.csv --truth truth.csv"
 )
 @opt.hierarchy
-@click.option(
-    "--ranking", required=True, type=click.Path(), metavar="F",
-    help="A ranking (.csv, .parquet, a folder of Parquet files) or CAFA predictions (.tsv).",
-)  # fmt: skip
+@opt.path("--ranking", "F", "A ranking (.csv, .parquet) or CAFA predictions (.tsv).")
 @opt.truth
-@click.option(
-    "--absent", type=click.Choice(["negative", "skip"]),
-    help="Ranked samples that the truth lacks: without any label (default for a long table), or "
-    "left out (default for CAFA truth).",
-)  # fmt: skip
-@opt.close_truth
+@opt.missing_truth
+@opt.propagate_truth
 @opt.weights
 @opt.with_truth
 def evaluate(
@@ -39,20 +32,24 @@ def evaluate(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Measure a ranking, and its calls, against the truth.
+    """Measure a ranking and its calls against the truth.
 
     All instances of the samples with truth count: those that the ranking does not list come last.
     """
     shell = Shell(quiet=quiet)
-    from hierlpr import workflows
-
     opt.refuse_overlap()
-    loaded, table = opt.read_hierarchy_file(shell, options, hierarchy)
-    with shell.rates("rows") as on_progress:
+    loaded = opt.read_hierarchy_file(shell, options, hierarchy)
+    tables = opt.take(options, opt.TABLES)
+    with shell.progress("rows") as on_progress:
         done = workflows.evaluate_file(
-            ranking, table(truth), loaded, weights=table(weights), on_progress=on_progress,
+            shell.input_file(ranking),
+            shell.input_file(truth),
+            loaded,
+            weights=shell.input_file(weights),
+            table=tables,
+            on_progress=on_progress,
             **options,
-        )  # fmt: skip
+        )
     shell.read(done.ranking)
     shell.read(done.truth)
     if done.weights is not None:
@@ -69,6 +66,7 @@ def evaluate(
 
 
 def _lines(found: Evaluation) -> list[str]:
+    """Return the measures as aligned lines of text."""
     parts = found.as_dict()
     width = max(len(name) for part in parts.values() for name in part)
     lines = []
@@ -77,10 +75,8 @@ def _lines(found: Evaluation) -> list[str]:
             continue
         lines.append(f"{title}:")
         for name, value in part.items():
-            shown = "not defined" if value is None else (
-                f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
-            )  # fmt: skip
-            lines.append(f"  {name:<{width}}  {shown}")
+            number = f"{value:,}" if isinstance(value, int) else f"{value or 0.0:.4f}"
+            lines.append(f"  {name:<{width}}  {'not defined' if value is None else number}")
     return lines
 
 
@@ -89,23 +85,29 @@ def _lines(found: Evaluation) -> list[str]:
     "--out report.html"
 )
 @opt.model
-@click.option("--scores", required=True, type=click.Path(), metavar="S",
-              help="Scores of samples that the model was not fitted on.")  # fmt: skip
-@click.option("--truth", type=click.Path(), metavar="T",
-              help="Their truth. Without it the page shows what is called and why, and how many "
-              "calls the model expects to be right.")  # fmt: skip
-@click.option("--out", required=True, type=click.Path(dir_okay=False), metavar="HTML",
-              help="Page to write, such as report.html.")  # fmt: skip
+@opt.path("--scores", "S", "Scores of samples that the model was not fitted on.")
+@opt.path(
+    "--truth",
+    "T",
+    "Their truth. Without it the page shows the calls, the reasons for them, and how many of them "
+    "the model expects to be correct.",
+    required=False,
+)
+@opt.path("--out", "HTML", "Page to write, such as report.html.", dir_okay=False)
 @click.option("--title", help="Heading of the page.")
-@click.option("--max-samples", metavar="N", type=click.IntRange(min=0), default=200,
-              show_default=True,
-              help="How many samples can be looked at one by one; the page says how they were "
-              "chosen. 0 keeps the names and scores of samples out of the page.")  # fmt: skip
-@opt.absent
-@opt.close_truth
+@click.option(
+    "--max-samples",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="Number of samples that are shown one by one; the page says how they were chosen. 0 keeps "
+    "the names and scores of samples out of the page.",
+)
+@opt.missing_truth
+@opt.propagate_truth
 @opt.weights
-@opt.memory
-@opt.work
+@opt.execution
 @opt.tables
 @opt.other_hierarchy
 @opt.lenient
@@ -122,19 +124,22 @@ def report(
 ) -> None:
     """Write one self-contained HTML page: cutoff, curves, hierarchy, samples, labels."""
     shell = Shell(quiet=quiet)
-    if truth is None and (options["absent"] is not None or options["close_truth"]):
-        raise click.UsageError("--absent and --close-truth need --truth.")
-    from pathlib import Path
-
-    from hierlpr import workflows
-
+    if truth is None and (options["missing_truth"] is not None or options["propagate_truth"]):
+        raise click.UsageError("--missing-truth and --propagate-truth need --truth.")
     opt.refuse_overlap()
-    table = opt.written_tables(shell, options)
-    with shell.rates() as on_progress:
+    tables = opt.take(options, opt.TABLES)
+    with shell.progress() as on_progress:
         done = workflows.report_file(
-            model, table(scores), table(truth), out, weights=table(weights),
-            aliases=opt.other_names(hierarchy), on_progress=on_progress, **options,
-        )  # fmt: skip
+            model,
+            shell.input_file(scores),
+            shell.input_file(truth),
+            out,
+            weights=shell.input_file(weights),
+            aliases=opt.label_aliases(hierarchy),
+            table=tables,
+            on_progress=on_progress,
+            **options,
+        )
     for report in done.reports:
         shell.read(report)
     shell.notes(done.notes)

@@ -1,16 +1,17 @@
-"""``hierlpr inspect`` and ``discover``: what needs a hierarchy and no model."""
+"""``hierlpr inspect`` and ``discover``: commands that need a hierarchy but no model."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
+from hierlpr import discovery
+from hierlpr._utils.display import escape_control
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
-
-if TYPE_CHECKING:
-    from hierlpr.io import HierarchyFile
+from hierlpr.io import HierarchyFile, read_p_values, write_discoveries
 
 MOST_SHOWN = 10
 
@@ -29,20 +30,18 @@ def inspect(hierarchy: str, as_json: bool, quiet: bool, **options: Any) -> None:
     list (.txt or .paths), a Clus ARFF header (.arff) or a Parquet edge list; .gz is unpacked.
     """
     shell = Shell(quiet=quiet)
-    with shell.rates() as on_progress:
+    with shell.progress() as on_progress:
         on_progress(f"reading {hierarchy}", 0, 1)
-        loaded, _ = opt.read_hierarchy_file(shell, options, hierarchy)
+        loaded = opt.read_hierarchy_file(shell, options, hierarchy)
     facts = _facts(loaded)
     if as_json:
         put_json("-", facts)
     else:
-        shell.result("\n".join(_lines(loaded, facts)))
+        shell.result("\n".join(escape_control(line) for line in _lines(loaded, facts)))
     shell.close(f"read {facts['labels']:,} labels and {facts['edges']:,} edges")
 
 
 def _facts(loaded: HierarchyFile) -> dict[str, Any]:
-    import numpy as np
-
     h = loaded.hierarchy
     n_parents = np.diff(h.parent_ptr)[h.position]
     n_children = np.diff(h.child_ptr)[h.position]
@@ -104,7 +103,7 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
         f"seen          {n:,} {what}" for what, n in report.counts.items() if what not in ordinary
     ]
     lines += [f"note          {note}" for note in report.notes]
-    problems = [str(problem) for problem in report.problems]
+    problems = list(report.problems)
     if report.n_problems > len(problems):
         problems.append(f"... and {report.n_problems - len(problems):,} more")
     lines += [f"problem       {text}" for text in problems] or ["problems      none"]
@@ -115,25 +114,52 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
     epilog="Example: hierlpr discover --hierarchy go.obo --p-values p.csv --fdr 0.1 --out found.csv"
 )
 @opt.hierarchy
-@click.option("--p-values", "p_values", required=True, type=click.Path(), metavar="P",
-              help="Table with the columns label and p (.csv, .tsv or .parquet); labels it does "
-              "not list have no p-value.")  # fmt: skip
-@click.option("--out", type=click.Path(dir_okay=False), metavar="F",
-              help="Table to write (.csv, .tsv or .parquet): rank, label, p, lpr, level, "
-              "rejected.")  # fmt: skip
-@click.option("--fdr", type=float, default=0.1, show_default=True, metavar="A",
-              help="Largest false discovery rate, between 0 and 1.")  # fmt: skip
-@click.option("--dependence", type=click.Choice(["positive", "independent", "arbitrary"]),
-              default="positive", show_default=True,
-              help="What is known about the p-values before looking at them: independent or "
-              "positively dependent; independent; nothing.")  # fmt: skip
-@click.option("--bayes", is_flag=True,
-              help="Instead take the longest part of the ranking with a mean posterior of null "
-              "labels of at most --fdr: model-based, nothing is promised.")  # fmt: skip
-@click.option("--seed", type=int, metavar="S",
-              help="Break ties at random with this seed (independent only).")  # fmt: skip
-@click.option("--report", "page", type=click.Path(dir_okay=False), metavar="HTML",
-              help="Also write a page with the hierarchy, figures and all labels.")  # fmt: skip
+@opt.path(
+    "--p-values",
+    "P",
+    "Table with the columns label and p (.csv, .tsv or .parquet); labels that are not listed have "
+    "no p-value.",
+)
+@opt.path(
+    "--out",
+    "F",
+    "Table to write (.csv, .tsv or .parquet): rank, label, p, lpr, level, rejected.",
+    required=False,
+    dir_okay=False,
+)
+@click.option(
+    "--fdr",
+    type=float,
+    default=0.1,
+    show_default=True,
+    metavar="A",
+    help="Largest false discovery rate, between 0 and 1.",
+)
+@opt.choice(
+    "--dependence",
+    ("positive", "independent", "arbitrary"),
+    "What is known about the p-values before looking at them: independent or positively "
+    "dependent; independent; nothing.",
+    "positive",
+)
+@opt.flag(
+    "--bayes",
+    "Instead reject the longest part of the ranking whose mean posterior probability of null "
+    "labels is at most --fdr: model-based, without a guarantee.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="S",
+    help="Break ties at random with this seed (independent only).",
+)
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(dir_okay=False),
+    metavar="HTML",
+    help="Also write a page with the hierarchy, figures and all labels.",
+)
 @click.option("--title", help="Heading of the page.")
 @opt.sep
 @opt.reading_hierarchy
@@ -156,19 +182,14 @@ def discover(
 ) -> None:
     """Reject labels by their p-values, closed upward, with a controlled false discovery rate.
 
-    Say what is known about the dependence of the p-values before looking at them: it decides the
-    procedure and with it what a null means at an inner label.
+    State what is known about the dependence of the p-values before looking at them: it decides the
+    procedure and what a null hypothesis means at an inner label.
     """
     shell = Shell(quiet=quiet)
-    from hierlpr import discovery
-    from hierlpr.io import read_p_values, write_discoveries
-
-    if seed is not None and seed < 0:
-        raise click.BadParameter("a seed is 0 or more.", param_hint="--seed")
     opt.refuse_overlap()
-    loaded, table = opt.read_hierarchy_file(shell, options, hierarchy)
+    loaded = opt.read_hierarchy_file(shell, options, hierarchy)
     h = loaded.hierarchy
-    given = read_p_values(table(p_values), h, aliases=loaded.aliases, **options)
+    given = read_p_values(shell.input_file(p_values), h, aliases=loaded.aliases, **options)
     shell.read(given.report)
     found = discovery.discover(given.p, h, fdr, dependence, seed, bayes=bayes)
     if out is not None:

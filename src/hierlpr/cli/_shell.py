@@ -1,21 +1,25 @@
-"""What all commands share: messages, progress, closing lines, and errors without tracebacks."""
+"""What all commands share: loading, messages, progress, and errors without tracebacks."""
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import shutil
+import signal
+import stat
 import sys
 import tempfile
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from hierlpr._base.own_folders import own_folder, stopping_cleanly
+from hierlpr._utils.files import json_text, write_json
 from hierlpr.exceptions import HierlprError, HierlprWarning
 
 if TYPE_CHECKING:
@@ -29,52 +33,65 @@ class BadInput(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print the message to stderr."""
-        click.echo(f"{painted('Error:', 'red')} {self.format_message()}", file=file, err=True)
+        click.echo(f"{colored('Error:', 'red')} {self.format_message()}", file=file, err=True)
 
 
-class Group(click.Group):
-    """Commands whose errors end in one message: 2 for bad input, 1 for anything else."""
+class LazyGroup(click.Group):
+    """Commands that are imported on use, and whose errors end in one message.
+
+    Parameters
+    ----------
+    commands_in : mapping
+        Module of `hierlpr.cli` and summary of every command.
+    """
+
+    def __init__(self, *args: Any, commands_in: Mapping[str, tuple[str, str]], **options: Any):
+        super().__init__(*args, **options)
+        self._commands_in = commands_in
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands in the order of the help."""
+        return list(self._commands_in)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import a command."""
+        if name not in self._commands_in:
+            return None
+        module = importlib.import_module(f"hierlpr.cli.{self._commands_in[name][0]}")
+        command: click.Command = getattr(module, name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the summaries of the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self._commands_in.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; warnings become lines on stderr."""
-        _keep_blas_to_one_thread()
-        with stopping_cleanly() as stop, warnings.catch_warnings():
+        if threading.current_thread() is threading.main_thread():
+            # As for Ctrl-C: temporary files are removed.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with warnings.catch_warnings():
             warnings.simplefilter("default", HierlprWarning)
             warnings.showwarning = _show_warning
             try:
                 return super().invoke(ctx)
             except Exception as error:
-                if stop.asked:  # a library made another error of the interruption
-                    raise click.Abort from error
-                raise _told(error) from error
+                raise _as_click_error(error) from error
 
 
-def _keep_blas_to_one_thread() -> None:
-    """Let threads of OpenBLAS not wait in a loop for products that no command makes.
-
-    Samples are shared among threads of our own. What users or their programs have set stays, and
-    so does a process that has loaded NumPy, where this would come too late.
-    """
-    asked = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
-    if "numpy" not in sys.modules and not any(name in os.environ for name in asked):
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"
-
-
-def _told(error: Exception) -> Exception:
-    """Return the error with which a command ends, which is told in one message."""
+def _as_click_error(error: Exception) -> Exception:
+    """Return the error that a command ends with, which prints one message."""
     if isinstance(error, HierlprError):
-        return BadInput(_shown(str(error)))
-    if isinstance(
-        error, (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError)
-    ):
+        return BadInput(_with_stream_names(str(error)))
+    expected = (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError)
+    if isinstance(error, expected) or os.environ.get("HIERLPR_DEBUG"):
         return error
     if isinstance(error, MemoryError):
         return click.ClickException("there is not enough memory for this.")
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return click.ClickException(f"{where}{error.strerror or error}.")
-    if os.environ.get("HIERLPR_DEBUG"):
-        return error
     return click.ClickException(
         f"unexpected {type(error).__name__}: {error}\n"
         "Hint: this is a fault of hierlpr; please report it with the traceback that "
@@ -82,8 +99,8 @@ def _told(error: Exception) -> Exception:
     )
 
 
-def painted(word: str, color: str) -> str:
-    """Colour a word, unless NO_COLOR is set; what is no terminal gets it plain from click."""
+def colored(word: str, color: str) -> str:
+    """Return a word in color, unless NO_COLOR is set; click removes colors outside terminals."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return word
     return click.style(word, fg=color, bold=True)
@@ -98,13 +115,24 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, HierlprWarning):
-        click.echo(f"{painted('Warning:', 'yellow')} {_shown(str(message))}", err=True)
+        text = _with_stream_names(str(message))
+        click.echo(f"{colored('Warning:', 'yellow')} {text}", err=True)
     elif os.environ.get("HIERLPR_DEBUG"):
         click.echo(f"{filename}:{lineno}: {category.__name__}: {message}", err=True)
 
 
-class _Messages(logging.Handler):
-    """What the library logs, said as the commands say things."""
+_streams: dict[str, str] = {}  # temporary files that stand for streams, and the names of these
+
+
+def _with_stream_names(text: str) -> str:
+    """Replace the names of temporary files by those of the streams they stand for."""
+    for file, name in _streams.items():
+        text = text.replace(file, name)
+    return text
+
+
+class _LogHandler(logging.Handler):
+    """Print what the library logs as messages of the running command."""
 
     shell: Shell | None = None
 
@@ -114,77 +142,73 @@ class _Messages(logging.Handler):
             self.shell.say(record.getMessage())
 
 
-_messages = _Messages()
-_streams: dict[str, str] = {}  # files that stand for streams, and what to call them
-
-
-def _shown(text: str) -> str:
-    """Call files that stand for streams by the names of these."""
-    for file, name in _streams.items():
-        text = text.replace(file, name)
-    return text
+_log_handler = _LogHandler()
 
 
 class Shell:
-    """One run of a command: what it says, and how long it took."""
+    """One run of a command: its messages and its duration."""
 
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
         self._start = time.perf_counter()
-        self._rates: Rates | None = None
+        self._progress: Progress | None = None
         _streams.clear()
-        # One handler, whatever the number of runs in this process: the latest run speaks.
-        _messages.shell = self
+        _log_handler.shell = self  # one handler for all runs in this process
         logger = logging.getLogger("hierlpr")
         logger.setLevel(logging.INFO)
-        logger.addHandler(_messages)
+        logger.addHandler(_log_handler)
 
     def _clear(self) -> None:
-        if self._rates is not None:
-            self._rates.clear()
+        if self._progress is not None:
+            self._progress.clear()
 
     def say(self, text: str) -> None:
         """Print a message to stderr, unless quiet."""
         if not self.quiet:
             self._clear()
-            click.echo(_shown(text), err=True)
+            click.echo(_with_stream_names(text), err=True)
 
     def warn(self, text: str) -> None:
-        """Print something the user must know to stderr."""
+        """Print a warning to stderr."""
         self._clear()
-        click.echo(f"{painted('Warning:', 'yellow')} {_shown(text)}", err=True)
+        click.echo(f"{colored('Warning:', 'yellow')} {_with_stream_names(text)}", err=True)
 
     def read(self, report: ReadReport) -> None:
-        """Say what a reader saw; losses are never quiet."""
-        lines = report.lines()
-        self.say(lines[0])
-        for line in lines[1:]:
-            lost = "passed over" in line or "left out" in line or "reversed" in line
+        """Print what a reader found; data that were left out are warnings."""
+        first, *others = report.lines()
+        self.say(first)
+        for line in others:
+            lost = any(word in line for word in ("skipped", "passed over", "left out", "reversed"))
             (self.warn if lost else self.say)(line)
 
     def notes(self, notes: Iterable[str]) -> None:
-        """Warn of every note."""
+        """Print notes as warnings."""
         for note in notes:
             self.warn(note)
 
-    def stdin(self, path: str) -> str:
-        """Return the path, or a file with what stands on stdin if it is -, until the run ends."""
-        if path != "-":
+    def input_file(self, path: Any) -> Any:
+        """Return the path of a regular file; stdin (-) and pipes are copied to a temporary one."""
+        if path is None or (path != "-" and not _is_pipe(path)):
             return path
-        if "stdin" in _streams.values():
+        if path == "-" and "stdin" in _streams.values():
             raise click.UsageError("only one file can come from stdin (-).")
-        file = self.scratch("stdin", "")
+        if path == "-" and sys.stdin is None:
+            raise click.UsageError("stdin (-) is closed.")
+        name = "stdin" if path == "-" else path
+        file = self.temporary_file(os.path.basename(name), name)
         with open(file, "wb") as part:
-            shutil.copyfileobj(sys.stdin.buffer, part)
+            if path == "-":
+                shutil.copyfileobj(sys.stdin.buffer, part)
+            else:
+                with open(path, "rb") as pipe:
+                    shutil.copyfileobj(pipe, part)
         return file
 
-    def scratch(self, name: str, suffix: str) -> str:
-        """Make room for a file that is called `name` in messages, until the run ends."""
-        made = own_folder(os.path.realpath(tempfile.gettempdir()), name=name)
-        folder = os.path.join(click.get_current_context().with_resource(made), "streams")
-        os.mkdir(folder, 0o700)  # what comes from stdin is nobody else's
-        file = os.path.join(folder, name + suffix)
-        _streams[file] = name  # messages call it so
+    def temporary_file(self, filename: str, name: str) -> str:
+        """Return a path in a new private directory; messages call the file `name`."""
+        made = tempfile.TemporaryDirectory(prefix="hierlpr-")
+        file = os.path.join(click.get_current_context().with_resource(made), filename)
+        _streams[file] = name
         return file
 
     def result(self, text: str) -> None:
@@ -193,80 +217,65 @@ class Shell:
         click.echo(text)
 
     def close(self, text: str) -> None:
-        """Print the closing line, with the time taken."""
+        """Print the closing line with the duration."""
         verb, space, rest = text.partition(" ")
         took = f"({time.perf_counter() - self._start:.2f} s)"
-        self.say(f"{painted(verb, 'green')}{space}{rest} {took}")
+        self.say(f"{colored(verb, 'green')}{space}{rest} {took}")
 
     @contextmanager
-    def rates(self, unit: str = "") -> Iterator[Callable[[str, int, int], None]]:
-        """Give an ``on_progress(stage, done, total)`` that shows rate and time left."""
+    def progress(self, unit: str = "") -> Iterator[Callable[[str, int, int], None]]:
+        """Yield an ``on_progress(stage, done, total)``."""
         if self.quiet:
             yield lambda stage, done, total: None
             return
-        self._rates = Rates(unit, is_terminal=sys.stderr.isatty())
+        self._progress = Progress(unit, is_terminal=sys.stderr is not None and sys.stderr.isatty())
         try:
-            yield self._rates.update
+            yield self._progress.update
         finally:
             self._clear()
 
 
-class Rates:
-    """Progress with rate and time left: a line that rewrites itself, or now and then a new one."""
+def _is_pipe(path: str) -> bool:
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+class Progress:
+    """Progress of the stages of a run: one line of a terminal, or a line every ten seconds."""
 
     def __init__(self, unit: str, *, is_terminal: bool) -> None:
         self._unit = f" {unit}" if unit else ""
         self._is_terminal = is_terminal
-        self._stage = ""
-        self._began = self._shown = time.perf_counter()
-        self._done_before = 0
-        self._width = 0
+        self._stage, self._width = "", 0
+        self._shown = time.perf_counter()
 
     def update(self, stage: str, done: int, total: int) -> None:
-        """Show how far a stage has come, at most twice a second (every 10 s in a log)."""
-        now = time.perf_counter()
-        if stage != self._stage:
-            self._stage, self._began, self._done_before = stage, now, done
-            if self._is_terminal:
-                self._show(f"{stage} ...")
-            return
-        if done < total and now - self._shown < (0.5 if self._is_terminal else 10.0):
+        """Show the progress of a stage, at most twice per second on a terminal."""
+        now, is_new = time.perf_counter(), stage != self._stage
+        wait = 0.5 if self._is_terminal else 10.0
+        self._stage = stage
+        if now - self._shown < wait and not (is_new and self._is_terminal):
             return
         self._shown = now
-        if not self._is_terminal and done >= total and now - self._began < 10.0:
-            return
-        rate = (done - self._done_before) / max(now - self._began, 1e-9)
-        left = (total - done) / rate if rate > 0.0 else 0.0
-        text = (
-            f"{stage} {100 * done // max(total, 1):3d} %, {done:,} of {total:,}{self._unit}, "
-            f"{rate:,.0f} a second, {_clock(left)} left"
-        )
+        share = f"{100 * done // max(total, 1):3d} %, {done:,} of {total:,}{self._unit}"
+        text = f"{stage} ..." if is_new else f"{stage} {share}"
         if self._is_terminal:
-            self._show(text)
+            click.echo(f"\r{text:<{self._width}}", err=True, nl=False)
+            self._width = max(self._width, len(text))
         else:
             click.echo(text, err=True)
 
-    def _show(self, text: str) -> None:
-        click.echo(f"\r{text:<{self._width}}", err=True, nl=False)
-        self._width = len(text)
-
     def clear(self) -> None:
-        """Leave a terminal's line empty."""
+        """Clear the line of a terminal."""
         if self._width:
             click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
             self._width = 0
 
 
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
 def put_json(out: str | None, data: Any) -> None:
-    """Write JSON to a file, whole or not at all, or to stdout; nowhere if it was not asked for."""
-    from hierlpr._base.files import json_text, write_json
-
+    """Write JSON to a file or, if `out` is -, to stdout; do nothing if it is None."""
     if out == "-":
         click.echo(json_text(data), nl=False)
     elif out is not None:

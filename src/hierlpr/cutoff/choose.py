@@ -1,24 +1,26 @@
-"""Block scores and truth -> a level to call at: maximal F, or a precision target, micro (pooled).
+"""Choose a level from block scores and truth: largest F, or a target for the pooled precision.
 
-Everything here works on plain arrays of instances: block score, truth, and the sample each belongs
-to. Instances are called where ``score >= level``, so that ties are never split.
+Instances are called where ``score >= level``, so ties are never split.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hierlpr._base.checks import check_choice, check_level, effective_number
-from hierlpr.cutoff.guarantee import certified_level
-from hierlpr.cutoff.outcome import Cutoff, asked_for, percent
-from hierlpr.cutoff.profile import LevelProfile, doubts
-from hierlpr.cutoff.scored import Scored, as_scored, limit_calls
+from hierlpr._utils.checks import check_choice, check_level, effective_number
+from hierlpr.cutoff.caveats import precision_caveats
+from hierlpr.cutoff.guarantee import Certified, certified_level
+from hierlpr.cutoff.instances import Instances, as_instances, limit_calls
+from hierlpr.cutoff.outcome import Cutoff, describe_goal, percent
+from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.exceptions import DataError
+from hierlpr.metrics import hit_curve
 
 Rule: TypeAlias = Literal["cautious", "plain"]
 Unreachable: TypeAlias = Literal["best-precision", "max-f", "nothing", "error"]
@@ -26,7 +28,7 @@ Unreachable: TypeAlias = Literal["best-precision", "max-f", "nothing", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What to choose a level for: a precision target, or the largest F-beta."""
+    """A target precision or FDR, or the largest F-beta."""
 
     kind: str
     target: float | None = None
@@ -34,18 +36,21 @@ class Goal:
     confidence: float | None = None
 
     def cutoff(self, **known: Any) -> Cutoff:
-        """Begin a cutoff for this goal whose level is still to be chosen."""
+        """Return a cutoff for this goal whose level is not yet chosen."""
         return Cutoff(level=math.inf, **asdict(self), **known)
 
 
-def goal_of(
+def goals_of(
     *,
-    precision: float | None = None,
-    fdr: float | None = None,
+    precision: float | Sequence[float] | None = None,
+    fdr: float | Sequence[float] | None = None,
     maximize: str | None = None,
     confidence: float | None = None,
-) -> Goal:
-    """Turn a user's options into one goal; exactly one of the first three must be given."""
+) -> list[Goal]:
+    """Return the goals of a user's options, of which exactly one of the first three is given.
+
+    Several targets share the error: each gets 1/T of it, so that all hold simultaneously.
+    """
     options: dict[str, Any] = {"precision": precision, "fdr": fdr, "maximize": maximize}
     given = [name for name, value in options.items() if value is not None]
     if len(given) != 1:
@@ -59,11 +64,19 @@ def goal_of(
     if maximize is not None:
         if confidence is not None:
             raise DataError(
-                "confidence= needs a precision= or fdr= target: there is no guarantee for F."
+                "confidence= needs a precision= or fdr= target; there is no guarantee for F."
             )
-        return Goal("f", beta=_beta_of(maximize))
+        return [Goal("f", beta=_beta_of(maximize))]
     kind = given[0]
-    return Goal(kind, check_level(options[kind], name=kind), confidence=confidence)
+    several = isinstance(options[kind], Sequence | np.ndarray) and not isinstance(
+        options[kind], str
+    )
+    targets = [check_level(x, name=kind) for x in (options[kind] if several else [options[kind]])]
+    if not targets or len(set(targets)) < len(targets):
+        raise DataError(f"{kind} must hold different targets, got {options[kind]!r}.")
+    if confidence is not None and len(targets) > 1:
+        confidence = 1.0 - (1.0 - confidence) / len(targets)
+    return [Goal(kind, target, confidence=confidence) for target in targets]
 
 
 def _beta_of(maximize: Any) -> float:
@@ -72,7 +85,7 @@ def _beta_of(maximize: Any) -> float:
         beta = float(text.removeprefix("f"))
     except ValueError:
         beta = math.nan
-    if not 1e-100 <= beta <= 1e100:  # its square must be a number too
+    if not 1e-100 <= beta <= 1e100:  # its square must be finite and positive
         raise DataError(
             f"maximize must name an F-measure with beta > 0, such as 'f1', 'f0.5' or 'f2'; "
             f"got {maximize!r}."
@@ -82,12 +95,28 @@ def _beta_of(maximize: Any) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Curve:
-    """Calls, right calls and samples with a call at each distinct level, strict to lenient."""
+    """Calls, correct calls and calling samples at each distinct level, from high to low.
+
+    All are weighted; `calling` is the effective number of samples with a call.
+    """
 
     level: NDArray[np.float64]
-    calls: NDArray[Any]
-    hits: NDArray[Any]
-    calling: NDArray[Any]
+    calls: NDArray[np.float64]
+    hits: NDArray[np.float64]
+    calling: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, instances: Instances) -> _Curve:
+        level = np.unique(instances.score)[::-1]
+        weight = None if instances.weight is None else instances.weights()
+        calls, hits = hit_curve(instances.truth, instances.score, sample_weight=weight)
+        best = np.full(instances.n_samples, -np.inf)  # highest score of each sample
+        np.maximum.at(best, instances.sample, instances.score)
+        order = np.argsort(-best)
+        own = np.ones(best.size) if instances.weight is None else instances.weight[order]
+        n_calling = np.searchsorted(-best[order], -level, side="right")
+        total, square = np.cumsum(own)[n_calling - 1], np.cumsum(own * own)[n_calling - 1]
+        return cls(level, calls[1:], hits[1:], total * total / square)
 
     def f(self, beta: float, n_positives: float) -> NDArray[np.float64]:
         b2 = beta * beta
@@ -95,35 +124,14 @@ class _Curve:
         return values
 
     def precision(self, rule: Rule) -> NDArray[np.float64]:
-        """Share of right calls; cautiously, as if one more average sample had been all wrong."""
+        """Return the precision; with the cautious rule, as if one more sample was all incorrect."""
         more = self.calls / self.calling if rule == "cautious" else 0.0
         values: NDArray[np.float64] = self.hits / (self.calls + more)
         return values
 
 
-def _curve_of(instances: Scored) -> _Curve:
-    order = np.argsort(instances.score)[::-1]  # the order of ties is of no account
-    level, sample = instances.score[order], instances.sample[order]
-    is_last = np.append(level[1:] != level[:-1], True)  # whole groups of ties
-    # Writing backwards leaves the first place of each sample.
-    first = np.full(instances.n_samples, level.size, dtype=np.int64)
-    first[sample[::-1]] = np.arange(level.size, dtype=np.int64)[::-1]
-    is_first = np.zeros(level.size + 1, dtype=bool)
-    is_first[first] = True
-    # Instances count by their weights, and calling samples by the effective number of them.
-    count = instances.counts()[order]
-    own = np.where(is_first[:-1], count, 0.0)
-    total, square = np.cumsum(own)[is_last], np.cumsum(own * own)[is_last]
-    return _Curve(
-        level=level[is_last],
-        calls=np.cumsum(count)[is_last],
-        hits=np.cumsum(count * instances.truth[order])[is_last],
-        calling=total * total / square,
-    )
-
-
 def choose_cutoff(
-    score: ArrayLike | Scored,
+    score: ArrayLike | Instances,
     truth: ArrayLike | None = None,
     *,
     precision: float | None = None,
@@ -132,13 +140,13 @@ def choose_cutoff(
     confidence: float | None = None,
     profile: LevelProfile | None = None,
     rule: Rule = "cautious",
-    unreachable: Unreachable = "best-precision",
+    unreachable: Unreachable | None = None,
 ) -> Cutoff:
-    r"""Choose the level at which to call, from block scores and truth of calibration samples.
+    r"""Choose a cutoff from the block scores and truth of calibration samples.
 
     Parameters
     ----------
-    score : array-like or CSR of shape (n_samples, n_labels), or Scored
+    score : array-like or CSR of shape (n_samples, n_labels), or Instances
         Block scores (consistent scores) of samples that were not used to fit.
     truth : array-like of the same shape
         Whether each label holds.
@@ -146,17 +154,17 @@ def choose_cutoff(
         Exactly one: a target for the pooled precision, ``1 - precision``, or ``"f1"`` (``"f0.5"``,
         ``"f2"``, ...) for the largest F-beta.
     confidence : float, optional
-        Ask for the target to hold with this probability over the draw of the calibration samples;
-        needs `profile`, see :func:`hierlpr.cutoff.guarantee.certified_level`.
+        Certify the target: with this probability over the draw of the calibration samples it is
+        met. Needs `profile`; see :func:`hierlpr.cutoff.guarantee.certified_level`.
     rule : {"cautious", "plain"}
-        Without `confidence`: how precision is read off the calibration samples, see Notes.
+        Without `confidence`: how precision is estimated, see Notes.
     unreachable : {"best-precision", "max-f", "nothing", "error"}
-        What to put in use if the target is out of reach: the level of the best precision in reach
-        (default), that of the largest F1, one that calls nothing, or an error. The result says so
-        in every case.
+        What to use if the target is unreachable: the level of the best precision, that of the
+        largest F1, one that calls nothing, or an error. The result says so in every case. Default:
+        "nothing" with `confidence`, otherwise "best-precision".
     profile : LevelProfile, optional
-        Of other samples than these, such as the fit part. With `confidence` it plans the tests;
-        without, it tells how many calls a sample can have, for `Cutoff.shaky`.
+        Of other samples than these, such as those of the fit. With `confidence` it plans the
+        tests; without, it shows how many calls a sample can have, for `Cutoff.caveats`.
 
     Returns
     -------
@@ -164,20 +172,20 @@ def choose_cutoff(
 
     Notes
     -----
-    With :math:`N(t)` calls at level :math:`t`, :math:`H(t)` of them right, from :math:`S(t)`
-    samples, the plain rule takes the most calls with :math:`H/N \ge p`. The cautious rule, the
-    default, takes the most calls with :math:`H / (N + N/S) \ge p`: one more sample, with as many
-    calls as the average one and all of them wrong, must not break the target. Otherwise the first
-    call being right would "reach" any target. The difference vanishes like one over the number
-    of calling samples. Neither rule promises anything about new samples; where the calibration
-    samples say little about them, `Cutoff.shaky` says so, see
-    :func:`~hierlpr.cutoff.profile.doubts`. For the largest F, the middle of the levels within half
-    a standard error of it is taken: around its top F is flat, and its very maximum mostly noise.
+    With :math:`N(t)` calls at level :math:`t`, :math:`H(t)` of them correct, in :math:`S(t)`
+    samples, the plain rule takes the lowest level with :math:`H/N \ge p`. The cautious rule, the
+    default, takes the lowest level with :math:`H / (N + N/S) \ge p`: one more sample, with the mean
+    number of calls and all of them incorrect, must not break the target. Otherwise a single correct
+    first call would reach any target. The difference vanishes like one over the number of calling
+    samples. Neither rule promises anything about new samples; `Cutoff.caveats` says where the
+    calibration samples say little about them, see
+    :func:`~hierlpr.cutoff.caveats.precision_caveats`. For the largest F, the middle of the levels
+    within half a standard error of it is taken, because F is flat near its maximum.
 
     References
     ----------
     The paper's Section 4.3. The added sample is the finite-sample term of conformal risk control,
-    key ``angelopoulos2024conformal`` in ``docs/references.bib``, with the mean in place of the
+    key ``angelopoulos2024conformal`` in ``docs/references.bib``, with the mean instead of the
     largest loss.
 
     Examples
@@ -188,43 +196,48 @@ def choose_cutoff(
     >>> cutoff.level, cutoff.n_calls, cutoff.precision
     (0.6, 4, 1.0)
     """
-    goal = goal_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
+    (goal,) = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
     check_choice(rule, ("cautious", "plain"), name="rule")
-    check_choice(unreachable, get_args(Unreachable), name="unreachable")
-    instances = as_scored(score, truth)
+    instances = as_instances(score, truth)
     return cutoff_for(goal, instances, profile=profile, rule=rule, unreachable=unreachable)
 
 
 def cutoff_for(
     goal: Goal,
-    instances: Scored,
+    instances: Instances,
     *,
     profile: LevelProfile | None = None,
     rule: Rule = "cautious",
-    unreachable: Unreachable = "best-precision",
+    unreachable: Unreachable | None = None,
     max_weight: float | None = None,
+    certified: Certified | None = None,
 ) -> Cutoff:
-    """Do the work of :func:`choose_cutoff` for a goal and listed instances."""
+    """Choose a cutoff as :func:`choose_cutoff` does, for a goal and listed instances.
+
+    `certified` is the result of tests that were done before.
+    """
+    if unreachable is None:
+        unreachable = "best-precision" if goal.confidence is None else "nothing"
     check_choice(unreachable, get_args(Unreachable), name="unreachable")
-    known, bound = instances.those_known(), 1.0
+    known, bound = instances.only_known(), 1.0
     if known.score.size == 0:
         raise DataError(
-            "No instance to choose a cutoff from: the calibration samples have no scores, or "
-            "nothing is known of them.\nHint: give at least one sample with truth."
+            "No instance to choose a cutoff from: the calibration samples have no scores, or no "
+            "known truth.\nHint: give at least one sample with truth."
         )
-    if instances.weight is not None:  # they count together as the samples they are worth
+    if instances.weight is not None:  # scaled so that they sum to the effective number
         n_worth = effective_number(instances.weight)
-        scale = n_worth / float(np.sort(instances.weight).sum())
+        scale = n_worth / float(instances.weight.sum())
         bound = 1.0 if max_weight is None else max_weight * scale
         instances = replace(
             instances,
             weight=instances.weight * scale,
-            weighed_positives=instances.positives * scale,
+            weighted_positives=instances.positives * scale,
         )
-        profile = None if profile is None else profile.over(1.0 / scale)
-        known = instances.those_known()
-    curve = _curve_of(known)
-    best = _best(goal, instances, curve, rule)
+        profile = None if profile is None else profile.scaled(1.0 / scale)
+        known = instances.only_known()
+    curve = _Curve.of(known)
+    best = _alternatives(goal, instances, curve, rule)
     if goal.kind == "f":
         level = _level_of_largest_f(curve, goal.beta, instances.positives)
         return _with_calls(replace(best, level=level), instances)
@@ -232,25 +245,26 @@ def cutoff_for(
     if goal.confidence is None:
         found = _empirical_level(curve, target, rule)
     else:
-        if profile is None:
-            raise DataError(
-                "confidence= needs a profile of the levels from other samples than these.\n"
-                "Hint: profile=LevelProfile.of(score, truth) of the samples used to fit."
+        if certified is None:
+            if profile is None:
+                raise DataError(
+                    "confidence= needs a profile of the levels from other samples than these.\n"
+                    "Hint: profile=LevelProfile.of(score, truth) of the samples used to fit."
+                )
+            certified = certified_level(
+                instances,
+                profile,
+                alpha=1.0 - target,
+                confidence=goal.confidence,
+                max_weight=bound,
             )
-        certified = certified_level(
-            instances,
-            profile,
-            alpha=1.0 - target,
-            confidence=goal.confidence,
-            max_weight=bound,
-        )
         best = replace(best, max_calls=certified.max_calls, max_weight=max_weight)
         found = certified.level
     if found is not None:
         chosen = _with_calls(replace(best, level=found), instances)
         if goal.confidence is None:
-            shaky = doubts(known, level=found, target=target, profile=profile)
-            chosen = replace(chosen, shaky=shaky)
+            caveats = precision_caveats(known, level=found, target=target, profile=profile)
+            chosen = replace(chosen, caveats=caveats)
         return chosen
     return _fall_back(goal, best, instances, unreachable)
 
@@ -258,43 +272,41 @@ def cutoff_for(
 def check_bound(
     goal: Goal | None, weight: NDArray[np.float64] | None, max_weight: float | None
 ) -> None:
-    """Refuse to certify anything about weights that no bound was given for beforehand."""
-    is_certified = goal is not None and goal.confidence is not None
-    if max_weight is not None:
-        is_number = isinstance(max_weight, int | float | np.number)
-        if not is_number or max_weight is True or not 0.0 < max_weight < math.inf:
-            raise DataError(f"max_weight must be a positive number, got {max_weight!r}.")
-        if weight is None or not is_certified:
-            raise DataError(
-                "max_weight= needs sample_weight= and confidence=: it bounds the weights that a "
-                "certificate is about.\nHint: leave it out, or give both."
-            )
-    if weight is None or not is_certified:
-        return
+    """Check `max_weight`, without which no weighted precision can be certified."""
+    needs_bound = weight is not None and goal is not None and goal.confidence is not None
     if max_weight is None:
+        if needs_bound:
+            raise DataError(
+                "confidence= with sample_weight= needs max_weight=, the largest weight that a "
+                "sample can have: a rare sample of a larger weight with only incorrect calls could "
+                "make any guarantee false without occurring here.\n"
+                "Hint: one over the smallest sampling probability, known before the truth; or clip "
+                "the weights. Without confidence= no bound is needed."
+            )
+        return
+    is_number = isinstance(max_weight, int | float | np.number) and max_weight is not True
+    if not is_number or not 0.0 < max_weight < math.inf:
+        raise DataError(f"max_weight must be a positive number, got {max_weight!r}.")
+    if not needs_bound or weight is None:
         raise DataError(
-            "confidence= with sample_weight needs max_weight=, the largest weight that a sample "
-            "can have: a rare sample of a larger weight, all of whose calls are wrong, may make "
-            "any promise false, and none of these samples need be one.\n"
-            "Hint: one over the smallest chance to be drawn, known before the truth; or clip the "
-            "weights. Without confidence= no bound is needed."
+            "max_weight= is only used with sample_weight= and confidence=.\n"
+            "Hint: leave it out, or give both."
         )
     if weight.max() > max_weight:
         raise DataError(
             f"sample_weight is {weight.max():g} for sample {int(weight.argmax())}, more than "
-            f"max_weight={max_weight:g}: the bound must hold for every sample.\n"
-            "Hint: give a bound that does, or clip the weights and say so."
+            f"max_weight={max_weight:g}.\nHint: raise the bound, or clip the weights."
         )
 
 
 def precision_of(goal: Goal | Cutoff) -> float:
-    """Return the precision that a target of either kind asks for."""
+    """Return the target precision: the target itself, or one minus the target FDR."""
     assert goal.target is not None
     return goal.target if goal.kind == "precision" else 1.0 - goal.target
 
 
 def _empirical_level(curve: _Curve, target: float, rule: Rule) -> float | None:
-    # Precision dips and recovers along the list: the last level that meets the target calls most.
+    # Precision can dip and recover, so take the lowest level that meets the target.
     meets = np.flatnonzero(curve.precision(rule) >= target - 1e-12)
     return float(curve.level[meets[-1]]) if meets.size else None
 
@@ -302,7 +314,7 @@ def _empirical_level(curve: _Curve, target: float, rule: Rule) -> float | None:
 def _level_of_largest_f(curve: _Curve, beta: float, n_positives: float) -> float:
     """Return the middle of the levels whose F is within half a standard error of the largest.
 
-    F is flat around its top, and which of the levels there is highest is mostly noise.
+    F is flat near its maximum, and the position of the maximum itself is mostly noise.
     """
     f = curve.f(beta, n_positives)
     top = int(np.argmax(f))
@@ -311,9 +323,8 @@ def _level_of_largest_f(curve: _Curve, beta: float, n_positives: float) -> float
     return float(curve.level[near[near.size // 2]])
 
 
-def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
-    """Fill in what is known whatever level is chosen."""
-    # The highest target that could have been granted.
+def _alternatives(goal: Goal, instances: Instances, curve: _Curve, rule: Rule) -> Cutoff:
+    """Return a cutoff with the counts, best precision and largest F that fit any level."""
     precision = curve.precision(rule)
     most_precise = int(np.flatnonzero(precision == precision.max())[-1])
     return goal.cutoff(
@@ -323,7 +334,7 @@ def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
         n_unknown=instances.n_unknown,
         best_precision=float(precision[most_precise]),
         best_precision_calls=int(
-            np.count_nonzero(instances.those_known().score >= curve.level[most_precise])
+            np.count_nonzero(instances.only_known().score >= curve.level[most_precise])
         ),
         n_effective=None if instances.weight is None else effective_number(instances.weight),
         best_precision_level=float(curve.level[most_precise]),
@@ -332,26 +343,26 @@ def _best(goal: Goal, instances: Scored, curve: _Curve, rule: Rule) -> Cutoff:
     )
 
 
-def _with_calls(cutoff: Cutoff, instances: Scored) -> Cutoff:
-    """Count what the cutoff calls on the calibration samples."""
+def _with_calls(cutoff: Cutoff, instances: Instances) -> Cutoff:
+    """Count the calls of a cutoff on the calibration samples."""
     if cutoff.max_calls is not None:
         kept = limit_calls(instances.score, instances.sample, cutoff.max_calls)
         instances = instances.take(kept)
     called = instances.take(instances.score >= cutoff.level)
-    known = called.those_known()
-    counted = cutoff.counted(known.score.size, int(np.count_nonzero(known.truth)))
+    known = called.only_known()
+    counted = cutoff.with_counts(known.score.size, int(np.count_nonzero(known.truth)))
     counted = replace(counted, n_unknown_calls=called.score.size - known.score.size)
     if instances.weight is None:
         return replace(counted, precision_if_random=_precision_if_random(called))
-    count = known.counts()
-    shares = count.sum(), count[known.truth].sum(), instances.positives
-    return counted.weighed(*map(float, shares))
+    weight = known.weights()
+    sums = weight.sum(), weight[known.truth].sum(), instances.positives
+    return counted.with_measures(*map(float, sums))
 
 
-def _precision_if_random(called: Scored) -> float | None:
-    """Share of right calls if each label's unknown calls are right as often as its known ones.
+def _precision_if_random(called: Instances) -> float | None:
+    """Return the precision if the unknown calls of each label are correct as often as its known.
 
-    A label without a known call counts as all of them together. None if nothing is unknown.
+    Labels without a known call get the pooled precision. None if nothing is unknown.
     """
     if called.known is None or called.label is None or not called.known.any():
         return None
@@ -363,20 +374,20 @@ def _precision_if_random(called: Scored) -> float | None:
     return float((calls * share).sum() / calls.sum())
 
 
-def _fall_back(goal: Goal, best: Cutoff, instances: Scored, unreachable: Unreachable) -> Cutoff:
-    asked = asked_for(goal.kind, goal.target, goal.beta, goal.confidence)
-    surely = " that is large and sure enough" if goal.confidence is not None else ""
+def _fall_back(goal: Goal, best: Cutoff, instances: Instances, unreachable: Unreachable) -> Cutoff:
+    asked = describe_goal(goal.kind, goal.target, goal.beta, goal.confidence)
+    what = "can be certified" if goal.confidence is not None else "meets it"
     reason = (
-        f"{asked}: out of reach; no level{surely} meets it on these {best.n_samples:,} samples. "
-        f"The best precision in reach is about {percent(best.best_precision)}, with "
+        f"{asked}: unreachable; no level {what} on these {best.n_samples:,} samples. The best "
+        f"precision is about {percent(best.best_precision)}, with "
         f"{best.best_precision_calls:,} call{'' if best.best_precision_calls == 1 else 's'}."
     )
     assert best.max_f_level is not None
     assert best.best_precision_level is not None
     if unreachable == "error":
         raise DataError(
-            f"{reason}\nHint: ask for less, calibrate on more samples, or take the cutoff of the "
-            f"largest F1 ({best.max_f:.3g}, at level {best.max_f_level:.4g})."
+            f"{reason}\nHint: lower the target, calibrate on more samples, or use the level of the "
+            f"largest F1 ({best.max_f:.3g}, at {best.max_f_level:.4g})."
         )
     level, which = {
         "best-precision": (best.best_precision_level, "that level"),
@@ -391,8 +402,8 @@ def _fall_back(goal: Goal, best: Cutoff, instances: Scored, unreachable: Unreach
     else:
         tail = (
             f" In use instead: {which}, {level:.4g}, with {in_use.n_calls:,} calls, "
-            f"{percent(in_use.precision)} of them right."
+            f"{percent(in_use.precision)} correct; nothing is promised about them."
         )
     if unreachable != "max-f":
-        tail += f" The largest F1, {best.max_f:.3g}, lies at level {best.max_f_level:.4g}."
+        tail += f" The largest F1, {best.max_f:.3g}, is at level {best.max_f_level:.4g}."
     return replace(in_use, reason=reason + tail)

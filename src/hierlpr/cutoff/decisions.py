@@ -1,4 +1,4 @@
-"""Block scores and a cutoff -> calls: label sets closed under ancestors, and why each is made."""
+"""Block scores and a cutoff -> calls closed upward, and the reason for each decision."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
+import scipy.sparse
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import is_sparse
-from hierlpr.cutoff.by_group import group_columns, label_levels
+from hierlpr._utils.checks import is_sparse
+from hierlpr.cutoff.groups import group_columns, group_parents, label_levels, limit_thresholds
 from hierlpr.cutoff.outcome import Cutoff
-from hierlpr.cutoff.scored import limit_calls
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
-# Every sentence once; a reason is known by its place. `others` are the other labels of the block.
-# They are for people who make decisions, so an LPR is called what it is: a chance.
+# Templates of reasons; `others` are the other labels of the block. An LPR is called a chance here,
+# because these sentences are for users who make decisions.
 REASONS = (
     "Not called: nothing is called at this cutoff.",
     "Called: the chance that it holds, {own}, reaches the cutoff of {level}.",
@@ -37,7 +36,7 @@ REASONS = (
     "below the cutoff of {level}.",
 )
 _NOTHING, _ALONE, _TOGETHER, _CARRIED, _LIMIT, _LOW, _HELD, _LOW_BLOCK = range(len(REASONS))
-NAMED = 3  # other labels of a block that a sentence names
+NAMED = 3  # number of other labels of a block that are named
 
 Float = NDArray[np.float64]
 
@@ -45,7 +44,7 @@ Float = NDArray[np.float64]
 def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
     """Call every instance whose block score reaches the cutoff.
 
-    Nothing of one sample depends on another, so any split of the samples gives the same calls.
+    The calls of a sample do not depend on other samples.
 
     Parameters
     ----------
@@ -73,50 +72,47 @@ def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
             f"score has shape {tuple(score.shape)}; expected (n_samples, {hierarchy.n_labels})."
         )
     level = label_levels(cutoff, hierarchy)
-    if is_sparse(score):
-        return _decide_sparse(scipy.sparse.csr_array(score), cutoff, level)
-    called: NDArray[np.bool_] = score >= level
-    for columns, most in _limits(cutoff, hierarchy.n_labels):
-        part = score[:, columns]
-        if most < part.shape[1]:
-            # Nothing tied with the first label past the limit, or below it, is called.
-            past = np.partition(part, part.shape[1] - most - 1, axis=1)[:, -most - 1]
-            called[:, columns] &= part > past[:, None]
-    return called
+    limits = _limits(cutoff, hierarchy)
+    if not is_sparse(score):
+        called: NDArray[np.bool_] = score >= level
+        if limits is not None:
+            group, arguments = limits
+            called &= score > limit_thresholds(score, *arguments)[:, group]
+        return called
+    csr = scipy.sparse.csr_array(score)
+    kept = (csr.data > 0.0) & (csr.data >= level[csr.indices])
+    row = np.repeat(np.arange(csr.shape[0], dtype=np.intp), np.diff(csr.indptr))
+    if limits is not None:
+        group, arguments = limits
+        kept &= csr.data > limit_thresholds(csr, *arguments)[row, group[csr.indices]]
+    indptr = np.append(0, np.cumsum(np.bincount(row[kept], minlength=csr.shape[0])))
+    indptr = indptr.astype(csr.indptr.dtype)
+    data = (np.ones(indptr[-1], dtype=bool), csr.indices[kept], indptr)
+    return scipy.sparse.csr_array(data, shape=csr.shape)
 
 
-def _limits(cutoff: Cutoff, n_labels: int) -> list[tuple[NDArray[np.intp], int]]:
-    """Columns and the most calls a sample may have among them, where there is such a limit."""
+def _limits(cutoff: Cutoff, hierarchy: Hierarchy) -> tuple[NDArray[np.intp], Any] | None:
+    """Return the group of each label and the arguments of `limit_thresholds`, None without."""
     if cutoff.groups is None or cutoff.label_groups is None:
-        everything = np.arange(n_labels, dtype=np.intp)
-        return [] if cutoff.max_calls is None else [(everything, cutoff.max_calls)]
-    return [
-        (columns, most)
-        for group, columns in group_columns(cutoff.label_groups).items()
-        if (most := cutoff.groups[group].max_calls) is not None
-    ]
-
-
-def _decide_sparse(
-    score: scipy.sparse.csr_array, cutoff: Cutoff, level: NDArray[np.float64]
-) -> scipy.sparse.csr_array:
-    called = (score.data > 0.0) & (score.data >= level[score.indices])
-    n_samples, n_labels = score.shape
-    row = np.repeat(np.arange(n_samples, dtype=np.intp), np.diff(score.indptr))
-    for columns, most in _limits(cutoff, n_labels):
-        inside = np.flatnonzero(np.isin(score.indices, columns))
-        called[inside] &= limit_calls(score.data[inside], row[inside], most)
-    row = row[called]
-    indptr = np.zeros(n_samples + 1, dtype=score.indptr.dtype)
-    np.cumsum(np.bincount(row, minlength=n_samples), out=indptr[1:])
-    data = (np.ones(row.size, dtype=bool), score.indices[called], indptr)
-    return scipy.sparse.csr_array(data, shape=score.shape)
+        if cutoff.max_calls is None:
+            return None
+        everything = np.arange(hierarchy.n_labels, dtype=np.intp)
+        return np.zeros_like(everything), ([everything], [cutoff.max_calls], {0: []})
+    limits = {name: part.max_calls for name, part in cutoff.groups.items()}
+    if all(limit is None for limit in limits.values()):
+        return None
+    columns = group_columns(cutoff.label_groups)
+    group = np.empty(hierarchy.n_labels, dtype=np.intp)
+    for number, where in enumerate(columns.values()):
+        group[where] = number
+    parents = group_parents(hierarchy, group)
+    return group, (list(columns.values()), [limits[name] for name in columns], parents)
 
 
 class LabelCall(NamedTuple):
     """One called label of a sample with its block score.
 
-    `set` is "sure", "possible" or "no" where the promises per sample are known, else None.
+    `set` is "sure", "possible" or "no" after `calibrate_sets`, else None.
     """
 
     label: str
@@ -129,7 +125,7 @@ def call_lists(
 ) -> list[tuple[LabelCall, ...]]:
     """List the calls of each sample, best first; a label never comes before its parents.
 
-    `sets` are places in :data:`hierlpr.cutoff.sets.SET_WORDS` for every (sample, label).
+    `sets` are indices into :data:`hierlpr.cutoff.sets.SET_WORDS` for every (sample, label).
 
     Examples
     --------
@@ -143,7 +139,7 @@ def call_lists(
         called = scipy.sparse.csr_array(calls)
         row, column = np.repeat(np.arange(called.shape[0]), np.diff(called.indptr)), called.indices
     values = np.asarray(score[row, column]).ravel()
-    # By sample, then falling score; equal scores in topological order.
+    # By sample, then decreasing score; equal scores in topological order.
     order = np.lexsort((hierarchy.position[column], -values, row))
     named = [hierarchy.labels[j] for j in column[order].tolist()]
     words: Any = repeat(None, len(named))
@@ -154,27 +150,25 @@ def call_lists(
     return [tuple(listed[start:stop]) for start, stop in pairwise(bounds)]
 
 
-# -- why, in words ------------------------------------------------------------------------------
+# -- reasons --------------------------------------------------------------------------------------
 
 
 def call_limits(cutoff: Cutoff, n_labels: int) -> list[int | None]:
-    """Return the most calls a sample may have among the labels of each label's group."""
-    limits: list[int | None] = [None] * n_labels
-    for columns, most in _limits(cutoff, n_labels):
-        for column in columns.tolist():
-            limits[column] = most
-    return limits
+    """Return the largest number of calls per sample in the group of each label, None if any."""
+    if cutoff.groups is None or cutoff.label_groups is None:
+        return [cutoff.max_calls] * n_labels
+    return [cutoff.groups[group].max_calls for group in cutoff.label_groups]
 
 
 def reason_codes(
     lpr: Float, score: Float, block: NDArray[np.intp], called: NDArray[np.bool_], level: Float
 ) -> NDArray[np.intp]:
-    """Return the place in `REASONS` of every label of one sample.
+    """Return the index into `REASONS` of every label of one sample.
 
     Parameters
     ----------
     lpr, score : ndarray
-        What each label was ranked by, and the score of its block.
+        LPR of each label, and the score of its block.
     block : ndarray of int
         Number of its block.
     called : ndarray of bool
@@ -206,7 +200,7 @@ def fill(
     others: Sequence[tuple[str, float]],
     most: int | None,
 ) -> str:
-    """Put the numbers into a sentence; `others` are the block's other labels with their LPRs.
+    """Return a reason with its numbers; `others` are the block's other labels with their LPRs.
 
     Examples
     --------
@@ -215,7 +209,7 @@ def fill(
     >>> fill(5, lpr=0.8996, score=0.8996, level=0.9, others=[], most=None)
     'Not called: the chance that it holds, 0.8996, is below the cutoff of 0.9000.'
     """
-    own, mean, cut = _told_apart(lpr, score, level)
+    own, mean, cut = _distinguished(lpr, score, level)
     named = [f"“{name}” ({value:.2f})" for name, value in others[:NAMED]]
     if len(others) > NAMED:
         named.append(f"{len(others) - NAMED:,} more")
@@ -224,8 +218,8 @@ def fill(
     return REASONS[code].format(own=own, mean=mean, level=cut, others=joined, most=calls)
 
 
-def _told_apart(lpr: float, score: float, level: float) -> tuple[str, str, str]:
-    """Write the numbers with as many digits as it takes to tell them from the level."""
+def _distinguished(lpr: float, score: float, level: float) -> tuple[str, str, str]:
+    """Format the numbers with enough digits to distinguish them from the level."""
     if not math.isfinite(level):
         return f"{lpr:.2f}", f"{score:.2f}", "none"
     digits = 2

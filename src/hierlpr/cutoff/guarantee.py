@@ -1,41 +1,53 @@
-"""A cutoff whose pooled precision is certified: Learn-then-Test with tests on whole samples.
+"""Certified pooled precision: Learn-then-Test with tests on whole samples.
 
-The labels of one sample are dependent, so the unit of every statement here is the sample.
+The labels of one sample are dependent, so the sample is the unit of all tests.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtrc, ndtri_exp
 
+from hierlpr._kernels.betting import bet, count_calls
+from hierlpr.cutoff.instances import (
+    Instances,
+    Shuffle,
+    SortedInstances,
+    random_order,
+    sort_by_sample,
+)
 from hierlpr.cutoff.profile import LevelProfile
-from hierlpr.cutoff.scored import BySample, Scored, Shuffle, by_sample, random_order
 
-# The stake stays below the largest that cannot lose everything on one sample, by this factor.
+# Share of the largest stake that cannot lose everything on one sample.
 LARGEST_STAKE = 0.95
-# The mean square of the profile counts as much as this many samples of the calibration.
+# The mean square of the profile has the weight of this many calibration samples.
 PROFILE_WEIGHT = 50.0
-# The bets aim this much beyond the goal (log wealth), or they would close in on it for ever.
+# The bets aim this much beyond the goal (in log wealth); otherwise they would only approach it.
 BEYOND = 0.003
-# Stakes are read off a table down to this log wealth; a lower one never recovers.
+# Range of the table of stakes (log wealth below the goal); a lower wealth never recovers.
 _DEEPEST, _STEPS = 60.0, 100
+# Share of the error of a group for the tests above its surest level.
+RISING_SHARE = 0.1
+_MOMENTS = ("calls", "hits", "calls2", "hits2", "calls_hits")
 
 
 class Certified(NamedTuple):
-    """The last certified level (None if the first test failed) and its limit of calls a sample."""
+    """The last certified level (None if the first test failed) and its limit per sample."""
 
     level: float | None
     max_calls: int | None
 
 
 class Pair(NamedTuple):
-    """A level with a limit of calls a sample, and the mean square gain that the profile expects."""
+    """A level, a limit of calls per sample, and the mean square gain expected from the profile."""
 
     level: float
     limit: int
@@ -43,53 +55,52 @@ class Pair(NamedTuple):
 
 
 def certified_level(
-    instances: Scored,
+    instances: Instances,
     profile: LevelProfile,
     *,
     alpha: float,
     confidence: float,
     max_weight: float = 1.0,
 ) -> Certified:
-    r"""Find the level and limit of calls with most hits and certified pooled precision.
+    r"""Find the last level and limit of calls per sample whose pooled precision is certified.
 
     Notes
     -----
-    For one level and a limit of :math:`C` calls a sample let :math:`G = \text{right calls} - p\,
-    \text{calls}` of a sample, with the target :math:`p = 1 - \alpha`. The pooled precision is below
-    the target exactly if :math:`E G < 0`. Stakes :math:`\lambda_i \ge 0` that depend on nothing but
-    the samples before, with :math:`\lambda_i\, p\, C < 1`, make
+    For one level and a limit of :math:`C` calls per sample let
+    :math:`G = \text{correct calls} - p\, \text{calls}` of a sample, with the target
+    :math:`p = 1 - \alpha`. The pooled precision is below the target exactly if :math:`E G < 0`.
+    Stakes :math:`\lambda_i \ge 0` that depend only on earlier samples, with
+    :math:`\lambda_i\, p\, C < 1`, make
 
     .. math:: W_m = \prod_{i \le m} (1 + \lambda_i G_i)
 
     a non-negative supermartingale under that hypothesis, so by Ville's inequality
     :math:`P(\max_m W_m \ge 1/\delta) \le \delta`, for any number of samples and any dependence
-    between the labels of a sample. This needs an order of the samples that is independent of what
-    they hold, see :func:`~hierlpr.cutoff.scored.random_order`. Where that order may not be as good
-    as random, because the samples are of few kinds, the wealth of a constant stake after all
-    samples, which is the same in any order, must reach :math:`1/\delta` too. With at most one call
-    a sample, the right calls are binomial given the calls, and the exact test is used instead.
+    between the labels of a sample. This needs an order of the samples that is independent of their
+    contents, see :func:`~hierlpr.cutoff.instances.random_order`. If the samples are of so few kinds
+    that the order may not be as good as random, the wealth of a constant stake after all samples,
+    which does not depend on the order, must reach :math:`1/\delta` too. With at most one call per
+    sample, the correct calls are binomial given the calls, and the exact test is used instead.
 
-    Pairs of a level and a limit are tested in a sequence that `profile` fixes, see
-    :func:`plan_tests`, until the first that is not rejected; so the chance that any certified pair
-    is wrong is at most :math:`\delta = 1 -` `confidence`. The decisions then keep the limit
-    (`max_calls`): without one, no finite number of samples could exclude a rare sample with
-    thousands of false calls.
+    Pairs of a level and a limit are tested in an order fixed by `profile`, see :func:`plan_tests`,
+    until the first test that fails; so with probability at most :math:`\delta = 1 -` `confidence`
+    any certified pair is below the target. Decisions then apply the limit (`max_calls`): without
+    one, no finite number of samples could exclude a rare sample with thousands of false calls.
 
-    The stakes are those that would hedge a bet on the sum of all :math:`G_i` at the end, were it a
-    normal variable: with :math:`r` samples left and mean square :math:`s^2`,
+    The stakes hedge a bet on the sum of all :math:`G_i`, as if it were normal: with :math:`r`
+    samples left and mean square :math:`s^2`,
     :math:`\lambda = \varphi(d) / (\Phi(d) \sqrt{r s^2})` where :math:`\Phi(d) = \delta W`.
 
-    Where some of the truth is unknown, calls and right calls are those whose truth is known, while
-    the limit counts all calls, as the decisions do. A sample comes with what is known of it, so the
-    samples are independent and alike as before, and the same argument certifies the expected right
-    known calls a sample over the expected known calls. Which pairs are known may depend on anything
-    in the sample; that the number carries over to all calls is an assumption: ``docs/truth.md``.
+    If some of the truth is unknown, only calls of known truth count, except for the limit, which
+    counts all calls as the decisions do. The same argument certifies the expected correct known
+    calls over the expected known calls. Which truth is known may depend on anything in the sample;
+    that the precision carries over to all calls is an assumption: ``docs/truth.md``.
 
-    Samples with weights :math:`w \le B` for a bound :math:`B` that was fixed beforehand
-    (`max_weight`) are the same with :math:`G = (w/B)(\text{right calls} - p\,\text{calls})`: it is
-    no less than :math:`-p\,C`, and :math:`E G < 0` exactly if the weighted precision, the expected
-    weighted right calls over the expected weighted calls, is below the target. Weights may depend
-    on anything in their sample. The binomial test is not for them.
+    With weights :math:`w \le B`, for a bound :math:`B` fixed beforehand (`max_weight`),
+    :math:`G = (w/B)(\text{correct calls} - p\,\text{calls})` is at least :math:`-p\,C`, and
+    :math:`E G < 0` exactly if the weighted precision, the expected weighted correct calls over the
+    expected weighted calls, is below the target. Weights may depend on anything in their sample.
+    The binomial test is not used with weights.
 
     References
     ----------
@@ -100,17 +111,17 @@ def certified_level(
     found = Certified(None, None)
     share = None
     if instances.weight is not None:
-        profile, share = profile.over(max_weight), instances.weight / max_weight
+        profile, share = profile.scaled(max_weight), instances.weight / max_weight
     sequence = plan_tests(
         profile, instances.n_samples, instances.n_labels, alpha=alpha, delta=delta
     )
     if not sequence:
         return found
     shuffle = random_order(instances)
-    for stretch in _stretches(sequence):
-        lowest = min(pair.level for pair in stretch)
-        rows = by_sample(instances.take(instances.score >= lowest))
-        for pair in stretch:
+    for part in _quarters(sequence):
+        lowest = min(pair.level for pair in part)
+        rows = sort_by_sample(instances.take(instances.score >= lowest))
+        for pair in part:
             calls, hits = _count(rows, pair)
             if not _is_precise(pair, calls, hits, shuffle, alpha=alpha, delta=delta, share=share):
                 return found
@@ -119,24 +130,22 @@ def certified_level(
     return found
 
 
-def _stretches(sequence: list[Pair]) -> Iterator[list[Pair]]:
-    """Cut the sequence, so that the many instances of lenient levels are sorted if need be only."""
+def _quarters(sequence: list[Pair]) -> Iterator[list[Pair]]:
+    """Split the sequence, so that the many instances at low levels are sorted only if needed."""
     bounds = [0, *(math.ceil(len(sequence) * share) for share in (0.25, 0.5, 0.75, 1.0))]
     for start, stop in pairwise(bounds):
         if start < stop:
             yield sequence[start:stop]
 
 
-def _count(rows: BySample, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Count the calls of every sample whose truth is known, and those that are right."""
-    from hierlpr._kernels.betting import count_calls
-
+def _count(rows: SortedInstances, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count the calls of known truth of every sample, and the correct ones."""
     calls, hits, known = (np.empty(rows.ptr.size - 1, dtype=np.int64) for _ in range(3))
-    stretch = (rows.ptr, rows.score, rows.needed)
-    count_calls(*stretch, rows.hits_before, pair.level, pair.limit, calls, hits)
+    common = (rows.ptr, rows.score, rows.needed)
+    count_calls(*common, rows.hits_before, pair.level, pair.limit, calls, hits)
     if rows.known_before is None:
         return calls, hits
-    count_calls(*stretch, rows.known_before, pair.level, pair.limit, calls, known)
+    count_calls(*common, rows.known_before, pair.level, pair.limit, calls, known)
     return known, hits
 
 
@@ -150,13 +159,11 @@ def _is_precise(
     delta: float,
     share: NDArray[np.float64] | None = None,
 ) -> bool:
-    """Test one pair: True with probability at most `delta` if its precision is too low.
+    """Test one pair: True with probability at most `delta` if its precision is below the target.
 
-    `share` is the weight of each sample, as a share of the largest that there can be.
+    `share` is the weight of each sample as a share of the largest possible weight.
     """
     if pair.limit == 1 and share is None:
-        from scipy.special import bdtrc  # scipy.stats takes as long to load as all of a fit
-
         chance = bdtrc(float(hits.sum()) - 1.0, int(calls.sum()), 1.0 - alpha)
         return bool(chance <= delta)
     gain = hits - (1.0 - alpha) * calls
@@ -166,9 +173,7 @@ def _is_precise(
 def _is_won(
     pair: Pair, gain: NDArray[np.float64], shuffle: Shuffle, *, alpha: float, delta: float
 ) -> bool:
-    """Bet on the gain of every sample: whether the wealth reaches ``1 / delta``."""
-    from hierlpr._kernels.betting import bet
-
+    """Bet on the gain of every sample; return whether the wealth reaches ``1 / delta``."""
     goal = math.log(1.0 / delta)
     largest = LARGEST_STAKE / ((1.0 - alpha) * pair.limit)
     if not shuffle.is_fair:
@@ -183,9 +188,7 @@ def _is_won(
 
 @cache
 def _urgency() -> NDArray[np.float64]:
-    """Stake times root of the square still to come, at each log wealth from the goal down."""
-    from scipy.special import ndtri_exp
-
+    """Return stake times root of the remaining square, for each log wealth below the goal."""
     log_chance = -BEYOND - np.arange(int(_DEEPEST * _STEPS) + 1) / _STEPS
     d = ndtri_exp(log_chance)
     return np.asarray(np.exp(-0.5 * d * d - 0.5 * math.log(2.0 * math.pi) - log_chance))
@@ -194,16 +197,29 @@ def _urgency() -> NDArray[np.float64]:
 def plan_tests(
     profile: LevelProfile, n_samples: int, n_labels: int, *, alpha: float, delta: float
 ) -> list[Pair]:
-    """Choose the pairs of level and limit to test, from the surest toward those with more hits.
+    """Choose the pairs of level and limit to test, from the surest to those with the most hits.
 
-    At a constant stake s the log wealth is about ``s n drift - s^2 n square / 2`` with standard
-    deviation ``s sqrt(n spread)``; the stake ``sqrt(2 log(1/delta) / (n square))`` is most likely
-    to pass ``log(1/delta)``, and a limit C keeps it below ``1 / ((1 - alpha) C)``. The margin of a
-    pair is how many standard deviations it is expected to pass by. Of the pairs, those
-    are tested than which none has both more margin and more hits.
+    Pairs are tested if no other pair has both a larger margin and more hits.
     """
     if profile.level.size == 0 or n_samples == 0:
         return []
+    margin, limit = _margins(profile, n_samples, n_labels, alpha=alpha, delta=delta)
+    square = np.maximum(profile.square(alpha), 1e-12)
+    return [
+        Pair(float(profile.level[at % profile.level.size]), int(limit.flat[at]), square.flat[at])
+        for at in _front(margin.ravel(), profile.hits.ravel()).tolist()
+    ]
+
+
+def _margins(
+    profile: LevelProfile, n_samples: int, n_labels: int, *, alpha: float, delta: float
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return by how many standard deviations each pair is expected to pass, and limits to use.
+
+    At a constant stake s the log wealth is about ``s n drift - s^2 n square / 2`` with standard
+    deviation ``s sqrt(n spread)``; the stake ``sqrt(2 log(1/delta) / (n square))`` is most likely
+    to pass ``log(1/delta)``, and a limit C keeps it below ``1 / ((1 - alpha) C)``.
+    """
     goal = math.log(1.0 / delta)
     drift, square = profile.drift(alpha), np.maximum(profile.square(alpha), 1e-12)
     limit = np.minimum(profile.limit, n_labels)[:, None]
@@ -212,18 +228,67 @@ def plan_tests(
     stake = np.minimum(wanted, largest)
     spread = np.sqrt(np.maximum(square - drift**2, 1e-3 * square) * n_samples)
     margin = (n_samples * (drift - 0.5 * stake * square) - goal / stake) / spread
-    # A limit that no sample of the profile met may be as high as it does not hold back the stake.
+    # A limit that no sample of the profile reached can be raised until it restricts the stake.
     is_idle = (profile.calls == profile.calls[-1]) & (limit > 1)
     useful = np.minimum(LARGEST_STAKE / ((1.0 - alpha) * wanted), n_labels).astype(np.int64)
-    limits = np.where(is_idle, np.maximum(limit, useful), limit)
-    by_margin = np.lexsort((-profile.hits.ravel(), -margin.ravel()))
-    hits = profile.hits.ravel()[by_margin]
-    is_front = hits > np.append(-1.0, np.maximum.accumulate(hits)[:-1])
-    return [
-        Pair(
-            float(profile.level[at % profile.level.size]),
-            int(limits.flat[at]),
-            float(square.flat[at]),
-        )
-        for at in by_margin[is_front].tolist()
-    ]
+    return margin, np.where(is_idle, np.maximum(limit, useful), limit)
+
+
+def _front(margin: NDArray[np.float64], hits: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the pairs that no other exceeds in both margin and hits, by decreasing margin."""
+    by_margin = np.lexsort((-hits, -margin))
+    sorted_hits = hits[by_margin]
+    is_front = sorted_hits > np.append(-1.0, np.maximum.accumulate(sorted_hits)[:-1])
+    return np.asarray(by_margin[is_front], dtype=np.intp)
+
+
+# -- groups of labels -----------------------------------------------------------------------------
+
+
+def choose_limit(
+    profile: LevelProfile, n_samples: int, n_labels: int, *, alpha: float, delta: float
+) -> int:
+    """Return the limit of calls per sample with the most hits that can probably be certified."""
+    if profile.level.size == 0 or n_samples == 0:
+        return 1
+    margin, limit = _margins(profile, n_samples, n_labels, alpha=alpha, delta=delta)
+    likely = margin >= 1.0
+    at = np.argmax(np.where(likely, profile.hits, -1.0)) if likely.any() else np.argmax(margin)
+    return int(limit.flat[at])
+
+
+def certified_levels(
+    instances: Instances, profile: LevelProfile, *, limit: int, alpha: float, delta: float
+) -> NDArray[np.float64]:
+    """Return all levels that are certified for one group of labels, in increasing order.
+
+    No sample has more than `limit` instances. `profile` of other samples fixes two sequences of
+    tests before this truth is seen: one falls from the surest level, with most of `delta`, and one
+    rises from it. Each ends with its first failure. The rising one matters if the level of a group
+    of ancestors is higher. A level of 0 calls every listed instance.
+    """
+    if profile.level.size == 0 or instances.n_samples == 0:
+        return np.empty(0)
+    last = replace(
+        profile,
+        limit=np.array([limit]),
+        **{name: getattr(profile, name)[-1:] for name in _MOMENTS},
+    )
+    n_labels = max(instances.n_labels, limit)
+    margin = _margins(last, instances.n_samples, n_labels, alpha=alpha, delta=delta)[0][0]
+    square, level = np.maximum(last.square(alpha)[0], 1e-12), profile.level.copy()
+    level[-1] = 0.0
+    surest = int(np.argmax(margin))
+    falling = surest + _front(margin[surest:], last.hits[0, surest:])
+    rising = np.arange(surest - 1, -1, -1)
+    rows = sort_by_sample(instances)
+    shuffle = random_order(instances) if limit > 1 else Shuffle(np.empty(0, np.intp), 0.0)
+    certified = []
+    for sequence, share in ((falling, 1.0 - RISING_SHARE), (rising, RISING_SHARE)):
+        for at in sequence.tolist():
+            pair = Pair(float(level[at]), limit, float(square[at]))
+            counts = _count(rows, pair)
+            if not _is_precise(pair, *counts, shuffle, alpha=alpha, delta=share * delta):
+                break
+            certified.append(pair.level)
+    return np.sort(certified)

@@ -1,8 +1,8 @@
-"""Values that decide how many labels of a sample are sure or possible.
+"""Values that determine which labels of a sample are sure or possible.
 
-Both kinds of sets are prefixes of an order of a sample's labels that puts parents first. Each label
-has a value that falls along the order; where to stop is learned by `hierlpr.cutoff.sets`. A value
-is a function of the scores of its own sample alone, which is all that the promises need.
+Both sets are prefixes of an order of a sample's labels with parents first. Each label has a value
+that decreases along the order; `hierlpr.cutoff.sets` learns the levels. A value depends only on the
+scores of its own sample, which is all that the guarantees need.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_level
 from hierlpr._kernels.smoothing import make_monotone
+from hierlpr._utils.checks import check_level
 from hierlpr.data.tables import dense
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.waves import sample_ranges
+from hierlpr.hierarchy.upper_sets import UpperSet, sample_ranges
 from hierlpr.joint.one_path import reach_of
 
-HAIR = 2.0**-20  # by how much values may move to part those that tie
-RISKY = 5.0  # a sample's own chance of a wrong label may be so many times the error promised
+TIE_BREAK = 2.0**-20  # largest relative change of a value to break ties
+RISKY = 5.0  # largest probability of a false label per sample, in multiples of the error
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 
 def call_order(score: Float, hierarchy: Hierarchy) -> NDArray[np.intp]:
-    """Columns of each sample in calling order: falling block score, ties parents first."""
+    """Return the columns of each sample by decreasing block score, ties parents first."""
     order = np.argsort(-score[:, hierarchy.order], axis=1, kind="stable")
     return np.asarray(hierarchy.order[order], dtype=np.intp)
 
@@ -36,12 +36,11 @@ def call_order(score: Float, hierarchy: Hierarchy) -> NDArray[np.intp]:
 def all_true_values(
     score: Float, hierarchy: Hierarchy, order: NDArray[np.intp] | None = None
 ) -> Float:
-    r"""Estimate for every label that it and all labels called before it are true.
+    r"""Estimate for every label the probability that it and all labels before it are true.
 
     With :math:`s` the block scores, a label holds given its parents with probability about
-    :math:`s_k / \min_{\text{parents}} s`; the value is the product of these along the order. What
-    is promised does not depend on how good the estimate is. `order` is that of `call_order`, if
-    it is known.
+    :math:`s_k / \min_{\text{parents}} s`; the value is the product of these along the order. The
+    guarantee does not depend on the quality of the estimate. `order` is that of `call_order`.
 
     Examples
     --------
@@ -61,10 +60,10 @@ def all_true_values(
 def any_true_values(
     score: Float, hierarchy: Hierarchy, order: NDArray[np.intp] | None = None
 ) -> Float:
-    r"""Estimate for every label that it or a label called after it is true.
+    r"""Estimate for every label the probability that it or a label after it is true.
 
-    If any of them is true then so is one whose parents were all called before:
-    :math:`1 - \prod (1 - s)` over these. `order` is as in `all_true_values`.
+    If any of them is true, so is one whose parents all come before:
+    :math:`1 - \prod (1 - s)` over these. `order` is that of `call_order`.
 
     Examples
     --------
@@ -76,7 +75,7 @@ def any_true_values(
     n_samples, n_labels = score.shape
     place = np.empty_like(order)
     np.put_along_axis(place, order, np.arange(n_labels)[None, :], axis=1)
-    # Beyond a prefix that lacks k, a child of k does not count: it is true only if k is.
+    # After a prefix without k, a child of k adds nothing: it is true only if k is.
     last = np.full((n_samples, n_labels), -1, dtype=np.intp)
     for parents, children in _edges(hierarchy):
         last[:, children] = np.maximum(last[:, children], place[:, parents])
@@ -90,28 +89,28 @@ def any_true_values(
 
 
 def least_chance(error: float) -> float:
-    """From which chance on that all its labels hold a set is weighed by what each label costs.
+    """Return the probability of a set being all true from which on `by_cost` applies.
 
-    The error promised is an average over samples. No single one should bear more than `RISKY`
-    times as much of it, or be wrong more likely than right, while others have less at stake.
+    The guaranteed error is an average over samples. No sample should have more than `RISKY` times
+    that error, or be more likely wrong than right.
     """
     return max(0.5, 1.0 - RISKY * check_level(error, name="error"))
 
 
 def by_cost(chance: Float, order: NDArray[np.intp], floor: float) -> Float:
-    r"""Order labels by what each adds to the error, where their sets hold likely enough.
+    r"""Return values by what each label adds to the error, while its set is likely all true.
 
-    With :math:`V_j` the chance that the first :math:`j` labels of a sample all hold, the most
-    labels for a given error come from adding label after label, over all samples, where
-    :math:`V_{j-1} - V_j` is least: the value of a label is 1 less that cost. A later label that is
-    cheaper than an earlier one is taken together with it, at their mean cost (the convex hull), so
-    that values fall along the order. Beyond the last label with :math:`V \ge` `floor` the value is
-    :math:`V` itself, which is less than all others of any sample; a floor of 1 leaves all as it is.
+    With :math:`V_j` the probability that the first :math:`j` labels of a sample are all true, the
+    most labels for a given error result from adding labels, over all samples, in order of
+    :math:`V_{j-1} - V_j`: the value of a label is 1 minus that cost. A later label that is cheaper
+    than an earlier one is combined with it, at their mean cost (the convex hull), so values
+    decrease along the order. After the last label with :math:`V \ge` `floor` the value is
+    :math:`V` itself, which is lower than all other values; a floor of 1 changes nothing.
 
     Parameters
     ----------
     chance : ndarray of shape (n_samples, n_labels)
-        Falling along `order`, from 0 to 1.
+        Decreasing along `order`, between 0 and 1.
     order : ndarray of the same shape
         Columns of each sample.
     floor : float
@@ -134,62 +133,58 @@ def by_cost(chance: Float, order: NDArray[np.intp], floor: float) -> Float:
 
 
 class SetValues(NamedTuple):
-    """Values of some samples' labels, both falling along an order that puts parents first."""
+    """Values of labels of some samples, both decreasing along an order with parents first."""
 
     sure: Float
     possible: Float
 
-    def settled(self) -> SetValues:
-        """Round to 40 bits: samples that tie must also tie on a machine with other logarithms.
+    def rounded(self) -> SetValues:
+        """Round to 40 bits, so that ties do not depend on the machine's logarithms.
 
-        Promises about tied samples hang on it, because a value just above a level is called and
-        the level itself is not. Rounding keeps the order, so nothing else changes.
+        A value just above a level is called and the level itself is not, so ties must stay ties.
         """
         return SetValues(*map(_rounded, self))
 
-    def parted(self, score: Float) -> SetValues:
-        """Part samples whose values tie by a hair: by how much their other scores promise.
+    def with_ties_broken(self, score: Float) -> SetValues:
+        """Break ties between samples by a tiny factor that grows with their mean score.
 
-        A level cannot part samples that tie, and what it may not spend on all it would leave
-        unused. Any function of a sample's own scores keeps the samples exchangeable; one factor a
-        sample keeps the order of its labels. Samples with the same scores still tie.
+        A level cannot separate tied samples, so ties waste part of the allowed error. Any function
+        of a sample's own scores keeps samples exchangeable, and one factor per sample keeps the
+        order of its labels. Samples with the same scores still tie.
         """
-        hair = 1.0 - HAIR * (1.0 - np.ascontiguousarray(score).mean(axis=1, keepdims=True))
-        return SetValues(self.sure * hair, self.possible * hair)
+        factor = 1.0 - TIE_BREAK * (1.0 - np.ascontiguousarray(score).mean(axis=1, keepdims=True))
+        return SetValues(self.sure * factor, self.possible * factor)
 
 
 def many_label_values(score: Any, hierarchy: Hierarchy, floor: float) -> Iterator[SetValues]:
-    """Values from block scores, some samples at a time; an absent score is 0.
-
-    `floor` is that of `by_cost`.
-    """
+    """Yield values from block scores, some samples at a time; `floor` is that of `by_cost`."""
     n_samples, n_labels = score.shape
     for start, stop in sample_ranges(n_samples, n_labels):
         part = np.asarray(dense(score[start:stop]), dtype=np.float64)
         order = call_order(part, hierarchy)
         sure = by_cost(all_true_values(part, hierarchy, order), order, floor)
         possible = any_true_values(part, hierarchy, order)
-        yield SetValues(sure, possible).parted(part).settled()
+        yield SetValues(sure, possible).with_ties_broken(part).rounded()
 
 
 def one_path_values(ends: Float, hierarchy: Hierarchy, floor: float) -> Iterator[SetValues]:
-    """Values where every sample has one path, from the posterior of where it ends.
+    """Yield values if every sample has one path, from the posterior of where the path ends.
 
-    A label is likely as its path ends at or below it; a second path beside the likeliest excludes
-    it, so only the labels of the likeliest can be sure.
+    The probability of a label is that of paths which end at or below it. Paths exclude each other,
+    so only the labels of the most likely path can be sure.
     """
     reach = reach_of(ends, hierarchy)
     order = call_order(reach, hierarchy)
     along = np.take_along_axis(ends, order, axis=1)
     tail = np.cumsum(along[:, ::-1], axis=1)[:, ::-1]
-    chance = np.where(_likeliest_path(reach, hierarchy), reach, 0.0)
+    chance = np.where(_most_likely_path(reach, hierarchy), reach, 0.0)
     sure = by_cost(chance, call_order(chance, hierarchy), floor)
     tail = _place(np.ascontiguousarray(tail), order)
-    yield SetValues(sure, tail).parted(reach).settled()
+    yield SetValues(sure, tail).with_ties_broken(reach).rounded()
 
 
-def _likeliest_path(reach: Float, hierarchy: Hierarchy) -> Bool:
-    """Mark the labels from the likeliest root down to the likeliest child each time."""
+def _most_likely_path(reach: Float, hierarchy: Hierarchy) -> Bool:
+    """Mark the labels from the most likely root down, each time to the most likely child."""
     best = np.zeros(reach.shape, dtype=bool)
     rows = np.arange(len(reach))
     groups = [[hierarchy.index(root) for root in hierarchy.roots]]
@@ -202,9 +197,6 @@ def _likeliest_path(reach: Float, hierarchy: Hierarchy) -> Bool:
     return best
 
 
-# -- details ------------------------------------------------------------------------------------
-
-
 def _rounded(values: Float) -> Float:
     """Round to 40 bits."""
     part, power = np.frexp(values)
@@ -212,9 +204,8 @@ def _rounded(values: Float) -> Float:
 
 
 def _edges(hierarchy: Hierarchy) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Columns at the ends of the edges, such that no child occurs twice at a time."""
-    upper = hierarchy.waves.everything
-    for parents, children in upper.down:
+    """Yield columns of parents and children, with no child twice in one step."""
+    for parents, children in UpperSet.above(hierarchy).down:
         yield hierarchy.order[parents], hierarchy.order[children]
 
 

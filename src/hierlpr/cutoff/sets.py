@@ -1,12 +1,11 @@
-"""Promises for each sample: labels that are sure, labels that are possible.
+"""Sure and possible labels of each sample: guarantees per sample instead of pooled precision.
 
-A pooled precision says how many calls of all samples are right. Here the unit is the sample: with
-probability at least ``1 - error`` *every* sure label of a new sample is true; and, a statement of
-its own, *every* true label of it is possible.
+With probability at least ``1 - error`` *all* sure labels of a new sample are true; and, a separate
+statement, *all* its true labels are possible.
 
-Both kinds of sets are prefixes of the order in which a sample's labels are called, so they are
-closed upward. How long a prefix is taken is decided by a value of every label that falls along the
-order (`hierlpr.cutoff.set_values`); calibration samples say at which value to stop.
+Both sets are prefixes of the calling order of a sample's labels, so they are closed upward. Each
+label has a value that decreases along the order (`hierlpr.cutoff.set_values`), and calibration
+samples determine at which value to stop.
 """
 
 from __future__ import annotations
@@ -19,19 +18,21 @@ from html import escape
 from typing import Any
 
 import numpy as np
-import scipy
+import scipy.sparse
 from numpy.typing import NDArray
+from scipy.special import bdtr
 
-from hierlpr._base.checks import check_level
-from hierlpr._base.showing import html_table, text_table
+from hierlpr._utils.checks import check_level
+from hierlpr._utils.display import html_table, text_table
 from hierlpr.cutoff.outcome import check_fields
-from hierlpr.cutoff.set_values import HAIR, SetValues
+from hierlpr.cutoff.set_values import SetValues
 from hierlpr.data.tables import dense
+from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
 SET_WORDS = ("no", "possible", "sure")  # by how many of the two sets a label is in
-SHOWN = 8  # samples of sets that are printed
-MOST_NAMED = 5  # labels of one of them
+SHOWN = 8  # printed samples
+MOST_NAMED = 5  # printed labels per set
 _COLUMNS = ("sample", "sure", "possible")
 
 Float = NDArray[np.float64]
@@ -40,11 +41,11 @@ Bool = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class SetRule:
-    """Where to stop, for sure and for possible labels, and what is promised.
+    """Levels for sure and possible labels, and what they guarantee.
 
     A label is sure if its value exceeds `sure_level`, and possible if its value is at least
-    `possible_level`; None stands for a level that no label passes, or that every label does. The
-    rates and sizes are those on the calibration samples; `shaky` says why no promise holds.
+    `possible_level`; None means that no label is sure, or that every label is possible. Error rates
+    and sizes are those on the calibration samples; `caveats` says why the guarantee may not hold.
     """
 
     error: float
@@ -57,49 +58,43 @@ class SetRule:
     possible_error: float
     sure_size: float
     possible_size: float
-    shaky: str = ""
-    parted: bool = True  # samples that tie were parted by a hair
+    caveats: str = ""
     floor: float = 1.0  # of `hierlpr.cutoff.set_values.by_cost`
 
-    def doubted(self, doubts: Sequence[str]) -> SetRule:
-        """Put in what is wrong with the calibration samples themselves."""
-        return replace(self, shaky=" ".join([*doubts, self.shaky]).strip()) if doubts else self
+    def with_caveats(self, caveats: Sequence[str]) -> SetRule:
+        """Put caveats about the calibration samples in front of those already there."""
+        return replace(self, caveats=" ".join([*caveats, self.caveats]).strip())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON can hold them."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SetRule:
         """Rebuild from :meth:`to_dict`."""
-        data = {"shaky": "", "floor": 1.0, **data}  # older files: not kept, chances as they are
-        if "parted" not in data:  # and from before ties were parted: a hair lower is safe
-            level = data.get("possible_level")
-            safe = level * (1.0 - 2.0 * HAIR) if isinstance(level, float) else level
-            data = {**data, "possible_level": safe, "parted": True}
-        check_fields(cls, data, "the rule of call sets")
-        return cls(**{field.name: data[field.name] for field in fields(cls)})
+        if set(data) != {field.name for field in fields(cls)}:
+            raise DataError(f"Not the fields of a SetRule: {sorted(data)}.")
+        check_fields(cls, data, "a SetRule")
+        return cls(**data)
 
     def __str__(self) -> str:
-        """Say what is promised, and how the calibration samples fared."""
+        """Describe the guarantee and the sizes of the sets on the calibration samples."""
         share = f"{1.0 - self.error:.4g}"
         given = "" if self.confidence is None else f" (with confidence {self.confidence:g})"
-        promised = (
-            f"Of a new sample, all sure labels hold with probability at least {share}{given}, and "
-            f"with the same probability all labels that hold are among the possible ones."
+        text = (
+            f"With probability at least {share}{given} all sure labels of a new sample are true, "
+            f"and with the same probability all its true labels are possible. On "
+            f"{self.n_samples:,} calibration samples {self.sure_size:.3g} labels per sample are "
+            f"sure and {self.possible_size:.3g} possible."
         )
-        nothing = "" if self.sure_level is not None else (
-            f" No label can be called sure: {self.n_samples:,} calibration samples are too few, "
-            "or too often wrong in their best call."
-        )  # fmt: skip
-        everything = "" if self.possible_level is not None else (
-            " Every label has to be called possible."
-        )  # fmt: skip
-        shaky = f" Shaky: {self.shaky}" if self.shaky else ""
-        return (
-            f"{promised} On {self.n_samples:,} calibration samples {self.sure_size:.3g} labels a "
-            f"sample are sure and {self.possible_size:.3g} possible.{nothing}{everything}{shaky}"
-        )
+        if self.sure_level is None:
+            text += (
+                f" No label can be called sure: {self.n_samples:,} calibration samples are too "
+                "few, or their best calls too often incorrect."
+            )
+        if self.possible_level is None:
+            text += " Every label has to be called possible."
+        return f"{text} Caveats: {self.caveats}" if self.caveats else text
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -122,18 +117,20 @@ class CallSets:
         n = max(len(self), 1)
         return (
             f"{len(self):,} samples: {self.sure.sum() / n:.3g} sure and "
-            f"{self.possible.sum() / n:.3g} possible labels a sample. {self.rule}"
+            f"{self.possible.sum() / n:.3g} possible labels per sample. {self.rule}"
         )
 
     def _first_rows(self) -> list[tuple[Any, ...]]:
         """Return name, sure and other possible labels of the first samples."""
+
+        def joined(names: tuple[str, ...]) -> str:
+            return ", ".join(names[:MOST_NAMED]) + ", ..." * (len(names) > MOST_NAMED)
+
         rows = []
         first = replace(self, sure=self.sure[:SHOWN], possible=self.possible[:SHOWN])
         for i, (sure, others) in enumerate(first.lists()):
             name: Any = i if self.samples is None else self.samples[i]
-            texts = (", ".join(names[:MOST_NAMED]) + ", ..." * (len(names) > MOST_NAMED)
-                     for names in (sure, others))  # fmt: skip
-            rows.append((name, *texts))
+            rows.append((name, joined(sure), joined(others)))
         return rows
 
     def __repr__(self) -> str:
@@ -149,16 +146,50 @@ class CallSets:
 
     def words(self) -> NDArray[np.object_]:
         """Return ``"sure"``, ``"possible"`` or ``"no"`` for every (sample, label)."""
-        words: NDArray[np.object_] = np.array(SET_WORDS, dtype=object)[self.places()]
+        words: NDArray[np.object_] = np.array(SET_WORDS, dtype=object)[self.codes()]
         return words
 
-    def places(self) -> NDArray[np.int8]:
-        """Return the place in `SET_WORDS` for every (sample, label)."""
+    def codes(self) -> NDArray[np.int8]:
+        """Return the index into `SET_WORDS` for every (sample, label)."""
         sure, possible = (np.asarray(dense(part), np.int8) for part in (self.sure, self.possible))
         return np.asarray(sure + possible, dtype=np.int8)
 
+    def branches(self, hierarchy: Hierarchy) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Summarize the possible labels of each sample by the few highest labels.
+
+        Returns
+        -------
+        list of (branches, open_labels)
+            All labels at and below each of the `branches` are possible. Of the `open_labels`, above
+            the branches, only some children are possible: a truth that ends there is "something
+            below this label that is not listed", or the label itself.
+
+        Examples
+        --------
+        >>> h = Hierarchy([("A", "B"), ("A", "C"), ("C", "D")])
+        >>> rule = SetRule(0.1, None, False, 9, 0.8, 0.3, 0.1, 0.1, 1.0, 2.0)
+        >>> possible = np.array([[True, False, True, True], [True, True, True, True]])
+        >>> CallSets(possible, possible, h.labels, None, rule).branches(h)
+        [(('C',), ('A',)), (('A',), ())]
+        """
+        h = hierarchy
+        possible = np.asarray(dense(self.possible), dtype=bool)[:, h.order]
+        whole = possible.copy()  # whether everything below is possible too
+        for k in range(h.n_labels - 1, -1, -1):
+            for parent in h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]].tolist():
+                whole[:, parent] &= whole[:, k]
+        top = whole.copy()
+        for k in range(h.n_labels):
+            for parent in h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]].tolist():
+                top[:, k] &= ~whole[:, parent]
+        names = np.array(h.labels, dtype=object)[h.order]
+        return [
+            (tuple(names[row].tolist()), tuple(names[held & ~full].tolist()))
+            for row, held, full in zip(top, possible, whole, strict=True)
+        ]
+
     def lists(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """List the sure labels, and those that are possible but not sure, of each sample."""
+        """List the sure labels, and the possible labels that are not sure, of each sample."""
         sure, possible = scipy.sparse.csr_array(self.sure), scipy.sparse.csr_array(self.possible)
         out = []
         for i in range(len(self)):
@@ -179,21 +210,21 @@ def choose_sets(
     one_path: bool = False,
     floor: float = 1.0,
 ) -> SetRule:
-    r"""Learn from the values and the truth of samples where sure and possible labels end.
+    r"""Choose the levels of sure and possible labels from the values and truth of samples.
 
-    `values` is called twice, so that those of many samples need not be held at once; they were
-    made with `floor`, which is kept with the rule. What values are made of, other than scores of
-    their own sample, must have been fixed before this truth was looked at.
+    `values` returns an iterator over parts of the samples and is called twice; its values were
+    computed with `floor`, which is stored in the rule. The values may depend on nothing but the
+    scores of their own sample and what was fixed before this truth was seen.
 
     Notes
     -----
-    A sample's sure labels are all true exactly if the stop lies at or above
+    The sure labels of a sample are all true exactly if the level is at least
     :math:`c`, the largest value among its false labels. With :math:`n` exchangeable samples,
     the value :math:`c` of a new one exceeds the :math:`k`-th smallest of theirs with probability at
     most :math:`1 - k/(n + 1)`, ties or not; :math:`k = \lceil (1 - e)(n + 1) \rceil`. For possible
-    labels the least value among the true labels takes the place of :math:`c`. With a confidence,
-    :math:`k` is the smallest for which the binomial tail bounds the chance that the error rate
-    given the calibration samples exceeds :math:`e`.
+    labels the smallest value among the true labels is used instead of :math:`c`. With a confidence,
+    :math:`k` is the smallest for which, by the binomial distribution, the error rate given the
+    calibration samples is at most :math:`e` with that confidence.
 
     References
     ----------
@@ -211,23 +242,25 @@ def choose_sets(
         held = np.asarray(dense(truth[rows]), dtype=bool)
         worst[rows] = np.where(held, -1.0, part.sure).max(axis=1, initial=-1.0)
         least[rows] = np.where(held, part.possible, 2.0).min(axis=1, initial=2.0)
-    place = _order_place(n_samples, error, confidence)
+    place = order_place(n_samples, error, confidence)
     sure_level = None if place is None else float(np.sort(worst)[place - 1])
     possible_level = None if place is None else float(np.sort(least)[n_samples - place])
     rule = SetRule(
-        error=error, confidence=confidence, one_path=one_path, n_samples=n_samples,
-        sure_level=sure_level, possible_level=possible_level,
-        sure_error=0.0, possible_error=0.0, sure_size=0.0, possible_size=0.0, floor=floor,
-    )  # fmt: skip
-    sizes = np.array([[kind.sum() for kind in _sets_of(part, rule)] for part in values()])
-    sure_size, possible_size = sizes.reshape(-1, 2).sum(axis=0) / max(n_samples, 1)
-    return replace(
-        rule,
+        error=error,
+        confidence=confidence,
+        one_path=one_path,
+        n_samples=n_samples,
+        sure_level=sure_level,
+        possible_level=possible_level,
         sure_error=0.0 if sure_level is None else float((worst > sure_level).mean()),
         possible_error=0.0 if possible_level is None else float((least < possible_level).mean()),
-        sure_size=float(sure_size),
-        possible_size=float(possible_size),
+        sure_size=0.0,
+        possible_size=0.0,
+        floor=floor,
     )
+    sizes = np.array([[kind.sum() for kind in _sets_of(part, rule)] for part in values()])
+    sure_size, possible_size = (sizes.reshape(-1, 2).sum(axis=0) / max(n_samples, 1)).tolist()
+    return replace(rule, sure_size=sure_size, possible_size=possible_size)
 
 
 def call_sets(
@@ -238,7 +271,7 @@ def call_sets(
     samples: tuple[str, ...] | None = None,
     as_sparse: bool = False,
 ) -> CallSets:
-    """Part the labels of every sample into sure, possible and neither."""
+    """Divide the labels of every sample into sure, possible and neither."""
     empty = np.empty((0, hierarchy.n_labels), dtype=bool)
     parts = [(empty, empty), *(_sets_of(part, rule) for part in values)]
     if as_sparse:
@@ -252,29 +285,24 @@ def call_sets(
 
 
 def deepest_sure(sets: CallSets, hierarchy: Hierarchy) -> NDArray[np.intp]:
-    """Return the number of the deepest sure label of each sample, -1 where no label is sure.
+    """Return the index of the deepest sure label of each sample, -1 if none is sure.
 
-    Among labels of the same depth the one that comes first in the hierarchy.
+    Among labels of the same depth, the first in ``hierarchy.labels``.
     """
     level = np.where(dense(sets.sure), np.asarray(hierarchy.levels), 0)
     best = level.argmax(axis=1)
     return np.where(level.max(axis=1, initial=0) > 0, best, -1).astype(np.intp)
 
 
-# -- details ------------------------------------------------------------------------------------
-
-
-def _order_place(n_samples: int, error: float, confidence: float | None) -> int | None:
-    """Which of the sorted calibration values to stop at, counted from 1; None if none is enough."""
+def order_place(n_samples: int, error: float, confidence: float | None) -> int | None:
+    """Return k of the k-th smallest calibration value to use as level; None if none suffices."""
     if confidence is None:
-        # The error as it was written, 1/10 and not the nearest double: no rounding may add a place.
+        # Exact arithmetic with the error as written, 1/10 and not the nearest double.
         allowed = math.floor(Fraction(repr(error)) * (n_samples + 1))
         place = n_samples + 1 - allowed
         return place if place <= n_samples else None
-    from scipy.special import bdtr
-
-    # Fewer than k of n values lie below a value with a share 1 - e below it: that chance must be
-    # at least `confidence` for the k-th smallest to lie at or above it.
+    # The k-th smallest value is at or above the (1 - e)-quantile if fewer than k of n values are
+    # below that quantile.
     counts = np.arange(1, n_samples + 1)
     enough = bdtr(counts - 1.0, n_samples, 1.0 - error) >= confidence
     return int(counts[enough][0]) if enough.any() else None

@@ -1,26 +1,24 @@
-"""Rows of labels: those that a sample has, and those that a table of scores lists for it.
+"""Sets of labels of samples, and tables that list scores of only some labels.
 
 A table of scores is *complete* (dense arrays and frames, wide files, long files with every pair) or
-*listed* (CSR matrices, long files with gaps). A pair that is not listed is never called, unless it
-is implied: an ancestor of a listed label.
+*listed* (CSR matrices, long files that omit pairs). A pair that is not listed is never called,
+unless it is implied, that is, an ancestor of a listed label.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from hierlpr._kernels.traversal import find_stored, raise_rows
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
-
-if TYPE_CHECKING:
-    from scipy import sparse
-
-    from hierlpr.data.tables import Table
 
 Kind = Literal["complete", "listed"]
 
@@ -29,8 +27,8 @@ Kind = Literal["complete", "listed"]
 class LabelSets:
     """Sets of labels; those of sample i are ``label[row_ptr[i]:row_ptr[i + 1]]``, each once.
 
-    `open` are the labels of which nothing was given, None if there is no such label. Some of them
-    are known all the same, from labels below or above: see :mod:`hierlpr.data.partial_truth`.
+    `open` are the labels whose truth was not given, None if there are none. Some of them follow
+    from labels below or above: see :mod:`hierlpr.data.partial_truth`.
 
     Examples
     --------
@@ -48,7 +46,7 @@ class LabelSets:
 
     @classmethod
     def of(cls, matrix: Any) -> LabelSets:
-        """Take what is not zero in a dense or sparse matrix; NaN is open."""
+        """Return the nonzero entries of a dense or sparse matrix; NaN is open."""
         if hasattr(matrix, "tocsr"):
             csr = matrix.tocsr()
             return cls.of_entries(csr.indptr, csr.indices, csr.data, csr.shape[1])
@@ -63,7 +61,7 @@ class LabelSets:
     def of_entries(
         cls, row_ptr: NDArray[Any], label: NDArray[Any], value: NDArray[Any], n_labels: int
     ) -> LabelSets:
-        """Take what is not zero of entries as of a CSR matrix; NaN is open."""
+        """Return the nonzero entries of the arrays of a CSR matrix; NaN is open."""
 
         def where(kept: NDArray[np.bool_]) -> LabelSets:
             before = np.append(0, np.cumsum(kept))
@@ -80,9 +78,13 @@ class LabelSets:
         return self.row_ptr.size - 1, self.n_labels
 
     def run(self, first: int, stop: int) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-        """Labels of a run of samples, and the place in the run of the sample of each."""
+        """Return the labels of consecutive samples, and the number of the sample of each."""
         ptr = self.row_ptr[first : stop + 1]
         return self.label[ptr[0] : ptr[-1]], np.repeat(np.arange(stop - first), np.diff(ptr))
+
+    def labels_of(self, sample: int) -> NDArray[np.int32]:
+        """Return the labels of one sample."""
+        return self.label[self.row_ptr[sample] : self.row_ptr[sample + 1]]
 
     def take(self, rows: NDArray[np.integer[Any]]) -> LabelSets:
         """Return some of the samples."""
@@ -93,41 +95,37 @@ class LabelSets:
         return LabelSets(ptr, self.label[at], self.n_labels, more)
 
     def closed(self, hierarchy: Hierarchy) -> LabelSets:
-        """Add all ancestors; what is open stays open."""
+        """Add all ancestors; open labels stay open."""
         ptr, number = close_rows(hierarchy, self.row_ptr, hierarchy.position[self.label])
         return LabelSets(ptr, hierarchy.order[number], self.n_labels, self.open)
 
     def keys(self) -> NDArray[np.int64]:
-        """Return the number of every (sample, label) pair among all pairs."""
+        """Return the position of every (sample, label) pair in the flattened matrix."""
         row = np.repeat(np.arange(self.row_ptr.size - 1), np.diff(self.row_ptr))
         return np.asarray(row * self.n_labels + self.label)
 
     def without(self, others: LabelSets) -> LabelSets:
-        """Leave out the pairs that are in other sets of the same samples."""
+        """Remove the pairs that are in other sets of the same samples."""
         kept = np.isin(self.keys(), others.keys(), invert=True)
         before = np.append(0, np.cumsum(kept))
         return LabelSets(before[self.row_ptr], self.label[kept], self.n_labels, self.open)
 
     def as_given(self, *, is_dense: bool = False) -> Any:
         """Return a CSR or dense matrix: 1 where a label was given to hold, NaN where it is open."""
+        given = self if self.open is None else self.without(self.open)
+        parts = [(given, 1.0)] if self.open is None else [(given, 1.0), (self.open, np.nan)]
+        label, row = (
+            np.concatenate(x)
+            for x in zip(*(sets.run(0, self.shape[0]) for sets, _ in parts), strict=True)
+        )
+        value = np.concatenate([np.full(sets.label.size, x) for sets, x in parts])
         if is_dense:
             dense = np.zeros(self.shape)
-            for sets, given_as in ((self, 1.0), (self.open, np.nan)):
-                if sets is not None:
-                    label, row = sets.run(0, self.shape[0])
-                    dense[row, label] = given_as
+            dense[row, label] = value
             return dense
-        from scipy import sparse
-
-        given = self if self.open is None else self.without(self.open)
-        keys, n_open = given.keys(), 0
-        if self.open is not None:
-            keys, n_open = np.concatenate([keys, self.open.keys()]), self.open.label.size
-        order = np.argsort(keys, kind="stable")
-        row, label = np.divmod(keys[order], max(1, self.n_labels))
-        ptr = np.searchsorted(row, np.arange(self.row_ptr.size))
-        value = np.where(order < keys.size - n_open, 1.0, np.nan)
-        return sparse.csr_array((value, label.astype(np.int32), ptr), shape=self.shape)
+        matrix = sparse.csr_array((value, (row, label)), shape=self.shape)
+        matrix.sort_indices()
+        return matrix
 
     def with_empty(self, n_more: int) -> LabelSets:
         """Append samples without any label."""
@@ -136,62 +134,52 @@ class LabelSets:
         return LabelSets(ptr, self.label, self.n_labels, more)
 
 
-# -- what a table of scores lists ---------------------------------------------------------------
+# -- complete and listed scores -----------------------------------------------------------------
 
 
 def kind_of(table: Table) -> Kind:
-    """Say how a table is taken if nothing else is known: the container decides, not the values."""
+    """Return whether scores are complete or listed, by the type of the matrix."""
     return "complete" if isinstance(table.values, np.ndarray) else "listed"
 
 
 def as_kind(table: Table, kind: Kind) -> Table:
-    """Return the table as one of that kind, if it says exactly the same so; else refuse it."""
+    """Convert a table to the kind of scores a model was fitted on.
+
+    Raises
+    ------
+    DataError
+        If the scores would mean something else to the model.
+    """
     if kind_of(table) == kind:
         return table
     values: Any = table.values
-    is_list = table.is_list or kind == "complete"
     n_samples, n_labels = values.shape
-    is_complete = kind == "listed" or values.nnz == n_samples * n_labels
-    check_kind(kind, is_list=is_list, is_complete=is_complete)
-    other = values.toarray() if kind == "complete" else _all_stored(values)
-    return replace(table, values=other)
-
-
-def check_kind(kind: Kind | None, *, is_list: bool, is_complete: bool) -> None:
-    """Refuse scores that a model fitted on scores of `kind` would understand differently.
-
-    `is_list` tells that they come as pairs (CSR, long files), `is_complete` that no pair lacks.
-    """
-    if kind == "complete" and not is_complete:
+    if kind == "complete" and values.nnz < n_samples * n_labels:
         raise DataError(
-            "scores leave (sample, label) pairs out, but the model was fitted on complete scores, "
-            "one for every pair.\n"
+            "scores omit (sample, label) pairs, but the model was fitted on complete scores.\n"
             "Hint: give a dense matrix or a file that lists every pair; scores.toarray() is one if "
-            "what is absent had the score 0. Or fit and calibrate on scores that leave pairs out."
+            "omitted pairs had the score 0. Or fit and calibrate on scores that omit pairs."
         )
-    if kind == "listed" and not is_list:
+    if kind == "complete":
+        return replace(table, values=values.toarray())
+    if not table.is_list:
         raise DataError(
             "scores have a value for every (sample, label) pair, but the model was fitted on "
-            "listed scores (a CSR matrix, or a long file that leaves pairs out).\n"
+            "listed scores (a CSR matrix, or a long file that omits pairs).\n"
             "Hint: give the pairs that the predictor listed as a CSR matrix or a long file: "
             "scipy.sparse.csr_array(scores) if 0 means not listed. Or fit and calibrate on "
             "complete scores."
         )
-
-
-def _all_stored(values: Any) -> sparse.csr_array:
-    from scipy import sparse
-
-    n_samples, n_labels = values.shape
     column = np.tile(np.arange(n_labels, dtype=np.int32), n_samples)
     row_ptr = np.arange(n_samples + 1, dtype=np.int64) * n_labels
-    return sparse.csr_array((values.reshape(-1), column, row_ptr), shape=values.shape)
+    matrix = sparse.csr_array((values.reshape(-1), column, row_ptr), shape=values.shape)
+    return replace(table, values=matrix)
 
 
 class Closed(NamedTuple):
-    """Rows of a listed table closed upward; labels ascend topologically within a row.
+    """Rows of a listed table closed upward; parents precede children within a row.
 
-    `value` of a label that is only implied is the largest one listed below it.
+    The `value` of an implied label is the largest one listed below it.
     """
 
     row_ptr: NDArray[np.int64]
@@ -200,9 +188,7 @@ class Closed(NamedTuple):
     is_implied: NDArray[np.bool_]
 
     def holds(self, truth: sparse.csr_array) -> NDArray[np.bool_]:
-        """Look up every entry in the truth, a CSR matrix of bool without stored zeros."""
-        from hierlpr._kernels.traversal import find_stored
-
+        """Return the truth of every entry; `truth` is a CSR matrix of bool without stored zeros."""
         return find_stored(
             self.row_ptr,
             self.label,
@@ -213,9 +199,7 @@ class Closed(NamedTuple):
 
 
 def close_listed(values: sparse.csr_array, hierarchy: Hierarchy) -> Closed:
-    """Add the ancestors of every listed label. O(closure x parents)."""
-    from hierlpr._kernels.traversal import raise_rows
-
+    """Add the ancestors of every listed label, in time O(entries of the result x parents)."""
     edges = (hierarchy.parent_ptr, hierarchy.parent_idx)
     stored = (values.indptr.astype(np.int64), hierarchy.position[values.indices])
     row_ptr, node = close_rows(hierarchy, *stored)

@@ -1,27 +1,25 @@
-"""Truth of which some (sample, label) pairs are unknown: what follows from it, and what it weighs.
+"""Truth with unknown (sample, label) pairs: what the hierarchy implies, and weights of samples.
 
-The hierarchy is asked first. A label that holds makes its ancestors hold, one that does not makes
-its descendants not hold; so a pair is unknown only if neither says anything about it.
+If a label holds, its ancestors hold; if it does not, its descendants do not. A pair is unknown only
+if neither rule determines it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from hierlpr._base.checks import Matrix, refuse_entries
+from hierlpr._utils.checks import Matrix, refuse_entries
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import align, align_truth_to
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.waves import Upper, sample_ranges
-
-if TYPE_CHECKING:
-    from scipy import sparse
+from hierlpr.hierarchy.upper_sets import UpperSet, sample_ranges
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -29,17 +27,17 @@ Float = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PartialTruth:
-    """What is known of the labels of samples; three bool matrices of one shape, dense or CSR.
+    """Truth with unknown pairs: three bool matrices of shape (n_samples, n_labels), dense or CSR.
 
     Attributes
     ----------
     held : ndarray or csr_array
         Labels that are known to hold, closed upward.
     unknown : ndarray or csr_array
-        Pairs of which neither they themselves nor the hierarchy tell anything.
+        Pairs whose truth neither was given nor follows from the hierarchy.
     open : ndarray or csr_array
-        Pairs that were not given of themselves. Whether such a pair is known by the hierarchy
-        depends on its truth, so that among those positives and negatives are out of proportion.
+        Pairs whose truth was not given. Whether it follows from the hierarchy depends on the truth
+        itself, so the positives and negatives among them are a biased selection.
     """
 
     held: Any
@@ -48,7 +46,7 @@ class PartialTruth:
 
     @classmethod
     def of_sets(cls, sets: LabelSets, hierarchy: Hierarchy) -> PartialTruth:
-        """Take sets that are closed upward, some labels of which are open; CSR matrices."""
+        """Return CSR matrices of sets that are closed upward and have open labels."""
         assert sets.open is not None
         return cls(_csr(sets), _csr(still_unknown(sets, hierarchy)), _csr(sets.open))
 
@@ -64,44 +62,39 @@ class PartialTruth:
 
     @property
     def known(self) -> Bool:
-        """Pairs that are known, of themselves or by the hierarchy; of dense matrices."""
+        """Pairs that were given or follow from the hierarchy (dense matrices only)."""
         return np.asarray(~self.unknown)
 
     @property
-    def given(self) -> Bool:
-        """Pairs that are known of themselves; of dense matrices."""
-        return np.asarray(~self.open)
-
-    @property
     def learnable(self) -> Bool:
-        """Pairs to train on one by one: given, or lacking with a parent; of dense matrices.
+        """Pairs to train a classifier on, pair by pair (dense matrices only).
 
-        A pair that is known to hold only by a label below is known because it holds: among those
-        that were not given, training on it would count positives alone. Where a label has no other
-        pairs, all that are known.
+        These are the given pairs and the negatives implied by an ancestor. Positives implied by a
+        descendant are known only because they hold, so training on them would be biased. A label
+        without any such pairs uses all known ones.
         """
         known = self.known
-        pairs = known & (self.given | ~self.held)
+        pairs = known & ~(self.open & self.held)
         return np.where(pairs.any(axis=0), pairs, known)
 
     @property
     def n_unknown(self) -> NDArray[np.int64]:
-        """Samples in which each label is unknown."""
+        """Number of samples in which each label is unknown."""
         return _column_sums(self.unknown)
 
     @property
     def n_given(self) -> NDArray[np.int64]:
-        """Samples in which each label is given."""
+        """Number of samples in which each label was given."""
         return self.shape[0] - _column_sums(self.open)
 
     @property
     def n_given_held(self) -> NDArray[np.int64]:
-        """Samples in which each label is given to hold."""
+        """Number of samples in which each label was given as positive."""
         both = self.held & self.open if self.is_dense else self.held.multiply(self.open)
         return _column_sums(self.held) - _column_sums(both)
 
     def __getitem__(self, at: Any) -> PartialTruth:
-        """Take rows, or rows and columns, as of an array."""
+        """Return some rows, or rows and columns, as with an array."""
         return PartialTruth(self.held[at], self.unknown[at], self.open[at])
 
     def toarray(self) -> PartialTruth:
@@ -111,26 +104,21 @@ class PartialTruth:
         return PartialTruth(*(x.toarray() for x in (self.held, self.unknown, self.open)))
 
     def as_given(self) -> Any:
-        """Return 1, 0 and NaN as they were given: an array, or CSR without the zeros."""
+        """Return 1, 0 and NaN as they were given: an array, or a CSR matrix without zeros."""
         if self.is_dense:
             return np.where(self.open, np.nan, self.held)
         return replace(LabelSets.of(self.held), open=LabelSets.of(self.open)).as_given()
 
     def column(self, label: int) -> tuple[Bool, Bool, Bool]:
-        """Return what holds, what is known and what is given of one label."""
+        """Return for one label in which samples it holds, is known, and was given."""
         if self.is_dense:
             return self.held[:, label], ~self.unknown[:, label], ~self.open[:, label]
-        held, unknown, open_ = (_marked(x, label) for x in self._by_label)
+        held, unknown, open_ = (truth_column(x, label) for x in self._by_label)
         return held, ~unknown, ~open_
 
     @cached_property
     def _by_label(self) -> tuple[Any, ...]:
         return tuple(x.tocsc() for x in (self.held, self.unknown, self.open))
-
-
-def truth_of_sets(sets: LabelSets, hierarchy: Hierarchy) -> sparse.csr_array | PartialTruth:
-    """Return CSR matrices of truth that is closed upward."""
-    return _csr(sets) if sets.open is None else PartialTruth.of_sets(sets, hierarchy)
 
 
 def held_and_known(truth: Any) -> tuple[Bool, Bool]:
@@ -143,7 +131,7 @@ def held_and_known(truth: Any) -> tuple[Bool, Bool]:
 
 
 def as_given(truth: AnyTruth) -> Any:
-    """Return truth as users give it: NaN where it was not given."""
+    """Return truth as it was given, NaN where it was not."""
     return truth.as_given() if isinstance(truth, PartialTruth) else truth
 
 
@@ -153,14 +141,11 @@ def truth_column(truth: Any, label: int) -> Bool:
         return truth.column(label)[0]
     if isinstance(truth, np.ndarray):
         return truth[:, label]
-    return _marked(truth, label) if truth.format == "csc" else truth[:, [label]].toarray()[:, 0]
-
-
-def _marked(columns: Any, label: int) -> Bool:
-    """One column of a CSC matrix of bool."""
-    out = np.zeros(columns.shape[0], dtype=bool)
-    out[columns.indices[columns.indptr[label] : columns.indptr[label + 1]]] = True
-    return out
+    if truth.format != "csc":
+        return np.asarray(truth[:, [label]].toarray()[:, 0])
+    column = np.zeros(truth.shape[0], dtype=bool)
+    column[truth.indices[truth.indptr[label] : truth.indptr[label + 1]]] = True
+    return column
 
 
 def _column_sums(matrix: Any) -> NDArray[np.int64]:
@@ -168,9 +153,7 @@ def _column_sums(matrix: Any) -> NDArray[np.int64]:
 
 
 def _csr(sets: LabelSets) -> Any:
-    from scipy import sparse
-
-    # SciPy makes labels and places equally wide.
+    # SciPy stores both index arrays with the same type.
     ptr = sets.row_ptr.astype(np.int32 if sets.row_ptr[-1] < 2**31 else np.int64)
     matrix = sparse.csr_array((np.ones(sets.label.size, bool), sets.label, ptr), shape=sets.shape)
     matrix.sort_indices()
@@ -178,11 +161,11 @@ def _csr(sets: LabelSets) -> Any:
 
 
 class ClosedSets(NamedTuple):
-    """Sets of labels as they were given, closed upward.
+    """Sets of labels closed upward.
 
-    `n_missing` ancestors were given not to hold; if they are not to be added, `breach` is the
-    first: a sample, an ancestor and a label of it. `n_implied` were open and no longer are;
-    `n_open` still are.
+    `n_missing` ancestors were given as negative; unless these may be added, `breach` is the first
+    one: sample, ancestor and label. `n_implied` ancestors were open and are now given, `n_open`
+    pairs are still open.
     """
 
     sets: LabelSets
@@ -193,7 +176,7 @@ class ClosedSets(NamedTuple):
 
 
 def close_given(given: LabelSets, hierarchy: Hierarchy, *, close: bool) -> ClosedSets:
-    """Close truth upward; with `close`, ancestors that are open are given with the labels below."""
+    """Close truth upward; with `close`, open ancestors of a label count as given."""
     closed, open_ = given.closed(hierarchy), given.open
     n_added, n_implied, n_open = closed.label.size - given.label.size, 0, 0
     if open_ is not None:
@@ -206,30 +189,17 @@ def close_given(given: LabelSets, hierarchy: Hierarchy, *, close: bool) -> Close
         added = closed.without(given)
         added = added if open_ is None else added.without(open_)
         sample = int(np.argmax(np.diff(added.row_ptr) > 0))
-        row = np.zeros(given.n_labels)
-        for sets, value in ((given, 1.0), (open_, np.nan)):
-            row[[] if sets is None else sets.run(sample, sample + 1)[0]] = value
-        breach = (sample, *first_breach(row, hierarchy))
+        above = hierarchy.labels[added.labels_of(sample)[0]]
+        below = set(hierarchy.descendants(above))
+        held = (hierarchy.labels[i] for i in given.labels_of(sample))
+        breach = (sample, above, next(label for label in held if label in below))
     return ClosedSets(closed, n_missing, n_implied if close else 0, n_open, breach)
 
 
-def first_breach(row: Float, hierarchy: Hierarchy) -> tuple[str, str]:
-    """Return an ancestor that one sample was given not to have, and a label below that it has.
-
-    >>> first_breach(np.array([0, np.nan, 1]), Hierarchy([("A", "B"), ("B", "C")]))
-    ('A', 'C')
-    """
-    held = hierarchy.close_upward((row == 1.0)[None])[0] & (row != 0.0)
-    _, above, below = hierarchy.violations(held[None])[0]
-    if row[hierarchy.index(below)] != 1.0:  # it is only implied itself
-        below = next(x for x in hierarchy.descendants(below) if row[hierarchy.index(x)] == 1.0)
-    return above, below
-
-
 def still_unknown(sets: LabelSets, hierarchy: Hierarchy) -> LabelSets:
-    """Of the labels that are open, return those of which the hierarchy tells nothing.
+    """Return the open labels whose truth does not follow from the hierarchy.
 
-    `sets` are closed upward. A label that does not hold and is not open was given not to.
+    `sets` are closed upward. A label that neither holds nor is open was given as negative.
 
     Examples
     --------
@@ -242,9 +212,8 @@ def still_unknown(sets: LabelSets, hierarchy: Hierarchy) -> LabelSets:
         return LabelSets(np.zeros_like(sets.row_ptr), np.empty(0, np.int32), sets.n_labels)
     sizes, labels = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
     for start, stop in sample_ranges(*sets.shape):
-        upper = hierarchy.waves.above(
-            np.concatenate([hierarchy.position[x.run(start, stop)[0]] for x in (sets, sets.open)])
-        )
+        numbers = [hierarchy.position[x.run(start, stop)[0]] for x in (sets, sets.open)]
+        upper = UpperSet.above(hierarchy, np.concatenate(numbers))
         unknown = unknown_among(sets, hierarchy, upper, start, stop)[1].T
         sizes.append(np.count_nonzero(unknown, axis=1))
         labels.append(hierarchy.order[upper.numbers[np.nonzero(unknown)[1]]].astype(np.int32))
@@ -252,14 +221,14 @@ def still_unknown(sets: LabelSets, hierarchy: Hierarchy) -> LabelSets:
 
 
 def unknown_among(
-    sets: LabelSets, hierarchy: Hierarchy, upper: Upper, start: int, stop: int
+    sets: LabelSets, hierarchy: Hierarchy, upper: UpperSet, start: int, stop: int
 ) -> tuple[Bool, Bool, Bool]:
-    """Mark what holds, what is unknown and what is open of some samples (labels x samples).
+    """Return bool matrices (labels x samples) of what holds, is unknown and is open.
 
-    `upper` has all labels that hold or are open in these samples.
+    `upper` contains all labels that hold or are open in the samples from `start` to `stop`.
     """
     held, open_ = (
-        upper.spread(hierarchy.position[label], row, stop - start)
+        upper.mark(hierarchy.position[label], row, stop - start)
         for label, row in (x.run(start, stop) for x in (sets, sets.open or sets))
     )
     if sets.open is None:
@@ -275,7 +244,7 @@ AnyTruth: TypeAlias = "Bool | sparse.csr_array | PartialTruth"
 def align_known(
     scores: Matrix, data: Any, hierarchy: Hierarchy, *, close: bool = False
 ) -> AnyTruth:
-    """Bring truth to label order as `align_truth_to` does; NaN where a pair is unknown.
+    """Convert truth as `align_truth_to` does; NaN is an unknown pair.
 
     Examples
     --------
@@ -288,55 +257,23 @@ def align_known(
     stored = table.values if isinstance(table.values, np.ndarray) else table.values.data
     if stored.size == 0 or not np.isnan(stored.sum()):
         return align_truth_to(scores, table, hierarchy, close=close)
-    refuse_entries(
-        ~((stored == 0.0) | (stored == 1.0) | np.isnan(stored)), table.values, hierarchy.labels,
-        name="truth", what="a value other than 0, 1 and unknown", hint="1 where the label holds.",
-    )  # fmt: skip
-    if not isinstance(scores, np.ndarray):  # beside sparse scores the truth is sparse too
-        return _completed_sets(LabelSets.of(table.values), hierarchy, close=close)
-    values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
-    return _completed(values == 1.0, values == 0.0, hierarchy, close=close)
-
-
-def _completed_sets(sets: LabelSets, hierarchy: Hierarchy, *, close: bool) -> PartialTruth:
-    """Do as `_completed`, from sets."""
-    closed = close_given(sets, hierarchy, close=close)
+    bad = ~((stored == 0.0) | (stored == 1.0) | np.isnan(stored))
+    what, hint = "a value other than 0, 1 and unknown", "1 where the label holds."
+    refuse_entries(bad, table.values, hierarchy.labels, name="truth", what=what, hint=hint)
+    closed = close_given(LabelSets.of(table.values), hierarchy, close=close)
     if closed.n_missing and not close:
-        raise _contradicts(closed.n_missing, *closed.breach)
-    return PartialTruth.of_sets(closed.sets, hierarchy)
-
-
-def _completed(
-    positive: Bool, negative: Bool, hierarchy: Hierarchy, *, close: bool
-) -> PartialTruth:
-    """Apply the rules of the hierarchy; what contradicts them is refused, or closed upward."""
-    held: Bool = hierarchy.close_upward(positive)
-    clash = held & negative
-    if clash.any() and not close:
-        sample = int(np.argmax(clash.any(axis=1)))
-        row = np.where(positive[sample] | negative[sample], positive[sample], np.nan)
-        n = int(np.count_nonzero(clash))
-        raise _contradicts(n, sample, *first_breach(row, hierarchy))
-    no = negative & ~held
-    upper = hierarchy.waves.everything
-    denied = upper.any_above(np.ascontiguousarray(no[:, hierarchy.order].T)).T[
-        :, hierarchy.position
-    ]
-    open_ = ~(positive | negative)
-    # Who says that ancestors follow has given them with the labels below.
-    return PartialTruth(held, open_ & ~held & ~denied, open_ & ~held if close else open_)
-
-
-def _contradicts(n: int, sample: int, above: str, below: str) -> DataError:
-    return DataError(
-        f"truth contradicts the hierarchy {n:,} time(s); the first: sample {sample} has {below!r} "
-        f"but not {above!r}, which is above it.\n"
-        "Hint: correct it, or say that ancestors follow (close_truth=True)."
-    )
+        sample, above, below = closed.breach
+        raise DataError(
+            f"truth contradicts the hierarchy {closed.n_missing:,} time(s); the first: sample "
+            f"{sample} has {below!r} but not {above!r}, which is above it.\n"
+            "Hint: correct it, or add missing ancestors with close_truth=True."
+        )
+    truth = PartialTruth.of_sets(closed.sets, hierarchy)
+    return truth.toarray() if isinstance(scores, np.ndarray) else truth
 
 
 def strata(truth: AnyTruth, hierarchy: Hierarchy, label: int) -> tuple[Bool, Bool]:
-    """Mark samples in which a parent is known not to hold, and in which all are given to hold."""
+    """Return in which samples a parent is known not to hold, and all parents are given to hold."""
     away = np.zeros(truth.shape[0], dtype=bool)
     there = np.ones(truth.shape[0], dtype=bool)
     for parent in _parents(hierarchy, label).tolist():
@@ -357,25 +294,24 @@ def _parents(hierarchy: Hierarchy, label: int) -> NDArray[Any]:
 def curve_weights(
     truth: AnyTruth, hierarchy: Hierarchy, label: int, sample_weight: Float | None = None
 ) -> Float:
-    r"""Weigh the samples for all that is learned about one label alone; 0 leaves one out.
+    r"""Return weights of samples for estimates about one label; 0 leaves a sample out.
 
     Notes
     -----
-    Samples that lack a parent of the label lack the label too, given or not: all of them count.
-    Where the parents hold, the samples whose label is given stand for all such samples. Where a
-    parent is unknown, those whose label is given stand for as many each, and so perhaps for a part
-    :math:`\varphi` of such samples only; for the rest stand the samples in which the parent is
-    known, with the weights they have for the parent itself (of several parents, with weight 1).
-    This is right if what is given of a label depends on neither its truth nor its score, once it is
-    known what holds of the labels above: where pairs are unknown at random (then
-    :math:`\varphi = 1`), and where somebody has stopped at some label on the way down
-    (:math:`\varphi = 0`). Which labels are implied from below has no part in it, because that does
-    depend on the truth.
+    Samples that lack a parent of the label lack the label too, so all of them count. Where all
+    parents hold, the samples whose label was given represent all such samples. Where a parent is
+    unknown, the samples whose label was given represent equally many each, and so possibly only a
+    part :math:`\varphi` of such samples. The rest is represented by the samples in which the parent
+    is known, with their weights for the parent (with several parents, with weight 1).
 
-    With weights of the samples, each counts in all of this as so many samples like it.
+    This is correct if, given the truth of the labels above, whether a label was given depends on
+    neither its truth nor its score. Examples are pairs that are unknown at random
+    (:math:`\varphi = 1`), and annotation that stopped at some label on the way down
+    (:math:`\varphi = 0`). Labels implied from below are not used, because they do depend on the
+    truth. A sample of weight w counts as w samples.
 
-    The weights are then scaled down so that neither positives nor negatives count as more samples
-    than there are (Kish's effective number).
+    The weights are scaled down so that neither positives nor negatives count as more samples than
+    there are (Kish's effective sample size).
     """
     weight, held = np.ones(truth.shape[0]), truth_column(truth, label)
     if isinstance(truth, PartialTruth):
@@ -422,7 +358,7 @@ def _weights(
 
 
 def _total(weight: Float) -> float:
-    """Sum few values that occur many times, so that no order of the samples has a part in it."""
+    """Return the sum of repeated values; it does not depend on the order of the samples."""
     value, count = np.unique(weight, return_counts=True)
     return float((value * count).sum())
 
@@ -432,5 +368,5 @@ def _kish(weight: Float) -> float:
 
 
 def base_rate(held: Bool, weight: Float) -> float:
-    """Share of the samples that have a label, with half a sample more of each class."""
+    """Return the share of samples with a label, with half a sample added to each class."""
     return (_total(weight[held]) + 0.5) / (_total(weight) + 1.0)

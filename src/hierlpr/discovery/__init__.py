@@ -1,5 +1,5 @@
-"""p-values along a hierarchy -> discoveries that are closed upward, with a controlled FDR."""
+"""p-values along a hierarchy -> discoveries closed upward, with a controlled FDR."""
 
-from hierlpr.discovery.found import Discoveries, discover
+from hierlpr.discovery.discoveries import Discoveries, discover
 
 __all__ = ["Discoveries", "discover"]

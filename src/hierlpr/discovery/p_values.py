@@ -1,4 +1,4 @@
-r"""p-values as users have them, and what they say together: signals along the hierarchy.
+r"""Alignment of p-values with a hierarchy, and a model of signals along it.
 
 The p-value of a node without signal is uniform; that of a node with signal comes from a normal
 score :math:`z = \Phi^{-1}(1 - p)` shifted by :math:`\mu`, so its density is
@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
-from hierlpr._base.checks import check_real_array, listed
+from hierlpr._utils.checks import check_real_array, quote_names
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.posterior import posteriors
@@ -33,27 +34,26 @@ P_COLUMN = "p"
 Mask = NDArray[np.bool_]
 LEAST_SHIFT, MOST_SHIFT = 0.3, 6.0
 LEAST_P = 1e-300
-# Weak prior knowledge, in pseudo-nodes: without it, EM on a few nodes runs to the edge.
+# Weak prior in pseudo-nodes; without it, EM on a few nodes runs to the boundary.
 SHIFT_GUESS, SHIFT_WEIGHT = 2.0, 1.0
 SHARE_GUESS, SHARE_WEIGHT = 1.0 / 3.0, 1.5
 LEAST_SHARE = 1e-6
 
 
 def align_p_values(data: Any, hierarchy: Hierarchy) -> Float:
-    """Bring p-values to the order of ``hierarchy.labels``; NaN where a label has none.
+    """Return p-values in the order of ``hierarchy.labels``; NaN where a label has none.
 
     Parameters
     ----------
     data : array-like of shape (n_labels,), mapping, pandas Series or data frame
-        An array follows ``hierarchy.labels``, with NaN for missing. A mapping or a Series goes by
-        label, a data frame by its columns ``label`` and ``p``; labels they leave out, and None or
-        NaN, are missing.
+        An array follows ``hierarchy.labels``. A mapping or Series is aligned by label, a data frame
+        by its columns ``label`` and ``p``. Absent labels, None and NaN are missing.
 
     Raises
     ------
     DataError
-        For a wrong length, unknown or repeated labels, text, values outside [0, 1], and if no
-        label has a p-value.
+        For a wrong length, unknown or repeated labels, text, values outside [0, 1], or if all
+        p-values are missing.
     """
     if isinstance(data, Mapping):
         values = _by_label(list(data.keys()), list(data.values()), hierarchy)
@@ -68,14 +68,14 @@ def align_p_values(data: Any, hierarchy: Hierarchy) -> Float:
                 f"p_values has shape {values.shape}, but the hierarchy has "
                 f"{hierarchy.n_labels:,} labels: expected one p-value for each of them.\n"
                 "Hint: an array follows hierarchy.labels, with NaN for missing p-values; a dict "
-                "or a data frame with columns label and p goes by name."
+                "or a data frame with columns label and p is aligned by name."
             )
     _check_range(values, hierarchy.labels)
     return values
 
 
 def _named_series(data: Any) -> tuple[list[Any], list[Any]] | None:
-    """Names and values of a pandas Series that is indexed by text."""
+    """Return names and values of a pandas Series with a text index, else None."""
     index = getattr(data, "index", None)
     if index is None or callable(index) or not hasattr(data, "to_numpy") or data.ndim != 1:
         return None
@@ -84,11 +84,9 @@ def _named_series(data: Any) -> tuple[list[Any], list[Any]] | None:
 
 
 def _frame_columns(data: Any) -> tuple[list[Any], list[Any]] | None:
-    """Return the columns label and p of a data frame of any library, or None if it is none."""
+    """Return the columns label and p of a data frame of any library, else None."""
     if isinstance(data, np.ndarray | list | tuple):
         return None
-    import narwhals.stable.v1 as nw
-
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
@@ -97,7 +95,7 @@ def _frame_columns(data: Any) -> tuple[list[Any], list[Any]] | None:
     absent = [name for name in (LABEL_COLUMN, P_COLUMN) if name not in frame.columns]
     if absent:
         raise DataError(
-            f"p_values has no column {listed(absent)}; it has {listed(frame.columns)}.\n"
+            f"p_values has no column {quote_names(absent)}; it has {quote_names(frame.columns)}.\n"
             "Hint: a data frame needs the columns label and p; rename yours."
         )
     return frame[LABEL_COLUMN].to_list(), frame[P_COLUMN].to_list()
@@ -107,30 +105,30 @@ def _by_label(names: Sequence[Any], given: Sequence[Any], hierarchy: Hierarchy) 
     unknown = [name for name in names if name not in hierarchy]
     if unknown:
         raise DataError(
-            f"p_values has {len(unknown):,} label(s) that the hierarchy does not have: "
-            f"{listed(unknown)}.\nHint: leave them out, or add them to the hierarchy."
+            f"p_values has {len(unknown):,} label(s) that are not in the hierarchy: "
+            f"{quote_names(unknown)}.\nHint: leave them out, or add them to the hierarchy."
         )
     place = np.array([hierarchy.index(name) for name in names], dtype=np.intp)
     if np.unique(place).size != place.size:
         count = np.bincount(place)
         repeated = [hierarchy.labels[k] for k in np.flatnonzero(count > 1)]
         raise DataError(
-            f"p_values has {len(repeated):,} label(s) more than once: {listed(repeated)}.\n"
-            "Hint: give one p-value a label."
+            f"p_values has {len(repeated):,} label(s) more than once: {quote_names(repeated)}.\n"
+            "Hint: give one p-value per label."
         )
     values = np.full(hierarchy.n_labels, np.nan)
     for at, name, value in zip(place.tolist(), names, given, strict=True):
         if value is None:
             continue
         if isinstance(value, bool | str | complex):
-            raise DataError(f"The p-value of label {name!r} is {value!r}, which is no number.")
+            raise DataError(f"The p-value of label {name!r} is {value!r}, which is not a number.")
         try:
             values[at] = float(value)
         except (TypeError, ValueError):
             if str(value) in ("<NA>", "NaT"):  # how pandas spells a missing value
                 continue
             raise DataError(
-                f"The p-value of label {name!r} is {value!r}, which is no number."
+                f"The p-value of label {name!r} is {value!r}, which is not a number."
             ) from None
     return values
 
@@ -144,10 +142,10 @@ def _check_range(values: Float, labels: Sequence[str]) -> None:
             "Hint: give p-values, not test statistics or their logarithms."
         )
     if np.isnan(values).all():
-        raise DataError("p_values has no p-value: every one is missing.")
+        raise DataError("p_values has no p-value: all are missing.")
 
 
-# -- what they say together -------------------------------------------------------------------
+# -- model of signals -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +165,11 @@ class ShiftModel:
     child: float = SHARE_GUESS
 
     def density(self, p: Float) -> Float:
-        """Density of the p-value of a signal."""
+        """Return the density of the p-value of a signal."""
         return np.asarray(np.exp(self.shift * normal_scores(p) - 0.5 * self.shift**2))
 
     def small_share(self, z: Float, posterior: Float) -> Float:
-        """P(p < 1/2) of hidden p-values, given that they are signals with `posterior`."""
+        """Return P(p < 1/2) of hidden p-values that are signals with probability `posterior`."""
         return np.asarray(0.5 * (1.0 - posterior) + posterior * expit(2.0 * self.shift * np.abs(z)))
 
 
@@ -192,8 +190,8 @@ def fit_shift(
     """
     h = hierarchy
     is_root = np.diff(h.parent_ptr)[h.position] == 0
-    # Any prevalence serves: it only carries the likelihood ratios. Where the joint pass keeps
-    # one parent of several, it keeps the rarest, here the deepest.
+    # Any prevalence will do: it cancels in the likelihood ratios. If the joint pass keeps one
+    # parent of several, it keeps the rarest, here the deepest.
     prevalence = 0.5 / (1.0 + 1e-4 * h.levels.astype(np.float64))
     log_odds = np.log(prevalence) - np.log1p(-prevalence)
     size = np.where(np.isnan(z), 0.0, np.abs(z))
@@ -213,7 +211,7 @@ def fit_shift(
 def _update(
     posterior: Float, mean: Float, tested: Mask, is_root: Mask, hierarchy: Hierarchy
 ) -> ShiftModel:
-    """M-step: weighted means, with the pseudo-nodes."""
+    """Return the M-step: weighted means, including the pseudo-nodes."""
     weight = posterior * tested
     shift = (weight @ mean + SHIFT_WEIGHT * SHIFT_GUESS) / (weight.sum() + SHIFT_WEIGHT)
     h = hierarchy

@@ -1,10 +1,10 @@
-r"""Procedures that reject nodes by p-values: DAGGER on Simes' p-values of branches, HierLPR-STAR.
+r"""DAGGER on Simes' p-values of branches, and HierLPR-STAR.
 
-**DAGGER** tests from above. At level :math:`\alpha` the nodes are tested depth by depth, each only
-if all its parents were rejected. With :math:`\ell_v` and :math:`m_v` the effective numbers of
-leaves and of nodes below and at :math:`v`, :math:`L` the number of leaves and :math:`R` the
-rejections at smaller depths, depth :math:`d` rejects with the largest :math:`r` such that :math:`r`
-of its nodes have
+**DAGGER** tests from the roots down. At level :math:`\alpha` the nodes are tested depth by depth,
+each only if all its parents were rejected. With :math:`\ell_v` and :math:`m_v` the effective
+numbers of leaves and of nodes at and below :math:`v`, :math:`L` the number of leaves and :math:`R`
+the rejections at smaller depths, depth :math:`d` rejects with the largest :math:`r` such that
+:math:`r` of its nodes have
 
 .. math:: p_v \le \alpha \frac{\ell_v}{L} \frac{\beta_{d,v}(m_v + r + R - 1)}{m_v},
 
@@ -15,17 +15,17 @@ nodes of depth at most :math:`d` (the reshaping of Benjamini and Yekutieli).
 
 **HierLPR-STAR** peels the hierarchy from below while the p-values are half hidden. The candidates
 :math:`R` start as all nodes that have a p-value. Every candidate shows only
-:math:`g = \min(p, 1 - p)`. Again and again a model is fitted to what is shown, and the candidates
+:math:`g = \min(p, 1 - p)`. Repeatedly a model is fitted to what is shown, and the candidates
 that are least likely to have a small p-value (below 1/2) are shown in full and leave :math:`R`, so
 that no node leaves after one of its ancestors: their order is the ranking of hierlpr with
-P(p < 1/2 | what is shown) in the place of the LPR. The false discovery rate of rejecting all of
+P(p < 1/2 | what is shown) instead of the LPR. The false discovery rate of rejecting all of
 :math:`R` is estimated by
 
 .. math:: \widehat{\mathrm{FDR}}(R) = 2.1\,(\#\{v \in R : p_v \ge 1/2\} + 0.65) / |R|
 
-and all of :math:`R` is rejected the first time this is at most the level asked for.
+and all of :math:`R` is rejected the first time this is at most the requested level.
 
-Why this holds, whatever the model. Given all :math:`g`, each p-value of a null node is 1/2 or more
+Proof, for any model. Given all :math:`g`, each p-value of a null node is 1/2 or more
 with probability at least 1/2, independently, and which node leaves next does not depend on it.
 So with :math:`N` nulls left, :math:`B` of them large, the next null to leave is large with
 probability :math:`B / N`. The largest value of :math:`E[N / (2.1 (B + 0.65))]` that any way of
@@ -37,8 +37,8 @@ stop, FDP :math:`= N / |R| \le \alpha N / (2.1 (B + 0.65))`, whose mean is at mo
 :math:`\alpha`. The estimate of Lei, Ramdas and Fithian is :math:`2 (B + 1) / (|R| + 1)`: it needs
 19 candidates without a large p-value to reject anything at level 0.1, this one 14.
 
-With few signals there are not so many. So a tenth of the level asked for goes to DAGGER on the
-nodes' own p-values, which can reject a single node, and what either rejects is rejected: with
+With few signals there are not so many. So a tenth of the requested level goes to DAGGER on the
+nodes' own p-values, which can reject a single node, and the union is rejected: with
 :math:`V_i` false among the :math:`R_i` of each, the union has
 :math:`\mathrm{FDP} \le V_1 / R_1 + V_2 / R_2`, so its FDR is at most the sum of the two levels.
 
@@ -65,14 +65,12 @@ Float = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tested:
-    """The nodes that have a p-value at or below them, numbered as in the hierarchy.
-
-    They are closed upward, so nothing below them is lost but nodes that nothing is known about.
+    """The nodes with a p-value at or below them, which are closed upward.
 
     Attributes
     ----------
     node : ndarray
-        Their numbers in the hierarchy, rising.
+        Their topological numbers in the hierarchy, increasing.
     parent_ptr, parent_idx : ndarray
         The parents of each among them.
     depth : ndarray
@@ -86,7 +84,7 @@ class Tested:
 
 
 def branch_p_values(p: Float, hierarchy: Hierarchy, *, arbitrary: bool) -> Float:
-    r"""Simes' p-value of each node with all its descendants; NaN where none has a p-value.
+    r"""Return Simes' p-value of each node with all its descendants; NaN if none has a p-value.
 
     For the :math:`n` p-values at and below a node, :math:`\min_k p_{(k)} n / k`, at most 1: valid
     for "no signal at the node or below it" under positive dependence, and under any dependence
@@ -129,9 +127,9 @@ def known_part(p: Float, hierarchy: Hierarchy) -> Tested:
 
 
 def effective_counts(tested: Tested) -> tuple[Float, Float]:
-    """Effective leaves and nodes: a node shares its own equally among its parents.
+    """Return the effective numbers of leaves and of nodes at and below each node.
 
-    A leaf has one leaf, every node has itself, and both add up along the edges.
+    The counts of a node are divided equally among its parents.
     """
     ptr, idx = tested.parent_ptr.tolist(), tested.parent_idx.tolist()
     n = tested.node.size
@@ -147,13 +145,13 @@ def effective_counts(tested: Tested) -> tuple[Float, Float]:
 
 
 def dagger_levels(p: Float, hierarchy: Hierarchy, *, arbitrary: bool) -> Float:
-    """Smallest fdr at which DAGGER rejects each node, at most 1; in the order of the labels.
+    """Return the smallest fdr at which DAGGER rejects each node, at most 1, in label order.
 
     Parameters
     ----------
     p : ndarray of shape (n_labels,)
-        p-values to test, in the order of ``hierarchy.labels``. Nodes where it is missing must
-        have no descendants with a p-value; they are left out.
+        p-values to test, in the order of ``hierarchy.labels``. Nodes without one are left out;
+        they must have no descendants with a p-value.
     arbitrary : bool
         Reshape the levels, for p-values of arbitrary dependence.
 
@@ -166,7 +164,7 @@ def dagger_levels(p: Float, hierarchy: Hierarchy, *, arbitrary: bool) -> Float:
     part = known_part(p, hierarchy)
     value = p[hierarchy.order][part.node]
     leaves, nodes = effective_counts(part)
-    n_leaves = round(leaves[part.depth == 1].sum())  # every leaf is shared out among the roots
+    n_leaves = round(leaves[part.depth == 1].sum())  # every leaf is divided among the roots
     need = value * nodes * n_leaves / leaves
     offset = nodes - 1.0
     by_depth = np.argsort(part.depth, kind="stable")
@@ -187,26 +185,26 @@ Order = NDArray[np.intp]
 SLOPE, SHARE = 2.1, 0.65  # of the estimate; see the module's text
 FEW = 0.1  # share of the level for DAGGER, which finds few signals
 
-# How many candidates leave between two fits, as a share: few when they are few.
+# Share of the candidates that leave between two fits: smaller when there are few.
 LARGE_STEP, SMALL_STEP, MANY = 0.25, 0.1, 2_000
-FIRST_STEPS, LATER_STEPS = 20, 2  # of EM, before the first and between later rounds
+FIRST_STEPS, LATER_STEPS = 20, 2  # EM steps before the first and between later rounds
 
 
 def fdr_numerator(n_large: NDArray[Any]) -> Float:
-    """Estimate the number of nulls among candidates from that of their large p-values."""
+    """Estimate the number of nulls among candidates from their number of large p-values."""
     return np.asarray(SLOPE * (n_large + SHARE))
 
 
 def star_levels(p: Float, hierarchy: Hierarchy, rng: np.random.Generator | None) -> Float:
-    """Smallest fdr at which each node is rejected, at most 1; in the order of the labels.
+    """Return the smallest fdr at which each node is rejected, at most 1, in label order.
 
     Parameters
     ----------
     p : ndarray of shape (n_labels,)
-        NaN where there is none: such a node says nothing, is not counted, and is rejected only
-        with a descendant that is.
+        NaN where there is none: such a node is not counted, and is rejected only together with a
+        descendant.
     rng : numpy.random.Generator or None
-        Breaks ties; without it, they go by the order of the hierarchy.
+        Breaks ties; by default they are broken by the order of the hierarchy.
     """
     tested = np.flatnonzero(~np.isnan(p))
     among = hierarchy
@@ -228,7 +226,9 @@ def star_levels(p: Float, hierarchy: Hierarchy, rng: np.random.Generator | None)
 
 
 def peeled_levels(large: NDArray[np.bool_]) -> Float:
-    """Level of each candidate, in the order of leaving: the least estimate while it was there.
+    """Return the level of each candidate, in the order of leaving.
+
+    It is the smallest estimate of the FDR while the candidate was there.
 
     Examples
     --------
@@ -243,13 +243,11 @@ def peeled_levels(large: NDArray[np.bool_]) -> Float:
 def peel(
     p: Float, hierarchy: Hierarchy, among: Hierarchy, rng: np.random.Generator | None
 ) -> Order:
-    """List the nodes that have a p-value in the order of leaving, descendants first.
+    """Return the nodes with a p-value in the order of leaving, descendants first.
 
-    `among` is the hierarchy of these nodes alone.
-
-    Which node leaves next depends on ``min(p, 1 - p)`` of the candidates and on the p-values of
-    those that left, and on nothing else but p-values of exactly 1: a null node never has a
-    p-value of 0, so of a null node ``min(p, 1 - p) = 0`` already says that.
+    `among` is the hierarchy of these nodes alone. Which node leaves next depends only on
+    ``min(p, 1 - p)`` of the candidates, on the p-values of those that left, and on p-values of
+    exactly 1: a null node never has a p-value of 0, so for it ``min(p, 1 - p) = 0`` implies 1.
     """
     tested = np.flatnonzero(~np.isnan(p))
     tie = np.arange(tested.size) if rng is None else rng.permutation(tested.size)

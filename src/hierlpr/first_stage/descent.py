@@ -1,8 +1,7 @@
-"""Training of one network for all labels: plain NumPy, float32, one thread, one seed, one result.
+"""Train one network for all labels in NumPy: float32, one thread, reproducible for a seed.
 
-Dropout goes by groups of samples: for each group of `GROUP` samples a random subset of hidden units
-takes part, and only their rows and columns are multiplied: half the time of masks that differ by
-sample, at the same accuracy (`docs/first-stage.md`).
+Dropout is shared by groups of `GROUP` samples: a random subset of hidden units takes part, and only
+their rows and columns are multiplied. This halves the time at the same accuracy.
 """
 
 from __future__ import annotations
@@ -45,9 +44,8 @@ def train_network(
 ) -> Layers:
     """Train on all rows and return the layers.
 
-    The learning rate is constant, so a network that trains shorter is one on the way of a network
-    that trains longer. `watch` is called after every epoch, counted from 1, and ends training if it
-    returns True.
+    The learning rate is constant, so shorter training gives an earlier state of longer training.
+    `watch` is called after every epoch, counted from 1, and stops training if it returns True.
     """
     rng = np.random.default_rng(seed)
     n_samples = x.shape[0]
@@ -59,7 +57,7 @@ def train_network(
     batch = min(plan.batch_size, n_samples)
     n_batches = n_samples // batch
     x_epoch, y_epoch, noise = np.empty_like(x), np.empty_like(y), np.empty_like(x)
-    with np.errstate(over="ignore"):  # exp of a very unlikely label: the chance is 0
+    with np.errstate(over="ignore"):  # exp of a very unlikely label: its probability is 0
         for epoch in range(1, plan.epochs + 1):
             order = rng.permutation(n_samples)
             np.take(x, order, axis=0, out=x_epoch)
@@ -85,7 +83,7 @@ def train_network(
 
 
 def predict_network(layers: Layers, x: Array) -> Array:
-    """Probabilities of all labels."""
+    """Return the probabilities of all labels."""
     hidden = x
     for weight, bias in layers[:-1]:
         hidden = hidden @ weight
@@ -100,7 +98,7 @@ def predict_network(layers: Layers, x: Array) -> Array:
 def _start(
     n_features: int, y: Array, plan: NetworkPlan, rng: np.random.Generator
 ) -> tuple[Array, Layers]:
-    """All parameters in one vector, and the layers as views of it; biases start at the prior."""
+    """Return all parameters in one vector, and layers that are views of it."""
     sizes = [n_features, *plan.hidden, y.shape[1]]
     shapes = list(pairwise(sizes))
     parameters = np.zeros(sum(a * b + b for a, b in shapes), dtype=np.float32)
@@ -127,15 +125,15 @@ def _descend(
     layers: Layers, slopes: Layers, x: Array, y: Array, batch: int, plan: NetworkPlan,
     rng: np.random.Generator,
 ) -> None:  # fmt: skip
-    """Add to `slopes` the slope of the log-loss of one group, whose hidden units are drawn."""
+    """Add the gradient of the log-loss of one group, for randomly drawn hidden units."""
     n_kept = [max(1, round((1.0 - plan.dropout) * size)) for size in plan.hidden]
-    # Inputs and labels all take part, which an empty list says.
+    # An empty list means that all take part: inputs and labels.
     units = [
         EVERY,
         *(rng.permutation(s)[:n] for s, n in zip(plan.hidden, n_kept, strict=True)),
         EVERY,
     ]
-    # Those that take part stand for all.
+    # Units that take part are scaled up to represent all.
     scales = [np.float32(size / n) for size, n in zip(plan.hidden, n_kept, strict=True)]
     last = len(layers) - 1
     values, weights = [x], []
@@ -163,7 +161,7 @@ def _descend(
 
 
 def _sigmoid(values: Array) -> Array:
-    """In place."""
+    """Apply the logistic function in place."""
     np.negative(values, out=values)
     with np.errstate(over="ignore"):
         np.exp(values, out=values)
@@ -175,6 +173,6 @@ def _sigmoid(values: Array) -> Array:
 def _adam(
     parameters: Array, gradient: Array, moments: tuple[Array, Array], n: int, plan: NetworkPlan
 ) -> None:
-    """Step `n` of Adam with weight decay: move the parameters and empty the gradient."""
+    """Make step `n` of Adam with weight decay, and reset the gradient to 0."""
     rate, share = plan.learning_rate / (1.0 - 0.9**n), 1.0 / (1.0 - 0.999**n)
     adam_step(parameters, gradient, *moments, rate, share, plan.weight_decay)

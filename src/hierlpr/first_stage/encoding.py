@@ -1,311 +1,286 @@
 """Features as users have them -> one dense float32 matrix without gaps.
 
-Numbers are standardized; a missing one becomes the mean. Categories (text, categorical columns)
-become indicators; a missing or new one has none. Wide sparse matrices are projected on their
-leading singular vectors. What was left out is said in `notes`.
+Numbers are standardized, and a missing one becomes the mean. Categories (text or categorical
+columns) become indicators. A list of texts is vectorized by tf-idf. Wide sparse matrices are
+projected on their leading singular vectors. `notes` says what was left out.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import check_array
 
-from hierlpr._base.checks import listed
+from hierlpr._utils.checks import quote_names
 from hierlpr.exceptions import DataError
 
-Float = NDArray[np.float64]
-
-MOST_DENSE = 4_000  # columns of a sparse matrix that are used as they are
-COMPONENTS = 500  # singular vectors that stand for more
-MOST_CATEGORIES = 100  # indicators a column; rarer categories have none
-LIMIT = 10.0  # standard deviations; a stray value must not drown the others
+MAX_DENSE = 4_000  # columns of a sparse matrix that are used as they are
+COMPONENTS = 500  # singular vectors that replace more columns than that
+MAX_CATEGORIES = 100  # indicators per column; rarer categories share one
+LIMIT = 10.0  # standard deviations; a stray value must not dominate the others
 NUMBERS = (Real, Decimal, np.bool_)
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Features as read: each column numbers with NaN for gaps, or objects with None for gaps."""
-
-    names: tuple[str, ...] | None
-    values: list[NDArray[Any]]
-    n_samples: int
+Float = NDArray[np.float64]
+Column = NDArray[Any]  # float64 with NaN for gaps, or objects: texts, None for gaps
 
 
 class FeatureEncoder:
-    """Learn how to bring features to numbers, and do it again for new samples.
+    """Learn how to turn features into numbers, and apply it to new samples.
 
     Attributes
     ----------
     n_features : int
-        Columns of the user's data.
+        Columns of the user's data; 1 for texts.
     names : tuple of str or None
         Their names, if they came in a data frame.
     notes : list of str
-        What was left out, in words.
+        What was left out, as text.
     """
 
-    def __init__(self, *, rng: int = 0) -> None:
-        self.rng = rng
+    def __init__(self, *, random_state: int = 0) -> None:
+        self.random_state = random_state
 
     def fit(self, X: Any) -> Self:  # noqa: N803
-        """Learn means, scales, categories and singular vectors."""
-        from scipy import sparse
-
+        """Learn vocabulary, categories, singular vectors, means and scales."""
         self.notes: list[str] = []
         self.names: tuple[str, ...] | None = None
-        self.is_sparse = bool(sparse.issparse(X))
-        self.categories: dict[int, tuple[str, ...]] = {}
-        self.basis: Float | None = None
-        if self.is_sparse:
-            matrix = _sparse_values(X)
+        self.svd: TruncatedSVD | None = None
+        self.kind = _kind(X)
+        if self.kind == "texts":
+            self.n_features = 1
+            self.vectorizer = TfidfVectorizer(sublinear_tf=True)
+            try:
+                words = self.vectorizer.fit_transform(list(X))
+            except ValueError as error:
+                raise DataError(f"X: {error}") from None
+            values = self._fit_sparse(words)
+        elif self.kind == "sparse":
+            matrix = _sparse_matrix(X)
             self.n_features = int(matrix.shape[1])
             values = self._fit_sparse(matrix)
         else:
-            columns = _read(X)
-            self.n_features, self.names = len(columns.values), columns.names
-            self.categories = {
-                i: self._categories(i, column)
-                for i, column in enumerate(columns.values)
-                if column.dtype == object
-            }
-            values = self._wide(columns)
+            columns, self.names = _read_columns(X)
+            values = self._fit_columns(columns)
         self._fit_scale(values)
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
-        """Bring features to the matrix that members learn from."""
-        from scipy import sparse
-
-        if bool(sparse.issparse(X)) != self.is_sparse:
-            kind = "a sparse matrix" if self.is_sparse else "dense"
-            raise DataError(f"X was {kind} in fit; give the same kind again.")
-        if self.is_sparse:
-            matrix = _sparse_values(X)
+        """Return the matrix that members of the first stage learn from."""
+        if (kind := _kind(X)) != self.kind:
+            raise DataError(f"X was {self.kind} in fit, and now is {kind}.")
+        if self.kind == "texts":
+            values = self._project(self.vectorizer.transform(list(X)))
+        elif self.kind == "sparse":
+            matrix = _sparse_matrix(X)
             self._check_width(int(matrix.shape[1]))
-            values = matrix.toarray() if self.basis is None else np.asarray(matrix @ self.basis)
+            values = self._project(matrix)
         else:
-            columns = _read(X)
-            values = self._wide(self._same_columns(columns))
+            values = self._join(self._same_columns(*_read_columns(X)))
         z = (values[:, self.used] - self.mean) / self.scale
         np.nan_to_num(z, copy=False, nan=0.0)
         np.clip(z, -LIMIT, LIMIT, out=z)
-        if z.shape[1] == 0:  # nothing to tell samples apart by: all are equal
+        if z.shape[1] == 0:  # no feature distinguishes the samples
             z = np.zeros((z.shape[0], 1))
         return np.ascontiguousarray(z, dtype=np.float32)
 
-    # -- fitting ----------------------------------------------------------------------------
+    # -- sparse matrices and texts ------------------------------------------------------------
 
     def _fit_sparse(self, matrix: Any) -> Float:
-        if matrix.shape[1] <= MOST_DENSE:
-            return np.asarray(matrix.toarray())
-        from sklearn.utils.extmath import randomized_svd
+        if matrix.shape[1] > MAX_DENSE:
+            k = min(COMPONENTS, matrix.shape[0] - 1)
+            if k < 1:
+                raise DataError("X has one sample; there is nothing to learn from it.")
+            self.svd = TruncatedSVD(k, n_iter=4, random_state=self.random_state).fit(matrix)
+            self.notes.append(f"{matrix.shape[1]:,} sparse features by {k} singular vectors")
+        return self._project(matrix)
 
-        k = min(COMPONENTS, matrix.shape[0] - 1)
-        if k < 1:
-            raise DataError("X has one sample; there is nothing to learn from it.")
-        _, _, vt = randomized_svd(matrix, n_components=k, random_state=self.rng)
-        self.basis = np.ascontiguousarray(vt.T)
-        self.notes.append(f"{matrix.shape[1]:,} sparse features by {k} singular vectors")
-        return np.asarray(matrix @ self.basis)
+    def _project(self, matrix: Any) -> Float:
+        dense = matrix.toarray() if self.svd is None else self.svd.transform(matrix)
+        return np.asarray(dense, dtype=np.float64)
+
+    # -- tables -------------------------------------------------------------------------------
+
+    def _fit_columns(self, columns: list[Column]) -> Float:
+        self.n_features = len(columns)
+        self.categories = [i for i, column in enumerate(columns) if column.dtype == object]
+        self.indicators = OneHotEncoder(
+            handle_unknown="infrequent_if_exist",
+            max_categories=MAX_CATEGORIES,
+            sparse_output=False,
+        )
+        if self.categories:
+            self.indicators.fit(np.stack([columns[i] for i in self.categories], axis=1))
+            rare = self.indicators.infrequent_categories_
+            for i, names in zip(self.categories, rare, strict=True):
+                if names is not None:
+                    column = _column_name(self.names, i)
+                    self.notes.append(f"column {column}: {len(names):,} rare categories as one")
+        return self._join(columns)
+
+    def _join(self, columns: list[Column]) -> Float:
+        """Return the numbers, followed by the indicators of the categories."""
+        parts = [np.empty((columns[0].shape[0], 0))]
+        for i, column in enumerate(columns):
+            if i not in self.categories:
+                if column.dtype == object:
+                    name = _column_name(self.names, i)
+                    raise DataError(f"Column {name} of X held numbers in fit, and now holds text.")
+                parts.append(column[:, None])
+        if self.categories:
+            texts = [_as_texts(columns[i]) for i in self.categories]
+            parts.append(self.indicators.transform(np.stack(texts, axis=1)))
+        return np.hstack(parts)
+
+    def _same_columns(self, columns: list[Column], names: tuple[str, ...] | None) -> list[Column]:
+        """Return the columns in the order of `fit`, by name where both have names."""
+        if self.names is not None and names is not None:
+            if missing := [name for name in self.names if name not in names]:
+                raise DataError(f"X lacks column(s) it had in fit: {quote_names(missing)}.")
+            if extra := sorted(set(names) - set(self.names)):
+                raise DataError(f"X has column(s) it did not have in fit: {quote_names(extra)}.")
+            columns = [columns[names.index(name)] for name in self.names]
+        self._check_width(len(columns))
+        return columns
 
     def _fit_scale(self, values: Float) -> None:
-        """Means and scales by column; columns that tell nothing are not used."""
+        """Learn mean and scale per column; constant columns are not used."""
         known = np.isfinite(values)
-        count = known.sum(axis=0)
+        count = np.maximum(known.sum(axis=0), 1)
         # Scaling first keeps squares of huge numbers finite.
         top = np.max(np.abs(values), axis=0, where=known, initial=0.0)
         top = np.where(top > 0.0, top, 1.0)
         unit = np.where(known, values / top, 0.0)
-        mean = unit.sum(axis=0) / np.maximum(count, 1)
-        gap = np.where(known, unit - mean, 0.0)
-        spread = np.sqrt((gap * gap).sum(axis=0) / np.maximum(count, 1))
-        # A column of one value differs from its mean by rounding alone.
-        self.used = np.flatnonzero(spread > 1e-12)
-        if self.basis is not None:
+        mean = unit.sum(axis=0) / count
+        spread = np.sqrt(np.square(np.where(known, unit - mean, 0.0)).sum(axis=0) / count)
+        self.used = np.flatnonzero(spread > 1e-12)  # constant columns differ by rounding alone
+        if self.svd is not None:
             # Singular vectors keep their relative size: the last of them are mostly noise.
-            whole = spread * top
-            spread = np.full_like(spread, np.sqrt(np.mean(whole**2))) / top
+            spread = np.full_like(spread, np.sqrt(np.mean((spread * top) ** 2))) / top
         self.mean, self.scale = (mean * top)[self.used], (spread * top)[self.used]
-        if (left := values.shape[1] - self.used.size) > 0:
-            self.notes.append(f"{left:,} columns without two different values are not used")
-
-    def _categories(self, column: int, values: NDArray[Any]) -> tuple[str, ...]:
-        counts = Counter(value for value in values if value is not None)
-        kept = sorted(counts, key=lambda value: (-counts[value], value))[:MOST_CATEGORIES]
-        if len(counts) > len(kept):
-            name = _column_name(self.names, column)
-            self.notes.append(
-                f"column {name} has {len(counts):,} categories; the {len(kept)} most frequent are "
-                "told apart"
-            )
-        return tuple(sorted(kept))
-
-    # -- using ------------------------------------------------------------------------------
-
-    def _wide(self, columns: _Columns) -> Float:
-        """Numbers as they are, then indicators; NaN where a number is missing."""
-        parts: list[Float] = []
-        for i, column in enumerate(columns.values):
-            kinds = self.categories.get(i)
-            if kinds is None:
-                parts.append(_as_numbers(column, _column_name(self.names, i))[:, None])
-                continue
-            place = {kind: k for k, kind in enumerate(kinds)}
-            shown = np.zeros((columns.n_samples, len(kinds)))
-            for row, value in enumerate(column):
-                k = None if _is_gap(value) else place.get(_as_text(value))
-                if k is not None:
-                    shown[row, k] = 1.0
-            parts.append(shown)
-        return np.hstack(parts) if parts else np.zeros((columns.n_samples, 0))
-
-    def _same_columns(self, columns: _Columns) -> _Columns:
-        if self.names is not None and columns.names is not None:
-            place = {name: i for i, name in enumerate(columns.names)}
-            if missing := [name for name in self.names if name not in place]:
-                raise DataError(f"X lacks column(s) it had in fit: {listed(missing)}.")
-            if extra := sorted(set(place) - set(self.names)):
-                raise DataError(f"X has column(s) it did not have in fit: {listed(extra)}.")
-            values = [columns.values[place[name]] for name in self.names]
-            return _Columns(self.names, values, columns.n_samples)
-        self._check_width(len(columns.values))
-        return columns
+        if (constant := values.shape[1] - self.used.size) > 0:
+            self.notes.append(f"{constant:,} constant columns are not used")
 
     def _check_width(self, n_features: int) -> None:
-        if n_features != self.n_features:
-            # scikit-learn's words, which its checks ask for
+        if n_features != self.n_features:  # in the words of scikit-learn
             raise DataError(
                 f"X has {n_features} features, but FeatureEncoder is expecting "
                 f"{self.n_features} features as input."
             )
 
 
-def _read(data: Any) -> _Columns:
-    """Columns of a data frame, array or list of rows."""
-    frame = _as_frame(data)
+def _kind(data: Any) -> Literal["texts", "sparse", "dense"]:
+    """Return whether features are a sequence of texts, a sparse matrix or a dense table.
+
+    >>> _kind(["a text", "another"]), _kind([["red", "blue"]])
+    ('texts', 'dense')
+    """
+    if sparse.issparse(data):
+        return "sparse"
+    is_list = isinstance(data, list | tuple) or getattr(data, "ndim", None) == 1
+    if not is_list:
+        is_list = isinstance(nw.from_native(data, series_only=True, pass_through=True), nw.Series)
+    is_texts = is_list and len(data) > 0 and all(isinstance(text, str) for text in data)
+    return "texts" if is_texts else "dense"
+
+
+def _read_columns(data: Any) -> tuple[list[Column], tuple[str, ...] | None]:
+    """Return the columns of a table, and their names if it is a data frame."""
+    frame = None if isinstance(data, np.ndarray | list | tuple) else _as_frame(data)
+    names: tuple[str, ...] | None = None
     if frame is not None:
         names = tuple(str(name) for name in frame.columns)
-        if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise DataError(f"X has more than one column named {listed(twice)}.")
-        pairs = zip(names, frame.iter_columns(), strict=True)
-        columns = _Columns(names, [_frame_column(c, name) for name, c in pairs], frame.shape[0])
+        _refuse_duplicates(names)
+        given = [_frame_column(c, x) for x, c in zip(names, frame.iter_columns(), strict=True)]
     else:
-        array = _as_array(data)
-        if array.dtype.kind == "f":
-            values = list(array.T)
-        else:
-            values = [_object_column(array[:, i], f"number {i}") for i in range(array.shape[1])]
-        columns = _Columns(None, values, array.shape[0])
-    _refuse_infinite(columns)
-    if not columns.values:
-        raise DataError(
-            f"X has 0 feature(s) (shape=({columns.n_samples}, 0)) while a minimum of 1 is required."
-        )
-    return columns
+        try:
+            array = check_array(data, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+        except ValueError as error:
+            raise DataError(f"X: {error}") from None
+        given = list(array.T)
+    if not given:
+        raise DataError(f"X has 0 feature(s) (shape=({len(data)}, 0)) while at least 1 is needed.")
+    return [_column(x, _column_name(names, i)) for i, x in enumerate(given)], names
 
 
 def _as_frame(data: Any) -> Any:
     """Return a narwhals data frame, or None if `data` is something else."""
-    if isinstance(data, np.ndarray | list | tuple):
-        return None
-    import narwhals.stable.v1 as nw
-
     try:
         frame = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError:
-        twice = [name for name, count in Counter(map(str, data.columns)).items() if count > 1]
-        raise DataError(f"X has more than one column named {listed(twice)}.") from None
+        _refuse_duplicates([str(name) for name in data.columns])
+        raise
     if isinstance(frame, nw.LazyFrame):
         raise DataError("X is a lazy frame.\nHint: collect it first, X.collect().")
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def _as_array(data: Any) -> NDArray[Any]:
-    """Return a matrix of float64 with NaN for gaps, or of objects and texts."""
-    try:
-        array = np.ma.asarray(data) if np.ma.isMaskedArray(data) else np.asarray(data)
-    except ValueError:
-        raise DataError(
-            "X must be a matrix of shape (n_samples, n_features); its rows differ in length."
-        ) from None
-    if array.dtype.kind == "c":
-        raise DataError("X: Complex data not supported; give real numbers.")
-    if array.ndim == 1 and array.size and isinstance(array[0], str):
-        raise DataError(
-            "X is a list of texts, and features are numbers.\nHint: put a vectorizer before it, "
-            "make_pipeline(TfidfVectorizer(), HierarchicalClassifier(...)), or give embeddings."
-        )
-    if array.ndim != 2:
-        raise DataError(
-            f"X must be a matrix of shape (n_samples, n_features), got shape {array.shape}.\n"
-            "Hint: Reshape your data; a single sample is one row, [[...]]."
-        )
-    if array.dtype.kind not in "biufOUS":
-        raise DataError(f"X must hold numbers or categories, got dtype {array.dtype}.")
-    numeric = array.dtype.kind in "biuf"
-    array = array.astype(np.float64 if numeric else object, copy=False)
-    if np.ma.isMaskedArray(array):  # what is masked is missing
-        gap: Any = np.nan if numeric else None
-        return np.where(np.ma.getmaskarray(array), gap, array.data)
-    return array
+def _refuse_duplicates(names: Iterable[str]) -> None:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise DataError(f"X has more than one column named {quote_names(twice)}.")
 
 
-def _frame_column(series: Any, name: str) -> NDArray[Any]:
-    import narwhals.stable.v1 as nw
-
+def _frame_column(series: Any, name: str) -> Column:
     kind = series.dtype
     if kind.is_numeric() or kind == nw.Boolean:
         return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
     if kind in (nw.Categorical, nw.Enum, nw.String, nw.Object, nw.Unknown):
         values = np.empty(len(series), dtype=object)
         values[:] = series.to_list()
-        return _object_column(values, repr(name), named=kind in (nw.Categorical, nw.Enum))
+        return _as_texts(values) if kind in (nw.Categorical, nw.Enum) else values
     raise DataError(
         f"Column {name!r} of X is of type {kind}; only numbers and categories can be used.\n"
-        "Hint: turn dates into numbers first, or drop the column."
+        "Hint: convert dates to numbers first, or drop the column."
     )
 
 
-def _object_column(values: NDArray[Any], name: str, *, named: bool = False) -> NDArray[Any]:
-    """Numbers if every entry is one, else categories as text; None, NaN and NA are gaps.
+def _column(values: NDArray[Any], name: str) -> Column:
+    """Return float64 with NaN for gaps if all entries are numbers, else texts, None for gaps."""
+    if values.dtype.kind not in "biufOUS":
+        raise DataError(f"X must hold numbers or categories, got dtype {values.dtype}.")
+    if values.dtype.kind in "biuf":
+        out = values.astype(np.float64)
+    else:
+        entries = [None if _is_gap(value) else value for value in values]
+        for value in entries:
+            if value is not None and not isinstance(value, (str, bytes, *NUMBERS)):
+                raise DataError(
+                    f"Column {name} of X holds a {type(value).__name__}; an argument must be a "
+                    "string or a number."
+                )
+        if any(isinstance(value, str | bytes) for value in entries):
+            return _as_texts(values)
+        out = np.array([np.nan if x is None else float(x) for x in entries], dtype=np.float64)
+    if np.isinf(out).any():
+        row = int(np.flatnonzero(np.isinf(out))[0])
+        raise DataError(
+            f"X has an infinite value (inf) in column {name}, row {row}.\n"
+            "Hint: use NaN for a missing value."
+        )
+    return out
 
-    `named`: the column says itself that its numbers are names of categories.
-    """
-    given = values.tolist()
-    gap = [_is_gap(value) for value in given]
-    entries = [value for value, missing in zip(given, gap, strict=True) if not missing]
-    if not named and all(isinstance(value, NUMBERS) for value in entries):
-        out = np.full(values.shape[0], np.nan)
-        try:
-            out[~np.array(gap, dtype=bool)] = np.array(entries, dtype=np.float64)
-        except OverflowError:
-            raise DataError(f"Column {name} of X holds a number too large for a float.") from None
-        return out
-    for value in entries:
-        if not isinstance(value, (str, bytes, *NUMBERS)):
-            raise DataError(
-                f"Column {name} of X holds a {type(value).__name__}; an argument must be a string "
-                "or a number."
-            )
-    text = np.empty(values.shape[0], dtype=object)
-    for row, (value, missing) in enumerate(zip(given, gap, strict=True)):
-        text[row] = None if missing else _as_text(value)
-    return text
 
-
-def _column_name(names: Sequence[str] | None, column: int) -> str:
-    return repr(names[column]) if names else f"number {column}"
+def _as_texts(values: NDArray[Any]) -> Column:
+    """Return names of categories, None for gaps; 1 and 1.0 are the same category."""
+    texts = np.full(values.shape[0], None, dtype=object)
+    for row, value in enumerate(values):
+        if not _is_gap(value):
+            is_whole = isinstance(value, float) and value.is_integer()
+            texts[row] = str(int(value) if is_whole else value)
+    return texts
 
 
 def _is_gap(value: Any) -> bool:
-    """None, NaN, NaT, and pandas.NA, which says neither yes nor no when compared."""
+    """Whether a value is None, NaN, NaT or pandas.NA, which cannot be compared."""
     if value is None or isinstance(value, str):
         return value is None
     try:
@@ -314,44 +289,15 @@ def _is_gap(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
-def _as_text(value: Any) -> str:
-    """Name of a category; 1 and 1.0 are the same one."""
-    is_whole = isinstance(value, float | np.floating) and value.is_integer()
-    return str(int(value) if is_whole else value)
+def _column_name(names: tuple[str, ...] | None, column: int) -> str:
+    return repr(names[column]) if names else f"number {column}"
 
 
-def _as_numbers(column: NDArray[Any], name: str) -> Float:
-    if column.dtype != object:
-        return np.asarray(column, dtype=np.float64)
-    if all(value is None for value in column):
-        return np.full(column.shape[0], np.nan)
-    raise DataError(f"Column {name} of X held numbers in fit, and now holds text.")
-
-
-def _refuse_infinite(columns: _Columns) -> None:
-    for i, column in enumerate(columns.values):
-        if column.dtype != object and np.isinf(column).any():
-            name = _column_name(columns.names, i)
-            row = int(np.flatnonzero(np.isinf(column))[0])
-            raise DataError(
-                f"X has an infinite value (inf) in column {name}, row {row}.\n"
-                "Hint: NaN stands for a missing value; infinity is no measurement."
-            )
-
-
-def _sparse_values(matrix: Any) -> Any:
-    from scipy import sparse
-
-    if matrix.ndim != 2:
-        raise DataError("X must be a matrix of shape (n_samples, n_features).")
-    if matrix.dtype.kind not in "biuf":
-        raise DataError("X: Complex data not supported; give real numbers.")
-    out = sparse.csr_array(matrix, dtype=np.float64)
-    if not np.isfinite(out.data).all():
+def _sparse_matrix(matrix: Any) -> Any:
+    try:
+        return check_array(matrix, accept_sparse="csr", dtype=np.float64, ensure_min_samples=0)
+    except ValueError as error:
         raise DataError(
-            "X is sparse and holds NaN or infinity.\nHint: fill in missing values, or give a dense "
-            "matrix, where NaN stands for a missing value."
-        )
-    if out.shape[1] == 0:
-        raise DataError(f"X has 0 feature(s) (shape={out.shape}) while a minimum of 1 is required.")
-    return out
+            f"X: {error}\nHint: fill in missing values, or give a dense matrix, where NaN is a "
+            "missing value."
+        ) from None

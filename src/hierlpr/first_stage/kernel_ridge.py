@@ -1,4 +1,4 @@
-"""KernelRidgeClassifier: ridge regression of all labels at once, left-one-out in closed form."""
+"""KernelRidgeClassifier: ridge regression of all labels, leave-one-out in closed form."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh, lapack
 
-from hierlpr._base.checks import check_count
+from hierlpr._utils.checks import check_count
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.multilabel import (
     LabelColumns,
     MultiLabelEstimator,
-    PartialColumns,
     Progress,
     fit_pooled_map,
 )
 
-FILLED = 1  # times that unknown labels are learned; three are no better
 Encoded = NDArray[np.float32]
 Float = NDArray[np.float64]
 # Kernels exp(-(d / s)^p), by p and by s^2 over the median squared distance.
 SHAPES = ((1, 0.5), (1, 2.0), (2, 0.5), (2, 1.5))
 PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-TUNED_ON = 1_200  # samples that choose kernel and penalty
-SOFT = 0.02  # below this a fitted value is bent so as to stay above 0
+TUNING_SAMPLES = 1_200  # samples on which kernel and penalty are chosen
+SOFT = 0.02  # scale of the smooth clipping of fitted values at 0 and 1
 
 
 class KernelRidgeClassifier(MultiLabelEstimator):
@@ -33,24 +32,23 @@ class KernelRidgeClassifier(MultiLabelEstimator):
     Parameters
     ----------
     max_samples : int
-        With more, a random part of so many is trained on: the cost grows with their cube, and
-        memory with their square.
-    rng : int
+        With more samples, a random subset of this size is used: time grows with its cube, memory
+        with its square.
+    random_state : int
         Seed of that choice.
 
     Attributes
     ----------
     power_, width_, penalty_ : float
-        :math:`p`, :math:`s^2` and :math:`\lambda`, chosen by the squared error of left-out samples.
+        :math:`p`, :math:`s^2` and :math:`\lambda`, chosen by leave-one-out squared error.
     oof_proba_ : ndarray
-        Left-one-out probabilities.
+        Leave-one-out probabilities.
 
     Notes
     -----
     With the kernel matrix :math:`K`, :math:`G = (K + \lambda I)^{-1}` and centred labels :math:`Y`,
-    the fitted value of a sample that was left out is :math:`Y_i - (GY)_i / G_{ii}`: no second fit
-    is needed. A logistic map of that value and the label's prevalence, one for all labels and
-    learned from left-out values, gives the probability.
+    the leave-one-out value of a sample is :math:`Y_i - (GY)_i / G_{ii}`, without a second fit. One
+    logistic map for all labels, of that value and the prevalence, gives the probability.
 
     Examples
     --------
@@ -64,23 +62,23 @@ class KernelRidgeClassifier(MultiLabelEstimator):
 
     is_calibrated: ClassVar[bool] = True
 
-    def __init__(self, *, max_samples: int = 12_000, rng: int = 0) -> None:
+    def __init__(self, *, max_samples: int = 12_000, random_state: int = 0) -> None:
         self.max_samples = max_samples
-        self.rng = rng
+        self.random_state = random_state
 
     def learn(
         self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
     ) -> None:
         """Fit to encoded features; see :class:`MultiLabelEstimator`."""
         check_count(self.max_samples, name="max_samples", least=2)
-        rng = np.random.default_rng(check_count(self.rng, name="rng", least=0))
+        rng = np.random.default_rng(check_count(self.random_state, name="random_state", least=0))
         shuffled = rng.permutation(x.shape[0])
         kept = np.sort(shuffled[: self.max_samples])
         others = np.sort(shuffled[self.max_samples :])
         y = labels.values
         self.mean_ = y[kept].mean(axis=0, dtype=np.float64)
         self.x_ = x[kept]
-        few = kept[np.sort(rng.permutation(kept.size)[:TUNED_ON])]
+        few = kept[np.sort(rng.permutation(kept.size)[:TUNING_SAMPLES])]
         self.power_, self.width_, self.penalty_ = _choose(x[few], y[few] - self.mean_)
         self.dual_, left_out = _solve(
             _kernel(self.x_, self.x_, self.power_, self.width_), y[kept] - self.mean_, self.penalty_
@@ -96,7 +94,7 @@ class KernelRidgeClassifier(MultiLabelEstimator):
             on_progress(1, 1)
 
     def proba(self, x: Encoded) -> NDArray[np.float32]:
-        """Probabilities of encoded features, in blocks of samples."""
+        """Return the probabilities of encoded features, in blocks of samples."""
         step = max(1, 2**23 // max(1, self.x_.shape[0]))
         parts = [
             self._probabilities(self._values(x[at : at + step]))
@@ -104,12 +102,6 @@ class KernelRidgeClassifier(MultiLabelEstimator):
         ]
         empty = np.zeros((0, self.mean_.size), dtype=np.float32)
         return np.vstack([empty, *parts])
-
-    def seconds(self, n_samples: int, n_features: int) -> float:
-        """Guess how long fitting takes, on the careful side."""
-        n = min(n_samples, self.max_samples)
-        few = min(n, TUNED_ON)
-        return (2.0 * n**3 + n * n * n_features + 60.0 * few**3 * len(SHAPES)) / 2e10
 
     def _values(self, x: Encoded) -> Float:
         out: Float = _kernel(x, self.x_, self.power_, self.width_) @ self.dual_ + self.mean_
@@ -119,18 +111,15 @@ class KernelRidgeClassifier(MultiLabelEstimator):
         return self.map_.probabilities(_log_odds(fitted), self.prior_)
 
 
-def fill_unknown(x: Encoded, labels: PartialColumns) -> PartialColumns:
-    """Put in how likely each unknown label is by the features: its prevalence to begin with.
+def fill_unknown(x: Encoded, labels: LabelColumns) -> LabelColumns:
+    """Replace unknown truth, at first its prevalence, by leave-one-out kernel probabilities.
 
-    A kernel method learns from the chances so far, and says new ones of samples that were left
-    out; as in EM, `FILLED` times.
+    This is one step of EM; three steps were no better.
     """
-    for _ in range(FILLED):
-        kernel = KernelRidgeClassifier()
-        kernel.learn(x, labels)
-        assert kernel.outside_ is not None
-        labels = labels.filled(kernel.outside_)
-    return labels
+    kernel = KernelRidgeClassifier()
+    kernel.learn(x, labels)
+    assert kernel.outside_ is not None
+    return labels.filled(kernel.outside_)
 
 
 def _squared(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -149,15 +138,13 @@ def _kernel(a: Encoded, b: Encoded, power: int, width: float) -> NDArray[Any]:
         np.sqrt(out, out=out)
     np.negative(out, out=out)
     np.exp(out, out=out)
-    if a is b:  # rounding leaves the distance to oneself a little above nothing
+    if a is b:  # rounding leaves distances of samples to themselves slightly above 0
         np.fill_diagonal(out, 1.0)
     return out
 
 
 def _choose(x: Encoded, y: NDArray[Any]) -> tuple[int, float, float]:
-    """Power, width and penalty with the smallest squared error of left-out samples."""
-    from scipy.linalg import eigh
-
+    """Return power, width and penalty with the smallest leave-one-out squared error."""
     distance = _squared(x, x)
     away = distance[~np.eye(x.shape[0], dtype=bool)]
     median = float(np.median(away)) if away.size else 0.0
@@ -174,9 +161,7 @@ def _choose(x: Encoded, y: NDArray[Any]) -> tuple[int, float, float]:
 
 
 def _solve(kernel: NDArray[Any], y: NDArray[Any], penalty: float) -> tuple[NDArray[Any], Float]:
-    """Weights of the samples, and the fitted values of each when it is left out."""
-    from scipy.linalg import lapack
-
+    """Return the dual weights, and the leave-one-out fitted values."""
     # Large matrices in float32: half the memory, and the penalty keeps them well conditioned.
     small = kernel.shape[0] <= 4_000
     matrix: Any = np.asfortranarray(kernel, dtype=np.float64 if small else np.float32)
@@ -196,7 +181,7 @@ def _solve(kernel: NDArray[Any], y: NDArray[Any], penalty: float) -> tuple[NDArr
 
 
 def _log_odds(fitted: Float) -> Float:
-    """Log-odds of a fitted value, which may lie outside (0, 1): bent smoothly at both ends."""
+    """Return log-odds of fitted values, clipped smoothly where they lie outside (0, 1)."""
     low = np.logaddexp(0.0, fitted / SOFT)
     high = np.logaddexp(0.0, (1.0 - fitted) / SOFT)
     with np.errstate(divide="ignore"):

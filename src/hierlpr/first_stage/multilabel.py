@@ -1,4 +1,4 @@
-"""What all members share: features encoded, labels checked, probabilities, a map, weights."""
+"""What members share: encoded features, checked labels, and how probabilities are combined."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import InputTags, TargetTags
 from sklearn.utils.validation import check_is_fitted
@@ -18,63 +19,62 @@ from hierlpr.first_stage.encoding import FeatureEncoder
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelColumns:
-    """What members learn: `values` has one column for each different label column that varies.
+    """What members learn: `values` has one column per distinct label column that varies.
 
-    In deep hierarchies many rare labels hold for the very same samples: they are learned once.
-    `place[k]` is the column of label `k` in `values`, or -1 if it holds for all samples or none;
-    such a label gets its smoothed share, `prevalence[k]`.
-
-    Where it is unknown whether a label holds, `values` has the chance that it does, and `known` is
-    False: members learn from the chance, and are judged by what is known.
+    In deep hierarchies many rare labels are true for the same samples; they are learned once.
+    `place[k]` is the column of label `k` in `values`, or -1 if it is constant; such a label gets
+    its smoothed share, `prevalence[k]`. Where truth is unknown, `known` is False and `values` has
+    the probability of the label: members learn from it, but are judged by what is known.
     """
 
     values: NDArray[np.float32]
     place: NDArray[np.intp]
     prevalence: NDArray[np.float64]
+    known: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, held: NDArray[np.bool_], known: NDArray[np.bool_] | None = None) -> LabelColumns:
-        """Find the different columns, in the order of their first label."""
-        n_labels = held.shape[1]
+        """Find the distinct columns, in the order of their first label."""
         held = held if known is None else held & known
         count = held.sum(axis=0)
-        n_samples = np.full(n_labels, len(held)) if known is None else known.sum(axis=0)
+        n_samples = np.full(held.shape[1], len(held)) if known is None else known.sum(axis=0)
         prevalence = (count + 0.5) / (n_samples + 1.0)
-        place = np.full(n_labels, -1, dtype=np.intp)
-        varies = np.flatnonzero((count > 0) & (count < n_samples))
+        place = np.full(held.shape[1], -1, dtype=np.intp)
+        chosen = varies = np.flatnonzero((count > 0) & (count < n_samples))
         if varies.size:
-            told = held[:, varies] if known is None else np.vstack([held, known])[:, varies]
-            packed = np.ascontiguousarray(np.packbits(told, axis=0).T)
+            bits = held[:, varies] if known is None else np.vstack([held, known])[:, varies]
+            packed = np.ascontiguousarray(np.packbits(bits, axis=0).T)
             keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
             _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-            order = np.argsort(first)
-            number = np.empty(order.size, dtype=np.intp)
-            number[order] = np.arange(order.size)
-            place[varies] = number[group.ravel()]
-            chosen = varies[first[order]]
-        else:
-            chosen = varies
+            place[varies] = np.argsort(np.argsort(first))[group.ravel()]
+            chosen = varies[np.sort(first)]
         values = held[:, chosen].astype(np.float32)
         if known is None:
             return cls(values, place, prevalence)
         share = prevalence[chosen].astype(np.float32)
         filled = np.where(known[:, chosen], values, share)
-        return PartialColumns(filled, place, prevalence, known[:, chosen])
+        return cls(filled, place, prevalence, known[:, chosen])
 
     @property
     def judged(self) -> NDArray[np.float32]:
-        """What members are judged by: `values`, but NaN where it is unknown."""
-        return self.values
+        """What members are judged by: `values`, with NaN where truth is unknown."""
+        if self.known is None:
+            return self.values
+        return np.where(self.known, self.values, np.float32(np.nan))
 
     @property
     def prior(self) -> NDArray[np.float64]:
         """Smoothed share of each column of `values`."""
-        n_samples = self.values.shape[0]
         count = self.values.sum(axis=0, dtype=np.float64)
-        return np.asarray((count + 0.5) / (n_samples + 1.0))
+        return np.asarray((count + 0.5) / (self.values.shape[0] + 1.0))
+
+    def filled(self, proba: NDArray[Any]) -> LabelColumns:
+        """Return the columns with new probabilities where truth is unknown."""
+        known = True if self.known is None else self.known
+        return replace(self, values=np.where(known, self.values, proba).astype(np.float32))
 
     def spread(self, proba: NDArray[Any]) -> NDArray[np.float64]:
-        """Probabilities of all labels, from those of the columns of `values`."""
+        """Return the probabilities of all labels from those of the columns of `values`."""
         out = np.empty((proba.shape[0], self.place.size))
         learned = self.place >= 0
         out[:, learned] = proba[:, self.place[learned]]
@@ -82,33 +82,8 @@ class LabelColumns:
         return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PartialColumns(LabelColumns):
-    """Columns of which some entries are unknown."""
-
-    known: NDArray[np.bool_]
-
-    @property
-    def judged(self) -> NDArray[np.float32]:
-        """What members are judged by: `values`, but NaN where it is unknown."""
-        return np.where(self.known, self.values, np.float32(np.nan))
-
-    def filled(self, proba: NDArray[Any]) -> PartialColumns:
-        """Put in the chances of what is unknown."""
-        return replace(self, values=np.where(self.known, self.values, proba).astype(np.float32))
-
-    def whole(self) -> LabelColumns:
-        """Forget what was unknown."""
-        return LabelColumns(self.values, self.place, self.prevalence)
-
-
 def check_labels(y: Any, n_samples: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
-    """Which labels hold (n_samples, n_labels), and which pairs are known; None if all are.
-
-    NaN is unknown; anything else but 0 and 1 is refused.
-    """
-    from scipy import sparse
-
+    """Return which labels are true and which are known (None if all); NaN means unknown."""
     if y is None:
         raise DataError("requires y to be passed, but the target y is None.")
     array = y.toarray() if sparse.issparse(y) else np.asarray(y)
@@ -126,7 +101,7 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[np.bool_], NDArray[np.
     try:
         numbers = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise DataError("y must hold 0 and 1 only; some entries are no numbers.") from None
+        raise DataError("y must hold 0 and 1 only; some entries are not numbers.") from None
     held: NDArray[np.bool_] = numbers == 1.0
     known = ~np.isnan(numbers)
     wrong = known & (held != (numbers != 0.0))
@@ -138,7 +113,7 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[np.bool_], NDArray[np.
     nothing = np.flatnonzero(~known.any(axis=0))
     if nothing.size:
         raise DataError(
-            f"y: nothing is known of {nothing.size:,} label(s), the first is label {nothing[0]}.\n"
+            f"y is unknown in all samples for {nothing.size:,} label(s), first {nothing[0]}.\n"
             "Hint: leave them out."
         )
     return held, None if known.all() else known
@@ -149,13 +124,12 @@ Encoded = NDArray[np.float32]
 
 
 class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
-    """Features to a matrix of probabilities, one column a label.
+    """Base of estimators from features to a matrix of probabilities, one column per label.
 
-    A member has two methods of its own: `learn`, from encoded features and the different label
-    columns, and `proba`, the probabilities of those columns for encoded features. `learn` sets
-    `outside_`: the probabilities of the training samples from parts that have not seen them, None
-    where nobody asked for them. `is_calibrated` says that a map learned out of fold has made them
-    the probabilities they claim to be.
+    A member implements `learn`, from encoded features and distinct label columns, and `proba`, the
+    probabilities of those columns. `learn` sets `outside_`, the out-of-fold probabilities of the
+    training samples, or None if they were not requested. `is_calibrated` says that a map learned
+    out of fold has calibrated them.
     """
 
     is_calibrated: ClassVar[bool] = False
@@ -167,14 +141,15 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            NaN is a missing value. Text and categorical columns are categories.
+            NaN is a missing value. Text and categorical columns are categories. A list of texts
+            is vectorized by tf-idf.
         y : matrix of shape (n_samples, n_labels)
-            0 or 1; NaN where it is unknown whether a label holds. There members learn from the
-            chance that a kernel method gives it (:func:`fill_unknown`).
+            0 or 1; NaN where unknown. There members learn from the probability that a kernel
+            method gives (:func:`fill_unknown`).
         on_progress : callable, optional
             Called as ``on_progress(done, total)``.
         """
-        encoder = FeatureEncoder(rng=0).fit(X)
+        encoder = FeatureEncoder().fit(X)
         x = encoder.transform(X)
         held, known = check_labels(y, x.shape[0])
         if x.shape[0] < 2:
@@ -186,27 +161,27 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         labels = LabelColumns.of(held, known)
-        if isinstance(labels, PartialColumns):
+        if labels.known is not None:
             from hierlpr.first_stage.kernel_ridge import fill_unknown
 
             labels = fill_unknown(x, labels)
         self.learn(x, labels, on_progress=on_progress)
-        self.labels_ = labels.whole() if isinstance(labels, PartialColumns) else labels
+        self.labels_ = replace(labels, known=None)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """Probability of every label, of shape (n_samples, n_labels)."""
+        """Return the probability of every label, of shape (n_samples, n_labels)."""
         check_is_fitted(self, "encoder_")
         x = self._encode(X)
         return self.labels_.spread(self.proba(x))
 
     def predict(self, X: Any) -> NDArray[np.bool_]:  # noqa: N803
-        """Labels with a probability of one half or more."""
+        """Return the labels with a probability of one half or more."""
         return self.predict_proba(X) >= 0.5
 
     @property
     def oof_proba_(self) -> NDArray[np.float64]:
-        """Probabilities of the training samples, by parts that were not trained on them."""
+        """Out-of-fold probabilities of the training samples."""
         check_is_fitted(self, "encoder_")
         if self.outside_ is None:
             raise DataError(
@@ -222,7 +197,7 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def proba(self, x: Encoded) -> NDArray[Any]:
-        """Probabilities of the different label columns."""
+        """Return the probabilities of the distinct label columns."""
         raise NotImplementedError
 
     def _encode(self, X: Any) -> Encoded:  # noqa: N803
@@ -239,16 +214,16 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-FLOOR = 1e-6  # a probability of 0 that turns out wrong must not decide alone
-MOST_PAIRS = 2_000_000
-MOST_MAPPED = 500_000  # pairs that learn the map
-STEPS = 500
+FLOOR = 1e-6  # keeps the log-loss of a wrong probability of 0 finite
+MAX_BLENDED = 2_000_000  # instances from which weights are learned
+MAX_MAPPED = 500_000  # instances from which the map is learned
+N_STEPS = 500
 
 Float = NDArray[np.float64]
 
 
 def mean_log_loss(proba: NDArray[Any], y: NDArray[Any]) -> float:
-    """Log-loss of a sample, summed over the labels; unknown ones (NaN) count as the others do."""
+    """Return the log-loss per sample, summed over labels; unknown ones (NaN) get the mean."""
     right = np.where(y > 0.5, proba, 1.0 - proba)
     loss = -np.log(np.maximum(right, FLOOR), dtype=np.float64)
     unknown = np.isnan(y)
@@ -260,9 +235,9 @@ def mean_log_loss(proba: NDArray[Any], y: NDArray[Any]) -> float:
 def blend_weights(
     members: Sequence[NDArray[Any]], y: NDArray[Any], *, rng: int = 0
 ) -> NDArray[np.float64]:
-    r"""Weights on the simplex that minimize the log-loss of the averaged probabilities.
+    r"""Return nonnegative weights of sum 1 that minimize the log-loss of the average.
 
-    What is unknown (NaN in `y`) does not count.
+    Unknown truth (NaN in `y`) does not count.
 
     Notes
     -----
@@ -273,7 +248,7 @@ def blend_weights(
     n_samples = y.shape[0]
     if y.size == 0:
         return np.full(len(members), 1.0 / len(members))
-    most = max(1, MOST_PAIRS // max(1, y.shape[1]))
+    most = max(1, MAX_BLENDED // max(1, y.shape[1]))
     rows = np.arange(n_samples)
     if n_samples > most:
         rows = np.sort(np.random.default_rng(rng).permutation(n_samples)[:most])
@@ -282,7 +257,7 @@ def blend_weights(
     q = np.stack([np.where(happened, p[rows], 1.0 - p[rows])[known] for p in members])
     q = np.maximum(q.astype(np.float64), FLOOR)
     weights = np.full(len(members), 1.0 / len(members))
-    for _ in range(STEPS):
+    for _ in range(N_STEPS):
         mixed = weights @ q
         new = weights * (q @ (1.0 / mixed)) / mixed.size
         new /= new.sum()
@@ -295,20 +270,20 @@ def blend_weights(
 
 @dataclass(frozen=True, slots=True)
 class PooledMap:
-    """Log-odds of a pair: ``start + slope * level + share * log-odds of the prevalence``."""
+    """Log-odds of an instance: ``start + slope * level + share * log-odds of the prevalence``."""
 
     start: float
     slope: float
     share: float
 
     def probabilities(self, level: NDArray[Any], prior: Float) -> NDArray[np.float32]:
-        """Probabilities of pairs, by their level and the prevalence of each label."""
+        """Return probabilities from levels and the prevalence of each label."""
         odds = self.start + self.slope * level + self.share * log_odds(prior)
         return (1.0 / (1.0 + np.exp(-np.clip(odds, -30.0, 30.0)))).astype(np.float32)
 
 
 def log_odds(proba: NDArray[Any]) -> Float:
-    """Log-odds, of probabilities not nearer to 0 and 1 than `FLOOR`."""
+    """Return the log-odds of probabilities, clipped to [`FLOOR`, 1 - `FLOOR`]."""
     inside = np.clip(np.asarray(proba, dtype=np.float64), FLOOR, 1.0 - FLOOR)
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
@@ -316,13 +291,10 @@ def log_odds(proba: NDArray[Any]) -> Float:
 def fit_pooled_map(
     level: NDArray[Any], y: NDArray[Any], prior: Float, rng: np.random.Generator
 ) -> PooledMap:
-    """Logistic regression of all labels at once on out-of-fold levels and prevalences.
-
-    What is unknown (NaN in `y`) does not count.
-    """
+    """Fit one logistic regression for all labels on out-of-fold levels and prevalences."""
     if y.shape[1] == 0:
         return PooledMap(0.0, 1.0, 0.0)
-    rows = np.sort(rng.permutation(y.shape[0])[: max(1, MOST_MAPPED // y.shape[1])])
+    rows = np.sort(rng.permutation(y.shape[0])[: max(1, MAX_MAPPED // y.shape[1])])
     known = ~np.isnan(y[rows])
     value = level[rows][known]
     share = np.broadcast_to(log_odds(prior), (rows.size, prior.size))[known]
@@ -331,13 +303,13 @@ def fit_pooled_map(
     start, slope, extra = _logistic(design, held, np.array([0.0, 1.0, 0.0]))
     if slope >= 0.0:
         return PooledMap(float(start), float(slope), float(extra))
-    # A map that falls would turn the order around; then only the prevalence speaks.
+    # A decreasing map would reverse the order; then only the prevalence is used.
     start, extra = _logistic(design[[0, 2]], held, np.array([0.0, 1.0]))
     return PooledMap(float(start), 0.0, float(extra))
 
 
 def _logistic(design: Float, held: NDArray[Any], aim: Float) -> Float:
-    """Weights of the rows of `design`; a weak pull to `aim` keeps them finite where all is sure."""
+    """Return the weights of the rows of `design`; a weak prior at `aim` keeps them finite."""
     guess = aim
     pull = 1e-2 * np.ones_like(aim)
     for _ in range(25):

@@ -1,17 +1,17 @@
-"""NetworkEnsemble: the mean of a few networks of all labels, strongly regularized."""
+"""NetworkEnsemble: the mean of a few strongly regularized networks of all labels."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from hierlpr._base import constructor_only
-from hierlpr._base.checks import check_amount, check_count, check_jobs
+from hierlpr._utils.checks import check_amount, check_count, check_jobs
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.descent import Layers, NetworkPlan, predict_network, train_network
 from hierlpr.first_stage.multilabel import (
@@ -22,18 +22,14 @@ from hierlpr.first_stage.multilabel import (
 )
 
 Encoded = NDArray[np.float32]
-# Networks, folds, regularizations and epochs to try where time is short.
-SMALLER = ((10**6, 10**6, 10**6, 10**6), (5, 5, 9, 80), (3, 3, 9, 60), (2, 2, 9, 40), (2, 2, 1, 20))
 CHECKPOINTS = (5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)  # hundredths of all epochs
-JUDGES = 2  # networks whose left-out samples tell when to stop
+N_VALIDATED = 2  # networks whose left-out samples decide when to stop
 # The mean of many networks gains from training longer than is best for one.
 PATIENCE = 0.01
 
 
-@constructor_only
-@dataclass(eq=False, repr=False, match_args=False)
 class NetworkEnsemble(MultiLabelEstimator):
-    """Average a few networks that see all labels at once.
+    """Average a few networks that learn all labels at once.
 
     Each has hidden layers with dropout, noise on its inputs and output biases at the prior
     log-odds, and minimizes the log-loss of all labels by Adam.
@@ -44,21 +40,20 @@ class NetworkEnsemble(MultiLabelEstimator):
         Networks, from different seeds.
     folds : int
         Folds for out-of-fold probabilities, 0 for none. Each network is trained without one fold,
-        by turns, and with another partition each time round; so the average is over networks that
-        have seen most samples, and every sample has some that have not seen it. The first ones also
-        tell when to stop, and which of several regularizations to use.
+        in turn, with a new partition for each round. The first ones also decide when to stop, and
+        which of several regularizations to use.
     hidden : tuple of int
         Units of the hidden layers.
     regularization : sequence of (dropout, noise)
-        Shares of hidden units left out and standard deviations of the noise on standardized
-        features. Of several, the first fold decides by log-loss; without folds the first is used.
+        Shares of dropped hidden units, and standard deviations of noise on standardized features.
+        Of several, the first fold chooses by log-loss; without folds the first is used.
     epochs : int
-        Most passes over the samples; with folds, the log-loss of left-out ones may end before.
+        Maximum number of epochs; with folds, the log-loss of left-out samples may stop earlier.
     learning_rate, batch_size, weight_decay
         Of Adam.
     n_jobs : int, optional
-        Processes, as in joblib. No result depends on it.
-    rng : int
+        Processes, as in joblib; results do not depend on it.
+    random_state : int
         Seed.
 
     Attributes
@@ -82,17 +77,30 @@ class NetworkEnsemble(MultiLabelEstimator):
     True
     """
 
-    n_networks: int = 10
-    _: KW_ONLY
-    folds: int = 0
-    hidden: Sequence[int] = (500, 500)
-    regularization: Sequence[tuple[float, float]] = ((0.7, 0.5),)
-    epochs: int = 100
-    learning_rate: float = 1e-3
-    batch_size: int = 64
-    weight_decay: float = 1e-5
-    n_jobs: int | None = None
-    rng: int = 0
+    def __init__(
+        self,
+        n_networks: int = 10,
+        *,
+        folds: int = 0,
+        hidden: Sequence[int] = (500, 500),
+        regularization: Sequence[tuple[float, float]] = ((0.7, 0.5),),
+        epochs: int = 100,
+        learning_rate: float = 1e-3,
+        batch_size: int = 64,
+        weight_decay: float = 1e-5,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.n_networks = n_networks
+        self.folds = folds
+        self.hidden = hidden
+        self.regularization = regularization
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.weight_decay = weight_decay
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def learn(
         self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
@@ -104,52 +112,26 @@ class NetworkEnsemble(MultiLabelEstimator):
         if folds == 1:
             raise DataError("folds must be 0 or at least 2, with as many networks and samples.")
         y = labels.values
-        seeds = np.random.SeedSequence(check_count(self.rng, name="rng", least=0)).spawn(
-            n_networks + 1
-        )
+        seed = check_count(self.random_state, name="random_state", least=0)
+        seeds = np.random.SeedSequence(seed).spawn(n_networks + 1)
         extra = len(plans) - 1 if folds else 0
-        crew = _Crew(self.n_jobs, on_progress, self.n_networks + extra)
+        workers = _Workers(self.n_jobs, on_progress, self.n_networks + extra)
         self.outside_: NDArray[np.float32] | None = None
         self.networks_: list[Layers]
         if folds:
-            self._cross_fit(x, y, labels.judged, plans, folds, seeds, crew)
+            self._cross_fit(x, y, labels.judged, plans, folds, seeds, workers)
             return
         self.plan_, self.epochs_ = plans[0], plans[0].epochs
         jobs = [(x, y, self.plan_, seed) for seed in seeds[:-1]]
-        self.networks_ = crew.run(train_network, jobs)
+        self.networks_ = workers.run(train_network, jobs)
 
     def proba(self, x: Encoded) -> NDArray[np.float32]:
-        """Mean probability of the networks."""
+        """Return the mean probability of the networks."""
         out = predict_network(self.networks_[0], x)
         for layers in self.networks_[1:]:
             out += predict_network(layers, x)
         out /= np.float32(len(self.networks_))
         return out
-
-    def within(self, seconds: float, x: Encoded, labels: LabelColumns) -> NetworkEnsemble | None:
-        """Make an ensemble that trains in about so many seconds, by a trial of one epoch.
-
-        None if not even the smallest does.
-        """
-        from joblib import effective_n_jobs
-        from sklearn.base import clone
-
-        plan = self._plans()[0]
-        started = time.perf_counter()
-        short, seed = replace(plan, epochs=1), np.random.SeedSequence(self.rng)
-        _alone(train_network, x, labels.values, short, seed)
-        epoch = (time.perf_counter() - started) / effective_n_jobs(self.n_jobs)
-        for n_networks, folds, choices, epochs in SMALLER:
-            smaller: NetworkEnsemble = clone(self).set_params(
-                n_networks=min(n_networks, self.n_networks), folds=min(folds, self.folds),
-                regularization=tuple(self.regularization)[:choices],
-                epochs=min(epochs, self.epochs),
-            )  # fmt: skip
-            extra = len(smaller.regularization) - 1 if smaller.folds else 0
-            trained = smaller.n_networks + extra
-            if epoch * trained * smaller.epochs <= seconds:
-                return smaller
-        return None
 
     def _plans(self) -> list[NetworkPlan]:
         try:
@@ -172,10 +154,16 @@ class NetworkEnsemble(MultiLabelEstimator):
         return [NetworkPlan(hidden, d, n, rate, batch, decay, epochs) for d, n in pairs]
 
     def _cross_fit(
-        self, x: Encoded, y: NDArray[np.float32], judged: NDArray[np.float32],
-        plans: list[NetworkPlan], folds: int, seeds: list[np.random.SeedSequence], crew: _Crew,
-    ) -> None:  # fmt: skip
-        """Train each network without one fold; the first ones choose the plan and the end."""
+        self,
+        x: Encoded,
+        y: NDArray[np.float32],
+        judged: NDArray[np.float32],
+        plans: list[NetworkPlan],
+        folds: int,
+        seeds: list[np.random.SeedSequence],
+        workers: _Workers,
+    ) -> None:
+        """Train each network without one fold; the first ones choose plan and last epoch."""
         rng = np.random.default_rng(seeds[-1])
         turns = -(-self.n_networks // folds)
         partitions = [rng.permutation(x.shape[0]) % folds for _ in range(turns)]
@@ -185,17 +173,17 @@ class NetworkEnsemble(MultiLabelEstimator):
             kept = ~apart[i]
             return x[kept], y[kept], x[apart[i]], judged[apart[i]], plan, seeds[i]
 
-        tried = crew.run(_watched, [job(0, plan) for plan in plans])
+        tried = workers.run(_train_validated, [job(0, plan) for plan in plans])
         best = int(np.argmin([min(path.losses) for path in tried]))
-        n_judges = min(JUDGES, folds)
-        judges = [job(i, plans[best]) for i in range(1, n_judges)]
-        paths = [tried[best], *crew.run(_watched, judges)]
+        n_validated = min(N_VALIDATED, folds)
+        validated = [job(i, plans[best]) for i in range(1, n_validated)]
+        paths = [tried[best], *workers.run(_train_validated, validated)]
         at = _last_good(paths)
         self.epochs_ = _ends(plans[best])[at]
         self.plan_ = plan = replace(plans[best], epochs=self.epochs_)
-        others = [job(i, plan) for i in range(n_judges, self.n_networks)]
+        others = [job(i, plan) for i in range(n_validated, self.n_networks)]
         trained = [path.states[at] for path in paths]
-        trained += crew.run(_trained_apart, others)
+        trained += workers.run(_trained_apart, others)
         self.networks_ = [layers for layers, _ in trained]
         self.outside_ = np.zeros_like(y)
         for rows, (_, proba) in zip(apart, trained, strict=True):
@@ -203,16 +191,14 @@ class NetworkEnsemble(MultiLabelEstimator):
         self.outside_ /= np.stack(apart, axis=1).sum(axis=1, keepdims=True)
 
 
-class _Crew:
-    """Processes that train networks, and tell how many are done."""
+class _Workers:
+    """Processes that train networks and report progress."""
 
     def __init__(self, n_jobs: int | None, on_progress: Progress | None, total: int) -> None:
         self.n_jobs, self.on_progress = n_jobs, on_progress
         self.total, self.done = total, 0
 
     def run(self, task: Callable[..., Any], jobs: list[Any]) -> list[Any]:
-        from joblib import Parallel, delayed
-
         results = []
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         for result in parallel(delayed(_alone)(task, *job) for job in jobs):
@@ -224,28 +210,26 @@ class _Crew:
 
 
 def _alone(task: Callable[..., Any], *job: Any) -> Any:
-    """Run a task with one thread: matrix products round differently with other numbers of them."""
-    from threadpoolctl import threadpool_limits
-
+    """Run a task with one thread: the rounding of matrix products depends on their number."""
     with threadpool_limits(limits=1, user_api="blas"):
         return task(*job)
 
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """A network on its way: loss, layers and probabilities of left-out samples by checkpoint."""
+    """Loss, layers and probabilities of left-out samples at each checkpoint of one network."""
 
     losses: list[float]
     states: list[tuple[Layers, NDArray[np.float32]]]
 
 
 def _ends(plan: NetworkPlan) -> list[int]:
-    """Epochs after which a network is judged; the last is the last of all."""
+    """Return the epochs after which a network is validated, ending with the last."""
     return sorted({max(1, round(plan.epochs * k / 100)) for k in CHECKPOINTS})
 
 
 def _last_good(paths: list[_Path]) -> int:
-    """Last checkpoint whose loss is nearly the smallest, of those that all paths reached."""
+    """Return the last checkpoint, reached by all paths, whose loss is nearly the smallest."""
     reached = min(len(path.losses) for path in paths)
     loss = np.sum([path.losses[:reached] for path in paths], axis=0)
     return int(np.flatnonzero(loss <= (1.0 + PATIENCE) * loss.min())[-1])
@@ -255,16 +239,16 @@ def _trained_apart(
     x: Encoded, y: NDArray[np.float32], x_apart: Encoded, y_apart: NDArray[np.float32],
     plan: NetworkPlan, seed: np.random.SeedSequence,
 ) -> tuple[Layers, NDArray[np.float32]]:  # fmt: skip
-    """Train, and return the layers with the probabilities of the samples set apart."""
+    """Return the trained layers and the probabilities of the left-out samples."""
     layers = train_network(x, y, plan, seed)
     return layers, predict_network(layers, x_apart)
 
 
-def _watched(
+def _train_validated(
     x: Encoded, y: NDArray[np.float32], x_apart: Encoded, y_apart: NDArray[np.float32],
     plan: NetworkPlan, seed: np.random.SeedSequence,
 ) -> _Path:  # fmt: skip
-    """Train with a look at the samples set apart at every checkpoint, until they clearly lose."""
+    """Train and validate at every checkpoint, until the loss of left-out samples clearly rises."""
     ends, path = set(_ends(plan)), _Path([], [])
 
     def watch(epoch: int, layers: Layers) -> bool:

@@ -1,17 +1,15 @@
-"""FirstStage: networks, trees and kernels together, weighed by out-of-fold log-loss."""
+"""FirstStage: networks, trees and kernels, averaged with weights by out-of-fold log-loss."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base import constructor_only
-from hierlpr._base.checks import check_amount, check_choice, check_count, check_jobs
+from hierlpr._utils.checks import check_choice, check_count, check_jobs
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier
 from hierlpr.first_stage.multilabel import (
@@ -32,15 +30,13 @@ REGULARIZATION = ((0.7, 0.5), (0.5, 0.1))  # (dropout, noise): the first fold ch
 LEAST_WEIGHT = 0.05  # a member that gets less does not help
 
 
-@constructor_only
-@dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 class FirstStage(MultiLabelEstimator):
-    """Learn the probabilities of all labels from features, with nothing to choose.
+    """Learn the probabilities of all labels from features, without any choices to make.
 
     A :class:`ProjectionForest`, a :class:`KernelRidgeClassifier` and a :class:`NetworkEnsemble` are
-    averaged with the weights that have the smallest out-of-fold log-loss; a member whose weight
-    would be small is left out, and `describe` says so. An average of probabilities is less sure
-    than it might be: one logistic map for all labels, learned out of fold, mends that.
+    averaged with the weights that have the smallest out-of-fold log-loss; a member with a small
+    weight is left out, and `describe` says so. An average of probabilities is underconfident, which
+    one logistic map for all labels, learned out of fold, corrects.
 
     Parameters
     ----------
@@ -49,12 +45,9 @@ class FirstStage(MultiLabelEstimator):
         See :class:`NetworkEnsemble`.
     n_trees : int
         See :class:`ProjectionForest`.
-    max_minutes : float, optional
-        About how long fitting may take. Fewer networks and epochs are trained if a trial says that
-        it would take longer; the result then depends on the machine.
     n_jobs : int, optional
-        Processes, as in joblib. No result depends on it.
-    rng : int
+        Processes, as in joblib; results do not depend on it.
+    random_state : int
         Seed.
 
     Attributes
@@ -64,7 +57,7 @@ class FirstStage(MultiLabelEstimator):
     weights_ : dict
         Weight of every member, 0 for those left out.
     losses_ : dict
-        Out-of-fold log-loss of a sample, by member, and of all together.
+        Out-of-fold log-loss per sample, of each member and of all together.
     map_ : PooledMap
         From the log-odds of the average and of the prevalence to log-odds.
     oof_proba_ : ndarray
@@ -82,13 +75,22 @@ class FirstStage(MultiLabelEstimator):
 
     is_calibrated: ClassVar[bool] = True
 
-    members: Sequence[str] = MEMBERS
-    n_networks: int = 10
-    n_trees: int = 200
-    folds: int = 5
-    max_minutes: float | None = None
-    n_jobs: int | None = None
-    rng: int = 0
+    def __init__(
+        self,
+        *,
+        members: Sequence[str] = MEMBERS,
+        n_networks: int = 10,
+        n_trees: int = 200,
+        folds: int = 5,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.members = members
+        self.n_networks = n_networks
+        self.n_trees = n_trees
+        self.folds = folds
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def learn(
         self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
@@ -96,48 +98,36 @@ class FirstStage(MultiLabelEstimator):
         """Fit to encoded features; see :class:`MultiLabelEstimator`."""
         self._check()
         names = [name for name in MEMBERS if name in self.members]
-        end = time.monotonic() + 60.0 * (self.max_minutes or np.inf)
         self.seconds_: dict[str, float] = {}
         self.notes_: list[str] = list(self.encoder_.notes) if hasattr(self, "encoder_") else []
         if labels.values.shape[1] == 0:
             names = names[:1]
-            self.notes_.append("no label differs between the samples: each has its share alone")
+            self.notes_.append("no label varies: the probability of each is its prevalence")
         fitted: dict[str, MultiLabelEstimator] = {}
         for place, name in enumerate(names):
             started = time.monotonic()
-            member = self._member(name, x, labels, end - started)
-            if member is None and (fitted or name != names[-1]):
-                self.notes_.append(f"{name}: left out, as max_minutes={self.max_minutes} is short")
-                continue
-            if member is None:
-                raise DataError(
-                    f"max_minutes={self.max_minutes} is too short for {name} alone; allow more, or "
-                    "add 'forest' to members."
-                )
-            member.learn(x, labels, on_progress=_share(on_progress, place, len(names)))
+            fitted[name] = self._member(name)
+            fitted[name].learn(x, labels, on_progress=_share(on_progress, place, len(names)))
             self.seconds_[name] = time.monotonic() - started
-            fitted[name] = member
         self._blend(fitted, labels)
 
     def proba(self, x: Encoded) -> NDArray[np.float32]:
-        """Weighted mean of the members, mapped."""
+        """Return the mapped weighted mean of the members."""
         parts = [self.weights_[name] * member.proba(x) for name, member in self.members_.items()]
         average = np.asarray(sum(parts[1:], parts[0]), dtype=np.float32)
         return self.map_.probabilities(log_odds(average), self.prior_)
 
     def describe(self) -> str:
-        """Say which members are used, with which weight, and what each cost."""
+        """Return as text which members are used, with which weight, loss and time."""
         lines = []
         for name, weight in self.weights_.items():
             use = f"weight {weight:.2f}" if weight else "left out: it does not lower the log-loss"
             lines.append(
-                f"{name}: {use}; out-of-fold log-loss {self.losses_[name]:.3f} a sample, "
+                f"{name}: {use}; out-of-fold log-loss {self.losses_[name]:.3f} per sample, "
                 f"{self.seconds_[name]:.0f} s"
             )
-        lines.append(f"together: out-of-fold log-loss {self.losses_['together']:.3f} a sample")
+        lines.append(f"together: out-of-fold log-loss {self.losses_['together']:.3f} per sample")
         return "\n".join([*lines, *self.notes_])
-
-    # -- plumbing ---------------------------------------------------------------------------
 
     def _check(self) -> None:
         is_list = isinstance(self.members, Collection) and not isinstance(self.members, str)
@@ -145,34 +135,24 @@ class FirstStage(MultiLabelEstimator):
             raise DataError(f"members must list some of {', '.join(map(repr, MEMBERS))}.")
         for name in self.members:
             check_choice(name, MEMBERS, name="members")
-        if self.max_minutes is not None:
-            check_amount(self.max_minutes, name="max_minutes", above=True)
         check_count(self.folds, name="folds", least=2)
         check_count(self.n_networks, name="n_networks", least=2)  # two folds at least
         check_count(self.n_trees, name="n_trees")
-        check_count(self.rng, name="rng", least=0)
+        check_count(self.random_state, name="random_state", least=0)
         check_jobs(self.n_jobs)
 
-    def _member(
-        self, name: str, x: Encoded, labels: LabelColumns, left: float
-    ) -> MultiLabelEstimator | None:
-        """Make a member for which `left` seconds are there, or None if that is too little."""
+    def _member(self, name: str) -> MultiLabelEstimator:
+        common: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": self.random_state}
         if name == "forest":
-            minutes = None if np.isinf(left) else left / 180.0  # a third of the time
-            return ProjectionForest(
-                self.n_trees, max_minutes=minutes, n_jobs=self.n_jobs, rng=self.rng
-            )
+            return ProjectionForest(self.n_trees, **common)
         if name == "kernel":
-            kernel = KernelRidgeClassifier(rng=self.rng)
-            return kernel if kernel.seconds(*x.shape) <= left / 2.0 else None
-        networks = NetworkEnsemble(
-            self.n_networks, folds=self.folds, regularization=REGULARIZATION, n_jobs=self.n_jobs,
-            rng=self.rng,
-        )  # fmt: skip
-        return networks if np.isinf(left) else networks.within(left, x, labels)
+            return KernelRidgeClassifier(random_state=self.random_state)
+        return NetworkEnsemble(
+            self.n_networks, folds=self.folds, regularization=REGULARIZATION, **common
+        )
 
     def _blend(self, fitted: dict[str, MultiLabelEstimator], labels: LabelColumns) -> None:
-        """Weigh the members, without those that get too little, and map their average."""
+        """Choose weights without members that get too little, and the map of their average."""
         y = labels.judged
         outside = {
             name: member.outside_ for name, member in fitted.items() if member.outside_ is not None
@@ -190,18 +170,15 @@ class FirstStage(MultiLabelEstimator):
         mixed = sum(w * outside[name] for name, w in zip(used, weights, strict=True))
         self.prior_ = labels.prior
         level = log_odds(np.asarray(mixed, dtype=np.float32))
-        self.map_ = fit_pooled_map(level, y, self.prior_, np.random.default_rng(self.rng))
+        self.map_ = fit_pooled_map(level, y, self.prior_, np.random.default_rng(self.random_state))
         self.outside_ = self.map_.probabilities(level, self.prior_)
         self.losses_ = {name: mean_log_loss(p, y) for name, p in outside.items()}
         self.losses_["together"] = mean_log_loss(self.outside_, y)
 
 
 def _share(on_progress: Progress | None, place: int, count: int) -> Progress | None:
-    """Progress of one of several members, as thousandths of all."""
+    """Return a callback for one of several members that counts thousandths of all."""
     if on_progress is None:
         return None
 
-    def told(done: int, total: int) -> None:
-        on_progress(round(1000 * (place + done / total) / count), 1000)
-
-    return told
+    return lambda done, total: on_progress(round(1000 * (place + done / total) / count), 1000)

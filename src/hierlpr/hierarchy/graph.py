@@ -1,4 +1,4 @@
-"""A label graph checked and numbered: names to indices, cycles, topological order; and as text."""
+"""Check and number a label graph: names to indices, cycles, topological order, text."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import listed
-from hierlpr._base.showing import plain
+from hierlpr._utils.checks import quote_names
+from hierlpr._utils.display import escape_control
 from hierlpr.exceptions import HierarchyError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Index = NDArray[np.int32]
 
 
 def collect_labels(labels: Iterable[str] | None) -> tuple[list[str], dict[str, int]]:
-    """Names in the user's order and the index of each; duplicates are an error here."""
+    """Return the names in the user's order and the index of each; duplicates are an error."""
     names: list[str] = []
     index: dict[str, int] = {}
     if isinstance(labels, str):
@@ -45,7 +45,7 @@ def collect_labels(labels: Iterable[str] | None) -> tuple[list[str], dict[str, i
 def collect_edges(
     edges: Iterable[tuple[str, str]], names: list[str], index: dict[str, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Index every edge, adding names to `names` and `index` as they first appear."""
+    """Return parent and child of every edge as indices; new names are added to both arguments."""
     ends: tuple[list[int], list[int]] = ([], [])
     for place, edge in enumerate(edges):
         if isinstance(edge, str) or len(edge) != 2:
@@ -65,7 +65,7 @@ def collect_edges(
 
 
 def edges_of_paths(paths: Iterable[str], sep: str) -> tuple[list[tuple[str, str]], list[str]]:
-    """Edges and labels of paths; a label is named by its whole path."""
+    """Return the edges and labels of paths; a label is named by its whole path."""
     if not sep:
         raise HierarchyError("sep must not be empty.")
     labels: dict[str, None] = {}
@@ -85,13 +85,13 @@ def edges_of_paths(paths: Iterable[str], sep: str) -> tuple[list[tuple[str, str]
 
 
 def collect_names(names: Mapping[str, str] | None, index: Mapping[str, int]) -> Mapping[str, str]:
-    """Names of labels for people, each checked; a name for an unknown label is an error."""
+    """Check the readable names of labels; a name for an unknown label is an error."""
     given = dict(names) if names is not None else {}
     unknown = [label for label in given if label not in index]
     if unknown:
         raise HierarchyError(
             f"{len(unknown):,} name(s) are for labels that are not in the hierarchy: "
-            f"{listed(unknown)}.\n"
+            f"{quote_names(unknown)}.\n"
             "Hint: leave them out: {k: v for k, v in names.items() if k in hierarchy}."
         )
     for label, name in given.items():
@@ -114,11 +114,10 @@ def _check_name(name: object) -> None:
 
 
 def topological_order(names: list[str], pairs: NDArray[np.int64]) -> Index:
-    """Depth-first order with parents first; on a tree, children follow in the user's order.
+    """Return a depth-first order with parents first; on a tree, the preorder.
 
-    It is the reverse of the order in which a depth-first search leaves the labels. Visiting roots
-    and children backwards makes that the preorder of a tree. An edge into a label that is still
-    open closes a cycle.
+    It is the reverse of the order in which a depth-first search that visits roots and children
+    backwards leaves the labels. An edge into a label that is still open closes a cycle.
     """
     n = len(names)
     ptr, idx = adjacency(pairs[:, 0], pairs[:, 1], n)
@@ -165,7 +164,7 @@ def _refuse_cycle(cycle: list[str]) -> NoReturn:
 
 
 def adjacency(source: NDArray[Any], target: NDArray[Any], n: int) -> tuple[Index, Index]:
-    """CSR adjacency; targets ascend within each source."""
+    """Return the CSR adjacency; targets ascend within each source."""
     by_source = np.lexsort([target, source])
     ptr = np.zeros(n + 1, dtype=np.int32)
     np.cumsum(np.bincount(source, minlength=n), out=ptr[1:])
@@ -173,7 +172,7 @@ def adjacency(source: NDArray[Any], target: NDArray[Any], n: int) -> tuple[Index
 
 
 def levels(parent_ptr: Index, parent_idx: Index) -> Index:
-    """Level by number: parents have smaller numbers, so one pass suffices."""
+    """Return the level of each number; parents have smaller numbers, so one pass suffices."""
     ptr, idx = parent_ptr.tolist(), parent_idx.tolist()
     level: list[int] = []
     for i in range(len(ptr) - 1):
@@ -182,7 +181,7 @@ def levels(parent_ptr: Index, parent_idx: Index) -> Index:
 
 
 def reach(start: int, ptr: Index, idx: Index) -> list[int]:
-    """Every number reached from `start` along the edges, ascending, without `start`."""
+    """Return every number reached from `start` along the edges, ascending, without `start`."""
     seen: set[int] = set()
     stack = [start]
     while stack:
@@ -195,10 +194,10 @@ def reach(start: int, ptr: Index, idx: Index) -> list[int]:
 
 
 def edges_among(kept: Index, parent_ptr: Index, parent_idx: Index) -> list[tuple[int, int]]:
-    """Edges among some numbers: (parent, child), passing through what is not kept.
+    """Return the edges (parent, child) among some numbers, passing through all others.
 
-    The parents of a kept number are its nearest kept ancestors, but none that a longer path of kept
-    numbers already implies.
+    The parents of a kept number are its nearest kept ancestors, except those that a longer path of
+    kept numbers implies.
     """
     is_kept = np.zeros(parent_ptr.size - 1, dtype=bool)
     is_kept[kept] = True
@@ -222,13 +221,13 @@ def edges_among(kept: Index, parent_ptr: Index, parent_idx: Index) -> list[tuple
     return edges
 
 
-# -- as people see it --------------------------------------------------------------------------
+# -- text -------------------------------------------------------------------------------------
 
 
 def tree_text(hierarchy: Hierarchy) -> str:
-    """Return the first labels as an indented tree; what is left out is counted.
+    """Return the first labels as an indented tree; the others are counted.
 
-    A label with several parents stands below each of them, with its own children below the first.
+    A label with several parents appears below each of them, its children only the first time.
 
     >>> from hierlpr import Hierarchy
     >>> print(tree_text(Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("C", "D")])))
@@ -240,7 +239,7 @@ def tree_text(hierarchy: Hierarchy) -> str:
     """
     lines: list[str] = []
     shown: set[str] = set()
-    # Last in, first out: of each label its branch, and what its children are indented by.
+    # A stack of (label, its branch, indentation of its children).
     stack = _siblings(hierarchy.roots, "", is_root=True)
     while stack and len(lines) < MOST_LINES:
         label, lead, indent = stack.pop()
@@ -249,7 +248,7 @@ def tree_text(hierarchy: Hierarchy) -> str:
             continue
         again = label in shown and bool(hierarchy.children(label) or hierarchy.parents(label))
         note = " (see above)" if again else ""
-        lines.append(f"{lead}{plain(hierarchy.caption(label), most=WIDEST)}{note}")
+        lines.append(f"{lead}{escape_control(hierarchy.caption(label), most=WIDEST)}{note}")
         if not again:
             shown.add(label)
             stack.extend(_siblings(hierarchy.children(label), indent, is_root=False))
@@ -262,7 +261,7 @@ def tree_text(hierarchy: Hierarchy) -> str:
 def _siblings(
     labels: Sequence[str], indent: str, *, is_root: bool
 ) -> list[tuple[str | None, str, str]]:
-    """Return the lines of siblings backwards, to be popped: (label, what leads it, indent)."""
+    """Return the lines of siblings in reverse: (label, its branch, indentation of its children)."""
     n_shown = len(labels) if len(labels) <= MOST_SIBLINGS else MOST_SIBLINGS - 1
     lines: list[tuple[str | None, str, str]] = []
     for place, label in enumerate(labels[:n_shown]):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from hierlpr._base.checks import listed, nearest
+from hierlpr._utils.checks import nearest, quote_names
 from hierlpr.exceptions import HierarchyError
 from hierlpr.hierarchy import matrices
 from hierlpr.hierarchy.graph import (
@@ -26,7 +27,7 @@ from hierlpr.hierarchy.graph import (
     topological_order,
     tree_text,
 )
-from hierlpr.hierarchy.waves import Waves
+from hierlpr.hierarchy.upper_sets import SweepEdges, sweep_edges
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
 class Hierarchy:
     """Immutable label graph with edges from parent to child, checked once at construction.
 
-    Users see `labels` in their own order: `labels` as given, then first appearance in the
-    edges. Kernels see labels numbered topologically, so ``parent number < child number`` on
-    every edge; ``order[i]`` is the user's index of label number ``i`` and ``position`` is its
-    inverse. The children of number ``i`` are ``child_idx[child_ptr[i]:child_ptr[i + 1]]``, and
-    the parents likewise; on a tree the numbering is depth-first, so subtrees are contiguous.
+    `labels` keeps the user's order: `labels` as given, then first appearance in the edges.
+    Internally labels are numbered topologically, so ``parent number < child number`` on every
+    edge; ``order[i]`` is the user's index of number ``i``, and ``position`` is its inverse. The
+    children of number ``i`` are ``child_idx[child_ptr[i]:child_ptr[i + 1]]``, and the parents
+    likewise. On a tree the numbering is depth-first, so subtrees are contiguous.
 
     Parameters
     ----------
@@ -48,8 +49,8 @@ class Hierarchy:
     labels : iterable of str, optional
         Fixes the order of the labels and adds standalone ones.
     names : mapping of str to str, optional
-        Words for people beside labels that are codes. A label may have none, and two labels the
-        same. They are shown and saved, and never decide anything.
+        Readable names for labels that are codes. Labels may lack a name or share one. Names are
+        shown and saved, and have no other effect.
 
     Examples
     --------
@@ -64,23 +65,6 @@ class Hierarchy:
     'C91 (lymphoid leukemia)'
     """
 
-    __slots__ = (
-        "_hash",
-        "_index",
-        "_level",
-        "_waves",
-        "child_idx",
-        "child_ptr",
-        "is_forest",
-        "labels",
-        "n_merged_edges",
-        "names",
-        "order",
-        "parent_idx",
-        "parent_ptr",
-        "position",
-    )
-
     labels: tuple[str, ...]
     is_forest: bool
     n_merged_edges: int
@@ -91,10 +75,8 @@ class Hierarchy:
     child_idx: Index
     parent_ptr: Index
     parent_idx: Index
-    _hash: int
     _index: dict[str, int]
     _level: Index
-    _waves: Waves
 
     def __init__(
         self,
@@ -133,7 +115,7 @@ class Hierarchy:
             _level=levels(parent_ptr, parent_idx),
         )
 
-    # -- other ways to build one ---------------------------------------------------------
+    # -- other constructors ---------------------------------------------------------
 
     @classmethod
     def from_parents(
@@ -173,7 +155,7 @@ class Hierarchy:
     def from_networkx(cls, graph: nx.DiGraph) -> Hierarchy:
         """Build from a networkx graph whose edges point from parent to child.
 
-        An attribute ``name`` of a node, where it is text, is the label's name.
+        A text attribute ``name`` of a node becomes the label's name.
         """
         if not graph.is_directed():
             raise HierarchyError(
@@ -194,7 +176,7 @@ class Hierarchy:
         return graph
 
     def with_names(self, names: Mapping[str, str]) -> Hierarchy:
-        """Return the same hierarchy with these names beside those it has; the new ones win.
+        """Return the same hierarchy with more names; new ones replace old ones.
 
         Examples
         --------
@@ -202,16 +184,15 @@ class Hierarchy:
         'bird'
         """
         named = object.__new__(Hierarchy)
-        shared = {slot: getattr(self, slot) for slot in self.__slots__ if hasattr(self, slot)}
         merged = {**self.names, **collect_names(names, self._index)}
-        _freeze(named, **{**shared, "names": MappingProxyType(merged)})
+        _freeze(named, **{**vars(self), "names": MappingProxyType(merged)})
         return named
 
     def subset(self, labels: Iterable[str]) -> Hierarchy:
-        """Keep `labels` only; edges pass through what is dropped.
+        """Return the hierarchy of some labels only; edges pass through labels that are dropped.
 
-        A kept label's new parents are its nearest kept ancestors; an edge that a longer path of
-        kept labels already implies is not added.
+        The new parents of a label are its nearest kept ancestors; an edge that a longer path of
+        kept labels implies is not added.
 
         Examples
         --------
@@ -219,16 +200,23 @@ class Hierarchy:
         (('A', 'C'),)
         """
         kept = list(labels)
-        numbers = self._numbers(kept)
+        unknown = [label for label in kept if label not in self._index]
+        if unknown:
+            raise HierarchyError(
+                f"{len(unknown):,} label(s) are not in the hierarchy: {quote_names(unknown)}."
+                f"{self._hint(unknown[0])}"
+            )
         if len(set(kept)) != len(kept):
             repeated = [label for label, count in Counter(kept).items() if count > 1]
-            raise HierarchyError(f"subset: duplicate labels: {listed(repeated)}.")
-        through = edges_among(numbers, self.parent_ptr, self.parent_idx)
-        edges = [(self._name(parent), self._name(child)) for parent, child in through]
+            raise HierarchyError(f"subset: duplicate labels: {quote_names(repeated)}.")
+        through = edges_among(
+            self.position[[self._index[x] for x in kept]], self.parent_ptr, self.parent_idx
+        )
+        edges = [(parent, child) for parent, child in map(self._names, through)]
         names = {label: self.names[label] for label in kept if label in self.names}
         return Hierarchy(edges, labels=kept, names=names)
 
-    # -- reading it -----------------------------------------------------------------------
+    # -- properties -----------------------------------------------------------------------
 
     @property
     def n_labels(self) -> int:
@@ -251,14 +239,12 @@ class Hierarchy:
     @property
     def roots(self) -> tuple[str, ...]:
         """Labels without a parent, in the user's order."""
-        is_root = np.diff(self.parent_ptr)[self.position] == 0
-        return tuple(self.labels[i] for i in np.flatnonzero(is_root))
+        return self._without_edges(self.parent_ptr)
 
     @property
     def leaves(self) -> tuple[str, ...]:
         """Labels without a child, in the user's order."""
-        is_leaf = np.diff(self.child_ptr)[self.position] == 0
-        return tuple(self.labels[i] for i in np.flatnonzero(is_leaf))
+        return self._without_edges(self.child_ptr)
 
     @property
     def levels(self) -> Index:
@@ -267,52 +253,54 @@ class Hierarchy:
 
     @property
     def depth(self) -> int:
-        """Number of labels on the longest path; 1 if every label stands alone."""
+        """Number of labels on the longest path; 1 without edges."""
         return int(self._level.max())
 
     def index(self, label: str) -> int:
-        """Column of `label` in every matrix, that is its place in `labels`."""
+        """Return the column of `label` in every matrix: its place in `labels`."""
         return int(self.order[self._number(label)])
 
     def name(self, label: str) -> str:
-        """Name of `label`; the label itself if it has none."""
+        """Return the name of `label`; the label itself if it has none."""
         self._number(label)
         return self.names.get(label, label)
 
     def caption(self, label: str) -> str:
-        """Text to show for `label`: the label, and its name in brackets if that says more."""
+        """Return the text to show for `label`: the label, with its name in brackets."""
         name = self.name(label)
         return label if name == label else f"{label} ({name})"
 
     def parents(self, label: str) -> tuple[str, ...]:
-        """Direct parents."""
-        return self._names(self._parents_of(self._number(label)))
+        """Return the direct parents."""
+        number = self._number(label)
+        return self._names(self.parent_idx[self.parent_ptr[number] : self.parent_ptr[number + 1]])
 
     def children(self, label: str) -> tuple[str, ...]:
-        """Direct children."""
-        return self._names(self._children_of(self._number(label)))
+        """Return the direct children."""
+        number = self._number(label)
+        return self._names(self.child_idx[self.child_ptr[number] : self.child_ptr[number + 1]])
 
     def ancestors(self, label: str) -> tuple[str, ...]:
-        """Every label above, without `label` itself; parents come before their children."""
+        """Return all ancestors, without `label` itself; parents come before their children."""
         return self._names(reach(self._number(label), self.parent_ptr, self.parent_idx))
 
     def descendants(self, label: str) -> tuple[str, ...]:
-        """Every label below, without `label` itself; parents come before their children."""
+        """Return all descendants, without `label` itself; parents come before their children."""
         return self._names(reach(self._number(label), self.child_ptr, self.child_idx))
 
-    # -- matrices over it -------------------------------------------------------------------
+    # -- matrices -------------------------------------------------------------------
 
     def close_upward(self, truth: Any) -> Any:
-        """Add to every sample all ancestors of its labels.
+        """Add all ancestors of the labels of every sample.
 
         Parameters
         ----------
         truth : array-like, scipy sparse or data frame of shape (n_samples, n_labels)
-            Anything nonzero is a label that holds. Frames go by the names of their columns.
+            A label holds where the value is not 0. Data frames are read by their column names.
 
         Returns
         -------
-        ndarray of bool, csr_array of bool for sparse input, or the frame with its labels closed
+        ndarray of bool, csr_array of bool for sparse input, or a data frame for a data frame
 
         Examples
         --------
@@ -325,7 +313,7 @@ class Hierarchy:
     def violations(self, matrix: Any) -> matrices.Violations:
         """Find every (sample, parent, child) where the child's value exceeds the parent's.
 
-        Works for truth (a label without its parent) as for scores (a child above its parent).
+        For truth (a label without its parent) and for scores (a child above its parent).
 
         Examples
         --------
@@ -334,16 +322,16 @@ class Hierarchy:
         """
         return matrices.find_violations(self, matrix)
 
-    @property
-    def waves(self) -> Waves:
-        """The edges in waves, for sweeps over arrays (labels x samples)."""
-        try:
-            return self._waves
-        except AttributeError:
-            _freeze(self, _waves=Waves(self.parent_ptr, self.parent_idx, self._level))
-            return self._waves
+    @cached_property
+    def sweeps(self) -> tuple[SweepEdges, SweepEdges]:
+        """The edges in the order of an upward and of a downward sweep; see `UpperSet`."""
+        return sweep_edges(self.parent_ptr, self.parent_idx, self._level)
 
-    # -- plumbing ---------------------------------------------------------------------------
+    # -- details ---------------------------------------------------------------------------
+
+    def _without_edges(self, ptr: Index) -> tuple[str, ...]:
+        columns = np.flatnonzero(np.diff(ptr)[self.position] == 0)
+        return tuple(self.labels[i] for i in columns)
 
     def _number(self, label: str) -> int:
         try:
@@ -353,36 +341,15 @@ class Hierarchy:
                 f"The hierarchy has no label {label!r}.{self._hint(label)}"
             ) from None
 
-    def _numbers(self, labels: Sequence[str]) -> Index:
-        unknown = [x for x in labels if x not in self._index]
-        if unknown:
-            raise HierarchyError(
-                f"{len(unknown):,} label(s) are not in the hierarchy: {listed(unknown)}."
-                f"{self._hint(unknown[0])}"
-            )
-        return self.position[[self._index[x] for x in labels]]
-
     def _hint(self, unknown: object) -> str:
         near = nearest(unknown, self._index)
         return f"\nHint: {near}" if near else ""
 
-    def _name(self, number: int) -> str:
-        return self.labels[int(self.order[number])]
-
     def _names(self, numbers: Iterable[int]) -> tuple[str, ...]:
-        return tuple(self._name(number) for number in numbers)
-
-    def _parents_of(self, number: int) -> Index:
-        return self.parent_idx[self.parent_ptr[number] : self.parent_ptr[number + 1]]
-
-    def _children_of(self, number: int) -> Index:
-        return self.child_idx[self.child_ptr[number] : self.child_ptr[number + 1]]
+        return tuple(self.labels[int(self.order[number])] for number in numbers)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"A Hierarchy cannot be changed (tried to set {name!r}).")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"A Hierarchy cannot be changed (tried to delete {name!r}).")
 
     def __len__(self) -> int:
         return self.n_labels
@@ -401,12 +368,7 @@ class Hierarchy:
         )
 
     def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            parts = (self.labels, self.child_ptr.tobytes(), self.child_idx.tobytes())
-            _freeze(self, _hash=hash(parts))
-            return self._hash
+        return hash((self.labels, self.child_ptr.tobytes(), self.child_idx.tobytes()))
 
     def __deepcopy__(self, memo: object) -> Hierarchy:
         return self  # immutable: a copy could never differ
@@ -422,11 +384,11 @@ class Hierarchy:
         )
 
     def __str__(self) -> str:
-        """Show the first labels as a tree."""
+        """Return the first labels as an indented tree."""
         return f"{self!r}\n{tree_text(self)}"
 
     def _repr_html_(self) -> str:
-        """Show the same in a notebook."""
+        """Return the same for notebooks."""
         return f"<pre>{escape(str(self))}</pre>"
 
 

@@ -1,15 +1,18 @@
-"""Matrices (samples x labels) over a hierarchy: closed upward, breaches, columns out of order."""
+"""Matrices (samples x labels): upward closure, violations, columns in the wrong order."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from hierlpr._base.checks import is_sparse, listed
+from hierlpr._kernels import traversal
+from hierlpr._utils.checks import is_sparse, quote_names
 from hierlpr.exceptions import DataError, HierlprWarning
 
 if TYPE_CHECKING:
@@ -19,20 +22,14 @@ _ENOUGH = 20  # labels that hold below the roots: fewer may fit by chance
 _LOOKED_AT = 1000  # samples
 
 
-class Violations(Sequence[tuple[int, str, str]]):
-    """Breaches of a hierarchy: a sequence of (sample, parent, child), sorted by sample.
+class Violations(Sequence[Any]):
+    """Violations of a hierarchy: a sequence of (sample, parent, child), sorted by sample.
 
-    `sample`, `parent` and `child` hold the same as index arrays (rows and columns).
+    `sample`, `parent` and `child` are index arrays (rows and columns).
     """
 
-    __slots__ = ("_labels", "child", "parent", "sample")
-
     def __init__(
-        self,
-        sample: NDArray[np.intp],
-        parent: NDArray[Any],
-        child: NDArray[Any],
-        labels: tuple[str, ...],
+        self, sample: NDArray[Any], parent: NDArray[Any], child: NDArray[Any], labels: Sequence[str]
     ) -> None:
         self.sample, self.parent, self.child = sample, parent, child
         self._labels = labels
@@ -40,19 +37,11 @@ class Violations(Sequence[tuple[int, str, str]]):
     def __len__(self) -> int:
         return int(self.sample.size)
 
-    @overload
-    def __getitem__(self, key: int) -> tuple[int, str, str]: ...
-    @overload
-    def __getitem__(self, key: slice) -> Violations: ...
-
-    def __getitem__(self, key: int | slice) -> tuple[int, str, str] | Violations:
+    def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return Violations(self.sample[key], self.parent[key], self.child[key], self._labels)
         parent, child = self._labels[self.parent[key]], self._labels[self.child[key]]
         return int(self.sample[key]), parent, child
-
-    def __iter__(self) -> Iterator[tuple[int, str, str]]:
-        return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
         return f"<Violations: {len(self):,}>"
@@ -60,53 +49,31 @@ class Violations(Sequence[tuple[int, str, str]]):
 
 def find_violations(hierarchy: Hierarchy, matrix: Any) -> Violations:
     """Find every (sample, parent, child) where the child's value exceeds the parent's."""
-    from hierlpr._kernels import traversal
-
-    values, parent, child = _edge_values(hierarchy, matrix)
+    array = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
+    _check_width(hierarchy, array.shape, name="matrix")
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"matrix must hold numbers, got dtype {array.dtype}.")
+    parent, child = _edges(hierarchy)
+    values = np.ascontiguousarray(array, dtype=np.float64)
     sample, edge = traversal.find_violations(values, parent, child)
     return Violations(sample, parent[edge], child[edge], hierarchy.labels)
 
 
 def is_closed(hierarchy: Hierarchy, truth: NDArray[np.bool_]) -> bool:
-    """Whether no label of a bool matrix holds without all its parents."""
+    """Return whether every label of a bool matrix holds only together with its parents."""
     _check_width(hierarchy, truth.shape, name="truth")
     parent, child = _edges(hierarchy)
     return not np.any(truth[:, child] > truth[:, parent])
 
 
-def count_violations(hierarchy: Hierarchy, matrix: Any) -> int:
-    """Count what `find_violations` finds, and hold none of it."""
-    from hierlpr._kernels import traversal
-    from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
-
-    values, parent, child = _edge_values(hierarchy, matrix)
-    threads = threads_for(values.size, None)
-
-    def count(start: int, stop: int) -> int:
-        return traversal.count_violations(values[start:stop], parent, child)
-
-    return sum(run_chunks(count, row_chunks(values.shape, threads), threads))
-
-
-def _edge_values(hierarchy: Hierarchy, matrix: Any) -> tuple[Any, Any, Any]:
-    """Return a matrix as kernels take it, and parent and child of every edge by column."""
-    array = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
-    _check_width(hierarchy, array.shape, name="matrix")
-    if array.dtype.kind not in "biuf":
-        raise DataError(f"matrix must hold numbers, got dtype {array.dtype}.")
-    return np.ascontiguousarray(array, dtype=np.float64), *_edges(hierarchy)
-
-
 def _edges(hierarchy: Hierarchy) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Columns of parent and child of every edge."""
+    """Return the columns of parent and child of every edge."""
     parent = np.repeat(hierarchy.order, np.diff(hierarchy.child_ptr))
     return parent, hierarchy.order[hierarchy.child_idx]
 
 
 def close_upward(hierarchy: Hierarchy, truth: Any) -> Any:
-    """Add all ancestors to a dense or sparse matrix or a data frame, which keeps its kind."""
-    from scipy import sparse
-
+    """Add all ancestors to a dense or sparse matrix or a data frame; the type is kept."""
     if is_sparse(truth):
         csr = sparse.csr_array(truth)
         _check_width(hierarchy, csr.shape, name="truth")
@@ -126,8 +93,15 @@ def close_upward(hierarchy: Hierarchy, truth: Any) -> Any:
         )
     _check_width(hierarchy, array.shape, name="truth")
     closed = close_dense(hierarchy, array)
-    if np.count_nonzero(closed) > np.count_nonzero(array):
-        _doubt_order(hierarchy, array)
+    has_grown = np.count_nonzero(closed) > np.count_nonzero(array)
+    if has_grown and fits_if_sorted(hierarchy, array[:_LOOKED_AT] != 0, least=_ENOUGH):
+        warnings.warn(
+            "Ancestors were added to the truth, but none would be missing if its columns were the "
+            "labels sorted by name, as MultiLabelBinarizer returns them. Make sure they follow "
+            "hierarchy.labels: MultiLabelBinarizer(classes=hierarchy.labels).",
+            HierlprWarning,
+            stacklevel=3,
+        )
     return closed
 
 
@@ -140,9 +114,7 @@ def _check_width(hierarchy: Hierarchy, shape: tuple[int, ...], *, name: str) -> 
 
 
 def close_dense(hierarchy: Hierarchy, truth: NDArray[Any]) -> NDArray[np.bool_]:
-    """Add all ancestors to a matrix whose columns are ``hierarchy.labels``, whatever it holds."""
-    from hierlpr._kernels import traversal
-
+    """Add all ancestors to a matrix whose columns are ``hierarchy.labels``."""
     numbered = np.ascontiguousarray(truth[:, hierarchy.order] != 0)
     traversal.close_dense(numbered, hierarchy.parent_ptr, hierarchy.parent_idx)
     return numbered[:, hierarchy.position]
@@ -151,22 +123,18 @@ def close_dense(hierarchy: Hierarchy, truth: NDArray[Any]) -> NDArray[np.bool_]:
 def close_rows(
     hierarchy: Hierarchy, row_ptr: NDArray[Any], numbers: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Add all ancestors to sparse rows of topological numbers; they rise within a row."""
-    from hierlpr._kernels import traversal
-
+    """Add all ancestors to sparse rows of topological numbers, which ascend within a row."""
     return traversal.close_rows(
         np.asarray(row_ptr, np.int64), numbers, hierarchy.parent_ptr, hierarchy.parent_idx
     )
 
 
 def _close_frame(hierarchy: Hierarchy, truth: Any) -> Any:
-    """Close the label columns of a data frame upward, found by name; other columns stay."""
-    import narwhals.stable.v1 as nw
-
+    """Close the label columns of a data frame upward; other columns stay."""
     frame = nw.from_native(truth, eager_only=True)
     missing = [label for label in hierarchy.labels if label not in frame.columns]
     if missing:
-        raise DataError(f"truth: {len(missing):,} label(s) have no column: {listed(missing)}.")
+        raise DataError(f"truth: {len(missing):,} label(s) have no column: {quote_names(missing)}.")
     closed = close_dense(hierarchy, frame.select(hierarchy.labels).to_numpy())
     columns = {label: closed[:, place] for place, label in enumerate(hierarchy.labels)}
     native = frame.to_native()
@@ -178,18 +146,12 @@ def _close_frame(hierarchy: Hierarchy, truth: Any) -> Any:
 
 
 def fits_if_sorted(hierarchy: Hierarchy, truth: Any, *, least: int = 1) -> bool:
-    """Tell whether truth whose columns are the *sorted* labels would keep the hierarchy.
+    """Return whether truth would be closed upward if its columns were the *sorted* labels.
 
-    scikit-learn's ``MultiLabelBinarizer`` sorts its classes, so that its output breaks most
-    hierarchies when its columns are taken in another order. At least so many labels below the
-    roots must hold in that reading: nothing breaks a hierarchy where nothing holds.
-
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-    truth : ndarray or csr_array of bool
-        That breaks the hierarchy as its columns stand.
-    least : int
+    scikit-learn's ``MultiLabelBinarizer`` sorts its classes, so its output violates most
+    hierarchies if the columns are taken in another order. At least `least` labels below the roots
+    must hold in that reading. `truth`, an ndarray or csr_array of bool, is not closed upward as it
+    is.
 
     Examples
     --------
@@ -211,15 +173,3 @@ def fits_if_sorted(hierarchy: Hierarchy, truth: Any, *, least: int = 1) -> bool:
     if isinstance(moved, np.ndarray):
         return not find_violations(hierarchy, moved)
     return bool(close_upward(hierarchy, moved).nnz == moved.nnz)
-
-
-def _doubt_order(hierarchy: Hierarchy, truth: NDArray[Any]) -> None:
-    """Warn if what was closed upward would have needed no closing with its columns sorted."""
-    if fits_if_sorted(hierarchy, truth[:_LOOKED_AT] != 0, least=_ENOUGH):
-        warnings.warn(
-            "Ancestors were added to the truth, but if its columns are the labels sorted by name, "
-            "as MultiLabelBinarizer makes them, none was missing. See that they follow "
-            "hierarchy.labels: MultiLabelBinarizer(classes=hierarchy.labels).",
-            HierlprWarning,
-            stacklevel=4,
-        )

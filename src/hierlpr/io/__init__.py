@@ -1,24 +1,22 @@
 """Files in and out: hierarchies, scores, truth and rankings.
 
-Every reader stops at the first problem with a `FileError` that names file and line, or, with
-``lenient=True``, passes over row-level problems and counts them in its report.
+Every reader stops at the first problem with a `FileError` that names the file and the place or,
+with ``lenient=True``, skips bad rows and counts them in its report.
 """
 
-from hierlpr.io._watch import Problem, ReadReport, Watch
-from hierlpr.io.arff_tables import ArffData, ClusPredictions, read_arff, read_clus_predictions
+from hierlpr.io.arff import ArffData, read_arff
+from hierlpr.io.auxiliary_tables import PValuesFile, read_names, read_p_values, read_weights
 from hierlpr.io.hierarchies import (
     HierarchyFile,
     HierarchyLike,
     as_hierarchy,
     load_hierarchy,
     read_hierarchy,
+    write_hierarchy,
 )
-from hierlpr.io.hierarchy_output import write_arff, write_hierarchy
-from hierlpr.io.opening import TablePath
 from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
-from hierlpr.io.side_tables import PValuesFile, read_names, read_p_values
-from hierlpr.io.table_output import write_discoveries, write_scores, write_truth
-from hierlpr.io.whole_tables import (
+from hierlpr.io.read_log import ReadLog, ReadReport
+from hierlpr.io.read_tables import (
     Pair,
     ReadTable,
     TruthSets,
@@ -27,26 +25,28 @@ from hierlpr.io.whole_tables import (
     read_truth,
     read_truth_sets,
 )
+from hierlpr.io.table_files import TableFile, TableOptions, open_table
+from hierlpr.io.table_output import TableWriter, write_discoveries, write_scores, write_truth
 
 __all__ = [
     "ArffData",
-    "ClusPredictions",
     "HierarchyFile",
     "HierarchyLike",
     "PValuesFile",
     "Pair",
-    "Problem",
     "RankingFile",
+    "ReadLog",
     "ReadReport",
     "ReadTable",
-    "TablePath",
+    "TableFile",
+    "TableOptions",
+    "TableWriter",
     "TruthSets",
-    "Watch",
     "as_hierarchy",
     "load_hierarchy",
+    "open_table",
     "pair_samples",
     "read_arff",
-    "read_clus_predictions",
     "read_hierarchy",
     "read_names",
     "read_p_values",
@@ -54,7 +54,7 @@ __all__ = [
     "read_scores",
     "read_truth",
     "read_truth_sets",
-    "write_arff",
+    "read_weights",
     "write_discoveries",
     "write_hierarchy",
     "write_ranking",

@@ -1,28 +1,28 @@
-"""Hierarchies as edge lists, JSON and path lists."""
+"""Read hierarchies from edge lists, JSON and path lists."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Collection
-from functools import partial
+from collections.abc import Collection, Iterator
+from itertools import chain
 from typing import Any
 
-from hierlpr._base.checks import listed
+from hierlpr._utils.checks import quote_names
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy.graph import edges_of_paths
-from hierlpr.io._watch import Watch
-from hierlpr.io.delimited import wrong_delimiter
 from hierlpr.io.obo import Graph
-from hierlpr.io.table_files import read_cells
+from hierlpr.io.read_log import Place, ReadLog
+from hierlpr.io.sources import read_cells
 
 PARENT_NAMES = ("parent", "parent_id")
 CHILD_NAMES = ("child", "child_id")
 RELATION_NAMES = ("relation", "relationship", "type")
 NAMESPACE_NAMES = ("namespace", "aspect")
 NAME_NAMES = ("parent_name", "child_name", "name")
-# A first row of such words is a header that we must not take for an edge.
+MAX_LEVELS = 256  # of a path, whose labels are named by their whole path
+# A first row of such words is a header that must not be taken for an edge.
 _HEADER_WORDS = re.compile(
     "from|to|source|target|subject|object|node|term|label|name|id|parents|children|ancestor"
     "|descendant|head|tail|superclass|subclass"
@@ -31,281 +31,177 @@ _SEPARATORS = ("/", "|", ">", ";", "\\", "::")
 
 
 def parse_edge_list(
-    watch: Watch,
-    delimiter: str | None,
+    log: ReadLog,
     *,
     relationships: Collection[str] | None = None,
     namespaces: Collection[str] | None = None,
+    sep: str | None = None,
 ) -> Graph:
-    """Rows ``parent,child``; a row with one of them empty is a standalone label.
+    """Read rows ``parent,child``; a row with one of them empty declares a label.
 
-    The columns are found by name if the first row is a header. Of further columns, `relation` and
-    `namespace` can choose rows, `parent_name`, `child_name` and `name` (of the child) name labels
-    for people, and others are ignored. The first row of Parquet is its schema.
+    With a header the columns are found by name: `relation` and `namespace` select rows,
+    `parent_name`, `child_name` and `name` (of the child) are readable names of labels, and other
+    columns are ignored.
     """
     used = (*PARENT_NAMES, *CHILD_NAMES, *RELATION_NAMES, *NAMESPACE_NAMES, *NAME_NAMES)
-    rows = list(read_cells(watch, delimiter, used))
-    if not rows:
-        raise watch.fail("there are no rows, only comments.")
-    first, header = rows[0][0], [cell.lower() for cell in rows[0][1]]
-    columns = _edge_columns(rows[0][1], first, watch, delimiter)
-    named = columns is not None
-    if named and len(rows) == 1:
-        what = "is a header" if isinstance(first, int) else "are columns"
-        raise watch.fail(f"there {what} but no rows.", line=first)
+    rows = read_cells(log, used, sep=sep)
+    first, cells = next(rows)
+    columns = _edge_columns(cells, first, log)
+    header = [] if columns is None else [cell.lower() for cell in cells]
     parent_at, child_at = columns or (0, 1)
     naming = [
         (at, parent_at if name == "parent_name" else child_at)
-        for at, name in enumerate(header if named else ())
+        for at, name in enumerate(header)
         if name in NAME_NAMES
     ]
-    filters = _filters(header if named else [], relationships, namespaces, watch)
+    filters = []
+    for wanted, names in ((relationships, RELATION_NAMES), (namespaces, NAMESPACE_NAMES)):
+        if wanted is not None:
+            column = next((i for i, name in enumerate(header) if name in names), None)
+            if column is None:
+                raise log.file_error(f"there is no column {names[0]!r} to select rows by.")
+            filters.append((column, set(wanted)))
     graph = Graph()
-    skipped: Counter[str] = Counter()
-    for line, row in rows[1:] if named else rows:
-        if len(row) != len(header):
-            watch.problem(
-                f"the row has {len(row)} columns, the first row has {len(header)}.",
-                line=line,
-                hint=wrong_delimiter(row, delimiter),
-            )
-            continue
-        dropped = next((at for at, chosen in filters if row[at].strip() not in chosen), None)
-        if dropped is not None:
-            skipped[header[dropped]] += 1
-            continue
+    for line, row in rows if header else chain([(first, cells)], rows):
+        dropped = next((at for at, chosen in filters if row[at] not in chosen), None)
         parent, child = row[parent_at], row[child_at]
-        if not parent.strip() and not child.strip():
-            watch.problem("both names are empty.", line=line)
-        elif parent and child:
-            graph.link(parent, child, watch, line=line, adds=True)
+        if dropped is not None:
+            log.counts[f"rows of another {header[dropped]}"] += 1
+            continue
+        graph.labels |= dict.fromkeys(filter(None, (parent, child)))
+        if parent and child:
+            graph.link(parent, child, log, line)
+        elif parent or child:
+            log.counts["standalone_rows"] += 1
         else:
-            graph.labels.setdefault(parent or child)
-            watch.counts["standalone_rows"] += 1
+            log.problem("both names are empty.", line=line)
         for at, of in naming:
-            name = row[at].strip()
-            if name and row[of] and graph.names.setdefault(row[of], name) != name:
-                text = f"label {row[of]!r} has the name {graph.names[row[of]]!r} too."
-                watch.problem(text, line=line, column=header[at])
-    for what, n in skipped.items():
-        watch.counts[f"rows of another {what}"] = n
+            if row[at] and row[of] and graph.names.setdefault(row[of], row[at]) != row[at]:
+                text = f"label {row[of]!r} also has the name {graph.names[row[of]]!r}."
+                log.problem(text, line=line, column=header[at])
+    if not graph.labels and not log.n_problems:
+        raise log.file_error("the table has no rows.", line=first)
     known = {parent_at, child_at, *(at for at, _ in naming)}
-    extra = [h for i, h in enumerate(header) if i not in known] if named else []
+    extra = [name for i, name in enumerate(header) if i not in known]
     if extra and not filters:
-        watch.note(f"{watch.path}: further columns are not used: {listed(extra)}")
+        log.note(f"{log.path}: other columns are ignored: {quote_names(extra)}")
     return graph
 
 
-def _edge_columns(
-    given: list[str], line: int | str, watch: Watch, delimiter: str | None
-) -> tuple[int, int] | None:
+def _edge_columns(given: list[str], line: Place, log: ReadLog) -> tuple[int, int] | None:
+    """Return the positions of parent and child, or None if the first row is not a header."""
     header = [name.lower() for name in given]
-    places = []
-    for wanted in (PARENT_NAMES, CHILD_NAMES):
-        found = [i for i, name in enumerate(header) if name in wanted]
-        if len(found) > 1:
-            raise watch.fail("the column occurs twice.", line=line, column=header[found[0]])
-        if not found and not isinstance(line, int):
-            columns = ", ".join(given)
-            raise watch.fail(
-                f"there is no column {wanted[0]!r}; the columns are {columns}.", line=line
-            )
-        places += found
-    if len(places) == 2:
-        return places[0], places[1]
-    if len(header) == 1:
-        raise watch.fail(
-            f"the first row has one column, {header[0][:60]!r}; expected parent and child.",
-            line=line,
-            hint=wrong_delimiter(header, delimiter) or "write: parent,child",
-        )
-    if places or len(header) > 2 or any(map(_HEADER_WORDS.fullmatch, header)):
-        raise watch.fail(
-            f"cannot tell which columns are parent and child from {listed(header)}.",
-            line=line,
-            hint="name the columns parent and child in the first row.",
-        )
-    return None
-
-
-def _filters(
-    header: list[str],
-    relationships: Collection[str] | None,
-    namespaces: Collection[str] | None,
-    watch: Watch,
-) -> list[tuple[int, set[str]]]:
-    filters = []
-    for wanted, names in ((relationships, RELATION_NAMES), (namespaces, NAMESPACE_NAMES)):
-        if wanted is None:
-            continue
-        at = next((i for i, name in enumerate(header) if name in names), None)
-        if at is None:
-            raise watch.fail(f"there is no column {names[0]!r} to choose rows by.", line=1)
-        filters.append((at, set(wanted)))
-    return filters
+    parents = [i for i, name in enumerate(header) if name in PARENT_NAMES]
+    children = [i for i, name in enumerate(header) if name in CHILD_NAMES]
+    if len(parents) == len(children) == 1:
+        return parents[0], children[0]
+    is_edge = len(header) == 2 and not parents and not children and isinstance(line, int)
+    if is_edge and not any(map(_HEADER_WORDS.fullmatch, header)):
+        return None
+    raise log.file_error(
+        f"expected one column 'parent' and one 'child', got {quote_names(given)}.",
+        line=line,
+        hint="the first row is parent,child; .csv has commas, .tsv tabs, --sep changes that.",
+    )
 
 
 # -- JSON -------------------------------------------------------------------------------------
 
 
-def parse_json(lines: list[str], watch: Watch) -> Graph:
-    """Nested objects, a map of each label to its parents, or ``{"labels": ..., "edges": ...}``."""
+def parse_json(lines: list[str], log: ReadLog) -> Graph:
+    """Read nested objects, a map of labels to parents, or ``{"labels": ..., "edges": ...}``."""
+
+    def check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        times = Counter(key for key, _ in pairs)
+        twice = next((key for key, n in times.items() if n > 1), None)
+        if twice is not None:
+            log.problem(f"the key {twice!r} occurs twice in one object.")
+        return dict(pairs)
+
     try:
-        data = json.loads("\n".join(lines), object_pairs_hook=partial(_object, lines, watch))
+        data = json.loads("\n".join(lines), object_pairs_hook=check_keys)
     except json.JSONDecodeError as error:
         text = f"this is not JSON: {error.msg} at column {error.colno}."
-        raise watch.fail(text, line=error.lineno) from None
+        raise log.file_error(text, line=error.lineno) from None
     except RecursionError:
         hint = "write it as a map of each label to its parent."
-        raise watch.fail("the JSON is nested too deeply.", hint=hint) from None
-    except ValueError as error:  # Python reads no integer of more than 4,300 digits
-        longest = max(range(len(lines)), key=lambda i: len(lines[i])) + 1
-        text = f"this JSON cannot be read ({str(error).split(';')[0]})."
-        raise watch.fail(text, line=longest) from None
-    return _JsonGraph(lines, watch).of(data)
+        raise log.file_error("the JSON is nested too deeply.", hint=hint) from None
+    except ValueError as error:  # an integer with more than 4,300 digits
+        raise log.file_error(f"the JSON cannot be read ({error}).") from None
+    graph = Graph()
+    if isinstance(data, dict) and isinstance(data.get("edges"), list):
+        log.format = "JSON (edges)"
+        _read_edges(data, graph, log)
+    elif isinstance(data, list) or _node_name(data) or _is_nested_map(data):
+        log.format = "JSON (nested)"
+        _read_nested(data, graph, log)
+    elif isinstance(data, dict) and data:
+        log.format = "JSON (parent map)"
+        _read_parent_map(data, graph, log)
+    else:
+        hint = 'write {"child": "parent", ...}, or {"name": "A", "children": [...]}.'
+        raise log.file_error("the JSON holds no labels.", line=1, hint=hint)
+    return graph
 
 
-def line_of_name(lines: list[str], name: str, *, is_key: bool = False) -> int | None:
-    """Line of a JSON text on which a name first stands, None if it is written in another way."""
-    for text in (json.dumps(name, ensure_ascii=False), json.dumps(name)):
-        # The digits of an escape may be of either case.
-        pattern = re.compile(re.escape(text) + (r"\s*:" if is_key else ""), re.IGNORECASE)
-        for number, line in enumerate(lines, start=1):
-            if pattern.search(line):
-                return number
-    return None
+def _is_nested_map(data: Any) -> bool:
+    return isinstance(data, dict) and bool(data) and all(isinstance(x, dict) for x in data.values())
 
 
-def _object(lines: list[str], watch: Watch, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object whose keys occur once."""
-    built = dict(pairs)
-    if len(built) != len(pairs):
-        times = Counter(key for key, _ in pairs)
-        seen: set[str] = set()
-        twice = next(k for k, _ in pairs if times[k] > 1 and (k in seen or seen.add(k)))  # type: ignore[func-returns-value]
-        line = line_of_name(lines, twice, is_key=True)
-        watch.problem(f"the key {twice!r} occurs twice in one object.", line=line)
-    return built
-
-
-class _JsonGraph:
-    """Collect labels and edges of parsed JSON; names are found again in `lines` for messages."""
-
-    def __init__(self, lines: list[str], watch: Watch) -> None:
-        self._lines, self._watch, self._graph = lines, watch, Graph()
-
-    def of(self, data: Any) -> Graph:
-        kind = "nested"
-        if isinstance(data, dict) and isinstance(data.get("edges"), list):
-            kind, walk = "edges", self._edge_objects
-        elif isinstance(data, list) or _node_name(data) is not None:
-            walk = self._nested_nodes
-        elif isinstance(data, dict) and data and all(isinstance(v, dict) for v in data.values()):
-            walk = self._nested_map
-        elif isinstance(data, dict) and data:
-            kind, walk = "parent map", self._parent_map
+def _read_edges(data: dict[str, Any], graph: Graph, log: ReadLog) -> None:
+    labels = data.get("labels", [])
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise log.file_error("labels must be a list of names.", column="labels")
+    graph.labels.update(dict.fromkeys(labels))
+    for i, edge in enumerate(data["edges"]):
+        is_pair = isinstance(edge, list) and len(edge) == 2
+        if is_pair and all(isinstance(end, str) for end in edge):
+            graph.link(edge[0], edge[1], log, f"edges[{i}]")
         else:
-            raise self._watch.fail(
-                f"the JSON holds {type(data).__name__} at the top, no labels.",
-                line=1,
-                hint='write {"child": "parent", ...}, or {"name": "A", "children": [...]}.',
-            )
-        self._watch.format = f"JSON ({kind})"
-        walk(data)
-        return self._graph
-
-    def _at(self, key: str) -> int | None:
-        return line_of_name(self._lines, key, is_key=True)
-
-    def _edge_objects(self, data: dict[str, Any]) -> None:
-        labels = data.get("labels", [])
-        if not isinstance(labels, list):
-            raise self._watch.fail(
-                f"labels is {_shown(labels)}, not a list of names.",
-                line=self._at("labels"),
-                hint='write "labels": ["A", "B"], or leave it out.',
-            )
-        for place, label in enumerate(labels):
-            self._graph.labels.setdefault(self._name(label, f"labels[{place}]"))
-        for place, edge in enumerate(data["edges"]):
-            if isinstance(edge, list) and len(edge) == 2:
-                parent, child = (self._name(end, f"edges[{place}]") for end in edge)
-                self._edge(parent, child, f"edges[{place}]")
-            else:
-                text = f"edges[{place}] is {_shown(edge)}, not a pair [parent, child]."
-                self._watch.problem(text, line=self._at("edges"))
-
-    def _nested_nodes(self, data: Any) -> None:
-        """Walk without recursion, so that a long chain is no trouble."""
-        nodes = data if isinstance(data, list) else [data]
-        stack: list[tuple[Any, str | None, str]] = []
-        stack += [(node, None, f"item {i}") for i, node in reversed(list(enumerate(nodes)))]
-        while stack:
-            item, above, where = stack.pop()
-            name = item if isinstance(item, str) else _node_name(item)
-            if name is None:
-                self._watch.problem(
-                    f"{where} is {_shown(item)}, no label.",
-                    line=None if above is None else line_of_name(self._lines, above),
-                    hint='a label is a name, or {"name": ..., "children": [...]}.',
-                )
-                continue
-            self._graph.labels.setdefault(name)
-            if above is not None:
-                self._edge(above, name, where)
-            children = item.get("children", []) if isinstance(item, dict) else []
-            for i, child in reversed(list(enumerate(children))):
-                stack.append((child, name, f"child {i} of {name!r}"))
-
-    def _nested_map(self, data: dict[str, Any]) -> None:
-        stack: list[tuple[str | None, dict[str, Any]]] = [(None, data)]
-        while stack:
-            above, level = stack.pop()
-            for name, below in level.items():
-                self._graph.labels.setdefault(name)
-                if above is not None:
-                    self._edge(above, name, f"under {above!r}")
-                if isinstance(below, dict):
-                    stack.append((name, below))
-                elif below is not None:
-                    text = f"{name!r} holds {_shown(below)}, expected an object or null."
-                    self._watch.problem(text, line=self._at(name))
-
-    def _parent_map(self, data: dict[str, Any]) -> None:
-        for child, given in data.items():
-            self._graph.labels.setdefault(child)
-            parents = [given] if isinstance(given, str) else [] if given is None else given
-            if isinstance(parents, list) and all(isinstance(p, str) for p in parents):
-                for parent in parents:
-                    self._edge(parent, child, f"key {child!r}")
-            else:
-                self._watch.problem(
-                    f"the parents of {child!r} are {_shown(given)}.",
-                    line=self._at(child),
-                    hint="give a name, a list of names, or null for a root.",
-                )
-
-    def _name(self, value: Any, place: str) -> str:
-        if not isinstance(value, str):
-            text = f"{place} holds {_shown(value)}; label names are strings."
-            raise self._watch.fail(text, line=self._at(place.partition("[")[0]))
-        return value
-
-    def _edge(self, parent: str, child: str, place: str) -> None:
-        line = line_of_name(self._lines, parent) if parent == child else None
-        self._graph.link(parent, child, self._watch, line=line, where=f" ({place})")
+            log.problem("this is not a pair [parent, child] of names.", line=f"edges[{i}]")
 
 
-def _shown(value: Any) -> str:
-    """Write out a value, short enough to show; Python writes out no integer of 4,300 digits."""
-    try:
-        return repr(str(value)[:40])
-    except ValueError:
-        return "a huge integer"
+def _read_nested(data: Any, graph: Graph, log: ReadLog) -> None:
+    """Read nodes with children, or maps of a name to the map below it, without recursion."""
+    stack = [(data, "")]
+    while stack:
+        level, above = stack.pop()
+        for name, below in _nodes_of(level, above, log):
+            graph.labels.setdefault(name)
+            if above:
+                graph.link(above, name, log)
+            stack.append((below, name))
+
+
+def _nodes_of(level: Any, above: str, log: ReadLog) -> Iterator[tuple[str, Any]]:
+    """Yield the names of one level of a nested hierarchy, and what is below each."""
+    if isinstance(level, dict) and _node_name(level) is None:
+        yield from level.items()
+        return
+    for node in level if isinstance(level, list) else [] if level is None else [level]:
+        name = node if isinstance(node, str) else _node_name(node)
+        if name is not None:
+            yield name, node.get("children") if isinstance(node, dict) else None
+            continue
+        where = f"a child of {above!r}" if above else "the top"
+        hint = 'a label is a name, or {"name": ..., "children": [...]}.'
+        log.problem("an item is not a label.", line=where, hint=hint)
+
+
+def _read_parent_map(data: dict[str, Any], graph: Graph, log: ReadLog) -> None:
+    for child, given in data.items():
+        graph.labels.setdefault(child)
+        parents = [given] if isinstance(given, str) else [] if given is None else given
+        if isinstance(parents, list) and all(isinstance(p, str) for p in parents):
+            for parent in parents:
+                graph.link(parent, child, log)
+        else:
+            hint = "give a name, a list of names, or null for a root."
+            log.problem("the parents are not names.", line=f"key {child!r}", hint=hint)
 
 
 def _node_name(node: Any) -> str | None:
-    """Name of a node written as an object with children; None if it is no such object."""
+    """Return the name of a node written as an object with children; None for other values."""
     if isinstance(node, dict) and isinstance(node.get("children", []), list):
         for key in ("name", "id", "label"):
             is_node = "children" in node or "name" in node or not set(node) - {key}
@@ -317,31 +213,30 @@ def _node_name(node: Any) -> str | None:
 # -- paths ------------------------------------------------------------------------------------
 
 
-def parse_paths(lines: list[str], watch: Watch, *, sep: str | None = None) -> Graph:
-    """One path a line from a root down; a label is named by its whole path."""
+def parse_paths(lines: list[str], log: ReadLog, *, sep: str | None = None) -> Graph:
+    """Read one path per line, from a root down; a label is named by its whole path."""
     if sep == "":
-        raise DataError("The separator of a path list must not be empty.\nHint: --sep / is usual.")
+        raise DataError("The separator of a path list must not be empty.\nHint: --path-sep /.")
     given = [(i, line.strip()) for i, line in enumerate(lines, start=1) if line.strip()]
     paths = [(i, text) for i, text in given if not text.startswith("#")]
-    watch.counts["comments"] += len(given) - len(paths)
+    log.counts["comments"] += len(given) - len(paths)
     if not paths:
-        raise watch.fail("there are no paths, only comments.")
+        raise log.file_error("there are no paths, only comments.")
     if sep is None:
         counts = {s: sum(s in text for _, text in paths) for s in _SEPARATORS}
         best = max(counts, key=lambda s: counts[s])
         sep = best if counts[best] else _SEPARATORS[0]
-        watch.note(f"{watch.path}: paths are split at {sep!r}")
+        log.note(f"{log.path}: paths are split at {sep!r}")
     whole = []
     for line, text in paths:
         segments = [segment.strip() for segment in text.split(sep)]
         if not all(segments):
-            watch.problem(
-                f"the path {text[:60]!r} has an empty segment.",
-                line=line,
-                hint=f"segments are separated by {sep!r}; another separator is given with --sep.",
-            )
-            continue
-        whole.append(sep.join(segments))
-    watch.counts["paths"] += len(paths)
+            hint = f"segments are separated by {sep!r}; --path-sep changes that."
+            log.problem(f"the path {text[:60]!r} has an empty segment.", line=line, hint=hint)
+        elif len(segments) > MAX_LEVELS:
+            log.problem(f"the path has more than {MAX_LEVELS} levels.", line=line)
+        else:
+            whole.append(sep.join(segments))
+    log.counts["paths"] += len(paths)
     edges, labels = edges_of_paths(whole, sep)
     return Graph(dict.fromkeys(labels), edges)

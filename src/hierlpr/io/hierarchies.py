@@ -1,44 +1,60 @@
-"""Hierarchies however people hold them: files in any format, parents, edges, paths or a graph.
-
-The format of a file is told by its ending, and by the content in doubt.
-"""
+"""Read and write files of hierarchies, and convert other objects to hierarchies."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import os
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
+import narwhals.stable.v1 as nw
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from hierlpr._base import AnyPath
-from hierlpr._base.checks import check_choice
+from hierlpr._utils import AnyPath
+from hierlpr._utils.checks import check_choice
+from hierlpr._utils.files import atomic_output
 from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._watch import ReadReport, Watch
 from hierlpr.io.arff import Kind, arff_hierarchy
-from hierlpr.io.delimited import DELIMITERS
-from hierlpr.io.edgelists import line_of_name, parse_edge_list, parse_json, parse_paths
-from hierlpr.io.obo import Graph, parse_obo
-from hierlpr.io.opening import ending, read_bytes, read_lines, workbook_of, written
+from hierlpr.io.edgelists import parse_edge_list, parse_json, parse_paths
+from hierlpr.io.obo import Graph, escape, parse_obo
+from hierlpr.io.opening import ending, is_parquet, read_lines
+from hierlpr.io.read_log import ReadLog, ReadReport
+from hierlpr.io.sources import is_workbook
 
-FORMATS = ("obo", "edges", "json", "paths", "arff", "parquet")
-_BY_ENDING = {f".{name}": name for name in ("obo", "json", "arff", "paths", "parquet")}
+FORMATS = ("obo", "edges", "json", "paths", "arff")
+_BY_ENDING = {".obo": "obo", ".json": "json", ".arff": "arff", ".paths": "paths"}
 _BY_ENDING |= dict.fromkeys((".csv", ".tsv", ".tab"), "edges")
-_SHEETS = ("edge list", "Parquet edge list", "Excel edge list")
+_WRITTEN_ENDINGS = (".obo", ".csv", ".tsv", ".json", ".paths", ".txt", ".parquet")
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
-_UNDIRECTED = (*_SHEETS, "JSON (parent map)", "JSON (edges)")
 
-Format = Literal["obo", "edges", "json", "paths", "arff", "parquet"]
+Format = Literal["obo", "edges", "json", "paths", "arff"]
 Direction = Literal["auto", "parent-child", "child-parent"]
+
+
+class HierarchyOptions(TypedDict, total=False):
+    """Options of `read_hierarchy`, which describes them."""
+
+    format: Format | None
+    relationships: Collection[str] | None
+    namespaces: Collection[str] | None
+    direction: Direction
+    sep: str | None
+    table_sep: str | None
+    kind: Kind
+    lenient: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HierarchyFile:
-    """A hierarchy with what its file says besides.
+    """A hierarchy read from a file.
 
     Attributes
     ----------
@@ -54,51 +70,43 @@ class HierarchyFile:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Names for people of labels, where there are any: those of the hierarchy."""
+        """Readable names of labels."""
         return self.hierarchy.names
 
 
-def read_hierarchy(
-    path: AnyPath,
-    *,
-    format: Format | None = None,
-    relationships: Collection[str] | None = None,
-    namespaces: Collection[str] | None = None,
-    direction: Direction = "auto",
-    sep: str | None = None,
-    kind: Kind = "auto",
-    lenient: bool = False,
-) -> Hierarchy:
+def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierarchy:
     r"""Read a hierarchy from an OBO, edge list, JSON, path list, Clus ARFF, Parquet or Excel file.
 
-    The ending tells the format (``.obo``, ``.csv``, ``.tsv``, ``.json``, ``.txt``, ``.paths``,
-    ``.arff``, ``.parquet``, ``.xlsx``; gzip is unpacked), and the content where the ending does
-    not. What else the file says, and what was seen, comes from `hierlpr.io.load_hierarchy`.
+    The ending decides the format (``.obo``, ``.csv``, ``.tsv``, ``.json``, ``.txt``, ``.paths``,
+    ``.arff``, ``.parquet``, ``.xlsx``; gzip is unpacked), for other endings the content does.
+    `hierlpr.io.load_hierarchy` also returns aliases and a report.
 
     Parameters
     ----------
     path : path
-    format : {"obo", "edges", "json", "paths", "arff", "parquet"}, optional
-        Overrides the ending.
+    format : {"obo", "edges", "json", "paths", "arff"}, optional
+        Format of a text file, whatever its ending.
     relationships : collection of str, optional
-        Which OBO relationships are edges, ``("is_a",)`` if not given; for an edge list, which
-        values of its column `relation` (all if not given).
+        OBO relationships that are edges, by default ``("is_a",)``; for an edge list, the values of
+        its column `relation` to keep (by default all).
     namespaces : collection of str, optional
-        Keep only terms of these OBO namespaces; for an edge list, rows by column `namespace`.
+        OBO namespaces to keep; for an edge list, the values of its column `namespace` to keep.
     direction : {"auto", "parent-child", "child-parent"}
-        Which way edges are written. "auto" reads parent, child (or goes by the header) and
-        refuses a hierarchy that stands on its head; the other two are taken at their word.
+        Order of the names in an edge. "auto" follows the header, reads parent, child without one,
+        and refuses edges that are clearly reversed.
     sep : str, optional
-        Separator of a path list; found by itself if not given.
+        Separator of a path list; by default the most frequent one.
+    table_sep : str, optional
+        Separator of the columns of an edge list; by default ``.csv`` has commas and ``.tsv`` tabs.
     kind : {"auto", "tree", "dag"}
         How to read a Clus ARFF header.
     lenient : bool
-        Pass over row-level problems and count them, instead of stopping at the first.
+        Skip and count bad rows instead of stopping at the first.
 
     Raises
     ------
     FileError
-        Naming file and line.
+        For the first problem, with file and line.
 
     Examples
     --------
@@ -108,9 +116,7 @@ def read_hierarchy(
     >>> read_hierarchy(path)
     <Hierarchy: forest, 3 labels, 2 edges, 1 roots, depth 2>
     """
-    edges: Any = {"relationships": relationships, "namespaces": namespaces, "direction": direction}
-    other: Any = {"format": format, "sep": sep, "kind": kind, "lenient": lenient}
-    loaded = load_hierarchy(path, **edges, **other)
+    loaded = load_hierarchy(path, **options)
     report = loaded.report
     said = [note for note in report.notes if "reversed" in note]
     if report.n_problems:
@@ -120,134 +126,113 @@ def read_hierarchy(
     return loaded.hierarchy
 
 
-def load_hierarchy(
-    path: AnyPath,
-    *,
-    format: Format | None = None,
-    relationships: Collection[str] | None = None,
-    namespaces: Collection[str] | None = None,
-    direction: Direction = "auto",
-    sep: str | None = None,
-    kind: Kind = "auto",
-    lenient: bool = False,
-) -> HierarchyFile:
-    """Read a hierarchy as `read_hierarchy` does, with aliases, names and a report."""
+def load_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> HierarchyFile:
+    """Read a hierarchy as `read_hierarchy` does; return it with aliases and a report."""
+    direction = options.get("direction", "auto")
     check_choice(direction, ("auto", "parent-child", "child-parent"), name="direction")
-    if format is not None:
-        check_choice(format, FORMATS, name="format")
-    watch = Watch(path, lenient=lenient)
-    is_sheet = workbook_of(path) is not None
-    raw = b"" if is_sheet else read_bytes(path)
-    chosen = "parquet" if raw.startswith(b"PAR1") else format or _BY_ENDING.get(ending(path))
-    lines = read_lines(path, raw) if chosen != "parquet" and not is_sheet else []
-    chosen = "sheet" if is_sheet else chosen or _guess(lines)
+    chosen = options.get("format")
+    if chosen is not None:
+        check_choice(chosen, FORMATS, name="format")
+    log = ReadLog(path, lenient=options.get("lenient", False))
     try:
-        if chosen == "arff":
-            return _finish(arff_hierarchy(lines, kind, watch), Graph(), direction, watch)
-        if chosen == "obo":
-            watch.format = "OBO"
-            graph = parse_obo(
-                lines, watch, relationships=relationships or ("is_a",), namespaces=namespaces
-            )
-        elif chosen == "json":
-            graph = parse_json(lines, watch)
-        elif chosen == "paths":
-            watch.format = "path list"
-            graph = parse_paths(lines, watch, sep=sep)
+        graph = _read_graph(path, chosen or _BY_ENDING.get(ending(path)), options, log)
+        if isinstance(graph, Hierarchy):
+            hierarchy, aliases = graph, {}
         else:
-            kinds = {"edges": "edge list", "sheet": "Excel edge list"}
-            watch.format = kinds.get(chosen, "Parquet edge list")
-            first = next((x for x in lines if x.strip() and not x.startswith("#")), "")
-            sep = written(path).sep
-            delimiter = DELIMITERS.get(ending(path)) or ("\t" if "\t" in first else ",")
-            delimiter = sep if sep is not None and sep in first else delimiter
-            graph = parse_edge_list(
-                watch,
-                delimiter if chosen == "edges" else None,
-                relationships=relationships,
-                namespaces=namespaces,
-            )
-        _check_writable(graph, lines, watch)
-        if direction == "child-parent":
-            graph.edges = [(child, parent) for parent, child in graph.edges]
-        built = Hierarchy(graph.edges, labels=graph.labels)
-        given = graph.names.items()
-        named = {x: name for x, name in given if x in built and name.strip() and name != x}
-        return _finish(built.with_names(named) if named else built, graph, direction, watch)
+            aliases = graph.aliases
+            hierarchy = _build(graph, direction, log)
     except HierarchyError as error:
-        raise FileError(f"{watch.path}: {error}") from None
+        raise FileError(f"{log.path}: {error}") from None
+    log.counts["repeated_edges_merged"] = hierarchy.n_merged_edges
+    if direction == "auto" and ("edge" in log.format or "parent map" in log.format):
+        _check_direction(hierarchy, log)
+    sizes = {"labels": hierarchy.n_labels, "edges": hierarchy.n_edges}
+    report = log.report(**sizes, roots=len(hierarchy.roots))
+    return HierarchyFile(hierarchy, report, aliases)
 
 
-def _check_writable(graph: Graph, lines: list[str], watch: Watch) -> None:
-    """Refuse what JSON can write in a name and no other file can hold: half a character, NUL."""
-    names = dict.fromkeys([*graph.labels, *(end for edge in graph.edges for end in edge)])
-    if _UNWRITABLE.search("".join(names)):
-        bad = next(name for name in names if _UNWRITABLE.search(name))
-        what = "the character 0" if "\x00" in bad else "half a character (a lone surrogate)"
-        line = line_of_name(lines, bad)
-        raise watch.fail(f"the name {bad!r} holds {what}.", line=line)
-
-
-def _finish(
-    hierarchy: Hierarchy, graph: Graph, direction: Direction, watch: Watch
-) -> HierarchyFile:
-    if hierarchy.n_merged_edges:
-        watch.counts["repeated_edges_merged"] = hierarchy.n_merged_edges
-    # Only where the file itself does not say which end is the parent.
-    in_doubt = direction == "auto" and watch.format in _UNDIRECTED
-    doubt = reversal(hierarchy) if in_doubt else "no"
-    if doubt == "certain" and not watch.lenient:
-        parents = max(hierarchy.labels, key=lambda x: len(hierarchy.parents(x)))
-        raise watch.fail(
-            "the edges look reversed: no label has two children, while "
-            f"{parents!r} has {len(hierarchy.parents(parents)):,} parents.",
-            hint="name the columns parent and child, or say --direction child-parent to turn "
-            "them round, --direction parent-child to keep them.",
-        )
-    if doubt != "no":
-        watch.note(
-            f"{watch.path}: the edges may be reversed (more roots than leaves, and no label has as "
-            "many children as one has parents); --direction child-parent turns them round"
-        )
-    report = watch.report(
-        labels=hierarchy.n_labels, edges=hierarchy.n_edges, roots=len(hierarchy.roots)
+def _read_graph(
+    path: AnyPath, chosen: str | None, options: HierarchyOptions, log: ReadLog
+) -> Graph | Hierarchy:
+    relationships, namespaces = options.get("relationships"), options.get("namespaces")
+    lines: list[str] = []
+    if is_workbook(log.path) or is_parquet(log.path):
+        chosen = "edges"
+    elif chosen != "edges":
+        lines = read_lines(path)
+        chosen = chosen or _guess(lines)
+    if chosen == "arff":
+        return arff_hierarchy(lines, options.get("kind", "auto"), log)
+    if chosen == "obo":
+        log.format = "OBO"
+        wanted = relationships or ("is_a",)
+        return parse_obo(lines, log, relationships=wanted, namespaces=namespaces)
+    if chosen == "json":
+        return parse_json(lines, log)
+    if chosen == "paths":
+        log.format = "path list"
+        return parse_paths(lines, log, sep=options.get("sep"))
+    log.format = "edge list"
+    return parse_edge_list(
+        log, relationships=relationships, namespaces=namespaces, sep=options.get("table_sep")
     )
-    return HierarchyFile(hierarchy, report, dict(graph.aliases))
 
 
-def reversal(hierarchy: Hierarchy) -> Literal["no", "possible", "certain"]:
-    """Judge whether edges run from child to parent.
+def _build(graph: Graph, direction: Direction, log: ReadLog) -> Hierarchy:
+    ends = [end for edge in graph.edges for end in edge]
+    bad = next((name for name in (*graph.labels, *ends) if _UNWRITABLE.search(name)), None)
+    if bad is not None:
+        raise log.file_error(f"the name {bad!r} has a character that is not valid in text.")
+    if direction == "child-parent":
+        graph.edges = [(child, parent) for parent, child in graph.edges]
+    built = Hierarchy(graph.edges, labels=graph.labels)
+    given = graph.names.items()
+    named = {x: name for x, name in given if x in built and name.strip() and name != x}
+    return built.with_names(named) if named else built
 
-    Hierarchies widen downward: read the right way, labels have many children and few parents.
-    Certain is only a forest standing on its head: nobody has two children, somebody has three
-    parents or more.
+
+def _check_direction(hierarchy: Hierarchy, log: ReadLog) -> None:
+    """Refuse, or note, edges that seem to run from child to parent.
+
+    Labels usually have many children and few parents. The edges are certainly reversed if no label
+    has two children and one has three parents or more.
     """
     n_children, n_parents = np.diff(hierarchy.child_ptr), np.diff(hierarchy.parent_ptr)
     if n_parents.max() < 3:
-        return "no"
-    if n_children.max() <= 1:
-        return "certain"
-    roots, leaves = int((n_parents == 0).sum()), int((n_children == 0).sum())
-    return "possible" if roots > leaves and n_parents.max() > n_children.max() else "no"
+        return
+    if n_children.max() <= 1 and not log.lenient:
+        label = max(hierarchy.labels, key=lambda x: len(hierarchy.parents(x)))
+        raise log.file_error(
+            "the edges look reversed: no label has two children, while "
+            f"{label!r} has {n_parents.max():,} parents.",
+            hint="name the columns parent and child, or use --direction child-parent to reverse "
+            "the edges, --direction parent-child to keep them.",
+        )
+    is_wider_above = (n_parents == 0).sum() > (n_children == 0).sum()
+    if is_wider_above and n_parents.max() > n_children.max():
+        log.note(
+            f"{log.path}: the edges may be reversed (more roots than leaves, and no label has as "
+            "many children as one has parents); --direction child-parent reverses them"
+        )
 
 
 def _guess(lines: list[str]) -> str:
-    """Format of a text file whose ending says nothing, from its first lines."""
+    """Return the format of a text file by its first lines."""
     first = [text for line in lines[:200] if (text := line.strip()) and text[0] not in "#%!"][:20]
     if not first:
         return "paths"
-    if first[0][0] in "{[" and not first[0].lower().startswith(("[term]", "[typedef]")):
+    if any(text in ("[Term]", "[Typedef]") for text in first) or first[0].startswith("format-v"):
+        return "obo"
+    if first[0][0] in "{[":
         return "json"
     if any(text.lower().startswith("@attribute") for text in first):
         return "arff"
-    if any(text in ("[Term]", "[Typedef]") for text in first) or first[0].startswith("format-v"):
-        return "obo"
     if all(text.count("\t") == 1 for text in first) or all(text.count(",") == 1 for text in first):
         return "edges"
     return "paths"
 
 
-# -- not from a file ----------------------------------------------------------------------------
+# -- other objects ------------------------------------------------------------------------------
 
 HierarchyLike: TypeAlias = (
     Hierarchy | str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any]  # or a networkx graph
@@ -260,15 +245,15 @@ _FORMS = (
 
 
 def as_hierarchy(given: HierarchyLike) -> Hierarchy:
-    """Return the hierarchy that `given` stands for.
+    """Convert an object to a `Hierarchy`.
 
     Parameters
     ----------
     given : Hierarchy, path, dict, iterable or networkx graph
-        A text or path names a file, see :func:`hierlpr.read_hierarchy`. A dict maps each label to
-        its parent, its parents, or None for a root. A list holds (parent, child) edges, or texts:
-        paths such as ``"A/B"``, each naming a label. A data frame has columns ``parent`` and
-        ``child``. Edges of a networkx graph point from parent to child.
+        A str or path is a file, see :func:`hierlpr.read_hierarchy`. A dict maps each label to its
+        parent, its parents, or None for a root. A list holds (parent, child) edges, or paths such
+        as ``"A/B"``. A data frame has the columns ``parent`` and ``child``. Edges of a networkx
+        graph point from parent to child.
 
     Examples
     --------
@@ -287,31 +272,148 @@ def as_hierarchy(given: HierarchyLike) -> Hierarchy:
         return Hierarchy.from_networkx(given)
     if isinstance(given, Mapping):
         return Hierarchy.from_parents(given)
-    columns = getattr(given, "columns", None)
-    if columns is not None:
-        return Hierarchy(_edges_of_frame(given))
+    if hasattr(given, "columns"):
+        return Hierarchy(_frame_edges(given))
     if not isinstance(given, Iterable):
         raise HierarchyError(f"hierarchy must be {_FORMS}; got {type(given).__name__}.")
-    listed = list(given)
-    if listed and all(isinstance(one, str) for one in listed):
-        return Hierarchy.from_paths(listed)
-    if not all(_is_pair(one) for one in listed):
-        bad = next(one for one in listed if not _is_pair(one))
-        raise HierarchyError(f"hierarchy must be {_FORMS}; its list holds {bad!r}.")
-    return Hierarchy(listed)
+    items = list(given)
+    if items and all(isinstance(item, str) for item in items):
+        return Hierarchy.from_paths(items)
+    for item in items:
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise HierarchyError(f"hierarchy must be {_FORMS}; its list holds {item!r}.")
+    return Hierarchy(items)
 
 
-def _is_pair(one: Any) -> bool:
-    return isinstance(one, tuple | list) and len(one) == 2
-
-
-def _edges_of_frame(given: Any) -> list[tuple[Any, Any]]:
-    import narwhals.stable.v1 as nw
-
+def _frame_edges(given: Any) -> list[tuple[Any, Any]]:
     frame = nw.from_native(given, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame) or not {"parent", "child"} <= set(frame.columns):
         raise HierarchyError(
-            "hierarchy: a data frame of edges needs columns 'parent' and 'child'.\n"
+            "hierarchy: a data frame of edges needs the columns 'parent' and 'child'.\n"
             f"Hint: or give {_FORMS}."
         )
     return list(zip(frame["parent"].to_list(), frame["child"].to_list(), strict=True))
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
+def write_hierarchy(
+    path: AnyPath,
+    hierarchy: Hierarchy,
+    *,
+    aliases: Mapping[str, str] | None = None,
+    sep: str = "/",
+) -> None:
+    """Write a hierarchy in the format of the ending; `read_hierarchy` returns the same labels.
+
+    OBO and edge lists (``.csv``, ``.tsv``, ``.parquet``) also keep the names of labels.
+
+    Parameters
+    ----------
+    path : path
+        ``.obo``, ``.csv``, ``.tsv``, ``.json`` (parents of each label), ``.paths`` or ``.txt``
+        (path list), ``.parquet``; text is compressed if ``.gz`` follows.
+    hierarchy : Hierarchy
+    aliases : mapping of str to str, optional
+        Other identifiers of labels, for OBO files.
+    sep : str
+        Separator of a path list.
+
+    Raises
+    ------
+    FileError
+        If the format cannot hold the hierarchy, such as a path list for labels that are not paths.
+    """
+    kind = check_choice(ending(path), _WRITTEN_ENDINGS, name="the ending of the file")
+    with atomic_output(path, compress=kind != ".parquet") as part:
+        if kind == ".parquet":
+            pq.write_table(pa.table(_columns(hierarchy)), part)
+            return
+        if kind == ".obo":
+            text = _obo(hierarchy, aliases or {})
+        elif kind == ".json":
+            text = _parent_map(hierarchy)
+        elif kind in (".paths", ".txt"):
+            _refuse_line_ends(path, hierarchy.labels)
+            text = _paths(path, hierarchy, sep)
+        else:
+            _refuse_line_ends(path, (*hierarchy.labels, *hierarchy.names.values()))
+            text = _edge_list(_columns(hierarchy), "," if kind == ".csv" else "\t")
+        part.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _columns(hierarchy: Hierarchy) -> dict[str, list[str]]:
+    """Return the columns of an edge list in which labels first appear in their own order.
+
+    A row without a parent declares a label. Names stand beside the child, each once.
+    """
+    rows: list[tuple[str, str]] = []
+    later: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for label in hierarchy.labels:
+        edges = [(parent, label) for parent in hierarchy.parents(label)]
+        if edges and all(parent in seen for parent, _ in edges):
+            rows += edges
+        else:
+            rows.append(("", label))
+            later += edges
+        seen.add(label)
+    rows += later
+    columns = {"parent": [row[0] for row in rows], "child": [row[1] for row in rows]}
+    if hierarchy.names:
+        left = dict(hierarchy.names)
+        columns["name"] = [left.pop(child, "") for child in columns["child"]]
+    return columns
+
+
+def _refuse_line_ends(path: AnyPath, names: Iterable[str]) -> None:
+    bad = next((name for name in names if "\n" in name or "\r" in name), None)
+    if bad is not None:
+        raise FileError(
+            f"{path}: the format cannot hold names with line ends, such as {bad!r}.\n"
+            "Hint: write .json or .parquet instead."
+        )
+
+
+def _edge_list(columns: dict[str, list[str]], delimiter: str) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return stream.getvalue()
+
+
+def _obo(hierarchy: Hierarchy, aliases: Mapping[str, str]) -> str:
+    alternatives: dict[str, list[str]] = {}
+    for alias, label in aliases.items():
+        alternatives.setdefault(label, []).append(alias)
+    lines = ["format-version: 1.2"]
+    for label in hierarchy.labels:
+        lines += ["", "[Term]", f"id: {escape(label, word=True)}"]
+        lines += [f"name: {escape(hierarchy.name(label))}", "namespace: hierlpr"]
+        lines += [f"alt_id: {escape(x, word=True)}" for x in alternatives.get(label, ())]
+        lines += [f"is_a: {escape(p, word=True)}" for p in hierarchy.parents(label)]
+    return "\n".join(lines) + "\n"
+
+
+def _parent_map(hierarchy: Hierarchy) -> str:
+    parents = {
+        label: above[0] if len(above) == 1 else above or None
+        for label in hierarchy.labels
+        for above in [hierarchy.parents(label)]
+    }
+    return json.dumps(parents, ensure_ascii=False, indent=1) + "\n"
+
+
+def _paths(path: AnyPath, hierarchy: Hierarchy, sep: str) -> str:
+    for parent, child in hierarchy.edges:
+        if child.rpartition(sep)[0] != parent:
+            raise FileError(
+                f"{path}: a path list names labels by their path, but {child!r} is not {parent!r} "
+                f"plus one segment after {sep!r}.\nHint: write an edge list (.csv) instead."
+            )
+    bad = next((x for x in hierarchy.roots if sep in x), None)
+    if bad is not None:
+        raise FileError(f"{path}: the root {bad!r} has {sep!r} in its name; choose another sep.")
+    return "\n".join(hierarchy.labels) + "\n"

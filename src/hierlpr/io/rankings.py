@@ -1,48 +1,43 @@
-"""Rankings from and to files: rank, sample, label, lpr, score, call; or the CAFA layout."""
+"""Read and write rankings: rank, sample, label, lpr, score, call; or the CAFA layout."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Unpack
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from hierlpr._base import AnyPath
-from hierlpr._base.checks import check_choice
-from hierlpr._base.files import writing
+from hierlpr._utils import AnyPath
+from hierlpr._utils.files import atomic_output
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io._watch import ReadReport, Watch
-from hierlpr.io.opening import ending
-from hierlpr.io.row_rules import (
-    LabelNumbers,
-    coded,
-    long_rows,
-    no_rows,
-    number_names,
-    repeated_pairs,
-    tell_repeated_pairs,
-)
-from hierlpr.io.table_files import TableFile, open_table
-from hierlpr.io.table_output import (
-    ENDINGS,
-    GROUP_ROWS,
-    TableWriter,
-    arrow_texts,
-    refuse_blanks,
+from hierlpr.io.read_log import ReadReport
+from hierlpr.io.read_tables import label_codes
+from hierlpr.io.table_files import TableOptions, open_table
+from hierlpr.io.table_output import GROUP_ROWS, TableWriter, output_ending
+
+_CODES = pa.dictionary(pa.int32(), pa.string())
+RANKING_SCHEMA = pa.schema(
+    {
+        "rank": pa.int64(),
+        "sample": pa.string(),
+        "label": _CODES,
+        "lpr": pa.float64(),
+        "score": pa.float64(),
+        "call": pa.bool_(),
+    }
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankingFile:
-    """A ranking as read from a file, best call first.
+    """A ranking read from a file, best call first.
 
-    `sample` and `label` are places in `samples` and `labels`. `lpr` and `call` are None where
-    the layout (CAFA) does not hold them.
+    `sample` and `label` are positions in `samples` and `labels`. `lpr` and `call` are None if the
+    file does not have them (CAFA layout).
     """
 
     sample: NDArray[np.int64]
@@ -58,85 +53,54 @@ class RankingFile:
         return int(self.sample.size)
 
 
-class Listed(NamedTuple):
-    """Good rows of a ranking as they stand in the file; `sample` are names (Arrow)."""
-
-    sample: Any
-    label: NDArray[np.int64]
-    score: NDArray[np.float64]
-    lpr: NDArray[np.float64] | None
-    call: NDArray[np.bool_] | None
-    rank: NDArray[np.float64] | None
-
-
-def ranking_labels(hierarchy: Hierarchy | None, aliases: Mapping[str, str] | None) -> LabelNumbers:
-    """Make the numbers of the labels of a ranking."""
-    hint = "is this the hierarchy the ranking was made with? --lenient (lenient=True) leaves "
-    return LabelNumbers(hierarchy, aliases, hint=hint + "unknown labels out.")
-
-
-def listed_rows(
-    table: TableFile, numbers: LabelNumbers, watch: Watch, *, n_rows: int = 1 << 19
-) -> Iterator[Listed]:
-    """Read a ranking that `hierlpr.io.open_table` opened, a block of rows at a time."""
-    names = [name.strip().lower() for name in table.numbers]
-    for block in table.blocks(watch, n_rows=n_rows):
-        label, score, good = long_rows(block, numbers, table, watch)
-        good = good & (label >= 0)
-        kept: Any = slice(None) if good.all() else np.flatnonzero(good)
-        sample = block.texts[0] if isinstance(kept, slice) else block.texts[0].take(kept)
-        further = dict(zip(names, block.numbers, strict=True))
-        lpr, call, rank = (
-            further[name][kept] if name in further else None for name in ("lpr", "call", "rank")
-        )
-        called = None if call is None else call != 0
-        yield Listed(sample, label[kept], score[kept], lpr, called, rank)
-
-
 def read_ranking(
     path: AnyPath,
     hierarchy: Hierarchy | None = None,
     *,
     aliases: Mapping[str, str] | None = None,
     lenient: bool = False,
+    **options: Unpack[TableOptions],
 ) -> RankingFile:
-    """Read a ranking that `write_ranking` wrote, or any CAFA prediction file.
+    """Read a ranking that `write_ranking` wrote, or a CAFA prediction file.
 
-    Rows of a CAFA file are put in order of falling score; elsewhere the column `rank` orders
-    them. With a hierarchy, labels are numbered as there and unknown ones are a problem.
+    Rows are ordered by the column `rank`, or by decreasing score without one. With a hierarchy,
+    labels are numbered as there and unknown ones are an error.
     """
-    watch = Watch(path, "ranking", lenient=lenient)
-    table = open_table(path, "ranking", watch)
-    numbers = ranking_labels(hierarchy, aliases)
-    parts = [x._replace(sample=coded(x.sample)) for x in listed_rows(table, numbers, watch)]
-    sample, samples = number_names([rows.sample for rows in parts])
-    if not samples:
-        raise no_rows(table, watch)
-    columns: Any = (
-        None if column[0] is None else np.concatenate(column)
-        for column in list(zip(*parts, strict=True))[1:]
-    )
-    label, score, lpr, call, rank = columns
-    order = np.argsort(-score if rank is None else rank, kind="stable")
-    again = repeated_pairs(sample[order], label[order], len(numbers.labels))
-    if again is not None:  # CAFA files repeat, and the highest counts
-        first = int(order[np.argmax(again)])
-        pair = samples[sample[first]], int(label[first])
-        tell_repeated_pairs(int(again.sum()), *pair, numbers, table, watch)
+    file = open_table(path, "ranking", hierarchy, aliases=aliases, lenient=lenient, **options)
+    batches = [batch for batch in file.batches() if batch.num_rows]
+    if not batches:
+        raise file.log.file_error("no row could be read.")
+    label = np.concatenate([label_codes(batch) for batch in batches]).astype(np.int64)
+    coded = pa.chunked_array([x.column("sample") for x in batches]).combine_chunks()
+    coded = coded.dictionary_encode()
+    sample, samples = coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pylist()
+    names = batches[0].schema.names
+    columns = {
+        name: np.concatenate([batch.column(name).to_numpy() for batch in batches])[label >= 0]
+        for name in ("value", "lpr", "call", "rank")
+        if name in names
+    }
+    sample, label = sample[label >= 0], label[label >= 0]
+    score = columns["value"]
+    order = np.argsort(columns.get("rank", -score), kind="stable")
+    key = sample[order] * max(1, len(file.labels)) + label[order]
+    again = np.ones(key.size, dtype=bool)
+    again[np.unique(key, return_index=True)[1]] = False
+    if again.any():
+        first = order[np.argmax(again)]
+        pair = samples[sample[first]], file.labels[label[first]]
+        file.report_repeated_pairs(int(again.sum()), *pair)
         order = order[~again]
     return RankingFile(
         sample=sample[order],
         label=label[order],
         score=score[order],
-        lpr=None if lpr is None else lpr[order],
-        call=None if call is None else call[order],
-        samples=samples,
-        labels=numbers.labels,
-        report=watch.report(rows=int(order.size), samples=len(samples)),
+        lpr=columns["lpr"][order] if "lpr" in columns else None,
+        call=columns["call"][order] != 0 if "call" in columns else None,
+        samples=tuple(samples),
+        labels=file.labels,
+        report=file.log.report(rows=int(order.size), samples=len(samples)),
     )
-
-
-# -- writing ----------------------------------------------------------------------------------
 
 
 def write_ranking(
@@ -149,7 +113,7 @@ def write_ranking(
     keep: ArrayLike | None = None,
     captions: Sequence[str] | None = None,
 ) -> int:
-    """Write a ranking whole or not at all; returns the number of rows.
+    """Write a ranking; return the number of rows.
 
     Parameters
     ----------
@@ -161,73 +125,44 @@ def write_ranking(
     samples, labels : sequence of str, optional
         Names of rows and columns; by default those of the ranking, or numbers.
     call : array-like of bool, optional
-        Whether each instance is called; all are if not given.
+        Whether each instance is called; by default all are.
     keep : array-like of bool, optional
         Write only these instances; they keep their rank.
     captions : sequence of str, optional
-        Names for people of the labels, written in a last column `name`.
+        Readable names of the labels, written in a last column `name`.
     """
-    kind = check_choice(ending(path), ENDINGS, name="the ending of the ranking file")
-    rows = {
-        "sample": np.asarray(ranking.sample),
-        "label": np.asarray(ranking.label).astype(np.int32),
-        "lpr": np.asarray(ranking.lpr, dtype=np.float64),
-        "score": np.asarray(ranking.score, dtype=np.float64),
-    }
-    n = rows["sample"].size
-    rows["call"] = np.ones(n, dtype=bool) if call is None else np.asarray(call, dtype=bool)
-    if rows["call"].shape != (n,):
+    output_ending(path, "ranking file")
+    sample, label = np.asarray(ranking.sample), np.asarray(ranking.label).astype(np.int32)
+    called = np.ones(sample.size, dtype=bool) if call is None else np.asarray(call, dtype=bool)
+    if called.shape != (sample.size,):
         raise DataError(
-            f"call has shape {rows['call'].shape}, but the ranking has {n:,} instances."
+            f"call has shape {called.shape}, but the ranking has {sample.size:,} instances."
         )
-    kept = None if keep is None else np.asarray(keep, dtype=bool)
-    names, named = (
-        given if given is not None else getattr(ranking, what, None) or _numbered(rows[what[:-1]])
-        for what, given in (("samples", samples), ("labels", labels))
-    )
-    columns = arrow_texts(names), tuple(named)
-    if kind == ".tsv":
-        refuse_blanks(path, sample=columns[0], label=named)
-    is_packed = os.fspath(path).lower().endswith(".gz")
-    options: dict[str, Any] = {"is_packed": is_packed, "captions": captions}
-    with writing(path) as part, RankingWriter(part, kind, *columns, **options) as writer:
-        for at in range(0, n, GROUP_ROWS):
-            cut = slice(at, at + GROUP_ROWS)
-            block = {name: values[cut] for name, values in rows.items()}
-            writer.write(block, keep=None if kept is None else kept[cut])
+    rows = np.arange(sample.size) if keep is None else np.flatnonzero(np.asarray(keep, dtype=bool))
+    if samples is None:
+        samples = getattr(ranking, "samples", None) or _numbers(sample)
+    if labels is None:
+        labels = getattr(ranking, "labels", None) or _numbers(label)
+    sample_names, label_names = pa.array(samples, pa.string()), pa.array(labels, pa.string())
+    schema = RANKING_SCHEMA if captions is None else RANKING_SCHEMA.append(pa.field("name", _CODES))
+    with atomic_output(path) as part, TableWriter(part, schema) as writer:
+        for start in range(0, rows.size, GROUP_ROWS):
+            at = rows[start : start + GROUP_ROWS]
+            code = pa.array(label[at])
+            columns = {
+                "rank": pa.array(at + 1),
+                "sample": sample_names.take(pa.array(sample[at])),
+                "label": pa.DictionaryArray.from_arrays(code, label_names),
+                "lpr": pa.array(np.asarray(ranking.lpr, dtype=np.float64)[at]),
+                "score": pa.array(np.asarray(ranking.score, dtype=np.float64)[at]),
+                "call": pa.array(called[at]),
+            }
+            if captions is not None:
+                names = pa.array(captions, pa.string())
+                columns["name"] = pa.DictionaryArray.from_arrays(code, names)
+            writer.write(pa.table(columns, schema=schema))
     return writer.n_rows
 
 
-def _numbered(codes: NDArray[Any]) -> list[str]:
+def _numbers(codes: NDArray[Any]) -> list[str]:
     return [str(i) for i in range(int(codes.max(initial=-1)) + 1)]
-
-
-class RankingWriter(TableWriter):
-    """Write ranked rows as rank, sample, label, lpr, score, call; or the CAFA layout."""
-
-    def __init__(
-        self,
-        path: Path,
-        kind: str,
-        names: Any,
-        labels: tuple[str, ...],
-        *,
-        is_packed: bool,
-        captions: tuple[str, ...] | None = None,
-    ) -> None:
-        import pyarrow as pa
-
-        fields = {"rank": pa.int64(), "sample": None, "label": None, "lpr": pa.float64()}
-        fields |= {"score": pa.float64(), "call": pa.bool_()}
-        if kind == ".tsv":
-            fields = {name: fields[name] for name in ("sample", "label", "score")}
-            captions = None
-        super().__init__(path, kind, names, labels, fields, is_packed=is_packed, captions=captions)
-        self._n_ranked = self.n_calls = 0
-
-    def write(self, rows: Mapping[str, NDArray[Any]], *, keep: NDArray[Any] | None = None) -> None:
-        """Append rows, or some of them; those that are not kept count in the ranks all the same."""
-        first, n = self._n_ranked + 1, rows["sample"].size
-        self._n_ranked += n
-        self.n_calls += int(np.count_nonzero(rows["call"]))
-        self.add({**rows, "rank": np.arange(first, first + n)}, keep=keep)

@@ -1,347 +1,382 @@
-"""A table of scores, truth or ranked instances in any file, opened once and read as blocks of rows.
+"""Tables of scores, truth and ranked instances in any file, read as checked Arrow batches.
 
-The one reader: `hierlpr.io.read_scores` and its fellows put the blocks together in memory, and
-`hierlpr.scale` takes them one by one. Layouts are told apart by the header; a long table has one
-row for each (sample, label) pair, a wide one a row for each sample and a column for each label.
+This is the one way into tables: `hierlpr.io.read_scores` and its relatives collect the batches
+in memory, and `hierlpr.outofcore` processes them one by one. A wide table has one row per sample
+and one column per label, a long table one row per (sample, label) pair. The header shows which.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, Unpack
 
-from hierlpr._base import AnyPath
-from hierlpr._base.checks import listed
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hierlpr._utils import AnyPath
+from hierlpr._utils.checks import check_choice, quote_names
 from hierlpr.data.frames import SAMPLE_COLUMN
-from hierlpr.io._watch import Watch
-from hierlpr.io.arff_tables import arff_blocks, open_arff
-from hierlpr.io.cell_values import Block, cast_column, group_blocks, parse_block, parse_rows
-from hierlpr.io.delimited import TextFile, is_number, open_text, read_rows, wrong_delimiter
-from hierlpr.io.foreign_tables import ForeignTable, open_foreign
-from hierlpr.io.opening import (
-    ending,
-    is_parquet,
-    open_parquet,
-    parquet_files,
-    workbook_of,
-    written,
-)
+from hierlpr.data.tables import mismatch_hint
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.layouts import Content, Layout, find_layout
+from hierlpr.io.read_log import MAX_PROBLEMS, Place, ReadLog
+from hierlpr.io.sources import Source, open_source
 
-Content = Literal["scores", "truth", "ranking"]
-Layout = Literal["wide", "long", "cafa", "arff"]
-GROUP_ROWS = 1 << 19
+MissingScores = Literal["error", "allow"]
+BATCH_VALUES = 1 << 22  # numbers per batch, if the number of rows is not given
+
+Flags = NDArray[np.bool_]
 
 
-_SAMPLES = (SAMPLE_COLUMN, "target", "target_id", "entryid", "protein")
-_LABELS = ("label", "term", "term_id", "go_id")
-# What columns of a long table may be called: samples, labels, and the one of numbers; of what is
-# called as the last ones are, all that are there are read too.
-_COLUMNS: dict[Content, tuple[tuple[str, ...], ...]] = {
-    "scores": (_SAMPLES, _LABELS, ("score", "probability", "confidence", "prediction"), ()),
-    "truth": (_SAMPLES, _LABELS, ("truth", "value"), ()),
-    "ranking": ((SAMPLE_COLUMN,), ("label",), ("score",), ("lpr", "call", "rank")),
-}
+class TableOptions(TypedDict, total=False):
+    """How a table is written, where that differs from the default.
+
+    `sep` is the character between columns (or ``"tab"``); by default ``.csv`` has commas and
+    ``.tsv`` tabs. `decimal` is the decimal mark, ``"."`` or ``","``. `sample_column` is the column
+    that names the samples. ``columns="labels"`` ignores the columns of a wide table that are not
+    labels of the hierarchy, which are an error by default (``"all"``). A table whose first row
+    does not contain `sep` or `sample_column` is read as if the option were not given.
+    """
+
+    sep: str | None
+    decimal: str
+    sample_column: str | None
+    columns: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TableFile:
-    """A table that is open for reading: its layout, and which columns are read.
+    """A table that is open for reading.
 
-    `texts` are the names of the columns that name the sample and, unless the layout is wide, the
-    label; `numbers` those of the others: labels in a wide table.
+    Attributes
+    ----------
+    path : str
+    content : {"scores", "truth", "ranking"}
+    layout : {"wide", "long"}
+    is_cafa : bool
+        CAFA layout: no header, and truth lists only the most specific labels.
+    labels : tuple of str
+        Those of the hierarchy or, without one, of the header; a long table without a hierarchy
+        has the labels of the batches read so far.
+    log : ReadLog
+        What was seen; it is complete after the last batch.
     """
 
     path: str
     content: Content
-    layout: Layout
-    is_wide: bool
-    header: int | str  # where it is in the file
-    texts: tuple[str, ...]
-    numbers: tuple[str, ...]
-    read: Callable[[TableFile, Watch, int], Iterator[Block]]
-    files: tuple[str, ...] = ()  # of Parquet
+    layout: Literal["wide", "long"]
+    is_cafa: bool
+    log: ReadLog
+    _source: Source
+    _layout: Layout
+    _codes: dict[str, int]
+    _aliases: Mapping[str, str]
+    _is_open: bool  # labels are numbered as they appear
+    _missing_scores: MissingScores
 
-    def blocks(self, watch: Watch, *, n_rows: int = GROUP_ROWS) -> Iterator[Block]:
-        """Read the rows; Parquet at most `n_rows` at a time. Row-level problems go to `watch`."""
-        return self.read(self, watch, n_rows)
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels in the order of their numbers."""
+        return tuple(self._codes)
 
-    def using(self, numbers: Sequence[str]) -> TableFile:
-        """Read only some of the number columns, in this order."""
-        return replace(self, numbers=tuple(numbers))
+    def batches(self, n_rows: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the good rows in the order of the file, at most `n_rows` at a time.
 
-    def places(self, rows: Sequence[int]) -> list[int | str]:
-        """Say where some rows are in the file, by rising number; takes a pass over it."""
-        found: list[int | str] = []
+        Batches of a wide table have the column ``sample`` and one float64 column per label, in
+        the order of `labels`. Those of a long table have ``sample``, ``label`` (a dictionary array
+        whose indices are positions in `labels`) and ``value``, a ranking also ``lpr``, ``call``
+        and ``rank`` where the file has them. A null label belongs to a sample that is listed
+        without a known label. NaN is a missing score or unknown truth.
+
+        A bad row raises; if reading is lenient it is skipped and counted in `log`. Samples that
+        occur again in a wide table are bad rows; of long tables the caller finds repeated pairs
+        and calls `report_repeated_pairs`. Open the table again to read it again.
+        """
+        columns, log = self._layout.columns, self.log
+        if n_rows is None:
+            n_rows = max(1, BATCH_VALUES // len(columns))
+        check = self._check_wide if self.layout == "wide" else self._check_long
+        seen: set[str] = set()
         at = 0
-        for block in self.blocks(_muted(self.path)):
-            while len(found) < len(rows) and rows[len(found)] < at + block.n_rows:
-                found.append(block.place(rows[len(found)] - at))
-            if len(found) == len(rows):
-                break
-            at += block.n_rows
-        return found
+        for batch in self._source.batches(columns, n_rows):
+            for start in range(0, batch.num_rows, n_rows):
+                part = batch.slice(start, n_rows)
+                checked = check(part, at, seen)
+                if checked.num_rows:
+                    yield checked
+                at += part.num_rows
+        log.counts["rows"] = at
+        if at == 0:
+            raise log.file_error("the table has no rows.", line=self._source.first_place)
 
-    def find(self, sample: str, is_label: Callable[[str], bool] | None = None) -> Iterator[Any]:
-        """Yield the places of the rows of a sample, of those with such a label in a long table."""
-        for block in self.blocks(_muted(self.path)):
-            names = block.texts[0].to_pylist()
-            labels = block.texts[1].to_pylist() if is_label is not None else names
-            for row, name in enumerate(names):
-                if name == sample and (is_label is None or is_label(labels[row] or "")):
-                    yield block.place(row)
+    def place(self, row: int) -> Place:
+        """Return the line of the row with this number (from 0); takes a pass over a text file."""
+        return self._source.place(row)
 
+    def report_repeated_pairs(self, n: int, sample: str, label: str) -> None:
+        """Raise for (sample, label) pairs that occur again, or count them.
 
-def _muted(path: str) -> Watch:
-    """Make a watch for a second reading, whose problems were told at the first."""
-    return Watch(path, lenient=True)
+        The CAFA layout allows repeated pairs; the highest score counts.
+        """
+        if self.is_cafa:
+            self.log.counts["repeated_pairs_merged"] += n
+            return
+        hint = "each pair has one row."
+        text = f"sample {sample!r} has label {label!r} more than once ({n:,} repeated pairs)."
+        self.log.problem(text, line=self._place_of_pair(sample, label), hint=hint)
+        self.log.n_problems += n - 1
 
-
-def open_table(path: AnyPath, content: Content, watch: Watch) -> TableFile:
-    """Look at the schema or the first row of a table and find its layout."""
-    name = os.fspath(path)
-    if (foreign := open_foreign(name)) is not None:
-        if foreign.note:
-            watch.note(foreign.note)
-        table = _laid_out(
-            name, content, foreign.names, foreign.header, None, watch, store=f"{foreign.kind} "
-        )
-        return replace(table, read=_foreign_reader(foreign))
-    if is_parquet(name):
-        files = tuple(parquet_files(name))
-        opened = open_parquet(files[0])
-        names = tuple(opened.schema_arrow.names)
-        opened.close()
-        table = _laid_out(name, content, names, "the schema", None, watch)
-        return replace(table, read=_parquet_blocks, files=files)
-    if ending(name) == ".arff" and content != "ranking":
-        texts, numbers, line = open_arff(name, content, watch)
-        is_wide = content == "scores"
-        return TableFile(name, content, "arff", is_wide, line, texts, numbers, _arff_blocks)
-    text = open_text(watch, is_truth=content == "truth")
-    names = tuple(cell.strip() for cell in text.first)
-    return _laid_out(name, content, names, text.first_line, text, watch)
-
-
-def _foreign_reader(
-    foreign: ForeignTable,
-) -> Callable[[TableFile, Watch, int], Iterator[Block]]:
-    names = foreign.names
-
-    def read(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
-        # A label may be called as the samples are, which come first then.
-        texts = [names.index(name) for name in table.texts]
-        numbers = [len(names) - 1 - names[::-1].index(name) for name in table.numbers]
-        has_flags = table.content == "truth"
-        for rows in foreign.rows():
-            yield from parse_rows(rows, names, texts, numbers, watch, has_flags)
-
-    return read
-
-
-def _arff_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
-    yield from arff_blocks(table.path, table.content, table.numbers, watch)
-
-
-def names_pairs(names: Sequence[str]) -> bool:
-    """Whether a header names samples and labels, as that of a long table does."""
-    lower = {name.strip().lower() for name in names}
-    return bool(lower & set(_SAMPLES)) and bool(lower & set(_LABELS))
-
-
-# -- layouts ----------------------------------------------------------------------------------
-
-
-def _laid_out(
-    path: str,
-    what: Content,
-    names: tuple[str, ...],
-    line: int | str,
-    text: TextFile | None,
-    watch: Watch,
-    *,
-    store: str = "Parquet ",
-) -> TableFile:
-    """Find the layout of a table by the names of its columns; `text` is None if it is no text."""
-    kind = what if text is not None else store + what
-    chosen = (written(path).sample_column or "").strip().lower()
-    long = _long_columns(names, what, chosen, watch, line)
-    if long is not None:
-        watch.format = "ranking" if what == "ranking" else f"long {kind}"
-        read = _text_reader(text, names, True)
-        return TableFile(path, what, "long", False, line, *long, read)
-    if what == "scores" and [name.lower() for name in names[:2]] == ["sample", "label"]:
-        raise watch.fail(
-            f"a long table of scores needs a column 'score'; the columns are {listed(names)}.",
-            line=line,
-        )
-    if text is not None and _is_cafa(text, names, what, chosen):
-        watch.format = f"CAFA {what}"
-        columns = ("sample", "label", "score" if what != "truth" else "further")[: len(names)]
-        numbers = columns[2:] if what != "truth" else ()
-        read = _text_reader(text, columns, False)
-        return TableFile(path, what, "cafa", False, line, columns[:2], numbers, read)
-    if what == "ranking":
-        missing = [name for name in ("sample", "label", "score") if name not in names]
-        raise watch.fail(
-            f"this is no ranking: there is no column {listed(missing)}.",
-            line=line,
-            hint="a ranking has the columns rank,sample,label,lpr,score,call; a CAFA file has "
-            "sample, label and score without a header.",
-        )
-    if not names:
-        raise watch.fail("there are no columns.", line=line)
-    lower = [name.strip().lower() for name in names]
-    at = lower.index(chosen) if chosen and chosen in lower else 0
-    labels = (*names[:at], *names[at + 1 :])
-    hint = wrong_delimiter(text.first, text.delimiter) if text is not None else ""
-    first = SAMPLE_COLUMN if chosen and lower[at] == chosen else names[at]
-    _check_labels(first, labels, watch, line, hint)
-    watch.format = f"wide {kind}"
-    # A label may be called as the samples are, so columns of text go by their place.
-    read = _text_reader(text, names, True, at)
-    return TableFile(path, what, "wide", True, line, (names[at],), labels, read)
-
-
-def _long_columns(
-    names: Sequence[str], content: Content, chosen: str, watch: Watch, line: int | str
-) -> tuple[tuple[str, str], tuple[str, ...]] | None:
-    """Return the text and the number columns of a long table; None if it is none."""
-    lower: dict[str, str] = {}
-    for name in names:
-        lower.setdefault(name.strip().lower(), name)
-    samples, *others, further = _COLUMNS[content]
-    sample, label, value = (
-        next((lower[n] for n in wanted if n in lower), None)
-        for wanted in ((chosen, *samples) if chosen else samples, *others)
-    )
-    if sample is None or label is None or (value is None and content != "truth"):
+    def _place_of_pair(self, sample: str, label: str) -> Place:
+        """Return the place where a pair occurs the second time."""
+        if self.log.lenient:
+            return None
+        at, n_found = 0, 0
+        for batch in self._source.batches(self._layout.columns[:2], BATCH_VALUES):
+            pairs = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+            for name, given in pairs:
+                n_found += name == sample and self._aliases.get(given, given) == label
+                if n_found == 2:
+                    return self.place(at)
+                at += 1
         return None
-    numbers = [value] if value is not None else []
-    numbers += [lower[name] for name in further if name in lower]
-    for name in (sample, label, *numbers):
-        if sum(other.strip().lower() == name.strip().lower() for other in names) > 1:
-            raise watch.fail("the column occurs twice.", line=line, column=name.strip())
-    extra = [name for name in names if name not in (sample, label, *numbers)]
-    if extra and content != "ranking":
-        watch.note(f"{watch.path}: further columns are not used: {listed(extra)}")
-    return (sample, label), tuple(numbers)
 
+    # -- checks -------------------------------------------------------------------------------
 
-def _check_labels(
-    first: str, labels: Sequence[str], watch: Watch, line: int | str, hint: str
-) -> None:
-    """Refuse a header that is none of a wide table."""
-    first = first.strip()
-    if first.lower() != SAMPLE_COLUMN and first:
-        raise watch.fail(
-            f"the first column is {first[:60]!r}; expected {SAMPLE_COLUMN!r}.",
-            line=line,
-            hint=hint
-            or (
-                "scores without a header have three columns (sample, label, score), truth has two: "
-                "are they in each other's place? Otherwise: "
-                if len(labels) == 1
-                else ""
-            )
-            + "a wide table has the header sample,LABEL,LABEL,...; a long one sample,label,score "
-            f"(for truth sample,label). If the column names the samples, --sample-column "
-            f"{first[:60]!r} (sample_column= of hierlpr.io.TablePath) says so.",
+    def _check_wide(self, batch: pa.RecordBatch, at: int, seen: set[str]) -> pa.RecordBatch:
+        """Return the rows with a new name and good values."""
+        sample = batch.column(0).cast(pa.string())
+        problems: list[_Check] = [(_is_blank(sample), lambda _: "the sample has no name.", None)]
+        for i, name in enumerate(self._layout.names[1:], start=1):
+            values = batch.column(i).to_numpy(zero_copy_only=False)
+            bad = ~self._is_good(values)
+            if bad.any():
+                problems.append((bad, _value_problem(values, self.content), name))
+        again = np.zeros(batch.num_rows, dtype=bool)
+        names = sample.to_pylist()
+        for i, name in enumerate(names):
+            again[i] = name in seen
+            seen.add(name)
+        problems.append((again, lambda row: f"sample {names[row]!r} occurs again.", None))
+        columns = [sample, *batch.columns[1:]]
+        checked = pa.RecordBatch.from_arrays(columns, [SAMPLE_COLUMN, *self._codes])
+        return self._keep_good(checked, problems, at)
+
+    def _check_long(self, batch: pa.RecordBatch, at: int, seen: set[str]) -> pa.RecordBatch:
+        """Return the rows with a sample, a known label and good values."""
+        sample = batch.column(0).cast(pa.string())
+        names, codes = _encoded(batch.column(1))
+        number = np.array([self._code_of(name) for name in names], dtype=np.int32)
+        label = number[codes]
+        extra = [x.to_numpy(zero_copy_only=False) for x in batch.columns[2:]]
+        value = extra[0] if extra else np.ones(batch.num_rows)
+        blank = label == _BLANK
+        if self.content == "truth":  # a row without a label says that the sample has none
+            blank &= np.isnan(value)
+        problems: list[_Check] = [
+            (_is_blank(sample), lambda _: "the sample has no name.", None),
+            (blank, lambda _: "the label has no name.", None),
+        ]
+        for values, name in zip(extra, self._layout.names[2:], strict=True):
+            is_flag = name == "call"
+            good = (values == 0.0) | (values == 1.0) if is_flag else self._is_good(values)
+            text = _value_problem(values, "truth" if is_flag else self.content)
+            problems.append((~good, text, name))
+        unknown = np.flatnonzero(number == _UNKNOWN)
+        for i in unknown.tolist():
+            rows = np.flatnonzero(codes == i)
+            place = None if self.log.lenient else self.place(at + int(rows[0]))
+            self.log.unknown_label(names[i], self._codes, line=place, times=rows.size)
+        n_aliases = np.isin(codes, [i for i, x in enumerate(names) if self._is_alias(x)]).sum()
+        self.log.counts["entries_by_another_name"] += int(n_aliases)
+        coded = pa.DictionaryArray.from_arrays(
+            pa.array(np.maximum(label, 0), mask=label < 0), pa.array(self.labels, pa.string())
         )
-    if not first:
-        watch.note(f"{watch.path}: the first column has no name and is taken as the samples")
-    if not labels:
-        raise watch.fail(
-            "there is no label column.", line=line, hint=hint or "expected sample,LABEL,LABEL,..."
-        )
-    seen: set[str] = set()
-    for place, label in enumerate(labels, start=2):
-        if not label.strip():
-            raise watch.fail(f"column {place} of the header has no name.", line=line)
-        if label in seen:
-            raise watch.fail("the column occurs twice.", line=line, column=label)
-        seen.add(label)
+        arrays = {SAMPLE_COLUMN: sample, "label": coded, "value": pa.array(value)}
+        arrays |= dict(zip(self._layout.names[3:], batch.columns[3:], strict=True))
+        return self._keep_good(pa.RecordBatch.from_pydict(arrays), problems, at)
+
+    def _code_of(self, name: str) -> int:
+        """Return the number of a label, or that it is blank or unknown."""
+        if name in self._codes:
+            return self._codes[name]
+        if not name.strip():
+            return _BLANK
+        if self._is_open:
+            return self._codes.setdefault(name, len(self._codes))
+        return self._codes.get(self._aliases.get(name, name), _UNKNOWN)
+
+    def _is_alias(self, name: str) -> bool:
+        return name not in self._codes and self._aliases.get(name) in self._codes
+
+    def _is_good(self, values: NDArray[np.float64]) -> Flags:
+        if self.content == "truth":
+            return np.asarray((values == 0.0) | (values == 1.0) | np.isnan(values))
+        may_miss = self.content == "scores" and self._missing_scores == "allow"
+        return ~np.isinf(values) if may_miss and self.layout == "wide" else np.isfinite(values)
+
+    def _keep_good(
+        self, batch: pa.RecordBatch, problems: Sequence[_Check], at: int
+    ) -> pa.RecordBatch:
+        """Raise for the first bad row, or count bad rows and leave them out."""
+        bad = np.logical_or.reduce([mask for mask, _, _ in problems])
+        rows = np.flatnonzero(bad)
+        for row in rows[:MAX_PROBLEMS].tolist():
+            text, column = next((text, column) for mask, text, column in problems if mask[row])
+            place = f"row {at + row + 1}" if self.log.lenient else self.place(at + row)
+            hint = ""
+            if "missing" in text(row) and self.content == "scores":
+                hint = "--missing-scores allow (missing_scores='allow') allows missing scores."
+            self.log.problem(text(row), line=place, column=column, hint=hint)
+        self.log.n_problems += max(0, rows.size - MAX_PROBLEMS)
+        return batch.filter(pa.array(~bad)) if rows.size else batch
 
 
-def _is_cafa(text: TextFile, names: Sequence[str], content: Content, chosen: str) -> bool:
-    """Whether a table has no header: sample, label, and for scores a number in the third place."""
-    is_named = names[0].lower() in _SAMPLES
-    is_named = is_named or (bool(chosen) and chosen in map(str.lower, names))
-    decimal = written(text.path).decimal
-    if content == "truth":
-        return len(names) in (2, 3) and not is_named and bool(names[0])
-    if content == "ranking":
-        return len(names) == 3 and "sample" not in names
-    return (
-        len(names) == 3 and not is_named and (text.is_cafa or is_number(names[2].encode(), decimal))
+_Check = tuple[Flags, Callable[[int], str], str | None]  # bad rows, message, column
+_UNKNOWN, _BLANK = -1, -2
+
+
+def open_table(
+    path: AnyPath,
+    content: Content,
+    hierarchy: Hierarchy | None = None,
+    *,
+    aliases: Mapping[str, str] | None = None,
+    missing_scores: MissingScores = "error",
+    lenient: bool = False,
+    **options: Unpack[TableOptions],
+) -> TableFile:
+    """Open a table of scores, truth or ranked instances.
+
+    Parameters
+    ----------
+    path : path
+        Text (``.csv``, ``.tsv``, also ``.gz``), Parquet, a folder of Parquet files, or a sheet of
+        an Excel workbook; a local path or an address that fsspec knows.
+    content : {"scores", "truth", "ranking"}
+    hierarchy : Hierarchy, optional
+        Its labels number those of the table. Without it the table defines the labels.
+    aliases : mapping, optional
+        Other names of labels, as `load_hierarchy` returns them.
+    missing_scores : {"error", "allow"}
+        Whether scores of a wide table may be missing (NaN).
+    lenient : bool
+        Skip bad rows and unknown labels, and count them in `TableFile.log`.
+    **options
+        See `TableOptions`.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read, or its columns do not fit.
+    """
+    check_choice(missing_scores, ("error", "allow"), name="missing_scores")
+    decimal = check_choice(options.get("decimal", "."), (".", ","), name="decimal")
+    only_labels = check_choice(options.get("columns", "all"), ("all", "labels"), name="columns")
+    log = ReadLog(path, lenient=lenient)
+    source = open_source(log, sep=options.get("sep"), decimal=decimal)
+    layout = find_layout(source, content, log, options.get("sample_column"))
+    log.format = layout.format
+    aliases = {} if aliases is None else aliases
+    labels: Sequence[str] = () if hierarchy is None else hierarchy.labels
+    if layout.is_wide:
+        layout = _match_columns(layout, hierarchy, aliases, source, only_labels == "labels")
+        labels = labels or layout.names[1:]
+    return TableFile(
+        path=os.fspath(path),
+        content=content,
+        layout="wide" if layout.is_wide else "long",
+        is_cafa=layout.is_cafa,
+        log=log,
+        _source=source,
+        _layout=layout,
+        _codes={label: i for i, label in enumerate(labels)},
+        _aliases=aliases,
+        _is_open=hierarchy is None,
+        _missing_scores=missing_scores,
     )
 
 
-def _text_reader(
-    text: TextFile | None, names: tuple[str, ...], has_header: bool, sample_at: int | None = None
-) -> Callable[[TableFile, Watch, int], Iterator[Block]]:
-    def read(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
-        assert text is not None
-        at = {names[i]: i for i in reversed(range(len(names))) if i != sample_at}
-        texts = tuple(at[x] for x in table.texts) if sample_at is None else (sample_at,)
-        numbers = tuple(at[name] for name in table.numbers)
-        is_truth = table.content == "truth"
-        for block in text.blocks(watch, has_header=has_header, is_cafa=table.layout == "cafa"):
-            yield from parse_block(block, names, texts, numbers, watch, has_flags=is_truth)
-
-    return read
-
-
-def read_cells(
-    watch: Watch, delimiter: str | None, used: Collection[str]
-) -> Iterator[tuple[int | str, list[str]]]:
-    """Place and texts of every row of a small table, the first included.
-
-    Without a delimiter the table is a sheet, or Parquet: its first row is then the schema, and only
-    columns whose names are in `used` have texts.
-    """
-    if workbook_of(watch.path) is not None and (sheet := open_foreign(watch.path)) is not None:
-        if sheet.note:
-            watch.note(sheet.note)
-        yield sheet.header, list(sheet.names)
-        for place, texts in chain.from_iterable(sheet.rows()):
-            yield place, [text.decode(errors="surrogatepass").strip() for text in texts]
-        return
-    if delimiter is not None:
-        for line, cells in read_rows(watch, delimiter):
-            yield line, [cell.strip() for cell in cells]
-        return
-    import pyarrow as pa
-
-    opened = open_parquet(watch.path)
-    names = opened.schema_arrow.names
-    yield "the schema", names
-    table = opened.read()
-    columns: list[Sequence[str]] = [[""] * table.num_rows for _ in names]
-    for i, name in enumerate(names):
-        if name.strip().lower() in used:
-            column = table.column(i)
-            if not pa.types.is_floating(column.type):  # Arrow drops digits of numbers
-                column = cast_column(column, pa.string(), name, watch)
-            columns[i] = ["" if x is None else str(x) for x in column.to_pylist()]
-    for row, values in enumerate(zip(*columns, strict=True), start=1):
-        yield f"row {row}", list(values)
+def _match_columns(
+    layout: Layout,
+    hierarchy: Hierarchy | None,
+    aliases: Mapping[str, str],
+    source: Source,
+    only_labels: bool,
+) -> Layout:
+    """Sort the columns of a wide table in the order of the hierarchy; every label needs one."""
+    if hierarchy is None:
+        return layout
+    log = source.log
+    found: dict[str, int] = {}
+    extra: list[str] = []
+    for at, given in enumerate(layout.names[1:], start=1):
+        label = given if given in hierarchy else aliases.get(given, given)
+        if label not in hierarchy:
+            extra.append(given)
+        elif label in found:
+            text = f"label {label!r} has two columns, {layout.names[found[label]]!r} and {given!r}."
+            raise log.file_error(text, line="the header")
+        else:
+            found[label] = at
+    missing = [label for label in hierarchy.labels if label not in found]
+    if not found:
+        batch = next(source.batches(layout.columns[:1], 100), None)
+        rows = [] if batch is None else batch.column(0).slice(0, 100).to_pylist()
+        hint = mismatch_hint(extra, missing, hierarchy, rows)
+        raise log.file_error(
+            f"none of the {len(extra):,} columns is a label: {quote_names(extra, most=3)}.",
+            line="the header",
+            hint=hint or f"the hierarchy has {quote_names(hierarchy.labels, most=3)}.",
+        )
+    if extra and not only_labels:
+        hint = mismatch_hint(extra, missing, hierarchy)
+        hint = hint or "--columns labels (columns='labels') ignores columns that are not labels."
+        for given in extra:
+            log.unknown_label(given, hierarchy.labels, line="the header", hint=hint)
+    elif extra:
+        log.note(f"{log.path}: columns that are not labels are ignored: {quote_names(extra)}")
+    if missing:
+        raise log.file_error(
+            f"{len(missing):,} label(s) of the hierarchy have no column: {quote_names(missing)}.",
+            line="the header",
+            hint="add the columns, or use a long table, which may omit pairs.",
+        )
+    return layout.take([0, *(found[label] for label in hierarchy.labels)])
 
 
-def _parquet_blocks(table: TableFile, watch: Watch, n_rows: int) -> Iterator[Block]:
-    for file in table.files:
-        first_row = 0
-        with open_parquet(file) as opened:
-            metadata = opened.metadata
-        columns, is_one = (table.texts, table.numbers), len(table.files) > 1
-        # Names that come again and again are read as codes; samples of a ranking hardly do.
-        coded = table.texts[1:] if table.content == "ranking" else table.texts
-        for group in range(metadata.num_row_groups):
-            for block in group_blocks(
-                file, group, *columns, watch, n_rows=n_rows, at=first_row, is_one_of_many=is_one,
-                coded=() if table.is_wide else coded, metadata=metadata,
-            ):  # fmt: skip
-                yield block
-                first_row += block.n_rows
+def _encoded(column: Any) -> tuple[list[str], NDArray[np.intp]]:
+    """Return the distinct names of a column, and the position of each row's name among them."""
+    coded = column.dictionary_encode()
+    names = ["" if name is None else name for name in coded.dictionary.to_pylist()]
+    codes = coded.indices.cast(pa.int64())
+    if codes.null_count:
+        names.append("")
+        codes = codes.fill_null(len(names) - 1)
+    return names, codes.to_numpy().astype(np.intp, copy=False)
+
+
+def _is_blank(names: Any) -> Flags:
+    blank = pc.or_(pc.equal(pc.binary_length(names), 0), pc.utf8_is_space(names))
+    return np.asarray(pc.fill_null(blank, True).to_numpy(zero_copy_only=False))
+
+
+def _value_problem(values: NDArray[np.float64], content: Content) -> Callable[[int], str]:
+    def text(row: int) -> str:
+        value = float(values[row])
+        if np.isnan(value):
+            return "the value is missing or not a number (NaN)."
+        if np.isinf(value):
+            return "the value is infinite."
+        return f"the value is {value:g}; expected 0 or 1."
+
+    return text
+
+
+def batch_matrix(batch: pa.RecordBatch) -> NDArray[np.float64]:
+    """Return the values of a batch of a wide table, one row per sample."""
+    columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns[1:]]
+    return np.ascontiguousarray(np.stack(columns).T)

@@ -1,376 +1,222 @@
-"""Scores, truth and discoveries to files, whole or not at all.
-
-Text has quotes only where a name needs them, and refuses names that its layout cannot hold.
-"""
+"""Write scores, truth and discoveries: ``.parquet``, ``.csv``, or ``.tsv`` in the CAFA layout."""
 
 from __future__ import annotations
 
 import csv
+import gzip
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from scipy import sparse
 
-from hierlpr._base import AnyPath
-from hierlpr._base.checks import check_choice, listed
-from hierlpr._base.files import writing, writing_text
+from hierlpr._utils import AnyPath
+from hierlpr._utils.checks import check_choice, quote_names
+from hierlpr._utils.files import atomic_output
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.io.opening import ending
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from scipy import sparse
-
 ENDINGS = (".parquet", ".csv", ".tsv")
+CAFA_COLUMNS = ("sample", "label", "score")
 GROUP_ROWS = 1 << 20
-FILE_ROWS = 1 << 24  # of each file in a folder
-_MAYBE_BLANK = r"^$|[\x09-\x0d\x1c-\x20]|[^\x00-\x7f]"  # what is no ASCII may be a blank too
 
 
 def write_scores(path: AnyPath, scores: Table, *, long: bool | None = None) -> None:
-    """Write scores: ``.csv`` or ``.parquet``, wide or long, or ``.tsv`` in the CAFA layout.
+    """Write scores as ``.csv`` or ``.parquet``, wide or long, or as ``.tsv`` in the CAFA layout.
 
-    A sparse matrix is written long, a dense one wide, unless `long` says otherwise; ``.tsv`` is
+    A sparse matrix is written long and a dense one wide, unless `long` says otherwise; ``.tsv`` is
     always long. Text may end in ``.gz``.
     """
-    kind = _ending(path, "scores file")
+    kind = output_ending(path, "scores file")
     is_sparse = not isinstance(scores.values, np.ndarray)
     if long is False and is_sparse:
-        raise DataError("A sparse matrix lacks scores, which a wide table cannot say; write long.")
+        raise DataError("A sparse matrix omits scores, which a wide table cannot; write it long.")
     is_long = kind == ".tsv" or long or (long is None and is_sparse)
-    _write(path, _long(scores, "score") if is_long else _wide(scores, integer=False))
+    write_table(path, _long(scores, "score") if is_long else _wide(scores, pa.float64()))
 
 
 def write_truth(path: AnyPath, truth: Table, *, long: bool = False) -> None:
-    """Write truth: wide 0/1, long pairs, or ``.tsv`` pairs in the CAFA layout.
+    """Write truth as wide 0/1, as long pairs, or as ``.tsv`` pairs in the CAFA layout.
 
-    In a long table a sample without labels has one row with an empty label; CAFA cannot say
-    that, so such samples are missing from it. NaN is written as an empty cell (null); a long table
-    then has a column `truth`, and the CAFA layout cannot say it.
+    In a long table a sample without labels has one row with an empty label; the CAFA layout omits
+    such samples. Unknown truth (NaN) is an empty cell (null). A long table then has a column
+    ``truth``; the CAFA layout cannot hold unknown truth.
     """
-    kind = _ending(path, "truth file")
+    kind = output_ending(path, "truth file")
     if kind != ".tsv" and not long:
-        _write(path, _wide(truth, integer=True))
+        write_table(path, _wide(truth, pa.int8()))
         return
-    import pyarrow as pa
-    from scipy import sparse
-
     held = sparse.csr_array(truth.values, copy=True)
     held.eliminate_zeros()
-    has_unknown = bool(np.isnan(held.data.sum())) if held.nnz else False
+    has_unknown = bool(np.isnan(held.data).any())
     if has_unknown and kind == ".tsv":
-        raise DataError(f"{path}: the CAFA layout cannot say that truth is unknown; write .csv.")
-    table = _long(Table(held, truth.labels, truth.samples), "truth" if has_unknown else None)
-    if has_unknown:
-        values = table.column("truth").to_numpy()
-        known = pa.array(np.nan_to_num(values).astype(np.int8), mask=np.isnan(values))
-        table = table.set_column(2, "truth", known)
+        raise DataError(f"{path}: the CAFA layout cannot hold unknown truth; write .csv.")
+    table = _long(Table(held, truth.labels, truth.samples), "truth")
+    values = pa.array(table.column("truth").to_numpy(), from_pandas=True).cast(pa.int8())
+    table = table.set_column(2, "truth", values)
     if kind != ".tsv":
-        names = _names(truth)
+        names = _sample_names(truth)
         bare = [names[i] for i in np.flatnonzero(np.diff(held.indptr) == 0).tolist()]
-        rows: dict[str, list[Any]] = {"sample": bare, "label": [""] * len(bare)}
-        if has_unknown:
-            rows["truth"] = [0] * len(bare)
+        rows = {"sample": bare, "label": [""] * len(bare), "truth": [0] * len(bare)}
         table = pa.concat_tables([table, pa.table(rows, schema=table.schema)])
-    _write(path, table)
+    write_table(path, table if has_unknown else table.drop_columns(["truth"]))
 
 
 def write_discoveries(path: AnyPath, found: Any) -> int:
-    """Write rank, label, p, lpr, level and rejected, whole or not at all; returns the rows.
+    """Write rank, label, p, lpr, level and rejected; return the number of rows.
 
-    `found` is what `hierlpr.discover` returns. ``.parquet``, ``.csv`` or ``.tsv``; text may end in
-    ``.gz``, and holds 0 and 1 for `rejected`.
+    `found` is what `hierlpr.discover` returns. The file ends in ``.parquet``, ``.csv`` or ``.tsv``;
+    text may end in ``.gz`` and holds 0 and 1 for `rejected`.
     """
-    import pyarrow as pa
-
-    _ending(path, "file of discoveries")
+    output_ending(path, "file of discoveries")
     table = found.to_frame("pyarrow")
     p = table.column_names.index("p")
     table = table.set_column(p, "p", pa.array(found.p[found.order], from_pandas=True))
-    return _write(path, table, is_cafa=False)
+    return write_table(path, table, is_cafa=False)
 
 
-# -- tables of Arrow --------------------------------------------------------------------------
+def output_ending(path: AnyPath, what: str) -> str:
+    """Return the ending of an output file; raise if it is none of `ENDINGS`."""
+    return check_choice(ending(path), ENDINGS, name=f"the ending of the {what}")
 
 
-def _names(table: Table) -> Sequence[str]:
+# -- Arrow tables -----------------------------------------------------------------------------
+
+
+def _sample_names(table: Table) -> Sequence[str]:
     return table.samples or [str(i + 1) for i in range(table.n_samples)]
 
 
-def _wide(table: Table, *, integer: bool) -> pa.Table:
-    import pyarrow as pa
-
+def _wide(table: Table, kind: pa.DataType) -> pa.Table:
     values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
-    columns = [pa.array(list(_names(table)), type=pa.string())]
-    for column in np.ascontiguousarray(values.T):
-        unknown = np.isnan(column) if integer else None
-        if unknown is not None and unknown.any():
-            columns.append(pa.array(np.nan_to_num(column).astype(np.int8), mask=unknown))
-        else:
-            columns.append(pa.array(column.astype(np.int8) if integer else column))
+    columns = [pa.array(_sample_names(table), pa.string())]
+    columns += [pa.array(x, from_pandas=True).cast(kind) for x in np.ascontiguousarray(values.T)]
     return pa.table(columns, names=["sample", *table.labels])
 
 
-def _long(table: Table, value: str | None) -> pa.Table:
-    import pyarrow as pa
-
-    csr = _stored(table.values)
-    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-    samples, labels = np.array(_names(table), dtype=object), np.array(table.labels, dtype=object)
+def _long(table: Table, value: str) -> pa.Table:
+    """Return one row per stored entry; a dense matrix stores all of them."""
+    values = table.values
+    if isinstance(values, np.ndarray):
+        row, column = (x.ravel() for x in np.indices(values.shape))
+        data = values.ravel()
+    else:
+        row = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
+        column, data = values.indices, values.data
+    names = {"sample": (_sample_names(table), row), "label": (table.labels, column)}
     columns = {
-        "sample": pa.array(samples[rows], type=pa.string()),
-        "label": pa.array(labels[csr.indices], type=pa.string()),
+        x: pa.array(given, pa.string()).take(pa.array(at)) for x, (given, at) in names.items()
     }
-    if value is not None:
-        columns[value] = pa.array(csr.data)
-    return pa.table(columns)
-
-
-def arrow_texts(texts: Sequence[str]) -> pa.StringArray:
-    """Return texts as Arrow has them; ``pa.array`` would load pandas to ask if they are its own."""
-    import pyarrow as pa
-
-    written = [text.encode() for text in texts]
-    size = np.fromiter(map(len, written), np.int64, len(written))
-    if size.sum() >= 2**31:  # beyond what one array of Arrow can address
-        return pa.array(texts, pa.string())
-    ends = np.concatenate(([0], size.cumsum())).astype(np.int32)
-    return pa.StringArray.from_buffers(
-        len(written), pa.py_buffer(ends), pa.py_buffer(b"".join(written))
-    )
-
-
-def arrow_numbers(values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return numbers or truth values as Arrow has them, null where not known; without pandas."""
-    import pyarrow as pa
-
-    def packed(bits: NDArray[np.bool_]) -> pa.Buffer:
-        return pa.py_buffer(np.packbits(bits, bitorder="little"))
-
-    is_bits = values.dtype == np.bool_
-    data = packed(values) if is_bits else pa.py_buffer(np.ascontiguousarray(values))
-    valid = None if known is None or known.all() else packed(known)
-    kind = pa.bool_() if is_bits else pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, values.size, [valid, data])
-
-
-def _stored(values: Any) -> sparse.csr_array:
-    """CSR that stores every entry of a dense matrix, zeros too, or what a sparse one stores."""
-    if not isinstance(values, np.ndarray):
-        return values
-    n, k = values.shape
-    indices = np.tile(np.arange(k), n)
-    from scipy import sparse
-
-    return sparse.csr_array((values.ravel(), indices, np.arange(n + 1) * k), shape=(n, k))
+    return pa.table({**columns, value: pa.array(data)})
 
 
 # -- files ------------------------------------------------------------------------------------
 
 
-def _ending(path: AnyPath, what: str) -> str:
-    return check_choice(ending(path), ENDINGS, name=f"the ending of the {what}")
-
-
-def _write(
-    path: AnyPath,
-    table: pa.Table,
-    *,
-    is_cafa: bool = True,
-) -> int:
-    """Write in the format of the ending; returns the rows. ``.tsv`` is CAFA's if `is_cafa`."""
-    import pyarrow as pa
-
-    kind = ending(path)
-    if kind == ".parquet":
-        import pyarrow.parquet as pq
-
-        with writing(path) as part:
-            pq.write_table(table, part)
-        return int(table.num_rows)
-    import pyarrow.csv as pacsv
-
-    delimiter, is_cafa = "\t" if kind == ".tsv" else ",", is_cafa and kind == ".tsv"
-    if is_cafa:
-        refuse_blanks(path, sample=table.column("sample"), label=table.column("label"))
-        table = table.select([x for x in ("sample", "label", "score") if x in table.column_names])
-    table = plain_columns(table)
-    names = [column for column in table.columns if pa.types.is_string(column.type)]
-    with writing_text(path) as part, part.open("wb") as stream:
-        if not is_cafa:
-            stream.write(header_line(table.column_names, delimiter))
-        pacsv.write_csv(table, stream, text_options(names, delimiter))
-    return int(table.num_rows)
-
-
-def plain_columns(table: pa.Table) -> pa.Table:
-    """CSV has no dictionaries; text spelled out, calls as 0 and 1."""
-    import pyarrow as pa
-
-    for i, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
-        elif pa.types.is_boolean(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.int8()))
-    return table
-
-
-def header_line(names: Sequence[str], delimiter: str) -> bytes:
-    """Names of columns as a line of text; Arrow would quote them all."""
-    line = io.StringIO()
-    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(names)
-    return line.getvalue().encode()
-
-
-def text_options(names: Iterable[Any], delimiter: str) -> Any:
-    """Options to write text tables whose names are these Arrow arrays.
-
-    Arrow quotes either all texts or none, and refuses none if one needs it.
-    """
-    import pyarrow.compute as pc
-    import pyarrow.csv as pacsv
-
-    needed = any(
-        pc.any(pc.match_substring_regex(array, f'["\r\n{delimiter}]')).as_py() for array in names
-    )
-    return pacsv.WriteOptions(
-        include_header=False, delimiter=delimiter, quoting_style="needed" if needed else "none"
-    )
-
-
-def refuse_blanks(path: AnyPath, **columns: Any) -> None:
-    """Refuse names (Arrow, or texts) that the CAFA layout, split at blanks, cannot hold."""
-    import pyarrow.compute as pc
-
-    for column, given in columns.items():
-        names = given if hasattr(given, "filter") else arrow_texts(given)
-        doubtful = names.filter(pc.match_substring_regex(names, _MAYBE_BLANK)).unique()
-        bad = [name for name in doubtful.to_pylist() if name.split() != [name]]
-        if bad:
-            raise DataError(
-                f"{path}: the CAFA layout cannot hold {column} names with blanks: {listed(bad)}.\n"
-                "Hint: write .csv or .parquet instead."
-            )
-
-
-# -- rows as they come ------------------------------------------------------------------------
+def write_table(path: AnyPath, table: pa.Table, *, is_cafa: bool = True) -> int:
+    """Write a table in the format of the ending of `path`; return the number of rows."""
+    with atomic_output(path) as part, TableWriter(part, table.schema, is_cafa=is_cafa) as writer:
+        writer.write(table)
+    return writer.n_rows
 
 
 class TableWriter:
-    """Write rows about samples and labels as they come: one file, or a folder of Parquet files.
+    """Write batches of rows to one file, in the format of its ending.
 
-    `kind` is the ending that decides the layout; without one, `path` is a folder of Parquet files.
-    `names` (Arrow) and `labels` are what rows give by number; `fields` are the types of the other
-    columns, in order around ``sample`` and ``label``. With `captions`, names of the labels for
-    people, there is a last column `name`.
+    Parameters
+    ----------
+    path : Path
+        Ends in ``.parquet``, ``.csv`` or ``.tsv``; text also in ``.gz``. Use the temporary path
+        of `atomic_output`, so that the file appears when it is complete.
+    schema : pyarrow.Schema
+        The columns of the batches.
+    is_cafa : bool
+        Whether ``.tsv`` means the CAFA layout: sample, label and score without a header.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        kind: str,
-        names: Any,
-        labels: Sequence[str],
-        fields: Mapping[str, Any],
-        *,
-        is_packed: bool,
-        captions: Sequence[str] | None,
-    ) -> None:
-        import pyarrow as pa
-
-        self._path, self._kind, self._is_packed = path, kind, is_packed
-        self._names, self._labels = names, {"label": arrow_texts(labels)}
-        if captions is not None:
-            self._labels["name"] = arrow_texts(captions)
-        named = dict.fromkeys(self._labels, pa.dictionary(pa.int32(), pa.string()))
-        self._schema = pa.schema({**fields, "sample": pa.string(), **named})
-        self._open: list[Any] = []  # writer, and what it writes to
-        self._held: list[pa.RecordBatch] = []
-        self._n_files = self._n_in_file = 0
+    def __init__(self, path: Path, schema: pa.Schema, *, is_cafa: bool = True) -> None:
+        kind = output_ending(path, "file")
+        self._delimiter = "\t" if kind == ".tsv" else ","
+        self._is_cafa = is_cafa and kind == ".tsv"
+        self._stream: Any = path.open("wb")
+        self._parquet: Any = None
         self.n_rows = 0
+        if kind == ".parquet":
+            names = [f.name for f in schema if pa.types.is_dictionary(f.type)]
+            self._parquet = pq.ParquetWriter(self._stream, schema, use_dictionary=names or False)
+        elif os.fspath(path).lower().endswith(".gz"):
+            # mtime=0: equal content gives equal files.
+            self._stream = gzip.GzipFile(fileobj=self._stream, mode="wb", mtime=0)
+        if self._parquet is None and not self._is_cafa:
+            line = io.StringIO()
+            csv.writer(line, delimiter=self._delimiter, lineterminator="\n").writerow(schema.names)
+            self._stream.write(line.getvalue().encode())
+
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Append rows."""
+        if isinstance(rows, pa.RecordBatch):
+            rows = pa.Table.from_batches([rows])
+        self.n_rows += rows.num_rows
+        if self._parquet is not None:
+            self._parquet.write_table(rows, GROUP_ROWS)
+            return
+        if self._is_cafa:
+            rows = rows.select([x for x in CAFA_COLUMNS if x in rows.column_names])
+        rows = _as_text_columns(rows)
+        texts = {x: rows.column(x) for x in rows.column_names if _is_string(rows.field(x))}
+        for name, column in texts.items():
+            self._refuse_names(name, column)
+        pattern = f'["{self._delimiter}]|^#'
+        quoted = any(pc.any(pc.match_substring_regex(x, pattern)).as_py() for x in texts.values())
+        # "needed" quotes every text, so it is used only where a name needs quotes.
+        options = pacsv.WriteOptions(
+            include_header=False,
+            delimiter=self._delimiter,
+            quoting_style="needed" if quoted else "none",
+        )
+        pacsv.write_csv(rows, self._stream, options)
+
+    def _refuse_names(self, name: str, column: Any) -> None:
+        """Raise for names that the layout cannot hold."""
+        pattern = r"^$|\s" if self._is_cafa else r"[\r\n]"
+        what = "blanks" if self._is_cafa else "line ends"
+        bad = column.filter(pc.match_substring_regex(column, pattern)).unique().to_pylist()
+        if bad:
+            layout = "the CAFA layout" if self._is_cafa else "a text table"
+            raise DataError(
+                f"{layout} cannot hold names with {what} (column {name}): {quote_names(bad)}.\n"
+                "Hint: write .parquet instead."
+            )
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        try:
-            if kind is None:
-                if self._held or not self._n_files:
-                    self._flush()
-                self._close()
-        finally:
-            for part in self._open:  # let go of the file after an error
-                with suppress(Exception):
-                    part.close()
-
-    def add(self, rows: Mapping[str, Any], *, keep: Any = None) -> None:
-        """Append rows, or some of them; samples and labels by number, -1 for no label."""
-        import pyarrow as pa
-
-        label = arrow_numbers(rows["label"], known=rows["label"] >= 0)
-        named = {x: pa.DictionaryArray.from_arrays(label, of) for x, of in self._labels.items()}
-        named["sample"] = self._names.take(arrow_numbers(rows["sample"])).cast(pa.string())
-        columns = {**rows, **named}
-        arrays = [columns[x] for x in self._schema.names]
-        arrays = [arrow_numbers(x) if isinstance(x, np.ndarray) else x for x in arrays]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        batch = batch if keep is None else batch.filter(arrow_numbers(keep))
-        self._held.append(batch)
-        self.n_rows += batch.num_rows
-        if sum(held.num_rows for held in self._held) >= GROUP_ROWS:
-            self._flush()
-
-    def _flush(self) -> None:
-        import pyarrow as pa
-
-        table = pa.Table.from_batches(self._held, schema=self._schema)
-        self._held = []
-        if self._kind not in ("", ".parquet"):
-            table = plain_columns(table)
-        if not self._open:
-            self._open = self._begin(table.schema)
-        self._open[0].write_table(table, GROUP_ROWS)
-        self._n_in_file += table.num_rows
-        if not self._kind and self._n_in_file >= FILE_ROWS:
-            self._close()
-
-    def _close(self) -> None:
-        for part in self._open:
-            part.close()
-        self._open, self._n_in_file = [], 0
-
-    def _begin(self, schema: pa.Schema) -> list[Any]:
-        """Open a file; names are quoted only where one of them needs it."""
-        import pyarrow as pa
-        import pyarrow.csv as pacsv
-
-        path = self._path if self._kind else self._path / f"part-{self._n_files:06d}.parquet"
-        self._n_files += 1
-        sink: Any = pa.OSFile(str(path), "wb")  # closed whatever becomes of the writer
-        if self._kind in ("", ".parquet"):
-            return [_parquet_writer(sink, schema), sink]
-        if self._is_packed:
-            sink = pa.CompressedOutputStream(sink, "gzip")
-        delimiter = "," if self._kind == ".csv" else "\t"
-        if self._kind == ".csv":
-            sink.write(header_line(schema.names, delimiter))
-        options = text_options([self._names, *self._labels.values()], delimiter)
-        return [pacsv.CSVWriter(sink, schema, write_options=options), sink]
+    def __exit__(self, *error: object) -> None:
+        if self._parquet is not None:
+            self._parquet.close()
+        stream = getattr(self._stream, "fileobj", None)
+        self._stream.close()
+        if stream is not None:
+            stream.close()
 
 
-def _parquet_writer(sink: Any, schema: pa.Schema) -> Any:
-    import pyarrow.parquet as pq
+def _is_string(field: pa.Field) -> bool:
+    return bool(pa.types.is_string(field.type))
 
-    plain = {"rank": "DELTA_BINARY_PACKED", "sample": "PLAIN", "lpr": "PLAIN", "score": "PLAIN"}
-    return pq.ParquetWriter(
-        sink,
-        schema,
-        compression="snappy",
-        use_dictionary=["label"],
-        column_encoding={name: how for name, how in plain.items() if name in schema.names},
-    )
+
+def _as_text_columns(table: pa.Table) -> pa.Table:
+    """Decode dictionaries, and write flags as 0 and 1."""
+    for i, column in enumerate(table.schema):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(i, column.name, table.column(i).cast(pa.string()))
+        elif pa.types.is_boolean(column.type):
+            table = table.set_column(i, column.name, table.column(i).cast(pa.int8()))
+    return table

@@ -1,4 +1,4 @@
-"""A junction tree of the hierarchy: where exact inference on a DAG is affordable, and how."""
+"""Junction tree of a hierarchy, for exact inference on DAGs where that is affordable."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hierlpr.hierarchy import Hierarchy
 
 Ints = NDArray[np.int64]
 
-MOST_CLIQUE = 14  # nodes in a clique: tables of 2**14 entries
-MOST_ENTRIES = 256  # entries of all tables, a label
+MAX_CLIQUE = 14  # nodes per clique: tables of 2**14 entries
+MAX_ENTRIES = 256  # entries of all tables together, per label
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JunctionTree:
-    """Cliques in the order in which they are eliminated, each named after its node.
+    """Cliques in elimination order, each named after the node that it eliminates.
 
-    Nodes are topological numbers. Bit 0 of a place in clique ``q``'s table is ``node[q]``, the
-    others are the nodes shared with clique ``parent[q]`` (-1 for none), which comes later;
-    ``share_of[map_ptr[q] + j]`` is the state of the shared nodes in entry ``j`` of the parent.
-    The probability of node ``i`` given its parents belongs into the table of clique ``home[i]``, in
-    which it has the bit ``own_bit[i]`` and its parents have the bits ``parent_bits[i]``.
+    Nodes are topological numbers. In the index of an entry of clique ``q``'s table, bit 0 is the
+    state of ``node[q]``; the other bits are the nodes shared with clique ``parent[q]`` (-1 if
+    none), which comes later. ``share_of[map_ptr[q] + j]`` is the state of the shared nodes in entry
+    ``j`` of the parent. The probability of node ``i`` given its parents is in the table of clique
+    ``home[i]``, where it has bit ``own_bit[i]`` and its parents have bits ``parent_bits[i]``.
     """
 
     node: Ints
@@ -39,7 +39,7 @@ class JunctionTree:
     parent_bits: Ints
 
     def cliques(self, on: NDArray[np.float64]) -> Cliques:
-        """Return the cliques with their tables, from the probability of nodes given parents."""
+        """Return the cliques with their tables; `on` is P(node | parents)."""
         table = np.empty(self.table_ptr[-1])
         fill_tables(on, self.home, self.own_bit, self.parent_bits, self.table_ptr, table)
         return Cliques(self.node, self.table_ptr, table, self.parent, self.map_ptr, self.share_of)
@@ -49,9 +49,9 @@ class JunctionTree:
 def junction_tree(hierarchy: Hierarchy) -> JunctionTree | None:
     """Return a junction tree by greedy elimination, or None if its tables would be too large.
 
-    The node whose elimination joins the fewest pairs of its neighbours goes first (min-fill,
-    Kjaerulff 1990). The tree is given up when a clique has more than `MOST_CLIQUE` nodes or all
-    tables together more than `MOST_ENTRIES` entries a label.
+    The node whose elimination joins the fewest pairs of neighbours goes first (min-fill, Kjaerulff
+    1990). Returns None if a clique has more than `MAX_CLIQUE` nodes or all tables together more
+    than `MAX_ENTRIES` entries per label.
     """
     cliques = _eliminate(hierarchy)
     if cliques is None:
@@ -60,7 +60,7 @@ def junction_tree(hierarchy: Hierarchy) -> JunctionTree | None:
     node = np.array([clique[0] for clique in cliques], dtype=np.int64)
     turn = np.empty(n, dtype=np.int64)
     turn[node] = np.arange(n)
-    # Nodes of a clique by the turn in which they go: the next one is the parent clique's own.
+    # Nodes of a clique in elimination order: the second one is the node of the parent clique.
     ordered = [sorted(clique, key=lambda v: int(turn[v])) for clique in cliques]
     sizes = np.array([1 << len(clique) for clique in ordered], dtype=np.int64)
     table_ptr = np.concatenate([np.zeros(1, np.int64), sizes.cumsum()])
@@ -89,7 +89,7 @@ def junction_tree(hierarchy: Hierarchy) -> JunctionTree | None:
 
 
 def _eliminate(h: Hierarchy) -> list[list[int]] | None:
-    """Cliques in order of elimination, each with the eliminated node first."""
+    """Return the cliques in elimination order, each with its eliminated node first."""
     near: list[set[int]] = [set() for _ in range(h.n_labels)]
     for i in range(h.n_labels):
         family = [i, *_parents(h, i)]
@@ -97,12 +97,12 @@ def _eliminate(h: Hierarchy) -> list[list[int]] | None:
             near[v].update(family)
     for i in range(h.n_labels):
         near[i].discard(i)
-    # Entries of the heap may be out of date: a node's fill is checked again when it comes up.
+    # Entries of the heap may be outdated: the fill of a node is checked again when it is popped.
     heap = [(_fill(near, i), len(near[i]), i) for i in range(h.n_labels)]
     heapify(heap)
     done = [False] * h.n_labels
     cliques: list[list[int]] = []
-    budget = MOST_ENTRIES * h.n_labels
+    budget = MAX_ENTRIES * h.n_labels
     while heap:
         fill, degree, i = heappop(heap)
         if done[i]:
@@ -113,7 +113,7 @@ def _eliminate(h: Hierarchy) -> list[list[int]] | None:
             continue
         around = sorted(near[i])
         budget -= 2 << len(around)
-        if len(around) + 1 > MOST_CLIQUE or budget < 0:
+        if len(around) + 1 > MAX_CLIQUE or budget < 0:
             return None
         done[i] = True
         cliques.append([i, *around])
@@ -126,20 +126,20 @@ def _eliminate(h: Hierarchy) -> list[list[int]] | None:
 
 
 def _fill(near: list[set[int]], i: int) -> int:
-    """Pairs of neighbours that are not joined yet; nodes with many are never looked into."""
+    """Count pairs of neighbours that are not joined yet; an upper bound for large cliques."""
     around = near[i]
-    if len(around) >= MOST_CLIQUE:
+    if len(around) >= MAX_CLIQUE:
         return len(around) ** 2
     return sum(len(around - near[v]) - 1 for v in around) // 2
 
 
 def _parents(h: Hierarchy, number: int) -> list[int]:
-    listed: list[int] = h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]].tolist()
-    return listed
+    parents: list[int] = h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]].tolist()
+    return parents
 
 
 def _shares(clique: list[int], parent: list[int]) -> NDArray[np.int32]:
-    """State of the nodes that `clique` shares, for every entry of its parent's table."""
+    """Return the state of the shared nodes of `clique` for every entry of its parent's table."""
     entry = np.arange(1 << len(parent), dtype=np.int32)
     share = np.zeros_like(entry)
     for bit, v in enumerate(clique[1:]):

@@ -1,8 +1,8 @@
-"""JointModel: LPRs in, probabilities that use all scores of the sample out."""
+"""JointModel: from LPRs to probabilities that use all scores of a sample."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -10,15 +10,15 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import Matrix, check_unit_interval
 from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
-from hierlpr._kernels.joint_temper import Evidence, Weights, weigh_evidence
+from hierlpr._kernels.joint_temper import HeldOutEvidence
+from hierlpr._utils.checks import Matrix, check_unit_interval
 from hierlpr.data.partial_truth import AnyTruth
 from hierlpr.data.tables import align, align_truth_to, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
-from hierlpr.joint.held_out import HeldOut
+from hierlpr.joint.held_out import CrossFitting
 from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import (
@@ -35,21 +35,21 @@ Float = NDArray[np.float64]
 N_PARTS = 4
 LEAST_SAMPLES = 10
 ENOUGH_JUDGES = 2000
-_CACHED_VALUES = 2**18  # a thread's rows at a time, so that the evidence in between stays in cache
-_CHUNK_VALUES = 2**22  # of sparse rows made dense at a time
+_CACHED_VALUES = 2**18  # LPRs processed at a time per thread, so that temporaries stay in the cache
+_CHUNK_VALUES = 2**22  # sparse rows are made dense in chunks of this many values
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JointModel:
-    """Posterior of every label given all scores of its sample, tempered as data showed.
+    """Posterior of every label given all scores of its sample, with weights learned from data.
 
     Attributes
     ----------
     hierarchy : Hierarchy
     prior : LabelPrior
-        How often labels hold, alone and given their parents.
+        Prevalences of the labels, overall and given their parents.
     tempering : Tempering
-        How far the labels' own and the others' evidence are trusted.
+        Weights of a label's own evidence and of the other labels' evidence.
     """
 
     hierarchy: Hierarchy
@@ -66,37 +66,37 @@ class JointModel:
 
     @property
     def is_used(self) -> bool:
-        """Whether `transform` returns anything but the LPRs."""
+        """Whether `transform` changes the LPRs."""
         return self.tempering.use != "none"
 
     @property
     def is_exact(self) -> bool:
-        """Whether the pass is exact here, or drops edges of a DAG; see `posteriors`."""
+        """Whether inference is exact, or drops edges of a DAG; see `posteriors`."""
         return is_exact(self.hierarchy)
 
     def describe(self) -> str:
-        """Say whether and how strongly the joint posterior is used, and why."""
+        """Describe whether and how strongly the joint posterior is used, and why."""
         if not self.is_used or self.is_exact:
             return self.tempering.describe()
         return (
-            f"{self.tempering.describe()} The hierarchy is too entangled for an exact pass: every "
-            "label is taken with its rarest parent only, and the ranking sees to the others."
+            f"{self.tempering.describe()} The hierarchy is too complex for exact inference: every "
+            "label is used with its rarest parent only; the ranking respects all edges."
         )
 
     def changed(
         self, hierarchy: Hierarchy, prevalence: Float, fresh: Collection[str] = ()
     ) -> JointModel:
-        """Return the model of a changed hierarchy, without any new truth.
+        """Return the model for a changed hierarchy, without new truth.
 
-        Labels whose parents have changed get the share of their prevalence in that of their rarest
-        parent. New labels, and those named in `fresh`, start with what is safe: nothing of the
-        other labels' evidence, or all of it if the joint posterior is used as it is.
+        For labels whose parents have changed, P(label | parents) becomes the ratio of their
+        prevalence to that of their rarest parent. New labels, and those named in `fresh`, get the
+        default weights: the LPR, or the joint posterior if that is used unchanged.
 
         Parameters
         ----------
         hierarchy : Hierarchy
         prevalence : ndarray of shape (n_labels,)
-            Of all labels of the new hierarchy; only that of new labels is looked at.
+            For all labels of the new hierarchy; only the values of new labels are used.
         fresh : collection of str
             Labels whose classifiers are new.
         """
@@ -118,16 +118,17 @@ class JointModel:
         Parameters
         ----------
         lpr : array-like, sparse matrix or data frame of shape (n_samples, n_labels)
-            In [0, 1]; NaN for a score that is missing.
+            In [0, 1]; NaN where the score is missing.
         absent : ndarray of shape (n_labels,), optional
-            LPRs of the entries that a sparse matrix does not store. By default they say nothing.
+            LPRs of the entries that a sparse matrix does not store; by default they are treated
+            as missing.
         n_threads : int, optional
             The result does not depend on it.
 
         Returns
         -------
         ndarray of shape (n_samples, n_labels), or csr_array for sparse input
-            Of a sparse matrix, the entries stored and their ancestors.
+            For a sparse matrix, the stored entries and their ancestors.
 
         Examples
         --------
@@ -142,7 +143,7 @@ class JointModel:
         values = align(lpr, self.hierarchy, name="lpr").values
         threads = n_threads_or_default(n_threads)
         if isinstance(values, np.ndarray):
-            # NaN fails both comparisons, so this clears matrices without it.
+            # NaN fails both comparisons, so complete matrices in range need no copy.
             if values.size and not (values.min() >= 0.0 and values.max() <= 1.0):
                 known = np.where(np.isnan(values), 0.0, values)
                 check_unit_interval(known, self.hierarchy.labels, name="lpr")
@@ -158,7 +159,6 @@ class JointModel:
         if use == "exact":
             return posteriors(lpr, self.prior, self.hierarchy, n_threads=n_threads)[0]
         out = np.empty_like(lpr)
-        # A few rows at a time: what is needed in between stays in the cache.
         step = max(64, _CACHED_VALUES * n_threads // lpr.shape[1])
         for start in range(0, lpr.shape[0], step):
             self._temper(lpr[start : start + step], out[start : start + step], n_threads)
@@ -169,19 +169,23 @@ class JointModel:
         _, others = posteriors(
             lpr, prior, self.hierarchy, with_posterior=False, with_others=True, n_threads=n_threads
         )
-        weights = Weights(prior.log_odds, chosen.own, chosen.others, chosen.shift)
 
-        def weigh(start: int, stop: int) -> None:
-            weigh_evidence(lpr, others, start, stop, weights, LPR_EDGE, out)
+        def combine(start: int, stop: int) -> None:
+            inside = np.clip(lpr[start:stop], LPR_EDGE, 1.0 - LPR_EDGE)
+            own = scipy.special.logit(inside) - prior.log_odds
+            log_odds = chosen.own * np.where(np.isnan(own), 0.0, own)
+            log_odds += chosen.others * others[start:stop]
+            log_odds += prior.log_odds + chosen.shift
+            scipy.special.expit(log_odds, out=out[start:stop])
 
-        run_chunks(weigh, row_chunks(lpr.shape, n_threads), n_threads)
+        run_chunks(combine, row_chunks(lpr.shape, n_threads), n_threads)
 
     def _sparse(self, lpr: scipy.sparse.csr_array, absent: Float | None, n_threads: int) -> Matrix:
-        """Rows made dense a few at a time; of the result, the stored entries' closure is kept."""
+        """Process rows in dense chunks; keep the stored entries and their ancestors."""
         h = self.hierarchy
         fill = np.full(h.n_labels, np.nan) if absent is None else np.asarray(absent, np.float64)
         if fill.shape != (h.n_labels,):
-            raise DataError(f"absent must hold one LPR a label, got shape {fill.shape}.")
+            raise DataError(f"absent must hold one LPR per label, got shape {fill.shape}.")
         row_ptr, node_of = close_rows(h, lpr.indptr, h.position[lpr.indices])
         column = h.order[node_of]
         data = np.empty(column.size)
@@ -215,19 +219,19 @@ def fit_joint(
     Parameters
     ----------
     scores : array-like or sparse matrix of shape (n_samples, n_labels)
-        Those the LPRs are fitted on; only ``use="auto"`` looks at them. NaN if missing.
+        The scores that the LPRs are fitted on; only needed for ``use="auto"``. NaN if missing.
     truth : array-like of the same shape
         Closed upward.
     hierarchy : Hierarchy
     use : {"auto", "exact", "none"}
-        ``"exact"``: the joint posterior as it is, which is right if the scores of a sample are
+        ``"exact"``: the unchanged joint posterior, which is correct if the scores of a sample are
         independent given its labels. ``"auto"``: as far as held-out samples support it, learned
-        from at most 2**23 instances (whole samples, drawn at random). It leaves the LPRs as they
-        are if the scores are sparse, because posteriors are not: every label would cost.
+        from at most 2**23 instances (whole samples, drawn at random). Sparse scores keep their
+        LPRs, because posteriors are dense.
     method : str or estimator
-        How LPRs are estimated; ``"auto"`` fits them again without one and two parts of the samples.
+        How LPRs are estimated; ``use="auto"`` refits them without one and two parts of the samples.
     rng : seed or Generator
-        Draws the parts.
+        For the assignment of samples to parts.
     n_threads : int, optional
 
     Returns
@@ -241,17 +245,12 @@ def fit_joint(
     held = align_truth_to(values, truth, hierarchy)
     if values.shape[0] != held.shape[0]:
         raise DataError(f"scores have {values.shape[0]:,} samples, truth {held.shape[0]:,}.")
-    take = _taker(values) if isinstance(values, np.ndarray) else None
-    return fit_joint_on(take, held, hierarchy, method=method, rng=rng, n_threads=n_threads)
-
-
-def _taker(values: Float) -> Callable[[NDArray[np.intp]], Float]:
-    """Fetch rows that are asked for in order; all of them are there already."""
-    return lambda rows: values if rows.size == len(values) else values[rows]
+    complete = values if isinstance(values, np.ndarray) else None
+    return fit_joint_on(complete, held, hierarchy, method=method, rng=rng, n_threads=n_threads)
 
 
 def fit_joint_on(
-    take: Callable[[NDArray[np.intp]], Float] | None,
+    scores: Float | None,
     truth: AnyTruth,
     hierarchy: Hierarchy,
     *,
@@ -261,35 +260,31 @@ def fit_joint_on(
     n_threads: int | None = None,
     sample_weight: Float | None = None,
 ) -> JointModel:
-    """Do the work of `fit_joint`; `take` fetches the scores of some samples.
-
-    `take` is None if the scores are sparse. The samples it is asked for are few enough to hold.
-    """
+    """Do the work of `fit_joint` on aligned data; `scores` are None if they are sparse."""
     prior = fit_prior(truth, hierarchy, sample_weight)
     n_samples = truth.shape[0]
     if use != "auto":
         return JointModel(hierarchy, prior, Tempering.fixed(use, hierarchy.n_labels))
-    if take is None or n_samples < LEAST_SAMPLES or hierarchy.n_edges == 0:
-        # Posteriors are not sparse, and labels that stand alone tell nothing about each other.
+    if scores is None or n_samples < LEAST_SAMPLES or hierarchy.n_edges == 0:
+        # Posteriors are dense, and labels without edges carry no information about each other.
         return JointModel(hierarchy, prior, Tempering.fixed("none", hierarchy.n_labels))
     generator = np.random.default_rng(rng)
-    # A few weights a label need no more samples; the evidence of all would fill the memory.
+    # A few weights per label need no more samples, and the evidence must fit in memory.
     limit = max(LEAST_SAMPLES, sample_limit(n_samples, hierarchy))
     used = draw_samples(n_samples, limit, generator)
     held: Any = truth[used]
-    held = held if isinstance(held, np.ndarray) else held.toarray()
-    part = generator.permutation(used.size) % N_PARTS
-    weight = None if sample_weight is None else sample_weight[used]
-    parts = HeldOut(
-        take(used), held, hierarchy, part,
-        method=method, n_threads=n_threads, sample_weight=weight,
-    )  # fmt: skip
-    # One piece of memory for all evidence, used again by all who judge: the system clears fresh
-    # memory first, which takes longer than to fill it.
-    room = np.empty((2, 2 * used.size * hierarchy.n_labels))
-    everyone = parts.evidence({own: frozenset((own,)) for own in range(N_PARTS)}, room[0])
+    parts = CrossFitting(
+        scores if used.size == n_samples else scores[used],
+        held if isinstance(held, np.ndarray) else held.toarray(),
+        hierarchy,
+        generator.permutation(used.size) % N_PARTS,
+        method=method,
+        n_threads=n_threads,
+        sample_weight=None if sample_weight is None else sample_weight[used],
+    )
+    everyone = parts.evidence({own: frozenset((own,)) for own in range(N_PARTS)})
     threads = n_threads_or_default(n_threads)
-    losses, judged = _judge(parts, everyone, room[1], threads)
+    losses, judged = _judge(parts, everyone, threads)
     chosen, share, gain, error = best_candidate(losses)
     if chosen == "none" or chosen == "exact":
         tempering = Tempering.fixed(chosen, hierarchy.n_labels)
@@ -303,28 +298,23 @@ def fit_joint_on(
 
 
 def _judge(
-    parts: HeldOut, everyone: Evidence, room: Float, n_threads: int
+    parts: CrossFitting, everyone: HeldOutEvidence, n_threads: int
 ) -> tuple[dict[str, Float], dict[str, Float] | None]:
-    """Log-loss of every candidate on samples that neither its LPRs nor its weights have seen.
+    """Return the log-loss of every candidate on samples that no part of its fit has seen.
 
-    Each part of the samples judges what was learned from the others: weights from evidence of
-    LPRs that saw neither the judges nor the samples whose evidence it is, so that each pair of
-    parts has a fit without both. LPRs that had seen the judges would make the weights look too bad
-    for rare labels: a positive among the judges is then one that the others lack. Of many samples
-    the first few parts are enough. `everyone` has the evidence of all samples from the fits
-    without their own part alone, which is what they judge with; that of the others is put in `room`
-    for as long as it is needed. Returns also the weights that were judged last.
+    Each part judges weights that were learned from the other parts. The evidence about those other
+    parts must come from curves that saw neither them nor the judges, so every pair of parts has a
+    fit without both: curves that had seen the judges would bias the weights of rare labels, because
+    a positive among the judges is one that the others lack. With many samples the first few parts
+    suffice. `everyone` is the evidence of all samples from fits without their own part, with which
+    they judge. The weights that were judged last are returned too.
     """
     losses: dict[str, list[Float]] = {}
     candidates = None
     enough = np.searchsorted(everyone.fold_ptr[1:], ENOUGH_JUDGES) + 1
-    learning = [
-        {own: frozenset((own, judges)) for own in range(N_PARTS) if own != judges}
-        for judges in range(min(int(enough), N_PARTS))
-    ]
-    parts.fit(without for own in learning for without in own.values())
-    for judges, asked in enumerate(learning):
-        evidence = parts.evidence(asked, room)
+    for judges in range(min(int(enough), N_PARTS)):
+        learning = {own: frozenset((own, judges)) for own in range(N_PARTS) if own != judges}
+        evidence = parts.evidence(learning)
         candidates = fit_candidates(evidence, parts.hierarchy, n_threads, candidates)
         for use, weights in candidates.items():
             losses.setdefault(use, []).append(losses_of(everyone, weights, n_threads, fold=judges))

@@ -1,7 +1,7 @@
-"""LPRs of a sample -> the posterior of each of its labels given all of them.
+"""Posterior of every label of a sample given the LPRs of all its labels.
 
-Of many labels at once; that siblings exclude each other in a taxonomy, as `one_path` has it, the
-joint posterior of many labels does not know.
+A sample may have any number of labels; for taxonomies in which siblings exclude each other see
+`hierlpr.joint.one_path`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ from hierlpr.joint.prior import LabelPrior
 
 Float = NDArray[np.float64]
 
-LPR_EDGE = 1e-15  # LPRs are kept this far from 0 and 1, where one label would overrule all others
-LEAST_EVIDENCE = 1e-12  # log-odds; rounding alone makes up to 1e-14 of others that say nothing
-MOST_EVIDENCE = 30.0  # log-odds; more than what others can ever say about a label
+LPR_EDGE = 1e-15  # LPRs are clipped, so that no label overrules all others
+LEAST_EVIDENCE = 1e-12  # log-odds; smaller values are rounding errors and set to 0
+MOST_EVIDENCE = 30.0  # log-odds that other labels can add at most
 BOUNDS = Bounds(LPR_EDGE, LEAST_EVIDENCE, MOST_EVIDENCE)
-
-LEAST = 2.0**-30  # LPRs and prevalences are kept from 0 and 1 by so much
 
 
 def posteriors(
@@ -39,22 +37,22 @@ def posteriors(
     with_others: bool = False,
     n_threads: int | None = None,
 ) -> tuple[Float, Float]:
-    r"""P(label | all scores of its sample), and what the other labels contributed to it.
+    r"""Return P(label | all scores of its sample), and the evidence of the other labels.
 
     Parameters
     ----------
     lpr : ndarray of shape (n_samples, n_labels)
-        In [0, 1]; NaN where there is no score.
+        In [0, 1]; NaN where the score is missing.
     prior : LabelPrior
     hierarchy : Hierarchy
     with_posterior, with_others : bool
-        Whether to return the posterior, and the log-odds that the other labels add.
+        Whether to return the posterior, and the log-odds that the other labels add to the LPR.
     n_threads : int, optional
 
     Returns
     -------
     posterior, others : ndarray of shape (n_samples, n_labels)
-        Empty unless asked for.
+        Empty unless requested.
 
     Notes
     -----
@@ -66,30 +64,29 @@ def posteriors(
 
     On a DAG a label is possible only if all its parents hold, and then has probability
     :math:`c_k`. The posterior is exact, by a junction tree (Lauritzen and Spiegelhalter, 1988),
-    where that has at most `MOST_CLIQUE` labels in a clique and `MOST_ENTRIES` table entries a
-    label. Otherwise every label keeps the rarest of its parents only, which is the nearest forest
-    (Chow and Liu, 1968), and the ranking sees to the other edges; see ``docs/joint.md`` for its
-    accuracy.
+    if that has at most `MAX_CLIQUE` labels per clique and `MAX_ENTRIES` table entries per label.
+    Otherwise every label keeps only its rarest parent, which gives the nearest forest (Chow and
+    Liu, 1968); the ranking respects the other edges. ``docs/joint.md`` reports its accuracy.
 
     References
     ----------
     Keys ``pearl1988``, ``lauritzen1988``, ``chow1968`` in ``docs/references.bib``.
     """
     wanted: dict[str, Any] = {
-        "with_posterior": with_posterior, "with_others": with_others, "n_threads": n_threads
-    }  # fmt: skip
+        "with_posterior": with_posterior,
+        "with_others": with_others,
+        "n_threads": n_threads,
+    }
     tree = None if hierarchy.is_forest else junction_tree(hierarchy)
     if tree is None:
         return forest_posteriors(lpr, prior, hierarchy, **wanted)
     cliques = tree.cliques(prior.conditional[hierarchy.order])
     prevalence = prior.prevalence[hierarchy.order]
-    is_beyond = np.zeros(lpr.shape[0], dtype=bool)  # the range of floats
+    is_beyond = np.zeros(lpr.shape[0], dtype=bool)  # samples that exceed the range of floats
 
     def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
-        joint_dag(
-            values, start, stop, hierarchy.order, prevalence, cliques, BOUNDS, posterior, others,
-            is_beyond,
-        )  # fmt: skip
+        shared = hierarchy.order, prevalence, cliques, BOUNDS
+        joint_dag(values, start, stop, *shared, posterior, others, is_beyond)
 
     found = _pass(run, lpr, **wanted)
     failed = np.flatnonzero(is_beyond)
@@ -110,19 +107,15 @@ def forest_posteriors(
     with_others: bool = False,
     n_threads: int | None = None,
 ) -> tuple[Float, Float]:
-    """Return the posteriors on the forest in which every label keeps its rarest parent only."""
-    tree = main_tree(prior, hierarchy)
+    """Return the posteriors on the forest in which every label keeps only its rarest parent."""
+    parent, on = main_forest(prior, hierarchy)
+    order = hierarchy.order
+    tree = Tree(order, parent, on, 1.0 - on, prior.prevalence[order])
 
     def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
         joint_forest(values, start, stop, tree, BOUNDS, posterior, others)
 
     return _pass(run, lpr, with_posterior, with_others, n_threads)
-
-
-def main_tree(prior: LabelPrior, hierarchy: Hierarchy) -> Tree:
-    """Return that forest with its prior."""
-    parent, on = main_forest(prior, hierarchy)
-    return Tree(hierarchy.order, parent, on, 1.0 - on, prior.prevalence[hierarchy.order])
 
 
 def _pass(
@@ -132,7 +125,7 @@ def _pass(
     with_others: bool,
     n_threads: int | None,
 ) -> tuple[Float, Float]:
-    """Call ``run(lpr, start, stop, posterior, others)`` on runs of samples, and return the last."""
+    """Call ``run(lpr, start, stop, posterior, others)`` on chunks of samples; return outputs."""
     threads = threads_for(lpr.size, n_threads)
     values = np.ascontiguousarray(lpr)
     posterior, others = (
@@ -148,16 +141,16 @@ def _pass(
 
 
 def is_exact(hierarchy: Hierarchy) -> bool:
-    """Whether `posteriors` is exact on this hierarchy; else it drops edges, as said there."""
+    """Whether `posteriors` is exact on this hierarchy; otherwise it drops edges."""
     return hierarchy.is_forest or junction_tree(hierarchy) is not None
 
 
-@lru_cache(maxsize=8)  # one sample at a time, it would cost more than the pass
+@lru_cache(maxsize=8)  # for single samples it would cost more than the pass itself
 def main_forest(prior: LabelPrior, hierarchy: Hierarchy) -> tuple[NDArray[np.int32], Float]:
-    """Parent of each number, the rarest if there are several, and P(label | that parent).
+    """Return the rarest parent of each node, and P(label | that parent).
 
-    As a label implies its parents, the rarest one shares most information with it: among the
-    forests made of the hierarchy's edges this one is nearest to the truth (Chow and Liu, 1968).
+    A label implies its parents, so the rarest one shares the most information with it: among the
+    forests of the hierarchy's edges this is the nearest one (Chow and Liu, 1968).
     """
     h = hierarchy
     prevalence = prior.prevalence[h.order]
@@ -178,12 +171,12 @@ def main_forest(prior: LabelPrior, hierarchy: Hierarchy) -> tuple[NDArray[np.int
 
 
 def joint_posterior(log_evidence: Float, conditional: Float, hierarchy: Hierarchy) -> Float:
-    r"""P(label | all scores of its sample) on a forest, by one pass up and one down.
+    r"""Return P(label | all scores of its sample) on a forest, by one pass up and one down.
 
     With evidence :math:`r_k = f_1(s_k) / f_0(s_k)` and :math:`c_k = P(Q_k | Q_{parent})`:
     up, :math:`U_k = r_k \prod_{j\ \mathrm{child}} (c_j U_j + 1 - c_j)`; down,
-    :math:`P_k = P_{parent}\, c_k U_k / (c_k U_k + 1 - c_k)`. In logs, so that long chains neither
-    overflow nor vanish.
+    :math:`P_k = P_{parent}\, c_k U_k / (c_k U_k + 1 - c_k)`. Computed in logs, so that long
+    chains neither overflow nor underflow.
 
     Parameters
     ----------
@@ -195,7 +188,7 @@ def joint_posterior(log_evidence: Float, conditional: Float, hierarchy: Hierarch
 
     Examples
     --------
-    A label that is certain of itself makes its parent certain too.
+    A label that is certain makes its parent certain too.
 
     >>> import numpy as np
     >>> h = Hierarchy([("A", "B")])
@@ -208,7 +201,7 @@ def joint_posterior(log_evidence: Float, conditional: Float, hierarchy: Hierarch
     parent = np.full(h.n_labels, -1, dtype=np.intp)
     has_parent = np.diff(h.parent_ptr) > 0
     parent[has_parent] = h.parent_idx
-    with np.errstate(divide="ignore"):  # a conditional probability of 0 or 1 is welcome
+    with np.errstate(divide="ignore"):  # conditional probabilities of 0 and 1 are allowed
         log_on, log_off = np.log(conditional[h.order]), np.log1p(-conditional[h.order])
     up = np.ascontiguousarray(log_evidence[:, h.order].T)
     log_share = np.empty_like(up)  # log of c U / (c U + 1 - c)

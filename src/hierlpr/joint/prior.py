@@ -1,4 +1,4 @@
-"""How often labels hold, alone and given their parents, from the truth of training samples."""
+"""Prevalences of labels, overall and given their parents, from the truth of training samples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import listed
+from hierlpr._utils.checks import quote_names
 from hierlpr.data.partial_truth import (
     AnyTruth,
     PartialTruth,
@@ -22,20 +22,20 @@ from hierlpr.hierarchy import Hierarchy
 
 Float = NDArray[np.float64]
 
-# Pseudo-samples at the shared share that a label's own share is averaged with.
+# Candidate numbers of pseudo-samples for shrinking P(label | parents) to its overall mean.
 STRENGTHS = 2.0 ** np.arange(-3, 9)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelPrior:
-    """What is known of a sample before any score; columns in the order of ``hierarchy.labels``.
+    """Probabilities of labels before any score, in the order of ``hierarchy.labels``.
 
     Attributes
     ----------
     prevalence : ndarray of shape (n_labels,)
         P(label), strictly between 0 and 1.
     conditional : ndarray of shape (n_labels,)
-        P(label | all its parents), strictly between 0 and 1; of a root, its prevalence.
+        P(label | all its parents), strictly between 0 and 1; for a root, its prevalence.
     """
 
     prevalence: Float
@@ -45,7 +45,7 @@ class LabelPrior:
         for name in ("prevalence", "conditional"):
             value = np.ascontiguousarray(getattr(self, name), dtype=np.float64)
             if value.ndim != 1 or value.shape != np.shape(self.prevalence):
-                raise DataError(f"{name} must be one number a label.")
+                raise DataError(f"{name} must hold one number per label.")
             if not np.all((value > 0.0) & (value < 1.0)):
                 raise DataError(f"{name} must lie strictly between 0 and 1.")
             object.__setattr__(self, name, value)
@@ -56,10 +56,10 @@ class LabelPrior:
         return np.asarray(np.log(self.prevalence) - np.log1p(-self.prevalence))
 
     def on(self, hierarchy: Hierarchy, former: Hierarchy) -> LabelPrior:
-        """Return the prior of a changed hierarchy; entries are those of its own labels.
+        """Return the prior for a changed hierarchy, in which entries have its label order.
 
-        Labels whose parents are no longer those of `former`, and new ones, get the share of their
-        prevalence in that of their rarest parent, the only thing known without new truth.
+        A label whose parents have changed gets the ratio of its prevalence to that of its rarest
+        parent.
         """
         conditional = self.conditional.copy()
         for k, label in enumerate(hierarchy.labels):
@@ -79,19 +79,19 @@ def fit_prior(
     Parameters
     ----------
     truth : ndarray, csr_array or PartialTruth of shape (n_samples, n_labels)
-        Closed upward. Where some of it is unknown, the counts are those of samples in which label
-        and parents are given, and the prevalence is that of weighted samples, see
+        Closed upward. Where truth is unknown, only samples in which the label and its parents are
+        given are counted, and prevalences are weighted, see
         :func:`~hierlpr.data.partial_truth.curve_weights`.
     hierarchy : Hierarchy
     sample_weight : ndarray of shape (n_samples,), optional
-        Each sample counts so much; the counts are scaled down to the effective number of samples.
+        Counts are scaled to the effective number of samples.
 
     Notes
     -----
     A prevalence is :math:`(n_k + 1/2) / (n + 1)`. With :math:`N_k` the samples in which all
     parents of label :math:`k` hold, :math:`c_k = (n_k + s \bar c) / (N_k + s)`: shrunk toward the
-    share :math:`\bar c` of all such labels together, with the number of pseudo-samples :math:`s`
-    that makes the counts most probable if the :math:`c_k` follow a beta distribution.
+    overall share :math:`\bar c`, with the number of pseudo-samples :math:`s` that maximizes the
+    likelihood of the counts if the :math:`c_k` follow a beta distribution.
 
     Examples
     --------
@@ -106,20 +106,8 @@ def fit_prior(
     if sample_weight is not None or isinstance(truth, PartialTruth):
         prevalence, positive, possible = _count_known(truth, hierarchy, sample_weight)
     else:
-        return prior_of_counts(*count_labels(truth, hierarchy), n_samples, hierarchy)
-    return _smoothed(prevalence, positive, possible, hierarchy)
-
-
-def prior_of_counts(
-    positive: Float, possible: Float, n_samples: int, hierarchy: Hierarchy
-) -> LabelPrior:
-    """Return the prior of samples of which `count_labels` has counted these."""
-    return _smoothed((positive + 0.5) / (n_samples + 1.0), positive, possible, hierarchy)
-
-
-def _smoothed(
-    prevalence: Float, positive: Float, possible: Float, hierarchy: Hierarchy
-) -> LabelPrior:
+        positive, possible = count_labels(truth, hierarchy)
+        prevalence = (positive + 0.5) / (n_samples + 1.0)
     has_parent = np.diff(hierarchy.parent_ptr)[hierarchy.position] > 0
     conditional = prevalence.copy()
     if has_parent.any():
@@ -133,7 +121,7 @@ def _smoothed(
 def count_labels(
     truth: NDArray[np.bool_] | scipy.sparse.csr_array, h: Hierarchy
 ) -> tuple[Float, Float]:
-    """Count the samples of each label, and samples in which all its parents hold."""
+    """Count per label the positive samples, and the samples in which all its parents hold."""
     positive = np.asarray(truth.sum(axis=0), dtype=np.float64)
     possible = np.full(h.n_labels, float(truth.shape[0]))
     columns = scipy.sparse.csc_array(truth[:, h.order]) if not h.is_forest else None
@@ -144,13 +132,14 @@ def count_labels(
         elif parents.size > 1 and columns is not None:
             ptr, rows = columns.indptr, columns.indices
             held = np.sort(np.concatenate([rows[ptr[p] : ptr[p + 1]] for p in parents]))
-            # A sample that has all parents is there as often as there are parents, in a row.
+            # A sample that has all parents occurs once per parent, consecutively.
             more = parents.size - 1
             possible[h.order[number]] = np.count_nonzero(held[more:] == held[:-more])
     wrong = np.flatnonzero(positive > possible)
     if wrong.size:
+        names = quote_names([h.labels[k] for k in wrong])
         raise DataError(
-            f"truth has labels without their parents: {listed([h.labels[k] for k in wrong])}.\n"
+            f"truth has labels without their parents: {names}.\n"
             "Hint: close it upward first (Hierarchy.close_upward)."
         )
     return positive, possible
@@ -159,7 +148,7 @@ def count_labels(
 def _count_known(
     truth: AnyTruth, h: Hierarchy, sample_weight: Float | None
 ) -> tuple[Float, Float, Float]:
-    """Prevalences, and what `count_labels` counts, of samples in which it is given what holds."""
+    """Return prevalences and the counts of `count_labels` over samples with given truth."""
     prevalence, positive, possible = np.empty((3, h.n_labels))
     for k in range(h.n_labels):
         held = truth_column(truth, k)
@@ -178,7 +167,7 @@ def _count_known(
 
 
 def _shared_share(positive: Float, possible: Float) -> tuple[float, float]:
-    """Mean and number of pseudo-samples of the beta distribution of all shares."""
+    """Fit a beta distribution to all shares; return its mean and number of pseudo-samples."""
     share = (positive.sum() + 0.5) / (possible.sum() + 1.0)
     on = STRENGTHS[:, np.newaxis] * share
     off = STRENGTHS[:, np.newaxis] * (1.0 - share)

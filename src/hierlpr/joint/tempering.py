@@ -1,4 +1,4 @@
-"""How far to trust the joint posterior, learned on samples the LPRs were not fitted on."""
+"""How far to trust the joint posterior, learned on held-out samples."""
 
 from __future__ import annotations
 
@@ -11,58 +11,53 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._kernels._threads import even_chunks, row_chunks, run_chunks
-from hierlpr._kernels.joint_temper import (
-    Cells,
-    Evidence,
-    fit_weights,
-    gather_cells,
-    sample_losses,
-)
+from hierlpr._kernels._threads import even_chunks, run_chunks
+from hierlpr._kernels.joint_temper import Cells, HeldOutEvidence, fit_weights, gather_cells
 from hierlpr.hierarchy import Hierarchy
 
 Float = NDArray[np.float64]
 
 USES = ("none", "exact", "shared", "depth", "label")  # the simplest first
 
-PLAIN = np.array([1.0, 0.0, 0.0])  # own, others, shift: the LPR as it is
-EXACT = np.array([1.0, 1.0, 0.0])  # the joint posterior as it is
+PLAIN = np.array([1.0, 0.0, 0.0])  # own, others, shift: the unchanged LPR
+EXACT = np.array([1.0, 1.0, 0.0])  # the unchanged joint posterior
 
-# Pulls toward the next coarser fit, as a number of samples that agree with it.
-SHARED_PULL = 1.0
-DEPTH_PULL = 5.0
-LABEL_PULL = 50.0
+# Ridge penalties toward the next coarser fit.
+SHARED_PENALTY = 1.0
+DEPTH_PENALTY = 5.0
+LABEL_PENALTY = 50.0
 
-# Intervals of evidence that is taken together: so many to log-odds of 1, and up to which log-odds.
+# Intervals of evidence that is merged: how many per unit of log-odds near 0, and the range.
 PER_UNIT = 4
 N_UNITS = 40
-_LABELS = 32  # gathered at a time
+_LABELS = 32  # merged into cells at a time
+_CACHED_VALUES = 2**15  # pairs whose log-losses are computed at a time
 
-# Standard errors by which a candidate must beat the LPR to count at all, and to count in full:
-# see experiments/joint/small_n.py.
+# Standard errors by which a candidate must beat the LPRs to be used at all, and to be used in full;
+# chosen in experiments/joint/small_n.py.
 LEAST_MARGIN = 1.5
 FULL_MARGIN = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tempering:
-    r"""Weights of the evidence, per label, and how they were chosen.
+    """Weights of the evidence per label, and how they were chosen.
 
     Attributes
     ----------
     own, others, shift : ndarray of shape (n_labels,)
-        The log-odds of a label are its prior's, plus `own` times what its score says, plus
-        `others` times what the other labels say, plus `shift`. (1, 0, 0) is the LPR, (1, 1, 0) the
-        joint posterior.
+        The log-odds of a label are those of its prior, plus `own` times the evidence of its own
+        score, plus `others` times the evidence of the other labels, plus `shift`. (1, 0, 0) is the
+        LPR, (1, 1, 0) the joint posterior.
     use : str
-        ``"none"``: LPRs as they are; ``"exact"``: the joint posterior as it is; ``"shared"``,
-        ``"depth"``, ``"label"``: weights for all labels together, for each depth, for each label.
+        ``"none"``: the LPRs; ``"exact"``: the joint posterior; ``"shared"``, ``"depth"``,
+        ``"label"``: one set of weights for all labels, per depth, or per label.
     loss : dict of str to float
-        Held-out log-loss a sample of each candidate; empty if there was no choice.
+        Held-out log-loss per sample of each candidate; empty if there was no choice.
     gain, gain_error : float
-        Held-out log-loss of the LPRs minus that of the choice in full, and its standard error.
+        Held-out log-loss of the LPRs minus that of the chosen candidate, and its standard error.
     share : float
-        How far the weights go from the LPR to those of the choice in full: 1 if the gain is clear.
+        How far the weights go from the LPR to the chosen candidate: 1 if the gain is clear.
     """
 
     own: Float
@@ -76,7 +71,7 @@ class Tempering:
 
     @classmethod
     def fixed(cls, use: str, n_labels: int) -> Tempering:
-        """Weights that need no data, of the use "none" or "exact"."""
+        """Return weights for the use "none" or "exact", which need no data."""
         return cls.of(np.tile(PLAIN if use == "none" else EXACT, (n_labels, 1)), use)
 
     @classmethod
@@ -89,12 +84,12 @@ class Tempering:
         gain_error: float = 0.0,
         share: float = 1.0,
     ) -> Tempering:
-        """From a matrix (n_labels, 3) of own, others, shift."""
+        """Build from a matrix (n_labels, 3) of own, others, shift."""
         own, others, shift = np.ascontiguousarray(weights.T)
         return cls(own, others, shift, use, loss or {}, gain, gain_error, share)
 
     def select(self, labels: NDArray[np.integer], n_new: int = 0) -> Tempering:
-        """Weights of some labels, then of `n_new` of which nothing was learned."""
+        """Return the weights of some labels, followed by defaults for `n_new` new labels."""
         new = EXACT if self.use == "exact" else PLAIN
         own, others, shift = (
             np.concatenate([column[labels], np.full(n_new, fill)])
@@ -103,34 +98,37 @@ class Tempering:
         return replace(self, own=own, others=others, shift=shift, loss=dict(self.loss))
 
     def describe(self) -> str:
-        """One sentence for the user."""
+        """Describe the choice in a sentence."""
         if not self.loss:
-            what = {"none": "not used", "exact": "used as it is"}[self.use]
+            what = {"none": "not used", "exact": "used unchanged"}[self.use]
             return f"The joint posterior is {what}."
         if self.use == "none":
             return (
                 "The joint posterior is not used: on held-out samples nothing had a log-loss "
                 "clearly below that of the LPRs."
             )
-        scope = {"exact": "as it is", "shared": "with one weight for all labels",
-                 "depth": "with a weight for each depth",
-                 "label": "with a weight for each label"}[self.use]  # fmt: skip
+        scope = {
+            "exact": "unchanged",
+            "shared": "with one weight for all labels",
+            "depth": "with one weight per depth",
+            "label": "with one weight per label",
+        }[self.use]
         plain = self.loss["none"]
-        said = (
+        text = (
             f"The joint posterior is used {scope} (mean weight of other labels' evidence "
-            f"{self.others.mean():.2f}): held-out log-loss {plain - self.gain:.4g} a sample "
+            f"{self.others.mean():.2f}): held-out log-loss {plain - self.gain:.4g} per sample "
             f"instead of {plain:.4g} (gain {self.gain:.3g} +- {self.gain_error:.2g})."
         )
         if self.share == 1.0:
-            return said
+            return text
         return (
-            f"{said} As that gain is not quite clear, the weights go {self.share:.0%} of the way "
-            "from the LPRs to those that were judged."
+            f"{text} Because this gain is not quite clear, the weights go {self.share:.0%} of the "
+            "way from the LPRs to the best candidate."
         )
 
 
 class Choice(NamedTuple):
-    """Which candidate to use, how far, and what it gains on the plain LPR a sample."""
+    """The candidate to use, how far to go towards it, and its gain in log-loss per sample."""
 
     use: str
     share: float
@@ -139,12 +137,12 @@ class Choice(NamedTuple):
 
 
 def best_candidate(losses: Mapping[str, Float]) -> Choice:
-    """Return the candidate of least log-loss, with a share that its gain's clearness decides.
+    """Return the candidate of least log-loss, and how far to go towards it.
 
-    Up to `LEAST_MARGIN` standard errors of the difference, taken as a quantile of Student's
-    distribution, the plain LPR stays; from `FULL_MARGIN` on the candidate counts in full, and in
-    between its weights go a part of the way from those of the LPR. As the log-loss is convex in
-    them, a part of the way has at least that part of the gain on the samples that judge.
+    If its gain is below `LEAST_MARGIN` standard errors (as a quantile of Student's t
+    distribution), the LPRs stay; from `FULL_MARGIN` on the candidate is used in full; in between
+    its weights go part of the way. The log-loss is convex in the weights, so going part of the way
+    keeps at least that part of the gain on the held-out samples.
     """
     use = min(losses, key=lambda name: float(losses[name].mean()))
     gain = losses["none"] - losses[use]
@@ -157,44 +155,53 @@ def best_candidate(losses: Mapping[str, Float]) -> Choice:
 
 
 def part_of_the_way(tempering: Tempering, share: float) -> Tempering:
-    """Weights that lie between those of the LPR and these."""
+    """Interpolate between the weights of the LPR and the given ones."""
     if share == 1.0:
         return tempering
     full = np.stack([tempering.own, tempering.others, tempering.shift], axis=1)
-    use = "shared" if tempering.use == "exact" else tempering.use  # no longer as it is
+    use = "shared" if tempering.use == "exact" else tempering.use  # no longer unchanged
     return Tempering.of(PLAIN + share * (full - PLAIN), use, share=share)
 
 
 def losses_of(
-    evidence: Evidence, weights: Float, n_threads: int = 1, *, fold: int | None = None
+    evidence: HeldOutEvidence, weights: Float, n_threads: int = 1, *, fold: int | None = None
 ) -> Float:
-    """Log-loss of every sample, or of those of one fold."""
-    n_labels, n_samples = evidence.own.shape
+    """Return the log-loss of every sample, or of the samples of one fold."""
+    n_samples = evidence.own.shape[1]
     first, last = (0, n_samples) if fold is None else evidence.fold_ptr[fold : fold + 2]
     loss = np.empty(n_samples)
 
     def add_up(start: int, stop: int) -> None:
-        sample_losses(evidence, weights, first + start, first + stop, loss)
+        at = slice(first + start, first + stop)
+        fold_of = np.searchsorted(evidence.fold_ptr, np.arange(at.start, at.stop), side="right") - 1
+        log_odds = weights[:, :1] * evidence.own[:, at]
+        log_odds += weights[:, 1:2] * evidence.others[:, at]
+        log_odds += weights[:, 2:] + evidence.prior[fold_of].T
+        pair = np.logaddexp(0.0, np.where(evidence.truth[:, at], -log_odds, log_odds))
+        loss[at] = (pair * evidence.weight[:, at] if evidence.weight.size else pair).sum(axis=0)
 
-    run_chunks(add_up, row_chunks((last - first, n_labels), n_threads), n_threads)
+    # Few samples at a time, so that all temporary arrays stay in the cache.
+    step = max(1, _CACHED_VALUES // evidence.own.shape[0])
+    n_chunks = max(1, -(-int(last - first) // step))
+    run_chunks(add_up, even_chunks(int(last - first), n_chunks), n_threads)
     return loss[first:last]
 
 
 def fit_candidates(
-    evidence: Evidence,
+    evidence: HeldOutEvidence,
     hierarchy: Hierarchy,
     n_threads: int,
-    near: Mapping[str, Float] | None = None,
+    start: Mapping[str, Float] | None = None,
 ) -> dict[str, Float]:
-    r"""Weights (n_labels, 3) of every candidate, the simplest first.
+    r"""Fit the weights (n_labels, 3) of every candidate, the simplest first.
 
     For label :math:`k` with prior log-odds :math:`\lambda_k`, own evidence
     :math:`a_k = \mathrm{logit}\,\ell_k - \lambda_k` and the others' evidence
     :math:`e_k = \mathrm{logit}\,P_k - \mathrm{logit}\,\ell_k`, the tempered log-odds are
     :math:`\lambda_k + w_k a_k + t_k e_k + b_k` with :math:`w_k, t_k \in [0, 1]`. They maximize
-    the likelihood of the truth (a proper score) with a pull of every label's weights to those of
-    its depth, of these to those of all labels, and of these to the plain LPR. They are found sooner
-    from those of similar evidence, `near`, and are the same.
+    the likelihood of the truth with ridge penalties that shrink the weights of a label to those of
+    its depth, these to those of all labels, and these to the LPR. `start` are weights fitted to
+    similar evidence, to start from; they do not change the result.
     """
     n_labels = evidence.own.shape[0]
     cells = gather(evidence, n_threads)
@@ -204,14 +211,14 @@ def fit_candidates(
 
     def fit(use: str, group: NDArray[np.int64], target: Float, strength: float) -> Float:
         weights = target.copy()
-        if near is not None:
-            weights[group] = near[use]
+        if start is not None:
+            weights[group] = start[use]
         _fit_groups(cells, group, target, strength, n_threads, weights)
         return weights
 
-    shared = fit("shared", everyone, PLAIN[np.newaxis], SHARED_PULL)
-    by_depth = fit("depth", depth, np.repeat(shared, depth.max() + 1, axis=0), DEPTH_PULL)
-    by_label = fit("label", each, by_depth[depth], LABEL_PULL)
+    shared = fit("shared", everyone, PLAIN[np.newaxis], SHARED_PENALTY)
+    by_depth = fit("depth", depth, np.repeat(shared, depth.max() + 1, axis=0), DEPTH_PENALTY)
+    by_label = fit("label", each, by_depth[depth], LABEL_PENALTY)
     return {
         "none": np.tile(PLAIN, (n_labels, 1)),
         "exact": np.tile(EXACT, (n_labels, 1)),
@@ -221,11 +228,11 @@ def fit_candidates(
     }
 
 
-def gather(evidence: Evidence, n_threads: int = 1) -> Cells:
-    """Gather pairs of nearly equal evidence, which tell the same about the weights.
+def gather(evidence: HeldOutEvidence, n_threads: int = 1) -> Cells:
+    """Merge pairs of nearly equal evidence into cells, to fit the weights faster.
 
     An interval of log-odds is 1/4 wide up to 1, then twice as wide up to 3, 7, 15 and so on. A cell
-    stands for its pairs with their mean evidence; what that changes is of second order.
+    has the mean evidence of its pairs; the error of the fitted weights is of second order.
     """
     scaled = 1.0 + np.arange(N_UNITS * PER_UNIT) / PER_UNIT
     octave = np.floor(np.log2(scaled))
@@ -248,7 +255,7 @@ def _fit_groups(
     n_threads: int,
     weights: Float,
 ) -> None:
-    """Improve weights (n_groups, 3), each pulled to its row of `target`, until they are best."""
+    """Optimize weights (n_groups, 3) in place, each shrunk to its row of `target`."""
     members = np.argsort(group, kind="stable")
     ptr = np.concatenate([np.zeros(1, np.int64), np.bincount(group).cumsum()])
 

@@ -11,9 +11,11 @@ from hierlpr.lpr.fitting import (
     make_estimator,
     own_lpr,
     predict_known,
+    with_sharing,
     without_gaps,
 )
 from hierlpr.lpr.implied import ImpliedLPR, fit_listed
+from hierlpr.lpr.shared import SharedCurves
 
 __all__ = [
     "ESTIMATORS",
@@ -24,6 +26,7 @@ __all__ = [
     "LPRModel",
     "LabelReport",
     "ScoreGroups",
+    "SharedCurves",
     "fit_data",
     "fit_known",
     "fit_listed",
@@ -31,5 +34,6 @@ __all__ = [
     "make_estimator",
     "own_lpr",
     "predict_known",
+    "with_sharing",
     "without_gaps",
 ]

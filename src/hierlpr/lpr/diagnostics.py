@@ -1,4 +1,4 @@
-"""How each label's curve was made, how far to trust it, and from which scores."""
+"""Diagnostics of fitted curves, and the distribution of the scores they were fitted on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hierlpr._kernels.smoothing import summarize_groups, summarize_scores
 from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.base import GroupFit, ScoreGroups
-from hierlpr.lpr.groups import TruthCounts
+from hierlpr.lpr.training import TruthCounts
 
 N_BINS = 16
 Float = NDArray[np.float64]
@@ -21,40 +21,42 @@ Float = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelReport:
-    """One entry per label in every field.
+    """Diagnostics of the fitted curves; every field has one entry per label.
 
     Attributes
     ----------
     positives, negatives : int
-        Samples of each class (of positive weight) that the curve was learned from.
+        Number of samples of each class (of positive weight).
     unknown : int
-        Samples whose truth is unknown for this label, and does not follow from other labels.
+        Number of samples whose truth is unknown and does not follow from other labels.
     base_rate : float
         P(label) before any score: (positives + 1/2) / (samples + 1) if nothing is unknown.
     prevalence : float
         (Weighted) share of positives.
     distinct_scores : int
-        1 means that the classifier says nothing.
+        1 means that the scores carry no information.
     auc : float
         Area under the ROC curve of the label's scores; NaN without both classes.
     estimator : str
-        What made the curve.
+        How the curve was fitted.
     smoothing : float
-        In the estimator's unit: the penalty of a P-spline (of an average, the geometric mean),
-        a bandwidth, pseudo-samples.
+        In the unit of the estimator: the penalty of a P-spline (geometric mean if averaged), a
+        bandwidth, or pseudo-samples.
     slope : float
-        Of the log-odds on the normal score of the rank, from a straight fit (P-splines only).
+        Slope of the log-odds on the normal score of the rank, from a linear fit (P-splines only).
+    shared_weight : float
+        Weight of the curve shared with other labels, in log-odds; 0 for an own curve alone.
     is_weak, fallback : bool, str
-        Whether the label lacked support, and what was done instead and why (else empty).
+        Whether most of the curve is shared or a fallback, and what was done and why (else empty).
     log_loss, brier : float
         Mean over the training samples.
     calibration_error, calibration_z : float
-        In ten runs of rising score with equal expected positives: mean absolute difference of
+        In ten intervals of the score with equal expected positives: mean absolute difference of
         observed and expected share, and its largest value in standard deviations (training
         samples).
     monotone_shift : float
-        Mean absolute change of the LPRs when the estimate was made monotone. If it is not small
-        against the prevalence, higher scores do not always mean more positives: look at the
+        Mean absolute change of the LPRs when the own curve was made monotone. If it is not small
+        relative to the prevalence, higher scores do not always mean more positives: check the
         classifier.
     """
 
@@ -68,6 +70,7 @@ class LabelReport:
     estimator: NDArray[np.str_]
     smoothing: NDArray[np.float64]
     slope: NDArray[np.float64]
+    shared_weight: NDArray[np.float64]
     is_weak: NDArray[np.bool_]
     fallback: NDArray[np.str_]
     log_loss: NDArray[np.float64]
@@ -84,7 +87,7 @@ class LabelReport:
         lpr: NDArray[np.float64],
         counts: TruthCounts,
     ) -> LabelReport:
-        """Summarize the labels of one fit; `lpr` are the final, monotone LPRs of the groups."""
+        """Summarize the labels of one fit; `lpr` are the monotone LPRs of the groups."""
         summary = summarize_groups(groups.ptr, groups.positive, groups.total, lpr)
         n_all = groups.sum_by_label(groups.total)
         return cls(
@@ -98,6 +101,7 @@ class LabelReport:
             estimator=np.array(fit.estimator, dtype=np.str_),
             smoothing=fit.smoothing,
             slope=fit.slope,
+            shared_weight=np.zeros(n_all.size),
             is_weak=fit.weak,
             fallback=np.array(fit.fallback, dtype=np.str_),
             log_loss=summary[:, 1],
@@ -118,7 +122,7 @@ class LabelReport:
 
     @classmethod
     def join(cls, parts: Sequence[LabelReport]) -> LabelReport:
-        """Return the entries of all parts, in order."""
+        """Concatenate the labels of all parts."""
         columns = [part.columns() for part in parts]
         return cls(**{name: np.concatenate([c[name] for c in columns]) for name in columns[0]})
 
@@ -141,21 +145,18 @@ class LabelReport:
             ) from error
 
 
-# -- the scores it has seen -------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreBins:
-    """The scores of each label in bins of about equal weight, and the positives among them.
+    """Histogram of the training scores per label, in bins of about equal weight.
 
     Attributes
     ----------
     edge : ndarray of shape (n_labels, N_BINS - 1)
-        Highest score of each bin but the last; they do not fall along a label.
+        Highest score of each bin except the last; non-decreasing.
     total, positive : ndarray of shape (n_labels, N_BINS)
-        Weight of the samples in each bin, and of those that have the label.
+        Weight of all samples and of the positive samples per bin.
     mean_lpr : ndarray of shape (n_labels,)
-        Mean LPR of the same samples: the prevalence that the curve itself stands for.
+        Mean LPR of the same samples: the prevalence according to the curve.
     """
 
     edge: Float
@@ -174,18 +175,18 @@ class ScoreBins:
 
     @classmethod
     def of(cls, groups: ScoreGroups, lpr: Float) -> ScoreBins:
-        """Sum up the groups of labels, with their final LPRs."""
+        """Bin the groups of labels, with their LPRs."""
         n = groups.n_labels
         edge = np.empty((n, N_BINS - 1))
         total, positive = np.zeros((2, n, N_BINS))
         summarize_scores(
-            groups.ptr, groups.score, groups.positive, groups.total, edge, total, positive
+            groups.ptr, groups.knot_score, groups.positive, groups.total, edge, total, positive
         )
         mean = groups.sum_by_label(groups.total * lpr) / groups.sum_by_label(groups.total)
         return cls(edge, total, positive, mean)
 
     def count(self, scores: Float) -> NDArray[np.int64]:
-        """Count new scores (n_samples, n_labels) in the bins; NaN is in none."""
+        """Count new scores (n_samples, n_labels) per bin; NaN is ignored."""
         out = np.zeros(self.total.shape, dtype=np.int64)
         for k, edge in enumerate(self.edge):
             column = scores[:, k]
@@ -194,13 +195,13 @@ class ScoreBins:
         return out
 
     def select(self, labels: Any) -> ScoreBins:
-        """Return those of some labels, by number."""
+        """Return the bins of some labels, by number."""
         return ScoreBins(
             self.edge[labels], self.total[labels], self.positive[labels], self.mean_lpr[labels]
         )
 
     @classmethod
     def join(cls, parts: Sequence[ScoreBins]) -> ScoreBins:
-        """Return those of all parts, in order."""
+        """Concatenate the labels of all parts."""
         names = ("edge", "total", "positive", "mean_lpr")
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

@@ -1,4 +1,4 @@
-"""Whether new scores are like those fitted on but for other prevalences, and for which ones."""
+"""Compare new scores with those fitted on: which prevalences moved, and what else changed."""
 
 from __future__ import annotations
 
@@ -12,56 +12,46 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import listed
+from hierlpr._utils.checks import quote_names
 from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr.companions import Together
 from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.fitting import LPRModel
-from hierlpr.lpr.tilts import Posterior, shifted_prevalence
+from hierlpr.lpr.label_shift import Posterior, shifted_prevalence
 
 Float = NDArray[np.float64]
 
 LEAST_SAMPLES = 30
-# A label looks different if no prevalence explains its scores: by chance in one of so many checks,
-# and by so large a share of samples in other bins.
+# A label looks different if no prevalence explains its scores: at a family-wise error rate of
+# CHANCE, and with at least this total variation distance left.
 CHANCE = 0.01
 DISTANCE = 0.05
-# Scores of two labels no longer go together if so much of their correlation is lost.
-LOST_SHARE = 0.5
-# So many of the labels, or so large a distance on average, and nothing can be said any more.
+# If this share of labels is different, or this distance is left on average, nothing can be adapted.
 FAR_SHARE = 0.5
 FAR_DISTANCE = 0.15
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Drift:
-    """How new scores differ from those a model was fitted on; one entry a label.
+    """How new scores differ from those a model was fitted on; arrays have one entry per label.
 
     Attributes
     ----------
     labels : tuple of str
     n_samples : int
-        New samples.
+        Number of new samples.
     distance : ndarray
-        Share of samples that are in other bins of scores than before (total variation).
+        Total variation distance between the old and the new distribution over score bins.
     prevalence, expected : ndarray
-        In the samples fitted on, and in the new ones if only prevalences differ; cautiously: toward
-        no change, the more so the less the scores tell.
+        Prevalence in the training samples, and in the new ones assuming that only prevalences
+        differ. The estimate is conservative: it stays near the old value unless the scores
+        clearly say otherwise.
     residual, p_value : ndarray
-        What is left of the distance with the new prevalence, and the chance of as much if only
-        prevalences differ (a chi-squared test over the bins).
+        Distance that remains with the best prevalence, and the p-value of a chi-squared test
+        over the bins that only the prevalence differs.
     is_different : ndarray of bool
         Labels whose scores no prevalence explains.
-    companion : tuple of str
-        The parent or child whose scores went most closely with those of the label when it was
-        fitted; empty where there is none.
-    together, together_now, together_p : ndarray
-        How closely they go together (the correlation of places among the bins) if only
-        prevalences differ, and in the new scores; and the chance of as much of a difference.
-    is_apart : ndarray of bool
-        Labels whose scores no longer go with those of the companion, whatever the prevalences.
     """
 
     labels: tuple[str, ...]
@@ -72,21 +62,15 @@ class Drift:
     residual: Float
     p_value: Float
     is_different: NDArray[np.bool_]
-    companion: tuple[str, ...]
-    together: Float
-    together_now: Float
-    together_p: Float
-    is_apart: NDArray[np.bool_]
-    knows_companions: bool = True
 
     @property
     def is_clean(self) -> bool:
         """Whether nothing but prevalences seems to differ."""
-        return not (self.is_different.any() or self.is_apart.any())
+        return not self.is_different.any()
 
     @property
     def is_far(self) -> bool:
-        """Whether the scores look nothing like those seen, so that nothing can be adapted."""
+        """Whether the scores look so different that the model cannot be adapted."""
         return bool(
             self.is_different.mean() > FAR_SHARE
             or np.where(self.is_different, self.residual, 0.0).mean() > FAR_DISTANCE
@@ -96,32 +80,23 @@ class Drift:
         return f"<Drift: {self}>"
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Summarize the comparison as text."""
         names = [self.labels[k] for k in np.argsort(-self.residual) if self.is_different[k]]
-        what = f"{self.n_samples:,} new samples: {self._moved()}."
-        if not self.knows_companions:
-            what += (
-                " Whether the scores of related labels still go together cannot be told: the model "
-                "is of an earlier version, or its labels were changed."
-            )
+        summary = f"{self.n_samples:,} new samples: {self._moved()}."
         if self.is_clean:
-            return f"{what} In all else the scores look like those fitted on."
-        if names:
-            what += (
-                f" The scores of {len(names):,} label(s) look different, whatever the prevalence: "
-                f"{listed(names)}."
-            )
-        if self.is_apart.any():
-            what += f" {self._apart()}"
-        tail = (
+            return f"{summary} In all other respects the scores look like those fitted on."
+        advice = (
             "The model is for other scores: fit it again."
             if self.is_far
-            else "What the model says of these labels may be wrong: look at their classifiers."
+            else "Predictions for these labels may be wrong: check their classifiers."
         )
-        return f"{what} {tail}"
+        return (
+            f"{summary} The scores of {len(names):,} label(s) look different, whatever the "
+            f"prevalence: {quote_names(names)}. {advice}"
+        )
 
     def _moved(self) -> str:
-        """Which prevalences have moved; one that reads the same to three digits has not."""
+        """Describe which prevalences moved; equal to three digits counts as unmoved."""
         factor = self.expected / self.prevalence
         widest = int(np.argmax(np.abs(np.log(factor))))
         before, after = f"{self.prevalence[widest]:.3g}", f"{self.expected[widest]:.3g}"
@@ -130,33 +105,19 @@ class Drift:
         moved = int(np.count_nonzero((factor > 1.25) | (factor < 0.8)))
         return (
             f"the prevalence of {moved:,} of {len(self.labels):,} labels seems to have moved by "
-            f"more than a quarter; most that of {self.labels[widest]!r}, from {before} to {after}"
-        )
-
-    def _apart(self) -> str:
-        """Name the pairs that no longer go together, each once, the clearest first."""
-        pairs = dict[tuple[str, ...], str]()
-        for k in np.lexsort((-abs(self.together - self.together_now), self.together_p)):
-            if self.is_apart[k]:
-                two = self.labels[k], self.companion[k]
-                told = f"{two[0]!r} with {two[1]!r} ({self.together[k]:.2f}, now "
-                pairs.setdefault(tuple(sorted(two)), f"{told}{self.together_now[k]:.2f})")
-        said = list(pairs.values())
-        more = f" and {len(said) - 3:,} more" if len(said) > 3 else ""
-        return (
-            "Scores that went together do so no longer, whatever the prevalences (correlation "
-            f"expected, and now): {', '.join(said[:3])}{more}; one of the two may be broken."
+            f"more than a quarter, most of all {self.labels[widest]!r}, from {before} to {after}"
         )
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return one list a column, one entry a label."""
-        # All fields but labels and n_samples, the first, and knows_companions, the last.
-        columns = {field.name: getattr(self, field.name) for field in fields(self)[2:-1]}
-        numbers = {k: list(x) if k == "companion" else x.tolist() for k, x in columns.items()}
-        return {"label": list(self.labels), **numbers}
+        """Return one list per column, with one entry per label."""
+        names = [field.name for field in fields(self) if field.name not in ("labels", "n_samples")]
+        return {
+            "label": list(self.labels),
+            **{name: getattr(self, name).tolist() for name in names},
+        }
 
     def csv_lines(self) -> Iterator[str]:
-        """Write the columns as CSV, the names of labels quoted where they must be."""
+        """Yield the columns as lines of CSV, header first."""
         columns = self.columns()
         for row in (list(columns), *zip(*columns.values(), strict=True)):
             text = io.StringIO()
@@ -165,7 +126,7 @@ class Drift:
             yield text.getvalue()
 
     def to_frame(self, *, backend: str = "pandas") -> Any:
-        """Return a data frame with one row a label."""
+        """Return a data frame with one row per label."""
         return new_frame(self.columns(), backend)
 
 
@@ -174,64 +135,53 @@ def compare_scores(
 ) -> Drift:
     """Compare complete scores (n_samples, n_labels) with those that `model` was fitted on.
 
-    `posterior` as in :func:`hierlpr.lpr.tilts.shifted_prevalence`.
+    `posterior` is passed to :func:`hierlpr.lpr.label_shift.shifted_prevalence`.
     """
     bins = model.seen
     if bins is None:
         raise DataError(
-            "The model does not know what scores it was fitted on: it is of an earlier version, or "
-            "was fitted on listed scores.\nHint: fit it again, on complete scores."
+            "The model does not know the scores it was fitted on: they were listed scores, or the "
+            "model was adapted.\nHint: fit it on complete scores."
         )
     if scores.shape[0] < LEAST_SAMPLES:
         raise DataError(
-            f"{scores.shape[0]} sample(s) are too few to tell how scores differ.\n"
+            f"{scores.shape[0]} sample(s) are too few to compare scores.\n"
             f"Hint: give at least {LEAST_SAMPLES}."
         )
-    labels, count = hierarchy.labels, bins.count(scores)
+    count = bins.count(scores)
     before = bins.total / bins.total.sum(axis=1, keepdims=True)
     n_new = np.maximum(count.sum(axis=1, keepdims=True), 1)
     now = count / n_new
     expected = shifted_prevalence(model, scores, hierarchy, posterior)
-    residual, p_value = _left_over(bins, now, n_new[:, 0], model.report.base_rate, expected)
-    is_different = (p_value < CHANCE / len(labels)) & (residual > DISTANCE)
-    pairs = _together(model, scores)
-    # Less together than they were, that is; that they are more so has many harmless reasons.
-    lost = np.sign(pairs.expected) * (pairs.expected - pairs.now)
-    least = np.maximum(DISTANCE, LOST_SHARE * np.abs(pairs.expected))
-    is_apart = (pairs.p_value < CHANCE / len(labels)) & (lost > least)
+    residual, p_value = _fit_mixture(bins, now, n_new[:, 0], expected)
     return Drift(
-        labels, int(scores.shape[0]), 0.5 * np.abs(now - before).sum(axis=1),
-        model.report.base_rate, expected, residual, p_value, is_different,
-        tuple(labels[k] if k >= 0 else "" for k in pairs.other.tolist()),
-        pairs.expected, pairs.now, pairs.p_value, is_apart, model.companions is not None,
-    )  # fmt: skip
+        labels=hierarchy.labels,
+        n_samples=int(scores.shape[0]),
+        distance=0.5 * np.abs(now - before).sum(axis=1),
+        prevalence=model.report.base_rate,
+        expected=expected,
+        residual=residual,
+        p_value=p_value,
+        is_different=(p_value < CHANCE / hierarchy.n_labels) & (residual > DISTANCE),
+    )
 
 
-def _together(model: LPRModel, scores: Float) -> Together:
-    """How scores of related labels go together; of a model that does not know, nothing."""
-    assert model.seen is not None
-    if model.companions is not None:
-        return model.companions.compare(model.seen, scores)
-    none = np.zeros(model.n_labels)
-    return Together(np.full(model.n_labels, -1, dtype=np.int64), none, none, none + 1.0)
-
-
-def _left_over(
-    bins: ScoreBins, now: Float, n_new: Float, before: Float, expected: Float
+def _fit_mixture(
+    bins: ScoreBins, now: Float, n_new: NDArray[np.int64], expected: Float
 ) -> tuple[Float, Float]:
-    """Distance of shares in bins from the best mixture of positives and negatives, and its chance.
+    """Fit a mixture of old positives and negatives to the new bins; return distance and p-value.
 
-    The mixture is the one of least chi-squared near the expected prevalence, so that the cautious
-    estimate of it is no reason to call a label different. Where scores tie some bins are empty
-    before and now; they tell nothing, and do not count.
+    The mixture has the least chi-squared among prevalences near the expected one, so that the
+    conservative estimate alone never makes a label look different. Bins that are empty before and
+    now (because scores tie) are ignored.
     """
     positive, negative = bins.positive, np.maximum(bins.total - bins.positive, 0.0)
     n1, n0 = (np.maximum(x.sum(axis=1, keepdims=True), 1e-9) for x in (positive, negative))
     n_before = bins.total.sum(axis=1, keepdims=True)
-    # A few samples spread as all are: shares of few positives are not 0.
-    spread = bins.total / n_before
-    p1, p0 = ((x + 4.0 * spread) / (n + 4.0) for x, n in ((positive, n1), (negative, n0)))
-    # Scores beyond all seen before are as likely as they turn out to be, not impossible.
+    # Four pseudo-samples, distributed like all samples, smooth the shares of a rare class.
+    overall = bins.total / n_before
+    p1, p0 = ((x + 4.0 * overall) / (n + 4.0) for x, n in ((positive, n1), (negative, n0)))
+    # Scores in bins that were empty before are unusual, but not impossible.
     n_now = n_new[:, None]
     pooled = (bins.total + now * n_now) / (n_before + n_now)
     least = np.where(bins.total > 0.0, 0.0, pooled * (1.0 / n_now + 1.0 / n_before))

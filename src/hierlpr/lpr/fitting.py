@@ -1,29 +1,45 @@
-"""Fit local precision rates on a matrix of scores: sort, estimate, compile, diagnose."""
+"""Fit local precision rates on a matrix of scores: sort, estimate, convert to curves, report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import Matrix, check_choice, listed
-from hierlpr._kernels._threads import n_threads_or_default, run_chunks
-from hierlpr._kernels.smoothing import make_monotone
+from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels.smoothing import make_monotone, summarize_groups
+from hierlpr._utils.checks import Matrix, check_choice, quote_names
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves, PoolingEstimator
-from hierlpr.lpr.companions import Companions
+from hierlpr.lpr.auto import Auto
+from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves
 from hierlpr.lpr.diagnostics import LabelReport, ScoreBins
-from hierlpr.lpr.groups import LabelData, PairWeights, check_scores, read_training_data
+from hierlpr.lpr.shared import (
+    DEFAULT,
+    KAPPAS,
+    SCALES,
+    LabelBins,
+    Scale,
+    SharedCurves,
+    blend,
+    fit_offsets,
+    fit_shared,
+    held_out_losses,
+)
+from hierlpr.lpr.training import (
+    LabelData,
+    PairWeights,
+    TrainingData,
+    check_scores,
+    read_training_data,
+)
 
-# Where each estimator lives. They are loaded by name, as those for studies are in a later stage.
+# Module and class of each estimator. Those in `research` are in a later layer: loaded by name.
 ESTIMATORS: Mapping[str, tuple[str, str]] = {
     "auto": ("hierlpr.lpr.auto", "Auto"),
     "density-ratio": ("hierlpr.research.estimators", "DensityRatio"),
@@ -34,33 +50,37 @@ ESTIMATORS: Mapping[str, tuple[str, str]] = {
     "spline": ("hierlpr.research.estimators", "Spline"),
 }
 
-_CHUNK_VALUES = 2**18  # scores sorted and fitted together: small enough for the cache
-_MOST_LABELS = 1024
+_CHUNK_VALUES = 2**18  # scores sorted and fitted at a time: small enough for the cache
+_MAX_LABELS = 1024
+_JUDGED_VALUES = 2**17  # scores by which sharing is chosen
+LEAST_LABELS = 30
+LEAST_JUDGED = 20
+N_FOLDS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LPRModel:
-    """Fitted local precision rates: one curve and one line of diagnostics per label.
+    """Fitted local precision rates: one curve and one row of diagnostics per label.
 
     Attributes
     ----------
     curves : LPRCurves
-        The monotone curves; all that prediction needs.
+        The monotone curves.
     report : LabelReport
-        How each label's curve was made and how far to trust it.
+        How each curve was fitted, and how well.
     seen : ScoreBins, optional
-        Which scores the curves were learned from; None of listed scores and of older files.
-    companions : Companions, optional
-        How they go with those of related labels; None also where labels were changed since.
+        Distribution of the scores that the curves were learned from; None for listed scores.
+    shared : SharedCurves, optional
+        Curves shared by labels, for labels that are added later.
     """
 
     curves: LPRCurves
     report: LabelReport
     seen: ScoreBins | None = None
-    companions: Companions | None = None
+    shared: SharedCurves | None = None
 
     def __repr__(self) -> str:
-        return f"<LPRModel: the curves of {self.n_labels:,} labels; .report tells of each>"
+        return f"<LPRModel: curves of {self.n_labels:,} labels>"
 
     @property
     def n_labels(self) -> int:
@@ -80,8 +100,8 @@ class LPRModel:
         Returns
         -------
         ndarray or csr_array
-            Of the shape of `scores`. Of sparse scores, only the stored entries get an LPR; absent
-            ones stay absent, which the ranking reads as LPR 0: they are listed last or not at all.
+            Of the shape of `scores`. A sparse matrix keeps its pattern: entries that are not stored
+            have no LPR, and the ranking treats it as 0.
         """
         matrix: Matrix = check_scores(scores, None)
         if matrix.shape[1] != self.n_labels:
@@ -93,7 +113,7 @@ class LPRModel:
         return lpr[:, 0] if isinstance(lpr, np.ndarray) and np.ndim(scores) == 1 else lpr
 
     def diagnostics(self) -> dict[str, NDArray[Any]]:
-        """One array per column of the report, one entry per label."""
+        """Return the columns of the report by name."""
         return self.report.columns()
 
     def diagnostics_frame(
@@ -103,22 +123,20 @@ class LPRModel:
         return self.report.to_frame(labels, backend=backend)
 
     def select(self, labels: Sequence[int] | NDArray[np.integer]) -> LPRModel:
-        """Return the model of some labels, by number; their curves stay bit-identical."""
+        """Return the model of some labels, by number; their curves do not change."""
         seen = None if self.seen is None else self.seen.select(np.asarray(labels, dtype=np.int64))
-        return LPRModel(self.curves.select(labels), self.report.select(labels), seen)
+        return LPRModel(self.curves.select(labels), self.report.select(labels), seen, self.shared)
 
     @classmethod
     def join(cls, parts: Sequence[LPRModel]) -> LPRModel:
-        """Return the labels of all `parts` as one model; their curves stay bit-identical."""
+        """Concatenate the labels of all parts; their curves do not change."""
         seen = [part.seen for part in parts if part.seen is not None]
         return cls(
             LPRCurves.join([part.curves for part in parts]),
             LabelReport.join([part.report for part in parts]),
             None if len(seen) < len(parts) else ScoreBins.join(seen),
+            next((part.shared for part in parts if part.shared is not None), None),
         )
-
-
-Spread = Callable[[list[NDArray[np.int64]], Estimator], list[LPRModel]]
 
 
 def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
@@ -143,8 +161,17 @@ def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
     return make(**options)
 
 
+def with_sharing(method: Any, shared: SharedCurves | None) -> Any:
+    """Return the method with the sharing of an earlier fit where it is the default one."""
+    if isinstance(method, Sequence) and not isinstance(method, str):
+        return [with_sharing(one, shared) for one in method]
+    if shared is None or method != Auto.name:
+        return method
+    return Auto(kappa=shared.kappa, scale=shared.scale)
+
+
 def check_methods(method: Any) -> None:
-    """Refuse what is neither an estimator, nor its name, nor a list of them, before any work."""
+    """Raise unless `method` is an estimator, the name of one, or a sequence of these."""
     single = isinstance(method, str) or not isinstance(method, Sequence)
     for one in [method] if single else method:
         make_estimator(one)
@@ -158,6 +185,8 @@ def fit_lpr(
     sample_weight: Any = None,
     labels: Sequence[str] | None = None,
     pairs: PairWeights | None = None,
+    depth: NDArray[np.integer] | None = None,
+    shared: SharedCurves | None = None,
     n_threads: int | None = None,
     **options: Any,
 ) -> LPRModel:
@@ -167,8 +196,8 @@ def fit_lpr(
     ----------
     scores : array-like or sparse matrix of shape (n_samples, n_labels)
         Scores of any real range; larger means more likely positive. One label may be a vector.
-        An entry that a sparse matrix does not store is not listed, which counts as lower than
-        every stored score; samples without any stored entry are left out.
+        An entry that a sparse matrix does not store counts as lower than every stored score;
+        samples without any stored entry are left out.
     truth : array-like or sparse matrix of the same shape
         True or 1 where the sample has the label.
     method : str, estimator, or one of them per label
@@ -180,7 +209,11 @@ def fit_lpr(
     labels : sequence of str, optional
         Names, for messages.
     pairs : PairWeights, optional
-        Weights of single (sample, label) pairs, instead of `sample_weight`.
+        Weights of (sample, label) pairs, instead of `sample_weight`.
+    depth : ndarray of shape (n_labels,), optional
+        Labels of equal depth share a curve (``"auto"`` only); by default all.
+    shared : SharedCurves, optional
+        Shared curves of an earlier fit, to be used instead of new ones.
     n_threads : int, optional
         Default: HIERLPR_NUM_THREADS or all cores. The result does not depend on it.
     **options
@@ -201,109 +234,147 @@ def fit_lpr(
     [0.0, 0.2, 0.9]
     """
     data = read_training_data(scores, truth, sample_weight, labels, pairs=pairs)
-    return fit_data(data, method=method, n_threads=n_threads, **options)
+    sharing: dict[str, Any] = {"depth": depth, "shared": shared}
+    return fit_data(data, method=method, n_threads=n_threads, **sharing, **options)
 
 
 def fit_data(
     data: LabelData,
     *,
     method: str | Estimator | Sequence[str | Estimator] = "auto",
+    depth: NDArray[np.integer] | None = None,
+    shared: SharedCurves | None = None,
     n_threads: int | None = None,
-    spread: Spread | None = None,
-    pool: NDArray[np.int64] | None = None,
-    with_seen: bool = True,
     **options: Any,
 ) -> LPRModel:
-    """Do the work of `fit_lpr` on training data that need not be in memory.
+    """Do the work of `fit_lpr` on prepared training data.
 
-    `spread` fits chunks of labels elsewhere, each by `fit_chunk`; by default threads do it here.
-    Labels lend strength to those of the same number in `pool`, by default to all others. Without
-    `with_seen` the model does not know which scores it was learned from.
+    `depth` of each label decides which labels share a curve, by default all. `shared` are curves of
+    an earlier fit, to be used instead of new ones.
     """
     threads = n_threads_or_default(n_threads)
-    here = partial(_fit_here, data, threads, with_seen)
-    fit = partial(_fit_in_chunks, data, threads, spread or here)
+    levels = np.zeros(data.n_labels, np.int64)
+    levels += 0 if depth is None else depth
+
+    def fit(labels: NDArray[np.int64], estimator: Estimator) -> LPRModel:
+        model, bins = _fit_own(data, labels, estimator, threads)
+        if not isinstance(estimator, Auto) or bins is None:
+            return model
+        own_depth = levels[labels]
+        if shared is not None:
+            return _blend(model, bins, own_depth, shared, fit_offsets(shared, bins, own_depth))
+        scale, kappa = _choose(data, labels, own_depth, estimator, bins, threads)
+        found, offset = fit_shared(bins, own_depth, estimator, scale)
+        return _blend(model, bins, own_depth, replace(found, kappa=kappa), offset)
+
     if isinstance(method, str) or not isinstance(method, Sequence):
-        everything = np.arange(data.n_labels)
-        return _fit_labels(fit, everything, make_estimator(method, **options), pool)
+        return fit(np.arange(data.n_labels), make_estimator(method, **options))
     if len(method) != data.n_labels:
         raise DataError(f"{len(method):,} methods are given for {data.n_labels:,} labels.")
-    # Labels of one method are fitted together, so that they can lend each other strength.
+    # Labels of one method are fitted together, so that they can share curves.
     parts = []
     places = []
     for name in dict.fromkeys(method):
         place = np.flatnonzero([other == name for other in method])
-        parts.append(_fit_labels(fit, place, make_estimator(name, **options), pool))
+        parts.append(fit(place, make_estimator(name, **options)))
         places.append(place)
     return LPRModel.join(parts).select(np.argsort(np.concatenate(places)))
 
 
-def _fit_labels(
-    fit: Callable[[NDArray[np.int64], Estimator], LPRModel],
-    labels: NDArray[np.int64],
-    estimator: Estimator,
-    pool: NDArray[np.int64] | None,
+def _fit_own(
+    data: LabelData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
+) -> tuple[LPRModel, LabelBins | None]:
+    """Fit every label's own curve, in chunks of labels that fit in the cache."""
+    largest = min(max(1, _CHUNK_VALUES // data.values_per_label), _MAX_LABELS)
+    n_chunks = max(-(-labels.size // largest), min(labels.size, n_threads))
+
+    def fit_chunk(start: int, stop: int) -> tuple[LPRModel, LabelBins | None]:
+        groups = data.groups(labels[start:stop])
+        fit = estimator.fit_groups(groups)
+        lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
+        make_monotone(groups.ptr, lpr, groups.total)
+        report = LabelReport.from_fit(groups, fit, lpr, data.count_truth(labels[start:stop]))
+        model = LPRModel(LPRCurves.from_groups(groups, lpr), report, ScoreBins.of(groups, lpr))
+        return model, LabelBins.of(groups, lpr) if isinstance(estimator, Auto) else None
+
+    parts = run_chunks(fit_chunk, even_chunks(labels.size, n_chunks), n_threads)
+    bins = [part for _, part in parts if part is not None]
+    return LPRModel.join([part for part, _ in parts]), LabelBins.join(bins) if bins else None
+
+
+def _blend(
+    model: LPRModel,
+    bins: LabelBins,
+    depth: NDArray[np.int64],
+    shared: SharedCurves,
+    offset: NDArray[np.float64],
 ) -> LPRModel:
-    if not isinstance(estimator, PoolingEstimator):
-        return fit(labels, estimator)
-    first = estimator.without_weak()
-    model = fit(labels, first)
-    is_weak, slope = model.report.is_weak, model.report.slope
-    parts, place, n_fitted = [model], np.arange(labels.size), labels.size
-    number = np.zeros_like(labels) if pool is None else pool[labels]
-    for one in np.unique(number[is_weak]):
-        weak = np.flatnonzero(is_weak & (number == one))
-        slopes = slope[~is_weak & (number == one)]
-        pooled = estimator.with_pool(slopes[np.isfinite(slopes)])
-        if pooled is None and first == estimator:
-            continue
-        parts.append(fit(labels[weak], pooled or estimator))
-        place[weak] = n_fitted + np.arange(weak.size)
-        n_fitted += weak.size
-    return model if len(parts) == 1 else LPRModel.join(parts).select(place)
-
-
-def _fit_in_chunks(
-    data: LabelData,
-    n_threads: int,
-    spread: Spread,
-    labels: NDArray[np.int64],
-    estimator: Estimator,
-) -> LPRModel:
-    most = min(max(1, _CHUNK_VALUES // data.values_per_label), _MOST_LABELS)
-    n_chunks = max(-(-labels.size // most), min(labels.size, n_threads))
-    bounds = [int(b) for b in np.linspace(0, labels.size, n_chunks + 1)]
-    return LPRModel.join(spread([labels[a:b] for a, b in pairwise(bounds)], estimator))
-
-
-def _fit_here(
-    data: LabelData,
-    n_threads: int,
-    with_seen: bool,
-    chunks: list[NDArray[np.int64]],
-    estimator: Estimator,
-) -> list[LPRModel]:
-    return run_chunks(
-        lambda start, _: fit_chunk(data, chunks[start], estimator, with_seen=with_seen),
-        list(range(len(chunks) + 1)),
-        n_threads,
+    """Blend the own curves of a model with shared ones, and update its report."""
+    curves, lpr, weight = blend(model.curves, bins, depth, shared, offset)
+    summary = summarize_groups(bins.ptr, bins.positive, bins.total, lpr)
+    report = model.report
+    fallback = report.fallback.astype(object)
+    kind = np.where(report.positives <= report.negatives, "positives", "negatives")
+    for k in np.flatnonzero(weight > 0.5):
+        count = min(report.positives[k], report.negatives[k])
+        curve = shared.describe(int(depth[k]))
+        fallback[k] = f"{count:,} {kind[k]}: {weight[k]:.0%} from {curve}"
+    report = replace(
+        report,
+        is_weak=weight > 0.5,
+        fallback=fallback.astype(np.str_),
+        shared_weight=weight,
+        log_loss=summary[:, 1],
+        brier=summary[:, 2],
+        calibration_error=summary[:, 3],
+        calibration_z=summary[:, 4],
     )
+    seen = model.seen
+    if seen is not None:
+        sums = np.add.reduceat(np.stack([bins.total * lpr, bins.total]), bins.ptr[:-1], axis=1)
+        seen = replace(seen, mean_lpr=sums[0] / sums[1])
+    return LPRModel(curves, report, seen, shared)
 
 
-def fit_chunk(
-    data: LabelData, labels: NDArray[np.int64], estimator: Estimator, *, with_seen: bool = True
-) -> LPRModel:
-    """Fit some labels on their own."""
-    groups = data.groups(labels)
-    fit = estimator.fit_groups(groups)
-    lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
-    make_monotone(groups.ptr, lpr, groups.total)
-    report = LabelReport.from_fit(groups, fit, lpr, data.count_truth(labels))
-    seen = ScoreBins.of(groups, lpr) if with_seen else None
-    return LPRModel(LPRCurves.from_groups(groups, lpr), report, seen)
-
-
-# -- where some scores or some truth are missing: from the pairs there are -------------------------
+def _choose(
+    data: LabelData,
+    labels: NDArray[np.int64],
+    depth: NDArray[np.int64],
+    estimator: Auto,
+    bins: LabelBins,
+    n_threads: int,
+) -> tuple[Scale, float]:
+    """Choose what labels share, and how much, by cross-validated log-loss."""
+    scales = [scale for scale in SCALES if estimator.scale in (None, scale)]
+    kappas = KAPPAS if estimator.kappa is None else (float(estimator.kappa),)
+    default = scales[0] if len(scales) == 1 else DEFAULT[0]
+    if len(scales) * len(kappas) == 1:
+        return scales[0], kappas[0]
+    if labels.size == 1 and estimator.kappa is None:
+        return default, 0.0  # there is nobody to share with
+    rows = np.flatnonzero(data.weight > 0.0) if isinstance(data, TrainingData) else np.empty(0)
+    if not isinstance(data, TrainingData) or rows.size < LEAST_JUDGED:
+        return default, DEFAULT[1] if estimator.kappa is None else kappas[0]
+    # Evenly spaced in the order of their support, labels of all kinds are judged.
+    n_judged = int(min(labels.size, max(LEAST_LABELS, _JUDGED_VALUES // data.values_per_label)))
+    spaced = np.linspace(0, labels.size - 1, n_judged).astype(np.int64)
+    judged = np.sort(np.argsort(bins.support(), kind="stable")[spaced])
+    rows = np.random.default_rng(0).permutation(rows)
+    if isinstance(data.scores, np.ndarray):
+        rows = rows[: max(LEAST_JUDGED, 8 * _JUDGED_VALUES // n_judged)]
+    loss = np.zeros((len(scales), len(kappas)))
+    fold = np.arange(rows.size) % N_FOLDS
+    for f in range(N_FOLDS):
+        train, test = data.take(rows[fold != f]), data.take(rows[fold == f])
+        model, part = _fit_own(train, labels[judged], estimator.coarser(), n_threads)
+        assert part is not None
+        entries = test.entries(labels[judged])
+        for i, scale in enumerate(scales):
+            loss[i] += held_out_losses(
+                model.curves, part, depth[judged], estimator, scale, kappas, entries
+            )
+    best = np.unravel_index(int(np.argmin(loss)), loss.shape)
+    return scales[best[0]], kappas[best[1]]
 
 
 def fit_known(
@@ -314,35 +385,35 @@ def fit_known(
     method: Any,
     n_threads: int | None = None,
     sample_weight: NDArray[np.float64] | None = None,
+    depth: NDArray[np.integer] | None = None,
+    shared: SharedCurves | None = None,
 ) -> LPRModel:
-    """Fit the LPRs of every label on the samples that have its score and its truth.
+    """Fit every label on the samples with a score and known truth; NaN is a missing score.
 
-    Scores that are missing are NaN. Of what is unknown see :mod:`hierlpr.data.partial_truth`.
+    For unknown truth see :mod:`hierlpr.data.partial_truth`.
     """
-    options: dict[str, Any] = {"method": method, "n_threads": n_threads}
-    options["labels"] = labels = hierarchy.labels
-    gaps = np.isnan(scores) if isinstance(scores, np.ndarray) else None
-    if gaps is None or not gaps.any():
-        gaps = None
-        if sample_weight is None and not isinstance(truth, PartialTruth):
-            return fit_lpr(scores, truth, **options)
-    else:
-        nowhere: NDArray[np.bool_] = np.logical_and.reduce(gaps, axis=0)
-        empty = [label for label, gone in zip(labels, nowhere, strict=True) if gone]
-        if empty:
-            raise DataError(
-                f"{len(empty):,} label(s) have no score at all: {listed(empty)}.\n"
-                "Hint: give them a constant score; their LPR is then their prevalence."
-            )
-        scores = np.where(gaps, 0.0, scores)
+    labels = hierarchy.labels
+    options: dict[str, Any] = {"method": method, "n_threads": n_threads, "labels": labels}
+    options |= {"depth": hierarchy.levels if depth is None else depth, "shared": shared}
+    missing = np.isnan(scores) if isinstance(scores, np.ndarray) else np.zeros((1, 1), np.bool_)
     held = truth.held if isinstance(truth, PartialTruth) else truth
-    return fit_lpr(
-        scores, held, pairs=PairWeights(truth, hierarchy, gaps, sample_weight), **options
-    )
+    if not missing.any():
+        if sample_weight is None and not isinstance(truth, PartialTruth):
+            return fit_lpr(scores, held, **options)
+        pairs = PairWeights(truth, hierarchy, None, sample_weight)
+        return fit_lpr(scores, held, pairs=pairs, **options)
+    empty = [labels[k] for k in np.flatnonzero(missing.all(axis=0))]
+    if empty:
+        raise DataError(
+            f"{len(empty):,} label(s) have no score at all: {quote_names(empty)}.\n"
+            "Hint: give them a constant score; their LPR is then their prevalence."
+        )
+    pairs = PairWeights(truth, hierarchy, missing, sample_weight)
+    return fit_lpr(np.where(missing, 0.0, scores), held, pairs=pairs, **options)
 
 
 def predict_known(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
-    """Return the LPRs of the scores there are, NaN for the others."""
+    """Return LPRs with NaN where the score is missing."""
     if not isinstance(scores, np.ndarray) or not np.isnan(scores).any():
         lpr: Matrix = model.predict(scores, n_threads=n_threads)
         return lpr
@@ -353,12 +424,12 @@ def predict_known(model: LPRModel, scores: Matrix, *, n_threads: int | None = No
 
 
 def own_lpr(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
-    """Return the LPRs of scores, each by itself; of a missing one, the smoothed prevalence."""
+    """Return the LPR of every score on its own; the smoothed prevalence if it is missing."""
     return without_gaps(model, predict_known(model, scores, n_threads=n_threads))
 
 
 def without_gaps(model: LPRModel, lpr: Matrix) -> Matrix:
-    """Return LPRs with the smoothed prevalence for NaN, where there is no score."""
+    """Replace NaN in LPRs by the smoothed prevalence of the label."""
     if not isinstance(lpr, np.ndarray):
         return lpr
     gaps = np.isnan(lpr)

@@ -1,4 +1,4 @@
-"""Penalized logistic splines of the truth on the normal score of the rank."""
+"""Penalized logistic splines on the normal score of the rank."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence
 N_PENALTIES = 12
 N_SEGMENTS = 24
 N_BINS = 160
-SLOPE_SD = 6.0  # the prior of the slope: weak, an excellent classifier has a slope of about 4
+SLOPE_SD = 6.0  # a weak prior of the slope: an excellent classifier has a slope of about 4
 _LARGEST_TABLE = 2**19
 
 _tables: dict[int, NDArray[np.float64]] = {}
@@ -30,7 +30,7 @@ _tables_lock = threading.Lock()
 
 
 def normal_table(n_samples: float) -> NDArray[np.float64]:
-    """Return the normal quantiles at ``i / (4 n)``: mid-ranks of n samples fall on it exactly."""
+    """Return normal quantiles at ``i / (4 n)``, which include the mid-ranks of n samples."""
     size = min(4 * max(2, round(n_samples)), _LARGEST_TABLE)
     with _tables_lock:
         table = _tables.get(size)
@@ -45,7 +45,7 @@ def normal_table(n_samples: float) -> NDArray[np.float64]:
 def fit_averaged(
     groups: ScoreGroups, prior: SlopePrior, n_penalties: int = N_PENALTIES
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """LPR per group, averaged over the penalties by their evidence, and a report per label."""
+    """Return the LPR per group, averaged over penalties by their evidence, and label reports."""
     lpr = np.empty(groups.total.size)
     report = np.empty((groups.n_labels, 3))
     counts = groups.ptr, groups.positive, groups.total
@@ -54,24 +54,19 @@ def fit_averaged(
 
 
 def _grid(groups: ScoreGroups, n_penalties: int = N_PENALTIES) -> SplineGrid:
-    # One table serves all labels, and the same one however they are parted.
-    n_samples = groups.n_samples
-    if n_samples is None:
-        n_samples = groups.total[groups.ptr[0] : groups.ptr[1]].sum()
     # From nearly free to nearly a straight line.
     penalties = np.exp2(np.linspace(-4.0, 18.0, n_penalties))
-    return SplineGrid(normal_table(n_samples), penalties, N_SEGMENTS, N_BINS)
+    return SplineGrid(normal_table(groups.n_samples), penalties, N_SEGMENTS, N_BINS)
 
 
 @dataclass(frozen=True, slots=True)
 class PSpline:
-    r"""Logistic P-spline, its penalty by cross-validated log-loss, made monotone.
+    r"""Logistic P-spline with the penalty of least cross-validated log-loss, made monotone.
 
     Parameters
     ----------
     n_folds : int
-        Number of cross-validation folds. They are drawn along the sorted scores from a fixed
-        sequence, so the order of the samples has no influence.
+        Number of cross-validation folds, drawn along the sorted scores from a fixed sequence.
 
     Notes
     -----
@@ -79,7 +74,7 @@ class PSpline:
     :math:`z = \Phi^{-1}(\text{mid-rank} / n)` with a penalty :math:`\lambda` on the second
     differences of its coefficients, so that a large :math:`\lambda` leaves a logistic line, and a
     weak normal prior on the slope, which keeps the fit finite when the classes separate. Samples
-    are first put in 160 bins of equal width in :math:`z`: cost is O(n) after sorting.
+    are first put in 160 bins of equal width in :math:`z`, so the cost is O(n) after sorting.
 
     References
     ----------
@@ -95,7 +90,7 @@ class PSpline:
             raise DataError(f"n_folds must be a whole number from 2 to 100, got {self.n_folds!r}.")
 
     def fit_groups(self, groups: ScoreGroups) -> GroupFit:
-        """Fit every label; without both classes or with constant scores, the prevalence."""
+        """Fit every label; labels with one class or constant scores get the prevalence."""
         fit = GroupFit.empty(groups, self.name)
         report = np.empty((groups.n_labels, 3))
         counts = groups.ptr, groups.positive, groups.total

@@ -21,15 +21,6 @@ from hierlpr.metrics.calls import (
     precision_score,
     recall_score,
 )
-from hierlpr.metrics.curves import (
-    au_prc_score,
-    early_precision_score,
-    eauc_score,
-    hit_area_score,
-    hit_curve,
-    normalized_hit_area_score,
-    precision_recall_curve,
-)
 from hierlpr.metrics.hierarchical import (
     h_error,
     hierarchical_f_score,
@@ -41,6 +32,15 @@ from hierlpr.metrics.hierarchical import (
     matching_error,
     order_violations_error,
     violations_error,
+)
+from hierlpr.metrics.hits import (
+    au_prc_score,
+    early_precision_score,
+    eauc_score,
+    hit_area_score,
+    hit_curve,
+    normalized_hit_area_score,
+    precision_recall_curve,
 )
 
 __all__ = [

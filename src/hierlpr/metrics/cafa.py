@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from hierlpr._base.checks import (
+from hierlpr._utils.checks import (
     Matrix,
     check_choice,
     check_finite,
     check_label_weights,
     check_real_array,
 )
-from hierlpr._base.order_free import ExactSums, WholeWeights
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.waves import Upper, sample_ranges
-from hierlpr.metrics.curves import f_of, ratio
-
-if TYPE_CHECKING:
-    from scipy import sparse
+from hierlpr.hierarchy.upper_sets import UpperSet, sample_ranges
+from hierlpr.metrics.hits import f_of, ratio
 
 Float = NDArray[np.float64]
+Index = NDArray[np.integer[Any]]
 Normalization = Literal["cafa", "pred", "gt"]
 THRESHOLDS = np.arange(0.01, 1, 0.01)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CafaCurve:
-    """Measures at each threshold.
+    """The measures at each threshold.
 
     Attributes
     ----------
@@ -43,7 +41,7 @@ class CafaCurve:
     precision, recall : ndarray
         Means over samples: precision over those with calls, recall over all.
     pooled_precision, pooled_recall : ndarray
-        Over all instances at once.
+        Pooled over all instances.
     coverage : ndarray
         Share of the samples with calls.
     remaining_uncertainty, misinformation : ndarray
@@ -76,11 +74,11 @@ class CafaCurve:
 
 
 def information_accretion(truth: Any, hierarchy: Hierarchy) -> Float:
-    r"""Information that a label adds to its parents, in bits.
+    r"""Return the information that each label adds to its parents, in bits.
 
     :math:`ia(k) = -\log_2 P(Q_k = 1 \mid Q_p = 1\ \forall p \in parents(k))`, by counting samples.
-    A label that no sample has, whose estimate would be infinite, gets 0, and so is left out of
-    weighted measures: this is what the CAFA evaluation does.
+    A label that no sample has, whose estimate would be infinite, gets 0 and so is left out of
+    weighted measures, as in the CAFA evaluation.
 
     References
     ----------
@@ -97,38 +95,30 @@ def information_accretion(truth: Any, hierarchy: Hierarchy) -> Float:
     return accretion_of(LabelSets.of(_sparse(truth, hierarchy, "truth")), hierarchy)
 
 
-def accretion_of(
-    truth: LabelSets, hierarchy: Hierarchy, weight: WholeWeights | None = None
-) -> Float:
-    """`information_accretion` of sets of labels, each sample counted by its weight.
+def accretion_of(truth: LabelSets, hierarchy: Hierarchy, weight: Float | None = None) -> Float:
+    """Return the `information_accretion` of label sets, with weights of samples.
 
-    Where some labels are open, only samples count in which a label and its parents are given: a
-    parent that is known from below is known because the label holds.
+    Where the truth of some labels is open, only samples count in which a label and its parents
+    are given: a parent that is known from below is known because the label holds.
     """
     h = hierarchy
-    # Labels that nobody has get 0, so only the others and what is above them need be looked at.
-    upper = h.waves.above(h.position[truth.label])
-    counts = np.zeros((2, upper.size), dtype=np.int64)
+    upper = UpperSet.above(h, h.position[truth.label])  # labels that no sample has get 0
+    counts = np.zeros((2, upper.size))
     for start, stop in sample_ranges(truth.shape[0], h.n_labels):
         label, row = truth.run(start, stop)
-        held, given = upper.spread(h.position[label], row, stop - start), None
+        held, given = upper.mark(h.position[label], row, stop - start), None
         if truth.open is not None:
             label, row = truth.open.run(start, stop)
             number = h.position[label]
-            inside = upper.place[number] >= 0
-            given = ~upper.spread(number[inside], row[inside], stop - start)
+            inside = upper.row[number] >= 0
+            given = ~upper.mark(number[inside], row[inside], stop - start)
             held &= given
-        if weight is None:
-            positive = held.sum(axis=1)
-            if given is not None:  # with all parents given, as the others are
-                positive = upper.count_with_parents(held, held)
-            counts += positive, upper.count_with_parents(held, given)
-            continue
-        own = weight.take(slice(start, stop))
-        for i, among in enumerate((held, given)):
-            marked = np.unpackbits(upper.have_parents(held, among), axis=1, count=stop - start)
-            counts[i] += own.add_up(marked.view(bool))
-    known = counts[0] > 0
+        candidates = upper.all_parents(held)
+        if given is not None:
+            candidates &= given
+        own = np.ones(stop - start) if weight is None else weight[start:stop]
+        counts += (held & candidates) @ own, candidates @ own
+    known = counts[0] > 0.0
     out = np.zeros(h.n_labels)
     out[h.order[upper.numbers[known]]] = np.log2(counts[1, known] / counts[0, known])
     return out
@@ -157,9 +147,9 @@ def cafa_curve(
     thresholds : array-like, optional
         Ascending and positive; 0.01, 0.02, ... 0.99 if not given.
     normalization : {"cafa", "pred", "gt"}
-        What means are taken over. ``"cafa"``: precision over the samples with calls, all else
-        over all samples; ``"pred"``: everything over the samples with calls; ``"gt"``:
-        everything over all samples.
+        The samples that means are taken over. ``"cafa"``: precision over the samples with calls,
+        everything else over all samples; ``"pred"``: everything over the samples with calls;
+        ``"gt"``: everything over all samples.
     propagate : bool
         First raise every label to the score of its highest descendant, and close the truth.
 
@@ -187,106 +177,88 @@ def cafa_curve(
         raise DataError(f"scores has shape {given.shape}, truth {status.shape}; they must agree.")
     sums = CafaSums(levels, [weights])
     for own, scored in zip(_parts(status, h.n_labels), _parts(given, h.n_labels), strict=True):
-        number, scored_number = h.position[own.label], h.position[scored.label]
-        upper = h.waves.above(np.concatenate([number, scored_number]))
-        held = upper.spread(number, own.row, own.n_samples)
-        passed = sums.passed(upper, scored_number, scored.row, scored.value, own.n_samples)
+        row, label, _, n_samples = own
+        scored_row, scored_label, value, _ = scored
+        number, scored_number = h.position[label], h.position[scored_label]
+        upper = UpperSet.above(h, np.concatenate([number, scored_number]))
+        held = upper.mark(number, row, n_samples)
+        passed = sums.passed(upper, scored_number, scored_row, value, n_samples)
         if propagate:
-            held = upper.close(held)
+            upper.raise_up(held)
             upper.raise_up(passed)
-        sums.add(passed, held, h.order[upper.numbers])
+        sums.add(passed, held, h.order[upper.numbers], np.ones(n_samples))
     return sums.curve(normalization=normalization)
 
 
 class CafaSums:
-    """Sums over samples that CAFA curves are made of: add samples part by part, then ask.
+    """Sums over samples for CAFA curves; samples are added in batches.
 
     Parameters
     ----------
     levels : ndarray
         Ascending thresholds.
     weights : list of ndarray of shape (n_labels,)
-        A curve for each.
-    scale : float
-        That of the weights of samples, if they have any.
+        Weights of the labels; one curve for each entry.
     """
 
-    def __init__(self, levels: Float, weights: list[Float], scale: float = 1.0) -> None:
+    def __init__(self, levels: Float, weights: list[Float]) -> None:
         self.levels = levels
         self.weights = weights
-        # Scaled so that the weight of a sample is at most 1; powers of two change no digit.
-        self._sample_scale = scale
-        self._scale = [2.0 ** -np.frexp(max(1e-300, w.sum()))[1] for w in weights]
-        # By threshold: weight of calls, of hits, precisions, recalls; in the end of positives.
-        self._sums = [ExactSums(4 * levels.size + 1) for _ in weights]
-        # Samples, of weight 1 if they have none.
-        self._n_called = np.zeros((len(weights), levels.size), dtype=np.int64)
-        self._n_samples = 0
+        # By threshold: weight of calls, of hits, precisions, recalls, samples with calls.
+        self._sums = np.zeros((len(weights), 5, levels.size))
+        self._positive = np.zeros(len(weights))
+        self._n_samples = 0.0
 
     def passed(
-        self, upper: Upper, number: Any, sample: Any, score: Float, n_samples: int
+        self, upper: UpperSet, number: Any, sample: Any, score: Float, n_samples: int
     ) -> NDArray[np.unsignedinteger[Any]]:
-        """How many thresholds each score passes, as an array (labels x samples)."""
+        """Return how many thresholds each score passes, as an array (labels x samples)."""
         out = np.zeros((upper.size, n_samples), dtype=np.min_scalar_type(self.levels.size))
-        out[upper.place[number], sample] = np.searchsorted(self.levels, score, side="right")
+        out[upper.row[number], sample] = np.searchsorted(self.levels, score, side="right")
         return out
 
     def add(
         self,
         passed: NDArray[np.unsignedinteger[Any]],
         held: NDArray[np.bool_],
-        columns: NDArray[np.integer[Any]],
-        of_samples: WholeWeights | None = None,
+        columns: Index,
+        sample_weight: Float,
     ) -> None:
         """Add samples: thresholds passed and truth, (labels x samples); `columns` are the labels.
 
-        The number of thresholds that a score passes says all about it, and the highest number
-        below a label is that of the highest score: so scores are propagated as small integers.
+        Only the number of thresholds that a score passes matters, so scores are propagated as
+        small integers.
         """
         n_samples, width = held.shape[1], self.levels.size + 1
-        self._n_samples += n_samples if of_samples is None else int(of_samples.whole.sum())
+        self._n_samples += float(sample_weight.sum())
         called, n_called, sample = _entries(passed != 0)
         _, n_true, true_sample = _entries(held)
         cell = sample * width + passed.ravel()[called]
-        is_hit = held.ravel()[called]
-        hit_cell = cell[is_hit]
+        hit_cell = cell[held.ravel()[called]]
         n_hit = np.count_nonzero(held & (passed != 0), axis=1)
-        size = n_samples * width
+        shape = (n_samples, width)
         for i, weight in enumerate(self.weights):
-            own = weight[columns] * self._scale[i]
-            calls = _weigh(cell, np.repeat(own, n_called), size)
-            hits = _weigh(hit_cell, np.repeat(own, n_hit), size)
-            positive = _weigh(true_sample, np.repeat(own, n_true), n_samples)
-            with_calls, terms = _by_threshold(
-                calls.reshape(n_samples, width), hits.reshape(n_samples, width), positive
+            own = weight[columns]
+            positive = np.bincount(true_sample, np.repeat(own, n_true), n_samples)
+            # Summing from the right gives the weight of labels that pass so many or more.
+            calls, hits = (
+                np.cumsum(
+                    np.bincount(at, np.repeat(own, n), n_samples * width).reshape(shape)[:, :0:-1],
+                    axis=1,
+                    dtype=np.float64,
+                )[:, ::-1]
+                for at, n in ((cell, n_called), (hit_cell, n_hit))
             )
-            if of_samples is None:
-                self._n_called[i] += np.count_nonzero(with_calls, axis=0)
-            else:
-                self._n_called[i] += of_samples.add_up(with_calls.T)
-                terms *= (of_samples.whole * of_samples.scale)[:, None]
-            self._sums[i].add(terms)
-
-    def state(self) -> dict[str, NDArray[np.int64]]:
-        """All that was added, as integers."""
-        words = [sums.words.ravel() for sums in self._sums]
-        return {"cafa": np.concatenate([[self._n_samples], self._n_called.ravel(), *words])}
-
-    def merge(self, state: Mapping[str, NDArray[np.int64]]) -> None:
-        """Add what another part gave as its `state`."""
-        n_samples, n_called, words = np.split(state["cafa"], [1, 1 + self._n_called.size])
-        self._n_samples += int(n_samples[0])
-        self._n_called += n_called.reshape(self._n_called.shape)
-        for sums, part in zip(self._sums, np.split(words, len(self._sums)), strict=True):
-            sums.merge(part)
+            recall = ratio(hits, np.broadcast_to(positive[:, None], hits.shape))
+            terms = (calls, hits, ratio(hits, calls), recall, calls > 0.0)
+            self._sums[i] += [sample_weight @ x for x in terms]
+            self._positive[i] += float(sample_weight @ positive)
 
     def curve(self, which: int = 0, *, normalization: Normalization = "cafa") -> CafaCurve:
-        """Return the curve for one of the weights."""
-        values = self._sums[which].values()
-        called, hits, precision, recall = values[:-1].reshape(4, -1)
-        called, hits, positive = (x / self._scale[which] for x in (called, hits, values[-1]))
-        n_called = self._n_called[which] * self._sample_scale
-        n_samples = np.full(self.levels.size, self._n_samples * self._sample_scale)
+        """Return the curve for one of the label weights."""
+        called, hits, precision, recall, n_called = self._sums[which]
+        positive = self._positive[which]
+        n_samples = np.full(self.levels.size, self._n_samples)
         over_all = n_called if normalization == "pred" else n_samples
         over_called = n_samples if normalization == "gt" else n_called
         return CafaCurve(
@@ -304,30 +276,14 @@ class CafaSums:
 def _entries(
     mask: NDArray[np.bool_],
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Flat places of what is True, how many there are in each row, and their columns."""
+    """Return the flat places of True, their number per row, and their columns."""
     flat, in_row = np.flatnonzero(mask), np.count_nonzero(mask, axis=1)
-    # They come row by row, so that repeating spares a division for each of them.
+    # Places come row by row: subtracting the start of the row is faster than a division.
     return flat, in_row, flat - np.repeat(np.arange(in_row.size) * mask.shape[1], in_row)
 
 
-def _weigh(place: NDArray[np.intp], weight: Float, size: int) -> Float:
-    return np.asarray(np.bincount(place, weight, minlength=size), dtype=np.float64)
-
-
-def _by_threshold(calls: Float, hits: Float, positive: Float) -> tuple[NDArray[np.bool_], Float]:
-    """Whether there are calls, and the terms of samples.
-
-    Given is the weight of the labels that pass exactly so many thresholds.
-    """
-    # Summing from the right gives the weight of the labels that pass so many or more.
-    called, hit = (np.cumsum(x[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1] for x in (calls, hits))
-    recall = ratio(hit, np.broadcast_to(positive[:, None], hit.shape))
-    terms = [called, hit, ratio(hit, called), recall, positive[:, None]]
-    return called > 0, np.concatenate(terms, axis=1)
-
-
 def cafa_f_max_score(truth: Any, scores: Any, hierarchy: Hierarchy, **options: Any) -> float:
-    r"""F-max of CAFA, :math:`\max_\tau 2 P(\tau) R(\tau) / (P(\tau) + R(\tau))`.
+    r"""Return F-max of CAFA, :math:`\max_\tau 2 P(\tau) R(\tau) / (P(\tau) + R(\tau))`.
 
     Options as in `cafa_curve`; with ``weight=`` it is the weighted F-max.
 
@@ -347,10 +303,10 @@ def cafa_f_max_score(truth: Any, scores: Any, hierarchy: Hierarchy, **options: A
 def s_min_error(
     truth: Any, scores: Any, hierarchy: Hierarchy, *, weight: Any = None, **options: Any
 ) -> float:
-    r"""S-min of CAFA, :math:`\min_\tau \sqrt{ru(\tau)^2 + mi(\tau)^2}`.
+    r"""Return S-min of CAFA, :math:`\min_\tau \sqrt{ru(\tau)^2 + mi(\tau)^2}`.
 
     `ru` is the mean information of the labels missed, `mi` of those falsely called. Only
-    thresholds at which something is called compete. `weight` is the information accretion, from
+    thresholds with calls are considered. `weight` is the information accretion, from
     `truth` itself if not given; options as in `cafa_curve`.
 
     References
@@ -371,7 +327,7 @@ def s_min_error(
 
 
 def smallest_s(curve: CafaCurve) -> float:
-    """S-min of a curve."""
+    """Return S-min of a curve."""
     reached = curve.s[curve.coverage > 0]
     if reached.size == 0:
         raise DataError("S-min is not defined: nothing is called at any threshold.")
@@ -379,8 +335,6 @@ def smallest_s(curve: CafaCurve) -> float:
 
 
 def _sparse(data: Any, hierarchy: Hierarchy, name: str) -> sparse.csr_array:
-    from scipy import sparse
-
     values: Matrix = align(data, hierarchy, name=name).values
     check_finite(values, hierarchy.labels, name=name)
     csr = sparse.csr_array(values)
@@ -390,32 +344,22 @@ def _sparse(data: Any, hierarchy: Hierarchy, name: str) -> sparse.csr_array:
     return csr
 
 
-class _Part(NamedTuple):
-    """Stored entries of a run of samples."""
-
-    row: NDArray[np.intp]
-    label: NDArray[np.integer[Any]]
-    value: Float
-    n_samples: int
-
-
-def _parts(matrix: sparse.csr_array, n_labels: int) -> Iterator[_Part]:
+def _parts(matrix: sparse.csr_array, n_labels: int) -> Iterator[tuple[Index, Index, Float, int]]:
+    """Yield ranges of samples: row, label and value of the stored entries, number of samples."""
     for start, stop in sample_ranges(matrix.shape[0], n_labels):
         stored = slice(matrix.indptr[start], matrix.indptr[stop])
         row = np.repeat(np.arange(stop - start), np.diff(matrix.indptr[start : stop + 1]))
-        yield _Part(row, matrix.indices[stored], matrix.data[stored], stop - start)
+        yield row, matrix.indices[stored], matrix.data[stored], stop - start
 
 
 def propagate_max_sparse(scores: sparse.csr_array, h: Hierarchy) -> sparse.csr_array:
     """Raise every stored label and its ancestors to their highest stored descendant."""
-    from scipy import sparse
-
     sizes, columns, values = [np.zeros(1, dtype=np.int64)], [], []
-    for part in _parts(scores, h.n_labels):
-        number = h.position[part.label]
-        upper = h.waves.above(number)
-        raised = np.full((upper.size, part.n_samples), -np.inf)
-        raised[upper.place[number], part.row] = part.value
+    for row, label, value, n_samples in _parts(scores, h.n_labels):
+        number = h.position[label]
+        upper = UpperSet.above(h, number)
+        raised = np.full((upper.size, n_samples), -np.inf)
+        raised[upper.row[number], row] = value
         upper.raise_up(raised)
         by_sample = np.ascontiguousarray(raised.T)
         stored = by_sample > -np.inf
@@ -423,7 +367,6 @@ def propagate_max_sparse(scores: sparse.csr_array, h: Hierarchy) -> sparse.csr_a
         columns.append(np.broadcast_to(h.order[upper.numbers], stored.shape)[stored])
         values.append(by_sample[stored])
     row_ptr = np.cumsum(np.concatenate(sizes))
-    return sparse.csr_array(
-        (np.concatenate([*values, np.empty(0)]),
-         np.concatenate([*columns, np.empty(0, dtype=np.int32)]), row_ptr), shape=scores.shape,
-    )  # fmt: skip
+    stored_values = np.concatenate([*values, np.empty(0)])
+    stored_columns = np.concatenate([*columns, np.empty(0, dtype=np.int32)])
+    return sparse.csr_array((stored_values, stored_columns, row_ptr), shape=scores.shape)

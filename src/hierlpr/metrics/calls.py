@@ -1,4 +1,4 @@
-"""How good are calls and probabilities: precision, recall, F, calibration."""
+"""Measures of calls and probabilities: precision, recall, F, calibration."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_choice, check_real_array, check_sample_weight
+from hierlpr._utils.checks import check_choice, check_real_array, check_sample_weight
 from hierlpr.exceptions import DataError
-from hierlpr.metrics.curves import (
+from hierlpr.metrics.hits import (
     au_prc_score,
     by_instance,
     check_known,
@@ -27,16 +27,16 @@ Average = Literal["pooled", "label", "sample"]
 def precision_score(
     truth: Any, calls: Any, *, average: Average = "pooled", sample_weight: Any = None
 ) -> float:
-    r"""Share of the calls that are true; 0 without calls.
+    r"""Return the share of calls that are correct; 0 without calls.
 
     Parameters
     ----------
     truth, calls : array-like of 0 and 1, shape (n_samples, n_labels)
     average : {"pooled", "label", "sample"}
-        Over all instances at once, or the mean over labels or over samples, without those that
-        have neither positives nor calls.
+        Pooled over all instances, or the mean over labels or samples that have positives or
+        calls.
     sample_weight : array-like of shape (len(truth),), optional
-        How much each row counts.
+        Weight of each row.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def precision_score(
 def recall_score(
     truth: Any, calls: Any, *, average: Average = "pooled", sample_weight: Any = None
 ) -> float:
-    r"""Share of the positives that are called; 0 without any positive.
+    r"""Return the share of positives that are called; 0 without positives.
 
     Parameters as in `precision_score`. The mean over labels or over samples is over those with
     positives: the others have no recall.
@@ -72,7 +72,7 @@ def f_score(
     average: Average = "pooled",
     sample_weight: Any = None,
 ) -> float:
-    r""":math:`F_\beta = (1 + \beta^2) P R / (\beta^2 P + R)` of precision P and recall R.
+    r"""Return :math:`F_\beta = (1 + \beta^2) P R / (\beta^2 P + R)` of precision P and recall R.
 
     A beta above 1 favours recall. 0 if nothing is called and nothing is positive; labels and
     samples where that is so are left out of the mean over labels or over samples.
@@ -96,7 +96,7 @@ def f_score(
 def f_curve(
     truth: Any, scores: Any = None, *, beta: float = 1.0, sample_weight: Any = None
 ) -> tuple[Float, Float]:
-    """Pooled F after each group of equal scores, and the number of calls there.
+    """Return pooled F after each group of equal scores, and the number of calls there.
 
     Parameters as in `hit_curve`.
 
@@ -112,7 +112,7 @@ def f_curve(
 def f_max_score(
     truth: Any, scores: Any = None, *, beta: float = 1.0, sample_weight: Any = None
 ) -> float:
-    """Largest pooled F over all cutoffs; ties are never split. See `cafa_f_max_score` for CAFA's.
+    """Return the largest pooled F over all cutoffs; ties are never split.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def f_max_score(
 
 
 def label_au_prc_scores(truth: Any, scores: Any, *, sample_weight: Any = None) -> Float:
-    """Area under each label's own precision-recall curve; NaN for labels without positives.
+    """Return the area under each label's precision-recall curve; NaN without positives.
 
     Examples
     --------
@@ -152,17 +152,17 @@ def mean_au_prc_score(
     weight: Literal["uniform", "prevalence"] = "uniform",
     sample_weight: Any = None,
 ) -> float:
-    r"""Mean area under the labels' precision-recall curves.
+    r"""Return the mean area under the labels' precision-recall curves.
 
     Parameters
     ----------
     truth, scores : array-like of shape (n_samples, n_labels)
     weight : {"uniform", "prevalence"}
-        The mean over labels that have positives, each alike or by its number of positives: the
+        Mean over labels that have positives, unweighted or weighted by their positives: the
         :math:`\overline{\mathrm{AUPRC}}` and :math:`\overline{\mathrm{AUPRC}}_w` of Vens et al.
         For the area of the pooled curve see `au_prc_score`.
     sample_weight : array-like of shape (n_samples,), optional
-        How much each sample counts.
+        Weight of each sample.
 
     References
     ----------
@@ -188,14 +188,9 @@ def mean_au_prc_score(
 
 
 def calibration_error(
-    truth: Any,
-    probabilities: Any,
-    *,
-    n_bins: int = 10,
-    bins: Literal["width", "mass"] = "width",
-    sample_weight: Any = None,
+    truth: Any, probabilities: Any, *, n_bins: int = 10, sample_weight: Any = None
 ) -> float:
-    r"""Mean gap between predicted and observed frequency over bins.
+    r"""Return the mean gap between predicted and observed frequency over bins (ECE).
 
     :math:`\mathrm{ECE} = \sum_b \frac{n_b}{n} |\bar p_b - \bar Q_b|`.
 
@@ -204,15 +199,9 @@ def calibration_error(
     truth, probabilities : array-like of one shape
         All instances are pooled.
     n_bins : int
-    bins : {"width", "mass"}
-        Bins of equal width on [0, 1], or with equally many instances (equal values stay together;
-        instances are counted, also where they have weights).
+        Bins of equal width on [0, 1].
     sample_weight : array-like of shape (len(truth),), optional
-        How much each row counts.
-
-    Notes
-    -----
-    Known as the expected calibration error (ECE).
+        Weight of each row.
 
     References
     ----------
@@ -224,12 +213,7 @@ def calibration_error(
     0.25
     """
     status, p, weight = _paired(truth, probabilities, "probabilities", sample_weight)
-    check_choice(bins, ("width", "mass"), name="bins")
-    if bins == "width":
-        place, gap = calibration_gaps(status, p, n_bins)
-    else:
-        edges = np.quantile(p, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
-        place, gap = np.searchsorted(edges, p, side="right"), p - status
+    place, gap = calibration_gaps(status, p, n_bins)
     total = float(p.size) if weight is None else float(weight.sum())
     gaps = np.bincount(place, gap if weight is None else gap * weight)
     return float(np.abs(gaps).sum() / total)
@@ -238,14 +222,14 @@ def calibration_error(
 def calibration_gaps(
     status: NDArray[Any], p: Float, n_bins: int = 10
 ) -> tuple[NDArray[np.intp], Float]:
-    """Bin of equal width of every instance, and what is expected minus observed there."""
+    """Return the bin of equal width of every instance, and its predicted minus observed value."""
     return np.minimum((p * n_bins).astype(np.intp), n_bins - 1), p - status
 
 
 def brier_error(truth: Any, probabilities: Any, *, sample_weight: Any = None) -> float:
-    r"""Mean squared error of probabilities, :math:`n^{-1} \sum (p - Q)^2`.
+    r"""Return the mean squared error of probabilities, :math:`n^{-1} \sum (p - Q)^2`.
 
-    `sample_weight` says how much each row of the two counts.
+    `sample_weight` is the weight of each row.
 
     References
     ----------
@@ -263,7 +247,7 @@ def brier_error(truth: Any, probabilities: Any, *, sample_weight: Any = None) ->
 def _paired(
     truth: Any, values: Any, name: str, sample_weight: Any
 ) -> tuple[Float, Float, Float | None]:
-    """Return status, values and weights (None: none) of the known instances that count."""
+    """Return status, values and weights (or None) of the known instances of positive weight."""
     (status, known), p = check_known(truth), check_real_array(values, name=name)
     if status.shape != p.shape:
         raise DataError(f"{name} has shape {p.shape}, truth {status.shape}; they must agree.")
@@ -283,7 +267,7 @@ def _paired(
 def _counts(
     truth: Any, calls: Any, average: str, sample_weight: Any
 ) -> tuple[Float, Float, Float, Float | None]:
-    """Count hits, calls and positives by what is averaged over, and weigh them or say how."""
+    """Return hits, calls and positives of what is averaged over, and the weights for the mean."""
     check_choice(average, get_args(Average), name="average")
     (status, known), called = check_known(truth), check_status(calls)
     if status.shape != called.shape:
@@ -306,7 +290,7 @@ def _counts(
 def _mean_ratio(
     top: Float, bottom: Float, weight: Float | None, *, where: NDArray[np.bool_]
 ) -> float:
-    """Mean of ratios over some labels or samples, 0 if there is none; 0 / 0 counts 0."""
+    """Return the mean of ratios where `where` holds, 0 if nowhere; 0 / 0 counts as 0."""
     if weight is not None:
         where = where & (weight > 0.0)
         weight = weight[where]

@@ -1,4 +1,4 @@
-"""Losses and scores of calls that know the hierarchy."""
+"""Losses and scores of calls that use the hierarchy."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._base.checks import check_choice, check_label_weights
+from hierlpr._utils.checks import check_choice, check_label_weights
 from hierlpr.data.tables import align, align_truth, dense
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.waves import Upper, sample_ranges
+from hierlpr.hierarchy.upper_sets import UpperSet, sample_ranges
 from hierlpr.metrics.calls import f_score, precision_score, recall_score
-from hierlpr.metrics.curves import check_status
+from hierlpr.metrics.hits import check_status
 
 Float = NDArray[np.float64]
 CostName = Literal["uniform", "sibling", "subtree"]
@@ -21,7 +21,7 @@ Cost: TypeAlias = CostName | Any
 
 
 def hierarchical_precision_score(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
-    r"""Pooled precision of label sets that are first closed upward.
+    r"""Return the pooled precision of label sets that are first closed upward.
 
     :math:`hP = \sum_i |\hat P_i \cap \hat T_i| / \sum_i |\hat P_i|`, where :math:`\hat P_i` and
     :math:`\hat T_i` are the called and the true labels of sample i with all their ancestors.
@@ -32,7 +32,7 @@ def hierarchical_precision_score(truth: Any, calls: Any, hierarchy: Hierarchy) -
 
     Examples
     --------
-    The truth is A, B; the call C brings its ancestor A, which is right.
+    The truth is A, B; the call C brings its ancestor A, which is correct.
 
     >>> h = Hierarchy([("A", "B"), ("A", "C")])
     >>> hierarchical_precision_score([[1, 1, 0]], [[0, 0, 1]], h)
@@ -42,7 +42,7 @@ def hierarchical_precision_score(truth: Any, calls: Any, hierarchy: Hierarchy) -
 
 
 def hierarchical_recall_score(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
-    r"""Pooled recall of label sets that are first closed upward.
+    r"""Return the pooled recall of label sets that are first closed upward.
 
     :math:`hR = \sum_i |\hat P_i \cap \hat T_i| / \sum_i |\hat T_i|`; see
     `hierarchical_precision_score`.
@@ -59,7 +59,7 @@ def hierarchical_recall_score(truth: Any, calls: Any, hierarchy: Hierarchy) -> f
 def hierarchical_f_score(
     truth: Any, calls: Any, hierarchy: Hierarchy, *, beta: float = 1.0
 ) -> float:
-    r"""F of the hierarchical precision and recall.
+    r"""Return F of the hierarchical precision and recall.
 
     :math:`hF_\beta = (1 + \beta^2)\, hP\, hR / (\beta^2 hP + hR)`.
 
@@ -77,7 +77,7 @@ def hierarchical_f_score(
 
 
 def label_costs(hierarchy: Hierarchy, cost: Cost = "uniform") -> Float:
-    r"""Return what an error at each label costs.
+    r"""Return the cost of an error at each label.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def label_costs(hierarchy: Hierarchy, cost: Cost = "uniform") -> Float:
 
 
 def h_error(truth: Any, calls: Any, hierarchy: Hierarchy, *, cost: Cost = "uniform") -> float:
-    r"""H-loss: only the first error on a path counts; mean over samples.
+    r"""Return the H-loss: only the first error on a path counts; mean over samples.
 
     :math:`\ell_H = \sum_k c_k\, I\{\hat Q_k \neq Q_k,\ \hat Q_j = Q_j\ \forall j \in anc(k)\}`.
 
@@ -134,30 +134,23 @@ def h_error(truth: Any, calls: Any, hierarchy: Hierarchy, *, cost: Cost = "unifo
     1.0
     """
     status, called = _pair(truth, calls, hierarchy)
-    upper = hierarchy.waves.everything
+    upper = UpperSet.above(hierarchy)
     first = first_errors((status != called).T[hierarchy.order], upper)
     costs = label_costs(hierarchy, cost)[hierarchy.order]
     return float(np.dot(first.sum(axis=1), costs) / status.shape[0])
 
 
-def first_errors(wrong: NDArray[np.bool_], upper: Upper) -> NDArray[np.bool_]:
-    """Errors without an error above them; arrays (labels x samples)."""
+def first_errors(wrong: NDArray[np.bool_], upper: UpperSet) -> NDArray[np.bool_]:
+    """Return the errors without an error above them; arrays (labels x samples)."""
     return wrong & ~upper.any_above(wrong)
 
 
 def hierarchical_hamming_error(
-    truth: Any,
-    calls: Any,
-    hierarchy: Hierarchy,
-    *,
-    cost: Cost = "sibling",
-    missed: float = 1.0,
-    false: float = 1.0,
+    truth: Any, calls: Any, hierarchy: Hierarchy, *, cost: Cost = "sibling"
 ) -> float:
-    r"""Hierarchical Hamming loss: every error counts, weighted by its place; mean over samples.
+    r"""Return the hierarchical Hamming loss: all errors, weighted by label; mean over samples.
 
-    :math:`\ell = \alpha \sum_{k\ \mathrm{missed}} c_k + \beta \sum_{k\ \mathrm{false}} c_k`, with
-    :math:`\alpha` and :math:`\beta` the arguments `missed` and `false`.
+    :math:`\ell = \sum_k c_k\, I\{\hat Q_k \neq Q_k\}`.
 
     References
     ----------
@@ -170,28 +163,20 @@ def hierarchical_hamming_error(
     1.0
     """
     status, called = _pair(truth, calls, hierarchy)
-    costs = label_costs(hierarchy, cost)
-    total = missed * ((status & ~called) @ costs) + false * ((called & ~status) @ costs)
-    return float(np.mean(total))
+    return float(np.mean((status != called) @ label_costs(hierarchy, cost)))
 
 
 def matching_error(
-    truth: Any,
-    calls: Any,
-    hierarchy: Hierarchy,
-    *,
-    cost: Cost = "uniform",
-    missed: float = 1.0,
-    false: float = 1.0,
+    truth: Any, calls: Any, hierarchy: Hierarchy, *, cost: Cost = "uniform"
 ) -> float:
-    r"""Sum how far each wrong label is from the nearest right one; mean over samples.
+    r"""Return the matching loss: distances of errors to the nearest correct label.
 
-    Known as the matching loss.
+    The sum over errors, averaged over samples.
 
-    :math:`\ell = \alpha \sum_{k\ \mathrm{missed}} \phi(k, \hat Q) + \beta
+    :math:`\ell = \sum_{k\ \mathrm{missed}} \phi(k, \hat Q) +
     \sum_{k\ \mathrm{false}} \phi(k, Q)`, where :math:`\phi(k, Y)` is the cost of the edges from
     the nearest label of Y down to k. `cost` is that of the edge into each label. Both sets must
-    be closed upward, so the nearest label is an ancestor; above all roots stands one that always
+    be closed upward, so the nearest label is an ancestor; a virtual label above all roots always
     holds.
 
     References
@@ -210,14 +195,13 @@ def matching_error(
     costs = label_costs(hierarchy, cost)
     to_called, to_true = (_steps_below(y, hierarchy, costs) for y in (called, status))
     # Distances are 0 at labels that hold, so only errors contribute.
-    total = missed * np.sum(to_called * status, axis=1) + false * np.sum(to_true * called, axis=1)
-    return float(np.mean(total))
+    return float(np.mean(np.sum(to_called * status + to_true * called, axis=1)))
 
 
 def hierarchical_ranking_error(
     truth: Any, scores: Any, hierarchy: Hierarchy, *, cost: Cost = "sibling"
 ) -> float:
-    r"""Share of (positive, negative) pairs of a sample in the wrong order, weighted by place.
+    r"""Return the weighted share of (positive, negative) pairs of a sample in the wrong order.
 
     :math:`\sum_{i: Q_i = 1} \sum_{j: Q_j = 0} c_i c_j (I\{s_i < s_j\} + \tfrac12 I\{s_i = s_j\})
     / \sum_{ij} c_i c_j`, the mean over samples; a sample without such pairs counts 0.
@@ -293,21 +277,22 @@ def order_violations_error(sample: Any, label: Any, hierarchy: Hierarchy) -> int
     total = 0
     for start, stop in sample_ranges(n_samples, h.n_labels):
         part = slice(*np.searchsorted(rows, [start, stop]).tolist())
-        upper = h.waves.above(number[part])
+        upper = UpperSet.above(h, number[part])
         total += late_parents(upper, number[part], rows[part] - start, stop - start)
     return total
 
 
-def late_parents(upper: Upper, number: Any, sample: Any, n_samples: int) -> int:
+def late_parents(upper: UpperSet, number: Any, sample: Any, n_samples: int) -> int:
     """Count the (sample, parent, child) of a list in order whose child comes first."""
     last = np.iinfo(np.int32).max  # what is not listed comes after all others
     place = np.full((upper.size, n_samples), last, dtype=np.int32)
-    place[upper.place[number], sample] = np.arange(len(number), dtype=np.int32)
-    return upper.count_less(place)
+    place[upper.row[number], sample] = np.arange(len(number), dtype=np.int32)
+    parents, children = upper.edges
+    return int(np.count_nonzero(place[children] < place[parents]))
 
 
 def _steps_below(holds: NDArray[np.bool_], h: Hierarchy, costs: Float) -> Float:
-    """Cost of the cheapest way down to each label from one that holds."""
+    """Return the cost of the cheapest path down to each label from one that holds."""
     numbered, edge = holds[:, h.order], costs[h.order]
     steps = np.zeros(holds.shape)
     for k in range(h.n_labels):
@@ -320,13 +305,14 @@ def _steps_below(holds: NDArray[np.bool_], h: Hierarchy, costs: Float) -> Float:
 def _pair(
     truth: Any, calls: Any, hierarchy: Hierarchy
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Both as bool matrices of one shape; neither needs to be closed."""
-    pair = []
-    for data, name in ((truth, "truth"), (calls, "calls")):
-        pair.append(check_status(dense(align(data, hierarchy, name=name).values)))
-    if pair[0].shape != pair[1].shape:
-        raise DataError(f"calls has {len(pair[1])} samples, truth {len(pair[0])}; they must agree.")
-    return pair[0], pair[1]
+    """Return both as bool matrices of one shape; neither needs to be closed upward."""
+    status, called = (
+        check_status(dense(align(data, hierarchy, name=name).values))
+        for data, name in ((truth, "truth"), (calls, "calls"))
+    )
+    if status.shape != called.shape:
+        raise DataError(f"calls has {len(called)} samples, truth {len(status)}; they must agree.")
+    return status, called
 
 
 def _closed_pair(

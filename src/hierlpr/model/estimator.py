@@ -1,94 +1,99 @@
-"""HierLPR: the model of scores as a scikit-learn estimator."""
+"""`HierLPR`: classifier scores in, comparable scores, one ranking and calls out."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from html import escape
-from typing import Any
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import TargetTags
-from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from hierlpr._base import constructor_only
-from hierlpr._base.checks import is_sparse
-from hierlpr._base.showing import plain
+from hierlpr._utils.checks import Matrix, check_fraction, check_sample_weight
+from hierlpr.cutoff.by_group import cutoff_on
+from hierlpr.cutoff.choose import Rule, Unreachable, check_bound, goals_of
+from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
+from hierlpr.cutoff.groups import Groups
+from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.profile import LevelProfile
+from hierlpr.cutoff.sets import CallSets, SetRule
+from hierlpr.data.duplicates import SampleKeys, overlap_note
+from hierlpr.data.frames import like_given
+from hierlpr.data.label_sets import Kind
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth
+from hierlpr.data.tables import Table, dense
+from hierlpr.exceptions import UnreachableWarning
+from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike
-from hierlpr.model.core import ScoreModel
+from hierlpr.joint import JointModel
+from hierlpr.lpr import ImpliedLPR, LPRModel
+from hierlpr.lpr.drift import Drift
+from hierlpr.metrics import au_prc_score
+from hierlpr.model import label_updates, naming
+from hierlpr.model.explain import Explanation, explain_sample, summarize
+from hierlpr.model.persistence import load_as, save_model
+from hierlpr.model.prediction import choose_rule, compute_lprs, set_rule, sets_of
+from hierlpr.model.training import fit_model
+from hierlpr.model.validation import (
+    check_leakage,
+    new_scores,
+    refuse_unknown_samples,
+    truth_beside,
+    truth_matrix,
+    weighed_rows,
+)
+from hierlpr.ranking.blocks import consistent_scores
+from hierlpr.ranking.order import Ranking, rank
 
 
-class ShownEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator that tells in notebooks, below its parameters, what it has learned."""
-
-    def _repr_html_inner(self) -> str:
-        return str(super()._repr_html_inner()) + self._learned_html()
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        return {k: v + self._learned_html() * (k == "text/html") for k, v in bundle.items()}
-
-    def _learned_html(self) -> str:
-        try:
-            lines = self.summary().splitlines()
-        except NotFittedError:
-            return ""
-        return f"<p>{'<br>'.join(escape(plain(line)) for line in lines)}</p>"
-
-
-@constructor_only
-@dataclass(eq=False, repr=False, match_args=False)
-class HierLPR(TransformerMixin, ShownEstimator, ScoreModel):  # type: ignore[misc]
+class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn classifier scores into comparable scores, one ranking, and calls that fit a hierarchy.
 
     Parameters
     ----------
     hierarchy : Hierarchy, path, dict, edges or networkx graph, optional
-        The labels and what implies what; what is no `Hierarchy` becomes one, see
-        :func:`hierlpr.io.as_hierarchy`. None: the labels stand alone.
+        The labels and their parents; anything else than a `Hierarchy` is converted to one, see
+        :func:`hierlpr.io.as_hierarchy`. None: the labels are unrelated.
     lpr : str or estimator
         How local precision rates are estimated; see :func:`hierlpr.lpr.fit_lpr`.
     joint : bool or "auto"
-        Whether a label's probability uses the scores of all labels of its sample. True: the joint
-        posterior as it is, right if scores are independent given the labels. ``"auto"``: as far as
-        held-out samples support it; see ``joint_.describe()`` and ``docs/joint.md``.
+        Whether the probability of a label uses the scores of all labels of its sample. True: the
+        exact joint posterior, which assumes that scores are independent given the labels.
+        ``"auto"``: as far as held-out samples support it; see ``joint_.describe()``.
     close_truth : bool
-        Add missing ancestors to the truth, counted in a warning, instead of refusing it.
+        Add missing ancestors to the truth, with a warning, instead of refusing it.
     missing : {"error", "allow"}
-        Whether scores may be NaN. A missing score says nothing: its LPR is the prevalence, or with
-        `joint` what the sample's other scores make of it.
+        Whether scores may be NaN. The LPR of a missing score is the prevalence of its label, or
+        with `joint` the probability given the other scores of the sample.
     n_threads : int, optional
-        Threads for fitting and ranking; no result depends on it.
+        Threads; results do not depend on it.
     verbose : bool, optional
-        Whether to tell on stderr how far fitting is; by default on a terminal only.
+        Whether to print the progress of `fit` to stderr; by default only on a terminal.
 
     Attributes
     ----------
     hierarchy_ : Hierarchy
     lpr_ : LPRModel
-        One curve from score to LPR a label, with diagnostics.
+        One curve from score to LPR per label, with diagnostics.
     joint_ : JointModel or None
-        How the scores of a sample are used together; None with ``joint=False``.
-    path_weight_ : ndarray or None
-        How much the scores of each depth tell of where the one path of a sample ends, for
-        ``calibrate_sets(one_path=True)``; None where samples have no or more than one path.
-    kind_ : {"complete", "listed"} or None
-        The kind of scores it is for; None if its file is too old to tell.
-    implied_ : ImpliedLPR or None
-        LPRs of labels that are not listed but a label below them is; None for complete scores.
+        How the scores of a sample are combined; None with ``joint=False``.
+    kind_ : {"complete", "listed"}
+        The kind of scores that was fitted on.
     cutoff_ : Cutoff
         Where `predict` cuts; 0.5 until `calibrate` has been called.
+    sets_ : SetRule or None
+        Which labels are sure and possible; None until `calibrate_sets` has been called.
 
     Notes
     -----
-    Matrices are (samples x labels). Arrays and CSR go by position in ``hierarchy.labels``, data
-    frames (pandas, Polars, Arrow) by column name in any order. Dense scores are complete; CSR
-    scores are listed: a pair that is absent is never called, unless a label below it is listed. A
-    model takes the kind it was fitted on and refuses the other (``docs/model.md``).
+    Columns of arrays and CSR matrices follow ``hierarchy.labels``; columns of data frames (pandas,
+    Polars, Arrow) are matched by name. Dense scores are complete. CSR scores are listed: an absent
+    pair is never called unless a descendant is listed. A model takes only the kind it was fit on.
 
     Examples
     --------
@@ -102,42 +107,348 @@ class HierLPR(TransformerMixin, ShownEstimator, ScoreModel):  # type: ignore[mis
     0
     """
 
-    hierarchy: HierarchyLike | None = None
-    _: KW_ONLY
-    lpr: Any = "auto"
-    joint: bool | str = "auto"
-    close_truth: bool = False
-    missing: str = "error"
-    n_threads: int | None = None
-    verbose: bool | None = None
+    hierarchy_: Hierarchy
+    lpr_: LPRModel
+    joint_: JointModel | None
+    path_weight_: NDArray[np.float64] | None
+    kind_: Kind
+    implied_: ImpliedLPR | None
+    profile_: LevelProfile | None
+    cutoff_: Cutoff
+    sets_: SetRule | None
+    fit_keys_: SampleKeys | None
+    cutoff_keys_: SampleKeys | None
+    sets_keys_: SampleKeys | None
+    path_style_: dict[str, Any] | None = None  # ranks of labels, and how a tool writes paths
 
-    # Scores and truth stand where scikit-learn has X and y: they are no metadata to route.
+    # `scores` and `truth` take the places of X and y: they are not metadata to route.
     __metadata_request__fit = {"scores": UNUSED, "truth": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"scores": UNUSED, "truth": UNUSED}  # noqa: RUF012
     __metadata_request__transform = {"scores": UNUSED}  # noqa: RUF012
     __metadata_request__predict = {"scores": UNUSED}  # noqa: RUF012
     __metadata_request__predict_proba = {"scores": UNUSED}  # noqa: RUF012
 
-    def transform(self, scores: Any) -> Any:
-        """Return the local precision rate of every score.
+    def __init__(
+        self,
+        hierarchy: HierarchyLike | None = None,
+        *,
+        lpr: Any = "auto",
+        joint: bool | str = "auto",
+        close_truth: bool = False,
+        missing: str = "error",
+        n_threads: int | None = None,
+        verbose: bool | None = None,
+    ) -> None:
+        self.hierarchy = hierarchy
+        self.lpr = lpr
+        self.joint = joint
+        self.close_truth = close_truth
+        self.missing = missing
+        self.n_threads = n_threads
+        self.verbose = verbose
 
-        Of listed scores, those of the labels listed and of their ancestors, as CSR. With `joint`,
-        it is P(label | all scores of the sample). A data frame gives one of its own library, or
-        what ``set_output`` asks for.
+    # -- learning ---------------------------------------------------------------------------
+
+    def fit(self, scores: Any, truth: Any, sample_weight: Any = None) -> Self:
+        """Fit one curve from score to local precision rate per label, and the joint posterior.
+
+        Parameters
+        ----------
+        scores : matrix or data frame of shape (n_samples, n_labels)
+            Any real numbers, larger for more likely labels; out-of-fold or held-out.
+        truth : matrix or data frame of the same shape, or lists of labels
+            0 or 1, NaN (null) where unknown; a true label implies its parents. Or the labels of
+            each sample as a list of lists or sets, or as a mapping from sample to labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Such as inverse sampling probabilities; only ratios matter (``docs/truth.md``).
         """
-        # Defined here because scikit-learn wraps, for `set_output`, what the class itself defines.
-        out = ScoreModel.transform(self, scores)
-        if _get_output_config("transform", self)["dense"] == "default" or is_sparse(out):
-            return out
-        return self.lprs(self._input(scores)).values if not isinstance(out, np.ndarray) else out
+        fit_model(self, scores, truth, sample_weight)
+        return self
+
+    def calibrate(
+        self,
+        scores: Any,
+        truth: Any,
+        *,
+        precision: float | Sequence[float] | None = None,
+        fdr: float | Sequence[float] | None = None,
+        maximize: str | None = None,
+        confidence: float | None = None,
+        groups: Groups | None = None,
+        rule: Rule = "cautious",
+        unreachable: Unreachable | None = None,
+        sample_weight: Any = None,
+        max_weight: float | None = None,
+    ) -> Self:
+        """Choose the cutoff from samples that were not used to fit.
+
+        Parameters
+        ----------
+        scores, truth : matrices or data frames
+            As in `fit`, of other samples.
+        precision, fdr, maximize, confidence, rule, unreachable
+            See :func:`hierlpr.cutoff.choose.choose_cutoff`. Several targets, such as
+            ``precision=[0.8, 0.9]``, share the error of `confidence`, so that all hold at once;
+            the first is in use until :meth:`use_target` selects another.
+        groups : "tree", "depth", "label", mapping or sequence, optional
+            One level per group of labels; see :func:`hierlpr.cutoff.label_groups`. With
+            `confidence`, all groups reach the target at once with that confidence.
+        sample_weight : array-like of shape (n_samples,), optional
+            As in `fit`: precision, recall and F are then weighted.
+        max_weight : float, optional
+            Upper bound on all weights, known before the truth; certificates with weights need it.
+        """
+        goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
+        table = self._scores(scores)
+        held = self._truth(truth, self.hierarchy_, table)
+        given = check_sample_weight(sample_weight, table.n_samples, keep_equal=True)
+        check_bound(goals[0], given, max_weight)
+        is_certified = goals[0].confidence is not None
+        table, held, weight = weighed_rows(table, held, given, keep_equal=is_certified)
+        keys, doubts = check_leakage(table, self.fit_keys_)
+        cutoff = cutoff_on(
+            goals,
+            self.block_scores(table),
+            held,
+            self.hierarchy_,
+            self.profile_,
+            groups=groups,
+            rule=rule,
+            unreachable=unreachable,
+            weight=weight,
+            max_weight=max_weight,
+        )
+        for part in cutoff.targets or (cutoff,):
+            if not part.reachable:
+                warnings.warn(part.reason, UnreachableWarning, stacklevel=2)
+        self.cutoff_, self.cutoff_keys_ = cutoff.with_caveats(doubts), keys
+        return self
+
+    def use_target(self, target: float) -> Self:
+        """Select one of several calibrated targets for `predict` and all other decisions.
+
+        A certificate for several targets holds for all of them, so the choice may be made after
+        looking at ``cutoff_``.
+        """
+        check_is_fitted(self)
+        self.cutoff_ = self.cutoff_.for_target(target)
+        return self
+
+    def set_cutoff(self, level: float) -> Self:
+        """Set the cutoff to a block score of your choice, from 0 to 1; nothing is promised.
+
+        Examples
+        --------
+        >>> from hierlpr import HierLPR
+        >>> model = HierLPR({"dog": "animal"}).fit([[0.9, 0.2], [0.1, 0.0]], [["animal"], []])
+        >>> print(model.set_cutoff(0.6).cutoff_)
+        Calls at a block score of 0.6 or more, set by hand; nothing is promised about them.
+        """
+        check_is_fitted(self)
+        self.cutoff_ = Cutoff(level=check_fraction(level, name="level"), kind="by hand")
+        self.cutoff_keys_ = None
+        return self
+
+    def calibrate_sets(
+        self,
+        scores: Any,
+        truth: Any,
+        *,
+        error: float = 0.1,
+        confidence: float | None = None,
+        one_path: bool = False,
+    ) -> Self:
+        """Choose which labels of a sample are *sure* and which are *possible*.
+
+        Parameters
+        ----------
+        scores, truth : matrices or data frames
+            As in `fit`, of other samples.
+        error : float
+            At most this share of new samples has a sure label that is false. Separately, at most
+            this share has a true label that is not possible.
+        confidence : float, optional
+            By default the shares are averages over calibration and new samples. With a confidence,
+            they hold for new samples given this calibration, with that probability.
+        one_path : bool
+            Every sample has at most one path of labels, as in a taxonomy: siblings then exclude
+            each other, and more labels are sure. The promises hold even if this is wrong, with
+            smaller sets. Complete scores need a forest; for listed scores see `assign`.
+        """
+        table = self._scores(scores)
+        held = self._truth(truth, self.hierarchy_, table)
+        if isinstance(held, PartialTruth):
+            refuse_unknown_samples(held)
+        keys, doubts = check_leakage(table, self.fit_keys_)
+        rule = choose_rule(self, table, held, error=error, confidence=confidence, one_path=one_path)
+        self.sets_, self.sets_keys_ = rule.with_caveats(doubts), keys
+        return self
+
+    def adapt(self, scores: Any) -> Self:
+        """Return a new model for a population with other prevalences, estimated from its `scores`.
+
+        LPRs and the joint prior follow the prevalences; this model is not changed. The new one has
+        no cutoff, because certificates do not carry over. Scores that differ from those of the fit
+        by more than prevalences can explain are refused.
+        """
+        return label_updates.adapted(self, self.check(scores))
+
+    def add_labels(
+        self,
+        edges: Iterable[tuple[str, str]],
+        scores: Any,
+        truth: Any,
+        *,
+        labels: Iterable[str] | None = None,
+    ) -> Self:
+        """Add labels with their scores and truth; the curves of the other labels do not change.
+
+        `edges` are (parent, child) pairs of the new labels. `scores` and `truth` have one column
+        per new label, in the order of `labels`, by default as they appear in `edges`.
+        """
+        check_is_fitted(self)
+        label_updates.add_labels(self, edges, scores, truth, labels=labels)
+        return self
+
+    def remove_labels(self, labels: Iterable[str]) -> Self:
+        """Remove labels; their children pass to their parents, other curves do not change."""
+        check_is_fitted(self)
+        label_updates.remove_labels(self, labels)
+        return self
+
+    def replace(self, labels: Iterable[str], scores: Any, truth: Any) -> Self:
+        """Refit the curves of some labels, for example after their classifiers changed."""
+        check_is_fitted(self)
+        label_updates.replace_labels(self, labels, scores, truth)
+        return self
+
+    # -- prediction -------------------------------------------------------------------------
+
+    def transform(self, scores: Any) -> Any:
+        """Return the local precision rates; with `joint`, P(label | all scores of the sample).
+
+        Containers are as in `predict_proba`; CSR scores give listed labels and their ancestors.
+        """
+        return self._like(scores, self.lprs(self._scores(scores)).values)
+
+    def predict_proba(self, scores: Any) -> Any:
+        """Return the block scores: comparable across labels, and no child above a parent.
+
+        Data frames give data frames of the same library, with one column per label in the order of
+        ``hierarchy_.labels``. Arrays give arrays, CSR gives CSR.
+        """
+        return self._like(scores, self.block_scores(self._scores(scores)))
+
+    def rank(self, scores: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
+        """Rank all (sample, label) instances, the best calls first, parents before children."""
+        lpr = self.lprs(self._scores(scores))
+        return rank(lpr, self.hierarchy_, top=top, weight=weight, n_threads=self.n_threads)
+
+    def predict(self, scores: Any, *, target: float | None = None) -> Any:
+        """Return the calls at `cutoff_`: a bool matrix or data frame, closed upward.
+
+        `target` selects one of several calibrated targets for this call.
+        """
+        score = self.block_scores(self._scores(scores))
+        cutoff = self.cutoff_ if target is None else self.cutoff_.for_target(target)
+        if not cutoff.reachable:
+            warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=2)
+        return self._like(scores, decide(score, cutoff, self.hierarchy_))
+
+    def predict_sets(self, scores: Any) -> CallSets:
+        """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
+        return sets_of(self, self._scores(scores), set_rule(self))
+
+    def deepest(self, scores: Any) -> list[str | None]:
+        """Return the deepest sure label of every sample, None where no label is sure."""
+        set_rule(self)
+        found, _ = naming.name_samples(self, self._scores(scores))
+        labels = self.hierarchy_.labels
+        return [labels[k] if k >= 0 else None for k in found.tolist()]
+
+    def assign(self, scores: Any) -> Any:
+        """Name every sample by the deepest label that can be trusted.
+
+        Returns a data frame with the columns sample, label (None where no label can be trusted),
+        rank and chance, the block score. A label can be trusted as `calibrate_sets` promised of
+        sure labels or, if it was not called, as `calibrate` promised of calls. An ``AnnData`` is
+        read as ``hierlpr assign`` does, and returned as a copy with the answer in obs.
+        """
+        check_is_fitted(self)
+        return naming.assign(self, scores)
+
+    def call_lists(self, scores: Any) -> list[tuple[LabelCall, ...]]:
+        """Return the calls of each sample as a list, best first, with their block scores.
+
+        After `calibrate_sets`, each call also says whether it is sure, possible or neither ("no").
+        """
+        table = self._scores(scores)
+        score = self.block_scores(table)
+        calls = decide(score, self.cutoff_, self.hierarchy_)
+        sets = None if self.sets_ is None else sets_of(self, table, self.sets_, score).codes()
+        return call_lists(calls, score, self.hierarchy_, sets=sets)
+
+    def explain(self, scores: Any, sample: int | str = 0) -> Explanation:
+        """Explain why each label of one sample is called or not.
+
+        `sample` is its row, or its name if the scores have sample names.
+
+        Examples
+        --------
+        >>> from hierlpr import HierLPR
+        >>> scores, truth = [[0.9, 0.8], [0.8, 0.1], [0.2, 0.3]] * 20, [[1, 1], [1, 0], [0, 0]] * 20
+        >>> model = HierLPR({"animal": None, "dog": "animal"}, joint=False).fit(scores, truth)
+        >>> model.explain(scores, 1).why("dog")
+        'Not called: the chance that it holds, 0.00, is below the cutoff of 0.50.'
+        """
+        return explain_sample(self, self._scores(scores), sample)
+
+    def score(self, scores: Any, truth: Any, sample_weight: Any = None) -> float:
+        """Return AU(PRC) of the block scores, pooled over all instances of known truth."""
+        table = self._scores(scores)
+        held = self._truth(truth, self.hierarchy_, table)
+        weight = check_sample_weight(sample_weight, table.n_samples)
+        score = dense(self.block_scores(table))
+        return float(au_prc_score(truth_matrix(held), score, sample_weight=weight))
+
+    # -- inspection -------------------------------------------------------------------------
+
+    def check(self, scores: Any) -> Drift:
+        """Compare new scores with those of the fit, per label and as text."""
+        return label_updates.compare_with_fit(self, self._scores(scores))
+
+    def seen(self, scores: Any) -> dict[str, str]:
+        """Report samples whose scores equal those of samples the model has learned from.
+
+        The counts, such as "37 of 400", are under "fit", "cutoff" and "sets"; a key is missing
+        where equal scores are no more frequent than between different samples.
+        """
+        keys = SampleKeys.of_rows(self._scores(scores).values)
+        known = {"fit": self.fit_keys_, "cutoff": self.cutoff_keys_, "sets": self.sets_keys_}
+        notes = {name: overlap_note(keys, given) for name, given in known.items()}
+        return {name: note for name, note in notes.items() if note}
+
+    def summary(self) -> str:
+        """Return what was learned as text: labels, samples, joint posterior, cutoff and sets."""
+        check_is_fitted(self)
+        return summarize(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, which :func:`hierlpr.load_model` reads."""
+        check_is_fitted(self)
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> HierLPR:
+        """Read a model that `save` wrote; raise for other files, such as classifiers."""
+        return load_as(cls, path)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the labels, one for each column of `transform`."""
-        check_is_fitted(self, "n_features_in_")
-        given = _check_feature_names_in(self, input_features)
-        if input_features is not None and not hasattr(self, "feature_names_in_"):
-            return np.asarray(given, dtype=object)
-        return np.array(self.hierarchy_.labels, dtype=object)
+        """Return the labels, one per column of `transform`."""
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        is_given = input_features is not None and not hasattr(self, "feature_names_in_")
+        return np.asarray(names if is_given else self.classes_, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -145,3 +456,26 @@ class HierLPR(TransformerMixin, ShownEstimator, ScoreModel):  # type: ignore[mis
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing == "allow"
         return tags
+
+    # -- steps on aligned tables, for other packages -------------------------------------------
+
+    def lprs(self, table: Table, known: Matrix | None = None) -> Table:
+        """Return the LPRs of an aligned table; `known` is the result of `predict_known`, if any."""
+        return compute_lprs(self, table, known)
+
+    def block_scores(self, table: Table) -> Matrix:
+        """Return the block scores of an aligned table as a plain matrix."""
+        score = consistent_scores(self.lprs(table), self.hierarchy_, n_threads=self.n_threads)
+        return cast(Matrix, score)
+
+    def _scores(self, scores: Any) -> Table:
+        check_is_fitted(self)
+        return new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
+
+    def _truth(self, truth: Any, hierarchy: Hierarchy, table: Table) -> AnyTruth:
+        return truth_beside(table, truth, hierarchy, close=self.close_truth)
+
+    def _like(self, scores: Any, values: Any) -> Any:
+        """Return dense values in the container of the scores."""
+        is_dense = isinstance(values, np.ndarray)
+        return like_given(scores, values, self.hierarchy_.labels) if is_dense else values

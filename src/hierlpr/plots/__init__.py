@@ -1,22 +1,16 @@
-"""Pictures of a model: Display objects in the manner of scikit-learn, with the report's numbers.
+"""Display objects in the style of scikit-learn, with the numbers of the report.
 
-Each is made by ``from_model`` or ``from_ranking``, drawn by ``plot(ax=None)``, and keeps what it
-drew on as ``ax_`` and ``figure_``. Drawing needs matplotlib (``hierlpr[report]``).
+Each is created by ``from_model`` or ``from_ranking``, drawn by ``plot(ax=None)``, and keeps the
+matplotlib objects as ``ax_`` and ``figure_``. Plotting needs ``hierlpr[report]``.
 """
 
-from typing import TYPE_CHECKING
-
-from hierlpr._base import loader
-
-if TYPE_CHECKING:
-    from hierlpr.plots.displays import (
-        CalibrationDisplay,
-        HitDisplay,
-        LPRDisplay,
-        PrecisionDisplay,
-        RecallDisplay,
-        SampleDisplay,
-    )
+from hierlpr.plots.displays import (
+    CalibrationDisplay,
+    HitDisplay,
+    PrecisionDisplay,
+    RecallDisplay,
+)
+from hierlpr.plots.label_displays import LPRDisplay, SampleDisplay
 
 __all__ = [
     "CalibrationDisplay",
@@ -26,9 +20,3 @@ __all__ = [
     "RecallDisplay",
     "SampleDisplay",
 ]
-
-__getattr__ = loader(__name__, dict.fromkeys(__all__, "displays"))
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

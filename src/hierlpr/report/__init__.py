@@ -1,4 +1,4 @@
-"""Decisions and metrics -> one self-contained HTML file that answers, shows and explains."""
+"""Reports: decisions and metrics as one self-contained HTML file."""
 
 from hierlpr.report.discoveries import write_discoveries_report
 from hierlpr.report.report_page import Report, write_report

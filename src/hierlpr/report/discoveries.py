@@ -1,20 +1,28 @@
-"""Discoveries -> one self-contained HTML page: answer, figures, hierarchy, table."""
+"""The page about discoveries: answer, figures, hierarchy and table."""
 
 from __future__ import annotations
 
 import math
 import os
+from datetime import date
 from typing import Any
 
 import numpy as np
 
-from hierlpr._base import require
+from hierlpr._utils import require
 from hierlpr.discovery import Discoveries
-from hierlpr.plots.drawing import legend
-from hierlpr.report.entries import labels_of
+from hierlpr.plots.drawing import legend, mark_cutoff
+from hierlpr.report.entries import label_columns
 from hierlpr.report.html import COLORS, FigureText, figure, figure_text, render_page, write_page
 
 SCRIPTS = ("dom.js", "csv.js", "tree.js", "browse.js", "table.js", "discoveries.js", "start.js")
+SECTIONS = {
+    "answer": "Answer",
+    "curves": "p-values and levels",
+    "hierarchy": "Hierarchy",
+    "labels": "Labels",
+    "glossary": "Glossary",
+}
 BINS = 20
 LARGEST_SHOWN = 0.5  # fdr at the end of the axis of levels
 
@@ -52,26 +60,26 @@ def write_discoveries_report(
 
 def render_discoveries(found: Discoveries, *, title: str | None = None) -> str:
     """Return the page as text."""
-    return render_page(
-        "discoveries.html.j2", SCRIPTS, _data(found),
-        title=title or "Discoveries on a hierarchy",
-        facts=found.to_dict(),
-        model_based=found.assumption.startswith("model-based"),
-        figures=(_p_value_figure(found), _level_figure(found)),
-    )  # fmt: skip
+    values = {
+        "title": title or "Discoveries on a hierarchy",
+        "about": {"Created": date.today().isoformat()},
+        "sections": SECTIONS,
+        "facts": found.to_dict(),
+        "model_based": found.assumption.startswith("model-based"),
+        "figures": (_p_value_figure(found), _level_figure(found)),
+    }
+    return render_page("discoveries.html.j2", SCRIPTS, _data(found), **values)
 
 
 def _p_value_figure(found: Discoveries) -> FigureText:
-    """Histogram of the p-values with the density of the fitted mixture."""
+    """Draw the histogram of the p-values with the density of the fitted mixture."""
     tested = ~np.isnan(found.p)
     p = found.p[tested]
     counts, edges = np.histogram(p, bins=BINS, range=(0.0, 1.0))
     share = float(found.lpr[tested].mean())
     made, axes = figure()
-    axes.bar(
-        edges[:-1], counts, width=1.0 / BINS, align="edge", color=COLORS["grid"],
-        edgecolor=COLORS["muted"], linewidth=0.8, label="p-values",
-    )  # fmt: skip
+    bars = {"color": COLORS["grid"], "edgecolor": COLORS["muted"], "label": "p-values"}
+    axes.bar(edges[:-1], counts, width=1.0 / BINS, align="edge", linewidth=0.8, **bars)
     at = np.linspace(0.5 / (4 * BINS), 1.0, 4 * BINS)
     scale = p.size / BINS
     null = scale * (1.0 - share)
@@ -80,25 +88,25 @@ def _p_value_figure(found: Discoveries) -> FigureText:
     axes.axhline(
         null, color=COLORS["cutoff"], linewidth=1.4, linestyle=(0, (5, 2)), label="its null part"
     )
-    axes.set(
-        xlim=(0, 1), ylim=(0, 1.15 * max(counts.max(initial=1), null)), xlabel="p-value",
-        ylabel="labels",
-    )  # fmt: skip
-    legend(axes, COLORS, loc="upper right")
-    words = (
-        f"The model takes {100 * share:.3g} % of the {p.size:,} labels with a p-value for not null."
+    top = 1.15 * max(counts.max(initial=1), null)
+    axes.set(xlim=(0, 1), ylim=(0, top), xlabel="p-value", ylabel="labels")
+    legend(axes, COLORS)
+    text = (
+        f"The model estimates that {100 * share:.3g} % of the {p.size:,} labels with a p-value are "
+        "not null."
     )
-    listed = ", ".join(str(n) for n in counts.tolist())
+    bins = ", ".join(str(n) for n in counts.tolist())
     return figure_text(
-        made, "fig-p", "The p-values",
-        f"{words} A rise toward 1 would mean conservative p-values.",
-        f"{words} Counts in {BINS} bins from 0 to 1: {listed}.",
-        spoken="Histogram of the p-values",
-    )  # fmt: skip
+        made,
+        "fig-p",
+        "Histogram of the p-values",
+        f"{text} A rise toward 1 would mean conservative p-values.",
+        f"{text} Counts in {BINS} bins from 0 to 1: {bins}.",
+    )
 
 
 def _level_figure(found: Discoveries) -> FigureText:
-    """How many labels are rejected at every level."""
+    """Draw the number of labels rejected at every fdr."""
     levels = np.sort(found.level[found.level <= LARGEST_SHOWN])
     made, axes = figure()
     x = np.concatenate(([0.0], levels, [LARGEST_SHOWN]))
@@ -109,33 +117,25 @@ def _level_figure(found: Discoveries) -> FigureText:
     axes.step(x, y, where="post", color=COLORS["ours"], linewidth=2.2)
     n = int(found.is_rejected.sum())
     axes.axvline(found.fdr, color=COLORS["cutoff"], linewidth=1.2, linestyle=(0, (3, 2)))
-    axes.plot(
-        [found.fdr], [n], "D", color=COLORS["cutoff"], markersize=8,
-        markeredgecolor=COLORS["paper"], markeredgewidth=1.5, zorder=9, label="asked for",
-        linestyle="none", clip_on=False,
-    )  # fmt: skip
-    axes.set(
-        xlim=(0, max(LARGEST_SHOWN, found.fdr)), ylim=(0, 1.08 * max(levels.size, 1)),
-        xlabel="fdr", ylabel="labels rejected",
-    )  # fmt: skip
-    legend(axes, COLORS, loc="upper left")
-    words = f"{n:,} labels at fdr {found.fdr:g}; " + ", ".join(
-        f"{count:,} at {fdr}" for fdr, count in found.to_dict()["n_rejected_at"].items()
+    mark_cutoff(axes, found.fdr, n, COLORS, label="fdr in use")
+    end, top = max(LARGEST_SHOWN, found.fdr), 1.08 * max(levels.size, 1)
+    axes.set(xlim=(0, end), ylim=(0, top), xlabel="fdr", ylabel="labels rejected")
+    legend(axes, COLORS)
+    others = found.to_dict()["n_rejected_at"].items()
+    text = (
+        f"{n:,} labels at fdr {found.fdr:g}; {', '.join(f'{k:,} at {fdr}' for fdr, k in others)}."
     )
-    return figure_text(
-        made, "fig-level", "How many at other levels", f"{words}.", f"{words}.",
-        spoken="Labels rejected against the fdr asked for",
-    )  # fmt: skip
+    return figure_text(made, "fig-level", "Labels rejected by fdr", text, text)
 
 
 def _data(found: Discoveries) -> dict[str, Any]:
-    """Everything the script draws from, one entry a label."""
+    """Return the data of the page's script, one entry per label."""
     rank = np.empty(found.order.size, dtype=np.int64)
     rank[found.order] = np.arange(1, found.order.size + 1)
     return {
         "fdr": found.fdr,
         "labels": {
-            **labels_of(found.hierarchy),
+            **label_columns(found.hierarchy),
             "p": [None if math.isnan(x) else float(f"{x:.4g}") for x in found.p.tolist()],
             "lpr": [round(x, 5) for x in found.lpr.tolist()],
             "level": [float(f"{x:.4g}") for x in found.level.tolist()],

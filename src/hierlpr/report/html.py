@@ -1,9 +1,9 @@
-"""A page of a report: one HTML file that allows its own style and script and nothing else.
+"""Pages of a report: HTML files that allow only their own style and script.
 
-Figures are SVG that lives in the page, and their colours follow light and dark: they are drawn with
-the marker colours of `COLORS`, and `figure_text` turns each into a class (``fill-ink`` and others)
-whose colour the style sheet decides, and every inline style into attributes, so that a strict
-content security policy can forbid inline styles.
+Figures are SVG inside the page whose colours follow light and dark mode: they are drawn with the
+marker colours `COLORS`, and `figure_text` turns each into a class (such as ``fill-ink``) whose
+colour the style sheet decides. Inline styles become attributes, so that a strict content security
+policy can forbid inline styles.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 from hierlpr import __version__
-from hierlpr._base.files import writing
+from hierlpr._utils.files import atomic_output
 from hierlpr.plots.drawing import PALETTE, style_axes
 from hierlpr.report.answer import UNKNOWN, from_to, percent
 
-# Near-black colours that nothing else uses; the names are those of the style sheet.
+# Near-black marker colours that nothing else uses; the names are those of the style sheet.
 COLORS = {name: f"#0000{i:02x}" for i, name in enumerate(PALETTE, start=1)}
 _NAMES = {color: name for name, color in COLORS.items()}
 _SVG = "http://www.w3.org/2000/svg"
@@ -38,13 +38,13 @@ _SIZE = re.compile(r"([\d.]+)px")
 
 def write_page(path: str | os.PathLike[str], text: str) -> None:
     """Write a page, whole or not at all."""
-    with writing(path) as part:
-        # A title from a command line may hold bytes that are no text.
+    with atomic_output(path) as part:
+        # A title from a command line may hold bytes that are not valid text.
         Path(part).write_bytes(text.encode("utf-8", errors="replace"))
 
 
 def render_page(template: str, scripts: Sequence[str], data: Any, **values: Any) -> str:
-    """Fill a template; `data` is what the scripts draw from."""
+    """Fill in a template; `data` is what the scripts draw from."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     env = Environment(
@@ -55,7 +55,13 @@ def render_page(template: str, scripts: Sequence[str], data: Any, **values: Any)
         lstrip_blocks=True,
     )
     env.filters.update(
-        percent=percent, from_to=from_to, count=lambda n: f"{n:,}", number=_number, nobreak=_nobreak
+        percent=percent,
+        from_to=from_to,
+        count=lambda n: f"{n:,}",
+        plural=_plural,
+        number=_number,
+        six=lambda x: "" if x is None or math.isnan(x) else f"{x:.6g}",
+        nobreak=_nobreak,
     )
     style, script = _asset("report.css"), "\n".join(_asset(name) for name in scripts)
     return env.get_template(template).render(
@@ -69,7 +75,7 @@ def render_page(template: str, scripts: Sequence[str], data: Any, **values: Any)
 
 
 def island(data: Any) -> str:
-    """JSON that may stand inside a script element: nothing in it can end the element."""
+    """Return JSON that may stand inside a script element: nothing in it can end the element."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)  # ASCII only
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
@@ -79,7 +85,7 @@ def _asset(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Allow this very style sheet and this very script, and nothing else from anywhere."""
+    """Return a policy that allows this style sheet and this script, and nothing else."""
 
     def allowed(text: str) -> str:
         digest = hashlib.sha256(text.encode()).digest()
@@ -95,6 +101,10 @@ def _number(value: float | None, digits: int = 3) -> str:
     return UNKNOWN if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
+def _plural(n: int, word: str) -> str:
+    return f"{n:,} {word}{'' if n == 1 else 's'}"
+
+
 def _nobreak(text: str) -> str:
     """Keep a number and its percent sign on one line."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
@@ -105,7 +115,7 @@ def _nobreak(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FigureText:
-    """A figure as SVG, with its heading and what to see in it."""
+    """A figure as SVG, with its title and caption."""
 
     key: str
     title: str
@@ -127,12 +137,10 @@ def figure() -> tuple[Any, Any]:
     return made, axes
 
 
-def figure_text(
-    made: Any, key: str, title: str, caption: str, description: str, *, spoken: str | None = None
-) -> FigureText:
-    """Return the figure as an SVG element whose ids begin with `key`; equal ones give equal text.
+def figure_text(made: Any, key: str, title: str, caption: str, description: str) -> FigureText:
+    """Return the figure as an SVG element whose ids begin with `key`.
 
-    `spoken`, by default the title, and `description` are for screen readers.
+    Screen readers read the title, as it is shown, and `description`.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -150,7 +158,7 @@ def figure_text(
         root.attrib.pop(name, None)
     root.set("role", "img")
     root.set("aria-labelledby", f"{key}-title {key}-desc")
-    for place, (tag, text) in enumerate([("title", spoken or title), ("desc", description)]):
+    for place, (tag, text) in enumerate([("title", title), ("desc", description)]):
         element = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{key}-{tag}"})
         element.text = text
         root.insert(place, element)

@@ -1,40 +1,39 @@
-"""Gather the numbers, draw the figures, and write them as one HTML file."""
+"""Compute the numbers of a report, draw its figures, and write them as one HTML file."""
 
 from __future__ import annotations
 
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hierlpr._base import require
+from hierlpr._utils import require
+from hierlpr._utils.checks import check_count
 from hierlpr.cutoff.decisions import REASONS, call_limits
 from hierlpr.cutoff.sets import SET_WORDS
-from hierlpr.exceptions import DataError, HierlprWarning
-from hierlpr.model.core import ScoreModel
-from hierlpr.plots.calibration import CalibrationCurve
-from hierlpr.plots.comparisons import MethodCurve, Promise
+from hierlpr.exceptions import HierlprWarning
+from hierlpr.model import HierLPR
 from hierlpr.plots.displays import (
     CalibrationDisplay,
+    CutoffPoint,
     HitDisplay,
-    InUse,
     PrecisionDisplay,
     RecallDisplay,
 )
-from hierlpr.plots.evidence import Study, collect_evidence
-from hierlpr.plots.survey import survey
-from hierlpr.plots.tallies import Tally
+from hierlpr.plots.model_output import apply_model
+from hierlpr.plots.summary import Summary, summarize
 from hierlpr.report.answer import Answer, answer_of, percent, seen_warnings
 from hierlpr.report.entries import (
-    KeptViews,
     SampleChoice,
     SampleView,
     choose_samples,
     label_entries,
+    sample_views,
 )
 from hierlpr.report.html import COLORS, FigureText, figure, figure_text, render_page, write_page
 
@@ -42,59 +41,64 @@ if TYPE_CHECKING:
     from hierlpr.model import HierarchicalClassifier
 
 SCRIPTS = (
-    "dom.js", "csv.js", "tree.js", "browse.js", "table.js", "labels.js", "samples.js", "start.js",
-)  # fmt: skip
+    "dom.js",
+    "csv.js",
+    "tree.js",
+    "browse.js",
+    "table.js",
+    "labels.js",
+    "samples.js",
+    "start.js",
+)
+SECTIONS = {
+    "answer": "Answer",
+    "curves": "Curves",
+    "hierarchy": "Hierarchy",
+    "samples": "Samples",
+    "labels": "Labels",
+    "glossary": "Glossary",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Report:
-    """Every number of a report, before any drawing; without truth nothing is compared with it."""
+    """All numbers of a report, before any drawing; without truth, nothing is compared with it."""
 
     title: str
+    about: dict[str, str]
     answer: Answer
-    methods: tuple[MethodCurve, ...]
-    promise: Promise
-    calibration: CalibrationCurve | None
-    block_calibration: CalibrationCurve | None
+    summary: Summary
     labels: dict[str, Any]
     choice: SampleChoice
     samples: tuple[SampleView, ...]
-    tally: Tally
-
-    @property
-    def study(self) -> Study:
-        """The samples."""
-        return self.tally.study
 
     def __repr__(self) -> str:
         # Shells and notebooks show what write_report returns: the answer, not every array.
-        said = self.answer
-        return f"<Report {self.title!r}: {said.headline.lower()}, {said.claim}>"
+        return f"<Report {self.title!r}: {self.answer.headline}, {self.answer.claim}>"
 
     @property
-    def joint_words(self) -> str:
-        """How the scores of a sample's other labels are used; empty if they are not."""
-        joint = self.study.model.joint_
-        return joint.describe() if joint is not None and joint.is_used else ""
+    def is_joint(self) -> bool:
+        """Whether the scores of a sample's other labels are used too."""
+        joint = self.summary.output.model.joint_
+        return joint is not None and joint.is_used
 
 
 def write_report(
     path: str | os.PathLike[str],
-    model: ScoreModel | HierarchicalClassifier,
+    model: HierLPR | HierarchicalClassifier,
     scores: Any,
     truth: Any = None,
     *,
     title: str | None = None,
+    about: Mapping[str, str] | None = None,
     max_samples: int = 200,
     rng: Any = 0,
     sample_weight: Any = None,
-    folder: str | os.PathLike[str] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Write one self-contained HTML file: the answer, curves, hierarchy, samples and labels.
 
     The page loads nothing from anywhere, and names in the data are only ever shown as text. Equal
-    inputs give equal files.
+    inputs give equal files on the same day.
 
     Parameters
     ----------
@@ -103,27 +107,25 @@ def write_report(
     model : HierLPR or HierarchicalClassifier
         Fitted, and calibrated if it is to promise anything.
     scores, truth : matrices or data frames of shape (n_samples, n_labels)
-        Samples to judge the model on, best not those of the fit or of the calibration. For a
-        classifier, features in place of scores. Without truth the page is about the calls of new
-        samples: what is called and why, and how many calls the model expects to be right.
+        Samples to evaluate the model on, preferably other ones than those of the fit and of the
+        calibration. For a classifier, features in place of scores. Without truth the page is about
+        the calls of new samples: what is called and why, and the expected precision.
     title : str, optional
         Heading of the page.
+    about : mapping of str to str, optional
+        Facts to show below the heading, such as ``{"Model": "model.hlpr", "Data": "simulated"}``.
+        The date is added.
     max_samples : int
-        How many samples can be looked at one by one; the page says how they were chosen.
+        How many samples can be looked at on their own; the page says how they were chosen.
     rng : seed or Generator
         Draws the part of these samples that is random.
     sample_weight : array-like of shape (n_samples,), optional
-        How much each sample counts in shares, means and curves; 0 leaves it out. Counts stay plain.
-    folder : path, optional
-        Where numbers of very many instances wait to be counted, in a file without a name; by
-        default where the system has its temporary files.
-    on_progress : callable, optional
-        Called as ``on_progress(done, total)`` with numbers of samples.
+        Weight of each sample in shares, means and curves; 0 leaves it out. Counts stay plain.
 
     Returns
     -------
     Report
-        The numbers in the page.
+        The numbers of the page.
 
     Examples
     --------
@@ -140,110 +142,114 @@ def write_report(
     (1000, 0)
     """
     require("jinja2", "matplotlib", extra="report", what="A report")
-    if not isinstance(model, ScoreModel):  # a classifier: features become scores
+    if not isinstance(model, HierLPR):  # a classifier: features become scores
         model, scores = model.model_, model.score_table(scores)
-    report = gather(
-        model, scores, truth, title=title, max_samples=max_samples, rng=rng,
-        sample_weight=sample_weight, folder=folder, step=on_progress,
-    )  # fmt: skip
-    for note in seen_warnings(report.tally):
+    options = {"max_samples": max_samples, "rng": rng, "sample_weight": sample_weight}
+    report = gather(model, scores, truth, title=title, about=about, **options)
+    for note in seen_warnings(report.summary.counts):
         warnings.warn(note, HierlprWarning, stacklevel=2)
     write_page(path, render(report))
     return report
 
 
 def gather(
-    model: ScoreModel,
+    model: HierLPR,
     scores: Any,
     truth: Any,
     *,
     title: str | None = None,
+    about: Mapping[str, str] | None = None,
     max_samples: int = 200,
     rng: Any = 0,
     sample_weight: Any = None,
-    folder: Any = None,
-    step: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Compute every number of the report."""
-    if isinstance(max_samples, bool) or not isinstance(max_samples, int) or max_samples < 0:
-        raise DataError(f"max_samples must be a whole number, 0 or more; got {max_samples!r}.")
-    study = collect_evidence(
-        model, scores, truth, is_truth_needed=False, sample_weight=sample_weight, folder=folder
-    )
-    views = KeptViews(study, max_samples)
-    found = survey(study, on_part=views.add, on_progress=step)
-    choice = choose_samples(found.tally, max_samples, rng)
+    """Compute all numbers of the report; parameters as in `write_report`."""
+    max_samples = check_count(max_samples, name="max_samples", least=0)
+    output = apply_model(model, scores, truth, is_truth_needed=False, sample_weight=sample_weight)
+    summary = summarize(output)
+    choice = choose_samples(summary.counts, max_samples, rng)
     return Report(
         title=title or "Calls under a label hierarchy",
-        answer=answer_of(found.tally, found.tradeoffs),
-        methods=found.methods,
-        promise=found.promise,
-        calibration=found.calibration,
-        block_calibration=found.block_calibration,
-        labels=label_entries(found.tally),
+        about={"Created": date.today().isoformat(), **(about or {})},
+        answer=answer_of(summary),
+        summary=summary,
+        labels=label_entries(summary.counts),
         choice=choice,
-        samples=views.of(choice.rows),
-        tally=found.tally,
+        samples=sample_views(output, choice.rows),
     )
 
 
 def render(report: Report) -> str:
     """Return the page as text."""
     return render_page(
-        "report.html.j2", SCRIPTS, _data(report),
-        report=report, answer=report.answer, figures=_figures(report),
-    )  # fmt: skip
+        "report.html.j2",
+        SCRIPTS,
+        _data(report),
+        title=report.title,
+        about=report.about,
+        sections=SECTIONS,
+        report=report,
+        answer=report.answer,
+        figures=_figures(report),
+    )
 
 
 def _figures(report: Report) -> tuple[FigureText, ...]:
-    answer, methods, in_use = report.answer, report.methods, InUse.of(report.tally)
-    first = _drawn("fig-calls", PrecisionDisplay(report.promise, in_use), *_precision_words(answer))
-    if report.calibration is None or report.block_calibration is None:
+    answer, summary = report.answer, report.summary
+    cutoff, methods = CutoffPoint.of(summary.counts), summary.methods
+    display = PrecisionDisplay(summary.curve, cutoff, has_truth=answer.has_truth)
+    first = _drawn("fig-calls", display, *_precision_text(answer))
+    lpr, block = summary.calibration, summary.block_calibration
+    if lpr is None or block is None:
         return (first,)
-    lpr, block = report.calibration, report.block_calibration
     bins = "; ".join(f"{b.predicted:.2f}: {b.observed:.2f} of {b.n:,}" for b in lpr.bins)
     areas = ", ".join(f"{m.name} {m.au_prc:.3f}" for m in methods)
     hit_areas = ", ".join(f"{m.name} {m.hit_area:.3f}" for m in methods)
     return (
         first,
         _drawn(
-            "fig-pr", RecallDisplay(methods, in_use), "Precision and recall",
-            "Higher is better; the early part, at the left, is where calls are made.",
+            "fig-pr",
+            RecallDisplay(methods, cutoff),
+            "Precision and recall",
+            "Higher is better; calls are made in the early part, on the left.",
             f"Pooled precision against recall. Area under the curve: {areas}.",
         ),
         _drawn(
-            "fig-hit", HitDisplay(methods, in_use), "Hit curve",
+            "fig-hit",
+            HitDisplay(methods, cutoff),
+            "Hit curve",
             f"How many of the {answer.n_positives:,} true labels the first calls find; the thin "
             "line is a perfect order.",
-            f"Right calls against calls. Normalized area, 0 random and 1 perfect: {hit_areas}.",
+            f"Correct calls against calls. Normalized area, 0 random and 1 perfect: {hit_areas}.",
         ),
         _drawn(
-            "fig-cal", CalibrationDisplay(lpr, block), "Calibration",
-            "Of instances predicted at 70 %, do 70 % hold? On the diagonal they do. Mean gap: LPR "
-            f"{lpr.error:.3f}, block score {block.error:.3f}.",
+            "fig-cal",
+            CalibrationDisplay(lpr, block),
+            "Calibration",
+            "Of instances predicted at 70 %, are 70 % true? On the diagonal they are. Mean gap: "
+            f"LPR {lpr.error:.3f}, block score {block.error:.3f}.",
             f"Predicted against observed frequency in ten bins. {bins}.",
         ),
-    )  # fmt: skip
+    )
 
 
-def _precision_words(answer: Answer) -> tuple[str, str, str]:
-    """Heading and caption of the first figure, and its text for screen readers."""
-    nothing = "Nothing is called at the cutoff."
+def _precision_text(answer: Answer) -> tuple[str, str, str]:
+    """Return title, caption and description of the first figure."""
+    share = answer.precision_text if answer.has_truth else percent(answer.expected)
+    correct = "are correct" if answer.has_truth else "are expected to be correct"
+    at = "Nothing is called at the cutoff."
+    if answer.n_calls:
+        at = f"At the cutoff, {answer.n_calls:,} calls, {share} {correct}."
     if not answer.has_truth:
-        share = percent(answer.expected)
-        at = f"At the cutoff, {answer.n_calls:,} calls, {share} are expected to be right."
         return (
-            "Share expected to be right, by number of calls",
-            f"{at if answer.n_calls else nothing} The model's own expectation: the mean chance of "
-            "the calls so far.",
-            f"Expected share of right calls against the number of calls. {at}",
+            "Expected precision by number of calls",
+            f"{at} The expected precision is the mean chance of the calls so far.",
+            f"Expected precision against the number of calls. {at}",
         )
-    at = f"At the cutoff, {answer.n_calls:,} calls, {percent(answer.precision)} are right."
-    at = at if answer.n_calls else nothing
     return (
         "Precision by number of calls",
-        f"{at} Where the two lines agree, the model knows how sure it can be.",
-        f"Observed and expected share of right calls against the number of calls. {at}",
+        f"{at} Where the two lines agree, the model's own expectation is right.",
+        f"Observed and expected precision against the number of calls. {at}",
     )
 
 
@@ -254,16 +260,16 @@ def _drawn(key: str, display: Any, title: str, caption: str, description: str) -
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """Everything the script draws from; LPRs as ten-thousandths."""
-    level, entries = report.study.level, report.labels
+    """Return the data of the page's script; LPRs are in ten-thousandths."""
+    output, entries = report.summary.output, report.labels
     return {
-        "levels": _once([x if math.isfinite(x) else None for x in level.tolist()]),
-        "maxCalls": _once(call_limits(report.study.model.cutoff_, level.size)),
+        "levels": _once([x if math.isfinite(x) else None for x in output.level.tolist()]),
+        "maxCalls": _once(call_limits(output.model.cutoff_, output.level.size)),
         "reasons": REASONS,
         "nFit": entries["nFit"],
         "nSamples": report.answer.n_samples,
         "hasTruth": report.answer.has_truth,
-        "sets": None if report.study.model.sets_ is None else SET_WORDS,
+        "sets": None if output.sets is None else SET_WORDS,
         "labels": entries["labels"],
         "notes": entries["notes"],
         "samples": [_sample(view) for view in report.samples],
@@ -271,23 +277,20 @@ def _data(report: Report) -> dict[str, Any]:
 
 
 def _once(values: list[Any]) -> list[Any]:
-    """Return one value if all labels have the same."""
+    """Return a single value if all labels have the same."""
     return values[:1] if len(set(values)) == 1 else values
 
 
 def _sample(view: SampleView) -> dict[str, Any]:
     flags = view.called + 2 * view.truth + 4 * view.reaches + 8 * view.unknown
-    flags = flags + 16 * view.place + 64 * view.reason
-    columns = (
-        view.label, np.rint(1e4 * view.lpr), np.rint(1e4 * view.score), view.block, flags,
-    )  # fmt: skip
+    flags = flags + 16 * view.set_code + 64 * view.reason
+    lpr, score = np.rint(1e4 * view.lpr), np.rint(1e4 * view.score)
+    entries = np.stack([view.label, lpr, score, view.block, flags], axis=1)
     return {
         "name": view.name,
         "true": view.n_true,
         "calls": view.n_calls,
         "hits": view.n_hits,
         "hidden": [view.n_hidden, view.n_hidden_true, view.n_hidden_called],
-        "entries": np.stack(columns, axis=1).astype(int).ravel().tolist()
-        if view.label.size
-        else [],
+        "entries": entries.astype(int).ravel().tolist(),
     }

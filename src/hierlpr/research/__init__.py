@@ -1,1 +1,1 @@
-"""The paper and its competitors: algorithms as printed, baselines, simulations, studies."""
+"""The HierLPR paper: its algorithms as printed, its LPR estimators, and its studies run again."""

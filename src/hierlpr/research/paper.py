@@ -1,11 +1,11 @@
-"""Algorithms 1 to 6 of the HierLPR paper, as printed, for reading and for testing against.
+"""Algorithms 1 to 6 of the HierLPR paper, as printed: to read, and as references in tests.
 
-Every function takes one sample's forest as `parent` (the number of each node's parent, -1 for
-roots; parents have smaller numbers than their children) and its `lpr`, and returns node numbers
-in calling order. They follow the paper step by step and cost up to O(K^3): use
-`hierlpr.rank` for work. Where the print leaves a choice or needs a correction, the function
-says so. All of them share one rule for ties: a larger mean first, then the smaller number of
-the sequence's first node; the shortest of equally good prefixes.
+Every function takes one sample's forest as `parent` (the index of each node's parent, -1 for
+roots; parents have smaller indices than their children) and its `lpr`, and returns node indices
+in calling order. They follow the paper step by step and take up to O(K^3) time; `hierlpr.rank` is
+the fast version. Where the paper leaves a choice or needs a correction, the docstring says how it
+is read. Ties: the larger mean first, then the smaller index of the sequence's first node; the
+shortest of equally good prefixes.
 
 References
 ----------
@@ -15,7 +15,7 @@ Ho, Ye, Jiang, Lee and Huang, HierLPR, key ``ho2018hierlpr``; Baraniuk and Jones
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
@@ -23,7 +23,7 @@ Nodes = list[int]
 
 
 def chain_merge(chains: Sequence[Nodes], lpr: Sequence[float]) -> Nodes:
-    """Algorithm 1: merge chains by taking off, again and again, the best prefix of any chain."""
+    """Algorithm 1: merge chains by repeatedly removing the best prefix of any chain."""
     left = [list(chain) for chain in chains if chain]
     merged: Nodes = []
     while left:
@@ -42,44 +42,31 @@ def chain_merge(chains: Sequence[Nodes], lpr: Sequence[float]) -> Nodes:
 def hierlpr(parent: Sequence[int], lpr: Sequence[float]) -> Nodes:
     """Algorithm 2: merge chains pairwise from the bottom up, then across the forest.
 
-    Read: a node goes back to P as long as it has more than one child. As merging two of three
-    chains makes one chain whose prefixes are the blocks of both, the order of the pairs does
+    Read: a node goes back to P as long as it has more than one child. The order of the pairs does
     not matter.
     """
-    below = _chains_below(parent)
+    below = _children(parent)
     roots = [i for i in range(len(parent)) if parent[i] < 0]
-    for v in reversed(range(len(parent))):  # P in the end holds all that branch, the deepest first
+    for v in reversed(range(len(parent))):  # all branching nodes, the deepest first
         while len(below[v]) > 1:
-            first, second = (_full_chain(r, below) for r in below[v][:2])
-            merged = chain_merge([first, second], lpr)
-            _relink(merged, below)
+            merged = chain_merge([_chain_from(r, below) for r in below[v][:2]], lpr)
+            for upper, lower in pairwise(merged):
+                below[upper] = [lower]
+            below[merged[-1]] = []
             below[v] = [merged[0], *below[v][2:]]
-    return chain_merge([_full_chain(r, below) for r in roots], lpr)
+    return chain_merge([_chain_from(r, below) for r in roots], lpr)
 
 
 def hierlpr_condensing(parent: Sequence[int], lpr: Sequence[float]) -> Nodes:
-    """Algorithm 3: condense the best supernode into its parent, or take it off if it has none.
+    """Algorithm 3: merge the best supernode into its parent, or call it if it has none.
 
     Inside a supernode the parent's sequence comes first, then the child's.
     """
-    nodes = {i: [i] for i in range(len(parent))}  # supernodes by the number of their first node
-    above = dict(enumerate(parent))  # the supernode above, or -1
-    order: Nodes = []
-    while nodes:
-        best = max(nodes, key=lambda r: (_mean(nodes[r], lpr), -r))
-        if above[best] < 0:
-            taken = nodes.pop(best)
-            order += taken
-            for r in nodes:
-                if above[r] == best:
-                    above[r] = -1
-        else:
-            _condense(best, nodes, above)
-    return order
+    return [node for supernode in _supernodes(parent, lpr) for node in supernode]
 
 
 def breaking_points(chain: Nodes, lpr: Sequence[float]) -> list[Nodes]:
-    """Equation of the breaking points: part a chain into blocks of falling mean.
+    """Equation of the breaking points: split a chain into blocks of decreasing mean.
 
     Read: argmax, not max, and 1/|C_r(i)|.
     """
@@ -114,19 +101,16 @@ def agglomerate(
 
 
 def hierlpr_fast(parent: Sequence[int], lpr: Sequence[float]) -> Nodes:
-    """Algorithm 5: Algorithm 2 on blocks, each chain parted only once.
+    """Algorithm 5: Algorithm 2 on blocks, each chain split only once.
 
-    Read: the chain that ends in v and standalone chains are parted into blocks too.
+    Read: the chain that ends in v and standalone chains are split into blocks too.
     """
-    below = _chains_below(parent)
+    below = _children(parent)
     blocks: dict[int, list[Nodes]] = {}  # of the chain that starts at a node
-    is_head = [p < 0 or len(below[p]) > 1 for p in parent]
-    for r in range(len(parent) - 1, -1, -1):
-        if not is_head[r]:
-            continue
-        chain = [r]
-        while len(below[chain[-1]]) == 1:
-            chain.append(below[chain[-1]][0])
+    for r in reversed(range(len(parent))):
+        if parent[r] >= 0 and len(below[parent[r]]) == 1:
+            continue  # inside a chain
+        chain = _chain_from(r, below)
         lower = _merge_blocks([blocks[c] for c in below[chain[-1]]], lpr)
         blocks[r] = agglomerate(breaking_points(chain, lpr), lower, lpr)
     merged = _merge_blocks([blocks[r] for r in range(len(parent)) if parent[r] < 0], lpr)
@@ -134,37 +118,26 @@ def hierlpr_fast(parent: Sequence[int], lpr: Sequence[float]) -> Nodes:
 
 
 def cssa(parent: Sequence[int], lpr: Sequence[float], n_calls: float) -> list[float]:
-    """Algorithm 6, CSSA: how far each node is selected when `n_calls` may be spent.
+    """Algorithm 6, CSSA: the share of each node that is selected with `n_calls` calls.
 
-    The last supernode is selected by the fraction that is left of `n_calls`, as the relaxed
-    problem allows. Each root of a forest hangs from an imagined node 0 that is always
-    selected and not counted.
+    The last supernode is selected in part, as the relaxed problem allows. The roots of a forest
+    are children of an imaginary node 0 that is always selected and not counted.
     """
     selected = [0.0] * len(parent)
-    nodes = {i: [i] for i in range(len(parent))}
-    above = dict(enumerate(parent))
-    spent = 0.0
-    while spent < n_calls and nodes:
-        best = max(nodes, key=lambda r: (_mean(nodes[r], lpr), -r))
-        if above[best] >= 0:
-            _condense(best, nodes, above)
-            continue
-        taken = nodes.pop(best)
-        for node in taken:
-            selected[node] = min(1.0, (n_calls - spent) / len(taken))
-        spent += len(taken)
-        for r in nodes:
-            if above[r] == best:
-                above[r] = -1
+    left = n_calls
+    for supernode in _supernodes(parent, lpr):
+        for node in supernode:
+            selected[node] = min(1.0, max(0.0, left) / len(supernode))
+        left -= len(supernode)
     return selected
 
 
 def _mean(nodes: Nodes, lpr: Sequence[float]) -> Fraction:
-    """Exact, so that ties are ties."""
+    """Return the exact mean, so that ties are ties."""
     return sum((Fraction(lpr[i]) for i in nodes), Fraction(0)) / len(nodes)
 
 
-def _chains_below(parent: Sequence[int]) -> list[Nodes]:
+def _children(parent: Sequence[int]) -> list[Nodes]:
     below: list[Nodes] = [[] for _ in parent]
     for i, p in enumerate(parent):
         if p >= 0:
@@ -172,29 +145,32 @@ def _chains_below(parent: Sequence[int]) -> list[Nodes]:
     return below
 
 
-def _full_chain(start: int, below: list[Nodes]) -> Nodes:
+def _chain_from(start: int, below: list[Nodes]) -> Nodes:
+    """Return the nodes from `start` down to the first that has no child or several."""
     chain = [start]
-    while below[chain[-1]]:
-        chain.append(below[chain[-1]][0])
+    while len(below[chain[-1]]) == 1:
+        chain += below[chain[-1]]
     return chain
 
 
-def _relink(chain: Nodes, below: list[Nodes]) -> None:
-    for upper, lower in pairwise(chain):
-        below[upper] = [lower]
-    below[chain[-1]] = []
-
-
-def _condense(best: int, nodes: dict[int, Nodes], above: dict[int, int]) -> None:
-    target = above[best]
-    nodes[target] = nodes[target] + nodes.pop(best)
-    for r in nodes:
-        if above[r] == best:
-            above[r] = target
+def _supernodes(parent: Sequence[int], lpr: Sequence[float]) -> Iterator[Nodes]:
+    """Yield the supernodes of Algorithms 3 and 6, in calling order."""
+    nodes = {i: [i] for i in range(len(parent))}  # supernodes by the index of their first node
+    above = dict(enumerate(parent))  # the supernode above, or -1
+    while nodes:
+        best = max(nodes, key=lambda r: (_mean(nodes[r], lpr), -r))
+        taken, target = nodes.pop(best), above[best]
+        for r in nodes:
+            if above[r] == best:
+                above[r] = target
+        if target < 0:
+            yield taken
+        else:
+            nodes[target] = nodes[target] + taken
 
 
 def _merge_blocks(chains: list[list[Nodes]], lpr: Sequence[float]) -> list[Nodes]:
-    """Merge block lists that each fall already, k-way."""
+    """Merge lists of blocks, each in order of decreasing mean."""
     left = [list(chain) for chain in chains if chain]
     merged = []
     while left:

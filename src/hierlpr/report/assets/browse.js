@@ -1,4 +1,4 @@
-/* Browsing a hierarchy: the drawing with its tools, search, and a panel for the chosen label. */
+/* Browse a hierarchy: the drawing with its tools, search, and a panel for the selected label. */
 (() => {
   const { labels } = hl;
   const MOST_FOUND = 30;
@@ -9,7 +9,7 @@
 
   hl.row = (name, ...values) => [hl.el("dt", { text: name }), hl.el("dd", {}, ...values)];
 
-  /* given: draw(group, i, width), under(i), describe(i), panel(i), which lists nodes. */
+  /* given: draw(group, i, width), under(i), describe(i), and panel(i), which returns nodes. */
   hl.browse = (given) => {
     const panel = given.panel;
     const host = hl.id("hierarchy-tree");
@@ -52,7 +52,7 @@
       look();
       if (matching.length) hl.showLabel(matching[0]);
     });
-    host.addEventListener("too-many", () => { status.textContent = "Not all labels fit into one drawing; open single ones or search."; });
+    host.addEventListener("too-many", () => { status.textContent = "Too many labels for one drawing; open single ones or search."; });
     hl.id("hierarchy-tools").append(search, ...tree.tools(), status);
     hl.id("hierarchy-tools").after(found);
     tree.closeDeep();

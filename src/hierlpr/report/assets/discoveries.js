@@ -2,13 +2,13 @@
 (() => {
   const { labels, row } = hl;
   const small = (v) => v === null ? "–" : v === 0 ? "0" : v < 0.001 ? v.toExponential(1).replace("e-", "e−") : String(Number(v.toPrecision(2)));
-  const level = (i) => labels.level[i] >= 1 ? "at none below 1" : small(labels.level[i]);
+  const level = (i) => labels.level[i] >= 1 ? "none below 1" : small(labels.level[i]);
   const state = (i) => labels.rejected[i] ? "called" : labels.p[i] === null ? "none" : "open";
   const word = (i) => labels.rejected[i] ? "rejected" : "not rejected";
 
   function describe(i) {
     const p = labels.p[i] === null ? "no p-value" : `p ${small(labels.p[i])}`;
-    return `${labels.name[i]}, ${word(i)}, ${p}, LPR ${hl.percent(labels.lpr[i])}, level ${level(i)}`;
+    return `${labels.name[i]}, ${word(i)}, ${p}, LPR ${hl.percent(labels.lpr[i])}, smallest fdr ${level(i)}`;
   }
 
   function under(i) {
@@ -33,7 +33,7 @@
       hl.el("dl", {},
         ...row(parents.length > 1 ? "Parents" : "Parent", ...(parents.length ? listed : ["none: a root"])),
         ...(children.length ? row("Children", hl.count(children.length)) : []),
-        ...row("p-value", labels.p[i] === null ? "none of its own" : small(labels.p[i])),
+        ...row("p-value", labels.p[i] === null ? "none" : small(labels.p[i])),
         ...row("LPR", hl.percent(labels.lpr[i])),
         ...row("Rejected", labels.rejected[i] ? `yes, at fdr ${hl.data.fdr}` : `not at fdr ${hl.data.fdr}`),
         ...row("Smallest fdr", level(i)),

@@ -28,7 +28,7 @@ const hl = {};
     if (value > 99 && value < 100) return `${Math.min(99.99, Number(value.toPrecision(4)))} %`;
     return `${value > 0 && value < 10 ? Number(value.toPrecision(2)) : Math.round(value)} %`;
   };
-  /* 1234567 -> 1.2M: what fits into a circle. */
+  /* 1234567 -> 1.2M: fits into a circle. */
   hl.short = (n) => n < 1000 ? String(n)
     : n < 99950 ? `${(n / 1000).toFixed(n < 9950 ? 1 : 0)}k`
     : n < 999500 ? `${Math.round(n / 1000)}k` : `${(n / 1e6).toFixed(1)}M`;
@@ -60,7 +60,7 @@ const hl = {};
 
   const labels = hl.data.labels;
   hl.labels = labels;
-  /* Codes go into files; what is shown has the name for people beside the code. */
+  /* Files have the codes; the page shows the name beside the code. */
   const titles = labels.title || {};
   hl.code = labels.name;
   hl.title = (i) => titles[i] || "";
@@ -83,20 +83,22 @@ const hl = {};
   };
   hl.quality = (auc) => auc === null ? "none" : auc > 0.9 ? "good" : auc > 0.7 ? "fair" : "poor";
 
-  /* The LPR against the score, as a small drawing. */
+  /* The LPR against the score, with axes: chance from 0 to 100 %, scores of the fit. */
   hl.curve = (i, width, height) => {
     const points = labels.curve[i];
     if (!points) return hl.el("span", { class: "small", text: "not drawn" });
-    const [from, to] = labels.range[i];
-    const text = `Chance that the label holds: ${points[0]} % at score ${from} to ${points[points.length - 1]} % at score ${to}`;
-    const x = (k) => (1 + (width - 2) * k / (points.length - 1)).toFixed(1);
-    const y = (p) => (height - 1.5 - (height - 3) * p / 100).toFixed(1);
+    const [from, to] = labels.range[i].map((end) => Number(end.toPrecision(2))), left = 34, bottom = height - 14, right = width - 4, top = 5;
+    const name = `Chance by score: ${points[0]} % at ${from} to ${points[points.length - 1]} % at ${to}`;
+    const x = (k) => (left + (right - left) * k / (points.length - 1)).toFixed(1);
+    const y = (p) => (bottom - (bottom - top) * p / 100).toFixed(1);
     const line = points.map((p, k) => `${x(k)},${y(p)}`).join(" ");
-    return hl.svg("svg", { class: "curve", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": text },
-      hl.svg("title", { text }),
-      hl.svg("path", { class: "frame", d: `M1,1V${height - 1}H${width - 1}` }),
-      hl.svg("polygon", { points: `1,${height - 1} ${line} ${width - 1},${height - 1}` }),
-      hl.svg("polyline", { points: line }));
+    const tick = (at, height, anchor, text) => hl.svg("text", { x: at, y: height, "text-anchor": anchor, text });
+    return hl.svg("svg", { class: "curve", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": name },
+      hl.svg("polygon", { points: `${left},${bottom} ${line} ${right},${bottom}` }),
+      hl.svg("polyline", { points: line }),
+      hl.svg("path", { class: "frame", d: `M${left},${top}V${bottom}H${right}` }),
+      tick(left - 3, top + 5, "end", "100 %"), tick(left - 3, bottom, "end", "0 %"),
+      tick(left, height - 3, "start", String(from)), tick(right, height - 3, "end", String(to)));
   };
 
   hl.button = (text, run, attributes) => hl.el("button", { type: "button", text, on: { click: run }, ...attributes });

@@ -6,7 +6,7 @@
     const auc = hl.auc(i), share = hl.share(i);
     const parts = [labels.name[i], hl.plural(labels.support[i], "positive"),
       auc === null ? "AUC not known" : `AUC ${auc.toFixed(2)}`];
-    if (share !== null && labels.parent[i] >= 0) parts.push(`${hl.percent(share)} of its parent`);
+    if (share !== null && labels.parent[i] >= 0) parts.push(`${hl.percent(share)} of its parent's positives`);
     const others = labels.others[i];
     if (others) parts.push(`has ${hl.plural(others.length, "other parent")}`);
     return parts.join(", ");
@@ -38,12 +38,12 @@
         ...row(parents.length > 1 ? "Parents" : "Parent", ...(parents.length ? listed(parents) : ["none: a root"])),
         ...(children.length ? row("Children", hl.count(children.length)) : []),
         ...row("Positives in the fit", `${hl.count(labels.support[i])} of ${hl.count(hl.data.nFit)}`),
-        ...(parents.length ? row("Share of the parent", hl.percent(hl.share(i))) : []),
+        ...(parents.length ? row("Share of the parent's", hl.percent(hl.share(i))) : []),
         ...row("AUC of its classifier", auc === null ? "not known" : auc.toFixed(3)),
         ...(hl.hasTruth ? row("True here", hl.count(labels.positives[i])) : []),
-        ...row("Called here", calls ? `${hl.count(calls)}${hl.hasTruth ? `, ${hl.count(labels.hits[i])} of them right` : ""}` : "never")),
-      hl.el("p", { class: "small", text: `Chance that it holds, by score${note ? ` (${note})` : ""}` }),
-      hl.curve(i, 220, 90),
+        ...row("Called here", calls ? `${hl.count(calls)}${hl.hasTruth ? `, ${hl.count(labels.hits[i])} correct` : ""}` : "never")),
+      hl.el("p", { class: "small", text: `Chance by score${note ? ` (${note})` : ""}` }),
+      hl.curve(i, 240, 120),
     ];
   }
 
@@ -54,14 +54,14 @@
     { title: "label", value: (i) => labels.name[i], cell: (i) => hl.labelButton(i, hl.showLabel), head: true },
     { title: "positives in the fit", value: (i) => labels.support[i] },
     { title: "AUC", value: hl.auc, text: (v) => v.toFixed(2), mark: (i) => hl.quality(hl.auc(i)) },
-    { title: "chance by score", cell: (i) => hl.curve(i, 96, 28) },
+    { title: "chance by score", cell: (i) => hl.curve(i, 132, 50) },
     ...(hl.hasTruth ? [{ title: "true here", value: (i) => labels.positives[i] }] : []),
     { title: "calls", value: (i) => labels.calls[i] },
     ...(hl.hasTruth ? [
-      { title: "right (precision)", value: (i) => ratio(labels.hits[i], labels.calls[i]), text: hl.percent },
-      { title: "found (recall)", value: (i) => ratio(labels.hits[i], labels.positives[i]), text: hl.percent },
+      { title: "precision", value: (i) => ratio(labels.hits[i], labels.calls[i]), text: hl.percent },
+      { title: "recall", value: (i) => ratio(labels.hits[i], labels.positives[i]), text: hl.percent },
     ] : []),
-    { title: "how the curve was made", value: (i) => hl.data.notes[labels.note[i]] || "from its own samples", words: true },
+    { title: "source of the curve", value: (i) => hl.data.notes[labels.note[i]] || "its own samples", words: true },
   ];
   hl.startTable = () => hl.labelTable(columns, columns[1], false);
 })();

@@ -18,8 +18,8 @@
     return { sample, entries, members };
   }
 
-  /* Numbers with as many digits as it takes to tell them from the level. */
-  function toldApart(lpr, score, level) {
+  /* Numbers with enough digits to distinguish them from the cutoff. */
+  function distinctDigits(lpr, score, level) {
     if (level === null) return [lpr.toFixed(2), score.toFixed(2), "none"];
     let digits = 2;
     const same = (x) => x.toFixed(digits) === level.toFixed(digits) && x !== level;
@@ -33,9 +33,9 @@
     return shown.length > 1 ? `${shown.slice(0, -1).join(", ")} and ${shown[shown.length - 1]}` : shown[0];
   }
 
-  /* The sentences come with the data: the model's explanations use the same. */
+  /* The sentences are those of the model's explanations. */
   function why(view, entry) {
-    const [own, mean, level] = toldApart(entry.lpr, entry.score, hl.level(entry.label));
+    const [own, mean, level] = distinctDigits(entry.lpr, entry.score, hl.level(entry.label));
     const others = view.members.get(entry.block).filter((other) => other !== entry);
     const most = hl.limit(entry.label);
     const words = { own, mean, level, others: others.length ? named(others) : "",
@@ -43,21 +43,21 @@
     return hl.data.reasons[entry.reason].replace(/\{(\w+)\}/g, (_, name) => words[name]);
   }
 
-  const verdict = (entry) => !hl.hasTruth ? "left" : entry.unknown ? "unknown" : entry.called ? (entry.truth ? "right" : "wrong") : entry.truth ? "missed" : "left";
-  const SIGN = { right: "✓ right", wrong: "✗ wrong", missed: "○ missed", left: "", unknown: "? unknown" };
+  const verdict = (entry) => !hl.hasTruth ? "left" : entry.unknown ? "unknown" : entry.called ? (entry.truth ? "correct" : "wrong") : entry.truth ? "missed" : "left";
+  const SIGN = { correct: "✓ correct", wrong: "✗ incorrect", missed: "○ missed", left: "", unknown: "? unknown" };
   const OUTCOME = {
-    right: "The label is true: a right call.", wrong: "The label is not true: a wrong call.",
-    missed: "The label is true: it is missed.", left: "The label is not true: rightly left out.",
-    unknown: "Whether the label is true is unknown.",
+    correct: "Correct: called, and true.", wrong: "Incorrect: called, but not true.",
+    missed: "Missed: true, but not called.", left: "Correctly left out: not called, and not true.",
+    unknown: "The truth of this label is unknown.",
   };
 
-  const SET = { sure: "sure", possible: "possible, not sure", no: "no: neither sure nor possible" };
+  const SET = { sure: "sure", possible: "possible, not sure", no: "neither sure nor possible" };
 
   function describe(view, i) {
     const entry = view.entries.get(i);
     const truth = hl.hasTruth ? `, ${entry.unknown ? "truth unknown" : entry.truth ? "true" : "not true"}` : "";
     const set = hl.hasSets && entry.set !== "no" ? `, ${entry.set}` : "";
-    return `${labels.name[i]}, chance ${entry.lpr.toFixed(2)}, mean chance of its block ${entry.score.toFixed(2)}, ${entry.called ? "called" : "not called"}${set}${truth}`;
+    return `${labels.name[i]}, chance ${entry.lpr.toFixed(2)}, block score ${entry.score.toFixed(2)}, ${entry.called ? "called" : "not called"}${set}${truth}`;
   }
 
   function draw(view, group, i, width) {
@@ -88,26 +88,30 @@
       hl.el("p", { id: "why", text: why(view, entry) }),
       hl.hasTruth ? hl.el("p", { class: `outcome ${verdict(entry)}`, text: OUTCOME[verdict(entry)] }) : "",
       hl.el("dl", {},
-        hl.el("dt", { text: "Chance that it holds" }), hl.el("dd", { text: entry.lpr.toFixed(3) }),
-        hl.el("dt", { text: "Mean chance of its block" }), hl.el("dd", { text: entry.score.toFixed(3) }),
+        hl.el("dt", { text: "Chance" }), hl.el("dd", { text: entry.lpr.toFixed(3) }),
+        hl.el("dt", { text: "Block score" }), hl.el("dd", { text: entry.score.toFixed(3) }),
         hl.el("dt", { text: "Cutoff" }), hl.el("dd", { text: hl.level(i) === null ? "none" : hl.level(i).toFixed(3) }),
         ...(hl.hasSets ? [hl.el("dt", { text: "For this sample" }), hl.el("dd", { text: SET[entry.set] })] : [])),
       hl.button("About this label", () => hl.showLabel(i)),
     ];
   }
 
-  function list(view, kept = () => true) {
-    const all = Array.from(view.entries.values()).filter(kept);
-    const head = ["label", "chance", "of its block", "called", ...(hl.hasSets ? ["set"] : []), ...(hl.hasTruth ? ["true"] : []), "why"];
-    const rows = all.slice(0, LISTED).map((entry) => hl.el("tr", {},
+  /* The called and true labels, then on demand all others; the file has all of them. */
+  function table(view, counts) {
+    const all = Array.from(view.entries.values()), first = all.filter(counts);
+    const head = ["label", "chance", "block score", "called", ...(hl.hasSets ? ["set"] : []), ...(hl.hasTruth ? ["true"] : []), "why"];
+    const row = (entry) => hl.el("tr", {},
       hl.el("th", { scope: "row" }, hl.el("bdi", { text: labels.name[entry.label] })),
       hl.el("td", { class: "n", text: entry.lpr.toFixed(3) }), hl.el("td", { class: "n", text: entry.score.toFixed(3) }),
       hl.el("td", { text: entry.called ? "yes" : "no" }), hl.hasSets ? hl.el("td", { text: entry.set }) : null,
       hl.hasTruth ? hl.el("td", { text: entry.unknown ? "unknown" : entry.truth ? "yes" : "no" }) : null,
-      hl.el("td", { class: "wide", text: why(view, entry) })));
-    return hl.el("table", {},
-      hl.el("thead", {}, hl.el("tr", {}, ...head.map((text, k) => hl.el("th", { scope: "col", class: k === 1 || k === 2 ? "n" : null, text })))),
-      hl.el("tbody", {}, ...rows));
+      hl.el("td", { class: "wide", text: why(view, entry) }));
+    const body = hl.el("tbody", {}, ...first.slice(0, LISTED).map(row));
+    const more = hl.button(`Show all ${hl.plural(all.length, "label")}`, () => { body.replaceChildren(...all.slice(0, LISTED).map(row)); more.remove(); });
+    return [
+      hl.el("table", {},
+        hl.el("thead", {}, hl.el("tr", {}, ...head.map((text, k) => hl.el("th", { scope: "col", class: k === 1 || k === 2 ? "n" : null, text })))), body),
+      hl.el("p", { class: "save" }, first.length < all.length ? more : null, " ", hl.csvButton("sample", () => sampleRows(view)))];
   }
 
   function sampleRows(view) {
@@ -123,7 +127,7 @@
     const { sample } = view;
     const wrong = sample.calls - sample.hits, missed = sample.true - sample.hits;
     let text = !hl.hasTruth ? `${hl.plural(sample.calls, "call")}.`
-      : `${hl.plural(sample.calls, "call")}: ${hl.count(sample.hits)} right, ${hl.count(wrong)} wrong; ${hl.count(missed)} of ${hl.plural(sample.true, "true label")} missed.`;
+      : `${hl.plural(sample.calls, "call")}: ${hl.count(sample.hits)} correct, ${hl.count(wrong)} incorrect; ${hl.count(missed)} of ${hl.plural(sample.true, "true label")} missed.`;
     const [hidden, hiddenTrue, hiddenCalled] = sample.hidden;
     if (hidden) {
       text += ` ${hl.plural(hidden, "label")} with lower scores not shown`;
@@ -136,7 +140,7 @@
   hl.startSamples = () => {
     const { samples } = hl.data;
     if (!samples.length) {
-      hl.id("samples-tree").replaceChildren(hl.el("p", { class: "small", text: "No samples were put into this report." }));
+      hl.id("samples-tree").replaceChildren(hl.el("p", { class: "small", text: "This report shows no single samples." }));
       return;
     }
     const wrong = (k) => hl.hasTruth ? samples[k].calls - samples[k].hits : 0;
@@ -144,19 +148,19 @@
     const orders = {
       "as given": () => 0,
       ...(hl.hasTruth ? {
-        "most wrong calls first": (a, b) => wrong(b) - wrong(a),
+        "most incorrect calls first": (a, b) => wrong(b) - wrong(a),
         "most missed labels first": (a, b) => missed(b) - missed(a),
       } : {}),
       "most calls first": (a, b) => samples[b].calls - samples[a].calls,
     };
-    const pick = hl.el("select", { id: "sample-pick", "aria-label": "Sample" });
-    const order = hl.el("select", { id: "sample-order", "aria-label": "Order of the samples" },
+    const pick = hl.el("select", { id: "sample-pick", });
+    const order = hl.el("select", { id: "sample-order" },
       ...Object.keys(orders).map((text) => hl.el("option", { value: text, text })));
     const arrange = () => {
       const kept = pick.value;
       const places = samples.map((_, k) => k).sort((a, b) => orders[order.value](a, b) || a - b);
       pick.replaceChildren(...places.map((k) => hl.el("option", { value: k,
-        text: `${samples[k].name} · ${hl.hasTruth ? `${samples[k].hits} right, ${wrong(k)} wrong, ${missed(k)} missed` : hl.plural(samples[k].calls, "call")}` })));
+        text: `${samples[k].name} · ${hl.hasTruth ? `${samples[k].hits} correct, ${wrong(k)} incorrect, ${missed(k)} missed` : hl.plural(samples[k].calls, "call")}` })));
       if (kept !== "") pick.value = kept;
     };
     let tree = null;
@@ -207,10 +211,7 @@
       if (first && before) tree.scrollTo(first.label);
       tools.replaceChildren(...tree.tools());
       hl.id("samples-summary").textContent = summary(view);
-      /* On paper drawings would be too small or too large: what is called or true, as a list. */
-      hl.id("samples-paper").replaceChildren(hl.el("h3", {}, "Sample ", hl.el("bdi", { text: samples[k].name })), list(view, counts));
-      hl.id("samples-list").querySelector("div").replaceChildren(list(view),
-        hl.el("p", { class: "save" }, hl.csvButton("sample", () => sampleRows(view))));
+      hl.id("samples-calls").replaceChildren(...table(view, counts));
     };
     const step = (by) => {
       const at = Math.min(Math.max(pick.selectedIndex + by, 0), pick.options.length - 1);
@@ -220,14 +221,15 @@
     order.addEventListener("change", () => { arrange(); show(Number(pick.options[0].value)); });
     hl.id("samples-tools").append(
       hl.el("label", {}, "Sample ", pick), hl.button("Previous", () => step(-1)), hl.button("Next", () => step(1)),
-      hl.el("label", {}, "in order ", order), tools);
+      hl.el("label", {}, "Order ", order));
+    hl.id("samples-drawing-tools").append(tools);
     arrange();
-    /* Begin with a sample that has something of everything. */
+    /* Begin with a sample that shows as many outcomes as possible. */
     const interest = (k) => Math.min(hl.hasTruth ? samples[k].hits : samples[k].calls, 6) + 2 * Math.min(wrong(k), 1) + 2 * Math.min(missed(k), 1) + 3 * hasHelp(samples[k]);
     show(samples.map((_, k) => k).reduce((best, k) => (interest(k) > interest(best) ? k : best), 0));
   };
 
-  /* Whether some label is called although its own LPR is too low. */
+  /* Whether a label is called although its own LPR is below the cutoff. */
   function hasHelp(sample) {
     for (let at = 4; at < sample.entries.length; at += 5) if ((sample.entries[at] & 5) === 1) return 1;
     return 0;

@@ -1,19 +1,18 @@
 /*
- * A collapsible drawing of a forest that works by mouse, touch and keyboard: in columns, with a
- * parent beside its first child, or as an outline, one label a row, which suits deep and narrow.
+ * A collapsible drawing of a forest for mouse, touch and keyboard: in columns, with a parent beside
+ * its first child, or as an outline with one label per row, for deep hierarchies and narrow screens.
  */
 (() => {
   const NARROW = 132, WIDE = 300, GAP = 34, ROW = 50, HEIGHT = 42, PAD = 10;
-  const INDENT = 30, FAR = 12;  /* rows between siblings beyond which columns lose the reader */
+  const INDENT = 30, FAR = 12;  /* rows between siblings beyond which columns are hard to read */
   const FIRST = 40;   /* children shown of one label before "more" */
   const SMALLEST = 0.8; /* zoom that a drawing begins with at least */
   const MOST = 2000;  /* labels drawn at once */
 
   /*
-   * given: roots, children(i), parent(i), draw(group, i, width), under(i) (the small text),
-   * describe(i), choose(i), name; and for
-   * outlines block(i), blockSize(i), isCalled(i).
-   * Items are label numbers; -1 stands above the roots.
+   * given: name, roots, children(i), parent(i), draw(group, i, width), under(i) (the small text),
+   * describe(i), choose(i); for outlines of blocks also block(i), blockSize(i), isCalled(i).
+   * Items are label numbers; -1 is the parent of the roots.
    */
   hl.Tree = class {
     constructor(host, given) {
@@ -66,7 +65,7 @@
       }
     }
 
-    /* Row and depth of all visible items. */
+    /* Return the visible items with row and depth. */
     layout() {
       const items = [];
       let row = 0;
@@ -119,7 +118,7 @@
       if (focus !== undefined) this.focus(focus);
     }
 
-    /* Places and widths of all items; returns where the widest row ends. */
+    /* Set places and widths of all items; return where the widest row ends. */
     columns(items) {
       const widths = [], starts = [PAD];
       for (const item of items) {
@@ -174,7 +173,7 @@
       const text = `… ${hl.count(item.rest)} more`;
       return hl.svg("g", {
         class: "node more", role: "treeitem", "data-more": item.of, tabindex: -1, "aria-level": item.depth + 1,
-        "aria-label": `${hl.count(item.rest)} more labels; press Enter to show`, transform: `translate(${item.x},${item.y})`,
+        "aria-label": `… ${hl.count(item.rest)} more; press Enter to show`, transform: `translate(${item.x},${item.y})`,
       }, hl.svg("rect", { class: "box", width: item.width, height: HEIGHT, rx: 8 }), hl.svg("text", { x: 14, y: 26, text }));
     }
 
@@ -210,7 +209,7 @@
       return group;
     }
 
-    /* Begin with all columns in sight, as long as the letters stay readable. */
+    /* Begin with all columns visible, as long as the text stays readable. */
     start() {
       this.render();
       if (this.host.clientWidth) this.setZoom(Math.min(this.zoom, Math.max(SMALLEST, this.fitting())));
@@ -344,16 +343,16 @@
       return button;
     }
 
-    /* Buttons that every drawing has. */
+    /* Buttons of every drawing. */
     tools() {
       return [
         hl.button("Open all", () => { if (!this.expandAll()) this.host.dispatchEvent(new CustomEvent("too-many")); }),
         hl.button("Close all", () => this.collapseAll()),
         this.shapeButton(),
         hl.el("span", { class: "pair", role: "group", "aria-label": "Zoom" },
-          hl.button("−", () => this.setZoom(this.zoom / 1.25), { "aria-label": "Smaller" }),
-          hl.button("+", () => this.setZoom(this.zoom * 1.25), { "aria-label": "Larger" }),
-          hl.button("Fit", () => this.zoomToFit(), { "aria-label": "Fit the width" })),
+          hl.button("−", () => this.setZoom(this.zoom / 1.25), { "aria-label": "− zoom out" }),
+          hl.button("+", () => this.setZoom(this.zoom * 1.25), { "aria-label": "+ zoom in" }),
+          hl.button("Fit width", () => this.zoomToFit())),
       ];
     }
   };

@@ -1,0 +1,47 @@
+"""Competing methods: the paper's competitors and simple alternatives.
+
+Ranking methods have the signature of `hierlpr.rank` and an attribute `consistent`, which is True if
+no label is ever ranked before one of its parents. Methods that learn are classes with
+``fit(scores, truth, hierarchy)`` whose method `rank` has the same signature. Procedures on p-values
+have the signature of `hierlpr.discover`.
+"""
+
+from hierlpr.baselines.learned import BayesianCorrection, ClusHMC, FirstStageCalls
+from hierlpr.baselines.p_value_procedures import (
+    benjamini_hochberg,
+    dagger,
+    meinshausen,
+    simes_max_bh,
+    yekutieli,
+)
+from hierlpr.baselines.rank_functions import (
+    gpav,
+    gpav_scores,
+    lpr_alone,
+    max_propagation,
+    propagate_max,
+    propagate_min,
+    raw_scores,
+    single_parent,
+    top_down,
+)
+
+__all__ = [
+    "BayesianCorrection",
+    "ClusHMC",
+    "FirstStageCalls",
+    "benjamini_hochberg",
+    "dagger",
+    "gpav",
+    "gpav_scores",
+    "lpr_alone",
+    "max_propagation",
+    "meinshausen",
+    "propagate_max",
+    "propagate_min",
+    "raw_scores",
+    "simes_max_bh",
+    "single_parent",
+    "top_down",
+    "yekutieli",
+]

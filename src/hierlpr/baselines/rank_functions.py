@@ -1,0 +1,269 @@
+"""Competitors of `hierlpr.rank` that learn nothing.
+
+They sort by a score as given, or propagated along the edges; `single_parent` is the paper's method
+for DAGs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._kernels.traversal import gpav_rows, max_up, min_down
+from hierlpr._utils.checks import check_finite, check_label_weights, check_unit_interval
+from hierlpr.cutoff.groups import group_columns, label_groups
+from hierlpr.data.tables import Table, align, dense
+from hierlpr.exceptions import HierarchyError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.ranking.order import Ranking, rank
+
+Float = NDArray[np.float64]
+
+
+Ranker = TypeVar("Ranker", bound=Callable[..., Ranking])
+
+
+def baseline(*, consistent: bool) -> Callable[[Ranker], Ranker]:
+    """Return a decorator that sets the attribute `consistent` of a ranking function."""
+
+    def mark(function: Ranker) -> Ranker:
+        function.consistent = consistent  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def align_dense(values: Any, hierarchy: Hierarchy, *, name: str) -> tuple[Table, Float]:
+    """Align finite scores with the hierarchy; absent entries of sparse scores are 0."""
+    table = align(values, hierarchy, name=name)
+    check_finite(table.values, hierarchy.labels, name=name)
+    return table, np.asarray(dense(table.values))
+
+
+def weighted(values: Float, weight: Any, hierarchy: Hierarchy) -> Float:
+    """Multiply each column by the weight of its label."""
+    if weight is None:
+        return values
+    return values * check_label_weights(weight, hierarchy.labels, name="weight")
+
+
+def order_by(
+    score: Float, own: Float, table: Table, hierarchy: Hierarchy, *, top: int | None = None
+) -> Ranking:
+    """Rank instances by decreasing score; ties by topological position, then sample.
+
+    Scores that never rise from parent to child then give a consistent order.
+    """
+    h, n_samples = hierarchy, table.n_samples
+    by_number = np.ascontiguousarray(score[:, h.order].T).ravel()
+    place = np.argsort(-by_number, kind="stable")[:top]
+    number, sample = np.divmod(place, max(1, n_samples))
+    label = h.order[number]
+    return Ranking(
+        place=sample * h.n_labels + label,
+        first=np.ones(place.size, dtype=bool),
+        source=own[sample, label],
+        labels=h.labels,
+        n_instances=n_samples * h.n_labels,
+        samples=table.samples,
+        backend=table.backend,
+        called_by=by_number[place],
+    )
+
+
+@baseline(consistent=False)
+def lpr_alone(
+    lpr: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
+) -> Ranking:
+    """Rank by LPR and ignore the hierarchy; optimal for labels without edges.
+
+    References
+    ----------
+    Jiang et al. (2014), key ``jiang2014``.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B")])
+    >>> [h.labels[k] for k in lpr_alone([[0.2, 0.8]], h).label]
+    ['B', 'A']
+    """
+    table, values = align_dense(lpr, hierarchy, name="lpr")
+    check_unit_interval(values, hierarchy.labels, name="lpr")
+    return order_by(weighted(values, weight, hierarchy), values, table, hierarchy, top=top)
+
+
+@baseline(consistent=False)
+def raw_scores(
+    scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
+) -> Ranking:
+    """Rank by the classifiers' scores as given, as if they were comparable.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B")])
+    >>> raw_scores([[-3.0, 7.0]], h).score
+    array([ 7., -3.])
+    """
+    return _order_by_changed(None, scores, hierarchy, top, weight)
+
+
+@baseline(consistent=True)
+def max_propagation(
+    scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
+) -> Ranking:
+    r"""Raise every label to its highest descendant, then rank.
+
+    :math:`s_k' = \max_{j \in \{k\} \cup desc(k)} s_j`. A high score raises all
+    ancestors, however low theirs are.
+
+    Examples
+    --------
+    >>> max_propagation([[0.2, 0.8, 0.4]], Hierarchy([("A", "B"), ("A", "C")])).score
+    array([0.8, 0.8, 0.4])
+    """
+    return _order_by_changed(propagate_max, scores, hierarchy, top, weight)
+
+
+@baseline(consistent=True)
+def top_down(
+    scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
+) -> Ranking:
+    r"""Lower every label to its lowest ancestor, then rank.
+
+    :math:`s_k' = \min_{j \in \{k\} \cup anc(k)} s_j`. A low score lowers all
+    descendants, however high theirs are.
+
+    Examples
+    --------
+    >>> top_down([[0.2, 0.8, 0.1]], Hierarchy([("A", "B"), ("A", "C")])).score
+    array([0.2, 0.2, 0.1])
+    """
+    return _order_by_changed(propagate_min, scores, hierarchy, top, weight)
+
+
+@baseline(consistent=True)
+def gpav(
+    scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
+) -> Ranking:
+    """Rank by generalized pooled adjacent violators, an approximate isotonic regression on DAGs.
+
+    On a forest the scores equal those of `hierlpr.consistent_scores`; on a DAG they respect every
+    edge but are not the least-squares solution.
+
+    References
+    ----------
+    Burdakov et al. (2006), key ``burdakov2006``; Notaro et al. (2017), key ``notaro2017``.
+
+    Examples
+    --------
+    >>> gpav([[0.2, 0.8, 0.1]], Hierarchy([("A", "B"), ("A", "C")])).score
+    array([0.5, 0.5, 0.1])
+    """
+    return _order_by_changed(gpav_scores, scores, hierarchy, top, weight)
+
+
+def propagate_max(values: Float, hierarchy: Hierarchy) -> Float:
+    """Return scores raised to that of the highest descendant."""
+    raised = np.array(values, dtype=np.float64, order="C")
+    max_up(raised, hierarchy.order, hierarchy.parent_ptr, hierarchy.parent_idx)
+    return raised
+
+
+def propagate_min(values: Float, hierarchy: Hierarchy) -> Float:
+    """Return scores lowered to that of the lowest ancestor."""
+    return _along(min_down, values, hierarchy, hierarchy.parent_ptr, hierarchy.parent_idx)
+
+
+def gpav_scores(values: Float, hierarchy: Hierarchy) -> Float:
+    """Return the fitted values of generalized pooled adjacent violators."""
+    return _along(gpav_rows, values, hierarchy, hierarchy.child_ptr, hierarchy.child_idx)
+
+
+def _along(kernel: Callable[..., None], values: Float, h: Hierarchy, *edges: Any) -> Float:
+    numbered = np.ascontiguousarray(values[:, h.order])
+    kernel(numbered, *edges)
+    return numbered[:, h.position]
+
+
+def _order_by_changed(
+    change: Callable[[Float, Hierarchy], Float] | None,
+    scores: Any,
+    hierarchy: Hierarchy,
+    top: int | None,
+    weight: Any,
+) -> Ranking:
+    table, values = align_dense(scores, hierarchy, name="scores")
+    score = weighted(values, weight, hierarchy)
+    if change is not None:
+        score = change(score, hierarchy)
+    return order_by(score, values, table, hierarchy, top=top)
+
+
+@baseline(consistent=False)
+def single_parent(
+    lpr: Any,
+    hierarchy: Hierarchy,
+    *,
+    top: int | None = None,
+    weight: Any = None,
+    most_choices: int = 4096,
+) -> Ranking:
+    """Keep one parent per label, chosen for the largest eAUC, and rank that forest.
+
+    The dropped edges are ignored, so a label may come before one of its parents;
+    `hierlpr.metrics.order_violations_error` counts this. On a forest it equals `hierlpr.rank`.
+
+    Parameters
+    ----------
+    lpr : array-like of shape (n_samples, n_labels)
+    hierarchy : Hierarchy
+    top : int, optional
+    weight : array-like of shape (n_labels,), optional
+    most_choices : int
+        Error if a connected component of the hierarchy has more choices than this.
+
+    References
+    ----------
+    Ho et al. (2018), key ``ho2018hierlpr``, the study of disease diagnosis.
+
+    Examples
+    --------
+    C comes before its parent B, because only the edge from A is kept.
+
+    >>> from hierlpr.metrics import order_violations_error
+    >>> h = Hierarchy([("A", "C"), ("B", "C")])
+    >>> r = single_parent([[0.5, 0.9, 0.1]], h)
+    >>> [h.labels[k] for k in r.label], order_violations_error(r.sample, r.label, h)
+    (['A', 'C', 'B'], 1)
+    """
+    table, values = align_dense(lpr, hierarchy, name="lpr")
+    weights = None
+    if weight is not None:
+        weights = check_label_weights(weight, hierarchy.labels, name="weight")
+    chosen: list[tuple[str, str]] = []
+    for columns in group_columns(label_groups(hierarchy, "tree")).values():
+        part = [hierarchy.labels[k] for k in columns]
+        options = [[(p, x) for p in hierarchy.parents(x)] for x in part if hierarchy.parents(x)]
+        n_choices = math.prod(len(parents) for parents in options)
+        if n_choices > most_choices:
+            raise HierarchyError(
+                f"There are {n_choices:.3g} ways to keep one parent per label, more than "
+                f"{most_choices:,}.\nHint: hierlpr.rank respects all parents without such a search."
+            )
+        choices = list(product(*options))
+        areas = [
+            rank(
+                values[:, columns],
+                Hierarchy(edges, labels=part),
+                weight=None if weights is None else weights[columns],
+            ).eauc()
+            for edges in (choices if len(choices) > 1 else ())
+        ]
+        chosen += choices[int(np.argmax(areas)) if areas else 0]
+    forest = Hierarchy(chosen, labels=hierarchy.labels)
+    return rank(table, forest, top=top, weight=weights)

@@ -1,0 +1,155 @@
+"""``hierlpr assign``: one trusted name per sample, from the files of other tools."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from hierlpr import assignment
+from hierlpr._utils.display import text_table
+from hierlpr.assignment import LearnOutcome
+from hierlpr.cli import _options as opt
+from hierlpr.cli._shell import Shell, put_json
+from hierlpr.io import load_hierarchy
+
+_PREDICTIONS = (
+    "SINTAX, mothur, RDP, QIIME 2 or DADA2 taxonomy, SpeciesNet or MegaDetector JSON, MapMyCells "
+    "CSV or JSON, .h5ad; recognised by content."
+)
+
+
+@click.command(
+    epilog="Example: hierlpr assign --predictions asv.sintax --truth known.tsv --error 0.1 --out "
+    "model.hlpr; hierlpr assign --model model.hlpr --predictions new.sintax --out new.tsv"
+)
+@opt.path("--predictions", "P", _PREDICTIONS)
+@opt.path("--out", "F", "With --truth a model file; with --model .csv, .tsv, .parquet or .h5ad.")
+@opt.path(
+    "--truth",
+    "T",
+    "Learn from samples with known names: a table of sample and name or path, a QIIME 2 taxonomy, "
+    "COCO Camera Traps JSON, or .h5ad.",
+    required=False,
+)
+@opt.path("--model", "M", "Name new samples with a model that --truth wrote.", required=False)
+@click.option(
+    "--error",
+    type=float,
+    metavar="E",
+    help="With --truth: at most this share of new samples gets a wrong name.  [default: 0.1]",
+)
+@click.option(
+    "--precision",
+    type=float,
+    metavar="P",
+    help="With --truth, instead of --error: at least this share of names is right at every rank.",
+)
+@click.option("--confidence", type=float, metavar="C", help="Guarantee it with this confidence.")
+@click.option("--like-input", is_flag=True, help="Write the format of the predictions, paths cut.")
+@click.option("--truth-column", metavar="NAME", help="The column of the true names.")
+@opt.path(
+    "--hierarchy", "H", "Used instead of the hierarchy that the paths spell out.", required=False
+)
+@click.option(
+    "--confidences",
+    metavar="TABLE",
+    help="DADA2: the table of bootstraps. .h5ad: columns of obs, separated by commas.",
+)
+@click.option("--levels", metavar="NAMES", help=".h5ad: columns of obs with names, coarsest first.")
+@click.option("--obsm", metavar="KEY", help=".h5ad: a matrix of scores in obsm.")
+@click.option("--ranks", metavar="NAMES", help="Names of the ranks, where the format has none.")
+@opt.seed
+@opt.json_out
+@opt.quiet
+def assign(
+    predictions: str,
+    out: str,
+    truth: str | None,
+    model: str | None,
+    like_input: bool,
+    hierarchy: str | None,
+    json_out: str | None,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Name every sample at the deepest rank that can be trusted.
+
+    With --truth the names are learned, and checked on samples kept apart; with --model new samples
+    are named: sample,name,path,rank,chance and then the columns of the tool. The name is empty
+    where nothing can be said.
+    """
+    shell = Shell(quiet=quiet)
+    if (truth is None) == (model is None):
+        raise click.UsageError("give --truth to learn, or --model to name new samples.")
+    learning = opt.take(options, ("error", "precision", "confidence", "truth_column", "seed"))
+    reading: dict[str, Any] = {"obsm": options["obsm"], "confidences": options["confidences"]}
+    for name in ("levels", "ranks"):
+        reading[name] = [x.strip() for x in (options[name] or "").split(",") if x.strip()]
+    if hierarchy is not None:
+        reading["hierarchy"] = load_hierarchy(hierarchy).hierarchy
+    opt.refuse_overlap()
+    if model is None:
+        if like_input:
+            raise click.UsageError("--like-input needs --model.")
+        done = assignment.learn_names(
+            shell.input_file(predictions), shell.input_file(str(truth)), out, **learning, **reading
+        )
+        _print_learned(shell, done, out, json_out)
+        return
+    seed = learning.pop("seed")
+    if given := [name for name, value in learning.items() if value is not None]:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} needs --truth (seed {seed}).")
+    named = assignment.assign_names(
+        model, shell.input_file(predictions), out, like_input=like_input, **reading
+    )
+    shell.notes(named.notes)
+    put_json(json_out, asdict(named) | {"output": out})
+    ranks = ", ".join(f"{n:,} {rank}" for rank, n in named.by_rank.items())
+    shell.close(
+        f"wrote {out}: {named.n_named:,} of {named.n_samples:,} samples have a name ({ranks})"
+    )
+
+
+def _print_learned(shell: Shell, done: LearnOutcome, out: str, json_out: str | None) -> None:
+    """Print what a person wants to know before trusting the names."""
+    shell.notes(done.notes)
+    usual = f"{done.usual:g}"
+    rows = [
+        [
+            row.rank,
+            *(_percent(x) for x in (row.named, row.correct, row.usual_named, row.usual_correct)),
+        ]
+        for row in done.ranks
+    ]
+    head = ["rank", "named", "correct", f"named at {usual}", f"correct at {usual}"]
+    lines = [
+        f"Learned from {done.n_labelled:,} labelled samples: {done.n_fitted:,} for the chances, "
+        f"{done.n_held_out:,} kept apart to choose how deep to go.",
+        done.promise,
+        text_table(head, rows),
+        f"Of the samples kept apart, {100 * done.wrong:.1f} % got a wrong name; with the usual "
+        f"threshold of {usual} it would be {100 * done.usual_wrong:.1f} %.",
+        done.more,
+    ]
+    if json_out != "-":
+        shell.result("\n".join(lines))
+    result = {
+        "model": out,
+        "labelled": done.n_labelled,
+        "fitted": done.n_fitted,
+        "held_out": done.n_held_out,
+        "promise": done.promise,
+        "wrong": done.wrong,
+        "usual_threshold": done.usual,
+        "usual_wrong": done.usual_wrong,
+        "ranks": [asdict(row) for row in done.ranks],
+        "more": done.more,
+    }
+    put_json(json_out, result)
+    shell.close(f"wrote {out}")
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"

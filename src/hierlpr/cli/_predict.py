@@ -1,0 +1,234 @@
+"""``hierlpr rank``, ``sets`` and ``check``: use a model on the scores of new samples."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from hierlpr import workflows
+from hierlpr.cli import _options as opt
+from hierlpr.cli._shell import Shell, put_json
+
+_SCORES = (
+    "Scores of new samples, in any format of fit; also a folder of Parquet files, or an address "
+    "such as s3://bucket/scores.parquet."
+)
+
+
+@click.command(epilog="Example: hierlpr rank --model model.hlpr --scores new.csv --out calls.csv")
+@opt.model
+@opt.path("--scores", "S", _SCORES)
+@opt.path(
+    "--out",
+    "F",
+    ".csv or .parquet with rank,sample,label,lpr,score,call; .tsv in the CAFA layout; - for "
+    "stdout.",
+)
+@opt.choice("--format", ("csv", "tsv"), "Layout on stdout.", "csv")
+@opt.with_names
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="List only the first N.")
+@opt.flag("--calls-only", "List only the calls.")
+@opt.flag(
+    "--adapt",
+    "First adapt the model to the prevalences of these samples. Its calibrated cutoff does not "
+    "apply to them: instances with a score of 0.5 or more are called.",
+)
+@opt.scheduler
+@opt.prediction
+def rank(
+    model: str,
+    scores: str,
+    out: str,
+    format: str,
+    hierarchy: str | None,
+    json_out: str | None,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Rank all (sample, label) instances, best first, and mark the calls.
+
+    No label comes before its parents. The score is that of the block of labels called together;
+    it never rises along the list. The cutoff of the model decides the calls.
+    """
+    shell = Shell(quiet=quiet)
+    done, path = _predict(
+        shell, workflows.rank_file, model, scores, out, f".{format}", hierarchy, json_out, options
+    )
+    shell.notes(done.notes)
+    if done.drift is not None:
+        (shell.say if done.drift.is_clean else shell.warn)(str(done.drift))
+        shell.warn(
+            "the model was adapted to the prevalences of these samples; its cutoff is not "
+            "calibrated for them, so nothing is guaranteed"
+        )
+    if done.cutoff.kind == "default":
+        shell.warn("the model has no cutoff; instances with a score of 0.5 or more are called")
+    if not done.cutoff.reachable:
+        shell.warn(done.cutoff.reason)
+    put_json(
+        json_out,
+        {
+            "ranking": out,
+            "rows": done.n_rows,
+            "calls": done.n_calls,
+            "instances": done.n_instances,
+            "cutoff": done.cutoff.to_dict(),
+            "drift": None if done.drift is None else str(done.drift),
+        },
+    )
+    shell.close(
+        f"wrote {path}: {done.n_rows:,} of {done.n_instances:,} instances of "
+        f"{done.n_samples:,} samples, {done.n_calls:,} of them called"
+    )
+
+
+def _predict(
+    shell: Shell,
+    workflow: Callable[..., Any],
+    model: str,
+    scores: str,
+    out: str,
+    ending: str,
+    hierarchy: str | None,
+    json_out: str | None,
+    options: dict[str, Any],
+) -> tuple[Any, str]:
+    """Run a workflow; return its outcome and the file it wrote.
+
+    Output for stdout is written to a temporary file first.
+    """
+    if out == json_out == "-":
+        raise click.UsageError("--out and --json cannot both go to stdout.")
+    path = shell.temporary_file(f"stdout{ending}", "stdout") if out == "-" else out
+    opt.refuse_overlap()
+    tables = opt.take(options, opt.TABLES)
+    with shell.progress("instances") as on_progress:
+        done = workflow(
+            model,
+            shell.input_file(scores),
+            path,
+            aliases=opt.label_aliases(hierarchy),
+            table=tables,
+            on_progress=on_progress,
+            **options,
+        )
+    if out == "-" and sys.stdout is not None:
+        with open(path, "rb") as written:
+            shutil.copyfileobj(written, sys.stdout.buffer)
+    shell.read(done.report)
+    return done, path
+
+
+@click.command(epilog="Example: hierlpr sets --model sets.hlpr --scores new.csv --out sets.csv")
+@opt.path("--model", "M", "Model file that hierlpr fit --error wrote.")
+@opt.path("--scores", "S", _SCORES)
+@opt.path("--out", "F", ".csv or .parquet with sample,label,set; - for stdout.")
+@opt.flag(
+    "--deepest",
+    "Write one row per sample, sample,label: its deepest sure label, empty if no label is sure.",
+)
+@opt.flag("--possible-only", "List only sure and possible labels.")
+@opt.with_names
+@opt.scheduler
+@opt.prediction
+def sets(
+    model: str,
+    scores: str,
+    out: str,
+    hierarchy: str | None,
+    json_out: str | None,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Write for every sample which labels are sure, possible or neither.
+
+    With the probability that was given to hierlpr fit --error, all sure labels of a new sample are
+    correct; and, separately, all its labels are possible. Both sets are closed upward.
+    """
+    shell = Shell(quiet=quiet)
+    deepest = options["deepest"]
+    if deepest and options["possible_only"]:
+        raise click.UsageError("--deepest writes one label per sample; leave out --possible-only.")
+    done, path = _predict(
+        shell, workflows.sets_file, model, scores, out, ".csv", hierarchy, json_out, options
+    )
+    if deepest and not done.rule.one_path:
+        shell.warn(
+            "samples may have several paths of sure labels, of which the deepest is listed; for a "
+            "taxonomy, fit with --one-path"
+        )
+    put_json(
+        json_out,
+        {
+            "sets": out,
+            "rows": done.n_rows,
+            "samples": done.n_samples,
+            "sure": done.n_sure,
+            "possible": done.n_possible,
+            "rule": done.rule.to_dict(),
+            "statement": str(done.rule),
+        },
+    )
+    if "-" not in (out, json_out):
+        shell.result(str(done.rule))
+    shell.close(
+        f"wrote {path}: {done.n_rows:,} rows of {done.n_samples:,} samples, {done.n_sure:,} labels "
+        f"sure and {done.n_possible:,} possible (including the sure ones)"
+    )
+
+
+@click.command(epilog="Example: hierlpr check --model model.hlpr --scores new.csv")
+@opt.model
+@opt.path("--scores", "S", "Scores of new samples, without truth, in any format of fit.")
+@opt.path(
+    "--out",
+    "M2",
+    "Write a model adapted to the prevalences of these samples; it has no cutoff, and is refused "
+    "if the scores look nothing like those of the fit.",
+    required=False,
+    dir_okay=False,
+)
+@opt.prediction
+def check(
+    model: str,
+    scores: str,
+    out: str | None,
+    hierarchy: str | None,
+    json_out: str | None,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Report how far new scores differ from those of the fit, as CSV.
+
+    The columns are label,distance,prevalence and more. Prevalences may have changed, for which
+    rank --adapt and --out adapt a model; scores may differ whatever the prevalences, because
+    classifiers or samples are of another kind; or scores of related labels may no longer agree,
+    because a classifier is broken.
+    """
+    shell = Shell(quiet=quiet)
+    opt.refuse_overlap()
+    tables = opt.take(options, opt.TABLES)
+    with shell.progress("instances") as on_progress:
+        drift, report, notes = workflows.check_file(
+            model,
+            shell.input_file(scores),
+            out=out,
+            aliases=opt.label_aliases(hierarchy),
+            table=tables,
+            on_progress=on_progress,
+            **options,
+        )
+    shell.read(report)
+    shell.notes(notes)
+    if not drift.is_clean:
+        shell.warn(str(drift))
+    for line in drift.csv_lines():
+        click.echo(line)
+    summary = {"samples": drift.n_samples, "words": str(drift), "labels": drift.columns()}
+    put_json(json_out, summary)
+    wrote = "" if out is None else f"; wrote {out}, which has no cutoff"
+    shell.close(f"{drift}{wrote}" if drift.is_clean else f"checked{wrote}")

@@ -1,0 +1,301 @@
+"""Scored instances with truth as plain arrays, in random order, and sorted within samples."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from hierlpr._utils.checks import check_real_array, is_sparse
+from hierlpr._utils.row_hash import mix, row_keys
+from hierlpr.data.duplicates import log_chance
+from hierlpr.data.partial_truth import PartialTruth
+from hierlpr.exceptions import DataError
+
+_TRUE = np.uint64(0xD1B54A32D192ED03)  # an arbitrary constant that marks true instances in a hash
+_UNKNOWN = np.uint64(0x8CB92BA72F3D8DD7)  # another one
+_RARE = math.log(1e-6)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instances:
+    """Scored instances with truth, sample by sample.
+
+    Not every instance need be listed; `n_positives` counts all positives. If some of the truth is
+    unknown, `known` marks the known instances, `label` has their labels, and `n_unknown` counts the
+    others. `weight` is per sample (None: all equal), `weighted_positives` the weight of all
+    positives.
+    """
+
+    score: NDArray[np.float64]
+    truth: NDArray[np.bool_]
+    sample: NDArray[np.intp]
+    n_samples: int
+    n_positives: int
+    n_labels: int
+    known: NDArray[np.bool_] | None = None
+    label: NDArray[np.intp] | None = None
+    n_unknown: int = 0
+    weight: NDArray[np.float64] | None = None
+    weighted_positives: float | None = None
+
+    @property
+    def positives(self) -> float:
+        """Weight of all positives."""
+        return self.n_positives if self.weighted_positives is None else self.weighted_positives
+
+    def weights(self) -> NDArray[np.float64]:
+        """Return the weight of each listed instance: 1, or that of its sample."""
+        return np.ones(self.sample.size) if self.weight is None else self.weight[self.sample]
+
+    def take(self, kept: Any) -> Instances:
+        """Keep some of the listed instances; the positives are still all counted."""
+        return replace(
+            self,
+            score=self.score[kept],
+            truth=self.truth[kept],
+            sample=self.sample[kept],
+            known=None if self.known is None else self.known[kept],
+            label=None if self.label is None else self.label[kept],
+        )
+
+    def only_known(self) -> Instances:
+        """Keep the instances whose truth is known."""
+        return self if self.known is None else self.take(self.known)
+
+
+def list_instances(score: Any, truth: Any, weight: NDArray[np.float64] | None = None) -> Instances:
+    """List the instances of two matrices (samples x labels), dense or CSR.
+
+    A score that a CSR matrix does not store is 0: such instances are not listed and never called.
+    """
+    if weight is not None:
+        held = truth.held if isinstance(truth, PartialTruth) else truth
+        per_sample = np.asarray(held.sum(axis=1), dtype=np.float64).ravel()
+        weighted = float((per_sample * weight).sum())
+        return replace(list_instances(score, truth), weight=weight, weighted_positives=weighted)
+    n_samples, n_labels = score.shape
+    if tuple(truth.shape) != (n_samples, n_labels):
+        raise DataError(f"score has shape {score.shape}, but truth has {tuple(truth.shape)}.")
+    if isinstance(truth, PartialTruth):
+        listed, unknown = (list_instances(score, x) for x in (truth.held, truth.unknown))
+        return replace(
+            listed, known=~unknown.truth, label=_labels(score), n_unknown=unknown.n_positives
+        )
+    if is_sparse(score):
+        csr = scipy.sparse.csr_array(score)
+        sample = np.repeat(np.arange(n_samples, dtype=np.intp), np.diff(csr.indptr))
+        held = holds_at(truth, sample, csr.indices)
+        if is_sparse(truth):
+            n_positives = scipy.sparse.csr_array(truth, dtype=bool).astype(np.int64).sum()
+        else:
+            n_positives = np.count_nonzero(truth)
+        score, held, sample = (x[csr.data > 0.0] for x in (csr.data, held, sample))
+        return Instances(score, held, sample, n_samples, int(n_positives), n_labels)
+    held = (truth.toarray() if is_sparse(truth) else np.asarray(truth)).astype(bool).ravel()
+    sample = np.repeat(np.arange(n_samples, dtype=np.intp), n_labels)
+    flat = check_real_array(score, name="score").ravel()
+    return Instances(flat, held, sample, n_samples, int(held.sum()), n_labels)
+
+
+def as_instances(score: Any, truth: Any) -> Instances:
+    """List the instances of two matrices of any kind; `Instances` are returned as they are."""
+    if isinstance(score, Instances):
+        return score
+    matrix = score if is_sparse(score) else np.asarray(score)
+    return list_instances(matrix, truth if is_sparse(truth) else np.asarray(truth))
+
+
+def _labels(score: Any) -> NDArray[np.intp]:
+    """Return the labels of the instances that `list_instances` lists."""
+    if is_sparse(score):
+        csr = scipy.sparse.csr_array(score)
+        return np.asarray(csr.indices[csr.data > 0.0], dtype=np.intp)
+    return np.tile(np.arange(score.shape[1], dtype=np.intp), score.shape[0])
+
+
+def holds_at(truth: Any, sample: NDArray[np.intp], label: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return the truth of some instances, from a dense or sparse matrix."""
+    if not is_sparse(truth):
+        return np.asarray(np.asarray(truth)[sample, label], dtype=bool)
+    if not sample.size:
+        return np.zeros(0, dtype=bool)
+    return np.asarray(scipy.sparse.csr_array(truth)[sample, label], dtype=bool).ravel()
+
+
+# -- random order ---------------------------------------------------------------------------------
+
+
+class Shuffle(NamedTuple):
+    """A pseudorandom order of samples, and a bound on the log probability of their multiset.
+
+    The order is a function of the multiset of samples. If a population has few kinds of samples,
+    few multisets carry all the probability and single orders matter; `is_fair` is True if not.
+    """
+
+    order: NDArray[np.intp]
+    log_chance: float
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether no multiset like this one has a probability above one in a million.
+
+        Then the choice of the orders changes the probability of any event by less than 0.001
+        (standard deviation, if each multiset of samples has an order drawn at random).
+        """
+        return self.log_chance <= _RARE
+
+
+def random_order(instances: Instances) -> Shuffle:
+    """Shuffle the samples, independently of the order in which they were given.
+
+    A sequential test must not see the good samples first, so the order must not depend on their
+    contents in any systematic way. Samples are sorted by a hash of their contents, then shuffled by
+    a generator seeded with all hashes. Samples with equal hashes have the same scores and truth.
+    """
+    keys = np.zeros(instances.n_samples, dtype=np.uint64)
+    held = np.where(instances.truth, _TRUE, np.uint64(0))
+    if instances.known is not None:
+        held[~instances.known] = _UNKNOWN
+    hashed = mix(mix(np.ascontiguousarray(instances.score).view(np.uint64)) ^ held)
+    hashed[instances.score <= 0.0] = 0  # as if not stored in a CSR matrix
+    np.add.at(keys, instances.sample, hashed)
+    if instances.weight is not None:
+        keys += mix(np.ascontiguousarray(instances.weight).view(np.uint64))
+    return _shuffled(keys)
+
+
+def _shuffled(keys: NDArray[np.uint64]) -> Shuffle:
+    """Sort by key, then shuffle with a digest of all sorted keys as seed."""
+    order = np.argsort(keys, kind="stable")
+    digest = hashlib.blake2b(keys[order].astype("<u8").tobytes(), digest_size=32).digest()
+    bits = np.random.PCG64(int.from_bytes(digest, "little"))
+    # Sorting random numbers, because the algorithm of Generator.permutation may change.
+    drawn = bits.random_raw(keys.size)
+    _, times = np.unique(keys, return_counts=True)
+    return Shuffle(order[np.argsort(drawn, kind="stable")], log_chance(times))
+
+
+def split_at_random(
+    score: Any, truth: Any, weight: NDArray[np.float64] | None = None
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Split off a third of the samples at random, independently of their order.
+
+    Returns
+    -------
+    (score, truth) of that third, with weights if there are any, and the same of the others
+
+    Raises
+    ------
+    DataError
+        If there are too few samples, or too few kinds of samples, for a random split.
+    """
+    scored = score if is_sparse(score) else scipy.sparse.csr_array(score)
+    held = truth.held if isinstance(truth, PartialTruth) else truth
+    keys = mix(_stored_keys(scored)) + _stored_keys(held)
+    if isinstance(truth, PartialTruth):
+        keys = mix(keys) + _stored_keys(truth.unknown)
+    if weight is not None:
+        keys = mix(keys) + mix(np.ascontiguousarray(weight).view(np.uint64))
+    shuffle = _shuffled(keys)
+    if not shuffle.is_fair:
+        raise DataError(
+            f"confidence= has to split off a third of the {shuffle.order.size:,} calibration "
+            "samples at random, but they are too few or too similar for that.\n"
+            "Hint: calibrate on more samples, or without groups= with a model fitted on others."
+        )
+    n_apart = (shuffle.order.size + 1) // 3
+    apart, rest = np.sort(shuffle.order[:n_apart]), np.sort(shuffle.order[n_apart:])
+    given = (score, truth) if weight is None else (score, truth, weight)
+    return tuple(each[apart] for each in given), tuple(each[rest] for each in given)
+
+
+def _stored_keys(matrix: Any) -> NDArray[np.uint64]:
+    """Hash the nonzero entries of each row."""
+    csr = scipy.sparse.csr_array(matrix, copy=True)
+    csr.eliminate_zeros()
+    return row_keys(csr)
+
+
+# -- sorted within samples ------------------------------------------------------------------------
+
+
+def limit_calls(
+    score: NDArray[np.float64], sample: NDArray[np.intp], max_calls: int
+) -> NDArray[np.bool_]:
+    """Mark the instances that may be called with at most `max_calls` calls per sample.
+
+    The instances of a sample are taken by decreasing score, ties all or none, so the result is
+    closed upward.
+    """
+    if max_calls < 1:
+        raise DataError(f"max_calls must be at least 1, got {max_calls}.")
+    order, _, needed = sample_places(score, sample)
+    kept = np.empty(score.size, dtype=bool)
+    kept[order] = needed <= max_calls
+    return kept
+
+
+class SortedInstances(NamedTuple):
+    """Instances by sample, then decreasing score; sample i has ``ptr[i]`` to ``ptr[i + 1]``.
+
+    `place` counts from 1 within a sample. An instance is called only under a limit of at least
+    `needed` calls, the place of the last one tied with it. `hits_before` counts the true instances
+    before each one, and all of them at the end; `known_before` likewise those of known truth, None
+    if all are known.
+    """
+
+    ptr: NDArray[np.int64]
+    sample: NDArray[np.intp]
+    score: NDArray[np.float64]
+    truth: NDArray[np.bool_]
+    place: NDArray[np.int32]
+    needed: NDArray[np.int32]
+    hits_before: NDArray[np.int64]
+    known_before: NDArray[np.int64] | None
+
+
+def sort_by_sample(instances: Instances) -> SortedInstances:
+    """Sort the instances of each sample by decreasing score."""
+    order, place, needed = sample_places(instances.score, instances.sample)
+    sample, truth = instances.sample[order], instances.truth[order]
+    ptr = np.searchsorted(sample, np.arange(instances.n_samples + 1)).astype(np.int64)
+    known_before = None if instances.known is None else _count_before(instances.known[order])
+    score, hits_before = instances.score[order], _count_before(truth)
+    return SortedInstances(ptr, sample, score, truth, place, needed, hits_before, known_before)
+
+
+def _count_before(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(flags, dtype=np.int64)])
+
+
+def sample_places(
+    score: NDArray[np.float64], sample: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the order by sample and decreasing score, places, and places of the last ties."""
+    if score.size == 0:
+        return np.empty(0, np.intp), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
+    order = _decreasing(score, sample)
+    score, sample = score[order], sample[order]
+    is_start = np.append(True, sample[1:] != sample[:-1])
+    starts = np.flatnonzero(is_start)
+    place = (np.arange(1, score.size + 1) - starts[np.cumsum(is_start) - 1]).astype(np.int32)
+    is_new = is_start | np.append(True, score[1:] != score[:-1])
+    last = np.append(np.flatnonzero(is_new)[1:], score.size) - 1
+    return order, place, place[last][np.cumsum(is_new) - 1]
+
+
+def _decreasing(score: NDArray[np.float64], sample: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Order instances by sample, then decreasing score."""
+    n_samples = int(sample[-1]) + 1
+    width = score.size // n_samples
+    if np.array_equal(sample, np.repeat(np.arange(n_samples), width)):
+        # All labels of all samples: sorting many short rows is faster than one long array.
+        rows = np.argsort(-score.reshape(n_samples, width), axis=1)
+        return (rows + np.arange(0, score.size, width)[:, None]).ravel()
+    return np.lexsort((-score, sample))

@@ -1,0 +1,189 @@
+"""Truth as one name or one path per sample, matched with the labels of predictions."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from hierlpr._utils import AnyPath
+from hierlpr._utils.checks import quote_names
+from hierlpr.io.anndata import is_anndata, obs_column, open_anndata
+from hierlpr.io.json_predictions import Place, load_json
+from hierlpr.io.lineages import (
+    NO_NAME,
+    SEPARATOR,
+    Index,
+    Predictions,
+    quote,
+    refuse,
+    split_prefixes,
+)
+from hierlpr.io.opening import read_bytes
+from hierlpr.io.taxonomy import delimiter_of, text_lines
+
+_COLUMNS = ("truth", "taxon", "taxonomy", "label", "name", "species", "cell_type")
+_SINTAX = re.compile(r"^[a-z]:")
+Names = list[tuple[str, str, str]]  # place, sample, name
+
+
+def read_known_names(
+    path: Any, predictions: Predictions, *, column: str | None = None
+) -> tuple[Index, sparse.csr_array, tuple[str, ...]]:
+    """Read the true name of samples: a table, a QIIME 2 taxonomy, an obs column, or COCO JSON.
+
+    Returns the rows of `predictions` that have one, their labels with all ancestors as a CSR matrix
+    of 0 and 1, and what was left out. A path that leaves the hierarchy counts as its known part:
+    whatever is predicted beside or below is wrong. A single name that is never predicted says
+    nothing about its ancestors, so the sample is left out.
+    """
+    rows = {name: row for row, name in enumerate(predictions.samples)}
+    index = {label: i for i, label in enumerate(predictions.hierarchy.labels)}
+    label_of: dict[str, tuple[str | None, bool]] = {}
+    entries: list[tuple[int, int]] = []
+    nothing: list[int] = []  # rows whose predicted names are all wrong
+    counts, unknown = Counter[str](), Counter[str]()
+    for place, sample, name in _read_names(path, column, rows):
+        if re.match(NO_NAME, name.strip()) or sample not in rows:
+            counts["true names are empty or of samples without a prediction"] += 1
+            continue
+        if name not in label_of:
+            label_of[name] = _find_label(path, place, name, predictions)
+        label, is_cut = label_of[name]
+        if label is None and is_cut:
+            counts["true paths share no name with the predictions, which are wrong for them"] += 1
+            nothing.append(rows[sample])
+            continue
+        if label is None:
+            unknown[name] += 1
+            continue
+        counts["true paths go deeper than any prediction and count as far as known"] += is_cut
+        entries.append((rows[sample], index[label]))
+    if not entries:
+        text = f"none of its samples is in {predictions.path}."
+        if unknown:
+            text = f"none of its names is predicted; the first are {quote_names(list(unknown))}."
+        raise refuse(path, "", text, "samples and names must be written alike in both files.")
+    if unknown:
+        names = quote_names(list(unknown))
+        text = (
+            f"true names are never predicted and were left out, such as {names}; give their paths"
+        )
+        counts[text] = unknown.total()
+    row, labels = np.array(entries, dtype=np.int64).T
+    kept = np.unique(np.concatenate([row, np.array(nothing, dtype=np.int64)]))
+    row = np.searchsorted(kept, row)
+    ones = np.ones(labels.size, dtype=bool)
+    truth = sparse.csr_array((ones, (row, labels)), shape=(kept.size, len(index)))
+    closed = sparse.csr_array(predictions.hierarchy.close_upward(truth), dtype=np.float64)
+    return kept, closed, tuple(f"{n:,} {text}" for text, n in counts.items() if n)
+
+
+def _read_names(path: Any, column: str | None, rows: dict[str, int]) -> Names:
+    if is_anndata(path):
+        called, data = open_anndata(path)
+        names = obs_column(called, data, column).to_pylist()
+        cells = [str(name) for name in data.obs_names]
+        return [(f"cell {i}", *x) for i, x in enumerate(zip(cells, names, strict=True))]
+    raw = read_bytes(path)
+    if raw.lstrip()[:1] == b"{":
+        return _read_coco(path, load_json(path, raw), rows)
+    return _read_two_columns(path, raw, column, rows)
+
+
+def _read_two_columns(
+    path: AnyPath, raw: bytes, column: str | None, samples: dict[str, int]
+) -> Names:
+    """Read a table whose first column names samples; a header is needed beyond two columns."""
+    delimiter = delimiter_of(raw)
+    has_quotes = delimiter == ","  # in tables with tabs a quote is part of a name
+    reader = csv.reader(
+        text_lines(path, raw).to_pylist(),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE,
+    )
+    try:
+        cells = list(reader)
+    except csv.Error as error:
+        raise refuse(path, f"line {reader.line_num}", f"{quote(error)}.") from None
+    header = [name.strip().lower() for name in cells[0]]
+    wanted = _COLUMNS if column is None else (column.strip().lower(),)
+    found = [header.index(name) for name in wanted if name in header[1:]]
+    if not found and (column is not None or len(header) != 2):
+        text = (
+            "which column has the true names?" if column is None else f"no column {quote(column)}."
+        )
+        raise refuse(
+            path, "line 1", text, f"--truth-column NAME; there are {quote_names(cells[0])}."
+        )
+    has_header = bool(found) or cells[0][0] not in samples
+    at = found[0] if found else 1
+    names: Names = []
+    seen: dict[str, int] = {}
+    for line, row in enumerate(cells[has_header:], start=1 + has_header):
+        if not row or row[0].startswith("#q2:types"):
+            continue
+        if len(row) <= at:
+            raise refuse(path, f"line {line}", f"expected {at + 1} columns, got {len(row)}.")
+        if seen.setdefault(row[0], line) != line:
+            text = f"the sample {quote(row[0])} occurs before, in line {seen[row[0]]}."
+            raise refuse(path, f"line {line}", text, "give one true name per sample.")
+        names.append((f"line {line}", row[0], row[at]))
+    return names
+
+
+def _read_coco(path: AnyPath, content: Any, samples: dict[str, int]) -> Names:
+    """Read COCO Camera Traps: the categories annotated in each image, found by file name or id."""
+    top = Place(path, content)
+    name_of, sample_of = {}, {}
+    for category in top.get("categories", list).items(dict):
+        name = category.get("name", str).value
+        name_of[category.get("id", int, str).value] = "blank" if name == "empty" else name
+    for image in top.get("images", list).items(dict):
+        file, number = image.get("file_name", str).value, image.get("id", str, int).value
+        sample_of[number] = file if file in samples else str(number)
+    names = {}
+    for note in top.get("annotations", list).items(dict):
+        category, image = note.get("category_id", int, str), note.get("image_id", str, int)
+        for found, known in ((category, name_of), (image, sample_of)):
+            if found.value not in known:
+                raise refuse(path, found.where, f"{quote(found.value)} is not defined in the file.")
+        pair = (sample_of[image.value], name_of[category.value])
+        names[pair] = (note.where, *pair)
+    return list(names.values())
+
+
+def _find_label(
+    path: AnyPath, place: str, text: str, predictions: Predictions
+) -> tuple[str | None, bool]:
+    """Return the label that a name or path means, and whether the path was cut to find it."""
+    aliases, known = predictions.aliases, predictions.hierarchy
+    if (label := aliases.get(text.strip().lower())) is not None:
+        return label, False
+    is_sintax = bool(_SINTAX.match(text))
+    pieces = pa.array(text.split("," if is_sintax else SEPARATOR), pa.large_string())
+    names = [
+        x for x in split_prefixes(pieces, is_sintax)[0].to_pylist() if not re.match(NO_NAME, x)
+    ]
+    if not names:
+        return None, False
+    top = names[0].lower()
+    if len(names) == 1 and top in aliases and aliases[top] is None:
+        hint = "give the whole path, such as Bacteria;Firmicutes."
+        raise refuse(path, place, f"the name {quote(text)} is that of several labels.", hint)
+    # A path may begin above or below the top of the predicted ones.
+    start = next((i for i, x in enumerate(names) if aliases.get(x.lower()) is not None), None)
+    if start is None:
+        return None, len(names) > 1
+    label = names[0] if names[0] in known else aliases[names[start].lower()]
+    for name in names[1 if names[0] in known else start + 1 :]:
+        below = f"{label}{SEPARATOR}{name}"
+        if below not in known:
+            return label, True
+        label = below
+    return label, False

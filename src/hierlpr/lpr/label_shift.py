@@ -1,0 +1,291 @@
+"""Prevalences of a new population, estimated from its scores alone.
+
+The new population is an exponentially tilted version of the old one: a sample is drawn in
+proportion to one factor per label that it has, and most factors are 1. A tilt of one label also
+moves its ancestors and descendants, so a few tilts explain the scores of many labels. Which label
+was tilted is often uncertain, so prevalences are averaged over the plausible explanations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.fitting import LPRModel
+
+Float = NDArray[np.float64]
+Numbers = NDArray[np.intp]
+
+SHIFTS = np.linspace(-4.0, 4.0, 81)  # grid of shifts of log-odds
+SHIFT_SD = 1.5  # prior standard deviation of a shift
+ENOUGH_POSITIVES = 100.0  # a curve learned from this many positives has weight 1/2
+PRICE = 1.0  # log-likelihood that a tilt must gain, in addition to log(n_labels)
+N_CANDIDATES = 12
+MAX_TILTS = 50
+N_SWEEPS = 3
+EDGE = 1e-9
+
+
+Posterior = Callable[[Float, Float, Float], Float]  # of LPRs, prevalences, P(label | parent)
+
+
+def shifted_prevalence(
+    model: LPRModel, scores: Float, hierarchy: Hierarchy, posterior: Posterior | None = None
+) -> Float:
+    r"""Estimate the prevalence of every label among new samples, assuming pure label shift.
+
+    Parameters
+    ----------
+    model : LPRModel
+    scores : ndarray of shape (n_samples, n_labels)
+    hierarchy : Hierarchy
+    posterior : callable, optional
+        The joint posterior on the forest of rarest parents, if it describes the scores well. The
+        likelihood is then that of all scores of a sample jointly.
+
+    Notes
+    -----
+    Let :math:`r = \frac{\ell}{1 - \ell} \frac{1 - \pi}{\pi}` be the likelihood ratio of a score,
+    where :math:`\pi` is the mean LPR of the training samples. The log-likelihood of a prevalence is
+    :math:`L_k(\pi') = \sum \log(1 - \pi' + \pi' r)`, which EM for label shift maximizes (key
+    ``saerens2002`` in ``docs/references.bib``). Because the curve is itself estimated,
+    :math:`L_k` is scaled to :math:`1 / (1/n + 1/n')` samples, for n training and n' new samples.
+
+    The new population is :math:`P'(q) \propto P(q) \exp(\sum_k \theta_k q_k)` for label sets
+    :math:`q`, on the forest in which every label keeps its rarest parent. Two passes over the
+    forest give the prevalences for any tilts :math:`\theta`; no child exceeds its parent. The tilts
+    maximize :math:`\sum_k L_k(\pi'_k(\theta))`, or the joint likelihood of all scores, minus
+    :math:`\log K + 1` per nonzero tilt; they are added greedily. If no tilt gains its price,
+    nothing moves. Otherwise each tilt in turn is exchanged for a tilt of another label, and the
+    prevalences of all these explanations are averaged, weighted by their likelihoods.
+    """
+    base = np.clip(model.report.base_rate, EDGE, 1.0 - EDGE)
+    forest = RarestParentForest.of(base, hierarchy)
+    if posterior is None:
+        return average_over_tilts(ShiftLikelihood.of(model, scores, forest), base)
+    return average_over_tilts(JointShiftLikelihood.of(model, scores, forest, posterior), base)
+
+
+def average_over_tilts(likelihood: ShiftLikelihood | JointShiftLikelihood, base: Float) -> Float:
+    """Average prevalences over the best tilts and those with one of them exchanged."""
+    tilt = find_tilts(likelihood, price=float(np.log(base.size)) + PRICE)
+    log_weights, tilts = list[float](), list[Float]()
+    for k in np.flatnonzero(tilt).tolist():
+        without = tilt.copy()
+        without[k] = 0.0
+        before = float(likelihood.gains(without, k, tilt[k : k + 1])[0])
+        for other in {k, *likelihood.candidates(without)} - set(np.flatnonzero(without).tolist()):
+            gain = likelihood.gains(without, other, SHIFTS)
+            weight = np.exp(gain - gain.max())
+            log_weights.append(float(gain.max() + np.log(weight.sum())) - before)
+            tilts.append(without.copy())
+            tilts[-1][other] = weight @ SHIFTS / weight.sum()
+    if not tilts:
+        return base.copy()
+    share = np.exp(np.array(log_weights) - max(log_weights))
+    rates = share @ np.exp(likelihood.forest.log_rates(np.stack(tilts))) / share.sum()
+    return np.asarray(np.clip(rates, EDGE, 1.0 - EDGE))
+
+
+def find_tilts(likelihood: ShiftLikelihood | JointShiftLikelihood, *, price: float) -> Float:
+    """Add the most likely tilt while it gains at least `price`; refine all after each addition."""
+    tilt, chosen = np.zeros(likelihood.forest.parent.size), list[int]()
+    while len(chosen) < MAX_TILTS:
+        best = (price, -1, 0.0)
+        for k in likelihood.candidates(tilt):
+            if k not in chosen:
+                gain = likelihood.gains(tilt, k, SHIFTS)
+                at = int(np.argmax(gain))
+                best = max(best, (float(gain[at]), k, float(SHIFTS[at])))
+        if best[1] < 0:
+            break
+        chosen.append(best[1])
+        tilt[best[1]] = best[2]
+        for sweep in range(1, N_SWEEPS + 1):
+            for k in chosen:
+                steps = np.append(0.0, SHIFTS / 4.0**sweep)
+                tilt[k] += steps[np.argmax(likelihood.gains(tilt, k, steps))]
+    return tilt
+
+
+class RarestParentForest(NamedTuple):
+    """The forest in which every label keeps its rarest parent, with P(label | parent)."""
+
+    parent: Numbers
+    log_on: Float
+    log_off: Float
+    depths: list[Numbers]
+    log_odds: Float
+
+    @classmethod
+    def of(cls, base: Float, h: Hierarchy) -> RarestParentForest:
+        """Build the forest from the prevalences `base`."""
+        parent, depth = np.full(h.n_labels, -1, dtype=np.intp), np.zeros(h.n_labels, dtype=np.intp)
+        for number in range(h.n_labels):
+            above = h.order[h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]]]
+            if above.size:
+                k, rarest = h.order[number], above[np.lexsort((above, base[above]))[0]]
+                parent[k], depth[k] = rarest, depth[rarest] + 1
+        share = np.clip(base / np.where(parent >= 0, base[parent], 1.0), EDGE, 1.0 - EDGE)
+        depths = [np.flatnonzero(depth == d) for d in range(int(depth.max(initial=0)) + 1)]
+        return cls(parent, np.log(share), np.log1p(-share), depths, scipy.special.logit(base))
+
+    def log_rates(self, tilts: Float) -> Float:
+        """Log prevalences for tilts of shape (n_cases, n_labels): one pass up, one pass down."""
+        rate = self.log_shares(tilts)
+        for labels in self.depths[1:]:
+            rate[:, labels] += rate[:, self.parent[labels]]
+        return rate
+
+    def log_shares(self, tilts: Float) -> Float:
+        """Log P(label | parent) for tilts of shape (n_cases, n_labels): one pass up."""
+        up, rate = tilts.copy(), np.empty_like(tilts)
+        for labels in self.depths[::-1]:
+            on = self.log_on[labels] + up[:, labels]
+            both = np.logaddexp(on, self.log_off[labels])
+            rate[:, labels] = on - both
+            if labels.size and self.parent[labels[0]] >= 0:
+                np.add.at(up.T, self.parent[labels], both.T)
+        return rate
+
+
+class ShiftLikelihood(NamedTuple):
+    """Sum of the log-likelihoods of single labels: `table` is (n_labels, SHIFTS.size)."""
+
+    forest: RarestParentForest
+    table: Float
+
+    @classmethod
+    def of(cls, model: LPRModel, scores: Float, forest: RarestParentForest) -> ShiftLikelihood:
+        """Evaluate the log-likelihood of every shift of every label, with its prior."""
+        prior = 0.5 * (SHIFTS / SHIFT_SD) ** 2
+        return cls(forest, log_likelihood(model, scores) - prior)
+
+    def at(self, tilts: Float) -> Float:
+        """Log-likelihoods of tilts of shape (n_cases, n_labels)."""
+        return np.asarray(_interpolate(self.table, self._shifts(tilts)).sum(axis=1))
+
+    def gains(self, tilt: Float, k: int, steps: Float) -> Float:
+        """Log-likelihood gained by each of several steps of the tilt of label `k`."""
+        tilts = np.repeat(tilt[None], steps.size + 1, axis=0)
+        tilts[1:, k] += steps
+        value = self.at(tilts)
+        return np.asarray(value[1:] - value[0])
+
+    def candidates(self, tilt: Float) -> list[int]:
+        """Labels with the steepest score statistic, relative to its variance."""
+        shifts = self._shifts(tilt[None])
+        step = SHIFTS[1] - SHIFTS[0]
+        rise = _interpolate(self.table, shifts + step) - _interpolate(self.table, shifts - step)
+        rate = np.exp(self.forest.log_rates(tilt[None])[0])
+        variance = np.maximum(rate * (1.0 - rate), EDGE)
+        # The derivative of prevalences by tilts is the covariance of the labels, which is
+        # symmetric: one step of all tilts along the gradient of the prevalences gives the
+        # gradient of every tilt.
+        gradient = rise[0] / (2 * step) / variance
+        size = 1e-4 / max(float(np.abs(gradient).max()), 1e-300)
+        ends = np.exp(self.forest.log_rates(tilt + size * np.stack([gradient, -gradient])))
+        steep = ((ends[0] - ends[1]) / (2.0 * size)) ** 2 / variance
+        return [int(k) for k in np.argsort(-steep, kind="stable")[:N_CANDIDATES]]
+
+    def _shifts(self, tilts: Float) -> Float:
+        """Shifts of the log-odds of all prevalences under tilts."""
+        log_rate = np.minimum(self.forest.log_rates(tilts), -EDGE)
+        return np.asarray(log_rate - np.log(-np.expm1(log_rate)) - self.forest.log_odds)
+
+
+def log_likelihood(model: LPRModel, scores: Float) -> Float:
+    """Log-likelihood of every label (rows) if its log-odds shift by each of `SHIFTS` (columns)."""
+    assert model.seen is not None
+    logit = scipy.special.logit
+    base = logit(np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE))
+    n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
+    rarer = np.minimum(positive, n_before - positive)
+    out = np.zeros((base.size, SHIFTS.size))
+    for k in range(base.size):
+        one = model.curves.select([k])
+        column = scores[:, k]
+        lpr = np.asarray(one.evaluate(column[~np.isnan(column), None], n_threads=1))[:, 0]
+        # Rounding loses nothing that matters and leaves few distinct values.
+        own, count = np.unique(logit(np.clip(lpr, 1e-12, 1.0 - 1e-12)).round(3), return_counts=True)
+        for at, shift in enumerate(SHIFTS):
+            new = (count * np.logaddexp(0.0, own + shift)).sum()
+            out[k, at] = new - lpr.size * np.logaddexp(0.0, base[k] + shift)
+        out[k] *= n_before[k] / (n_before[k] + max(1, lpr.size))
+        out[k] *= rarer[k] / (rarer[k] + ENOUGH_POSITIVES)
+    return out
+
+
+class JointShiftLikelihood:
+    r"""Likelihood of all scores of a sample, which are independent given its labels.
+
+    The likelihood of a sample is :math:`Z(\theta, r) / Z(\theta, 1)`, where
+    :math:`Z(\theta, r) = \sum_q P(q) \prod_k (e^{\theta_k} r_k)^{q_k}` is linear in each
+    :math:`e^{\theta_k}`. A step :math:`t` of one tilt therefore multiplies it by
+    :math:`(1 - p + p\,e^t) / (1 - \pi + \pi\,e^t)`, with the posterior :math:`p` and the
+    prevalence :math:`\pi` of the label under the current tilts.
+    """
+
+    def __init__(
+        self,
+        forest: RarestParentForest,
+        lpr: Float,
+        rates: Float,
+        scale: Float,
+        posterior: Posterior,
+    ):
+        self.forest, self._lpr, self._rates, self._scale = forest, lpr, rates, scale
+        self._posterior = posterior
+        self._last: tuple[Float, Float, Float] | None = None
+
+    @classmethod
+    def of(
+        cls, model: LPRModel, scores: Float, forest: RarestParentForest, posterior: Posterior
+    ) -> JointShiftLikelihood:
+        """Evaluate the curves at new scores; the likelihood is scaled as in `ShiftLikelihood`."""
+        assert model.seen is not None
+        lpr, is_known = np.full(scores.shape, np.nan), ~np.isnan(scores)
+        label = np.nonzero(is_known)[1].astype(np.int32)
+        lpr[is_known] = model.curves.evaluate_each(label, scores[is_known], n_threads=1)
+        n_before = model.seen.total.sum(axis=1)
+        rates = np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
+        return cls(forest, lpr, rates, n_before / (n_before + len(scores)), posterior)
+
+    def _at(self, tilt: Float) -> tuple[Float, Float]:
+        """Posteriors and prevalences under a tilt; the last result is cached."""
+        if self._last is None or not np.array_equal(self._last[0], tilt):
+            shares = np.exp(self.forest.log_shares(tilt[None])[0])
+            given = self._posterior(self._lpr, self._rates, np.clip(shares, EDGE, 1.0 - EDGE))
+            rates = np.exp(self.forest.log_rates(tilt[None])[0])
+            self._last = tilt.copy(), np.clip(given, EDGE, 1.0 - EDGE), rates
+        return self._last[1:]
+
+    def gains(self, tilt: Float, k: int, steps: Float) -> Float:
+        """Log-likelihood gained by each of several steps of the tilt of label `k`."""
+        given, rates = self._at(tilt)
+        more = np.expm1(steps)
+        gain = np.array([np.log1p(given[:, k] * x).sum() for x in more])
+        gain -= len(given) * np.log1p(rates[k] * more)
+        prior = 0.5 * ((tilt[k] + steps) ** 2 - tilt[k] ** 2) / SHIFT_SD**2
+        return np.asarray(self._scale[k] * gain - prior)
+
+    def candidates(self, tilt: Float) -> list[int]:
+        """Labels whose posteriors differ most from their prevalences, relative to the variance."""
+        given, rates = self._at(tilt)
+        excess = (given.sum(axis=0) - len(given) * rates) ** 2
+        steep = excess / np.maximum(((given - rates) ** 2).sum(axis=0), EDGE)
+        return [int(k) for k in np.argsort(-steep, kind="stable")[:N_CANDIDATES]]
+
+
+def _interpolate(table: Float, shifts: Float) -> Float:
+    """Interpolate a table (n_labels, SHIFTS.size) at shifts of shape (n_cases, n_labels)."""
+    at = np.clip((shifts - SHIFTS[0]) / (SHIFTS[1] - SHIFTS[0]), 0.0, SHIFTS.size - 1.000001)
+    left = at.astype(np.intp)
+    row = np.arange(table.shape[0])
+    low, high = table[row, left], table[row, left + 1]
+    return np.asarray(low + (at - left) * (high - low))

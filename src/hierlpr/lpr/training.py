@@ -1,0 +1,312 @@
+"""Training data of LPR curves: score and truth matrices as groups of tied scores per label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from hierlpr._kernels.smoothing import group_sorted, group_stored
+from hierlpr._utils.checks import (
+    Matrix,
+    check_finite,
+    check_real_array,
+    check_sample_weight,
+    is_sparse,
+)
+from hierlpr.data.partial_truth import (
+    AnyTruth,
+    PartialTruth,
+    base_rate,
+    curve_weights,
+    truth_column,
+)
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.base import ScoreGroups
+
+
+class Excluded(NamedTuple):
+    """Weight per label of the samples that its curve leaves out, and of the positives among them.
+
+    They list a descendant of the label but not the label itself, see `hierlpr.lpr.implied`.
+    """
+
+    total: NDArray[np.float64]
+    positive: NDArray[np.float64]
+
+
+class TruthCounts(NamedTuple):
+    """Number of positive, negative and unknown samples per label, and its base rate.
+
+    `base_rate` is the smoothed P(label) before any score.
+    """
+
+    positives: NDArray[np.int64]
+    negatives: NDArray[np.int64]
+    unknown: NDArray[np.int64]
+    base_rate: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, positives: NDArray[np.int64], negatives: NDArray[np.int64]) -> TruthCounts:
+        """Build from counts of labels whose truth is known everywhere."""
+        rate = np.asarray((positives + 0.5) / (positives + negatives + 1.0))
+        return cls(positives, negatives, np.zeros_like(positives), rate)
+
+
+class LabelData(Protocol):
+    """Scores and truth of many labels; methods are called from several threads at once."""
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        ...
+
+    @property
+    def values_per_label(self) -> int:
+        """Number of scores to sort per label, which determines the size of chunks."""
+        ...
+
+    def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
+        """Return the groups of tied scores of some labels."""
+        ...
+
+    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
+        """Count the samples of some labels."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairWeights:
+    """Weight of each (sample, label) pair, where they differ between labels.
+
+    A pair has weight 0 if its truth is unknown or its score is missing (`missing`); see
+    :func:`hierlpr.data.partial_truth.curve_weights`.
+    """
+
+    truth: AnyTruth
+    hierarchy: Hierarchy
+    missing: NDArray[np.bool_] | None = None
+    sample_weight: NDArray[np.float64] | None = None
+
+    def take(self, rows: Any) -> PairWeights:
+        """Return the weights of some samples, computed from these samples alone."""
+        missing, weight = (
+            None if x is None else x[rows] for x in (self.missing, self.sample_weight)
+        )
+        return PairWeights(self.truth[rows], self.hierarchy, missing, weight)
+
+    def weight(self, label: int) -> NDArray[np.float64]:
+        """Return the weights of all samples for one label; at least one is positive."""
+        given = self.sample_weight
+        weight = curve_weights(self.truth, self.hierarchy, int(label), given)
+        if self.missing is not None:
+            weight[self.missing[:, label]] = 0.0
+        # If nothing is known about a label in these samples, it counts as never positive.
+        if not weight.any():
+            weight = np.ones_like(weight) if given is None else (given > 0.0).astype(np.float64)
+        return weight
+
+    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
+        """Count the samples of some labels."""
+        pairs = [(self.weight(int(k)), truth_column(self.truth, int(k))) for k in labels]
+        positives = np.array([np.count_nonzero((w > 0.0) & held) for w, held in pairs])
+        sizes = np.array([np.count_nonzero(w) for w, _ in pairs])
+        counts = TruthCounts.of(positives, sizes - positives)
+        if self.sample_weight is None and not isinstance(self.truth, PartialTruth):
+            return counts
+        counts = counts._replace(base_rate=np.array([base_rate(held, w) for w, held in pairs]))
+        if isinstance(self.truth, PartialTruth):
+            counts = counts._replace(unknown=self.truth.n_unknown[labels])
+        return counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingData:
+    """Checked scores and truth, both dense or both CSC, with one weight per sample.
+
+    `pairs` is given if weights differ between labels, and then replaces `weight`. `excluded`
+    applies to CSC scores only.
+    """
+
+    scores: Matrix | scipy.sparse.csc_array
+    truth: NDArray[np.bool_] | scipy.sparse.csc_array
+    weight: NDArray[np.float64]
+    pairs: PairWeights | None = None
+    excluded: Excluded | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return int(self.scores.shape[0])
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return int(self.scores.shape[1])
+
+    def take(self, rows: NDArray[np.int64]) -> TrainingData:
+        """Return some samples."""
+        pairs = None if self.pairs is None else self.pairs.take(rows)
+        return TrainingData(self.scores[rows], self.truth[rows], self.weight[rows], pairs)
+
+    def entries(
+        self, labels: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+        """Return position in `labels`, score, truth and weight of all scores of some labels."""
+        if isinstance(self.scores, np.ndarray):
+            row, at = (x.ravel() for x in np.indices((self.n_samples, labels.size)))
+            score = self.scores[:, labels].ravel()
+            held = np.asarray(self.truth[:, labels]).ravel()
+        else:
+            columns = self.scores[:, labels]
+            row, score = columns.indices, columns.data
+            at = np.repeat(np.arange(labels.size), np.diff(columns.indptr))
+            truth: Any = self.truth[:, labels]
+            position = np.repeat(np.arange(labels.size), np.diff(truth.indptr))
+            held = np.isin(at * self.n_samples + row, position * self.n_samples + truth.indices)
+        if self.pairs is None:
+            weight = self.weight[row]
+        else:
+            weight = np.stack([self.pairs.weight(int(k)) for k in labels])[at, row]
+        used = weight > 0.0
+        return at[used], score[used], held[used], weight[used]
+
+    @property
+    def values_per_label(self) -> int:
+        """Number of scores to sort per label: all samples, or the mean number of stored ones."""
+        if isinstance(self.scores, np.ndarray):
+            return int(self.scores.shape[0])
+        return 1 + int(self.scores.nnz) // self.n_labels
+
+    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
+        """Count the samples of positive weight of some labels."""
+        if self.pairs is not None:
+            return self.pairs.count_truth(labels)
+        used = self.weight > 0.0
+        truth: Any = self.truth[:, labels]
+        if isinstance(truth, np.ndarray):
+            positives = np.count_nonzero(truth if used.all() else truth[used], axis=0)
+        else:
+            stored = used[truth.indices].astype(np.int64)
+            running = np.concatenate([np.zeros(1, np.int64), stored.cumsum()])
+            positives = np.diff(running[truth.indptr])
+        positives = np.asarray(positives, dtype=np.int64)
+        return TruthCounts.of(positives, int(np.count_nonzero(used)) - positives)
+
+    def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
+        """Return the groups of some labels; sorts their scores, O(n log n) per label."""
+        weight, n_samples = self.weight[None], float(self.weight.sum())
+        if self.pairs is not None:
+            weight = np.stack([self.pairs.weight(int(k)) for k in labels])
+            n_samples = float(self.weight.size)
+        if isinstance(self.scores, np.ndarray):
+            rows = np.ascontiguousarray(self.scores[:, labels].T)
+            held = np.ascontiguousarray(self.truth[:, labels].T)
+            found = group_sorted(rows, held, np.argsort(rows, axis=1), weight)
+            return ScoreGroups(*found, n_samples)
+        columns, truth = self.scores[:, labels], self.truth[:, labels]
+        excluded = (np.zeros(len(labels)),) * 2
+        if self.excluded is not None:
+            excluded = self.excluded.total[labels], self.excluded.positive[labels]
+        found = group_stored(
+            *_positions(columns), columns.data, *_positions(truth), weight, *excluded
+        )
+        return ScoreGroups(*found, n_samples)
+
+
+def _positions(columns: scipy.sparse.csc_array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return columns.indptr.astype(np.int64), columns.indices.astype(np.int64)
+
+
+def check_scores(scores: Any, labels: Sequence[str] | None) -> Matrix:
+    """Return finite float64 scores (n_samples, n_labels), dense or CSR; a vector is one label."""
+    if is_sparse(scores):
+        if scores.dtype.kind not in "biuf":
+            raise DataError(f"scores must hold real numbers, got dtype {scores.dtype}.")
+        matrix = scipy.sparse.csr_array(scores, dtype=np.float64)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        check_finite(matrix, _names(labels, matrix.shape[1]), name="scores")
+        return matrix
+    dense = check_real_array(scores, name="scores")
+    if dense.ndim == 1:
+        dense = dense[:, np.newaxis]
+    if dense.ndim != 2:
+        raise DataError(
+            f"scores must be a matrix (n_samples, n_labels) or one label's vector, got shape "
+            f"{dense.shape}."
+        )
+    if dense.size and not np.isfinite(dense.sum()):
+        check_finite(dense, _names(labels, dense.shape[1]), name="scores")
+    return dense
+
+
+def read_training_data(
+    scores: Any,
+    truth: Any,
+    sample_weight: Any,
+    labels: Sequence[str] | None,
+    pairs: PairWeights | None = None,
+    excluded: Excluded | None = None,
+) -> TrainingData:
+    """Check scores, truth and weights against each other."""
+    checked = check_scores(scores, labels)
+    n_samples, n_labels = checked.shape
+    if n_samples == 0 or n_labels == 0:
+        raise DataError(f"There is nothing to fit: scores have shape {checked.shape}.")
+    if labels is not None and len(labels) != n_labels:
+        raise DataError(f"scores have {n_labels:,} columns but there are {len(labels):,} labels.")
+    bool_truth = _check_truth(truth, (n_samples, n_labels))
+    weight = _check_weight(sample_weight, n_samples)
+    if isinstance(checked, np.ndarray):
+        if not isinstance(bool_truth, np.ndarray):
+            bool_truth = bool_truth.toarray()
+        return TrainingData(checked, bool_truth, weight, pairs)
+    # A sample that lists nothing was not scored: in a long table it would not appear at all.
+    weight = np.where(np.diff(checked.indptr) > 0, weight, 0.0)
+    if not weight.any():
+        raise DataError(
+            "scores list nothing: no entry of the sparse matrix is stored.\n"
+            "Hint: store all scores, zeros included, or pass a dense matrix."
+        )
+    csc_scores, csc_truth = scipy.sparse.csc_array(checked), scipy.sparse.csc_array(bool_truth)
+    return TrainingData(csc_scores, csc_truth, weight, pairs, excluded)
+
+
+def _names(labels: Sequence[str] | None, n_labels: int) -> Sequence[str]:
+    return labels if labels is not None else [str(k) for k in range(n_labels)]
+
+
+def _check_truth(truth: Any, shape: tuple[int, int]) -> Any:
+    if is_sparse(truth):
+        stored = truth.data
+        # A copy, because zeros are removed in place.
+        matrix = scipy.sparse.csr_array(truth, dtype=np.bool_, copy=True)
+        matrix.eliminate_zeros()
+    else:
+        matrix = np.asarray(truth)
+        matrix = matrix[:, np.newaxis] if matrix.ndim == 1 else matrix
+        stored = matrix
+    if matrix.shape != shape:
+        raise DataError(
+            f"truth has shape {matrix.shape} but scores have shape {shape}: they must agree."
+        )
+    if stored.dtype != np.bool_ and not np.all((stored == 0) | (stored == 1)):
+        bad = stored[~((stored == 0) | (stored == 1))]
+        raise DataError(f"truth must hold only 0 and 1 (or booleans), got {bad.flat[0]!r}.")
+    return matrix if is_sparse(truth) else np.ascontiguousarray(matrix, dtype=np.bool_)
+
+
+def _check_weight(sample_weight: Any, n_samples: int) -> NDArray[np.float64]:
+    """Scale weights to sum to the effective number of samples (Kish); None means equal weights."""
+    weight = check_sample_weight(sample_weight, n_samples)
+    if weight is None:
+        return np.ones(n_samples)
+    weight = weight / weight.max()
+    return np.asarray(weight * (weight.sum() / (weight * weight).sum()))

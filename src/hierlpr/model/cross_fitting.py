@@ -1,0 +1,172 @@
+"""Train a given classifier for all labels, out of fold and on everything, and read its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, has_fit_parameter
+from threadpoolctl import threadpool_limits
+
+from hierlpr.exceptions import DataError, HierlprError
+
+Progress = Callable[[int, int], None]
+Truth = NDArray[Any]  # bool, or 0, 1 and NaN where unknown
+Float = NDArray[np.float64]
+
+
+def weight_name(estimator: Any) -> str | None:
+    """Return the keyword of sample weights in its `fit`, None if it takes none.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> weight_name(make_pipeline(LogisticRegression()))
+    'logisticregression__sample_weight'
+    """
+    if isinstance(estimator, Pipeline):
+        step, last = estimator.steps[-1]
+        name = weight_name(last)
+        return None if name is None else f"{step}__{name}"
+    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+
+
+def train(
+    estimator: Any,
+    x: Any,
+    truth: Truth,
+    folds: list[Any],
+    *,
+    weight: Float | None,
+    together: bool,
+    min_positives: int,
+    n_jobs: int | None,
+    on_progress: Progress | None,
+) -> tuple[Float, list[Any]]:
+    """Return out-of-fold scores, and the estimators fitted on everything.
+
+    There is one estimator per label, or with `together` a single one of all labels.
+    """
+    n_labels = truth.shape[1]
+    if together:
+        jobs, task = [np.arange(n_labels)], _fit_together
+    else:
+        n_chunks = min(n_labels, max(1, 8 * effective_n_jobs(n_jobs)))
+        jobs, task = np.array_split(np.arange(n_labels), n_chunks), _fit_each
+    results: Iterator[Any] = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(task)(estimator, x, truth[:, columns], folds, weight, min_positives)
+        for columns in jobs
+    )
+    done, total = 0, n_labels * (len(folds) + 1)
+    scores, fitted = np.empty(truth.shape), []
+    for columns, (out_of_fold, estimators) in zip(jobs, results, strict=True):
+        scores[:, columns] = out_of_fold
+        fitted.extend(estimators)
+        done += columns.size * (len(folds) + 1)
+        if on_progress is not None:
+            on_progress(done, total)
+    return scores, fitted
+
+
+# Many small problems: threads of the linear algebra would only wait for each other.
+@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
+def _fit_each(
+    estimator: Any, x: Any, truth: Truth, folds: list[Any], weight: Float | None, min_positives: int
+) -> tuple[Float, list[Any]]:
+    """Fit one classifier per label on each fold and on everything."""
+    n_samples, n_labels = truth.shape
+    is_usable = _support(truth) >= max(1, min_positives)
+    scores, fitted = np.zeros(truth.shape), list[Any]([None] * n_labels)
+    everything = np.arange(n_samples)
+    for train_rows, test_rows in [*folds, (everything, None)]:
+        x_train = x if test_rows is None else _safe_indexing(x, train_rows)
+        x_test = None if test_rows is None else _safe_indexing(x, test_rows)
+        for label in np.flatnonzero(is_usable).tolist():
+            column = truth[train_rows, label]
+            known = np.flatnonzero(column == column)  # NaN differs from itself
+            y = column[known] == 1
+            if test_rows is not None and (y.all() or not y.any()):
+                scores[test_rows, label] = np.nan
+                continue
+            part = x_train if known.size == column.size else _safe_indexing(x_train, known)
+            one = _fit_one(estimator, part, y, weight, train_rows[known])
+            if test_rows is None:
+                fitted[label] = one
+            else:
+                scores[test_rows, label] = scores_of(one, x_test)
+    # Where the training part of a fold lacks a class, its samples get the mean of the others.
+    for label in np.flatnonzero(np.isnan(scores).any(axis=0)).tolist():
+        missing = np.isnan(scores[:, label])
+        scores[missing, label] = 0.0 if missing.all() else scores[~missing, label].mean()
+    return scores, fitted
+
+
+def _fit_together(
+    estimator: Any, x: Any, truth: Truth, folds: list[Any], weight: Float | None, min_positives: int
+) -> tuple[Float, list[Any]]:
+    """Fit one classifier of all labels on each fold and on everything."""
+    n_unknown = int((truth != truth).sum())
+    if n_unknown:
+        raise DataError(
+            f"truth is unknown (NaN) for {n_unknown:,} pairs, which a classifier of all labels at "
+            "once cannot be fitted to.\nHint: leave out multi_output=True, so that each label has "
+            'a classifier fitted on what is known of it; or use estimator="auto".'
+        )
+    scores, target = np.zeros(truth.shape), truth.astype(np.int8)
+    for train_rows, test_rows in folds:
+        x_train, x_test = _safe_indexing(x, train_rows), _safe_indexing(x, test_rows)
+        one = _fit_one(estimator, x_train, target[train_rows], weight, train_rows)
+        scores[test_rows] = multi_scores(one, x_test, truth.shape[1])
+    scores[:, _support(truth) < max(1, min_positives)] = 0.0
+    return scores, [_fit_one(estimator, x, target, weight, np.arange(len(truth)))]
+
+
+def _support(truth: Truth) -> NDArray[np.int64]:
+    """Return the known positives or known negatives per label, whichever are fewer."""
+    return np.asarray(np.minimum((truth == 1).sum(axis=0), (truth == 0).sum(axis=0)))
+
+
+def _fit_one(estimator: Any, x: Any, y: Any, weight: Float | None, rows: NDArray[Any]) -> Any:
+    """Fit a clone, with the weights of its rows if it takes any."""
+    name = None if weight is None else weight_name(estimator)
+    if weight is None or name is None:
+        return clone(estimator).fit(x, y)
+    with config_context(enable_metadata_routing=False):  # the step is named: nothing to route
+        return clone(estimator).fit(x, y, **{name: weight[rows]})
+
+
+def scores_of(fitted: Any, x: Any) -> Float:
+    """Return the score of the positive class, its probability if there is one."""
+    if hasattr(fitted, "predict_proba"):
+        proba = np.asarray(fitted.predict_proba(x), dtype=np.float64)
+        return proba[:, int(np.flatnonzero(np.asarray(fitted.classes_) == 1)[0])]
+    if hasattr(fitted, "decision_function"):
+        return np.asarray(fitted.decision_function(x), dtype=np.float64).reshape(-1)
+    raise HierlprError(f"{type(fitted).__name__} has neither predict_proba nor decision_function.")
+
+
+def multi_scores(fitted: Any, x: Any, n_labels: int) -> Float:
+    """Return the scores of a classifier of all labels, in any form scikit-learn has for them."""
+    shape = (_num_samples(x), n_labels)
+    has_proba = hasattr(fitted, "predict_proba")
+    out = fitted.predict_proba(x) if has_proba else fitted.decision_function(x)
+    if isinstance(out, list):  # one (n_samples, n_classes) per label
+        scores = np.zeros(shape)
+        for label, (proba, classes) in enumerate(zip(out, fitted.classes_, strict=True)):
+            positive = np.flatnonzero(np.asarray(classes) == 1)
+            if positive.size:
+                scores[:, label] = np.asarray(proba)[:, positive[0]]
+        out = scores
+    out = np.asarray(out, dtype=np.float64)
+    if out.shape != shape:
+        raise HierlprError(
+            f"multi_output=True: {type(fitted).__name__} gave scores of shape {out.shape}; "
+            f"expected {shape}."
+        )
+    return out

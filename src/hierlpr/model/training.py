@@ -1,0 +1,128 @@
+"""Fit a `HierLPR`: the curves, the joint posterior, and the profile that plans certificates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._utils.checks import check_choice
+from hierlpr._utils.display import terminal_progress
+from hierlpr.cutoff.instances import list_instances
+from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
+from hierlpr.cutoff.profile import LevelProfile
+from hierlpr.data.duplicates import SampleKeys
+from hierlpr.data.label_sets import kind_of
+from hierlpr.data.partial_truth import AnyTruth
+from hierlpr.data.tables import Table, draw_samples, sample_limit
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.hierarchies import as_hierarchy
+from hierlpr.joint import fit_joint_on, learn_depth_weights
+from hierlpr.lpr import fit_known, fit_listed, own_lpr, with_sharing
+from hierlpr.lpr.fitting import check_methods
+from hierlpr.model.validation import (
+    refuse_unknown_labels,
+    scores_to_fit,
+    truth_beside,
+    weighed_rows,
+)
+
+if TYPE_CHECKING:
+    from hierlpr.model.estimator import HierLPR
+
+# Depth weights are learned from this many instances, but at least this many samples.
+PATH_INSTANCES = 2**19
+PATH_SAMPLES = 500
+
+
+def check_params(model: HierLPR) -> None:
+    """Refuse invalid parameters before any work is done."""
+    if model.joint is not False and model.joint is not True and model.joint != "auto":
+        raise DataError(f"joint must be False, True or 'auto'; got {model.joint!r}.")
+    check_choice(model.missing, ("error", "allow"), name="missing")
+    check_methods(model.lpr)
+
+
+def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> None:
+    """Check the data, then fit the curves and everything that depends on them."""
+    check_params(model)
+    progress = terminal_progress("fitting", verbose=model.verbose) or (lambda done, total: None)
+    progress(0, 2)
+    given = None if model.hierarchy is None else as_hierarchy(model.hierarchy)
+    table = scores_to_fit(scores, given, missing=model.missing)
+    hierarchy = given or Hierarchy(labels=table.labels)
+    held = truth_beside(table, truth, hierarchy, close=model.close_truth)
+    table, held, weight = weighed_rows(table, held, sample_weight)
+    refuse_unknown_labels(held, hierarchy)
+    options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
+    options["sample_weight"] = None if weight is None else weight / weight.max()
+    implied, is_listed = None, kind_of(table) == "listed"
+    if is_listed:
+        lpr, implied = fit_listed(table.values, held, hierarchy, **options)
+        lpr = replace(lpr, seen=None)  # bins say nothing about labels that are not listed
+    else:
+        lpr = fit_known(table.values, held, hierarchy, **options)
+    progress(1, 2)
+    forget_cutoff(model)  # first, so that no promise outlives an interrupted fit
+    set_labels(model, hierarchy, has_names=table.backend is not None)
+    model.lpr_, model.implied_, model.kind_ = lpr, implied, "listed" if is_listed else "complete"
+    model.joint_ = None
+    if model.joint is not False:
+        model.joint_ = fit_joint_on(
+            None if is_listed else table.values,
+            held,
+            hierarchy,
+            use="exact" if model.joint is True else "auto",
+            **{**options, "method": with_sharing(model.lpr, lpr.shared)},
+        )
+    model.path_weight_ = None if is_listed else _fit_path_weight(model, table, held, weight)
+    model.fit_keys_ = SampleKeys.of_rows(table.values)
+    model.profile_ = _fit_profile(model, table, held, weight)
+    progress(2, 2)
+
+
+def _fit_path_weight(
+    model: HierLPR, table: Table, truth: AnyTruth, weight: NDArray[np.float64] | None
+) -> NDArray[np.float64] | None:
+    """Learn from complete scores the weights of the depths of one path."""
+    limit = max(PATH_SAMPLES, PATH_INSTANCES // model.hierarchy_.n_labels)
+    drawn = draw_samples(table.n_samples, limit, rng=0)
+    own = own_lpr(model.lpr_, table.rows(drawn).values, n_threads=model.n_threads)
+    part = None if weight is None else weight[drawn]
+    prevalence = model.lpr_.report.base_rate
+    return learn_depth_weights(own, truth[drawn], prevalence, model.hierarchy_, part)
+
+
+def _fit_profile(
+    model: HierLPR, table: Table, truth: AnyTruth, weight: NDArray[np.float64] | None
+) -> LevelProfile:
+    """Return the profile of block scores; a part of the samples may cost power, never validity."""
+    limit = sample_limit(table.n_samples, model.hierarchy_, table.n_stored)
+    drawn = draw_samples(table.n_samples, limit, rng=0)
+    is_all = drawn.size == table.n_samples
+    score = model.block_scores(table if is_all else table.rows(drawn))
+    held = truth if is_all else truth[drawn]
+    return LevelProfile.of(list_instances(score, held, None if weight is None else weight[drawn]))
+
+
+def forget_cutoff(model: HierLPR) -> None:
+    """Reset the cutoff to the default, and drop the sets and the profile."""
+    model.profile_ = None
+    model.cutoff_ = DEFAULT_CUTOFF
+    model.sets_ = None
+    model.cutoff_keys_ = None
+    model.sets_keys_ = None
+
+
+def set_labels(model: HierLPR, hierarchy: Hierarchy, *, has_names: bool) -> None:
+    """Set the labels; with `has_names`, scikit-learn knows them as names of features."""
+    model.hierarchy_ = hierarchy
+    model.n_features_in_ = hierarchy.n_labels
+    model.classes_ = np.array(hierarchy.labels, dtype=object)
+    if has_names:
+        model.feature_names_in_ = np.array(hierarchy.labels, dtype=object)
+    elif hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_

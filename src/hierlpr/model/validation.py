@@ -1,0 +1,150 @@
+"""Scores and truth as users give them to a model: checked, and in its order of labels."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._utils.checks import check_finite, check_sample_weight, quote_names
+from hierlpr.data.duplicates import SampleKeys, leakage_warnings
+from hierlpr.data.label_sets import Kind, as_kind
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_known
+from hierlpr.data.tables import Table, align, align_labels, closing_note, dense, match_rows
+from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.hierarchy import Hierarchy
+
+
+def scores_to_fit(scores: Any, hierarchy: Hierarchy | None, *, missing: str) -> Table:
+    """Return checked scores to learn from; without a hierarchy they set the labels."""
+    table = align(scores, hierarchy, name="scores")
+    _check_scores(table, missing)
+    for count, what in zip(table.values.shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise DataError(
+                f"scores: 0 {what}(s) (shape={table.values.shape}) while a minimum of 1 is "
+                "required."
+            )
+    return table
+
+
+def new_scores(scores: Any, hierarchy: Hierarchy, kind: Kind, *, missing: str) -> Table:
+    """Return checked scores for a model that was fitted on scores of `kind`."""
+    if isinstance(scores, np.ndarray) and scores.ndim == 2:
+        width, expected = scores.shape[1], hierarchy.n_labels
+        if width != expected:
+            raise DataError(
+                f"X has {width} features, but HierLPR is expecting {expected} features as input.\n"
+                "Hint: one column of scores per label, in the order of hierarchy_.labels."
+            )
+    table = as_kind(align(scores, hierarchy, name="scores"), kind)
+    _check_scores(table, missing)
+    return table
+
+
+def _check_scores(table: Table, missing: str) -> None:
+    values = table.values
+    if missing == "allow" and isinstance(values, np.ndarray):
+        values = np.where(np.isnan(values), 0.0, values)
+    check_finite(
+        values,
+        table.labels,
+        name="scores",
+        hint='fill in or drop missing values first, or fit with HierLPR(missing="allow").',
+    )
+
+
+def truth_beside(
+    table: Table, truth: Any, hierarchy: Hierarchy, *, close: bool, name: str = "scores"
+) -> AnyTruth:
+    """Return the truth of the samples in `table`, matched by name where both have names."""
+    if truth is None:
+        raise DataError(
+            f"requires y to be passed, but the target y is None.\nHint: give {name} and truth."
+        )
+    given = match_rows(align_labels(truth, hierarchy, name="truth"), table, name=name)
+    held = align_known(table.values, given, hierarchy, close=close)
+    closed = held.held if isinstance(held, PartialTruth) else held
+    if close and (note := closing_note(given, closed, hierarchy)):
+        warnings.warn(note, HierlprWarning, stacklevel=4)
+    return held
+
+
+def truth_matrix(truth: AnyTruth) -> NDArray[Any]:
+    """Return a dense matrix of truth, NaN where it is unknown."""
+    if not isinstance(truth, PartialTruth):
+        return np.asarray(dense(truth))
+    known = truth.toarray()
+    return np.where(known.unknown, np.nan, known.held)
+
+
+def weighed_rows(
+    table: Table, truth: AnyTruth, sample_weight: Any, *, keep_equal: bool = False
+) -> tuple[Table, AnyTruth, NDArray[np.float64] | None]:
+    """Return the samples of positive weight and their weights; see `weighed`."""
+    rows, weight = weighed(sample_weight, table.n_samples, keep_equal=keep_equal)
+    if rows.size == table.n_samples:
+        return table, truth, weight
+    return table.rows(rows), truth[rows], weight
+
+
+def weighed(
+    sample_weight: Any, n_samples: int, *, keep_equal: bool = False
+) -> tuple[NDArray[np.intp], NDArray[np.float64] | None]:
+    """Return the samples of positive weight, and their weights (None if all are equal).
+
+    With `keep_equal`, equal weights are returned too: that some samples have equal weights does not
+    imply that the next ones have.
+    """
+    weight = check_sample_weight(sample_weight, n_samples, keep_equal=keep_equal)
+    if weight is None:
+        return np.arange(n_samples), None
+    rows = np.flatnonzero(weight)
+    left = weight[rows]
+    return rows, None if not keep_equal and np.all(left == left[0]) else left
+
+
+def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:
+    """Refuse labels without any known truth; warn about labels whose positives are only implied."""
+    if not isinstance(truth, PartialTruth):
+        return
+    names = np.array(hierarchy.labels, dtype=object)
+    unknown = names[(truth.n_given == 0) & (truth.n_unknown > 0)].tolist()
+    if unknown:
+        raise DataError(
+            f"truth is unknown in all samples for {len(unknown):,} label(s): "
+            f"{quote_names(unknown)}.\n"
+            "Hint: leave them out (Hierarchy.subset), or give samples in which they are known."
+        )
+    has_positives = np.asarray(truth.held.sum(axis=0)).ravel() > 0
+    implied = names[has_positives & (truth.n_given_held == 0)].tolist()
+    if implied:
+        warnings.warn(
+            f"truth: {len(implied):,} label(s) are true only where a descendant is, and unknown "
+            f"there: {quote_names(implied)}. They are learned as if they were never true.\n"
+            "Hint: if the truth has only the most specific labels, set close_truth=True.",
+            HierlprWarning,
+            stacklevel=3,
+        )
+
+
+def refuse_unknown_samples(truth: PartialTruth) -> None:
+    """Refuse samples with unknown labels, where promises are about all labels of a sample."""
+    n_open = int(np.count_nonzero(np.asarray(truth.unknown.sum(axis=1)).ravel()))
+    if n_open:
+        raise DataError(
+            f"truth is unknown for some label of {n_open:,} of {truth.shape[0]:,} samples. Sets "
+            "promise something about all labels of a sample, so each must be known.\n"
+            "Hint: give only samples that are completely known; the promise is then about such."
+        )
+
+
+def check_leakage(table: Table, fit_keys: SampleKeys | None) -> tuple[SampleKeys, list[str]]:
+    """Return the keys of calibration samples; warn if they are not new or not independent."""
+    keys = SampleKeys.of_rows(table.values)
+    caveats = leakage_warnings(keys, fit_keys)
+    for note in caveats:
+        warnings.warn(note, HierlprWarning, stacklevel=3)
+    return keys, caveats

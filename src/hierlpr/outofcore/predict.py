@@ -1,0 +1,343 @@
+"""Use a model on a file of scores: rank its instances, or find sure and possible labels.
+
+Each batch of samples gives rows of numbers. Rows of a ranking are sorted by two integers that hold
+the whole order of :func:`hierlpr.rank`, so that the result does not depend on the batches.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hierlpr._utils.checks import check_choice
+from hierlpr._utils.files import atomic_output
+from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.sets import SET_WORDS, SetRule, deepest_sure
+from hierlpr.data.tables import Table
+from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io import ReadReport
+from hierlpr.io.opening import ending, filesystem_of, is_remote
+from hierlpr.io.rankings import RANKING_SCHEMA
+from hierlpr.io.table_output import ENDINGS, TableWriter
+from hierlpr.lpr.drift import Drift
+from hierlpr.model import HierLPR
+from hierlpr.model.prediction import set_rule
+from hierlpr.outofcore.batches import ReadOptions, ScoreBatches, read_samples
+from hierlpr.outofcore.cluster import map_batches
+from hierlpr.outofcore.resources import (
+    CHUNK_ROWS,
+    ExecutionOptions,
+    sorted_rows,
+)
+from hierlpr.ranking.order import Ranking
+
+# Rows per sample: all labels, those that are possible, or the deepest sure label.
+SetRows = Literal["all", "possible", "deepest"]
+SURE = SET_WORDS.index("sure")
+Numbered = tuple[Table, int]  # samples, and the number of the first of them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PredictionJob:
+    """A model, the scores it is used on, and the file for the result."""
+
+    model: HierLPR
+    scores: str
+    out: str
+    kind: str  # ending of the output
+    reading: ReadOptions
+    captions: tuple[str, ...] | None  # names of the labels for people
+    execution: ExecutionOptions
+
+    @classmethod
+    def of(
+        cls,
+        model: HierLPR,
+        scores: str,
+        out: str,
+        reading: ReadOptions,
+        execution: ExecutionOptions,
+        *,
+        with_names: bool,
+        endings: tuple[str, ...] = ENDINGS,
+    ) -> PredictionJob:
+        """Check the output before any work is done."""
+        kind = check_choice(ending(out), endings, name="the ending of the output")
+        captions = _captions(model.hierarchy_, kind, out) if with_names else None
+        return cls(model, scores, out, kind, reading, captions, execution)
+
+    def rows(
+        self, function: Callable[[Numbered], pa.RecordBatch], source: ScoreBatches, by: str
+    ) -> Generator[pa.RecordBatch]:
+        """Yield the rows of all batches in order; those of each batch are in order already."""
+        results = map_batches(function, _numbered(source), self.execution.scheduler)
+        first, second = next(results), next(results, None)
+        if second is None:
+            yield from (first.slice(i, CHUNK_ROWS) for i in range(0, len(first), CHUNK_ROWS))
+            return
+        rows = sorted_rows(chain((first, second), results), first.schema, by, self.execution)
+        del first, second
+        with closing(rows):
+            yield from rows
+
+    @contextmanager
+    def output(self) -> Iterator[Path]:
+        """Yield a path to write to; the file appears complete at the end."""
+        if not is_remote(self.out):
+            with atomic_output(self.out) as part:
+                yield part
+            return
+        filesystem, inside = filesystem_of(self.out)
+        with tempfile.TemporaryDirectory(prefix="hierlpr-", dir=self.execution.work) as folder:
+            part = Path(folder) / os.path.basename(inside)
+            yield part
+            filesystem.put_file(str(part), inside)
+
+    def label_columns(self, code: pa.Array) -> dict[str, pa.Array]:
+        """Return the labels by number as a column of names, and their captions if asked for."""
+        names = {"label": self.model.hierarchy_.labels, "name": self.captions}
+        return {
+            column: pa.DictionaryArray.from_arrays(code, pa.array(given, pa.string()))
+            for column, given in names.items()
+            if given is not None
+        }
+
+    def schema(self, columns: pa.Schema) -> pa.Schema:
+        """Return the columns of the output."""
+        codes = pa.dictionary(pa.int32(), pa.string())
+        return columns if self.captions is None else columns.append(pa.field("name", codes))
+
+
+def _captions(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
+    """Return the names for people of all labels, empty for those that have none."""
+    if kind == ".tsv":
+        raise DataError(
+            f"{out}: the CAFA layout has no column for names.\nHint: write .csv or .parquet."
+        )
+    if not hierarchy.names:
+        raise DataError(
+            "The model has no names of labels.\nHint: fit it with a hierarchy that has them, or "
+            "with a table of codes and names (--names)."
+        )
+    return tuple(hierarchy.names.get(label, "") for label in hierarchy.labels)
+
+
+def _numbered(source: ScoreBatches) -> Iterator[Numbered]:
+    """Yield batches with the number of their first sample."""
+    first = 0
+    for table in source:
+        yield table, first
+        first += table.n_samples
+
+
+# -- rank -------------------------------------------------------------------------------------
+
+
+class RankOutcome(NamedTuple):
+    """What was written and read, the cutoff, and the drift if the model was adapted."""
+
+    n_rows: int
+    n_calls: int
+    n_samples: int
+    n_instances: int
+    report: ReadReport
+    cutoff: Cutoff
+    drift: Drift | None
+    notes: tuple[str, ...]
+
+
+def rank_scores(
+    job: PredictionJob, *, top: int | None, calls_only: bool, adapt: bool
+) -> RankOutcome:
+    """Rank a file of scores and write the ranking."""
+    model, drift = job.model, None
+    notes: tuple[str, ...] = ()
+    if adapt:
+        read, notes = read_samples(job.scores, job.reading, job.execution, seed=0)
+        model, drift = adapt_model(model, read.table)
+    cutoff, labels = model.cutoff_, model.hierarchy_.labels
+    only_calls = calls_only and cutoff.groups is None and cutoff.max_calls is None
+    source = ScoreBatches(job.scores, job.reading, job.execution)
+    function = partial(ranked_rows, model, top=top, calls_only=only_calls)
+    n_labels, n_ranked, n_calls = len(labels), 0, 0
+    schema = job.schema(RANKING_SCHEMA)
+    with (
+        job.output() as part,
+        closing(job.rows(function, source, "depth, place")) as rows,
+        TableWriter(part, schema) as writer,
+    ):
+        names: Any = None
+        for batch in rows:
+            if names is None:  # now all samples have been read
+                names = pa.array(source.names, pa.string())
+            listed = _unpack(batch.slice(0, None if top is None else top - n_ranked), n_labels)
+            n = listed["label"].size
+            columns = {
+                "rank": pa.array(np.arange(n_ranked + 1, n_ranked + n + 1)),
+                "sample": names.take(pa.array(listed["sample"])),
+                **{name: pa.array(listed[name]) for name in ("lpr", "score", "call")},
+                **job.label_columns(pa.array(listed["label"])),
+            }
+            found = pa.table(columns).select(schema.names)
+            writer.write(found.filter(columns["call"]) if calls_only else found)
+            n_ranked += n
+            n_calls += int(np.count_nonzero(listed["call"]))
+            job.execution.on_progress("writing", n_ranked, max(n_ranked, source.n_instances))
+            if n_ranked == top:
+                break
+    n_samples = source.n_samples
+    counts = writer.n_rows, n_calls, n_samples, n_samples * n_labels
+    return RankOutcome(*counts, source.report, cutoff, drift, notes)
+
+
+def ranked_rows(
+    model: HierLPR, batch: Numbered, *, top: int | None, calls_only: bool
+) -> pa.RecordBatch:
+    """Rank a batch of samples: rows in calling order, with two integers that sort all rows.
+
+    `depth` falls with the block score. `place` holds, from its highest bit, the topological number
+    of the first label of the block, the sample, and the position inside the block. `calls_only`
+    needs a cutoff with one level, so that the calls come first.
+    """
+    table, first_sample = batch
+    order = model.rank(table, top=top)
+    call = called(order, model, table)
+    n = int(np.count_nonzero(call)) if calls_only else len(order)
+    bits = _label_bits(model.hierarchy_.n_labels)
+    if first_sample + table.n_samples > 1 << (64 - 2 * bits):
+        raise DataError("There are too many samples and labels for one ranking.")
+    start = np.flatnonzero(order.first)
+    size = np.diff(np.append(start, len(order)))
+    inside = np.arange(len(order)) - np.repeat(start, size)
+    root = np.repeat(model.hierarchy_.position[order.label[start]], size).astype(np.uint64)
+    sample = order.sample.astype(np.uint64) + np.uint64(first_sample)
+    shift = np.uint64(bits)
+    place = (root << np.uint64(64 - bits)) | (sample << shift) | inside.astype(np.uint64)
+    columns = {
+        "depth": ~np.ascontiguousarray(order.score).view(np.uint64),
+        "place": place,
+        "tag": (order.label.astype(np.uint32) << np.uint32(1)) | call,
+        "lpr": order.lpr,
+    }
+    return pa.RecordBatch.from_pydict({name: pa.array(x[:n]) for name, x in columns.items()})
+
+
+def _label_bits(n_labels: int) -> int:
+    return max(1, (n_labels - 1).bit_length())
+
+
+def _unpack(batch: pa.RecordBatch, n_labels: int) -> dict[str, NDArray[Any]]:
+    """Return the columns of a ranking: samples and labels by number, LPR, score and call."""
+    depth, place, tag, lpr = (batch.column(i).to_numpy() for i in range(4))
+    bits = _label_bits(n_labels)
+    mask = np.uint64((1 << (64 - 2 * bits)) - 1)
+    return {
+        "sample": ((place >> np.uint64(bits)) & mask).astype(np.int64),
+        "label": (tag >> np.uint32(1)).astype(np.int32),
+        "lpr": lpr,
+        "score": np.invert(depth).view(np.float64),
+        "call": (tag & np.uint32(1)).astype(bool),
+    }
+
+
+def called(order: Ranking, model: HierLPR, table: Table) -> NDArray[np.bool_]:
+    """Return whether each instance of a ranking is called."""
+    cutoff = model.cutoff_
+    if cutoff.groups is None and cutoff.max_calls is None:
+        return np.asarray(order.score >= cutoff.level)
+    if len(order) == order.n_instances:
+        score = np.empty((table.n_samples, model.hierarchy_.n_labels))
+        score[order.sample, order.label] = order.score
+    else:  # instances that are not listed have a block score too
+        score = model.block_scores(table)
+    calls: Any = decide(score, cutoff, model.hierarchy_)
+    return np.asarray(calls[order.sample, order.label], dtype=bool).ravel()
+
+
+# -- drift ------------------------------------------------------------------------------------
+
+
+def adapt_model(model: HierLPR, table: Table) -> tuple[HierLPR, Drift]:
+    """Return a model for the prevalences of new scores, and their drift instead of a warning."""
+    drift = model.check(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HierlprWarning)
+        return model.adapt(table), drift
+
+
+# -- sets -------------------------------------------------------------------------------------
+
+
+class SetsOutcome(NamedTuple):
+    """What was written and read; `n_sure` and `n_possible` count the rows that say so."""
+
+    n_rows: int
+    n_samples: int
+    n_sure: int
+    n_possible: int
+    report: ReadReport
+    rule: SetRule
+
+
+def write_sets(job: PredictionJob, wanted: SetRows) -> SetsOutcome:
+    """Write the sure and possible labels of every sample, in the order of the scores."""
+    source = ScoreBatches(job.scores, job.reading, job.execution)
+    function = partial(set_rows, job.model, wanted=wanted)
+    codes = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema({"sample": pa.string(), "label": codes})
+    if wanted != "deepest":
+        schema = schema.append(pa.field("set", pa.dictionary(pa.int8(), pa.string())))
+    schema, n_sure, n_possible = job.schema(schema), 0, 0
+    with job.output() as part, TableWriter(part, schema, is_cafa=False) as writer:
+        for batch in map_batches(function, _numbered(source), job.execution.scheduler):
+            sample, label, level = batch.columns
+            number = sample.to_numpy()
+            first = int(number[0]) if number.size else 0
+            names = pa.array(source.names[first : int(number.max(initial=0)) + 1], pa.string())
+            columns = {
+                "sample": names.take(pa.array(number - first)),
+                "set": pa.DictionaryArray.from_arrays(level, pa.array(SET_WORDS)),
+                **job.label_columns(label),
+            }
+            writer.write(pa.table(columns).select(schema.names))
+            n_sure += int(np.count_nonzero(level.to_numpy() == SURE))
+            n_possible += int(np.count_nonzero(level.to_numpy()))
+    counts = writer.n_rows, source.n_samples, n_sure, n_possible
+    return SetsOutcome(*counts, source.report, set_rule(job.model))
+
+
+def set_rows(model: HierLPR, batch: Numbered, *, wanted: SetRows) -> pa.RecordBatch:
+    """Return the rows of some samples: sure labels first, then possible ones, parents first.
+
+    The column `set` holds positions in ``SET_WORDS``; the label is null where none is sure.
+    """
+    table, first_sample = batch
+    h, sets = model.hierarchy_, model.predict_sets(table)
+    sample = np.arange(first_sample, first_sample + table.n_samples)
+    if wanted == "deepest":
+        label = deepest_sure(sets, h)
+        level = np.where(label >= 0, SURE, 0)
+    else:
+        level = sets.codes()[:, h.order]
+        order = np.argsort(-level, axis=1, kind="stable")
+        level = np.take_along_axis(level, order, axis=1)
+        kept = (level > 0) if wanted == "possible" else np.ones_like(level, dtype=bool)
+        sample = np.broadcast_to(sample[:, None], level.shape)[kept]
+        label, level = h.order[order][kept], level[kept]
+    code = pa.array(label.astype(np.int32), mask=label < 0)
+    columns = [pa.array(sample), code, pa.array(level.astype(np.int8))]
+    return pa.RecordBatch.from_arrays(columns, ["sample", "label", "set"])

@@ -1,0 +1,213 @@
+"""What a model gives for some samples, beside their truth: the data of all displays and reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from hierlpr._utils.checks import Matrix
+from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.groups import label_levels
+from hierlpr.cutoff.sets import CallSets
+from hierlpr.data.partial_truth import PartialTruth, align_known
+from hierlpr.data.tables import align, align_labels, match_rows
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr import predict_known, without_gaps
+from hierlpr.metrics.hits import HitCurve
+from hierlpr.model.prediction import sets_of
+from hierlpr.model.validation import new_scores, weighed
+from hierlpr.ranking.blocks import consistent_scores
+
+if TYPE_CHECKING:
+    from hierlpr.model import HierLPR
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelOutput:
+    """A model, samples, and matrices (samples x labels) of what it predicts for them.
+
+    The matrices are CSR if the scores are, and arrays otherwise.
+
+    Attributes
+    ----------
+    model : HierLPR
+    samples : tuple of str
+        Names of the samples; their numbers if they have none.
+    scores, own_lpr, lpr, block_score : matrices
+        `own_lpr` is P(label | its own score). `lpr` is what was ranked, which may use the scores
+        of the sample's other labels as well.
+    called, judged : matrices of bool
+        Labels called; those of them whose truth is known.
+    truth, unknown : matrices of bool
+        Labels known to hold; pairs whose truth is unknown (None: nothing is). Without truth
+        (`has_truth`), nothing is known to hold.
+    sets : CallSets, optional
+        Sure and possible labels, if the model has been calibrated for them.
+    level : ndarray of shape (n_labels,)
+        Cutoff of every label.
+    weight : ndarray of shape (n_samples,), optional
+        Weight of each sample in shares, means and curves, 1 on average.
+    """
+
+    model: HierLPR
+    samples: tuple[str, ...]
+    scores: Matrix
+    own_lpr: Matrix
+    lpr: Matrix
+    block_score: Matrix
+    called: Any
+    judged: Any
+    truth: Any
+    unknown: Any
+    sets: CallSets | None
+    level: Float
+    has_truth: bool
+    weight: Float | None
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The hierarchy of the labels."""
+        return self.model.hierarchy_
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.samples)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every label has a score."""
+        return isinstance(self.scores, np.ndarray)
+
+    def instances(self, matrix: Matrix) -> Instances:
+        """List the instances of a matrix whose truth is known."""
+        return known_instances(matrix, self.truth, self.unknown, self.weight)
+
+
+def apply_model(
+    model: HierLPR,
+    scores: Any,
+    truth: Any,
+    *,
+    is_truth_needed: bool = True,
+    sample_weight: Any = None,
+) -> ModelOutput:
+    """Check and align the data, and let the model predict; samples of weight 0 are left out."""
+    check_is_fitted(model)
+    h = model.hierarchy_
+    table = align(scores, h, name="scores")
+    if table.n_samples == 0:
+        raise DataError("scores: there are no samples to report on.")
+    known = None
+    if truth is not None or is_truth_needed:
+        known = match_rows(align_labels(truth, h, name="truth"), table)
+    rows, weight = weighed(sample_weight, table.n_samples)
+    if weight is not None:
+        table = table.rows(rows)
+        known = None if known is None else known.rows(rows)
+    table = new_scores(table, h, model.kind_, missing=model.missing)
+    known_lpr = predict_known(model.lpr_, table.values, n_threads=model.n_threads)
+    lpr = model.lprs(table, known_lpr)
+    if not isinstance(lpr.values, np.ndarray):
+        lpr.values.sort_indices()
+    block_score = consistent_scores(lpr, h, n_threads=model.n_threads)
+    called = decide(block_score, model.cutoff_, h)
+    held, unknown, judged = block_score != block_score, None, called
+    if known is not None:
+        held = align_known(table.values, known, h, close=model.close_truth)
+        if isinstance(held, PartialTruth):
+            held, unknown = held.held, held.unknown
+            judged = (
+                called & ~unknown
+                if isinstance(called, np.ndarray)
+                else called != both(called, unknown)
+            )
+    names = table.samples or tuple(map(str, range(table.n_samples)))
+    return ModelOutput(
+        model=model,
+        samples=names,
+        scores=table.values,
+        own_lpr=without_gaps(model.lpr_, known_lpr),
+        lpr=lpr.values,
+        block_score=block_score,
+        called=called,
+        judged=judged,
+        truth=held,
+        unknown=unknown,
+        sets=None if model.sets_ is None else sets_of(model, table, model.sets_, block_score),
+        level=label_levels(model.cutoff_, h),
+        has_truth=truth is not None,
+        weight=None if weight is None else weight / weight.mean(),
+    )
+
+
+class Instances(NamedTuple):
+    """Instances that have a score and whose truth is known, as vectors.
+
+    `total` gives the number of instances and of positives whose truth is known, scored or not, and
+    their weights; instances without a score are called last.
+    """
+
+    score: Float
+    truth: NDArray[np.bool_]
+    sample: NDArray[np.integer[Any]]
+    weight: Float | None
+    total: tuple[float, float, float, float]
+
+    def curve(self) -> HitCurve:
+        """Return the hit curve by falling score."""
+        return HitCurve.of(self.truth, self.score, self.weight, self.total)
+
+
+def known_instances(
+    matrix: Matrix, truth: Any, unknown: Any = None, weight: Float | None = None
+) -> Instances:
+    """List the instances of a matrix with their truth, without those where it is unknown."""
+    n_samples, n_labels = matrix.shape
+    if isinstance(matrix, np.ndarray):
+        score, held = matrix.reshape(-1), np.asarray(truth).reshape(-1)
+        sample = np.repeat(np.arange(n_samples, dtype=np.int32), n_labels)
+        kept = ~np.isnan(score)
+        if unknown is not None:
+            kept &= ~np.asarray(unknown).reshape(-1)
+    else:
+        sample = np.repeat(np.arange(n_samples), np.diff(matrix.indptr))
+        score, held = matrix.data, at_entries(truth, sample, matrix.indices)
+        kept = np.ones(score.size, dtype=bool)
+        if unknown is not None:
+            kept = ~at_entries(unknown, sample, matrix.indices)
+    if not kept.all():
+        score, held, sample = score[kept], held[kept], sample[kept]
+    sizes = np.full(n_samples, n_labels) - (0 if unknown is None else sum_by_sample(unknown))
+    positives = sum_by_sample(truth)
+    own = np.ones(n_samples) if weight is None else weight
+    counts = float(sizes.sum()), float(positives.sum())
+    total = (*counts, float(own @ sizes), float(own @ positives))
+    return Instances(score, held, sample, None if weight is None else weight[sample], total)
+
+
+def at_entries(matrix: Any, row: NDArray[Any], column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return the entries of a sparse bool matrix at some places."""
+    return np.asarray(matrix[row, column]).ravel().astype(bool)
+
+
+def both(some: Any, others: Any) -> Any:
+    """Return the pairs that are in both of two bool matrices."""
+    return some & others if isinstance(some, np.ndarray) else some.multiply(others)
+
+
+def sum_by_sample(matrix: Any) -> NDArray[np.int64]:
+    """Count the labels of each sample."""
+    return np.asarray(matrix.sum(axis=1)).ravel().astype(np.int64)
+
+
+def sum_by_label(matrix: Any) -> NDArray[np.int64]:
+    """Count the samples of each label."""
+    return np.asarray(matrix.sum(axis=0)).ravel().astype(np.int64)

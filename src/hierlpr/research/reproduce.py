@@ -1,0 +1,406 @@
+"""The paper's studies run again from a seed: tables beside the paper's numbers, and figures."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from hierlpr import metrics, simulate
+from hierlpr._utils import require
+from hierlpr._utils.checks import check_choice
+from hierlpr._utils.files import atomic_output, output_directory
+from hierlpr.baselines import BayesianCorrection, ClusHMC, FirstStageCalls, lpr_alone
+from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.lpr import fit_lpr
+from hierlpr.model import HierLPR
+from hierlpr.ranking.order import rank
+
+Row = dict[str, Any]
+
+STUDIES = ("table2", "curves", "disease", "all")
+SETTINGS = ("1", "2", "3", "4")
+RECALL_GRID = np.linspace(0.005, 1.0, 200)
+TARGETS = ("max F", "0.80", "0.90", "0.95", "0.99")
+
+# The paper's Table 2: mean and standard deviation, in percent, of the best minus the achieved
+# value, for each of TARGETS.
+TABLE2: dict[str, tuple[tuple[float, float], ...]] = {
+    "1": ((0.57, 0.64), (1.25, 7.7), (0.56, 3.59), (0.22, 1.77), (0.13, 0.68)),
+    "2": ((0.49, 0.64), (0.71, 5.96), (0.39, 2.94), (0.22, 1.61), (0.12, 0.64)),
+    "3": ((7.51, 11.64), (11.31, 20.48), (17.53, 18.39), (20.07, 17.2), (21.69, 16.35)),
+    "4": ((0.24, 0.45), (3.13, 14.28), (8.18, 9.57), (1.29, 4.56), (0.16, 0.75)),
+}
+
+
+class Claim(NamedTuple):
+    """A statement of the paper: in `setting`, `measure` is larger for `better` than for `other`.
+
+    `equal` marks the statement that the two are the same.
+    """
+
+    text: str
+    setting: str
+    measure: str
+    better: str
+    other: str
+    equal: bool = False
+
+
+CLAIMS = (
+    *(
+        Claim("HierLPR has a larger hit area than LPR", setting, "hit_area", "HierLPR", "LPR")
+        for setting in "123"
+    ),
+    Claim("without hierarchy HierLPR is LPR", "4", "hit_area", "HierLPR", "LPR", equal=True),
+    Claim("LPR alone looks better in the beginning", "3", "start", "LPR", "HierLPR"),
+    Claim("after a sharp drop HierLPR dominates LPR", "3", "middle", "HierLPR", "LPR"),
+    *(
+        Claim(f"{better} is more precise than {other} to recall 0.5", s, "early", better, other)
+        for s, better, other in (
+            ("1", "HierLPR", "ClusHMC"),
+            ("2", "HierLPR", "ClusHMC"),
+            ("4", "HierLPR", "ClusHMC"),
+            ("3", "ClusHMC", "HierLPR"),
+        )
+    ),
+    *(
+        Claim(f"HierLPR {text} than {other}", "disease", measure, "HierLPR", other)
+        for text, measure in (
+            ("performs better overall", "au_prc"),
+            ("is better in the initial portion", "early"),
+        )
+        for other in ("ClusHMC", "LPR", "corrected calls")
+    ),
+    Claim(
+        "ClusHMC calls standalone positives later than HierLPR",
+        "disease",
+        "others_before_alone",
+        "ClusHMC",
+        "HierLPR",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Sizes and seed of all replications.
+
+    `n_trees` and `stopping` belong to ClusHMC; `lpr` names the estimator of local precision rates.
+    """
+
+    n_train: int = 5000
+    n_test: int = 1000
+    n_trees: int = 100
+    stopping: Literal["cv"] | float | None = "cv"
+    lpr: str = "auto"
+    seed: int = 0
+    n_folds: int = 5
+
+
+def reproduce(
+    what: str = "all",
+    *,
+    out: str | Path,
+    replications: int = 100,
+    options: Options | None = None,
+    n_jobs: int = 1,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> dict[str, list[Row]]:
+    """Run studies of the paper and write the results into a folder.
+
+    Parameters
+    ----------
+    what : {"table2", "curves", "disease", "all"}
+    out : path
+        Created if needed. Gets every table as CSV and every figure as PNG.
+    replications : int
+        The paper has 100. The disease-like study, which is slower and varies less, runs a fifth.
+    options : Options, optional
+        Sizes, seed and the LPR estimator.
+    n_jobs : int
+        Processes.
+    on_progress : callable, optional
+        Called with the numbers of replications done and to do, over all studies asked for.
+
+    Returns
+    -------
+    dict
+        Rows of each study ("table2" is a summary of "table2_runs"), and under "claims" whether
+        the paper's claims hold.
+    """
+    require("matplotlib", extra="report", what="Reproducing the paper's figures")
+    check_choice(what, STUDIES, name="what")
+    if replications < 2:
+        raise DataError(f"replications must be at least 2, got {replications}.")
+    options = Options() if options is None else options
+    asked = [study for study in ("curves", "disease", "table2") if what in (study, "all")]
+    n_disease = max(2, replications // 5)
+    tasks = [
+        (study, setting, r)
+        for study in asked
+        for setting in (("disease",) if study == "disease" else SETTINGS)
+        for r in range(n_disease if study == "disease" else replications)
+    ]
+    names = [f"{study}.{ending}" for study in asked for ending in ("csv", "png")]
+    with output_directory(out, [*names, "claims.csv", "table2_runs.csv"]) as folder:
+        results: dict[str, list[Row]] = {study: [] for study in asked}
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+        jobs = (delayed(replicate)(*task, options) for task in tasks)
+        for done, rows in enumerate(parallel(jobs), start=1):
+            results[tasks[done - 1][0]] += rows
+            if on_progress is not None:
+                on_progress(done, len(tasks))
+        if "table2" in results:
+            results["table2_runs"] = results["table2"]
+            results["table2"] = summarize_table2(results["table2_runs"])
+        results["claims"] = check_claims(results.get("curves", []) + results.get("disease", []))
+        for name, rows in results.items():
+            _write_csv(folder / f"{name}.csv", rows)
+        for study in asked:
+            with atomic_output(folder / f"{study}.png") as part:
+                _draw(study, results[study]).savefig(part, format="png", dpi=150)
+    return results
+
+
+def replicate(study: str, setting: str, replication: int, options: Options) -> list[Row]:
+    """Return the rows of one replication of a study, from its own random generator."""
+    rng = np.random.default_rng([options.seed, replication, *setting.encode()])
+    run = {"curves": _curves, "table2": _table2, "disease": _disease}[study]
+    place = {"setting": setting, "replication": replication}
+    return [place | row for row in run(setting, options, rng)]
+
+
+# -- studies --------------------------------------------------------------------------------------
+
+
+def _curves(setting: str, options: Options, rng: np.random.Generator) -> list[Row]:
+    """Rank one test set by every method and measure each ranking."""
+    sizes = {"n_train": options.n_train, "n_test": options.n_test}
+    train, test = simulate.train_test(setting, **sizes, rng=rng)
+    h = test.hierarchy
+    lpr = _lpr(train.scores, train.truth, test.scores, options)
+    clus = ClusHMC(n_trees=options.n_trees, stopping=options.stopping, rng=rng)
+    clus.fit(train.scores, train.truth, h)
+    rankings = {
+        "LPR": lpr_alone(lpr, h),
+        "HierLPR": rank(lpr, h, n_threads=1),
+        "ClusHMC": clus.rank(test.scores, h),
+        "oracle": rank(test.posterior_true, h, n_threads=1),  # the best that any method can do
+    }
+    return [
+        {"method": method, **_measures(test.truth[r.sample, r.label])}
+        for method, r in rankings.items()
+    ]
+
+
+def _table2(setting: str, options: Options, rng: np.random.Generator) -> list[Row]:
+    """Choose cutoffs on half of the training part and apply them to the test part."""
+    sizes = {"n_train": options.n_train, "n_test": options.n_test}
+    train, test = simulate.train_test(setting, **sizes, rng=rng)
+    half = options.n_train // 2
+    model = HierLPR(train.hierarchy, lpr=options.lpr, joint=False, n_threads=1)
+    model.fit(train.scores[:half], train.truth[:half])
+    best_f = metrics.f_max_score(test.truth, model.predict_proba(test.scores))
+    rows: list[Row] = []
+    for target in TARGETS:
+        is_f = target == "max F"
+        goal: Row = {"maximize": "f1"} if is_f else {"precision": float(target)}
+        with warnings.catch_warnings():  # an unreachable target is a result here
+            warnings.simplefilter("ignore", HierlprWarning)
+            model.calibrate(train.scores[half:], train.truth[half:], **goal)
+            calls = model.predict(test.scores)
+        achieved = (metrics.f_score if is_f else metrics.precision_score)(test.truth, calls)
+        rows.append(
+            {
+                "target": target,
+                "difference": 100.0 * ((best_f if is_f else float(target)) - achieved),
+                "reachable": model.cutoff_.reachable,
+                "n_calls": int(calls.sum()),
+                "recall": metrics.recall_score(test.truth, calls),
+            }
+        )
+    return rows
+
+
+def _disease(_setting: str, options: Options, rng: np.random.Generator) -> list[Row]:
+    """Cross-validate every method on a disease-like data set of 196 samples."""
+    data = simulate.disease(rng=rng)
+    h = data.hierarchy
+    fold = rng.permutation(data.n_samples) % options.n_folds
+    lpr, clus_chance, first_calls, corrected_chance = (np.zeros(data.truth.shape) for _ in range(4))
+    for held_out in range(options.n_folds):
+        inside, outside = fold != held_out, fold == held_out
+        known, new = (data.scores[inside], data.truth[inside]), data.scores[outside]
+        lpr[outside] = _lpr(*known, new, options)
+        clus = ClusHMC(n_trees=options.n_trees, stopping=None, rng=rng)
+        clus_chance[outside] = clus.fit(*known, h).predict_proba(new)
+        first_calls[outside] = FirstStageCalls().fit(*known, h).predict(new)
+        corrected_chance[outside] = BayesianCorrection().fit(*known, h).predict_proba(new)
+    rankings = {
+        "LPR": lpr_alone(lpr, h),
+        "HierLPR": rank(lpr, h, n_threads=1),
+        "ClusHMC": rank(clus_chance, h, n_threads=1),
+        "corrected calls": rank(corrected_chance, h, n_threads=1),
+    }
+    alone = np.array([not h.parents(x) and not h.children(x) for x in h.labels])
+    rows = []
+    for method, r in rankings.items():
+        called, is_alone = data.truth[r.sample, r.label], alone[r.label]
+        row = {"method": method, **_measures(called)}
+        row["violations"] = metrics.order_violations_error(r.sample, r.label, h)
+        # Share of the other positives called before the median standalone positive.
+        middle = np.median(np.flatnonzero(called & is_alone))
+        row["others_before_alone"] = float(np.mean(np.flatnonzero(called & ~is_alone) < middle))
+        rows.append(row)
+    calls = first_calls > 0
+    first_stage: Row = {
+        "method": "first-stage calls",
+        "precision": metrics.precision_score(data.truth, calls),
+        "recall": metrics.recall_score(data.truth, calls),
+        "violations": metrics.violations_error(calls, h),
+    }
+    return [*rows, first_stage]
+
+
+def _lpr(scores: Any, truth: Any, new: NDArray[np.float64], options: Options) -> Any:
+    return fit_lpr(scores, truth, method=options.lpr, n_threads=1).predict(new, n_threads=1)
+
+
+def _measures(called: NDArray[np.bool_]) -> Row:
+    """Measure a ranking by the truth of its calls, in calling order."""
+    to_02, to_05 = (metrics.early_precision_score(called, max_recall=r) for r in (0.2, 0.5))
+    return {
+        "hit_area": metrics.normalized_hit_area_score(called),
+        "early": to_05,
+        "start": metrics.early_precision_score(called, max_recall=0.05),
+        "middle": (0.5 * to_05 - 0.2 * to_02) / 0.3,
+        "au_prc": metrics.au_prc_score(called),
+        "f_max": metrics.f_max_score(called),
+        "hit_area_millions": metrics.hit_area_score(called) / 1e6,
+        "curve": precision_on_grid(called),
+    }
+
+
+def precision_on_grid(called: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the precision at the first call that reaches each recall of the grid."""
+    precision, recall, _ = metrics.precision_recall_curve(called)
+    place = np.searchsorted(recall, RECALL_GRID - 1e-12)
+    return precision[np.minimum(place, precision.size - 1)]
+
+
+# -- summaries ------------------------------------------------------------------------------------
+
+
+def difference(
+    rows: Sequence[Row], setting: str, measure: str, better: str, other: str
+) -> tuple[float, float]:
+    """Return mean and standard error of the paired differences between two methods."""
+    first, second = (
+        np.array([row[measure] for row in _select(rows, setting=setting, method=method)])
+        for method in (better, other)
+    )
+    error = np.std(first - second, ddof=1) / np.sqrt(first.size)
+    return float(np.mean(first - second)), float(error)
+
+
+def check_claims(rows: Sequence[Row]) -> list[Row]:
+    """Compare the paper's claims with the signs found here, at three standard errors."""
+    checked = []
+    for claim in CLAIMS:
+        if not _select(rows, setting=claim.setting):
+            continue
+        gap, error = difference(rows, claim.setting, claim.measure, claim.better, claim.other)
+        is_clear = abs(gap) > max(3.0 * error, 1e-9)
+        if claim.equal:
+            holds = "no" if is_clear else "yes"
+        else:
+            holds = ("yes" if gap > 0 else "no") if is_clear else "undecided"
+        checked.append({**claim._asdict(), "difference": gap, "error": error, "holds": holds})
+    return checked
+
+
+def summarize_table2(rows: Sequence[Row]) -> list[Row]:
+    """Return one row per setting and target, with the paper's numbers."""
+    summary = []
+    for setting in _values(rows, "setting"):
+        for target, (paper_mean, paper_sd) in zip(TARGETS, TABLE2[setting], strict=True):
+            cell = _select(rows, setting=setting, target=target)
+            every = np.array([row["difference"] for row in cell])
+            within = np.array([row["difference"] for row in cell if row["reachable"]])
+            summary.append(
+                {
+                    "setting": setting,
+                    "target": target,
+                    "replications": len(cell),
+                    "reachable": within.size / len(cell),
+                    "mean_if_reachable": float(within.mean()) if within.size else np.nan,
+                    "sd_if_reachable": float(within.std(ddof=1)) if within.size > 1 else np.nan,
+                    "mean_all": float(every.mean()),
+                    "sd_all": float(every.std(ddof=1)),
+                    "paper_mean": paper_mean,
+                    "paper_sd": paper_sd,
+                }
+            )
+    return summary
+
+
+def _select(rows: Iterable[Row], **where: str) -> list[Row]:
+    return [row for row in rows if all(row[name] == value for name, value in where.items())]
+
+
+def _values(rows: Iterable[Row], name: str) -> list[str]:
+    return list(dict.fromkeys(row[name] for row in rows))
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def _draw(study: str, rows: list[Row]) -> Any:
+    """Draw one panel per setting: mean precision against recall, or how far targets are missed."""
+    from matplotlib.figure import Figure
+
+    settings = _values(rows, "setting")
+    n_rows = -(-len(settings) // 2)
+    figure = Figure(figsize=(8.4, 3.4 * n_rows), layout="constrained")
+    axes = figure.subplots(n_rows, min(len(settings), 2), squeeze=False).ravel()
+    for axis, setting in zip(axes, settings, strict=True):
+        own = _select(rows, setting=setting)
+        if study == "table2":
+            places = np.arange(len(TARGETS))
+            axis.bar(places - 0.2, [r["paper_mean"] for r in own], 0.38, label="paper")
+            here = [r["mean_if_reachable"] for r in own]
+            axis.bar(places + 0.2, here, 0.38, label="here, target reachable")
+            axis.set_xticks(places, TARGETS)
+            axis.set(ylabel="target minus achieved, points")
+        else:
+            for method in _values(own, "method"):
+                runs = _select(own, method=method)
+                if "curve" in runs[0]:
+                    mean = np.mean([row["curve"] for row in runs], axis=0)
+                    axis.plot(RECALL_GRID, mean, label=method)
+                else:  # a single set of calls is a point
+                    point = [np.mean([r[x] for r in runs]) for x in ("recall", "precision")]
+                    axis.plot(*point, "X", label=method)
+            axis.set(xlabel="recall", ylabel="precision")
+        axis.set(title=f"Setting {setting}")
+    axes[0].legend(frameon=False)
+    return figure
+
+
+def _write_csv(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows without their curves; columns in order of first appearance."""
+    kept = [{k: v for k, v in row.items() if k != "curve"} for row in rows]
+    columns = list(dict.fromkeys(name for row in kept for name in row))
+    with atomic_output(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        for row in kept:
+            writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})

@@ -1,0 +1,120 @@
+"""Files are written whole or not at all, and never over an input."""
+
+import gzip
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hierlpr._utils.files import (
+    MANIFEST,
+    atomic_output,
+    output_directory,
+    refuse_overlap,
+    write_json,
+)
+from hierlpr.exceptions import FileError
+
+
+def test_a_file_appears_whole(tmp_path):
+    target = tmp_path / "a.txt"
+    with atomic_output(target) as part:
+        part.write_text("new")
+        assert not target.exists()
+    assert target.read_text() == "new"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_leaves_the_old_file(tmp_path, error):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with pytest.raises(error), atomic_output(target) as part:  # noqa: PT012
+        part.write_text("half")
+        raise error
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_links_and_permissions_are_kept(tmp_path):
+    target = tmp_path / "real.txt"
+    target.write_text("old")
+    target.chmod(0o640)
+    (tmp_path / "link.txt").symlink_to(target)
+    with atomic_output(tmp_path / "link.txt") as part:
+        part.write_text("new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert target.read_text() == "new"
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_text_is_compressed_where_the_name_says_so(tmp_path):
+    for _ in range(2):
+        with atomic_output(tmp_path / "a.csv.gz", compress=True) as part:
+            part.write_text("a,b\n")
+    assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == b"a,b\n"
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name, text in ((".", "a folder"), ("pipe", "a pipe"), ("none/a.txt", "create the folder")):
+        with pytest.raises(FileError, match=text), atomic_output(tmp_path / name):
+            pass
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_an_ordinary_error(tmp_path):
+    with pytest.raises(FileError, match="No space left"), atomic_output(tmp_path / "a") as part:  # noqa: PT012
+        part.symlink_to("/dev/full")
+        part.write_text("x")
+    assert os.listdir(tmp_path) == []
+
+
+def test_json_of_names_that_are_no_text(tmp_path):
+    write_json(tmp_path / "a.json", {"name": b"\xff".decode(errors="surrogateescape")})
+    assert b"?" in (tmp_path / "a.json").read_bytes()
+
+
+def test_a_directory_of_results_holds_no_files_of_others(tmp_path):
+    folder = tmp_path / "out"
+    for _ in range(2):  # its own files are replaced
+        with output_directory(folder, ["a.txt", "b.txt"]) as made:
+            (made / "a.txt").write_text("a")
+    assert sorted(os.listdir(folder)) == [MANIFEST, "a.txt"]
+    (folder / "b.txt").write_text("mine")
+    with pytest.raises(FileError, match=r"b\.txt exists"), output_directory(folder, ["b.txt"]):
+        pass
+    with pytest.raises(FileError, match="cannot create"), output_directory(folder / "a.txt/x", []):
+        pass
+    assert (folder / "b.txt").read_text() == "mine"
+
+
+def test_outputs_that_are_inputs_are_refused(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "s.csv").write_text("x")
+    (tmp_path / "link").symlink_to(data / "s.csv")
+    (tmp_path / "hard.csv").hardlink_to(data / "s.csv")
+    for out in ("data/s.csv", "data/../data/s.csv", "link", "hard.csv", "data/new.csv"):
+        used = data if out == "data/new.csv" else data / "s.csv"
+        with pytest.raises(FileError, match="--out is also the scores"):
+            refuse_overlap({"--out": tmp_path / out}, {"the scores": used})
+    with pytest.raises(FileError, match="--json is also --out"):
+        refuse_overlap({"--out": "a.csv", "--json": "./a.csv"}, {})
+    with pytest.raises(FileError, match="is also"):
+        refuse_overlap({"--out": "s3://b/x/"}, {"the scores": "s3://b/x"})
+    refuse_overlap({"--out": tmp_path / "o.csv", "--json": "-"}, {"s": data / "s.csv", "t": None})
+
+
+def test_of_two_runs_the_last_one_wins(tmp_path):
+    target = tmp_path / "a.txt"
+    code = (
+        "import sys; from hierlpr._utils.files import atomic_output\n"
+        "for _ in range(200):\n"
+        "    with atomic_output(sys.argv[1]) as part: part.write_text(sys.argv[2] * 1000)\n"
+    )
+    runs = [subprocess.Popen([sys.executable, "-c", code, str(target), x]) for x in "ab"]
+    assert [run.wait() for run in runs] == [0, 0]
+    assert target.read_text() in ("a" * 1000, "b" * 1000)
+    assert os.listdir(tmp_path) == ["a.txt"]

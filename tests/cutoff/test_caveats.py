@@ -1,0 +1,86 @@
+"""Caveats about a precision that the calibration samples do not determine."""
+
+import numpy as np
+import pytest
+
+from hierlpr.cutoff.caveats import precision_caveats
+from hierlpr.cutoff.choose import choose_cutoff
+from hierlpr.cutoff.instances import list_instances
+from hierlpr.cutoff.profile import LevelProfile
+
+
+def heavy_tailed(n_samples, rng):
+    """Four labels of 300 are called and right; in one sample of 400 all are called, all false."""
+    score, truth = np.full((n_samples, 300), 0.1), np.zeros((n_samples, 300), dtype=bool)
+    score[:, :4] = 0.8 + 0.2 * rng.random((n_samples, 4))
+    truth[:, :4] = rng.random((n_samples, 4)) < 0.97
+    bad = rng.random(n_samples) < 1 / 400
+    score[bad], truth[bad] = 0.8 + 0.2 * rng.random((int(bad.sum()), 300)), False
+    return score, truth
+
+
+def test_a_heavy_tail_has_a_caveat_even_if_the_calibration_samples_do_not_show_it():
+    far_off = 0
+    for run in range(12):
+        rng = np.random.default_rng([50, run])
+        profile = LevelProfile.of(*heavy_tailed(1200, rng))
+        cutoff = choose_cutoff(*heavy_tailed(300, rng), precision=0.9, profile=profile)
+        # At any level from 0.8 on, 0.97 x 3.99 of 3.99 + 0.75 calls a sample are right: 82 %.
+        if cutoff.reachable and cutoff.level >= 0.8 and cutoff.precision > 0.95:
+            far_off += 1
+            assert "one more sample with" in cutoff.caveats
+            assert f"Caveats: {cutoff.caveats}" in str(cutoff)
+    assert far_off >= 3  # half of the calibrations have no bad sample
+
+
+def test_a_target_that_is_barely_reached_has_a_caveat():
+    # Scores say nothing and 85 % hold: 90 % is reached by chance alone.
+    reached = unsure = 0
+    for run in range(100):
+        rng = np.random.default_rng([51, run])
+        score, truth = rng.random((150, 2)), rng.random((150, 2)) < 0.85
+        cutoff = choose_cutoff(score, truth, precision=0.9, unreachable="nothing")
+        reached += cutoff.reachable
+        unsure += cutoff.reachable and bool(cutoff.caveats)
+    assert reached > 15
+    assert unsure >= 0.8 * reached
+
+
+def test_a_target_that_is_clearly_reached_has_no_caveat_and_no_promise():
+    rng = np.random.default_rng(52)
+    score = rng.random((2000, 3))
+    truth = rng.random((2000, 3)) < score
+    cutoff = choose_cutoff(score, truth, precision=0.8, profile=LevelProfile.of(score, truth))
+    assert cutoff.caveats == ""
+    assert "Without a confidence nothing is promised" in str(cutoff)
+    assert "Caveats" not in str(cutoff)
+    for other in ({"maximize": "f1"}, {"precision": 0.8, "confidence": 0.9}):
+        chosen = choose_cutoff(score, truth, profile=LevelProfile.of(score, truth), **other)
+        assert chosen.caveats == ""
+        assert "nothing is promised" not in str(chosen)
+
+
+@pytest.mark.parametrize(
+    ("calls", "hits", "target", "words"),
+    [
+        ([1] * 29, [1] * 29, 0.5, "only 29 samples have a call."),
+        ([1], [1], 0.1, "only 1 sample has a call; at no level is"),
+        ([1] * 35, [1] * 35, 0.9, "at no level is the precision 2 standard errors above"),
+        ([1] * 37, [1] * 37, 0.9, ""),
+        # 400 right calls of one sample carry 100 others, of which 70 are right.
+        ([400, *[1] * 100], [400, *[1] * 70, *[0] * 30], 0.9, "without one single sample"),
+        ([30, *[1] * 300], [27, *[1] * 300], 0.9, ""),
+        ([99, *[1] * 300], [97, *[1] * 300], 0.9, "one more sample with 99 calls, as some have, "),
+    ],
+)
+def test_each_caveat_by_itself(calls, hits, target, words):
+    n_labels = max(calls, default=1)
+    place = np.arange(n_labels)
+    score = np.where(place < np.array(calls, dtype=int)[:, None], 0.9, 0.0)
+    truth = place < np.array(hits, dtype=int)[:, None]
+    instances = list_instances(score.reshape(-1, n_labels), truth.reshape(-1, n_labels))
+    said = precision_caveats(instances, level=0.5, target=target)
+    if words:
+        assert said.startswith(words) or f"; {words}" in said
+    else:
+        assert said == ""

@@ -1,0 +1,410 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+from scipy.stats import binom, multinomial
+
+import reference_certify as twin
+from hierlpr import Hierarchy, HierLPR
+from hierlpr._kernels.betting import bet, count_calls
+from hierlpr.cutoff.choose import choose_cutoff
+from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.guarantee import (
+    BEYOND,
+    LARGEST_STAKE,
+    PROFILE_WEIGHT,
+    Pair,
+    _is_precise,
+    _urgency,
+    certified_level,
+    plan_tests,
+)
+from hierlpr.cutoff.instances import (
+    list_instances,
+    random_order,
+    sort_by_sample,
+)
+from hierlpr.cutoff.profile import LevelProfile
+
+
+def draw(n_samples, rng, *, n_labels=3, shift=0.0):
+    """Calibrated scores with dependent labels; `shift` lowers the truth below its score."""
+    rng = np.random.default_rng(rng)
+    common = rng.random((n_samples, 1))
+    score = np.sort((common + rng.random((n_samples, n_labels))) / 2, axis=1)[:, ::-1]
+    coin = np.where(rng.random((n_samples, 1)) < 0.5, rng.random((n_samples, 1)), 0)
+    coin = np.where(coin > 0, coin, rng.random((n_samples, n_labels)))
+    return np.ascontiguousarray(score), coin < score - shift
+
+
+def too_many(n_runs, delta):
+    """Failures that a promise kept with probability 1 - delta exceeds once in 1,000 tests."""
+    return int(binom.isf(0.001, n_runs, delta))
+
+
+def two_kinds(n_samples, rng, high, low):
+    """One label: 30 % of the samples score `high` and are right, the others are half right."""
+    good = rng.random(n_samples) < 0.3
+    truth = good | (rng.random(n_samples) < 0.5)
+    return np.where(good, high, low)[:, None], truth[:, None]
+
+
+def test_ties_do_not_break_the_promise():
+    bad, runs = 0, 300
+    for run in range(runs):
+        rng = np.random.default_rng([20, run])
+        low, high = np.sort(rng.random(2))
+        profile = LevelProfile.of(*two_kinds(1000, rng, high, low))
+        score, truth = two_kinds(1000, rng, high, low)
+        cutoff = choose_cutoff(score, truth, precision=0.9, confidence=0.9, profile=profile)
+        # At `low` all are called, and 65 % of them are right.
+        bad += cutoff.reachable and cutoff.level <= low
+    assert bad <= too_many(runs, 0.1)
+
+
+FOREST = Hierarchy.from_parents(
+    {"A": None, "B": "A", "C": "A", "D": None, "E": "D"} | dict.fromkeys("FGHIJ")
+)
+
+
+def saturated(n_samples, rng):
+    """Continuous scores of a forest of 10 labels; 8 % of the samples are at the top and right."""
+    truth = rng.random((n_samples, 10)) < [0.88, 0.95, 0.95, 0.88, 0.95, *[0.88] * 5]
+    truth[:, [1, 2]] &= truth[:, [0]]
+    truth[:, 4] &= truth[:, 3]
+    score = rng.normal(size=truth.shape) + 0.5 * truth
+    top = rng.random(n_samples) < 0.08
+    truth[top], score[top] = True, 8.0
+    return score, truth
+
+
+def test_saturated_scores_do_not_break_the_promise():
+    bad, models, draws = 0, 12, 12
+    for number in range(models):
+        rng = np.random.default_rng([21, number])
+        model = HierLPR(FOREST).fit(*saturated(400, rng))
+        new_score, new_truth = saturated(20_000, rng)
+        block_score = model.predict_proba(new_score)
+        for _ in range(draws):
+            model.calibrate(
+                *saturated(1000, rng), precision=0.9, confidence=0.9, unreachable="nothing"
+            )
+            called = decide(block_score, model.cutoff_, model.hierarchy_)
+            bad += called.any() and new_truth[called].mean() < 0.9
+    assert bad <= too_many(models * draws, 0.1)
+
+
+@pytest.mark.parametrize("target", [0.8, 0.9])
+@pytest.mark.parametrize(("n_samples", "n_labels"), [(50, 1), (50, 2), (200, 1), (200, 2)])
+def test_samples_of_two_kinds_keep_the_promise_exactly(target, n_samples, n_labels):
+    # All samples tied, all labels of one right or wrong together, precision just below the target:
+    # the number of right samples is binomial, and with it everything is fixed.
+    profile = LevelProfile.of(*tied(4000, round(4000 * 0.97), n_labels, 0.9))
+    likely = range(n_samples // 2, n_samples + 1)
+    for value in (0.3, 0.55, 0.7, 0.9):
+        wrong = 0.0
+        for right in likely:
+            score, truth = tied(n_samples, right, n_labels, value)
+            found = certified_level(
+                list_instances(score, truth), replace(profile, level=np.array([value])),
+                alpha=1 - target, confidence=0.9,
+            )  # fmt: skip
+            if found.level is not None:
+                wrong += binom.pmf(right, n_samples, target - 1e-9)
+        assert 0 < wrong <= 0.1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_samples_of_three_kinds_keep_the_promise_exactly_over_every_draw(seed):
+    # Two labels at up to six scores, just short of the target where all is called: every set of
+    # samples that can be drawn, with its chance.
+    rng = np.random.default_rng([13, seed])
+    n_samples, target = int(rng.integers(8, 14)), 0.8
+    score = np.sort(rng.integers(1, 5, (3, 2)) / 5, axis=1)[:, ::-1].copy()
+    if seed % 2:
+        score[1] = score[0]
+    truth, h = np.array([[1, 1], [1, 0], [0, 0]], dtype=bool), Hierarchy([("A", "B")])
+    poor = 2.0 * (1.0 - target) + 1e-9  # wrong calls of a sample: 0, 1 and 2
+    middle = rng.random() * poor
+    chance = np.array([0.0, middle, (poor - middle) / 2.0])
+    chance[0] = 1.0 - chance.sum()
+    planned = np.repeat(np.arange(3), rng.multinomial(200, chance))
+    profile = LevelProfile.of(score[planned], truth[planned])
+    wrong = 0.0
+    for first in range(n_samples + 1):
+        for second in range(n_samples + 1 - first):
+            counts = [first, second, n_samples - first - second]
+            row = np.repeat(np.arange(3), counts)
+            cutoff = choose_cutoff(
+                score[row], truth[row], precision=target, confidence=0.9, profile=profile,
+                unreachable="nothing",
+            )  # fmt: skip
+            called = decide(score, cutoff, h)
+            n_calls, n_right = chance @ called.sum(axis=1), chance @ (called & truth).sum(axis=1)
+            if n_right < (target - 1e-12) * n_calls:
+                wrong += multinomial.pmf(counts, n_samples, chance)
+    assert wrong <= 0.1
+
+
+def tied(n_samples, n_right, n_labels, value):
+    truth = np.repeat(np.arange(n_samples)[:, None] < n_right, n_labels, axis=1)
+    return np.full((n_samples, n_labels), value), truth
+
+
+def test_zeros_are_called_at_no_certified_level_and_rows_may_come_in_any_order():
+    # Samples that differ only in the truth of zero scores look the same in a CSR matrix.
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        score = rng.choice([0.0, 0.0, 0.5, 0.9], (60, 2))
+        truth = rng.random((60, 2)) < 0.95
+        profile = LevelProfile.of(score, truth)
+        assert profile.level.min() > 0
+        options = {"precision": 0.7, "confidence": 0.8, "profile": profile}
+        by_truth = np.lexsort(truth.T)
+        cutoffs = [
+            choose_cutoff(score, truth, **options),
+            choose_cutoff(score[by_truth], truth[by_truth], **options),
+            choose_cutoff(sparse.csr_array(score), truth, **options),
+        ]
+        assert [(c.level, c.max_calls) for c in cutoffs] == 3 * [
+            (cutoffs[0].level, cutoffs[0].max_calls)
+        ]
+
+
+tied_scores = hnp.arrays(np.int64, (12, 4), elements=st.integers(0, 4)).map(lambda k: k / 4)
+truths = hnp.arrays(bool, (12, 4))
+
+
+@given(tied_scores, truths, st.integers(0, 4), st.integers(1, 4))
+def test_calls_are_counted_at_any_level_and_limit(score, truth, quarters, limit):
+    rows = sort_by_sample(list_instances(score, truth))
+    calls, hits = np.empty(12, dtype=np.int64), np.empty(12, dtype=np.int64)
+    count_calls(
+        rows.ptr, rows.score, rows.needed, rows.hits_before, quarters / 4, limit, calls, hits
+    )
+    expected = twin.count(score.tolist(), truth.tolist(), quarters / 4, limit)
+    assert list(zip(calls.tolist(), hits.tolist(), strict=True)) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=60),
+    st.sampled_from([0.5, 0.8, 0.9]),
+    st.sampled_from([0.02, 0.1, 0.5]),
+    st.floats(0.01, 3.0),
+)
+def test_bets_match_their_slow_twin(counts, precision, delta, square):
+    counts = [(max(pair), min(pair)) for pair in counts]
+    calls, hits = np.ascontiguousarray(np.array(counts).T)
+    goal, largest = math.log(1 / delta), LARGEST_STAKE / (3 * precision)
+    gain = hits - precision * calls
+    order = np.arange(len(counts))
+    fast = bet(gain, order, largest, square, PROFILE_WEIGHT, goal, 100.0, _urgency())
+    slow = twin.log_wealth(counts, precision, largest, square, PROFILE_WEIGHT, goal, BEYOND)
+    assert fast == pytest.approx(slow, abs=0.02)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([(0.1, 0.1), (0.3, 0.1), (0.3, 0.4)]))
+@settings(max_examples=60, deadline=None)
+def test_the_certified_cutoff_matches_its_slow_twin(seed, options):
+    alpha, delta = options
+    rng = np.random.default_rng(seed)
+    cells = rng.integers(0, 6, (2, 60, 4)) / 5
+    held = rng.random(cells.shape) < cells**0.3
+    profile = LevelProfile.of(cells[0], held[0])
+    sequence = plan_tests(profile, 60, 4, alpha=alpha, delta=delta)
+    expected = twin.plan(
+        cells[0].tolist(), held[0].tolist(), profile.level.tolist(), profile.limit.tolist(),
+        60, 4, alpha, delta, LARGEST_STAKE,
+    )  # fmt: skip
+    assert [pair[:2] for pair in sequence] == [pair[:2] for pair in expected]
+    instances = list_instances(cells[1], held[1])
+    order = random_order(instances).order
+    goal, best = math.log(1 / delta), (None, None)
+    for level, limit, square in expected:
+        counts = twin.count(cells[1][order].tolist(), held[1][order].tolist(), level, limit)
+        if limit == 1:
+            calls, hits = np.sum(counts, axis=0).tolist()
+            evidence = -math.log(twin.binomial_p(calls, hits, 1 - alpha))
+        else:
+            largest = LARGEST_STAKE / ((1 - alpha) * limit)
+            evidence = twin.log_wealth(
+                counts, 1 - alpha, largest, square, PROFILE_WEIGHT, goal, BEYOND
+            )
+        assume(abs(evidence - goal) > 0.02 or evidence >= goal)
+        if evidence < goal:
+            break
+        best = (level, limit if limit < 4 else None)
+    assert certified_level(instances, profile, alpha=alpha, confidence=1 - delta) == best
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_no_pair_is_certified_too_often(limit):
+    # Precision just below the target, 40 or 400 samples of few kinds or of many.
+    for n_samples, n_kinds in [(40, 2), (400, 2), (400, 5)]:
+        bad, runs = 0, 600
+        for run in range(runs):
+            rng = np.random.default_rng([30, limit, n_samples, n_kinds, run])
+            kind = rng.integers(1, n_kinds, n_samples)
+            calls = np.minimum(kind, limit)
+            hits = np.where(rng.random(n_samples) < 0.799, calls, 0)
+            score = np.where(np.arange(limit) < calls[:, None], 0.9, 0.1)
+            truth = np.arange(limit) < hits[:, None]
+            pair = Pair(0.5, limit, float(np.mean((hits - 0.8 * calls) ** 2)))
+            bad += _is_precise(
+                pair, calls, hits, random_order(list_instances(score, truth)), alpha=0.2, delta=0.2
+            )
+        assert bad <= too_many(runs, 0.2)
+
+
+def test_certified_precision_is_above_the_target_and_costs_calls():
+    profile = LevelProfile.of(*draw(3000, 2))
+    score, truth = draw(3000, 3)
+    sure = choose_cutoff(score, truth, precision=0.8, confidence=0.9, profile=profile)
+    plain = choose_cutoff(score, truth, precision=0.8)
+    assert sure.reachable
+    assert 0 < sure.n_calls < plain.n_calls
+    assert sure.precision > 0.8
+    assert "with 90 % confidence" in str(sure)
+
+
+def test_the_order_of_the_samples_does_not_matter():
+    profile = LevelProfile.of(*draw(2000, 4))
+    score, truth = draw(400, 5)
+    score[:50], truth[:50] = score[50:100], truth[100:150]  # equal scores, other truth
+    order = np.random.default_rng(0).permutation(400)
+    options = {"fdr": 0.25, "confidence": 0.9, "profile": profile}
+    assert choose_cutoff(score, truth, **options) == choose_cutoff(
+        score[order], truth[order], **options
+    )
+
+
+def test_more_confidence_never_calls_more():
+    profile = LevelProfile.of(*draw(3000, 6))
+    score, truth = draw(2000, 7)
+    calls = []
+    for confidence in (0.5, 0.8, 0.9, 0.99):
+        cutoff = choose_cutoff(
+            score, truth, precision=0.8, confidence=confidence, profile=profile,
+            unreachable="nothing",
+        )  # fmt: skip
+        calls.append(cutoff.n_calls)
+    assert calls == sorted(calls, reverse=True)
+
+
+@pytest.mark.parametrize("n_samples", [1, 5, 20])
+def test_few_samples_cannot_certify_a_high_target(n_samples):
+    profile = LevelProfile.of(*draw(2000, 8))
+    score, truth = np.full((n_samples, 1), 0.99), np.ones((n_samples, 1), dtype=bool)
+    cutoff = choose_cutoff(score, truth, precision=0.9, confidence=0.9, profile=profile)
+    assert not cutoff.reachable  # 0.9 ** 20 > 0.1: all right by chance is too likely
+    assert "can be certified" in cutoff.reason
+
+
+def test_one_call_a_sample_gets_the_exact_binomial_test():
+    # All right: the exact test certifies 90 % with 90 % confidence from 22 samples on.
+    profile = LevelProfile.of(np.full((1000, 1), 0.99), np.ones((1000, 1)))
+    enough = [
+        n
+        for n in range(1, 60)
+        if certified_level(
+            list_instances(np.full((n, 1), 0.99), np.ones((n, 1))),
+            profile,
+            alpha=0.1,
+            confidence=0.9,
+        ).level
+        is not None
+    ]
+    assert enough == list(range(enough[0], 60))
+    assert enough[0] == 22
+
+
+def test_many_labels_are_limited_in_calls_a_sample():
+    rng = np.random.default_rng(9)
+    n_labels = 2000
+
+    def many(n):
+        score = np.where(rng.random((n, n_labels)) < 0.002, 0.95, 0.001)
+        return score, rng.random((n, n_labels)) < score
+
+    profile = LevelProfile.of(*many(500))
+    score, truth = many(500)
+    cutoff = choose_cutoff(score, truth, precision=0.8, confidence=0.9, profile=profile)
+    assert cutoff.reachable
+    assert 8 <= cutoff.max_calls < 100
+    assert f"at most {cutoff.max_calls} calls per sample" in str(cutoff)
+
+
+def violations(n_runs, n_samples, *, shift):
+    """Count runs that certify a level whose true precision is below 0.8; scores over-promise."""
+    profile = LevelProfile.of(*draw(2000, 10))
+    test_score, test_truth = draw(40_000, 11, shift=shift)
+    bad = 0
+    for run in range(n_runs):
+        score, truth = draw(n_samples, [12, run], shift=shift)
+        cutoff = choose_cutoff(score, truth, precision=0.8, confidence=0.8, profile=profile)
+        if cutoff.reachable:
+            bad += test_truth[test_score >= cutoff.level].mean() < 0.8
+    return bad
+
+
+@pytest.mark.parametrize("n_samples", [30, 300])
+def test_even_a_misleading_profile_keeps_the_promise(n_samples):
+    runs = 150
+    bad = violations(runs, n_samples, shift=0.1)
+    assert bad <= runs * 0.2 + 3 * math.sqrt(runs * 0.2 * 0.8)
+
+
+def test_a_few_hundred_samples_with_many_labels_can_be_certified():
+    # 110 labels and up to dozens of calls a sample: strict levels, where samples get few calls,
+    # must not be held to the limit that lenient levels need.
+    from hierlpr import consistent_scores, simulate
+
+    fit, rest = (simulate.disease(n_samples=n, rng=seed) for n, seed in [(600, 1), (266, 2)])
+    scores = [consistent_scores(part.lpr_true, part.hierarchy) for part in (fit, rest)]
+    profile = LevelProfile.of(scores[0], fit.truth)
+    cutoff = choose_cutoff(scores[1], rest.truth, fdr=0.1, confidence=0.9, profile=profile)
+    assert cutoff.reachable
+    assert cutoff.precision > 0.9
+    assert cutoff.recall > 0.3
+
+
+def rare_disaster(n_samples, rng, *, rate):
+    """100 labels, about three calls a sample, nearly all right; at `rate` all labels, all false."""
+    score = 0.3 * rng.random((n_samples, 100))
+    truth = np.zeros(score.shape, dtype=bool)
+    rows = np.arange(n_samples)
+    for _ in range(4):
+        column, sure = rng.integers(0, 100, n_samples), 0.85 + 0.15 * rng.random(n_samples)
+        called = rng.random(n_samples) < 0.75
+        score[rows[called], column[called]] = sure[called]
+        truth[rows[called], column[called]] = rng.random(called.sum()) < sure[called] ** 0.3
+    bad = rng.random(n_samples) < rate
+    score[bad], truth[bad] = 0.85 + 0.15 * rng.random((bad.sum(), 100)), False
+    return score, truth
+
+
+@pytest.mark.parametrize("rate", [1 / 400, 0.0])
+def test_rare_or_single_odd_samples_leave_the_certificate_its_power(rate):
+    # Either one sample in 400 is all false, or a single one of the 1,500 samples of the profile.
+    recall, precision = [], []
+    for run in range(12):
+        rng = np.random.default_rng([40, run])
+        fit_score, fit_truth = rare_disaster(1500, rng, rate=rate)
+        if rate == 0.0:
+            fit_score[7], fit_truth[7] = 0.999, False
+        profile = LevelProfile.of(fit_score, fit_truth)
+        cutoff = choose_cutoff(
+            *rare_disaster(300, rng, rate=rate), precision=0.9, confidence=0.9, profile=profile
+        )
+        assert cutoff.reachable
+        score, truth = rare_disaster(4000, rng, rate=rate)
+        called = decide(score, cutoff, Hierarchy(labels=[f"L{j}" for j in range(100)]))
+        recall.append((called & truth).sum() / truth.sum())
+        precision.append(truth[called].mean())
+    assert np.mean(recall) > 0.75
+    assert np.sum(np.array(precision) < 0.9) <= too_many(12, 0.1)

@@ -1,0 +1,331 @@
+"""Samples that were used before or are copies are found; equal scores by chance are not."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.special import softmax
+from sklearn.tree import DecisionTreeClassifier
+
+from hierlpr import (
+    HierarchicalClassifier,
+    Hierarchy,
+    HierLPR,
+    HierlprWarning,
+    load_model,
+    simulate,
+)
+from hierlpr.data import duplicates
+from hierlpr.data.duplicates import (
+    SampleKeys,
+    copies_note,
+    feature_leakage_warnings,
+    overlap_note,
+    rounded_keys,
+)
+from hierlpr.exceptions import UnreachableWarning
+
+
+def keys(values):
+    return SampleKeys.of_rows(values)
+
+
+def normal(rng, n):
+    return rng.normal(size=(n, 4))
+
+
+HONEST = {
+    "continuous": normal,
+    "ratings": lambda rng, n: rng.integers(1, 6, (n, 3)) / 1.0,
+    "one coarse label": lambda rng, n: rng.integers(0, 101, (n, 1)) / 100,
+    "votes": lambda rng, n: rng.binomial(10, rng.random((n, 1)), (n, 4)) / 10,
+    "saturated": lambda rng, n: np.where(rng.random((n, 1)) < 0.3, 0.0, rng.normal(size=(n, 4))),
+    "two kinds": lambda rng, n: rng.integers(0, 2, (n, 1)) / 1.0,
+    "fifty kinds": lambda rng, n: rng.integers(0, 50, (n, 1)) / 1.0,
+    "a thousand kinds": lambda rng, n: rng.integers(0, 1000, (n, 1)) / 1.0,
+    "heavy tail": lambda rng, n: np.minimum(rng.zipf(1.5, (n, 1)), 10**9) / 1.0,
+    "constant": lambda rng, n: np.zeros((n, 3)),
+    "one continuous label": lambda rng, n: rng.beta(0.5, 2.0, (n, 1)),
+    "easy and hard": lambda rng, n: softmax(
+        rng.normal(size=(n, 5)) * np.where(rng.random((n, 1)) < 0.8, 30.0, 1.0), axis=1
+    ),
+    "hardly different": lambda rng, n: 1000.0 + rng.normal(size=(n, 3)),
+    "one listed": lambda rng, n: sparse.csr_array(
+        (rng.random(n), (np.arange(n), rng.integers(0, 40, n))), shape=(n, 40)
+    ),
+    "two decimals, sparse": lambda rng, n: sparse.csr_array(
+        np.round(rng.beta(0.3, 2.0, (n, 20)), 2) * (rng.random((n, 20)) < 0.2)
+    ),
+}
+
+
+@pytest.mark.parametrize("draw", HONEST.values(), ids=HONEST)
+def test_honest_samples_raise_no_alarm(draw):
+    rng = np.random.default_rng(1)
+    for n in (30, 200, 1000):
+        for _ in range(10):
+            fit, new = keys(draw(rng, 2 * n)), keys(draw(rng, n))
+            assert overlap_note(new, fit) == ""
+            assert copies_note(new) == ""
+            assert copies_note(fit) == ""
+
+
+@pytest.mark.parametrize("name", ["continuous", "ratings", "votes", "two decimals, sparse"])
+@pytest.mark.parametrize("times", [2, 3, 10])
+def test_copies_are_counted(name, times):
+    rng = np.random.default_rng(2)
+    once = HONEST[name](rng, 120)
+    rows = np.repeat(np.arange(120), times)
+    note = copies_note(keys(once[rows]))
+    assert note.startswith("every row of scores occurs ")
+    assert f"{times} times" in note
+    assert ("multiple" in note) == (name != "continuous")
+
+
+def test_uneven_copies_are_counted():
+    rng = np.random.default_rng(3)
+    fit = keys(normal(rng, 800))
+    uneven = np.repeat(normal(rng, 60), rng.integers(3, 11, 60), axis=0)
+    n = len(uneven)
+    assert copies_note(keys(uneven), fit) == f"{n} of {n} rows of scores occur more than once"
+    some = normal(rng, 400)
+    some = np.concatenate([some, some[:40], some[:40]])
+    assert copies_note(keys(some), fit) == "120 of 480 rows of scores occur more than once"
+
+
+@pytest.mark.parametrize("n_shared", [20, 37, 400])
+def test_shared_samples_are_counted(n_shared):
+    rng = np.random.default_rng(4)
+    fit, new = normal(rng, 800), normal(rng, 400)
+    new[:n_shared] = fit[100 : 100 + n_shared]
+    assert overlap_note(keys(new), keys(fit)) == f"{n_shared} of 400"
+    assert overlap_note(keys(new[::-1]), keys(fit[::-1])) == f"{n_shared} of 400"
+
+
+def test_few_samples_that_were_all_fitted_on_are_found_from_nine_on():
+    rng = np.random.default_rng(4)
+    few = normal(rng, 8)
+    assert overlap_note(keys(few), keys(few)) == ""  # chance alone does it once in 400 such cases
+    more = normal(rng, 9)
+    assert overlap_note(keys(more), keys(more)) == "9 of 9"
+    some = normal(rng, 13)
+    assert overlap_note(keys(some[:3]), keys(np.concatenate([some, normal(rng, 40)]))) == "3 of 3"
+
+
+def test_samples_of_few_kinds_that_are_all_those_fitted_on_are_found():
+    rng = np.random.default_rng(4)
+    kinds = rng.random((4, 3))
+    fit = kinds[rng.integers(0, 4, 168)]
+    assert overlap_note(keys(fit[::-1]), keys(fit)) == "168 of 168"
+    assert overlap_note(keys(fit[1:]), keys(fit)) == ""  # no count tells these from new ones
+    alarms = sum(
+        overlap_note(keys(kinds[rng.integers(0, 4, 168)]), keys(fit)) != "" for _ in range(500)
+    )
+    assert alarms <= 3  # one in 1,000 at most
+
+
+def test_shared_samples_are_counted_beside_saturated_ones():
+    rng = np.random.default_rng(4)
+    fit, new = HONEST["saturated"](rng, 800), HONEST["saturated"](rng, 400)
+    new[200:] = fit[:200]
+    n_saturated = int((new[:200] == 0.0).all(axis=1).sum())
+    assert n_saturated > 30
+    assert overlap_note(keys(new), keys(fit)) == f"{200 + n_saturated} of 400"
+
+
+ROUNDED = {
+    "single precision": lambda x: x.astype(np.float32),
+    "other sums": lambda x: x + 1e-12,
+    "six digits": lambda x: np.array([[float(f"{v:.6g}") for v in row] for row in x]),
+}
+
+
+@pytest.mark.parametrize("change", ROUNDED.values(), ids=ROUNDED)
+@pytest.mark.parametrize("n_labels", [1, 4, 110])
+def test_shared_samples_are_found_up_to_rounding(n_labels, change):
+    rng = np.random.default_rng(6)
+    fit, new = (rng.beta(0.3, 3.0, (n, n_labels)) for n in (800, 400))
+    assert overlap_note(keys(new), keys(fit)) == ""
+    new[:60] = change(fit[100:160])
+    n_found = int(overlap_note(keys(new), keys(fit)).split()[0])
+    assert 30 <= n_found <= 62
+
+
+def test_copies_with_noise_are_not_promised_to_be_found():
+    rng = np.random.default_rng(8)
+    fit = rng.random((400, 110))
+    assert overlap_note(keys(fit + 1e-4 * rng.normal(size=fit.shape)), keys(fit)) == ""
+
+
+@pytest.mark.parametrize("times", [2, 3, 10])
+def test_copies_are_counted_up_to_rounding(times):
+    rng = np.random.default_rng(8)
+    copied = np.repeat(normal(rng, 120), times, axis=0)
+    copied += 1e-12 * rng.normal(size=copied.shape)
+    assert copies_note(keys(copied)) == f"every row of scores occurs {times} times"
+
+
+def test_keys_do_not_depend_on_how_the_rows_come():
+    rng = np.random.default_rng(9)
+    for width in (1, 5, 700):
+        rows = rng.normal(size=(300, width)) * 10.0 ** rng.integers(-300, 300, (300, 1))
+        whole = rounded_keys(rows)
+        apart = np.concatenate([rounded_keys(rows[i : i + 1]) for i in range(300)])
+        assert np.array_equal(whole, apart)
+        assert np.array_equal(whole, rounded_keys(sparse.csr_array(rows)))
+        assert np.array_equal(whole, rounded_keys(np.asfortranarray(rows)))
+        assert np.unique(whole).size >= 298
+
+
+def test_of_many_samples_some_are_compared(monkeypatch):
+    monkeypatch.setattr(duplicates, "MAX_KEYS", 500)
+    rng = np.random.default_rng(5)
+    many = normal(rng, 20_000)
+    known = keys(many)
+    assert known.key.size <= 500
+    assert (known.bits, known.n_samples) == (6, 20_000)
+    assert overlap_note(keys(many[:5000]), known) == "about 100% of 5,000"
+    assert overlap_note(keys(normal(rng, 5000)), known) == ""
+    assert np.array_equal(keys(rng.permutation(many)).key, known.key)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    model = simulate.setting_model(2, rng=1)
+    return model.draw(600, 2), model.draw(400, 3), model.draw(300, 4)
+
+
+def quiet(model, *args, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HierlprWarning)
+        return model.calibrate(*args, **options)
+
+
+def test_a_model_warns_with_counts_and_remembers_when_loaded(drawn, tmp_path):
+    fit, cal, test = drawn
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    quiet(model, cal.scores, cal.truth, precision=0.7)
+    model.save(tmp_path / "m.hlpr")
+    model = load_model(tmp_path / "m.hlpr")
+    scores, truth = cal.scores.copy(), cal.truth.copy()
+    scores[:37], truth[:37] = fit.scores[:37], fit.truth[:37]
+    with pytest.warns(HierlprWarning, match="37 of 400 calibration samples were also fitted on"):
+        model.calibrate(scores, truth, precision=0.7)
+    thrice = np.repeat(np.arange(400), 3)
+    with pytest.warns(HierlprWarning, match="every row of scores occurs 3 times"):
+        model.calibrate(cal.scores[thrice], cal.truth[thrice], precision=0.7)
+    quiet(model, cal.scores, cal.truth, precision=0.7)
+    assert model.seen(test.scores) == {}
+    assert model.seen(fit.scores[:100]) == {"fit": "100 of 100"}
+    assert model.seen(cal.scores) == {"cutoff": "400 of 400"}
+    assert list(model.seen(fit.scores[:100].astype(np.float32))) == ["fit"]
+    with pytest.warns(HierlprWarning, match="of 400 calibration samples were also"):
+        model.calibrate(fit.scores[:400].astype(np.float32), fit.truth[:400], precision=0.7)
+    quiet(model, cal.scores, cal.truth, precision=0.7)
+    both = np.concatenate([fit.scores, cal.scores])
+    assert model.seen(both) == {"fit": "600 of 1,000", "cutoff": "400 of 1,000"}
+
+
+@pytest.mark.parametrize("groups", [None, "label"])
+def test_a_certificate_on_samples_that_are_not_new_says_so_for_good(drawn, tmp_path, groups):
+    """The warning used to pass, and the saved cutoff went on to promise what it denied."""
+    fit, cal, _ = drawn
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    options = {"precision": 0.7, "confidence": 0.9, "groups": groups, "unreachable": "nothing"}
+    if groups:
+        options |= {"precision": 0.3}
+        options["groups"] = dict.fromkeys(fit.hierarchy.labels, "all")
+    for scores, truth, said in (
+        (fit.scores, fit.truth, "600 of 600 calibration samples were also fitted on"),
+        (np.repeat(cal.scores, 2, axis=0), np.repeat(cal.truth, 2, axis=0), "copies of each other"),
+    ):
+        with pytest.warns(HierlprWarning, match=said):
+            model.calibrate(scores, truth, **options)
+        model.save(tmp_path / "m.hlpr")
+        words = str(load_model(tmp_path / "m.hlpr").cutoff_)
+        assert "confidence" in words
+        assert "Caveats: " in words
+        assert said in words
+        assert "no promise holds" in words
+    quiet(model, cal.scores, cal.truth, **options)
+    assert "no promise holds" not in str(model.cutoff_)
+
+
+@pytest.mark.parametrize("confidence", [None, 0.9])
+def test_sets_on_samples_that_are_not_new_say_so_for_good(drawn, tmp_path, confidence):
+    """The promise per sample used to stand as if nothing was wrong, once the warning had passed."""
+    fit, cal, _ = drawn
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    for scores, truth, said in (
+        (fit.scores, fit.truth, "600 of 600 calibration samples were also fitted on"),
+        (fit.scores.astype(np.float32), fit.truth, "of 600 calibration samples were"),
+        (np.repeat(cal.scores, 2, axis=0), np.repeat(cal.truth, 2, axis=0), "copies of each other"),
+    ):
+        with pytest.warns(HierlprWarning, match=said):
+            model.calibrate_sets(scores, truth, confidence=confidence)
+        model.save(tmp_path / "m.hlpr")
+        again = load_model(tmp_path / "m.hlpr")
+        assert again.sets_ == model.sets_
+        for words in (str(again.sets_), str(again.predict_sets(cal.scores)), again.summary()):
+            assert "Caveats: " in words
+            assert said in words
+            assert "no promise holds" in words
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HierlprWarning)
+        model.calibrate_sets(cal.scores, cal.truth, confidence=confidence)
+    assert "Caveats" not in str(model.sets_)
+
+
+MADE_OF = {
+    "numbers": np.array,
+    "sparse": sparse.csr_array,
+    "frame": lambda x: pd.DataFrame({"a": x[:, 0], "b": [f"kind {v:.0f}" for v in x[:, 1]]}),
+    "texts": lambda x: [" ".join(f"w{int(10 * v)}" for v in row) for row in x],
+    "lists of any length": lambda x: [row[: 2 + (row[0] > 0)].tolist() for row in x],
+}
+
+
+@pytest.mark.parametrize("made", MADE_OF.values(), ids=MADE_OF)
+def test_copies_among_features_are_found_whatever_these_are(made):
+    rng = np.random.default_rng(10)
+    x = rng.normal(size=(300, 4))
+    held_out, kept = np.arange(100), np.arange(100, 300)
+    assert feature_leakage_warnings(made(x), held_out, kept) == []
+    x[:40] = x[100:140]
+    (said,) = feature_leakage_warnings(made(x), held_out, kept)
+    assert "of 100 calibration samples were also fitted on (their features are the same)" in said
+
+
+def test_a_classifier_says_that_its_held_out_samples_were_trained_on(tmp_path):
+    """Patients with several rows: a tree knows the held-out ones by heart, and calls at random."""
+    rng = np.random.default_rng(11)
+    x, truth = rng.normal(size=(300, 3)), rng.random((300, 2)) < 0.5
+    options = {"hierarchy": Hierarchy(labels=["A", "B"]), "precision": 0.9, "confidence": 0.9,
+               "unreachable": "nothing", "joint": False, "random_state": 0}  # fmt: skip
+    classifier = HierarchicalClassifier(DecisionTreeClassifier(random_state=0), **options)
+    thrice = np.tile(np.arange(300), 3)
+    with pytest.warns(HierlprWarning, match="features occurs 3 times in the fit and"):
+        classifier.fit(x[thrice], truth[thrice])
+    new = rng.normal(size=(500, 3))
+    assert classifier.cutoff_.precision > 0.9
+    assert (rng.random((500, 2)) < 0.5)[classifier.predict(new)].mean() < 0.7
+    assert "no promise holds" in str(classifier.cutoff_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HierlprWarning)
+        warnings.simplefilter("ignore", UnreachableWarning)
+        classifier.fit(x, truth)
+    assert "no promise holds" not in str(classifier.cutoff_)
+
+
+def test_changed_labels_forget_the_samples(drawn, tmp_path):
+    fit, cal, _ = drawn
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    model.calibrate_sets(cal.scores, cal.truth)
+    with pytest.warns(HierlprWarning, match="sure and possible labels are forgotten"):
+        model.remove_labels([fit.hierarchy.labels[-1]])
+    assert model.sets_ is None
+    assert model.seen(fit.scores[:, :-1]) == {}
+    model.save(tmp_path / "m.hlpr")
+    assert load_model(tmp_path / "m.hlpr").fit_keys_ is None

@@ -1,0 +1,456 @@
+"""Truth of which some is unknown: what follows from it, and what is learned and promised."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.neighbors import KNeighborsClassifier
+
+from cases import by_number, random_dag
+from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, load_model, simulate
+from hierlpr.cutoff.choose import choose_cutoff
+from hierlpr.cutoff.guarantee import Pair, _count
+from hierlpr.cutoff.instances import list_instances, sort_by_sample, split_at_random
+from hierlpr.cutoff.profile import LevelProfile
+from hierlpr.data.partial_truth import PartialTruth, _weights, align_known, curve_weights
+from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.joint.prior import fit_prior
+from hierlpr.metrics import au_prc_score
+from reference_truth import complete, weights
+
+nan = np.nan
+
+
+def random_truth(rng, hierarchy, n_samples, share):
+    """Closed truth in which a share of the pairs is unknown."""
+    held = hierarchy.close_upward(rng.random((n_samples, hierarchy.n_labels)) < 0.3)
+    return held, np.where(rng.random(held.shape) < share, nan, held)
+
+
+def numbered(hierarchy, values):
+    """Rows by topological number with None for unknown, and the parents of every number."""
+    _, parents = by_number(hierarchy, values[0])
+    rows = values[:, hierarchy.order]
+    return [[None if np.isnan(x) else int(x) for x in row] for row in rows], parents
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rules_and_weights_equal_slow_twins(seed):
+    rng = np.random.default_rng(seed)
+    h = random_dag(rng, int(rng.integers(1, 8)))
+    held, values = random_truth(rng, h, 12, rng.choice([0.1, 0.5, 0.8]))
+    values[0, 0] = nan
+    truth = align_known(np.zeros(values.shape), values, h)
+    rows, parents = numbered(h, values)
+    for i, row in enumerate(rows):
+        found = complete(row, parents)
+        mine = np.where(truth.known[i], truth.held[i], nan)[h.order]
+        assert [None if np.isnan(x) else int(x) for x in mine] == found
+    assert (held >= truth.held).all()
+    assert np.array_equal(truth.held[truth.known], held[truth.known])
+    for k in range(h.n_labels):
+        expected = [float(w) for w in weights(rows, parents, int(h.position[k]))]
+        assert _weights(truth, h, k) == pytest.approx(expected)
+
+
+def test_weights_do_not_depend_on_the_order_of_the_samples():
+    rng = np.random.default_rng(5)
+    h = simulate.setting(1, n_samples=5, min_positives=0, rng=0).hierarchy
+    _, values = random_truth(rng, h, 500, 0.4)
+    shuffle = rng.permutation(500)
+    one, two = (align_known(np.zeros(values.shape), v, h) for v in (values, values[shuffle]))
+    for k in range(h.n_labels):
+        assert np.array_equal(curve_weights(one, h, k)[shuffle], curve_weights(two, h, k))
+
+
+def test_contradictions_are_refused_with_their_place():
+    h = Hierarchy([("A", "B"), ("B", "C")])
+    with pytest.raises(DataError, match=r"sample 1 has 'C' but not 'A', which is above it"):
+        align_known(np.zeros((2, 3)), [[1, nan, 0], [0, nan, 1]], h)
+    closed = align_known(np.zeros((1, 3)), [[0, nan, 1]], h, close=True)
+    assert closed.held.all()
+    assert not closed.open.any()
+    with pytest.raises(DataError, match=r"a value other than 0, 1 and unknown: 2.0 at sample 0"):
+        align_known(np.zeros((1, 3)), [[2, nan, 0]], h)
+
+
+def test_without_unknown_pairs_nothing_changes():
+    train, _ = simulate.train_test(2, n_train=400, n_test=5, rng=1)
+    plain = align_known(train.scores, train.truth.astype(float), train.hierarchy)
+    assert isinstance(plain, np.ndarray)
+    assert plain.dtype == bool
+
+
+FRAMES = {
+    "pandas": lambda v, names: pd.DataFrame(v, columns=names),
+    "nullable": lambda v, names: pd.DataFrame(v, columns=names).astype("Int64"),
+    "boolean": lambda v, names: pd.DataFrame(v, columns=names).astype("Int64").astype("boolean"),
+    "polars": lambda v, names: pl.DataFrame(v, schema=list(names)).fill_nan(None).cast(pl.Int8),
+    "polars-bool": lambda v, names: (
+        pl.DataFrame(v, schema=list(names)).fill_nan(None).cast(pl.Boolean)
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def parts():
+    train, rest = simulate.train_test(2, n_train=900, n_test=600, rng=3)
+    rng = np.random.default_rng(0)
+    holes = [np.where(rng.random(p.truth.shape) < 0.3, nan, p.truth) for p in (train, rest)]
+    return train, rest, *holes
+
+
+@pytest.fixture(scope="module")
+def fitted(parts):
+    train, _, truth, _ = parts
+    return HierLPR(train.hierarchy).fit(train.scores, truth)
+
+
+@pytest.mark.parametrize("kind", list(FRAMES))
+def test_frames_say_unknown_in_their_own_way(parts, fitted, kind):
+    train, _, truth, _ = parts
+    frame = FRAMES[kind](truth, train.hierarchy.labels)
+    model = HierLPR(train.hierarchy).fit(train.scores, frame)
+    assert np.array_equal(model.lpr_.curves.knot_lpr, fitted.lpr_.curves.knot_lpr)
+    assert np.array_equal(model.lpr_.report.unknown, fitted.lpr_.report.unknown)
+
+
+def test_scores_with_nulls_are_refused_with_their_place(parts):
+    train = parts[0]
+    scores = train.scores.copy()
+    scores[3, 1] = nan
+    frame = pd.DataFrame(scores, columns=train.hierarchy.labels).convert_dtypes()
+    with pytest.raises(DataError, match=r"not finite .* at sample 3, label 'B'"):
+        HierLPR(train.hierarchy).fit(frame, train.truth)
+
+
+def test_counts_are_in_the_diagnostics_and_in_the_file(parts, fitted, tmp_path):
+    train, _, truth, _ = parts
+    known = align_known(train.scores, truth, train.hierarchy)
+    report = fitted.lpr_.report
+    assert np.array_equal(report.unknown, (~known.known).sum(axis=0))
+    assert report.unknown.min() > 0
+    assert (report.positives + report.negatives <= 900 - report.unknown).all()
+    fitted.save(tmp_path / "m.hlpr")
+    again = load_model(tmp_path / "m.hlpr")
+    assert np.array_equal(again.lpr_.report.unknown, report.unknown)
+    assert np.array_equal(again.lpr_.report.base_rate, report.base_rate)
+
+
+def test_what_is_learned_is_that_of_whole_truth(parts, fitted):
+    """30 % unknown: curves, prior and joint posterior close to those of the whole truth."""
+    train, rest, truth, _ = parts
+    whole = HierLPR(train.hierarchy).fit(train.scores, train.truth)
+    negative = HierLPR(train.hierarchy, close_truth=True)
+    with pytest.warns(HierlprWarning, match="missing ancestors"):
+        negative.fit(train.scores, np.nan_to_num(truth))
+    error = [
+        np.abs(m.lpr_.predict(rest.scores) - rest.lpr_true).mean()
+        for m in (whole, fitted, negative)
+    ]
+    assert error[1] < 1.6 * error[0]
+    assert error[1] < 0.5 * error[2]
+    prior, partial = whole.joint_.prior, fitted.joint_.prior
+    assert np.abs(prior.conditional - partial.conditional).max() < 0.06
+    assert np.abs(prior.prevalence - partial.prevalence).max() < 0.04
+    assert fitted.score(rest.scores, rest.truth) > whole.score(rest.scores, rest.truth) - 0.01
+
+
+@pytest.mark.parametrize("pattern", ["at random", "stopped on the way down"])
+def test_base_rates_are_unbiased(pattern):
+    """What follows from other labels alone would push parents up and children down."""
+    rng = np.random.default_rng(2)
+    h = Hierarchy([("A", "B"), ("B", "C"), ("A", "D")])
+    n = 40_000
+    held = np.ones((n, 4), dtype=bool)
+    for k, (rate, above) in enumerate([(0.5, None), (0.5, 0), (0.5, 1), (0.3, 0)]):
+        held[:, k] = (rng.random(n) < rate) & (True if above is None else held[:, above])
+    if pattern == "at random":
+        unknown = rng.random(held.shape) < [0.3, 0.5, 0.3, 0.6]
+    else:
+        unknown = np.asarray(h.levels)[None] > rng.integers(1, 4, n)[:, None]
+    values = np.where(unknown, nan, held)
+    truth = align_known(np.zeros(held.shape), values, h)
+    prior = fit_prior(truth, h)
+    assert prior.prevalence == pytest.approx([0.5, 0.25, 0.125, 0.15], abs=0.01)
+    assert prior.conditional == pytest.approx([0.5, 0.5, 0.5, 0.3], abs=0.02)
+    by_rules = truth.held.sum(axis=0) / truth.known.sum(axis=0)
+    assert np.abs(by_rules - [0.5, 0.25, 0.125, 0.15]).max() > 0.04
+
+
+def test_a_label_of_which_nothing_is_given():
+    train, _ = simulate.train_test(1, n_train=300, n_test=5, rng=1)
+    truth = train.truth.astype(float)
+    truth[:, 1] = nan
+    with pytest.raises(DataError, match=r"unknown in all samples for 1 label\(s\): 'B'"):
+        HierLPR(train.hierarchy).fit(train.scores, truth)
+    most_specific = train.truth.astype(float)
+    most_specific[train.truth[:, 1], 0] = nan
+    most_specific[most_specific[:, 0] == 1, 0] = nan
+    with pytest.warns(HierlprWarning, match="are true only where a descendant is.*'A'"):
+        HierLPR(train.hierarchy, joint=False).fit(train.scores, most_specific)
+
+
+# -- the cutoff --------------------------------------------------------------------------------
+
+
+def partial(rng, n_samples, n_labels, share=0.4):
+    held = rng.random((n_samples, n_labels)) < 0.6
+    known = rng.random(held.shape) >= share
+    return PartialTruth(held & known, ~known, ~known)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_calls_are_counted_as_by_hand(seed):
+    rng = np.random.default_rng(seed)
+    truth = partial(rng, 15, 5)
+    score = rng.integers(0, 6, (15, 5)) / 5
+    for level in (0.2, 0.6, 1.0):
+        for limit in (1, 2, 3, 5):
+            rows = sort_by_sample(list_instances(score, truth))
+            calls, hits = _count(rows, Pair(level, limit, 1.0))
+            for i in range(15):
+                called = [j for j in range(5) if score[i, j] >= level]
+                called = [j for j in called if (score[i] >= score[i, j]).sum() <= limit]
+                assert calls[i] == sum(truth.known[i, j] for j in called)
+                assert hits[i] == sum(truth.held[i, j] for j in called)
+    profile = LevelProfile.of(list_instances(score, truth))
+    for a, limit in enumerate(profile.limit):
+        for b, level in enumerate(profile.level):
+            calls, hits = _count(
+                sort_by_sample(list_instances(score, truth)), Pair(level, int(limit), 1.0)
+            )
+            means = [x.mean() for x in (calls, hits, calls**2, hits**2, calls * hits)]
+            mine = [getattr(profile, name)[a, b]
+                    for name in ("calls", "hits", "calls2", "hits2", "calls_hits")]  # fmt: skip
+            assert mine == pytest.approx(means)
+
+
+def test_words_and_numbers_of_a_cutoff():
+    score = np.tile([0.9, 0.8], (60, 1))
+    held = np.ones((60, 2), dtype=bool)
+    held[:6, 0] = False
+    known = np.ones((60, 2), dtype=bool)
+    known[30:, 1] = False
+    truth = PartialTruth(held & known, ~known, ~known)
+    cutoff = choose_cutoff(list_instances(score, truth), precision=0.9)
+    assert (cutoff.n_calls, cutoff.n_true_calls, cutoff.n_unknown_calls) == (90, 84, 30)
+    assert cutoff.precision == pytest.approx(84 / 90)
+    # Label 1 is right in 54 of 60 calls, label 2 in all that are known.
+    assert cutoff.precision_if_random == pytest.approx((54 + 60) / 120)
+    assert cutoff.precision_worst == pytest.approx(84 / 120)
+    said = str(cutoff)
+    assert "The truth of 30 more calls is unknown" in said
+    assert "95 % are correct if it is unknown at random within each label" in said
+    assert "70 % if those are all incorrect" in said
+    again = type(cutoff).from_dict(cutoff.to_dict())
+    assert again == cutoff
+    certified = choose_cutoff(
+        list_instances(score, truth), precision=0.7, confidence=0.9,
+        profile=LevelProfile.of(list_instances(score, truth)),
+    )  # fmt: skip
+    assert "the certificate is about the known ones" in str(certified)
+
+
+def test_model_calibrates_on_what_is_known(parts, fitted):
+    _, rest, _, truth = parts
+    model = load_like(fitted).calibrate(rest.scores, truth, precision=0.8)
+    called = model.predict(rest.scores)
+    known = align_known(rest.scores, truth, rest.hierarchy)
+    assert model.cutoff_.n_calls == (called & known.known).sum()
+    assert model.cutoff_.n_unknown_calls == (called & ~known.known).sum()
+    assert model.cutoff_.n_true_calls == (called & known.held).sum()
+    by_group = load_like(fitted).calibrate(rest.scores, truth, precision=0.8, groups="depth")
+    assert by_group.cutoff_.n_unknown == (~known.known).sum()
+    apart, others = split_at_random(rest.scores, known)
+    assert apart[1].shape[0] + others[1].shape[0] == rest.n_samples
+
+
+def load_like(model):
+    import copy
+
+    return copy.deepcopy(model)
+
+
+def test_sets_and_classifiers_of_all_labels_refuse_what_they_cannot_use(parts, fitted):
+    _, rest, _, truth = parts
+    with pytest.raises(DataError, match=r"unknown for some label of .* samples"):
+        load_like(fitted).calibrate_sets(rest.scores, truth)
+    together = HierarchicalClassifier(KNeighborsClassifier(3), rest.hierarchy, multi_output=True)
+    with pytest.raises(
+        DataError, match=r"truth is unknown \(NaN\) for .* pairs, which a classifier"
+    ):
+        together.fit(rest.scores, truth)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sparse_truth_is_that_of_dense_truth(seed):
+    rng = np.random.default_rng(seed)
+    h = random_dag(rng, int(rng.integers(1, 9)))
+    _, values = random_truth(rng, h, 15, 0.4)
+    values[0, 0] = nan
+    given = sparse.csr_array(values)
+    dense = align_known(np.zeros(values.shape), values, h)
+    thin = align_known(sparse.csr_array(values.shape), given, h)
+    assert not thin.is_dense
+    for name in ("held", "unknown", "open"):
+        assert np.array_equal(getattr(thin, name).toarray(), getattr(dense, name))
+    for name in ("n_unknown", "n_given", "n_given_held"):
+        assert np.array_equal(getattr(thin, name), getattr(dense, name))
+    np.testing.assert_array_equal(thin.as_given().toarray(), dense.as_given())
+    np.testing.assert_array_equal(dense.as_given(), values)
+    rows = rng.permutation(15)[:6]
+    for k in range(h.n_labels):
+        assert np.array_equal(curve_weights(thin, h, k), curve_weights(dense, h, k))
+        some = zip(thin[rows].column(k), dense[rows].column(k), strict=True)
+        assert all(np.array_equal(a, b) for a, b in some)
+    bad = values.copy()
+    bad[0] = nan
+    leaf = h.labels.index(next(x for x in h.labels if not h.children(x)))
+    bad[0, leaf] = 1.0
+    roots = [h.index(x) for x in h.ancestors(h.labels[leaf])]
+    if roots:
+        bad[0, roots[0]] = 0.0
+        found = []
+        for scores, truth in ((np.zeros(bad.shape), bad), (sparse.csr_array(bad.shape), bad)):
+            with pytest.raises(DataError, match="contradicts the hierarchy 1 time") as caught:
+                align_known(scores, truth, h)
+            found.append(str(caught.value))
+        assert found[0] == found[1]
+
+
+def test_listed_scores_with_unknown_truth(parts):
+    train, rest, truth, hidden = parts
+    rng = np.random.default_rng(1)
+    thin = [sparse.csr_array(np.where(rng.random(p.scores.shape) < 0.7, p.scores, 0.0))
+            for p in (train, rest)]  # fmt: skip
+    whole = HierLPR(train.hierarchy).fit(thin[0], train.truth)
+    model = HierLPR(train.hierarchy).fit(thin[0], truth)
+    negative = HierLPR(train.hierarchy, close_truth=True)
+    with pytest.warns(HierlprWarning, match="missing ancestors"):
+        negative.fit(thin[0], np.nan_to_num(truth))
+    rates = [m.lpr_.report.base_rate for m in (whole, model, negative)]
+    absent = [m.implied_.absent for m in (whole, model, negative)]
+    for exact, known, bad in (rates, absent):
+        assert np.abs(known / exact - 1.0).max() < 0.2 < np.abs(bad / exact - 1.0).max()
+    lpr = [m.transform(thin[1]).toarray() for m in (whole, model, negative)]
+    assert np.abs(lpr[1] - lpr[0]).mean() < 0.4 * np.abs(lpr[2] - lpr[0]).mean()
+    model.calibrate(thin[1], hidden, precision=0.7)
+    called = model.predict(thin[1]).toarray()
+    known = align_known(rest.scores, hidden, rest.hierarchy)
+    assert model.cutoff_.n_calls == (called & known.known).sum()
+    assert model.cutoff_.n_unknown_calls == (called & known.unknown).sum() > 0
+    score = model.predict_proba(thin[1]).toarray()
+    expected = au_prc_score(known.held[known.known], score[known.known])
+    assert model.score(thin[1], hidden) == pytest.approx(expected)
+
+
+def test_score_leaves_unknown_pairs_out(parts, fitted):
+    _, rest, _, truth = parts
+    known = align_known(rest.scores, truth, rest.hierarchy)
+    proba = fitted.predict_proba(rest.scores)
+    expected = au_prc_score(known.held[known.known], proba[known.known])
+    assert fitted.score(rest.scores, truth) == pytest.approx(expected)
+
+
+def test_labels_are_added_with_unknown_truth(parts, fitted):
+    train, _, truth, _ = parts
+    grown = load_like(fitted).add_labels([("A", "new")], train.scores[:, [1]], truth[:, [1]])
+    assert grown.lpr_.report.unknown[-1] == np.isnan(truth[:, 1]).sum()
+
+
+# -- what is promised --------------------------------------------------------------------------
+
+
+def violations(rng, spoil, runs=80, n=300, target=0.8):
+    """How often a certified level has a precision, of all and of known calls, below the target."""
+    failed = np.zeros(2)
+    for _ in range(runs):
+        score, truth = draw(rng, n)
+        known = spoil(rng, score, truth)
+        plan = draw(rng, 600)
+        profile = LevelProfile.of(list_instances(*plan))
+        given = PartialTruth(truth & known, ~known, ~known)
+        cutoff = choose_cutoff(list_instances(score, given), precision=target, confidence=0.9,
+                               profile=profile, unreachable="nothing")  # fmt: skip
+        new_score, new_truth = draw(rng, 3000)
+        new_known = spoil(rng, new_score, new_truth)
+        called = new_score >= cutoff.level
+        for i, mask in enumerate((called, called & new_known)):
+            failed[i] += mask.any() and new_truth[mask].mean() < target - 0.004
+    return failed / runs
+
+
+def draw(rng, n, n_labels=4):
+    quality = rng.random((n, 1)) * 0.4
+    score = np.round(np.clip(rng.random((n, n_labels)) * 0.7 + quality, 0.05, 0.98), 2)
+    return score, rng.random(score.shape) < score
+
+
+def test_promise_about_known_pairs_needs_no_assumption():
+    """What is known may depend on the truth itself; known calls keep the target all the same."""
+    rng = np.random.default_rng(8)
+
+    def spoil(rng, score, truth):
+        return rng.random(truth.shape) < np.where(truth, 0.9, 0.3)
+
+    every, known = violations(rng, spoil)
+    assert known <= 0.1 + 3 * np.sqrt(0.09 / 80)
+    assert every > 0.5  # and nothing is said about the others, for good reason
+
+
+def test_promise_carries_over_if_unknown_at_random():
+    rng = np.random.default_rng(9)
+    every, known = violations(rng, lambda rng, score, truth: rng.random(truth.shape) < 0.6)
+    assert max(every, known) <= 0.1 + 3 * np.sqrt(0.09 / 80)
+
+
+def test_omitted_positives_keep_the_promise():
+    """Annotation that lacks positives and is read as negative: valid, and conservative."""
+    rng = np.random.default_rng(10)
+    failed, seen, true = 0, [], []
+    for _ in range(60):
+        score, truth = draw(rng, 300)
+        plan_score, plan_truth = draw(rng, 600)
+        annotated = truth & (rng.random(truth.shape) < 0.8)
+        profile = LevelProfile.of(plan_score, plan_truth & (rng.random(plan_truth.shape) < 0.8))
+        cutoff = choose_cutoff(score, annotated, precision=0.6, confidence=0.9, profile=profile)
+        new_score, new_truth = draw(rng, 3000)
+        called = new_score >= cutoff.level
+        if not called.any():  # nothing could be certified
+            continue
+        failed += new_truth[called].mean() < 0.6
+        seen.append(cutoff.precision)
+        true.append(new_truth[called].mean())
+    assert failed == 0
+    assert np.mean(true) > np.mean(seen) + 0.05
+
+
+# -- metrics -----------------------------------------------------------------------------------
+
+
+def test_metrics_leave_unknown_instances_out():
+    from hierlpr import metrics
+
+    rng = np.random.default_rng(3)
+    truth = (rng.random((40, 3)) < 0.4).astype(float)
+    score = rng.integers(0, 8, truth.shape) / 8
+    holes = np.where(rng.random(truth.shape) < 0.3, nan, truth)
+    known = ~np.isnan(holes)
+    for name in ("au_prc_score", "hit_area_score", "f_max_score", "early_precision_score",
+                 "calibration_error", "brier_error"):  # fmt: skip
+        measure = getattr(metrics, name)
+        assert measure(holes, score) == measure(truth[known], score[known]), name
+    calls = score > 0.5
+    for measure in (metrics.precision_score, metrics.recall_score, metrics.f_score):
+        assert measure(holes, calls) == measure(truth[known], calls[known])
+        by_label = [measure(truth[known[:, k], k], calls[known[:, k], k]) for k in range(3)]
+        assert measure(holes, calls, average="label") == pytest.approx(np.mean(by_label))
+    each = metrics.label_au_prc_scores(holes, score)
+    for k in range(3):
+        used = known[:, k]
+        assert each[k] == metrics.au_prc_score(truth[used, k], score[used, k])
+    order = rng.permutation(truth.size)
+    flat, seen = holes.ravel()[order], truth.ravel()[order][known.ravel()[order]]
+    assert metrics.hit_area_score(flat) == metrics.hit_area_score(seen)

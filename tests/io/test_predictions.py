@@ -1,0 +1,516 @@
+"""Predictions of other tools: files written by hand from their documentation."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hierlpr import Hierarchy
+from hierlpr.exceptions import FileError
+from hierlpr.io.known_names import read_known_names
+from hierlpr.io.like_input import write_like_input
+from hierlpr.io.lineages import lineage, number_paths, written_paths
+from hierlpr.io.predictions import match_labels, read_predictions
+
+FILES = Path(__file__).parent / "predictions"
+BOOT = FILES / "dada2_boot.csv"
+READABLE = {
+    "asv.sintax": ("sintax", 4, 12),
+    "seqs.taxonomy": ("mothur", 3, 10),
+    "otus.cons.taxonomy": ("mothur", 2, 3),
+    "fixrank.txt": ("rdp", 2, 5),
+    "allrank.txt": ("rdp", 2, 5),
+    "qiime2.tsv": ("qiime2", 3, 4),
+    "dada2.csv": ("dada2", 2, 3),
+    "dada2_tax.csv": ("dada2", 2, 3),
+    "speciesnet.json": ("speciesnet", 3, 7),
+    "megadetector.json": ("megadetector", 3, 10),
+    "mapmycells.csv": ("mapmycells", 3, 5),
+    "mapmycells.json": ("mapmycells_json", 2, 5),
+}
+
+
+def read(name, **options):
+    if name == "dada2_tax.csv":
+        options.setdefault("confidences", BOOT)
+    return read_predictions(FILES / name, **options)
+
+
+def listed(found, row):
+    """Return the listed scores of a sample by label."""
+    part = found.scores[[row]]
+    labels = found.hierarchy.labels
+    return {labels[i]: score for i, score in zip(part.indices, part.data, strict=True)}
+
+
+def parents_of(found):
+    """Return the parent of each sample's deepest label, -1 for none."""
+    labels = found.hierarchy.labels
+    place = {label: i for i, label in enumerate(labels)}
+    above = [lineage(found.hierarchy, labels[i])[:-1] if i >= 0 else [] for i in found.deepest()]
+    return np.array([place[x[-1]] if x else -1 for x in above])
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_formats_are_recognised_by_content(name, tmp_path):
+    found = read(name)
+    assert (found.format, len(found.samples), found.hierarchy.n_labels) == READABLE[name]
+    assert found.scores.shape == (len(found.samples), found.hierarchy.n_labels)
+    assert found.scores.data.min() >= 0.0
+    assert found.scores.data.max() <= 1.0
+    json.dumps(dict(found.style))  # a model file keeps it
+    packed = tmp_path / "any_name.gz"
+    packed.write_bytes(gzip.compress((FILES / name).read_bytes()))
+    again = read_predictions(packed, confidences=BOOT)
+    assert again.hierarchy.labels == found.hierarchy.labels
+    assert (again.scores != found.scores).nnz == 0
+
+
+def test_taxonomy_strings_give_scores_ranks_and_paths():
+    found = read("asv.sintax")
+    assert listed(found, 3) == {"Archaea": 0.74, "Archaea;Euryarchaeota": 0.55}
+    assert listed(found, 2) == {}  # nothing was predicted
+    ranks = dict(zip(found.hierarchy.labels, found.ranks, strict=True))
+    assert ranks["Bacteria;Proteobacteria;Gammaproteobacteria"] == "class"
+    paths = written_paths(found.hierarchy, found.ranks, found.style)
+    assert "d:Bacteria,p:Firmicutes,c:Bacilli" in paths
+    assert found.columns["strand"].to_pylist() == ["+", "-", "", "+"]
+    mothur = read("seqs.taxonomy", ranks=["domain", "phylum"])
+    assert list(listed(mothur, 0).values()) == [1.0, 1.0, 0.95, 0.95, 0.88]
+    assert mothur.ranks[1:3] == ("phylum", "phylum")
+    assert mothur.ranks[-1] == "level 6"
+    rdp = read("allrank.txt")
+    # One name at two ranks is two labels.
+    assert rdp.ranks == ("domain", "domain", "phylum", "class", "subclass")
+    qiime = read("qiime2.tsv")
+    bacilli = "Bacteria;Firmicutes;Bacilli"
+    assert listed(qiime, 0) == dict.fromkeys(lineage(qiime.hierarchy, bacilli), 0.97)
+    assert (
+        written_paths(qiime.hierarchy, qiime.ranks, qiime.style)[1] == "d__Bacteria; p__Firmicutes"
+    )
+
+
+def test_a_confidence_per_rank_and_other_prefixes(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text(
+        "Feature ID\tTaxon\tConsensus\na\tD_0__Bacteria;D_1__X;D_5__Y\t1;0.5;.25\n"
+        "b\tk__Fungi;p__\t1e-3\n"
+    )
+    found = read_predictions(path)
+    assert listed(found, 0) == {"Bacteria": 1.0, "Bacteria;X": 0.5, "Bacteria;X;Y": 0.25}
+    assert dict(zip(found.hierarchy.labels, found.ranks, strict=True))["Bacteria;X;Y"] == "genus"
+    assert listed(found, 1) == {"Fungi": 0.001}
+    assert (
+        written_paths(found.hierarchy, found.ranks, found.style)[-1]
+        == "D_0__Bacteria;D_1__X;D_5__Y"
+    )
+
+
+def test_dada2_as_one_table_or_two():
+    one, two = read("dada2.csv"), read("dada2_tax.csv")
+    assert one.hierarchy.labels == two.hierarchy.labels
+    assert one.ranks == ("kingdom", "phylum", "genus")
+    np.testing.assert_allclose(one.scores.toarray(), [[1, 0.84, 0], [1, 0.97, 0.8]])
+
+
+def test_classes_of_camera_traps_are_summed_up_to_their_ancestors():
+    found = read("speciesnet.json")
+    assert listed(found, 0) == {
+        "animal": 0.875,
+        "blank": 0.0625,
+        "animal;mammalia": 0.875,
+        "animal;mammalia;carnivora": 0.75,
+        "animal;mammalia;carnivora;felidae": 0.75,
+        "animal;mammalia;carnivora;felidae;panthera": 0.75,
+        "animal;mammalia;carnivora;felidae;panthera;leo": 0.5,
+    }
+    assert listed(found, 1) == {"animal": 0.125, "blank": 0.75}
+    assert found.hierarchy.name("animal;mammalia;carnivora;felidae;panthera;leo") == "panthera leo"
+    assert found.columns["prediction_source"].to_pylist() == ["classifier", "classifier", ""]
+    boxes = read("megadetector.json")
+    assert listed(boxes, 0)["animalia;chordata;mammalia;carnivora;canidae"] == 0.875
+    assert boxes.notes == ("1 further classified detections of images with several were not used",)
+    plain = json.loads((FILES / "megadetector.json").read_text())
+    assert boxes.aliases["wolf"] == "animalia;chordata;mammalia;carnivora;canidae;canislupus"
+    del plain["classification_category_descriptions"]
+    assert boxes.samples == tuple(image["file"] for image in plain["images"])
+
+
+def test_cell_types_have_names_levels_and_runners_up():
+    found = read("mapmycells.csv")
+    assert found.hierarchy.name("CLAS_25;SUBC_269") == "269 Pineal"
+    assert set(found.ranks) == {"class", "subclass"}
+    extended = read("mapmycells.json")
+    assert listed(extended, 0) == {
+        "CLAS_25": 0.75,
+        "CLAS_31": 0.25,
+        "CLAS_25;SUBC_269": 0.5,
+        "CLAS_25;SUBC_270": 0.25,
+    }
+    assert extended.aliases["1376"] == "CLAS_25;SUBC_269"
+
+
+def test_names_are_data(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text('a\tA\x1b[31m(1.0);=cmd|x(0.5);B%3BC(0.4);\nb\tA\x1b[31m(1.0);"q"(0.5);\n')
+    found = read_predictions(path)
+    assert found.hierarchy.roots == ("A\x1b[31m",)
+    path.write_text(f"a\t{'x' * 2000}(1.0);\n")
+    with pytest.raises(FileError, match="longer than"):
+        read_predictions(path)
+    path.write_text("a\t" + "".join(f"n{i}(1.0);" for i in range(100)) + "\n")
+    with pytest.raises(FileError, match="more than 64 names"):
+        read_predictions(path)
+
+
+def test_number_paths_against_dictionaries():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        paths = [rng.integers(0, 3, rng.integers(1, 5)).tolist() for _ in range(20)]
+        row = np.repeat(np.arange(20), [len(path) for path in paths])
+        label, parent, name = number_paths(row, np.concatenate(paths), 3)
+        prefixes = [tuple(path[: i + 1]) for path in paths for i in range(len(path))]
+        number = dict(zip(prefixes, label.tolist(), strict=True))
+        assert len(set(label)) == len(set(prefixes)) == parent.size
+        assert [number[x] for x in prefixes] == label.tolist()
+        for prefix, i in number.items():
+            assert name[i] == prefix[-1]
+            assert parent[i] == (number[prefix[:-1]] if len(prefix) > 1 else -1)
+
+
+def test_scores_come_to_the_labels_of_another_hierarchy():
+    found = read("asv.sintax")
+    known = found.hierarchy.subset([x for x in found.hierarchy.labels if "Archaea" not in x])
+    scores, column, is_unknown = match_labels(found, known)
+    assert is_unknown.tolist() == [False, False, False, True]
+    assert scores[[3]].nnz == 0
+    rows = found.scores[:3].toarray()[:, column >= 0]
+    np.testing.assert_array_equal(scores[:3].toarray()[:, column[column >= 0]], rows)
+    by_name = Hierarchy([("life", "Bacteria"), ("Bacteria", "Firmicutes"), ("life", "Archaea")])
+    other = read("asv.sintax", hierarchy=by_name)
+    assert listed(other, 0) == {"Bacteria": 1.0, "Firmicutes": 0.99}
+    assert other.ranks[1:3] == ("domain", "phylum")
+    assert "3 samples have a predicted name that the hierarchy lacks" in other.notes
+    with pytest.raises(FileError, match="none of the predicted names"):
+        read("asv.sintax", hierarchy=Hierarchy([("x", "y")]))
+
+
+# -- AnnData ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cells():
+    anndata = pytest.importorskip("anndata")
+    obs = pd.DataFrame(
+        {
+            "subclass": pd.Categorical(["T4", "T8", "B1"]),
+            "class": ["T", "T", "B"],
+            "class_conf": [0.9, 0.8, 0.7],
+            "subclass_conf": [0.5, 0.25, 0.75],
+            "truth": ["T4", "T", None],
+        },
+        index=["c1", "c2", "c3"],
+    )
+    data = anndata.AnnData(np.zeros((3, 2), dtype=np.float32), obs=obs)
+    frame = pd.DataFrame(
+        [[0.5, 0.25, 0.1], [0, 0.5, 0.2], [0, 0, 1]], obs.index, ["T;T4", "T;T8", "B"]
+    )
+    data.obsm["probabilities"] = frame
+    return data
+
+
+def test_anndata_levels_scores_and_truth(cells, tmp_path):
+    found = read_predictions(cells)
+    assert found.ranks == ("class", "class", "subclass", "subclass", "subclass")
+    assert listed(found, 0) == {"T": 0.9, "T;T4": 0.5}
+    path = tmp_path / "cells.h5ad"
+    cells.write_h5ad(path)
+    named = read_predictions(path, levels=["class"], confidences="class_conf")
+    assert listed(named, 2) == {"B": 0.7}
+    scores = read_predictions(path, obsm="probabilities")
+    assert listed(scores, 0) == {"T": 0.75, "B": 0.1, "T;T4": 0.5, "T;T8": 0.25}
+    rows, truth, notes = read_known_names(path, found, column="truth")
+    assert rows.tolist() == [0, 1]
+    assert truth.sum() == 3
+    assert len(notes) == 1
+    out = tmp_path / "out.h5ad"
+    write_like_input(found, np.array([-1, 1, 0]), [0, 0.5, 0.25], out)
+    import anndata
+
+    obs = anndata.read_h5ad(out).obs
+    labels = ["", *(found.hierarchy.labels[i] for i in (1, 0))]
+    assert obs["hierlpr_label"].tolist() == labels
+    assert obs["hierlpr_chance"].tolist() == [0, 0.5, 0.25]
+    assert obs["hierlpr_rank"].tolist() == ["", "class", "class"]
+
+
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        ({"levels": ["nowhere"], "confidences": ["class_conf"]}, "obs"),
+        ({"levels": ["class"], "confidences": []}, "obs"),
+        ({"levels": ["class"], "confidences": ["truth"]}, "line 1"),
+        ({"obsm": "nothing"}, "obsm"),
+    ],
+)
+def test_anndata_without_what_is_asked_for(cells, options, place):
+    with pytest.raises(FileError, match=place):
+        read_predictions(cells, **options)
+    with pytest.raises(FileError, match="obs"):
+        read_known_names(cells, read_predictions(cells))
+    cells.obsm["bad"] = np.full((3, 1), 2.0)
+    with pytest.raises(FileError, match="no names"):
+        read_predictions(cells, obsm="bad")
+    cells.uns["bad_names"] = ["T"]
+    with pytest.raises(FileError, match=r"cell 'c1', column 'T'"):
+        read_predictions(cells, obsm="bad")
+
+
+def test_damaged_h5ad(tmp_path):
+    pytest.importorskip("anndata")
+    path = tmp_path / "x.h5ad"
+    path.write_bytes(b"\x89HDF\r\n\x1a\n" + b"\0" * 100)
+    with pytest.raises(FileError, match="not a readable"):
+        read_predictions(path)
+
+
+# -- the same format out ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_like_input_reads_back_as_the_cut_paths(name, tmp_path):
+    found = read(name)
+    out = tmp_path / name
+    label = parents_of(found)
+    write_like_input(found, label, np.full(label.size, 0.5), out)
+    again = read_predictions(out, confidences=BOOT)
+    assert again.format == found.format
+    assert again.samples == found.samples
+    for row, i in enumerate(label):
+        cut = lineage(found.hierarchy, found.hierarchy.labels[i]) if i >= 0 else []
+        if found.format == "megadetector":
+            assert set(listed(again, row)) == set(cut)
+        elif found.place is not None:
+            assert list(listed(again, row)) == cut
+            expected = [listed(found, row)[x] for x in cut]
+            assert list(listed(again, row).values()) == pytest.approx(expected)
+    whole = tmp_path / f"whole_{name}"
+    write_like_input(found, found.deepest(), np.ones(label.size), whole)
+    if found.place is not None:
+        assert (read_predictions(whole, confidences=BOOT).scores != found.scores).nnz == 0
+
+
+def test_like_input_of_single_formats(tmp_path):
+    found = read("speciesnet.json")
+    out = tmp_path / "out.json"
+    names = {label: i for i, label in enumerate(found.hierarchy.labels)}
+    label = [names["animal;mammalia;carnivora"], names["blank"], -1]
+    write_like_input(found, label, [0.9, 0.8, 0.0], out)
+    images = json.loads(out.read_text())["predictions"]
+    assert images[0]["prediction"] == ";mammalia;carnivora;;;;carnivora"
+    assert images[1]["prediction"] == "f1856211-cfb7-4a5b-9158-c0f72fd09ee6;;;;;;blank"
+    assert [image["prediction_score"] for image in images] == [0.9, 0.8, 0.0]
+    assert [image["prediction_source"] for image in images] == ["hierlpr"] * 3
+    mothur = read("seqs.taxonomy")
+    write_like_input(mothur, [0, -1, -1], [1, 0, 0], out)
+    first, second = out.read_text().splitlines()[:2]
+    assert first.startswith("M1\tBacteria(100);Bacteria_unclassified(100);")
+    assert second.startswith("M2\tunknown(100);unknown_unclassified(100);")
+
+
+# -- truth ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "asv1\td:Bacteria,p:Firmicutes\nasv4\td:Archaea\n",
+        "sample,name\nasv1,Firmicutes\nasv4,archaea\n",
+        "Feature ID\tTaxon\nasv1\td__Bacteria; p__Firmicutes; c__\nasv4\td__Archaea; p__Unheard\n",
+        "id\tsite\ttruth\nasv1\tx\tBacteria;Firmicutes\nasv3\tx\tNA\nasv4\ty\tArchaea\n",
+    ],
+)
+def test_truth_as_names_or_paths(text, tmp_path):
+    found = read("asv.sintax")
+    path = tmp_path / "truth.txt"
+    path.write_text(text)
+    rows, truth, notes = read_known_names(path, found)
+    assert rows.tolist() == [0, 3]
+    labels = [{found.hierarchy.labels[i] for i in truth[[k]].indices} for k in (0, 1)]
+    assert labels == [{"Bacteria", "Bacteria;Firmicutes"}, {"Archaea"}]
+    assert len(notes) == ("Unheard" in text) + ("NA" in text)
+
+
+def test_truth_of_camera_traps():
+    found = read("speciesnet.json")
+    rows, truth, notes = read_known_names(FILES / "coco.json", found)
+    assert rows.tolist() == [0, 1]
+    assert truth.sum(axis=1).tolist() == [6, 1]
+    assert notes == ("1 true names are empty or of samples without a prediction",)
+    few = replace(found, samples=("i1", "i2", "x"))
+    assert read_known_names(FILES / "coco.json", few)[0].tolist() == [0, 1]
+
+
+def test_truth_without_the_top_rank(tmp_path):
+    path = tmp_path / "truth.csv"
+    path.write_text(
+        "file,label\ncam/0001.jpg,mammalia;carnivora;felidae;panthera;leo\ncam/0002.jpg,oryx\n"
+    )
+    rows, truth, notes = read_known_names(path, read("speciesnet.json"))
+    assert rows.tolist() == [0]
+    assert truth.sum() == 6
+    assert notes[0].startswith("1 true names are never predicted and were left out, such as 'oryx'")
+
+
+def test_a_true_path_beside_all_predictions_makes_them_wrong(tmp_path):
+    path = tmp_path / "truth.tsv"
+    path.write_text("asv1\tBacteria;Firmicutes\nasv4\tPlants;Algae\n")
+    rows, truth, notes = read_known_names(path, read("asv.sintax"))
+    assert rows.tolist() == [0, 3]
+    assert truth.sum(axis=1).tolist() == [2, 0]
+    assert notes[0].startswith("1 true paths share no name")
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("asv1\tFirmicutes\nasv1\tFirmicutes\n", "line 2.*occurs before, in line 1"),
+        ("a\tb\tc\n1\t2\t3\n", "line 1: which column"),
+        ("asv1\tFirmicutes\nasv2\n", "line 2: expected 2 columns"),
+        ("zz\tFirmicutes\nyy\tBacteria\n", "none of its samples"),
+        ("asv1\tNothing\nasv4\tSuch\n", "none of its names"),
+        ("asv1\tTwice\n", "line 1: the name 'Twice' is that of several"),
+        ('{"images": [], "annotations": []}', "categories: this is missing"),
+        ('{"images": [], "categories": [{"id": 1}], "annotations": []}', r"categories\[0\].name"),
+        (
+            '{"images": [], "categories": [], "annotations": [{"category_id": 1, "image_id": 2}]}',
+            r"annotations\[0\].category_id: '1' is not defined",
+        ),
+    ],
+)
+def test_malformed_truth_names_the_place(text, match, tmp_path):
+    found = read("asv.sintax")
+    found = replace(found, aliases={**found.aliases, "twice": None})
+    path = tmp_path / "truth.txt"
+    path.write_text(text)
+    with pytest.raises(FileError, match=match):
+        read_known_names(path, found)
+
+
+# -- malformed predictions --------------------------------------------------------------------
+
+Q = "Feature ID\tTaxon\tConfidence\n"
+M = "cell_id,class_label,class_name,class_bootstrapping_probability\n"
+MALFORMED = [
+    ("", "empty"),
+    ("hello\n", "line 1: the format is not recognised"),
+    ("a,b\n1,2\n", "line 1: the format is not recognised"),
+    ("a\td:B(1.0)\t+\na\td:B(1.0)\t+\n", "line 2: the sample 'a' occurs before, in line 1"),
+    ("a\td:B(1.0)\t+\nb\td:B(1.0),p:C\t+\n", "line 2: 'p:C' has no confidence"),
+    ("a\td:B(1.0)\t+\nb\td:B(high)\t+\n", "line 2: the confidence 'high'"),
+    ("a\td:B(1.0)\t+\nb\td:B(-1)\t+\n", "line 2: the confidence '-1'"),
+    ("a\td:B(1.0)\t+\nb\td:B(NaN)\t+\n", "line 2: the confidence 'NaN'"),
+    ("a\td:B(1.0)\t+\nb\td:B(1e400)\t+\n", "line 2: the confidence '1e400'"),
+    ("a\td:B(1.0)\t+\nb\n", "line 2: cannot read 'b'"),
+    ("a\td:B(1.0)\t+\n\nb\td:B(1.0)\n", "line 2: cannot read"),
+    ("a\tB(100);C(120);\n", "line 1: the confidence '120'"),
+    ("a\tB(100);C(98);\nb\tB(100);C;\n", "line 2: 'C' has no confidence"),
+    ("a\tunknown(100);unknown_unclassified(100);\n", "no sample has a name"),
+    ("OTU\tSize\tTaxonomy\nOtu1\tmany\tB(100);\n", "line 2: cannot read"),
+    ("s\t\tB\tdomain\t1.0\tC\tphylum\n", "line 1: the cells do not come in threes"),
+    ("s\t\tB\tdomain\t1.0\nt\t\tB\tdomain\tx\n", "line 2: the confidence 'x'"),
+    (Q + "a\tk__F;p__A\n", "line 2: expected 3 columns"),
+    (Q + "a\tk__F;p__A\t1;0.5;0.2\n", "line 2: 3 confidences for 2 ranks"),
+    (Q + "a\tk__F\thigh\n", "line 2: the confidence 'high'"),
+    (Q + "a\tk__F\t0.5\na\tk__F\t0.5\n", "line 3: the sample 'a' occurs before, in line 2"),
+    (Q, "line 1: there is no row"),
+    ("Feature ID\tTaxon\na\tk__F\n", "line 1: there is no column of confidences"),
+    ("Feature ID\tTaxon\tTaxon\na\tk__F\tx\n", "line 1: the column 'Taxon' occurs twice"),
+    (",Kingdom,Phylum\nACGT,B,F\n", "line 1: there are no bootstraps for 'Kingdom'"),
+    (",tax.Kingdom,tax.Phylum,boot.Kingdom,boot.Phylum\nA,B,F,100,x\n", "line 2: phylum: .* 'x'"),
+    (",tax.Kingdom,tax.Phylum,boot.Kingdom,boot.Phylum\nA,B,F,100\n", "line 2: expected 5 columns"),
+    ("cell_id,class_name\nc,x\n", "line 1: there is no column LEVEL_label"),
+    ("# metadata = x\ncell_id,class_label\nc,x\n", "line 2: the level 'class' has no column"),
+    ("# metadata = x\n# more\n", "line 2"),
+    (M + "c,L,N,2000\n", "line 2: class: the confidence '2000'"),
+    (M + "c,L,N,0.5\nd,L,N\n", "line 3: expected 4 columns"),
+    ('{"predictions": [', "line 1, column 18: not valid JSON"),
+    ("[1, 2]", "the top level: there are no predictions"),
+    ('{"a": 1}', "the top level.*'a'"),
+    ('{"predictions": {}}', "predictions: expected a list"),
+    ('{"predictions": [{}]}', r"predictions\[0\].filepath: this is missing"),
+    ('{"predictions": [3]}', r"predictions\[0\]: expected an object"),
+    (
+        '{"predictions": [{"filepath": "a", "classifications": {"classes": ["x"], "scores": []}}]}',
+        r"predictions\[0\].classifications.scores: 0 scores for 1 classes",
+    ),
+    (
+        '{"predictions": [{"filepath": "", "classifications": {"classes": ["x"], "scores": [7]}}]}',
+        r"predictions\[0\].classifications.scores\[0\]: the score '7'",
+    ),
+    (
+        '{"predictions": [{"filepath": "a", '
+        '"classifications": {"classes": [";;;;;;"], "scores": [1]}}]}',
+        r"classes\[0\]: the class ';;;;;;' has no name",
+    ),
+    (
+        '{"predictions": [{"filepath": "a"}, {"filepath": "a"}]}',
+        r"predictions\[1\]: the sample 'a'",
+    ),
+    ('{"predictions": [{"filepath": "a"}]}', "no image has a classification"),
+    ('{"images": [{"detections": []}]}', r"images\[0\].file: this is missing"),
+    (
+        '{"images": [{"file": "a", "detections": [{"conf": 1, "classifications": [["9", 0.5]]}]}]}',
+        r"classification_categories.9: this is missing",
+    ),
+    (
+        '{"images": [{"file": "a", "detections": [{"conf": 1, "classifications": [["9"]]}]}]}',
+        r"images\[0\].detections\[0\].classifications\[0\]: expected \[category",
+    ),
+    ('{"results": []}', "taxonomy_tree: this is missing"),
+    ('{"results": [], "taxonomy_tree": {"hierarchy": ["A"]}}', "taxonomy_tree.A: this is missing"),
+    (
+        '{"results": [], '
+        '"taxonomy_tree": {"hierarchy": ["A", "B"], "A": {"a": []}, "B": {"b": []}}}',
+        "taxonomy_tree.B.b: no node lists it",
+    ),
+    (
+        '{"results": [{"cell_id": "c", "A": {"assignment": "z", "bootstrapping_probability": 1}}],'
+        ' "taxonomy_tree": {"hierarchy": ["A"], "A": {"a": []}}}',
+        r"results\[0\].A.assignment: 'z' is not in taxonomy_tree.A",
+    ),
+    (
+        '{"results": [{"cell_id": "c", "A": {"assignment": "a", "bootstrapping_probability": 1, '
+        '"runner_up_assignment": ["a"]}}], "taxonomy_tree": {"hierarchy": ["A"], "A": {"a": []}}}',
+        r"results\[0\].A: 0 probabilities for 1 runners-up",
+    ),
+    ("[" * 100_000, "the JSON cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("text", "match"), MALFORMED, ids=range(len(MALFORMED)))
+def test_malformed_predictions_name_the_place(text, match, tmp_path):
+    path = tmp_path / "predictions.txt"
+    path.write_text(text)
+    with pytest.raises(FileError, match=match) as error:
+        read_predictions(path)
+    assert str(error.value).startswith(str(path))
+    assert "\x1b" not in str(error.value)
+
+
+def test_other_bytes_name_the_line(tmp_path):
+    path = tmp_path / "predictions.txt"
+    for bad in (b"\xff", b"\0"):
+        path.write_bytes(b"a\td:B(1.0)\t+\nb\td:" + bad + b"(1.0)\t+\n")
+        with pytest.raises(FileError, match="line 2: byte 0x"):
+            read_predictions(path)
+    with pytest.raises(FileError, match="no such file"):
+        read_predictions(tmp_path / "none")
+    other = tmp_path / "boot.csv"
+    other.write_text('"","Kingdom","Phylum","Genus"\n"A",100,84,31\n"C",100,97,80\n')
+    with pytest.raises(FileError, match=r"boot.csv: its rows are not the sequences"):
+        read("dada2_tax.csv", confidences=other)

@@ -1,0 +1,395 @@
+"""Tables of every layout and format as checked batches; bad rows are named or skipped."""
+
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from messytables import LABELS, messy_file
+from messytables import H as MESSY
+
+from hierlpr import Hierarchy, HierlprError
+from hierlpr.exceptions import DataError, FileError
+from hierlpr.io import (
+    open_table,
+    read_hierarchy,
+    read_ranking,
+    read_scores,
+    read_truth,
+    text_tables,
+)
+from hierlpr.io.table_files import batch_matrix
+
+H = Hierarchy([("A", "B"), ("A", "C")])
+WIDE = "sample,A,B,C\ns1,0.9,0.8,-3\ns2,1e2,0,0.5\n"
+LONG = "sample,label,score\ns1,A,0.9\ns2,B,0\ns1,C,0.25\n"
+CAFA = "s1\tA\t0.9\ns2\tB\t0\ns1\tC\t0.25\n"
+RANKING = "rank,sample,label,lpr,score,call\n1,s1,A,0.9,0.9,1\n2,s1,B,0.5,0.5,1\n"
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def parquet(path, **columns):
+    pq.write_table(pa.table(columns), path, row_group_size=2)
+    return path
+
+
+# -- batches ----------------------------------------------------------------------------------
+
+
+def test_batches_of_a_wide_table_have_a_column_per_label(tmp_path):
+    table = open_table(write(tmp_path / "s.csv", WIDE), "scores", H)
+    (batch,) = table.batches()
+    assert (table.layout, table.labels, table.is_cafa) == ("wide", H.labels, False)
+    assert batch.schema.names == ["sample", *H.labels]
+    np.testing.assert_array_equal(batch_matrix(batch), [[0.9, 0.8, -3], [100, 0, 0.5]])
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.parquet"])
+def test_batches_of_a_long_table_number_the_labels(tmp_path, name):
+    columns = {"sample": ["s1", "s2", "s1"], "label": list("ABC"), "score": [0.9, 0.0, 0.25]}
+    path = tmp_path / name
+    parquet(path, **columns) if name == "s.parquet" else write(path, LONG)
+    table = open_table(path, "scores", H)
+    batches = list(table.batches(n_rows=2))
+    assert [batch.num_rows for batch in batches] == [2, 1]
+    assert batches[0].schema.names == ["sample", "label", "value"]
+    assert [x.column("label").indices.to_pylist() for x in batches] == [[0, 1], [2]]
+    assert batches[1].column("label").to_pylist() == ["C"]
+
+
+def test_batches_of_a_ranking_have_its_columns(tmp_path):
+    (batch,) = open_table(write(tmp_path / "r.csv", RANKING), "ranking", H).batches()
+    assert batch.schema.names == ["sample", "label", "value", "lpr", "call", "rank"]
+    assert batch.column("call").to_pylist() == [1.0, 1.0]
+
+
+def test_many_small_row_groups_and_files(tmp_path):
+    folder = tmp_path / "scores"
+    folder.mkdir()
+    values = np.arange(30.0).reshape(10, 3)
+    for part in range(2):
+        rows = slice(5 * part, 5 * part + 5)
+        columns = {label: values[rows, i] for i, label in enumerate(H.labels)}
+        names = [f"s{i}" for i in range(5 * part, 5 * part + 5)]
+        parquet(folder / f"part-{part}.parquet", sample=names, **columns)
+    read = read_scores(folder, H)
+    np.testing.assert_array_equal(read.table.values, values)
+    parquet(folder / "part-2.parquet", sample=["x"], A=[1.0], B=[None], C=[1.0])
+    with pytest.raises(FileError, match=r"part-2.parquet, row 1, column 'B'"):
+        read_scores(folder, H)
+    (folder / "part-2.parquet").write_bytes(b"PAR1 junk")
+    with pytest.raises(FileError, match=r"part-2.parquet: "):
+        read_scores(folder, H)
+
+
+def test_addresses_of_object_stores(tmp_path):
+    import fsspec
+
+    with fsspec.open("memory://b/s.csv", "wb") as stream:
+        stream.write(WIDE.encode())
+    assert read_scores("memory://b/s.csv", H).table.n_samples == 2
+    parquet(tmp_path / "s.parquet", sample=["a"], A=[1.0], B=[2.0], C=[3.0])
+    fsspec.filesystem("memory").put(str(tmp_path / "s.parquet"), "/b/s.parquet")
+    assert read_scores("memory://b/s.parquet", H).samples == ("a",)
+    with pytest.raises(FileError, match="cannot be reached"):
+        read_scores("zzz://b/s.csv", H)
+
+
+# -- layouts ----------------------------------------------------------------------------------
+
+
+def test_wide_columns_follow_the_hierarchy(tmp_path):
+    read = read_scores(write(tmp_path / "s.csv", "# hi\nsample,C,A,B\ns1,1,2,3\n\ns2,4,5,6\n"), H)
+    assert read.table.labels == ("A", "B", "C")
+    np.testing.assert_array_equal(read.table.values, [[2, 3, 1], [5, 6, 4]])
+    assert read.report.counts["comments"] == 1
+    free = read_scores(write(tmp_path / "f.tsv", "sample\tZ\tY\n1\t2\t3\n"))
+    assert (free.table.labels, free.samples) == (("Z", "Y"), ("1",))
+    unnamed = read_scores(write(tmp_path / "u.csv", ",A,B,C\ns1,1,2,3\n"), H)
+    assert len(unnamed.report.notes) == 1
+
+
+def test_long_layouts_read_the_same(tmp_path):
+    submission = "AUTHOR me\nMODEL 1\nKEYWORDS x, y.\n" + CAFA + "END\n"
+    texts = {
+        "l.csv": LONG, "c.tsv": CAFA, "sp.tsv": CAFA.replace("\t", " "), "h.tsv": submission,
+        "n.tsv": "target\tterm\tscore\n" + CAFA, "z.tsv.gz": gzip.compress(CAFA.encode()),
+        "crlf.csv": LONG.replace("\n", "\r\n"), "mark.csv": b"\xef\xbb\xbf" + LONG.encode(),
+        "extra.csv": LONG.replace("\n", ",x\n"), "quoted.csv": LONG.replace("s1", '"s1"'),
+    }  # fmt: skip
+    for name, text in texts.items():
+        table = read_scores(write(tmp_path / name, text), H).table
+        assert table.samples == ("s1", "s2"), name
+        assert table.values.nnz == 3  # the zero that is listed is stored
+        np.testing.assert_array_equal(table.values.toarray(), [[0.9, 0, 0.25], [0, 0, 0]])
+    complete = "sample,label,score\n" + "".join(f"s,{x},{i}\n" for i, x in enumerate("CBA"))
+    values = read_scores(write(tmp_path / "full.csv", complete), H).table.values
+    np.testing.assert_array_equal(values, [[2, 1, 0]])
+
+
+def test_options_for_odd_tables(tmp_path):
+    text = "age;patient;A;B;note;C\n61;p1;0,5;1;x, y;-2,25\n"
+    options = {"sep": ";", "decimal": ",", "sample_column": "patient", "columns": "labels"}
+    read = read_scores(write(tmp_path / "s.csv", text), H, **options)
+    np.testing.assert_array_equal(read.table.values, [[0.5, 1, -2.25]])
+    assert read.samples == ("p1",)
+    assert "'age', 'note'" in read.report.notes[0]
+    # Options that a file has no use for are ignored.
+    plain = read_scores(write(tmp_path / "p.csv", WIDE), H, sep=";", sample_column="patient")
+    assert plain.samples == ("s1", "s2")
+    for bad in ({"sep": "ab"}, {"sep": '"'}, {"decimal": ";"}, {"columns": "A"}):
+        with pytest.raises(HierlprError):
+            read_scores(tmp_path / "s.csv", H, **bad)
+
+
+def test_aliases(tmp_path):
+    read = read_scores(
+        write(tmp_path / "l.csv", LONG.replace(",C,", ",old,")), H, aliases={"old": "C"}
+    )
+    assert read.table.values[0, 2] == 0.25
+    assert read.report.counts["entries by another name"] == 1
+    wide = write(tmp_path / "w.csv", WIDE.replace("C", "old"))
+    assert read_scores(wide, H, aliases={"old": "C"}).table.values[0, 2] == -3
+    twice = write(tmp_path / "t.csv", "sample,A,B,C,old\ns,1,2,3,4\n")
+    with pytest.raises(FileError, match="two columns"):
+        read_scores(twice, H, aliases={"old": "C"})
+
+
+def test_missing_scores_on_request(tmp_path):
+    path = write(tmp_path / "s.csv", WIDE + "s3,,?,NA\n")
+    table = read_scores(path, H, missing_scores="allow").table
+    assert np.isnan(table.values[2]).all()
+    with pytest.raises(FileError, match=r"missing_scores='allow'"):
+        read_scores(path, H)
+    with pytest.raises(FileError, match="infinite"):
+        read_scores(write(path, WIDE + "s3,inf,,1\n"), H, missing_scores="allow")
+
+
+def test_repeated_pairs(tmp_path):
+    cafa = read_scores(write(tmp_path / "c.tsv", CAFA + "s1\tA\t0.95\n"), H)
+    assert cafa.table.values[0, 0] == 0.95
+    assert cafa.report.counts["repeated pairs merged"] == 1
+    path = write(tmp_path / "l.csv", LONG + "s1,A,0.95\n")
+    with pytest.raises(FileError, match=r"line 5: .*'s1'.*'A'"):
+        read_scores(path, H)
+    lenient = read_scores(path, H, lenient=True)
+    assert lenient.report.n_problems == 1
+    assert lenient.table.values[0, 0] == 0.95
+
+
+# -- bad tables -------------------------------------------------------------------------------
+
+NAN = float("nan")
+ROWS = [  # a bad last row, and what the message says about it
+    (WIDE + "s3,1,2\n", "line 4:.* 3 columns"),
+    (WIDE + "s3,1,2,3,4\n", "line 4:.* 5 columns"),
+    (WIDE + "s3,1,2,x\n", "line 4, column 'C'"),
+    (WIDE + "s3,1,2,1_0\n", "line 4, column 'C'"),
+    (WIDE + "s3,1,2,0x1\n", "line 4, column 'C'"),
+    (WIDE + "s3,1,2,\uff11\n", "line 4, column 'C'"),
+    (WIDE + 's3,1,2,"0,5"\n', "line 4, column 'C'(.|\n)*--decimal"),
+    (WIDE + "s3,1,2," + "9" * 10**6 + "x\n", "line 4, column 'C'"),
+    (WIDE + "\ns3,1,nan,2\n", "line 5, column 'B': .*missing"),
+    (WIDE + "s3,1,,2\n", "line 4, column 'B': .*missing"),
+    (WIDE + "s3,1,1e999,2\n", "line 4, column 'B': .*infinite"),
+    (WIDE + "s1,1,2,3\n", "line 4: sample 's1' occurs again"),
+    (WIDE + " ,1,2,3\n", "line 4: the sample has no name"),
+    (WIDE + '"s3,1,2,3\n', "line 4: the quotes"),
+    (WIDE + "# a comment\ns3,1,2\n", "line 5:"),
+    (LONG + "s9,A\n", "line 5:.* 2 columns"),
+    (LONG + "s9,A,high\n", "line 5, column 'score'"),
+    (LONG + "s9,A,NaN\n", "line 5, column 'score'"),
+    (LONG + "s9, ,1\n", "line 5: the label has no name"),
+    (LONG + ",A,1\n", "line 5: the sample has no name"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), ROWS)
+def test_a_bad_row_is_named_or_skipped(tmp_path, text, message):
+    path = write(tmp_path / "s.csv", text)
+    with pytest.raises(FileError, match=message) as caught:
+        read_scores(path, H)
+    assert str(path) in str(caught.value)
+    read = read_scores(path, H, lenient=True)
+    assert read.report.n_problems == 1
+    assert read.samples == ("s1", "s2")
+    assert "1 row(s) with problems" in read.report.lines()[-1]
+
+
+def test_lenient_reading_goes_on_after_the_block_with_the_bad_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_tables, "_BLOCK", 64)
+    rows = [f"s{i},{i},1,2\n" for i in range(100)]
+    rows[40] = "s40,x,1,2\n"
+    rows[41] = "# a comment\n"
+    path = write(tmp_path / "s.csv", "sample,A,B,C\n" + "".join(rows))
+    read = read_scores(path, H, lenient=True)
+    assert read.samples == tuple(f"s{i}" for i in range(100) if i not in (40, 41))
+    assert read.table.values[:, 0].tolist() == [i for i in range(100) if i not in (40, 41)]
+    assert (read.report.n_problems, read.report.counts["comments"]) == (1, 1)
+
+
+def test_lenient_unknown_labels_are_counted_by_name(tmp_path):
+    path = write(tmp_path / "s.csv", LONG + "s1,Q,1\ns2,Q,1\ns2,R,1\n")
+    with pytest.raises(FileError, match=r"line 5: label 'Q'"):
+        read_scores(path, H)
+    assert read_scores(path, H, lenient=True).report.unknown_labels == {"Q": 2, "R": 1}
+    wide = read_scores(write(tmp_path / "w.csv", "sample,A,B,C,D\ns,1,2,3,4\n"), H, lenient=True)
+    assert wide.report.unknown_labels == {"D": 1}
+    np.testing.assert_array_equal(wide.table.values, [[1, 2, 3]])
+    with pytest.raises(FileError, match="no row could be read"):
+        read_scores(write(path, LONG.replace(",A,", ",Q,").replace(",B,", ",Q,")[:38]), H,
+                    lenient=True)  # fmt: skip
+
+
+WHOLE = [  # tables that cannot be read at all
+    ("s.csv", ""), ("s.csv", "# x\n"), ("s.csv", "\n\n"), ("s.csv", "sample,A,B,C\n"),
+    ("s.csv", b"\xef\xbb\xbf"), ("s.csv", WIDE.encode("utf-16")), ("s.csv", bytes(range(256))),
+    ("s.csv", b"PK\x03\x04" + bytes(200)), ("s.csv", b"sample,A,B,C\ns\xff,1,2,3\n"),
+    ("s.csv", WIDE.replace("\n", "\r")), ("s.csv", 'sample,"A,B,C\n' + "x\n" * 10**5),
+    ("s.csv", "sample,A,B,C\ns1," + "1" * (17 << 20) + ",1,1\n"), ("s.csv", "x" * (17 << 20)),
+    ("s.csv", WIDE.replace("sample", "name")), ("s.tsv", WIDE),
+    ("s.csv", WIDE.replace(",", ";")), ("s.csv", WIDE.replace("A,B,C", "A,B,B")),
+    ("s.csv", WIDE.replace("A,B,C", "A,,C")), ("s.csv", WIDE.replace("A,B,C", "A,B,D")),
+    ("s.csv", "sample,A\ns1,1\n"), ("s.csv", "sample\ns1\n"), ("s.csv", "A,B,C\n1,2,3\n"),
+    ("s.csv", LONG.replace("score", "rating")), ("s.csv", LONG.replace("label", "label,label")),
+    ("s.csv.gz", gzip.compress(WIDE.encode() * 99)[:-9]), ("s.csv.gz", b"\x1f\x8b" + bytes(40)),
+    ("s.csv.gz", gzip.compress(gzip.compress(WIDE.encode()))), ("s.csv.gz", gzip.compress(b"")),
+    ("s.csv.gz", gzip.compress(b"sample,A,B,C\ns1,1,1," + b"1" * (1 << 26))),
+    ("s.parquet", "PAR1 junk"), ("s.parquet", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content"), WHOLE, ids=range(len(WHOLE)))
+def test_tables_that_cannot_be_read(tmp_path, name, content):
+    path = write(tmp_path / name, content)
+    for read in (read_scores, read_truth, read_ranking):
+        with pytest.raises(FileError) as caught:
+            read(path, H)
+        assert str(path) in str(caught.value)
+
+
+NAMES, VALUES = ["s1", "s2", "s3"], [0.1, 0.2, 0.3]
+GOOD = {"sample": NAMES, "A": VALUES, "B": VALUES, "C": VALUES}
+PARQUET = [
+    ({**GOOD, "A": ["x", "y", "z"]}, "the schema, column 'A': .*text"),
+    ({**GOOD, "A": [[1.0]] * 3}, "the schema, column 'A'"),
+    ({**GOOD, "A": [b"1"] * 3}, "the schema, column 'A'"),
+    ({**GOOD, "A": pa.array([1, 2, 3], pa.date32())}, "the schema, column 'A'"),
+    ({**GOOD, "A": pa.array(["x", "y", "x"]).dictionary_encode()}, "the schema, column 'A'"),
+    ({**GOOD, "sample": [["a"]] * 3}, "the schema, column 'sample'"),
+    ({**GOOD, "sample": [b"\xff"] * 3}, "the schema, column 'sample'"),
+    ({**GOOD, "sample": ["s1", None, "s3"]}, "row 2: the sample has no name"),
+    ({**GOOD, "sample": ["s1", "s2", "s1"]}, "row 3: sample 's1' occurs again"),
+    ({**GOOD, "B": [0.1, 0.2, None]}, "row 3, column 'B': .*missing"),
+    ({**GOOD, "B": [0.1, float("inf"), 0.2]}, "row 2, column 'B': .*infinite"),
+    ({"sample": NAMES, "label": ["A", "Q", "A"], "score": VALUES}, "row 2: label 'Q'"),
+    ({"sample": NAMES, "label": ["A", None, "A"], "score": VALUES}, "row 2: the label"),
+    ({"sample": ["s1"] * 3, "label": ["A", "B", "A"], "score": VALUES}, "row 3: sample 's1'"),
+    ({"sample": NAMES, "label": ["A"] * 3, "score": ["1"] * 3}, "the schema, column 'score'"),
+    ({"sample": pa.array([], pa.string()), "A": [], "B": [], "C": []}, "no rows"),
+]
+
+
+@pytest.mark.parametrize(("columns", "message"), PARQUET)
+def test_bad_parquet(tmp_path, columns, message):
+    with pytest.raises(FileError, match=message):
+        read_scores(parquet(tmp_path / "s.parquet", **columns), H)
+
+
+def test_parquet_types_that_are_numbers_or_names(tmp_path):
+    columns = {
+        "sample": [1, 2, 3], "A": [True, False, True], "B": pa.array([1, 2, 3], pa.int8()),
+        "C": pa.array([1, 2, 3], pa.decimal128(5, 2)),
+    }  # fmt: skip
+    read = read_scores(parquet(tmp_path / "s.parquet", **columns), H)
+    assert read.samples == ("1", "2", "3")
+    np.testing.assert_array_equal(read.table.values, [[1, 1, 1], [0, 2, 2], [1, 3, 3]])
+    whole = (tmp_path / "s.parquet").read_bytes()
+    with pytest.raises(FileError, match="not a readable Parquet"):
+        read_scores(write(tmp_path / "c.parquet", whole[: len(whole) // 2]), H)
+    twice = pa.Table.from_arrays([pa.array(["a"])] + [pa.array([1.0])] * 4, list("sABCC"))
+    pq.write_table(twice.rename_columns(["sample", "A", "B", "C", "C"]), tmp_path / "t.parquet")
+    with pytest.raises(FileError, match="column 'C': the column occurs twice"):
+        read_scores(tmp_path / "t.parquet", H)
+
+
+def test_scores_are_not_taken_for_truth(tmp_path):
+    for name, text in (("s.csv", LONG), ("s.tsv", CAFA), ("r.csv", RANKING), ("w.csv", WIDE)):
+        with pytest.raises(FileError, match="scores"):
+            read_truth(write(tmp_path / name, text), H)
+    yes = "sample,A,B,C\ns1,yes,no,no\n"
+    with pytest.raises(FileError, match=r"line 2, column 'A'(.|\n)*1 for yes"):
+        read_truth(write(tmp_path / "y.csv", yes), H)
+
+
+# -- Arrow and the second pass ----------------------------------------------------------------
+
+
+def outcome(read, path, lenient):
+    """Return all that was read, or that it was refused."""
+    try:
+        found = read(path, MESSY, lenient=lenient)
+    except (FileError, DataError) as error:
+        return type(error)
+    if read is read_ranking:
+        columns = [found.samples, found.sample.tolist(), found.label.tolist(), found.score.tolist()]
+        return columns, dict(found.report.unknown_labels), found.report.n_problems
+    values = found.table.values
+    values = values if isinstance(values, np.ndarray) else values.toarray()
+    report = found.report
+    return found.samples, values.tobytes(), dict(report.unknown_labels), dict(report.counts)
+
+
+@pytest.mark.parametrize("content", ["scores", "truth", "ranking"])
+def test_arrow_and_the_second_pass_read_the_same(tmp_path, monkeypatch, content):
+    read = {"scores": read_scores, "truth": read_truth, "ranking": read_ranking}[content]
+    n_read = 0
+    for seed in range(150):
+        end, raw, lenient = messy_file(seed, content)
+        path = write(tmp_path / f"t{seed}.{end}", raw)
+        fast = outcome(read, path, lenient)
+        with monkeypatch.context() as patched:
+            patched.setattr(text_tables.TextTable, "_arrow_batches", refuse)
+            slow = outcome(read, path, lenient)
+        assert fast == slow, (seed, raw)
+        n_read += not isinstance(fast, type)
+    assert n_read > 40
+    assert len(LABELS) == MESSY.n_labels
+
+
+def refuse(*_):
+    raise pa.ArrowInvalid("never")
+    yield
+
+
+def test_sheets_of_a_workbook(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    path = tmp_path / "study.xlsx"
+    for row in (["sample", "A", "B", "C"], ["s1", 0.9, 0.5, 0.25], [], [7, 1, 0, 1e-3]):
+        book.active.append(row)
+    truth, edges = book.create_sheet("truth"), book.create_sheet("edges")
+    for row in (["sample", "A", "B", "C"], ["s1", 1, 0, True], [7, 1, None, 0]):
+        truth.append(row)
+    for row in (["parent", "child"], ["A", "B"], ["A", "C"]):
+        edges.append(row)
+    book.save(path)
+    scores = read_scores(path, H).table
+    assert scores.samples == ("s1", "7")
+    np.testing.assert_array_equal(scores.values, [[0.9, 0.5, 0.25], [1, 0, 1e-3]])
+    assert read_truth(f"{path}::truth", H).report.counts["unknown pairs"] == 1
+    assert read_hierarchy(f"{path}::edges") == H
+    with pytest.raises(FileError, match="nowhere"):
+        read_scores(f"{path}::nowhere", H)
+    book.active["B2"] = "high"
+    book.save(path)
+    with pytest.raises(FileError, match=r"row 2, column 'A': 'high' is not a number"):
+        read_scores(path, H)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(FileError, match="cannot be read"):
+        read_scores(path, H)

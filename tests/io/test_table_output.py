@@ -1,0 +1,130 @@
+"""What is written is read again: scores, truth, data sets and rankings."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from hierlpr import Hierarchy
+from hierlpr.data.tables import Table
+from hierlpr.exceptions import DataError, FileError
+from hierlpr.io import (
+    read_ranking,
+    read_scores,
+    read_truth,
+    write_ranking,
+    write_scores,
+    write_truth,
+)
+
+H = Hierarchy([("A", "B"), ("A", "C")])
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def truth_of(path):
+    table = read_truth(path, H).table
+    values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
+    return dict(zip(table.samples, values.astype(int).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("end", [".csv", ".csv.gz", ".parquet", ".tsv"])
+@pytest.mark.parametrize("long", [None, True])
+def test_scores_round_trip(tmp_path, end, long):
+    rng = np.random.default_rng(0)
+    dense = Table(rng.normal(size=(4, 3)), H.labels, ("a", "b", "c", 'd,"e"'))
+    write_scores(tmp_path / f"s{end}", dense, long=long)
+    back = read_scores(tmp_path / f"s{end}", H).table
+    assert back.samples == dense.samples
+    np.testing.assert_array_equal(back.values, dense.values)
+    stored = sparse.csr_array((np.array([0.0, 2.5]), np.array([1, 0]), np.array([0, 1, 2])),
+                              shape=(2, 3))  # fmt: skip
+    write_scores(tmp_path / f"t{end}", Table(stored, H.labels, ("x", "y")))
+    again = read_scores(tmp_path / f"t{end}", H).table.values
+    assert again.nnz == 2
+    np.testing.assert_array_equal(again.toarray(), stored.toarray())
+    with pytest.raises(DataError, match="write it long"):
+        write_scores(tmp_path / f"u{end}", Table(stored, H.labels), long=False)
+
+
+@pytest.mark.parametrize("end", [".csv", ".parquet", ".tsv"])
+@pytest.mark.parametrize("long", [False, True])
+def test_truth_round_trip(tmp_path, end, long):
+    truth = Table(np.array([[1.0, 1, 0], [0, 0, 0], [1, 1, 1]]), H.labels, ("a", "b", "c"))
+    write_truth(tmp_path / f"t{end}", truth, long=long)
+    back = truth_of(tmp_path / f"t{end}")
+    expected = {"a": [1, 1, 0], "b": [0, 0, 0], "c": [1, 1, 1]}
+    if end == ".tsv":
+        del expected["b"]  # CAFA cannot say it
+    assert back == expected
+
+
+class Ranked:
+    sample = np.array([1, 0, 1])
+    label = np.array([0, 0, 2])
+    lpr = np.array([0.9, 0.1, 1 / 3])
+    score = np.array([0.9, 0.5, 1 / 3])
+    samples = ("s1", "s2")
+    labels = ("A", "B", "C")
+
+
+@pytest.mark.parametrize("end", [".csv", ".csv.gz", ".parquet", ".tsv"])
+def test_ranking_round_trip(tmp_path, end):
+    path = tmp_path / f"r{end}"
+    assert write_ranking(path, Ranked, call=[True, True, False]) == 3
+    back = read_ranking(path, H)
+    assert [back.samples[i] for i in back.sample] == ["s2", "s1", "s2"]
+    np.testing.assert_array_equal(back.label, Ranked.label)
+    np.testing.assert_array_equal(back.score, Ranked.score)
+    if end == ".tsv":
+        assert back.lpr is None
+        assert path.read_text().splitlines()[1] == "s1\tA\t0.5"
+    else:
+        np.testing.assert_array_equal(back.lpr, Ranked.lpr)
+        assert back.call.tolist() == [True, True, False]
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.csv.gz"])
+@pytest.mark.parametrize("long", [False, True])
+def test_unknown_truth_is_written_and_read_again(tmp_path, name, long):
+    values = np.array([[1, np.nan, 0], [np.nan, 1, np.nan], [0, 0, 0]])
+    write_truth(tmp_path / name, Table(values, H.labels, ("s1", "s2", "s3")), long=long)
+    read = read_truth(tmp_path / name, H)
+    again = read.table.values
+    again = again if isinstance(again, np.ndarray) else again.toarray()
+    np.testing.assert_array_equal(again, values)
+    assert read.samples == ("s1", "s2", "s3")
+    with pytest.raises(DataError, match="CAFA layout"):
+        write_truth(tmp_path / "t.tsv", Table(values, H.labels, ("s1", "s2", "s3")))
+
+
+def test_rankings_that_cannot_be_read_or_written(tmp_path):
+    for text in ("rank,sample,label\n1,a,A\n", "sample,label,score\na,A,1\na,Q,1\n"):
+        with pytest.raises(FileError, match="line"):
+            read_ranking(write(tmp_path / "r.csv", text), H)
+    again = write(tmp_path / "d.csv", "sample,label,score\na,A,1\na,A,1\n")
+    with pytest.raises(FileError, match="line 3"):
+        read_ranking(again, H)
+    assert len(read_ranking(again, H, lenient=True)) == 1
+    with pytest.raises(DataError, match="names with blanks"):
+        write_ranking(tmp_path / "x.tsv", Ranked, samples=["a b", "c"])
+    with pytest.raises(DataError, match="line ends"):
+        write_ranking(tmp_path / "x.csv", Ranked, samples=["a\nb", "c"])
+    with pytest.raises(DataError, match="ending of the ranking file"):
+        write_ranking(tmp_path / "x.xls", Ranked)
+    with pytest.raises(DataError, match="call has shape"):
+        write_ranking(tmp_path / "x.csv", Ranked, call=[True])
+    with pytest.raises(FileError, match="cannot be written"):
+        write_ranking(tmp_path / "nowhere" / "x.csv", Ranked)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.csv", "r.csv"]
+
+
+def test_names_that_look_like_comments_or_formulas_come_back(tmp_path):
+    names = ("#1", "=1+1", 'q"uote', "a,b")
+    table = Table(np.arange(12.0).reshape(4, 3), H.labels, names)
+    for end in ("csv", "parquet"):
+        write_scores(tmp_path / f"s.{end}", table)
+        assert read_scores(tmp_path / f"s.{end}", H).samples == names

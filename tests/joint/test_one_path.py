@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+
+import reference_sets
+from hierlpr import Hierarchy, HierlprError, simulate
+from hierlpr.joint import end_posterior, learn_depth_weights
+
+
+def one_path_case(rng, n_samples=60):
+    h = simulate.random_forest(int(rng.integers(1, 9)), rng=rng)
+    ends = rng.integers(-1, h.n_labels, size=n_samples)
+    truth = np.zeros((n_samples, h.n_labels), dtype=bool)
+    truth[np.flatnonzero(ends >= 0), ends[ends >= 0]] = True
+    truth = np.asarray(h.close_upward(truth))
+    lpr = np.rint(np.clip(truth * 0.5 + rng.random(truth.shape) * 0.5, 0, 1) * 8) / 8
+    return h, lpr, truth, truth.mean(axis=0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_posterior_of_one_path_is_that_of_enumeration(seed):
+    rng = np.random.default_rng(seed)
+    h, lpr, _, prior = one_path_case(rng, n_samples=6)
+    weight = np.ones(max(h.levels)) if seed % 2 else rng.random(max(h.levels))
+    expected = np.array([reference_sets.end_posterior(row, prior, weight, h)[:-1] for row in lpr])
+    given = end_posterior(lpr, prior, h, weight)
+    np.testing.assert_allclose(given, expected, atol=1e-9)
+    if seed % 2:
+        np.testing.assert_array_equal(end_posterior(lpr, prior, h), given)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weights_of_depths_are_the_best_there_are(seed):
+    rng = np.random.default_rng(seed)
+    h, lpr, truth, prior = one_path_case(rng, n_samples=120)
+    lpr = np.clip(lpr, 0.05, 0.95)
+    weight = learn_depth_weights(lpr, truth, prior, h)
+    best = reference_sets.depth_loss(weight, lpr, truth, prior, h)
+    for depth in range(weight.size):
+        for step in (-0.01, 0.01):
+            other = weight.copy()
+            other[depth] = max(other[depth] + step, 0.0)
+            assert reference_sets.depth_loss(other, lpr, truth, prior, h) >= best - 1e-6
+    counts = rng.random(120) + 0.5
+    by_weight = [learn_depth_weights(lpr, truth, prior, h, x * counts) for x in (1.0, 4.0)]
+    np.testing.assert_array_equal(*by_weight)
+    assert (by_weight[0] != weight).any()
+
+
+def test_there_are_weights_of_depths_only_in_a_taxonomy():
+    rng = np.random.default_rng(0)
+    h, lpr, truth, prior = one_path_case(rng, n_samples=200)
+    assert learn_depth_weights(lpr[:99], truth[:99], prior, h) is None  # too few
+    many = np.asarray(h.close_upward(rng.random(truth.shape) < 0.4))
+    assert learn_depth_weights(lpr, many, prior, h) is None
+    dag = Hierarchy([("A", "C"), ("B", "C")])
+    whole = np.ones((200, 3), dtype=bool)
+    assert learn_depth_weights(np.full((200, 3), 0.5), whole, np.ones(3), dag) is None
+
+
+def test_one_path_needs_a_forest():
+    h = Hierarchy([("A", "C"), ("B", "C")])
+    with pytest.raises(HierlprError, match="one parent"):
+        end_posterior(np.full((1, 3), 0.5), np.full(3, 0.5), h)

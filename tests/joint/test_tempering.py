@@ -1,0 +1,299 @@
+"""Learning how far to trust the joint posterior."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from hierlpr import Hierarchy, HierLPR, fit_lpr, load_model, simulate
+from hierlpr._kernels.joint_temper import Cells, HeldOutEvidence, fit_weights
+from hierlpr.joint import Tempering, fit_joint
+from hierlpr.joint.tempering import (
+    best_candidate,
+    fit_candidates,
+    gather,
+    losses_of,
+    part_of_the_way,
+)
+from reference_joint import fold_of, gathered, log_loss
+
+
+def random_evidence(rng, n_labels=4, n_samples=150):
+    own = rng.normal(size=(n_labels, n_samples))
+    others = rng.normal(size=(n_labels, n_samples)) * 2
+    prior = rng.normal(-1.0, 0.5, n_labels) + rng.normal(0.0, 0.1, (2, n_labels))
+    fold_ptr = np.array([0, rng.integers(0, n_samples), n_samples])
+    weight = np.empty((0, 0))
+    evidence = HeldOutEvidence(own, others, own > 0.0, prior, fold_ptr, weight)
+    log_odds = prior[fold_of(evidence)].T + 0.8 * own + 0.3 * others
+    truth = rng.random((n_labels, n_samples)) < 1 / (1 + np.exp(-log_odds))
+    return evidence._replace(truth=truth)
+
+
+def pair_weights(rng, evidence):
+    return evidence._replace(weight=rng.integers(0, 4, evidence.own.shape) / 2.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weights_are_the_penalized_maximum(seed):
+    rng = np.random.default_rng(seed)
+    own, others, truth, prior, _, _ = evidence = random_evidence(rng)
+    prior = prior[fold_of(evidence)].T
+    counts = pair_weights(rng, evidence).weight if seed % 2 else np.ones_like(own)
+    ptr, members = np.array([0, 1, 4]), np.array([2, 0, 1, 3])
+    target = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.1]])
+    weights = rng.random((2, 3)) if seed < 3 else target.copy()  # where the steps start
+    fields = (own, others, prior, counts * truth, counts)
+    each = Cells(np.arange(5) * own.shape[1], *(x.ravel() for x in fields))
+    fit_weights(each, ptr, members, target, 3.0, 0, 2, weights)
+    for g in range(2):
+        labels = members[ptr[g] : ptr[g + 1]]
+
+        def cost(w, g=g, k=labels):
+            z = prior[k] + w[0] * own[k] + w[1] * others[k] + w[2]
+            fit = (counts[k] * np.logaddexp(0, np.where(truth[k], -z, z))).sum()
+            return fit + 1.5 * ((w - target[g]) ** 2).sum()
+
+        best = optimize.minimize(cost, target[g], bounds=[(0, 1), (0, 1), (None, None)])
+        assert cost(weights[g]) <= best.fun + 1e-4
+        assert weights[g, :2].min() >= 0.0
+        assert weights[g, :2].max() <= 1.0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_step_that_goes_too_far_is_kept(seed):
+    rng = np.random.default_rng(seed)
+    own, others = rng.normal(size=(2, 30)) * rng.choice([1.0, 20.0], (2, 1))
+    prior, total = rng.normal(-2.0, 2.0, 30), rng.integers(1, 2000, 30).astype(float)
+    wanted = rng.uniform(-1.0, 2.0, 2)
+    odds = np.exp(np.clip(prior + wanted[0] * own + wanted[1] * others, -30, 30))
+    positive = rng.binomial(total.astype(int), odds / (1 + odds)).astype(float)
+    cells = Cells(np.array([0, 30]), own, others, prior, positive, total)
+    target = np.array([[1.0, 0.0, 0.0]])
+    weights = target.copy()
+    fit_weights(cells, np.array([0, 1]), np.array([0]), target, 1.0, 0, 1, weights)
+
+    def cost(w):
+        z = prior + w[0] * own + w[1] * others + w[2]
+        return (total * np.logaddexp(0, z) - positive * z).sum() + 0.5 * (
+            (w - target[0]) ** 2
+        ).sum()
+
+    assert cost(weights[0]) <= cost(target[0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cells_hold_the_pairs_of_near_evidence(seed):
+    rng = np.random.default_rng(seed)
+    evidence = random_evidence(rng, n_samples=300)
+    evidence.own[:, :40] *= 30.0
+    evidence.others[:, 20:60] = np.round(evidence.others[:, 20:60])  # on the edges of intervals
+    evidence.others[:, 60:70] = -0.0
+    evidence = pair_weights(rng, evidence) if seed % 2 else evidence
+    cells = gather(evidence)
+    for k in range(4):
+        at = slice(cells.ptr[k], cells.ptr[k + 1])
+        found = np.array([field[at] for field in cells[1:]]).T
+        slow = gathered(evidence, k)
+        assert len(found) == len(slow)
+        np.testing.assert_allclose(
+            found[np.lexsort(found.T[::-1])], slow[np.lexsort(slow.T[::-1])], atol=1e-9
+        )
+
+
+def test_gathering_hardly_moves_the_weights(monkeypatch):
+    rng = np.random.default_rng(4)
+    evidence = random_evidence(rng, n_samples=4000)
+    h = Hierarchy([("A", "B"), ("A", "C"), ("C", "D")])
+    assert gather(evidence).own.size < 4 * 4000 / 8
+    coarse = fit_candidates(evidence, h, 1)
+    monkeypatch.setattr("hierlpr.joint.tempering.PER_UNIT", 64)
+    fine = fit_candidates(evidence, h, 2)
+    for use in ("shared", "depth", "label"):
+        np.testing.assert_allclose(coarse[use], fine[use], atol=0.02)
+
+
+def test_losses_are_log_losses():
+    rng = np.random.default_rng(1)
+    own, others, truth, prior, _, _ = evidence = random_evidence(rng)
+    weights = rng.uniform(0, 1, (4, 3))
+    w0, w1, w2 = weights.T[:, :, None]
+    z = prior[fold_of(evidence)].T + w0 * own + w1 * others + w2
+    loss = losses_of(evidence, weights, 2)
+    assert loss.mean() == pytest.approx(log_loss(1 / (1 + np.exp(-z)).T, truth.T))
+    weighted = pair_weights(rng, evidence)
+    pair = np.logaddexp(0, np.where(truth, -z, z))
+    np.testing.assert_allclose(losses_of(weighted, weights), (weighted.weight * pair).sum(axis=0))
+    for part in (evidence, weighted):
+        np.testing.assert_array_equal(
+            losses_of(part, weights, fold=1), losses_of(part, weights)[fold_of(part) == 1]
+        )
+
+
+def test_losses_of_many_hopeless_pairs_stay_finite():
+    evidence = random_evidence(np.random.default_rng(1), n_labels=3000, n_samples=2)
+    evidence = evidence._replace(own=np.zeros((3000, 2)), others=np.zeros((3000, 2)))
+    loss = losses_of(evidence, np.zeros((3000, 3)))
+    z = evidence.prior[fold_of(evidence)].T
+    np.testing.assert_allclose(loss, np.logaddexp(0, np.where(evidence.truth, -z, z)).sum(axis=0))
+
+
+def test_independent_scores_are_trusted_and_gain():
+    train, test = simulate.train_test(3, rng=2)
+    model = fit_joint(train.scores, train.truth, train.hierarchy)
+    assert model.tempering.use != "none"
+    assert model.tempering.others.mean() > 0.8
+    lpr = fit_lpr(train.scores, train.truth).predict(test.scores)
+    plain, joint = log_loss(lpr, test.truth), log_loss(model.transform(lpr), test.truth)
+    exact = log_loss(test.posterior_true, test.truth)
+    assert joint < plain - 0.8 * (plain - exact)
+    assert "is used" in model.tempering.describe()
+
+
+def test_copied_scores_are_not_counted_twice():
+    rng = np.random.default_rng(3)
+    n = 4000
+    h = Hierarchy([("A", f"B{i}") for i in range(8)])
+    truth = np.zeros((n, 9), dtype=bool)
+    truth[:, 0] = rng.random(n) < 0.4
+    truth[:, 1:] = truth[:, :1] & (rng.random((n, 8)) < 0.9)
+    # Every score is the same noisy look at A: eight copies are no more evidence than one.
+    scores = np.repeat(truth[:, :1] + rng.normal(0, 0.8, (n, 1)), 9, axis=1)
+    scores += rng.normal(0, 1e-6, scores.shape)
+    fit, new = slice(0, 3000), slice(3000, n)
+    model = fit_joint(scores[fit], truth[fit], h)
+    lpr = fit_lpr(scores[fit], truth[fit]).predict(scores[new])
+    exact = fit_joint(None, truth[fit], h, use="exact").transform(lpr)
+    plain = log_loss(lpr, truth[new])
+    assert log_loss(exact, truth[new]) > plain + 0.5
+    assert log_loss(model.transform(lpr), truth[new]) < plain + 0.05
+    assert model.tempering.others.mean() < 0.2
+
+
+def test_labels_that_stand_alone_are_left_alone():
+    train, test = simulate.train_test(4, n_train=500, n_test=50, rng=1)
+    model = fit_joint(train.scores, train.truth, train.hierarchy)
+    assert not model.is_used
+    lpr = fit_lpr(train.scores, train.truth).predict(test.scores)
+    assert np.array_equal(model.transform(lpr), lpr)
+    exact = fit_joint(None, train.truth, train.hierarchy, use="exact")
+    np.testing.assert_allclose(exact.transform(lpr), lpr, rtol=1e-9)
+
+
+def test_too_few_samples_leave_the_lprs():
+    h = Hierarchy([("A", "B")])
+    truth = np.array([[1, 1], [1, 0], [0, 0], [0, 0]], dtype=bool)
+    model = fit_joint(np.random.default_rng(0).random((4, 2)), truth, h)
+    assert model.tempering.use == "none"
+    assert "not used" in model.tempering.describe()
+
+
+def test_fit_repeats_and_threads_do_not_matter():
+    train, _ = simulate.train_test("tree25", n_train=800, n_test=5, rng=5)
+    one = fit_joint(train.scores, train.truth, train.hierarchy, n_threads=1)
+    two = fit_joint(train.scores, train.truth, train.hierarchy, n_threads=2)
+    for name in ("own", "others", "shift"):
+        assert np.array_equal(getattr(one.tempering, name), getattr(two.tempering, name))
+    assert one.tempering.loss == two.tempering.loss
+
+
+def test_a_candidate_counts_as_far_as_its_gain_is_clear():
+    rng = np.random.default_rng(0)
+    plain = rng.normal(1.0, 0.3, 40)
+    noise = rng.normal(0.0, 0.1, 40)
+    noise -= noise.mean()
+    error = noise.std(ddof=1) / np.sqrt(40)
+    shares = []
+    for gain in (1.4, 1.5, 1.6, 2.0, 2.5, 3.0, 3.3, 9.0):
+        found = best_candidate({"none": plain, "exact": plain - noise - gain * error})
+        assert found.use == ("exact" if gain > 1.5 else "none")
+        assert found.gain_error == pytest.approx(error)
+        assert found.gain == pytest.approx(gain * error if gain > 1.5 else 0.0)
+        shares.append(found.share if found.use == "exact" else 0.0)
+    assert shares[:2] == [0.0, 0.0]
+    assert shares[-2:] == [1.0, 1.0]
+    assert np.all(np.diff(shares[1:-1]) > 0)  # 3.0 is not quite enough of 40 samples
+    # Of few samples the same number of standard errors says less.
+    few = {"none": plain[:5], "exact": plain[:5] - 0.07 - np.array([1, -1, 0, 1, -1]) * 0.1}
+    assert best_candidate(few)[:2] == ("none", 1.0)
+    # Without any noise every gain is clear.
+    assert best_candidate({"none": plain, "exact": plain - 0.25})[:2] == ("exact", 1.0)
+    assert best_candidate({"none": plain, "exact": plain})[0] == "none"
+
+
+def test_a_part_of_the_way_has_at_least_that_part_of_the_gain():
+    rng = np.random.default_rng(9)
+    evidence = random_evidence(rng)
+    n_labels = len(evidence.own)
+    weights = rng.random((n_labels, 3))
+    for full in (Tempering.fixed("exact", n_labels), Tempering.of(weights, "label")):
+        losses = []
+        for share in (0.0, 0.3, 0.6, 1.0):
+            part = part_of_the_way(full, share)
+            assert part.share == share
+            assert part.use == ("label" if full.use == "label" else
+                                "exact" if share == 1.0 else "shared")  # fmt: skip
+            rows = np.stack([part.own, part.others, part.shift], axis=1)
+            losses.append(losses_of(evidence, rows))
+        plain = losses_of(evidence, np.tile([1.0, 0.0, 0.0], (n_labels, 1)))
+        np.testing.assert_allclose(losses[0], plain)
+        for share, loss in zip((0.3, 0.6), losses[1:3], strict=True):
+            assert np.all(plain - loss >= share * (plain - losses[3]) - 1e-12)
+
+
+def test_an_unclear_gain_is_used_in_part_and_said(tmp_path):
+    for seed in range(132, 172):
+        train, test = simulate.train_test(3, n_train=150, n_test=40, rng=seed)
+        model = HierLPR(train.hierarchy, n_threads=1).fit(train.scores, train.truth)
+        tempering = model.joint_.tempering
+        if 0.1 < tempering.share < 0.9:
+            break
+    assert 0.1 < tempering.share < 0.9
+    assert tempering.use in ("shared", "depth", "label")  # no longer unchanged
+    assert np.all(tempering.others <= tempering.share)
+    assert f"the weights go {tempering.share:.0%} of the way" in model.joint_.describe()
+    model.save(tmp_path / "m.hlpr")
+    again = load_model(tmp_path / "m.hlpr")
+    assert again.joint_.describe() == model.joint_.describe()
+    np.testing.assert_array_equal(again.transform(test.scores), model.transform(test.scores))
+
+
+def test_few_samples_all_judge_and_of_many_a_quarter(monkeypatch):
+    from hierlpr.joint import model as module
+
+    train, _ = simulate.train_test(3, n_train=300, n_test=5, rng=5)
+    judged = []
+    original = module.losses_of
+    monkeypatch.setattr(
+        module,
+        "losses_of",
+        lambda *args, **options: judged.append(original(*args, **options)) or judged[-1],
+    )
+    fit_joint(train.scores, train.truth, train.hierarchy)
+    assert sum(map(len, judged)) == 5 * 300  # five candidates
+    judged.clear()
+    monkeypatch.setattr(module, "ENOUGH_JUDGES", 75)
+    fit_joint(train.scores, train.truth, train.hierarchy)
+    assert sum(map(len, judged)) == 5 * 75
+
+
+def test_new_labels_start_with_what_is_safe():
+    learned = Tempering(np.full(3, 0.7), np.full(3, 0.2), np.full(3, 0.1), "label", {})
+    grown = learned.select(np.array([2, 0]), n_new=1)
+    assert grown.own.tolist() == [0.7, 0.7, 1.0]
+    assert grown.others.tolist() == [0.2, 0.2, 0.0]
+    assert Tempering.fixed("exact", 2).select(np.arange(2), 1).others.tolist() == [1.0] * 3
+
+
+def test_many_samples_are_thinned_out(monkeypatch):
+    from hierlpr.joint import model as module
+
+    train, _ = simulate.train_test(3, n_train=3000, n_test=5, rng=5)
+    monkeypatch.setattr("hierlpr.data.tables.MOST_INSTANCES", 3 * 1000)
+    seen = []
+    original = module.CrossFitting
+    monkeypatch.setattr(
+        module, "CrossFitting", lambda s, *a, **o: seen.append(len(s)) or original(s, *a, **o)
+    )
+    model = fit_joint(train.scores, train.truth, train.hierarchy)
+    assert seen == [1000]
+    assert model.tempering.use != "none"

@@ -1,0 +1,200 @@
+"""Curves shared by labels: the fit, the blend, the choice, and labels that come later."""
+
+import numpy as np
+import pytest
+from scipy import optimize, sparse
+from scipy.special import expit, logit
+
+from hierlpr import Hierarchy, HierLPR, fit_lpr, load_model
+from hierlpr.exceptions import DataError
+from hierlpr.lpr import LPRCurves, SharedCurves
+from hierlpr.lpr.auto import Auto
+from hierlpr.lpr.fitting import _fit_own
+from hierlpr.lpr.shared import LabelBins, fit_offsets, fit_shared, shared_weight
+from hierlpr.lpr.training import read_training_data
+
+
+def rare_labels(n_labels=60, n=400, *, seed=0, comparable=True):
+    """Labels of about four positives each, whose log-odds are the score plus an offset."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, n_labels))
+    chance = expit(2.5 * x - 6.5 + rng.normal(0.0, 0.7, n_labels))
+    truth = rng.random(x.shape) < chance
+    scores = x if comparable else x * rng.lognormal(0, 2, n_labels) + rng.normal(0, 9, n_labels)
+    return scores, truth, chance
+
+
+def log_loss(p, chance):
+    p = np.clip(p, 1e-9, 1 - 1e-9)
+    return -(chance * np.log(p) + (1 - chance) * np.log1p(-p)).sum(axis=1).mean()
+
+
+def binned(scores, truth, estimator=None):
+    data = read_training_data(scores, truth, None, None)
+    labels = np.arange(data.n_labels)
+    return _fit_own(data, labels, estimator or Auto(), 1)
+
+
+def test_bins_keep_the_counts_of_listed_and_complete_scores():
+    scores, truth, _ = rare_labels(5)
+    _, bins = binned(scores, truth)
+    assert np.bincount(bins.label, bins.positive).tolist() == truth.sum(axis=0).tolist()
+    assert np.bincount(bins.label, bins.total).tolist() == [400.0] * 5
+    assert bins.support().tolist() == truth.sum(axis=0).tolist()
+    for k in range(5):
+        at = slice(bins.ptr[k], bins.ptr[k + 1])
+        assert np.all(np.diff(bins.score[at]) > 0)
+        assert np.all(np.diff(bins.z[at]) > 0)
+        assert np.isin(bins.score[at], scores[:, k]).all()
+    shown = scores > 0.5
+    listed = sparse.csr_array((scores[shown], np.nonzero(shown)), shape=scores.shape)
+    _, bins = binned(listed, truth)
+    assert np.all(bins.score[bins.ptr[:-1]] == -np.inf)
+    among = np.minimum((truth & shown).sum(axis=0), (~truth & shown).sum(axis=0))
+    assert bins.support().tolist() == among.tolist()
+    inside = bins.score > -np.inf
+    z = np.bincount(bins.label[inside], (bins.z * bins.total)[inside])
+    assert np.abs(z / shown.sum(axis=0)).max() < 0.05  # ranks count among listed samples
+
+
+@pytest.mark.parametrize("scale", ["score", "rank"])
+def test_offsets_are_the_penalized_maximum(scale):
+    scores, truth, _ = rare_labels(6)
+    _, bins = binned(scores, truth)
+    depth = np.array([0, 0, 0, 1, 1, 1])
+    shared, _ = fit_shared(bins, depth, Auto(), scale)
+    offset = fit_offsets(shared, bins, depth)
+    label, x, positive, total = bins.listed(scale)
+    base = shared.log_odds(shared.curve_of(depth)[label], x)
+    for k in range(6):
+        at, sd = label == k, shared.offset_sd[shared.curve_of(depth)[k]]
+
+        def cost(u, at=at, sd=sd):
+            z = base[at] + u
+            return (total[at] * np.logaddexp(0, z) - positive[at] * z).sum() + 0.5 * (u / sd) ** 2
+
+        best = optimize.minimize_scalar(cost, bounds=(-9, 9), method="bounded")
+        assert cost(offset[k]) <= best.fun + 1e-6
+
+
+def test_the_blend_is_a_weighted_mean_of_log_odds():
+    scores, truth, _ = rare_labels(8)
+    own, bins = binned(scores, truth)
+    model = fit_lpr(scores, truth, kappa=5.0, scale="score")
+    _, offset = fit_shared(bins, np.zeros(8, np.int64), Auto(), "score")
+    weight = shared_weight(bins.support(), 5.0)
+    assert model.report.shared_weight == pytest.approx(weight)
+    single = logit(own.predict(scores))
+    pooled = np.stack(
+        [model.shared.log_odds(np.zeros(400, np.int64), scores[:, k]) for k in range(8)], axis=1
+    )
+    expected = expit((1 - weight) * single + weight * (pooled + offset))
+    assert model.predict(scores) == pytest.approx(expected, abs=0.01)
+
+
+def test_weights_at_the_ends():
+    support = np.array([0.0, 4.0, 1e6])
+    assert shared_weight(support, 0.0).tolist() == [1.0, 0.0, 0.0]
+    assert shared_weight(support, np.inf).tolist() == [1.0, 1.0, 1.0]
+    assert shared_weight(support, 4.0)[1] == 0.5
+
+
+def test_rare_labels_gain_where_scores_are_comparable_and_lose_nothing_elsewhere():
+    gains = {True: [], False: []}
+    for comparable, gain in gains.items():
+        for seed in range(3):
+            scores, truth, _ = rare_labels(seed=seed, comparable=comparable)
+            new, _, chance = rare_labels(seed=seed, comparable=comparable)
+            model = fit_lpr(scores, truth)
+            single = fit_lpr(scores, truth, method="p-spline")
+            gain.append(
+                log_loss(single.predict(new), chance) - log_loss(model.predict(new), chance)
+            )
+            assert (model.shared.scale == "score") == comparable
+    assert min(gains[True]) > 0.1
+    assert min(gains[False]) > 0.0
+
+
+def test_depths_have_curves_of_their_own():
+    rng = np.random.default_rng(0)
+    depth = np.repeat([1, 4], 20)
+    scores = rng.random((300, 40))
+    truth = rng.random(scores.shape) < np.where(depth == 1, scores, 0.2 * scores)
+    model = fit_lpr(scores, truth, depth=depth, kappa=np.inf, scale="score")
+    assert model.shared.depths.tolist() == [1, 4]
+    assert model.shared.curve_of(np.array([0, 1, 2, 4, 9])).tolist() == [0, 0, 0, 1, 1]
+    found = model.predict(np.full((1, 40), 0.8))[0]
+    assert found[:20].mean() == pytest.approx(0.8, abs=0.08)
+    assert found[20:].mean() == pytest.approx(0.16, abs=0.05)
+
+
+def test_labels_that_come_later_use_the_shared_curves_and_change_no_other(tmp_path):
+    scores, truth, _ = rare_labels(30, seed=4)
+    truth[:, 0] = True
+    h = Hierarchy([("L0", f"L{k}") for k in range(1, 29)])
+    model = HierLPR(h, joint=False).fit(scores[:, :29], truth[:, :29])
+    before, shared = model.transform(scores[:, :29]), model.lpr_.shared
+    model.add_labels([("L0", "L29")], scores[:, [29]], truth[:, [29]])
+    assert model.lpr_.shared is shared
+    after = model.transform(scores)
+    np.testing.assert_array_equal(after[:, :29], before)
+    whole = HierLPR(Hierarchy([*h.edges, ("L0", "L29")]), joint=False).fit(scores, truth)
+    assert after[:, 29] == pytest.approx(whole.transform(scores)[:, 29], abs=0.1)
+    model.remove_labels(["L5"])
+    kept = [k for k in range(30) if k != 5]
+    np.testing.assert_array_equal(model.transform(scores[:, kept]), after[:, kept])
+    model.save(tmp_path / "m.hlpr")
+    back = load_model(tmp_path / "m.hlpr")
+    assert back.lpr_.shared.kappa == shared.kappa
+    assert back.lpr_.shared.scale == shared.scale
+    back.add_labels([("L0", "L5")], scores[:, [5]], truth[:, [5]])
+    assert np.isfinite(back.transform(scores[:, [*kept, 5]])).all()
+
+
+@pytest.mark.parametrize("kind", ["complete", "listed", "weights"])
+def test_threads_change_nothing(kind):
+    scores, truth, _ = rare_labels(40)
+    weight = np.random.default_rng(0).random(400) if kind == "weights" else None
+    table = scores
+    if kind == "listed":
+        shown = scores > 0.3
+        table = sparse.csr_array((scores[shown], np.nonzero(shown)), shape=scores.shape)
+    models = [fit_lpr(table, truth, sample_weight=weight, n_threads=n) for n in (1, 2, 3, 8, 32)]
+    for other in models[1:]:
+        np.testing.assert_array_equal(other.curves.knot_lpr, models[0].curves.knot_lpr)
+
+
+def test_awkward_fits():
+    for n, n_labels in ((1, 1), (3, 2), (25, 1)):
+        truth = np.arange(n * n_labels).reshape(n, n_labels) % 3 == 0
+        model = fit_lpr(np.ones((n, n_labels)), truth)
+        assert np.isfinite(model.predict(np.ones((1, n_labels)))).all()
+    nothing = fit_lpr(np.arange(40.0), np.zeros(40))
+    assert nothing.predict([20.0])[0] < 0.05
+    everything = fit_lpr(np.arange(40.0), np.ones(40))
+    assert everything.predict([20.0])[0] > 0.95
+    scores = 1e306 * np.linspace(-1.0, 1.0, 50)
+    assert np.all(np.diff(fit_lpr(scores, np.arange(50) > 30).predict(scores)) >= 0)
+
+
+def test_damaged_shared_curves_are_refused():
+    curves = LPRCurves(np.array([0, 1]), np.zeros(1), np.full(1, 0.5))
+    good = {"scale": "rank", "depths": np.zeros(1, np.int64), "curves": curves}
+    good |= {"offset_sd": np.ones(1), "kappa": 3.0}
+    SharedCurves(**good)
+    for bad in (
+        {"scale": "x"},
+        {"depths": np.arange(2)},
+        {"offset_sd": -np.ones(1)},
+        {"kappa": -1.0},
+    ):
+        with pytest.raises(DataError, match="Shared curves"):
+            SharedCurves(**{**good, **bad})
+
+
+def test_bins_of_parts_are_those_of_the_whole():
+    scores, truth, _ = rare_labels(7)
+    _, whole = binned(scores, truth)
+    parts = [binned(scores[:, a:b], truth[:, a:b])[1] for a, b in ((0, 3), (3, 7))]
+    for one, two in zip(LabelBins.join(parts), whole, strict=True):
+        np.testing.assert_array_equal(one, two)

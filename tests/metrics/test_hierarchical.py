@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+from sklearn.metrics import label_ranking_loss
+
+from hierlpr import Hierarchy, metrics, simulate
+from hierlpr.exceptions import DataError
+
+#      A       F
+#    B   C
+#   D E
+H = Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("B", "E")], labels=list("ABCDEF"))
+TRUTH = np.array([[1, 1, 0, 1, 0, 0], [1, 0, 1, 0, 0, 1]])
+CALLS = np.array([[1, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 1]])
+
+
+def test_by_hand():
+    # Sample 1: C and E false, D missed. Sample 2: A and C missed.
+    assert metrics.hierarchical_precision_score(TRUTH, CALLS, H) == 3 / 5
+    assert metrics.hierarchical_recall_score(TRUTH, CALLS, H) == 3 / 6
+    assert metrics.hierarchical_f_score(TRUTH, CALLS, H) == pytest.approx(6 / 11)
+    # H-loss: D, E, C count in sample 1 (their parents are right); only A in sample 2.
+    assert metrics.h_error(TRUTH, CALLS, H) == (3 + 1) / 2
+    # Sibling costs: A, F 1/2; B, C 1/4; D, E 1/8.
+    costs = metrics.label_costs(H, "sibling")
+    np.testing.assert_array_equal(costs, [1 / 2, 1 / 4, 1 / 4, 1 / 8, 1 / 8, 1 / 2])
+    first, second = 1 / 4 + 1 / 8 + 1 / 8, 1 / 2 + 1 / 4
+    assert metrics.hierarchical_hamming_error(TRUTH, CALLS, H) == (first + second) / 2
+    # Matching: D, C, E are one step from A or B; in sample 2 A is one from the top, C two.
+    assert metrics.matching_error(TRUTH, CALLS, H) == (3 + 3) / 2
+    # Subtree sizes A 5, F 1; B 3, C 1; D, E 1.
+    np.testing.assert_allclose(
+        metrics.label_costs(H, "subtree"), [5 / 6, 5 / 8, 5 / 24, 5 / 16, 5 / 16, 1 / 6]
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranking_error_agrees_with_scikit_learn(seed):
+    drawn = simulate.random_model(simulate.random_tree(9, rng=seed), rng=seed).draw(40, rng=seed)
+    ours = metrics.hierarchical_ranking_error(
+        drawn.truth, drawn.scores, drawn.hierarchy, cost="uniform"
+    )
+    assert ours == pytest.approx(label_ranking_loss(drawn.truth, drawn.scores), abs=1e-12)
+
+
+def test_ranking_error_against_pairs():
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 4, TRUTH.shape) / 4.0
+    costs = metrics.label_costs(H, "sibling")
+    expected = []
+    for truth, row in zip(TRUTH, scores, strict=True):
+        wrong = total = 0.0
+        for i in np.flatnonzero(truth):
+            for j in np.flatnonzero(1 - truth):
+                total += costs[i] * costs[j]
+                wrong += costs[i] * costs[j] * ((row[i] < row[j]) + 0.5 * (row[i] == row[j]))
+        expected.append(wrong / total)
+    got = metrics.hierarchical_ranking_error(TRUTH, scores, H)
+    assert got == pytest.approx(np.mean(expected))
+
+
+def test_costs_on_a_dag_add_the_shares_of_all_parents():
+    diamond = Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("C", "E")])
+    costs = dict(zip(diamond.labels, metrics.label_costs(diamond, "sibling"), strict=True))
+    assert costs == {"A": 1.0, "B": 0.5, "C": 0.5, "D": 0.75, "E": 0.25}
+
+
+def test_violations():
+    scores = np.array([[0.1, 0.5, 0.0, 0.6, 0.2, 0.9]])
+    assert metrics.violations_error(scores, H) == 2  # A < B, B < D
+    order = np.argsort(-scores[0], kind="stable")
+    assert metrics.order_violations_error(np.zeros(6, int), order, H) == 2
+    # Only the first two calls, F and D: B was not called before D.
+    assert metrics.order_violations_error([0, 0], order[:2], H) == 1
+    assert metrics.order_violations_error([], [], H) == 0
+    # A sample whose children alone are listed, whatever its number.
+    assert metrics.order_violations_error([7, 2], [1, 1], H) == 2
+
+
+@pytest.mark.parametrize(
+    ("sample", "label"), [([0], [6]), ([0], [-1]), ([-1], [0]), ([0, 0], [1]), ([[0]], [[1]])]
+)
+def test_an_order_of_instances_that_do_not_exist_is_refused(sample, label):
+    with pytest.raises(DataError, match="sample"):
+        metrics.order_violations_error(sample, label, H)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: metrics.h_error(TRUTH, CALLS[:1], H), "must agree"),
+        (lambda: metrics.h_error(TRUTH, CALLS, H, cost="depth"), "'uniform', 'sibling', 'subtree'"),
+        (lambda: metrics.h_error(TRUTH, CALLS, H, cost=[1.0]), "there are 6 labels"),
+        (lambda: metrics.matching_error(TRUTH, [[0, 1, 0, 0, 0, 0]] * 2, H), "close_upward"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(DataError, match=message):
+        call()

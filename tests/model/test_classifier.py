@@ -1,0 +1,439 @@
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, HierlprError, load_model
+from hierlpr.data.partial_truth import align_known
+from hierlpr.exceptions import DataError
+from hierlpr.first_stage import FirstStage, KernelRidgeClassifier
+from realdata import DATA, needs_data
+
+TREE = Hierarchy([("A", "B"), ("A", "C"), ("B", "D")], labels=["A", "B", "C", "D", "E"])
+
+
+def features(n_samples, rng):
+    rng = np.random.default_rng(rng)
+    x = rng.normal(size=(n_samples, 6))
+    noisy = x[:, :5] + 0.5 * rng.normal(size=(n_samples, 5))
+    truth = noisy > [-0.3, 0.0, 0.0, 0.0, 0.5]
+    truth[:, 1:3] &= truth[:, :1]
+    truth[:, 3] &= truth[:, 1]
+    return x, truth
+
+
+@pytest.fixture(scope="module")
+def data():
+    return features(900, 0), features(600, 1)
+
+
+def test_an_interrupted_fit_leaves_no_promise_of_the_one_before(data, monkeypatch):
+    """Classifiers may be new by then, and the cutoff was certified for the old ones."""
+    classifier = HierarchicalClassifier(
+        LogisticRegression(), hierarchy=TREE, precision=0.7, confidence=0.9
+    ).fit(*data[0])
+    assert classifier.cutoff_.reachable
+
+    def stopped(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hierlpr.model.classifier.HierLPR.fit", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        classifier.fit(*data[1])
+    with pytest.raises(NotFittedError):
+        classifier.predict(data[0][0])
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    progress = []
+    classifier = HierarchicalClassifier(LogisticRegression(), hierarchy=TREE, precision=0.8)
+    classifier.fit(*data[0], on_progress=lambda done, total: progress.append((done, total)))
+    return classifier, progress
+
+
+def test_features_in_calls_out(data, fitted):
+    classifier, _ = fitted
+    x, truth = data[1]
+    calls = classifier.predict(x)
+    assert len(TREE.violations(calls)) == 0
+    assert truth[calls].mean() > 0.75
+    assert classifier.cutoff_.reachable
+    assert classifier.score(x, truth) > 0.7
+    assert sum(map(len, classifier.call_lists(x))) == calls.sum()
+    ranking = classifier.rank(x)
+    np.testing.assert_array_equal(
+        ranking.score, classifier.predict_proba(x)[ranking.sample, ranking.label]
+    )
+    assert len(classifier.rank(x, top=10)) == 10
+
+
+def test_progress_counts_every_classifier(fitted):
+    progress = fitted[1]
+    assert progress[-1] == (5 * 6, 5 * 6)
+    assert progress == sorted(progress)
+
+
+def test_scores_are_out_of_fold_and_the_cutoff_has_samples_of_its_own(data, fitted):
+    classifier, _ = fitted
+    x, truth = data[0]
+    apart = classifier.held_out_
+    assert apart.size == 300
+    assert np.isnan(classifier.oof_scores_[apart]).all()
+    kept = np.setdiff1d(np.arange(900), apart)
+    assert np.isfinite(classifier.oof_scores_[kept]).all()
+    own = clone(classifier.estimator).fit(x[kept], truth[kept, 0])
+    np.testing.assert_allclose(classifier.scores(x)[:, 0], own.predict_proba(x)[:, 1])
+    assert not np.allclose(classifier.oof_scores_[kept, 0], classifier.scores(x[kept])[:, 0])
+    assert classifier.cutoff_.n_samples == 300
+
+
+def test_out_of_fold_scores_do_not_know_their_own_truth():
+    # Nothing can be learned here, but a forest fits its own training samples perfectly.
+    rng = np.random.default_rng(0)
+    x, truth = rng.normal(size=(300, 4)), rng.random((300, 1)) < 0.5
+    forest = RandomForestClassifier(20, random_state=0)
+    classifier = HierarchicalClassifier(forest, maximize="f1").fit(x, truth)
+    assert classifier.model_.lpr_.diagnostics()["auc"][0] < 0.65
+
+
+def test_the_same_seed_gives_the_same_result_with_any_number_of_jobs(data, fitted):
+    again = clone(fitted[0]).set_params(n_jobs=2).fit(*data[0])
+    np.testing.assert_array_equal(
+        again.predict_proba(data[1][0]), fitted[0].predict_proba(data[1][0])
+    )
+    other = clone(fitted[0]).set_params(random_state=1).fit(*data[0])
+    assert not np.array_equal(other.held_out_, again.held_out_)
+
+
+def test_without_a_goal_nothing_is_held_out(data):
+    classifier = HierarchicalClassifier(LogisticRegression(), hierarchy=TREE).fit(*data[0])
+    assert classifier.held_out_.size == 0
+    assert classifier.cutoff_.level == 0.5
+
+
+def test_sparse_features(data, fitted):
+    x, truth = data[0]
+    classifier = clone(fitted[0]).fit(sparse.csr_array(x), truth)
+    np.testing.assert_allclose(
+        classifier.predict_proba(sparse.csr_array(data[1][0])),
+        fitted[0].predict_proba(data[1][0]),
+        atol=1e-3,
+    )
+
+
+def test_text_pipelines_inside_and_outside():
+    rng = np.random.default_rng(0)
+    words = {"A": "animal", "B": "dog", "C": "cat", "D": "poodle", "E": "stone"}
+    truth = TREE.close_upward(rng.random((400, 5)) < 0.3)
+    texts = [
+        " ".join([*(words[x] for x, held in zip("ABCDE", row, strict=True) if held), "the", "a"])
+        for row in truth
+    ]
+    inside = HierarchicalClassifier(
+        make_pipeline(TfidfVectorizer(), LogisticRegression()), TREE, cv=3, maximize="f1"
+    )
+    outside = make_pipeline(
+        TfidfVectorizer(), HierarchicalClassifier(LogisticRegression(), TREE, cv=3, maximize="f1")
+    )
+    for model in (inside.fit(texts, truth), outside.fit(texts, truth)):
+        calls = model.predict(texts)
+        assert len(TREE.violations(calls)) == 0
+        assert (calls == truth).mean() > 0.95
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_classifiers_without_probabilities_and_of_all_labels_at_once(data):
+    (x, truth), (x_new, truth_new) = data
+    cases = [
+        (RidgeClassifier(), False),
+        (RandomForestClassifier(30, random_state=0), True),
+        (MLPClassifier((8,), max_iter=200, random_state=0), True),
+    ]
+    for estimator, multi in cases:
+        classifier = HierarchicalClassifier(
+            estimator, TREE, multi_output=multi, cv=3, precision=0.8
+        ).fit(x, truth)
+        assert len(TREE.violations(classifier.predict(x_new))) == 0
+        assert classifier.score(x_new, truth_new) > 0.6
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_labels_with_too_few_positives_get_their_prevalence(data, multi):
+    x, truth = data[0]
+    rare = truth.copy()
+    rare[:, 3] = False  # never
+    rare[:, 4] = True  # always
+    rare[:, 2] = False
+    rare[np.flatnonzero(rare[:, 0])[:2], 2] = True  # twice
+    estimator = RandomForestClassifier(10, random_state=0) if multi else LogisticRegression()
+    classifier = HierarchicalClassifier(estimator, TREE, multi_output=multi, cv=3)
+    classifier.fit(x, rare)
+    if not multi:
+        assert [e is None for e in classifier.estimators_] == [False, False, True, True, True]
+    lpr = classifier.model_.transform(classifier.scores(x))
+    assert lpr[:, 2].max() < 0.01
+    assert lpr[:, 3].max() < 0.01
+    assert lpr[:, 4].min() > 0.99
+    assert classifier.model_.lpr_.diagnostics()["shared_weight"][3] == 1.0
+
+
+def test_a_fold_without_positives_is_filled_in():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 2))
+    truth = np.zeros((40, 1), dtype=bool)
+    truth[:3] = True
+    x[:3] += 3
+    classifier = HierarchicalClassifier(LogisticRegression(), cv=2, min_positives=1)
+    for seed in range(8):
+        classifier.set_params(random_state=seed).fit(x, truth)
+        assert np.isfinite(classifier.oof_scores_).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fdr": 0.1, "precision": 0.9}, "exactly one"),
+        ({"confidence": 0.9}, "exactly one"),
+        ({"fdr": 0.1, "holdout": 1.5}, "holdout must lie"),
+        ({"cv": 1}, "cv must be a whole number of at least 2"),
+        ({"min_positives": "a"}, "min_positives must be a whole number"),
+        ({"holdout": "a"}, "holdout must be a number between 0 and 1"),
+        ({"unreachable": "x"}, "unreachable must be one of 'best-precision'"),
+        ({"n_jobs": 0}, "n_jobs must be None or a whole number that is not 0"),
+        ({"n_jobs": "a"}, "n_jobs must be"),
+        ({"random_state": -1}, "random_state must be a whole number of at least 0"),
+        ({"random_state": "a"}, "random_state must be"),
+        ({"lpr": "nope"}, r"lpr \(method\) must be one of"),
+        ({"lpr": 5}, "method must be the name of an LPR estimator or one itself; got 5"),
+        ({"joint": "nope"}, "joint must be False, True or 'auto'"),
+        ({"estimator": LogisticRegression}, "estimator must be 'auto'"),
+    ],
+)
+def test_wrong_options_fail_before_fitting(data, options, message, monkeypatch):
+    def fit(*_):
+        raise AssertionError("fitting began")
+
+    classifier = HierarchicalClassifier(LogisticRegression(), TREE).set_params(**options)
+    monkeypatch.setattr(LogisticRegression, "fit", fit)
+    with pytest.raises(HierlprError, match=message):
+        classifier.fit(*data[0])
+
+
+def test_wrong_data(data):
+    x, truth = data[0]
+    classifier = HierarchicalClassifier(LogisticRegression(), TREE, fdr=0.1)
+    with pytest.raises(DataError, match="X has 10 samples, truth 900"):
+        classifier.fit(x[:10], truth)
+    with pytest.raises(DataError, match="too few for 5 folds"):
+        classifier.fit(x[:6], truth[:6])
+    with pytest.raises(HierlprError, match="must be 'auto', a member of"):
+        HierarchicalClassifier("logistic", TREE).fit(x, truth)
+
+
+def test_weights_count_in_training_curves_and_cutoff(data):
+    (x, truth), _ = data
+    weight = np.random.default_rng(3).choice([0.0, 1.0, 4.0], size=len(x))
+    plain = HierarchicalClassifier(LogisticRegression(), TREE, precision=0.8, joint=False)
+    own = clone(plain).fit(x, truth, sample_weight=weight)
+    used = np.flatnonzero(weight)
+    assert np.isnan(own.oof_scores_[weight == 0]).all()
+    assert np.isin(own.held_out_, used).all()
+    kept = np.setdiff1d(used, own.held_out_)
+    alone = LogisticRegression().fit(x[kept], truth[kept, 0], sample_weight=weight[kept])
+    np.testing.assert_allclose(own.estimators_[0].coef_, alone.coef_)
+    left = clone(plain).fit(x[used], truth[used], sample_weight=weight[used])
+    np.testing.assert_array_equal(own.predict(x), left.predict(x))
+    assert "weighted, equivalent" in str(own.cutoff_)
+    assert own.cutoff_.level != clone(plain).fit(x[used], truth[used]).cutoff_.level
+    alike = clone(plain).fit(x, truth, sample_weight=np.full(len(x), 3.0))
+    np.testing.assert_array_equal(
+        alike.predict_proba(x), clone(plain).fit(x, truth).predict_proba(x)
+    )
+    with pytest.raises(DataError, match="max_weight="):
+        clone(plain).set_params(confidence=0.8).fit(x, truth, weight)
+    sure = clone(plain).set_params(confidence=0.8, max_weight=4.0).fit(x, truth, weight)
+    assert sure.cutoff_.confidence == 0.8
+
+
+def test_a_certificate_of_a_classifier_needs_a_bound_before_hours_of_fitting(data, monkeypatch):
+    (x, truth), _ = data
+    sure = HierarchicalClassifier(LogisticRegression(), TREE, precision=0.7, confidence=0.8)
+    # What has the same weight here need not have it among the next samples.
+    bounded = clone(sure).set_params(max_weight=3.0).fit(x, truth, np.full(len(x), 2.0))
+    assert "certified for weights up to 3" in str(bounded.cutoff_)
+    monkeypatch.setattr(HierarchicalClassifier, "_fit_estimators", None)  # nothing gets that far
+    with pytest.raises(DataError, match="needs max_weight="):
+        clone(sure).fit(x, truth, np.full(len(x), 2.0))
+    with pytest.raises(DataError, match="sample_weight is 9 for sample 7, more than max_weight=3"):
+        clone(bounded).fit(x, truth, np.where(np.arange(len(x)) == 7, 9.0, 0.5))
+    for change in ({"confidence": None}, {"confidence": None, "precision": None}):
+        with pytest.raises(DataError, match="max_weight= is only used with sample_weight="):
+            clone(bounded).set_params(**change).fit(x, truth, np.ones(len(x)))
+
+
+def test_weights_reach_the_last_step_of_a_pipeline_and_others_say_that_they_do_not(data):
+    (x, truth), _ = data
+    weight = np.where(truth[:, 0], 5.0, 1.0)
+    inside = make_pipeline(StandardScaler(), LogisticRegression())
+    alone = clone(inside).fit(x, truth[:, 0], logisticregression__sample_weight=weight)
+    for routing in (False, True):
+        with config_context(enable_metadata_routing=routing):
+            own = HierarchicalClassifier(inside, TREE, cv=2).fit(x, truth, weight)
+        np.testing.assert_allclose(own.scores(x)[:, 0], alone.predict_proba(x)[:, 1])
+        assert "Weights" not in own.describe()
+    near = HierarchicalClassifier(KNeighborsClassifier(), TREE, cv=2).fit(x, truth, weight)
+    assert "Sample weights were not used to train" in near.describe()
+
+
+def test_weights_are_routed(data):
+    (x, truth), (x_new, truth_new) = data
+    weight = np.random.default_rng(3).uniform(0.5, 2.0, len(x))
+    again = weight[: len(x_new)]
+    own = HierarchicalClassifier(LogisticRegression(), TREE, cv=2)
+    direct = clone(own).fit(x, truth, weight).score(x_new, truth_new, again)
+    with config_context(enable_metadata_routing=True):
+        own.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipe = make_pipeline("passthrough", own).fit(x, truth, sample_weight=weight)
+        assert pipe.score(x_new, truth_new, sample_weight=again) == direct
+        # The default scorer of scikit-learn passes them through a pipeline from 1.8 on.
+        passes = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8)
+        for model in (own, pipe) if passes else (own,):
+            folds = cross_val_score(model, x, truth, params={"sample_weight": weight}, cv=2)
+            assert np.all(folds > 0.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda x, y: HierarchicalClassifier(hierarchy=TREE).fit(["a b", "b"], y[:2]),
+            "empty vocabulary",
+        ),
+        (lambda x, y: HierarchicalClassifier(LogisticRegression, TREE).fit(x, y), r"write \(\)"),
+    ],
+)
+def test_slips_are_told_with_the_way_out(data, call, message):
+    with pytest.raises(HierlprError, match=message):
+        call(*data[0])
+
+
+def test_a_row_number_in_place_of_features_is_told(fitted):
+    with pytest.raises(DataError, match=r"one row per sample, got a int"):
+        fitted[0].explain(3)
+
+
+@needs_data
+# -- truth of which some is unknown ------------------------------------------------------------
+
+
+def with_gaps(truth, share=0.3, rng=0):
+    gaps = np.asarray(truth, dtype=float)
+    return np.where(np.random.default_rng(rng).random(gaps.shape) < share, np.nan, gaps)
+
+
+def test_a_classifier_of_a_label_is_fitted_where_the_label_is_known(data):
+    """Given, or lacking with a parent; that it holds by a child is known because it holds."""
+    (x, truth), h = data[0], TREE
+    gaps = with_gaps(truth)
+    found = HierarchicalClassifier(LogisticRegression(), hierarchy=h).fit(x, gaps)
+    partial = align_known(x, gaps, h)
+    for k in range(h.n_labels):
+        known = ~np.isnan(gaps[:, k]) | (partial.known[:, k] & ~partial.held[:, k])
+        alone = LogisticRegression().fit(x[known], truth[known, k])
+        np.testing.assert_allclose(found.estimators_[k].coef_, alone.coef_, atol=1e-6)
+    assert np.isfinite(found.oof_scores_).all()
+    expected = HierLPR(h).fit(found.oof_scores_, gaps)
+    np.testing.assert_array_equal(found.model_.lpr_.curves.knot_lpr, expected.lpr_.curves.knot_lpr)
+
+
+def test_unknown_truth_with_a_goal_weights_and_a_file(data, tmp_path):
+    (x, truth), h = data[0], TREE
+    gaps = with_gaps(truth)
+    weight = np.random.default_rng(3).integers(1, 4, len(x))
+    model = HierarchicalClassifier(
+        KernelRidgeClassifier(), hierarchy=h, fdr=0.3, confidence=0.8, max_weight=4
+    ).fit(x, gaps, sample_weight=weight)
+    assert model.cutoff_.n_unknown > 0
+    model.save(tmp_path / "m.hlpr")
+    again = load_model(tmp_path / "m.hlpr")
+    np.testing.assert_array_equal(again.predict_proba(x), model.predict_proba(x))
+    assert 0.0 < model.score(x, gaps) <= 1.0
+
+
+def test_unknown_truth_that_cannot_be_learned_is_refused(data):
+    (x, truth), h = data[0], TREE
+    gaps = with_gaps(truth)
+    with pytest.raises(HierlprError, match=r"classifier of all labels at once(.|\n)*multi_output"):
+        HierarchicalClassifier(RandomForestClassifier(5), hierarchy=h, multi_output=True).fit(
+            x, gaps
+        )
+    nothing = np.full_like(gaps, np.nan)
+    nothing[:, 0] = 1.0
+    with pytest.raises(HierlprError, match=r"unknown in all samples"):
+        HierarchicalClassifier(LogisticRegression(), hierarchy=h).fit(x, nothing)
+    odd = with_gaps(truth)
+    odd[3, 1] = 2.0
+    with pytest.raises(HierlprError, match="other than 0, 1 and unknown"):
+        HierarchicalClassifier(LogisticRegression(), hierarchy=h).fit(x, odd)
+
+
+@pytest.mark.slow
+def test_funcat_cellcycle_one_logistic_model_a_label():
+    from hierlpr.io import read_arff
+
+    train = read_arff(DATA / "funcat" / "cellcycle_FUN.train.arff.gz")
+    classifier = HierarchicalClassifier(
+        make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression(C=0.05)),
+        train.hierarchy, fdr=0.5, n_jobs=2,
+    )  # fmt: skip
+    classifier.fit(train.features, train.truth)
+    assert len(train.hierarchy.violations(classifier.predict(train.features))) == 0
+
+
+class RecordingVectorizer(TfidfVectorizer):
+    """A vectorizer that remembers every text it was fitted on."""
+
+    seen: ClassVar[set[str]] = set()
+
+    def fit_transform(self, raw_documents, y=None):
+        self.seen.update(raw_documents)
+        return super().fit_transform(raw_documents, y)
+
+
+@pytest.mark.parametrize("estimator", ["pipeline", "first stage"])
+def test_a_vectorizer_inside_is_never_fitted_on_the_calibration_part(estimator, monkeypatch):
+    h = Hierarchy([("animal", "dog")])
+    rng = np.random.default_rng(0)
+    truth = h.close_upward(rng.random((120, 2)) < 0.4)
+    words = np.array([["stone", "wolf"], ["sky", "barks"]])
+    texts = [f"{words[0][int(a)]} {words[1][int(b)]} n{i}" for i, (a, b) in enumerate(truth)]
+    RecordingVectorizer.seen = set()
+    if estimator == "pipeline":
+        first = make_pipeline(RecordingVectorizer(), LogisticRegression())
+    else:
+        monkeypatch.setattr("hierlpr.first_stage.encoding.TfidfVectorizer", RecordingVectorizer)
+        first = FirstStage(members=["forest", "kernel"], n_trees=10)
+    for given in (texts, pd.Series(texts)):
+        model = HierarchicalClassifier(first, h, fdr=0.3, joint=False, unreachable="max-f")
+        model.fit(given, truth)
+        held_out = {texts[i] for i in model.held_out_}
+        assert len(held_out) == 40
+        assert RecordingVectorizer.seen == set(texts) - held_out
+        assert model.predict(given).shape == (120, 2)
+        assert model.score(given, truth) > 0.8

@@ -1,0 +1,446 @@
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hierlpr import Hierarchy, HierlprError, HierlprWarning, simulate
+from hierlpr.exceptions import DataError
+from hierlpr.lpr import fit_lpr
+from hierlpr.model import HierLPR, load_model
+from hierlpr.ranking.blocks import consistent_scores
+
+
+@pytest.fixture(scope="module")
+def parts():
+    model = simulate.setting_model("tree25", rng=1)
+    return model.draw(1500, 2), model.draw(800, 3), model.draw(500, 4)
+
+
+@pytest.fixture
+def model(parts):
+    fit, cal, _ = parts
+    return HierLPR(fit.hierarchy).fit(fit.scores, fit.truth).calibrate(
+        cal.scores, cal.truth, precision=0.8
+    )  # fmt: skip
+
+
+# -- scikit-learn's own checks -------------------------------------------------------------------
+
+
+class Checked(HierLPR):
+    """HierLPR as the checks need it: they give one target, we need one for each label."""
+
+    def fit(self, scores, truth=None):
+        return super().fit(scores, self._wide(scores, truth))
+
+    def score(self, scores, truth=None):
+        return super().score(scores, self._wide(scores, truth))
+
+    def _wide(self, scores, truth):
+        if truth is None:
+            return None
+        target = np.asarray(truth)
+        held = (target.reshape(target.shape[0], -1)[:, :1] == target.flat[0]).astype(int)
+        shape = scores.shape if sparse.issparse(scores) else np.asarray(scores).shape
+        return np.repeat(held, shape[1], axis=1) if len(shape) == 2 else held
+
+
+EXPECTED_FAILURES = {
+    "check_fit_score_takes_y": "the second argument is called truth, not y",
+    "check_n_features_in_after_fitting": "the check passes y to score by that name",
+    "check_dtype_object": "entries that are no numbers raise DataError, a ValueError, where the "
+    "check wants TypeError",
+    "check_estimator_sparse_array": "the check wants one column from predict; we give one a label",
+    "check_estimator_sparse_matrix": "the same",
+    "check_dataframe_column_names_consistency": "frames go by label name, in any order, so there "
+    "is no warning about order; and errors name the labels in our own words",
+}
+
+
+@parametrize_with_checks(
+    [Checked()],
+    expected_failed_checks=lambda _: EXPECTED_FAILURES,
+)
+def test_scikit_learn_estimator_checks(estimator, check):
+    check(estimator)
+
+
+def test_the_width_of_arrays_is_checked_in_scikit_learns_words(model):
+    for method in (model.predict, model.transform, model.predict_proba, model.rank):
+        with pytest.raises(DataError, match="X has 3 features, but HierLPR is expecting 25 feat"):
+            method(np.zeros((2, 3)))
+
+
+def test_clone_and_parameters(parts):
+    h = parts[0].hierarchy
+    twin = clone(HierLPR(h, lpr="isotonic", close_truth=True))
+    assert twin.get_params() == {
+        "hierarchy": h, "lpr": "isotonic", "joint": "auto", "close_truth": True,
+        "missing": "error", "n_threads": None, "verbose": None,
+    }  # fmt: skip
+
+
+def test_grid_search_and_pipeline(parts):
+    fit, cal, _ = parts
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), HierLPR(fit.hierarchy)),
+        {"hierlpr__lpr": ["isotonic", "p-spline"]},
+        cv=KFold(2),
+    )
+    search.fit(fit.scores, fit.truth)
+    assert 0.5 < search.best_score_ <= 1.0
+    assert search.predict(cal.scores).dtype == bool
+    assert search.score(cal.scores, cal.truth) > 0.5
+
+
+# -- the stages in order -------------------------------------------------------------------------
+
+
+def test_the_model_is_the_stages_one_after_another(parts):
+    fit, _, test = parts
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    levels = fit.hierarchy.levels
+    lpr = fit_lpr(fit.scores, fit.truth, depth=levels).predict(test.scores)
+    np.testing.assert_array_equal(model.transform(test.scores), lpr)
+    score = consistent_scores(lpr, fit.hierarchy)
+    np.testing.assert_array_equal(model.predict_proba(test.scores), score)
+    np.testing.assert_array_equal(model.predict(test.scores), score >= model.cutoff_.level)
+    ranking = model.rank(test.scores)
+    np.testing.assert_array_equal(ranking.score, score[ranking.sample, ranking.label])
+    assert len(model.rank(test.scores, top=7)) == 7
+
+
+def test_calls_meet_the_target_and_the_hierarchy(parts, model):
+    test = parts[2]
+    calls = model.predict(test.scores)
+    assert len(test.hierarchy.violations(calls)) == 0
+    assert test.truth[calls].mean() > 0.75
+    assert model.cutoff_.precision >= 0.8
+    lists = model.call_lists(test.scores)
+    assert sum(map(len, lists)) == calls.sum()
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("most_parents", [1, 3])
+def test_a_sample_alone_gets_what_it_gets_among_many(most_parents, joint):
+    rng = np.random.default_rng(5)
+    labels = [f"L{i}" for i in range(25)]
+    edges = [
+        (labels[p], labels[i]) for i in range(1, 25) for p in set(rng.integers(0, i, most_parents))
+    ]
+    h = Hierarchy(edges, labels=labels)
+    truth = h.close_upward(rng.random((400, 25)) < 0.05)
+    scores = truth + rng.normal(size=truth.shape)
+    model = HierLPR(h, joint=joint).fit(scores, truth)
+    lists = model.call_lists(scores)
+    for method in (model.transform, model.predict_proba, model.predict):
+        together = method(scores)
+        for m in range(0, 400, 37):
+            np.testing.assert_array_equal(method(scores[m : m + 1])[0], together[m])
+            assert model.call_lists(scores[m : m + 1]) == [lists[m]]
+
+
+def test_before_calibration_the_cut_is_at_one_half(parts):
+    fit, _, test = parts
+    model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
+    assert model.cutoff_.level == 0.5
+    assert "not calibrated" in str(model.cutoff_)
+    np.testing.assert_array_equal(
+        model.predict(test.scores), model.predict_proba(test.scores) >= 0.5
+    )
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_data_frames_go_by_label_name_in_any_order(parts, kind):
+    fit, cal, test = parts
+    labels = list(fit.hierarchy.labels)
+
+    def frame(matrix, order):
+        data = {labels[j]: matrix[:, j] for j in order}
+        return {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}[kind](data)
+
+    backwards = range(len(labels) - 1, -1, -1)
+    by_name = HierLPR(fit.hierarchy).fit(frame(fit.scores, backwards), frame(fit.truth, range(25)))
+    by_name.calibrate(frame(cal.scores, range(25)), cal.truth, fdr=0.2)
+    by_place = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
+    by_place.calibrate(cal.scores, cal.truth, fdr=0.2)
+    np.testing.assert_array_equal(
+        by_name.predict(frame(test.scores, backwards)), by_place.predict(test.scores)
+    )
+    assert by_name.feature_names_in_.tolist() == labels
+    with pytest.raises(DataError, match="1 label\\(s\\) have no column: 'A'"):
+        by_name.predict(frame(test.scores, range(1, 25)))
+
+
+def test_without_a_hierarchy_the_frame_names_the_labels():
+    rng = np.random.default_rng(0)
+    scores = pd.DataFrame(rng.random((200, 2)), columns=["x", "y"])
+    truth = pd.DataFrame({"y": scores["y"] > 0.5, "x": scores["x"] > 0.5})
+    model = HierLPR().fit(scores, truth)
+    assert model.hierarchy_.labels == ("x", "y")
+    assert model.hierarchy is None
+    assert model.score(scores, truth) > 0.95
+
+
+def test_sparse_scores_stay_sparse(parts):
+    fit, cal, test = parts
+    model = HierLPR(fit.hierarchy).fit(sparse.csr_array(fit.scores), fit.truth)
+    model.calibrate(sparse.csr_array(cal.scores), sparse.csr_array(cal.truth), precision=0.8)
+    calls = model.predict(sparse.csr_array(test.scores))
+    assert sparse.issparse(calls)
+    dense = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    dense.calibrate(cal.scores, cal.truth, precision=0.8)
+    np.testing.assert_array_equal(calls.toarray(), dense.predict(test.scores))
+
+
+def test_a_guaranteed_cutoff_and_groups(parts, model):
+    _, cal, test = parts
+    empirical = model.cutoff_
+    model.calibrate(cal.scores, cal.truth, precision=0.8, confidence=0.9)
+    assert model.cutoff_.n_calls < empirical.n_calls
+    model.calibrate(cal.scores, cal.truth, precision=0.8, groups="depth")
+    assert set(model.cutoff_.groups) == {"1", "2", "3", "4"}
+    assert len(test.hierarchy.violations(model.predict(test.scores))) == 0
+    model.calibrate(cal.scores, cal.truth, precision=0.8, confidence=0.9, groups="tree")
+    assert model.cutoff_.groups["A"].n_samples < cal.n_samples  # a third planned the tests
+
+
+def test_dags_take_the_same_way(tmp_path):
+    h = simulate.random_dag(30, rng=0)
+    assert not h.is_forest
+    drawn = simulate.random_model(h, conditional=0.7, rng=1)
+    fit, cal, test = drawn.draw(600, 2), drawn.draw(400, 3), drawn.draw(200, 4)
+    model = HierLPR(h).fit(fit.scores, fit.truth)
+    model.calibrate(cal.scores, cal.truth, precision=0.7, confidence=0.8)
+    calls = model.predict(test.scores)
+    assert calls.any()
+    assert len(h.violations(calls)) == 0
+    model.save(tmp_path / "dag.hlpr")
+    np.testing.assert_array_equal(load_model(tmp_path / "dag.hlpr").predict(test.scores), calls)
+
+
+# -- nothing silent ------------------------------------------------------------------------------
+
+
+def test_an_unreachable_target_warns(parts):
+    fit, cal, _ = parts
+    rng = np.random.default_rng(0)
+    model = HierLPR(fit.hierarchy).fit(rng.random(fit.scores.shape), fit.truth)
+    with pytest.warns(HierlprWarning, match="unreachable"):
+        model.calibrate(rng.random(cal.scores.shape), cal.truth, precision=0.99)
+    assert not model.cutoff_.reachable
+    assert model.cutoff_.fallback == "best-precision"
+
+
+def test_calibrating_on_the_fitted_samples_warns(parts):
+    fit = parts[0]
+    n = len(fit.scores)
+    model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
+    with pytest.warns(
+        HierlprWarning, match=f"{n:,} of {n:,} calibration samples were also fitted on"
+    ):
+        model.calibrate(fit.scores, fit.truth, maximize="f1")
+
+
+def test_truth_without_a_parent_is_refused_or_closed_and_counted():
+    h = Hierarchy([("A", "B")])
+    scores = np.random.default_rng(0).random((50, 2))
+    truth = scores > 0.5
+    truth[0] = [False, True]
+    n_added = int((truth[:, 1] & ~truth[:, 0]).sum())
+    with pytest.raises(DataError, match="label without its parent"):
+        HierLPR(h).fit(scores, truth)
+    with pytest.warns(HierlprWarning, match=f"{n_added} missing ancestors were added"):
+        HierLPR(h, close_truth=True).fit(scores, truth)
+
+
+def test_rows_with_names_are_matched_by_name(parts):
+    fit, cal, _ = parts
+    labels = list(fit.hierarchy.labels)
+    names = [f"s{i}" for i in range(fit.n_samples)]
+    scores = pd.DataFrame(fit.scores, columns=labels, index=names)
+    truth = pd.DataFrame(fit.truth, columns=labels, index=names).iloc[::-1]
+    shuffled = HierLPR(fit.hierarchy).fit(scores, truth)
+    straight = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
+    np.testing.assert_array_equal(shuffled.transform(cal.scores), straight.transform(cal.scores))
+    with pytest.raises(DataError, match="the truth lacks samples 's0'"):
+        HierLPR(fit.hierarchy).fit(scores, truth.rename(index={"s0": "other"}))
+    with pytest.raises(DataError, match="sample names repeat"):
+        HierLPR(fit.hierarchy).fit(scores.rename(index={"s0": "s1"}), truth.rename({"s0": "s1"}))
+
+
+def test_no_samples_give_no_calls(model):
+    empty = np.empty((0, 25))
+    assert model.predict(empty).shape == (0, 25)
+    assert len(model.rank(empty)) == 0
+    assert model.call_lists(empty) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s, t: (s[:, :20], t), "20 columns, but there are 25 labels"),
+        (lambda s, t: (s, t[:100]), "scores have 1,500 samples, truth 100"),
+        (lambda s, t: (np.where(s > 0.999 * s.max(), np.nan, s), t), "sample .*, label"),
+        (lambda s, t: (s[:0], t[:0]), "0 sample\\(s\\)"),
+        (lambda s, t: (s, t + 0.5), "truth must hold only 0 and 1"),
+        (lambda s, t: (s, None), "requires y to be passed"),
+    ],
+)
+def test_bad_input_is_named(parts, change, message):
+    fit = parts[0]
+    scores, truth = change(fit.scores, fit.truth)
+    with pytest.raises(DataError, match=message):
+        HierLPR(fit.hierarchy).fit(scores, truth)
+
+
+def test_wrong_parameters(parts):
+    fit = parts[0]
+    with pytest.raises(HierlprError, match=r"hierarchy must be a Hierarchy, a path.*got int"):
+        HierLPR(7).fit(fit.scores, fit.truth)
+    with pytest.raises(HierlprError, match=r"lpr \(method\) must be one of"):
+        HierLPR(fit.hierarchy, lpr="magic").fit(fit.scores, fit.truth)
+    with pytest.raises(HierlprError, match="joint"):
+        HierLPR(fit.hierarchy, joint="perhaps").fit(fit.scores, fit.truth)
+
+
+@pytest.mark.parametrize("how", ["fit", "remove_labels"])
+def test_nothing_is_promised_after_a_change_that_was_interrupted(parts, model, monkeypatch, how):
+    """The curves may be new by then, and what was promised was so of the old ones."""
+    fit, cal, _ = parts
+    model.calibrate_sets(cal.scores, cal.truth)
+
+    def stopped(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    if how == "fit":
+        monkeypatch.setattr("hierlpr.model.training.fit_joint_on", stopped)
+        args = (fit.scores[::2], fit.truth[::2])
+    else:
+        monkeypatch.setattr("hierlpr.joint.JointModel.changed", stopped)
+        args = (fit.hierarchy.labels[-2:],)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HierlprWarning)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(model, how)(*args)
+    assert model.cutoff_.kind == "default"
+    assert model.sets_ is None
+
+
+# -- change without refitting ----------------------------------------------------------------------
+
+
+def curves_of(model):
+    return {
+        label: tuple(part.tobytes() for part in model.lpr_.curves.curve(j))
+        for j, label in enumerate(model.hierarchy_.labels)
+    }
+
+
+def test_added_labels_leave_the_others_bit_identical(parts, model):
+    fit, cal, _ = parts
+    before = curves_of(model)
+    rng = np.random.default_rng(5)
+    truth = np.stack([cal.truth[:, 1], cal.truth[:, 1] & (rng.random(800) < 0.5)], axis=1)
+    scores = rng.normal(size=(800, 2)) + truth
+    with pytest.warns(HierlprWarning, match="back at 0.5"):
+        model.add_labels([("B", "new"), ("new", "newer")], scores, truth)
+    after = curves_of(model)
+    assert {label: after[label] for label in before} == before
+    assert model.hierarchy_.labels == (*fit.hierarchy.labels, "new", "newer")
+    assert model.hierarchy_.parents("newer") == ("new",)
+    wide = np.concatenate([cal.scores, scores], axis=1)
+    model.calibrate(wide, np.concatenate([cal.truth, truth], axis=1), precision=0.7, confidence=0.8)
+    assert len(model.hierarchy_.violations(model.predict(wide))) == 0
+
+
+def test_standalone_labels_can_be_added_by_frame(parts, model):
+    cal = parts[1]
+    truth = cal.truth[:, 0]
+    scores = pd.DataFrame({"y": cal.scores[:, 1], "x": cal.scores[:, 0]})
+    with pytest.warns(HierlprWarning, match="Calibrate again"):
+        model.add_labels([], scores, pd.DataFrame({"x": truth, "y": truth}), labels=["x", "y"])
+    assert model.hierarchy_.labels[-2:] == ("x", "y")
+
+
+def test_removed_labels_pass_their_children_on(parts, model):
+    fit, _, test = parts
+    before = curves_of(model)
+    with pytest.warns(HierlprWarning, match="Calibrate again"):
+        model.remove_labels(["B", "F"])
+    assert curves_of(model) == {k: v for k, v in before.items() if k not in ("B", "F")}
+    assert model.hierarchy_.parents("P") == ("A",)
+    kept = [fit.hierarchy.index(label) for label in model.hierarchy_.labels]
+    assert model.predict(test.scores[:, kept]).shape == (500, 23)
+
+
+def test_replaced_labels_change_alone(parts, model):
+    cal = parts[1]
+    before = curves_of(model)
+    c = cal.hierarchy.index("C")
+    with pytest.warns(HierlprWarning, match="Calibrate again"):
+        model.replace("C", 10 * cal.scores[:, [c]], cal.truth[:, [c]])
+    after = curves_of(model)
+    assert {k for k in before if before[k] != after[k]} == {"C"}
+    sharing = {"shared": model.lpr_.shared, "depth": np.asarray(cal.hierarchy.levels)[[c]]}
+    expected = fit_lpr(10 * cal.scores[:, [c]], cal.truth[:, [c]], **sharing)
+    assert after["C"] == tuple(part.tobytes() for part in expected.curves.curve(0))
+
+
+def test_changes_that_make_no_sense(parts, model):
+    s, t = np.zeros((5, 1)), np.zeros((5, 1))
+    with pytest.raises(DataError, match="no new label"):
+        model.add_labels([("A", "B")], s, t)
+    with pytest.raises(DataError, match="already in the model or named twice: 'B'"):
+        model.add_labels([], s, t, labels=["B"])
+    with pytest.raises(DataError, match="not in labels=: 'q'"):
+        model.add_labels([("q", "p")], s, t, labels=["p"])
+    with pytest.raises(DataError, match="unknown label\\(s\\): 'nope'"):
+        model.remove_labels(["nope"])
+    with pytest.raises(DataError, match="no label would be left"):
+        model.remove_labels(parts[0].hierarchy.labels)
+    with pytest.raises(DataError, match="name each label once"):
+        model.replace(["A", "A"], s, t)
+    with pytest.raises(DataError, match="scores have 5 samples, truth 4"):
+        model.replace("A", s, t[:4])
+
+
+def test_changed_labels_match_rows_by_name(parts):
+    import pandas as pd
+
+    fit = parts[0]
+    h = fit.hierarchy
+    names = [f"s{i}" for i in range(len(fit.scores))]
+    scores = pd.DataFrame(fit.scores, index=names, columns=h.labels)
+    truth = pd.DataFrame(fit.truth, index=names, columns=h.labels)
+    leaf = h.labels[-1]
+    curves = []
+    for order in (slice(None), slice(None, None, -1)):
+        model = HierLPR(h, joint=False).fit(fit.scores, fit.truth)
+        model.replace([leaf], scores[[leaf]], truth[[leaf]].iloc[order])
+        curves.append(model.lpr_.predict(fit.scores))
+    np.testing.assert_array_equal(curves[0], curves[1])
+    with pytest.raises(DataError, match="the truth lacks samples"):
+        model.replace([leaf], scores[[leaf]], truth[[leaf]].rename(index=str.upper))
+
+
+@pytest.mark.parametrize(
+    ("verbose", "is_terminal", "told"),
+    [(True, False, True), (None, True, True), (None, False, False), (False, True, False)],
+)
+def test_progress_is_told_on_request_and_on_terminals(
+    verbose, is_terminal, told, monkeypatch, capsys
+):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal, raising=False)
+    fit, _ = simulate.train_test(1, rng=0)
+    HierLPR(fit.hierarchy, joint=False, verbose=verbose).fit(fit.scores[:200], fit.truth[:200])
+    assert ("####]  100%" in capsys.readouterr().err) is told

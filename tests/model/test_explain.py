@@ -1,0 +1,179 @@
+"""Why a label is called or not: numbers, sentences, text and HTML."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from hierlpr import HierLPR, simulate
+from hierlpr.cutoff.decisions import REASONS, reason_codes
+from hierlpr.cutoff.groups import label_levels
+from hierlpr.exceptions import DataError, HierarchyError
+
+
+@pytest.fixture(scope="module")
+def case():
+    data = simulate.disease(n_samples=500, rng=1)
+    model = HierLPR(data.hierarchy).fit(data.scores[:250], data.truth[:250])
+    model.calibrate(data.scores[250:400], data.truth[250:400], fdr=0.1)
+    return model, data.scores[400:], data.hierarchy
+
+
+def reference_reason(lpr, score, size, called, level, limited):
+    """Which sentence it is, by a chain of questions."""
+    if np.isinf(level):
+        return "Not called: nothing"
+    if called and size == 1:
+        return "Called: the chance"
+    if called:
+        return "Called together" if lpr >= level else "Called although the chance"
+    if limited and score >= level:
+        return "Not called although its mean"
+    if size == 1:
+        return "Not called: the chance"
+    return "Not called although the chance" if lpr >= level else "Not called: it can only"
+
+
+def test_the_numbers_are_those_of_the_model(case):
+    model, scores, h = case
+    lpr, block_score = model.transform(scores), model.predict_proba(scores)
+    calls = model.predict(scores)
+    for row in (0, 7, 31):
+        found = model.explain(scores, row)
+        at = [h.index(label) for label in found.label]
+        assert sorted(at) == list(range(h.n_labels))
+        np.testing.assert_array_equal(found.score, scores[row, at])
+        np.testing.assert_allclose(found.lpr, lpr[row, at], atol=2**-29)
+        np.testing.assert_allclose(found.block_score, block_score[row, at], atol=2**-29)
+        np.testing.assert_array_equal(found.called, calls[row, at])
+        assert (np.diff(found.block_score) <= 0).all()
+        for b in np.unique(found.block):
+            inside = found.block == b
+            assert found.lpr[inside].mean() == pytest.approx(found.block_score[inside][0], abs=1e-8)
+
+
+def test_every_sentence_is_the_right_one(case):
+    model, scores, _ = case
+    seen = set()
+    for row in range(60):
+        found = model.explain(scores, row)
+        size = np.bincount(found.block)[found.block]
+        for k, sentence in enumerate(found.reason):
+            level = found.level[k]
+            start = reference_reason(
+                found.lpr[k], found.block_score[k], size[k], found.called[k], level, False
+            )
+            assert sentence.startswith(start)
+            assert "{" not in sentence
+            seen.add(start)
+    assert len(seen) >= 5
+    assert all(found.why(label) == found.reason[k] for k, label in enumerate(found.label))
+
+
+def test_random_cases_with_ties_limits_and_no_cutoff():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n = int(rng.integers(1, 7))
+        block = np.sort(rng.integers(0, 3, n))
+        block = np.unique(block, return_inverse=True)[1]
+        lpr = rng.integers(0, 4, n) / 4
+        score = np.array([lpr[block == b].mean() for b in block])
+        level = np.full(n, rng.choice([0.25, 0.5, np.inf]))
+        limited = rng.random() < 0.3
+        called = (score >= level) & ~(limited & (block == block.max()))
+        for k, code in enumerate(reason_codes(lpr, score, block, called, level)):
+            start = reference_reason(
+                lpr[k], score[k], int((block == block[k]).sum()), called[k], level[k], limited
+            )
+            assert REASONS[code].replace("{own}", "0.2").startswith(start), (lpr, score, level)
+
+
+def test_groups_with_a_limit_of_calls_name_it(case):
+    _, scores, h = case
+    from dataclasses import replace
+
+    model = case[0]
+    former = model.cutoff_
+    try:
+        model.cutoff_ = replace(former, level=0.05, max_calls=1)
+        found = model.explain(scores, 3)
+        assert any("a sample may have at most 1 call." in text for text in found.reason)
+    finally:
+        model.cutoff_ = former
+    assert label_levels(former, h).size == h.n_labels
+
+
+def test_samples_by_row_and_by_name(case):
+    model, scores, h = case
+    names = [f"patient {i}" for i in range(len(scores))]
+    frame = pd.DataFrame(scores, columns=h.labels, index=names)
+    by_name = model.explain(frame, "patient 9")
+    assert by_name.sample == "patient 9"
+    assert by_name.reason == model.explain(scores, 9).reason
+    assert by_name.reason == model.explain(frame, 9).reason
+    assert model.explain(scores, -1).sample == str(len(scores) - 1)
+    for sample, text in (
+        ("patient x", "no sample 'patient x': the samples are 'patient 0'"),
+        (100, "out of range"),
+        (1.5, "row number or a name"),
+        (True, "row number or a name"),
+    ):
+        with pytest.raises(DataError, match=text):
+            model.explain(frame, sample)
+    with pytest.raises(DataError, match="name no samples"):
+        model.explain(scores, "patient 9")
+    with pytest.raises(DataError, match="100 samples have the name 'x'"):
+        model.explain(frame.set_axis(["x"] * 100), "x")
+    with pytest.raises(HierarchyError, match="did you mean"):
+        by_name.why("Carcinom")
+
+
+def test_text_html_and_frames_show_codes_names_and_nothing_hostile(case):
+    h = case[2]
+    evil = "<script>alert(1)</script>\x1b[2J\u202e"
+    data = simulate.disease(n_samples=300, rng=1)
+    named = data.hierarchy.with_names({label: evil for label in h.labels[:40]})
+    model = HierLPR(named, joint=False).fit(data.scores, data.truth)
+    frame = pd.DataFrame(data.scores, columns=h.labels, index=[f"{evil}{i}" for i in range(300)])
+    found = model.explain(frame, int(model.predict(data.scores).sum(axis=1).argmax()))
+    assert repr(found).endswith(f">\n{found}")  # a shell shows the reasons as a notebook does
+    for text in (str(found), repr(found), found._repr_html_()):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert "<script>" not in found._repr_html_()
+    assert "&lt;script&gt;" in found._repr_html_()
+    assert f"{found.label[0]} (" in str(found) or found.label[0] not in named.names
+    table = found.to_frame("polars")
+    assert table.columns[:3] == ["label", "name", "score"]
+    assert table.height == h.n_labels
+
+
+def test_listed_scores_say_what_is_not_listed():
+    rng = np.random.default_rng(0)
+    data = simulate.disease(n_samples=200, rng=1)
+    listed = sparse.csr_array(np.where(rng.random(data.scores.shape) < 0.3, data.scores, 0.0))
+    model = HierLPR(data.hierarchy, joint=False).fit(listed, data.truth)
+    found = model.explain(listed, 5)
+    assert found.n_unlisted > 0
+    assert "have no score here" in str(found)
+    absent = next(x for x in data.hierarchy.labels if x not in found.label)
+    assert "neither it nor a descendant" in found.why(absent)
+
+
+def test_the_page_gets_the_same_reasons(case):
+    pytest.importorskip("jinja2")
+    from hierlpr.report.report_page import _data, gather
+
+    model, scores, _ = case
+    truth = model.predict(scores)
+    report = gather(model, scores, truth, max_samples=100)
+    page = _data(report)
+    assert page["reasons"] == REASONS
+    assert page["maxCalls"] == [None]
+    for row in (0, 5):
+        entries = np.array(page["samples"][row]["entries"]).reshape(-1, 5)
+        found = model.explain(scores, row)
+        codes = dict(zip(entries[:, 0].tolist(), (entries[:, 4] >> 6).tolist(), strict=True))
+        for label, sentence in zip(found.label, found.reason, strict=True):
+            start = REASONS[codes[model.hierarchy_.index(label)]].split("{")[0]
+            assert sentence.startswith(start)

@@ -1,0 +1,337 @@
+"""Hierarchies and truth as people hold them: files, dicts, graphs, lists, sets, paths, frames."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import MultiLabelBinarizer
+
+from hierlpr import (
+    HierarchicalClassifier,
+    Hierarchy,
+    HierLPR,
+    HierlprWarning,
+    consistent_scores,
+    discover,
+    load_model,
+    rank,
+)
+from hierlpr.exceptions import DataError, FileError, HierarchyError
+from hierlpr.io import as_hierarchy, read_scores, read_truth
+
+# The root sorts last, and so do the columns of MultiLabelBinarizer.
+EDGES = [("root", "left"), ("root", "right"), ("left", "deep")]
+TREE = Hierarchy(EDGES)
+
+
+@pytest.fixture(scope="module")
+def case():
+    rng = np.random.default_rng(0)
+    truth = TREE.close_upward(rng.random((120, 4)) < [0.3, 0.2, 0.2, 0.3])
+    scores = truth + rng.normal(size=truth.shape)
+    lists = [[TREE.labels[k] for k in np.flatnonzero(row)] for row in truth]
+    return scores, truth, lists
+
+
+# -- hierarchies ---------------------------------------------------------------------------------
+
+
+def forms(tmp_path):
+    import networkx as nx
+
+    (tmp_path / "tree.csv").write_text("parent,child\n" + "\n".join(map(",".join, EDGES)) + "\n")
+    frame = {"parent": [p for p, _ in EDGES], "child": [c for _, c in EDGES], "note": [1, 2, 3]}
+    return {
+        "hierarchy": TREE,
+        "text path": str(tmp_path / "tree.csv"),
+        "path": tmp_path / "tree.csv",
+        "dict": {"root": None, "left": "root", "right": ["root"], "deep": "left"},
+        "edges": EDGES,
+        "lists of edges": [list(edge) for edge in EDGES],
+        "any iterable": iter(EDGES),
+        "graph": nx.DiGraph(EDGES),
+        "pandas": pd.DataFrame(frame),
+        "polars": pl.DataFrame(frame),
+        "arrow": pa.table(frame),
+    }
+
+
+def test_a_hierarchy_in_any_form(tmp_path):
+    for form, given in forms(tmp_path).items():
+        assert set(as_hierarchy(given).edges) == set(EDGES), form
+    assert as_hierarchy(["A/B", "A/C"]).edges == (("A", "A/B"), ("A", "A/C"))
+
+
+def test_models_and_functions_take_any_form(tmp_path, case):
+    scores, truth, _ = case
+    lpr = 1.0 / (1.0 + np.exp(-scores))
+    for given in (EDGES, tmp_path / "tree.csv", {"left": "root", "right": "root", "deep": "left"}):
+        forms(tmp_path)
+        h = as_hierarchy(given)
+        columns = [TREE.index(label) for label in h.labels]
+        model = HierLPR(given, joint=False).fit(scores[:, columns], truth[:, columns])
+        assert model.hierarchy is given  # as scikit-learn wants parameters
+        assert model.hierarchy_ == h
+        assert rank(lpr[:, columns], given).labels == h.labels
+        assert consistent_scores(lpr[:, columns], given).shape == lpr.shape
+        assert discover({"deep": 0.001}, given).hierarchy == h
+        model.save(tmp_path / "model.hlpr")
+
+
+@pytest.mark.parametrize(
+    "given", [7, [("a", "b", "c")], ["a", ("a", "b")], pd.DataFrame({"x": [1]})]
+)
+def test_what_is_no_hierarchy_is_refused_with_the_forms(given):
+    with pytest.raises(HierarchyError, match=r"Hierarchy, a path to a file, a dict"):
+        as_hierarchy(given)
+
+
+# -- truth ---------------------------------------------------------------------------------------
+
+
+def test_labels_of_each_sample_in_any_form_are_the_matrix(case):
+    scores, truth, lists = case
+    expected = HierLPR(TREE, joint=False).fit(scores, truth).predict_proba(scores)
+    width = max(map(len, lists))
+    forms = {
+        "lists": lists,
+        "sets": [set(row) for row in lists],
+        "frozensets": tuple(frozenset(row) for row in lists),
+        "tuples": [tuple(row) for row in lists],
+        "object array": np.array([*lists, None], dtype=object)[:-1],
+        "table of texts": np.array([row + [""] * (width - len(row)) for row in lists]),
+        "pandas series": pd.Series(lists),
+        "polars series": pl.Series(lists),
+        "binarized": MultiLabelBinarizer(classes=TREE.labels).fit_transform(lists),
+        "mapping": {f"s{i}": row for i, row in enumerate(lists)},
+        "sparse": sparse.csr_array(truth),
+    }
+    for form, given in forms.items():
+        found = HierLPR(TREE, joint=False).fit(scores, given).predict_proba(scores)
+        np.testing.assert_array_equal(found, expected, err_msg=form)
+
+
+def test_samples_without_any_label_are_samples(case):
+    scores, truth, lists = case
+    assert not all(lists)
+    model = HierLPR(TREE, joint=False).fit(scores, lists)
+    assert model.lpr_.report.positives.tolist() == truth.sum(axis=0).tolist()
+    with pytest.raises(DataError, match="scores have 120 samples, truth 3"):
+        model.calibrate(scores, [[], [], []], fdr=0.1)
+
+
+def test_paths_of_labels_stand_for_all_labels_on_them(case):
+    scores, truth, lists = case
+    whole = Hierarchy.from_paths(["root/left/deep", "root/right"])
+    path = {"root": "root", "left": "root/left", "right": "root/right", "deep": "root/left/deep"}
+    named = [[path[label] for label in row] for row in lists]
+    columns = [list(path.values()).index(label) for label in whole.labels]
+    given = truth[:, [list(path).index(k) for k in TREE.labels]]
+    of_whole = {path[label]: given[:, k] for k, label in enumerate(TREE.labels)}
+    expected = np.stack([of_whole[label] for label in whole.labels], axis=1)
+    assert columns
+    # Labels that are paths, and paths of labels that are not.
+    for h, rows in ((whole, named), (TREE, named)):
+        model = HierLPR(h, joint=False).fit(scores, rows)
+        positives = dict(zip(h.labels, model.lpr_.report.positives.tolist(), strict=True))
+        assert sorted(positives.values()) == sorted(expected.sum(axis=0).tolist())
+    model = HierLPR(TREE, joint=False).fit(scores, [["root/left/deep"] if r else [] for r in lists])
+    assert model.lpr_.report.positives[TREE.index("root")] == sum(map(bool, lists))
+    with pytest.raises(DataError, match=r"does not have: 'root/deep'"):
+        HierLPR(TREE).fit(scores, [["root/deep"]] * len(lists))
+
+
+def test_one_text_a_sample_is_its_label(case):
+    scores, _, lists = case
+    deepest = [row[-1] if row else [] for row in lists]
+    with pytest.warns(HierlprWarning, match="missing ancestors were added"):
+        model = HierLPR(TREE, joint=False, close_truth=True).fit(scores, deepest)
+    assert model.lpr_.report.positives[0] == sum(map(bool, lists))
+
+
+def test_unknown_labels_are_named_with_the_nearest(case):
+    scores, _, lists = case
+    wrong = [[*lists[0], "lefft"], *lists[1:]]
+    with pytest.raises(DataError, match=r"1 label\(s\).*'lefft'; the first in sample 0") as error:
+        HierLPR(TREE).fit(scores, wrong)
+    assert "did you mean 'left'?" in str(error.value)
+    for bad, text in ((None, "sample 1 has None"), (3.5, "sample 1 has 3.5")):
+        with pytest.raises(DataError, match=text):
+            HierLPR(TREE).fit(scores, [lists[0] or ["root"], bad, *lists[2:]])
+    with pytest.raises(DataError, match=r"label 7 \(int\), but labels are strings"):
+        HierLPR(TREE).fit(scores, [["root", 7], *lists[1:]])
+
+
+def test_slips_are_answered_with_the_way_out(case):
+    scores, truth, lists = case
+    frame = pd.DataFrame(scores, columns=TREE.labels)
+    slips = {
+        "lists of labels are truth, which comes after": lambda: HierLPR(TREE).fit(lists, scores),
+        "is the hierarchy of the labels that": lambda: HierLPR(TREE).fit(frame.iloc[:, :2], truth),
+        "did you mean 'spline'": lambda: HierLPR(TREE, lpr="splin").fit(scores, truth),
+        "80 % is 0.8": lambda: (
+            HierLPR(TREE).fit(scores, truth).calibrate(scores, truth, precision=80)
+        ),
+    }
+    for words, slip in slips.items():
+        with pytest.raises(DataError) as error:
+            slip()
+        assert words in str(error.value)
+
+
+@pytest.mark.parametrize("sep", [";", "|", ", "])
+def test_labels_joined_in_one_text_are_told_apart(case, sep):
+    scores, _, lists = case
+    joined = [sep.join(labels) for labels in lists]
+    with pytest.raises(DataError, match="several labels: give lists") as error:
+        HierLPR(TREE).fit(scores, joined)
+    assert f"x.split({sep!r})" in str(error.value)
+
+
+def test_sorted_columns_are_named_before_closing_is_suggested(case):
+    scores, _, lists = case
+    sorted_columns = MultiLabelBinarizer().fit_transform(lists)
+    for given in (sorted_columns, sparse.csr_array(sorted_columns)):
+        with pytest.raises(DataError, match="without its parent") as error:
+            HierLPR(TREE).fit(scores, given)
+        words = str(error.value)
+        assert "MultiLabelBinarizer(classes=hierarchy.labels)" in words
+        assert "close" not in words
+    # Closing them all the same is not silent either.
+    with pytest.warns(HierlprWarning, match=r"MultiLabelBinarizer\(classes=hierarchy.labels\)"):
+        TREE.close_upward(sorted_columns)
+    with pytest.warns(HierlprWarning, match="sorted by label, as MultiLabelBinarizer makes them"):
+        HierLPR(TREE, joint=False, close_truth=True).fit(scores, sorted_columns)
+
+
+def test_columns_without_names_are_doubted_first(case):
+    scores, truth, _ = case
+    broken = truth.copy()
+    broken[:, 0] = False
+    with pytest.raises(DataError, match="is this their order"):
+        HierLPR(TREE).fit(scores, broken)
+    with pytest.raises(DataError, match=r"\nHint: add the missing ancestors with close_truth=True"):
+        HierLPR(TREE).fit(scores, pd.DataFrame(broken, columns=TREE.labels))
+    with pytest.warns(HierlprWarning) as caught:
+        HierLPR(TREE, joint=False, close_truth=True).fit(scores, broken)
+    assert "MultiLabelBinarizer" not in str(caught[0].message)
+
+
+def test_closing_a_frame_goes_by_name(case):
+    _, truth, _ = case
+    leaves = truth & (TREE.levels > 1)
+    names = TREE.labels[::-1]
+    for kind in (pd.DataFrame, pl.DataFrame):
+        frame = kind({k: leaves[:, TREE.index(k)] for k in names} | {"note": ["x"] * len(truth)})
+        closed = TREE.close_upward(frame)
+        assert isinstance(closed, kind)
+        expected = TREE.close_upward(leaves)
+        np.testing.assert_array_equal(closed[list(TREE.labels)].to_numpy(), expected)
+        assert list(closed.columns) == [*names, "note"]
+    with pytest.raises(DataError, match=r"1 label\(s\) have no column: 'deep'"):
+        TREE.close_upward(pd.DataFrame(truth[:, :3], columns=TREE.labels[:3]))
+    with pytest.raises(DataError, match="close_truth=True"):
+        TREE.close_upward([["left"], ["deep"]])
+
+
+def test_truth_is_matched_by_index(case):
+    scores, truth, lists = case
+    names = [f"p{i}" for i in range(len(truth))]
+    frame = pd.DataFrame(scores, columns=TREE.labels, index=names)
+    expected = HierLPR(TREE, joint=False).fit(scores, truth).predict_proba(scores)
+    shuffled = np.random.default_rng(1).permutation(len(truth))
+    in_order = pd.DataFrame(truth, columns=TREE.labels, index=names)
+    forms = [
+        in_order.iloc[shuffled],
+        pd.Series(lists, index=names).iloc[shuffled],
+        {names[i]: set(lists[i]) for i in shuffled},
+    ]
+    for given in forms:
+        model = HierLPR(TREE, joint=False).fit(frame, given)
+        np.testing.assert_array_equal(model.predict_proba(scores), expected)
+    # Parts of one frame that do not overlap are not taken for each other.
+    numbered = pd.DataFrame(scores, columns=TREE.labels)
+    known = pd.DataFrame(truth, columns=TREE.labels)
+    with pytest.raises(DataError, match="do not name the same samples"):
+        HierLPR(TREE).fit(numbered[20:60], known[60:100])
+
+
+def test_a_file_read_goes_straight_into_fit(case, tmp_path):
+    scores, truth, _ = case
+    names = [f"p{i}" for i in range(len(truth))]
+    for name, values in (("scores", scores), ("truth", truth.astype(int))):
+        table = pd.DataFrame(values, columns=TREE.labels)
+        table.insert(0, "sample", names)
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    read = read_scores(tmp_path / "scores.csv"), read_truth(tmp_path / "truth.csv", TREE)
+    model = HierLPR(TREE, joint=False).fit(*read)
+    expected = HierLPR(TREE, joint=False).fit(scores, truth)
+    np.testing.assert_array_equal(model.predict_proba(read[0]), expected.predict_proba(scores))
+
+
+def test_the_classifier_takes_lists_and_any_hierarchy(case):
+    scores, truth, lists = case
+    options = {"cv": 3, "joint": False}
+    expected = HierarchicalClassifier(LogisticRegression(), TREE, **options).fit(scores, truth)
+    for given in (EDGES, {"root": None, "left": "root", "right": "root", "deep": "left"}):
+        one = HierarchicalClassifier(LogisticRegression(), given, **options).fit(scores, lists)
+        np.testing.assert_allclose(one.predict_proba(scores), expected.predict_proba(scores))
+    alone = HierarchicalClassifier(LogisticRegression(), **options).fit(scores, lists)
+    assert alone.hierarchy_.labels == tuple(sorted(TREE.labels))
+    deepest = [row[-1:] for row in lists]
+    closing = HierarchicalClassifier(LogisticRegression(), EDGES, close_truth=True, **options)
+    with pytest.warns(HierlprWarning, match="missing ancestors"):
+        closing.fit(scores, deepest)
+
+
+# -- cutoffs -------------------------------------------------------------------------------------
+
+
+def test_a_cutoff_set_by_hand(case, tmp_path):
+    scores, truth, _ = case
+    model = HierLPR(TREE, joint=False).fit(scores, truth).set_cutoff(0.7)
+    np.testing.assert_array_equal(model.predict(scores), model.predict_proba(scores) >= 0.7)
+    assert "set by hand" in str(model.cutoff_)
+    assert "0.7" in str(model.cutoff_)
+    for level in (0, 1):
+        model.set_cutoff(level)
+    for level in (-0.1, 1.1, "x", None, np.nan, True):
+        with pytest.raises(DataError, match="level"):
+            model.set_cutoff(level)
+
+
+def test_one_cutoff_for_each_label(case):
+    scores, truth, _ = case
+    model = HierLPR(TREE, joint=False).fit(scores[:60], truth[:60])
+    model.calibrate(scores[60:], truth[60:], maximize="f1", groups="label")
+    assert set(model.cutoff_.groups) == set(TREE.labels)
+    assert not TREE.violations(model.predict(scores))
+
+
+def test_tables_that_do_not_fit_say_the_way_out(case):
+    h, (scores, truth, _) = TREE, case
+    frame = pd.DataFrame(scores, columns=list(h.labels))
+    model = HierLPR(h, joint=False, verbose=False).fit(frame, truth)
+    first = h.labels[0]
+    for wrong, hint in [
+        (frame.rename(columns={first: first + "s"}), f"did you mean '{first}'"),
+        (frame.assign(age=3), r"scores\[list\(hierarchy\.labels\)\]"),
+        (frame.mask(frame == frame.iloc[0, 0]), r'HierLPR\(missing="allow"\)'),
+    ]:
+        with pytest.raises(DataError, match=hint):
+            model.predict(wrong)
+    with pytest.raises(DataError, match="scores come first, truth second"):
+        HierLPR(h).fit(truth, frame)
+    with pytest.raises(DataError, match="a number is taken as the row"):
+        model.explain(frame.set_index(pd.Index([f"s{i}" for i in range(len(frame))])), "t1")
+
+
+def test_a_model_that_is_not_there_and_a_file_that_is_none(tmp_path):
+    with pytest.raises(FileError, match=r"none.hlpr: there is no such file\.$"):
+        load_model(tmp_path / "none.hlpr")
+    (tmp_path / "scores.csv").write_text("sample,a\n")
+    with pytest.raises(FileError, match=r"give a file that `hierlpr fit --out`"):
+        load_model(tmp_path / "scores.csv")

@@ -1,0 +1,62 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hierlpr import HierlprError
+from hierlpr.outofcore.resources import (
+    ExecutionOptions,
+    duckdb_connection,
+    estimate_instances,
+    estimate_rows,
+    parse_memory,
+    sorted_rows,
+    whole_samples,
+)
+
+
+@pytest.mark.parametrize("text", ["much", "1 XB", "-1GB", "3MB", "1,5GB"])
+def test_bad_amounts_of_memory(text):
+    with pytest.raises(HierlprError, match="memory"):
+        parse_memory(text)
+
+
+def test_the_folder_for_temporary_files_must_exist(tmp_path):
+    with pytest.raises(HierlprError, match="does not exist"):
+        ExecutionOptions(work=tmp_path / "none")
+
+
+def test_sizes_are_estimated_without_reading(tmp_path):
+    wide = pa.table({"sample": ["a", "b", "c"], "A": [0.0] * 3, "B": [0.0] * 3})
+    pq.write_table(wide, tmp_path / "s.parquet")
+    assert estimate_instances(str(tmp_path / "s.parquet")) == 6
+    assert estimate_rows(str(tmp_path / "s.parquet")) == 3
+    (tmp_path / "r.csv").write_text("x" * 2000)
+    assert estimate_rows(str(tmp_path / "r.csv")) == 100
+
+
+def test_rows_are_sorted_on_disk_and_nothing_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr("hierlpr.outofcore.resources.CHUNK_ROWS", 1000)
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 50, 20_000)
+    schema = pa.schema([("sample", pa.int64()), ("place", pa.int64())])
+    given = (
+        pa.RecordBatch.from_arrays([pa.array(part), pa.array(np.arange(part.size))], schema=schema)
+        for part in np.array_split(values, 7)
+    )
+    options = ExecutionOptions(memory="64MiB", work=tmp_path)
+    found = list(whole_samples(sorted_rows(given, schema, "sample, place", options), 3000))
+    sample = np.concatenate([batch["sample"] for batch in found])
+    assert (sample == np.sort(values)).all()
+    assert len(found) > 3
+    ends = [batch["sample"][-1] for batch in found]
+    starts = [batch["sample"][0] for batch in found]
+    assert all(end < start for end, start in zip(ends, starts[1:], strict=False))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_database_has_no_access_to_files(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    with duckdb_connection(tmp_path, 1 << 26) as connection, pytest.raises(duckdb.Error):
+        connection.sql(f"SELECT * FROM '{tmp_path}/secret.csv'").fetchall()

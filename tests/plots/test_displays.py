@@ -1,0 +1,177 @@
+"""Displays show the numbers of the model and the metrics, and draw any names."""
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from hierlpr import Hierarchy, HierLPR, baselines, plots, simulate
+from hierlpr.exceptions import DataError, HierarchyError
+from hierlpr.metrics import au_prc_score
+from hierlpr.plots.drawing import clip_curve
+
+plt = pytest.importorskip("matplotlib.pyplot")
+CURVES = [
+    plots.PrecisionDisplay,
+    plots.RecallDisplay,
+    plots.HitDisplay,
+    plots.CalibrationDisplay,
+]
+
+
+@pytest.fixture(scope="module")
+def case():
+    data = simulate.disease(n_samples=500, rng=1)
+    model = HierLPR(data.hierarchy, joint=False).fit(data.scores[:250], data.truth[:250])
+    model.calibrate(data.scores[250:400], data.truth[250:400], fdr=0.1)
+    return model, data.scores[400:], data.truth[400:]
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    before = plt.get_backend()
+    plt.switch_backend("agg")
+    yield
+    plt.close("all")
+    plt.switch_backend(before)
+
+
+def drawn(display, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # such as letters that no font has, or layouts that fail
+        display.figure_.savefig(tmp_path / "picture.png", dpi=40)
+    return display.ax_
+
+
+@pytest.mark.parametrize("kind", CURVES)
+def test_displays_of_a_model(case, kind, tmp_path):
+    model, scores, truth = case
+    display = kind.from_model(model, scores, truth)
+    assert display.plot() is display
+    axes = drawn(display, tmp_path)
+    assert axes.get_xlabel()
+    assert axes.get_ylabel()
+    given = plt.figure().add_subplot()
+    assert display.plot(ax=given).ax_ is given
+    assert display.figure_ is given.figure
+
+
+def test_the_numbers_are_those_of_the_model(case):
+    model, scores, truth = case
+    calls, proba = model.predict(scores), model.predict_proba(scores)
+    shown = plots.PrecisionDisplay.from_model(model, scores, truth)
+    n_calls, n_true = int(calls.sum()), int((calls & truth).sum())
+    assert shown.cutoff[:3] == (n_calls, n_true, int(truth.sum()))
+    at = np.searchsorted(shown.curve.n_calls, n_calls)
+    assert shown.curve.n_calls[at] == n_calls
+    assert shown.curve.precision[at - 1] == pytest.approx(n_true / n_calls)
+    assert shown.curve.mean_score[at - 1] == pytest.approx(proba[calls].mean())
+    compared = plots.RecallDisplay.from_model(model, scores, truth)
+    assert compared.methods[0].au_prc == pytest.approx(au_prc_score(truth, proba))
+    assert [m.name for m in compared.methods][1:] == ["LPR alone", "Max-propagation", "Raw scores"]
+    ((x,), (y,)) = compared.plot().ax_.lines[-1].get_data()
+    assert (x, y) == (n_true / truth.sum(), n_true / n_calls)
+
+
+def test_displays_of_rankings(case, tmp_path):
+    model, scores, truth = case
+    h, lpr = model.hierarchy_, model.transform(scores)
+    ranking = model.rank(scores)
+    others = {"raw": baselines.raw_scores(scores, h), "alone": baselines.lpr_alone(lpr, h)}
+    for kind in (plots.RecallDisplay, plots.HitDisplay):
+        display = kind.from_ranking(ranking, truth, others=others).plot()
+        assert [m.name for m in display.methods] == ["this ranking", "raw", "alone"]
+        texts = [t.get_text() for t in drawn(display, tmp_path).get_legend().get_texts()]
+        assert "cutoff in use" not in texts
+    expected = au_prc_score(truth, model.predict_proba(scores))
+    assert display.methods[0].au_prc == pytest.approx(expected)
+    short = plots.PrecisionDisplay.from_ranking(ranking[:50], truth).plot()
+    assert short.curve.mean_score.size == len(np.unique(ranking.score[:50]))
+    lists = [[h.labels[k] for k in np.flatnonzero(row)] for row in truth]
+    again = plots.HitDisplay.from_ranking(ranking, lists)
+    assert again.methods[0].au_prc == pytest.approx(expected)
+    with pytest.raises(DataError, match="The ranking has"):
+        plots.HitDisplay.from_ranking(ranking, truth[:5])
+
+
+def test_a_curve_is_cut_where_the_axis_ends():
+    # Two early points, then one long step to the end of all instances, as sparse scores have it.
+    x = np.append(np.arange(1.0, 2001.0), 2.1e7)
+    y = np.append(np.arange(1.0, 2001.0), 2000.0 + 100.0)
+    calls, hits = clip_curve(4000.0, x, y)
+    assert calls[-1] == 4000.0
+    assert calls.size > 200
+    assert np.searchsorted(calls, 1900.0) > 150  # not one point behind the early ones
+    np.testing.assert_allclose(hits, np.interp(calls, x, y))
+    whole, _ = clip_curve(3e7, x, y)
+    assert whole[-1] == 2.1e7
+
+
+def test_curves_of_labels(case, tmp_path):
+    model, _, _ = case
+    h = model.hierarchy_
+    display = plots.LPRDisplay.from_model(model)
+    support = model.lpr_.report.positives
+    assert [c.n_positives for c in display.curves] == sorted(support, reverse=True)[:6]
+    chosen = [h.labels[3], h.labels[100]]
+    one = plots.LPRDisplay.from_model(model, chosen).plot()
+    assert [c.label for c in one.curves] == chosen
+    k = h.index(chosen[0])
+    grid = np.zeros((5, h.n_labels))
+    grid[:, k] = np.linspace(*one.curves[0].score[[0, -1]], 5)
+    shown = np.interp(grid[:, k], one.curves[0].score, one.curves[0].lpr)
+    np.testing.assert_allclose(shown, model.lpr_.predict(grid)[:, k], atol=1e-9)
+    drawn(one, tmp_path)
+    with pytest.raises(HierarchyError, match="no label"):
+        plots.LPRDisplay.from_model(model, ["nothing"])
+
+
+def test_one_sample(case, tmp_path):
+    model, scores, truth = case
+    row = int(model.predict(scores).sum(axis=1).argmax())
+    display = plots.SampleDisplay.from_model(model, scores, row, truth=truth).plot()
+    shown = display.shown()
+    called = {
+        x for x, c in zip(display.explanation.label, display.explanation.called, strict=True) if c
+    }
+    assert len(shown) <= 25
+    assert called <= {label for label, _ in shown}
+    for label, depth in shown:
+        parents = model.hierarchy_.parents(label)
+        assert (depth == 0) == (not parents)
+    assert f"{len(called)} calls" in drawn(display, tmp_path).get_title(loc="left")
+    alone = plots.SampleDisplay.from_model(model, scores[[row]], truth=truth[[row]])
+    assert alone.shown() == shown
+    assert plots.SampleDisplay.from_model(model, scores, row).plot().holds is None
+    with pytest.raises(DataError, match="is not among them"):
+        plots.SampleDisplay.from_model(model, scores, 50, truth=truth[:20])
+
+
+def test_hostile_names_and_dags_are_drawn_as_text(tmp_path):
+    evil = ["$x^{", "<b>&", "a\nb\x1b[2J", "_\\frac{1}", "x" * 200]
+    h = Hierarchy([*pairwise(evil), (evil[0], evil[3])], names={evil[4]: "$\\bad$"})
+    rng = np.random.default_rng(0)
+    truth = h.close_upward(rng.random((60, 5)) < 0.3)
+    scores = truth + rng.normal(size=truth.shape)
+    model = HierLPR(h, joint=False).fit(scores, truth).set_cutoff(0.2)
+    for display in (
+        plots.LPRDisplay.from_model(model),
+        plots.SampleDisplay.from_model(model, scores, 0, truth=truth),
+        plots.HitDisplay.from_ranking(model.rank(scores), truth, others={"$y": model.rank(scores)}),
+    ):
+        drawn(display.plot(), tmp_path)
+
+
+@pytest.mark.parametrize("kind", CURVES)
+def test_listed_scores_nothing_true_and_nothing_called(case, kind, tmp_path):
+    _, scores, truth = case
+    model = case[0]
+    listed = HierLPR(model.hierarchy_, joint=False).fit(
+        sparse.csr_array(np.maximum(scores, 0)), truth
+    )
+    drawn(kind.from_model(listed, sparse.csr_array(np.maximum(scores, 0)), truth).plot(), tmp_path)
+    drawn(kind.from_model(model, scores, np.zeros_like(truth)).plot(), tmp_path)
+    never = HierLPR(model.hierarchy_, joint=False).fit(scores, truth).set_cutoff(1.0)
+    drawn(kind.from_model(never, scores, truth).plot(), tmp_path)

@@ -1,0 +1,161 @@
+"""Labels and samples as the page shows them, and the sure and possible labels of samples."""
+
+import copy
+
+import numpy as np
+import pytest
+from watching import Watched
+
+from hierlpr import Hierarchy, HierLPR, simulate
+from hierlpr.cutoff.sets import SET_WORDS
+from hierlpr.report import write_report
+from hierlpr.report.entries import choose_samples, parents_of, sample_views
+from hierlpr.report.report_page import _data, gather, render
+
+
+@pytest.fixture(scope="module")
+def case():
+    data = simulate.disease(n_samples=900, rng=1)
+    model = HierLPR(data.hierarchy, joint=False).fit(data.scores[:400], data.truth[:400])
+    model.calibrate_sets(data.scores[400:700], data.truth[400:700], error=0.2, confidence=0.8)
+    return model, data.scores[700:], data.truth[700:]
+
+
+@pytest.fixture(scope="module")
+def report(disease):
+    return gather(disease.model, disease.scores, disease.truth)
+
+
+def test_label_facts(disease, report):
+    h, facts = disease.model.hierarchy_, report.labels["labels"]
+    calls = disease.model.predict(disease.scores)
+    for name in ("Neoplasm", "Leukemia", "Malaria"):
+        i = h.index(name)
+        parents = h.parents(name)
+        assert facts["calls"][i] == calls[:, i].sum()
+        assert facts["hits"][i] == (calls & disease.truth)[:, i].sum()
+        assert facts["positives"][i] == disease.truth[:, i].sum()
+        whole = facts["support"][h.index(parents[0])] if parents else report.labels["nFit"]
+        assert facts["share"][i] == round(1000 * facts["support"][i] / whole)
+        low, high = facts["range"][i]
+        column = np.zeros((2, h.n_labels))
+        column[:, i] = low, high
+        ends = disease.model.lpr_.predict(column)[:, i]
+        assert (facts["curve"][i][0], facts["curve"][i][-1]) == tuple(
+            np.rint(100 * ends).astype(int)
+        )
+    assert report.labels["nFit"] == 400
+
+
+def test_a_label_with_several_parents_lists_the_others():
+    h = Hierarchy([("A", "C"), ("B", "C"), ("C", "D")])
+    first, others = parents_of(h)
+    assert first.tolist() == [-1, 0, -1, 1]  # A, C, B, D
+    assert others == ((), (2,), (), ())
+
+
+def test_samples_are_chosen_by_their_faults_and_at_random(disease, report):
+    choice = choose_samples(report.summary.counts, 30, rng=0)
+    assert choice.rows.size == 30
+    assert np.all(np.diff(choice.rows) > 0)
+    assert "30 of 200 samples" in choice.text
+    calls = disease.model.predict(disease.scores)
+    wrong = (calls & ~disease.truth).sum(axis=1)
+    assert set(np.argsort(-wrong, kind="stable")[:10]) <= set(choice.rows.tolist())
+    again = choose_samples(report.summary.counts, 30, rng=0)
+    assert again.rows.tolist() == choice.rows.tolist()
+
+
+def test_a_sample_view_holds_its_labels_in_calling_order(disease, report):
+    h = disease.model.hierarchy_
+    view = report.samples[3]
+    assert sorted(view.label.tolist()) == list(range(h.n_labels))
+    assert view.n_hidden == view.n_hidden_true == 0
+    place = np.empty(h.n_labels, int)
+    place[view.label] = np.arange(h.n_labels)
+    assert all(place[h.index(parent)] < place[h.index(child)] for parent, child in h.edges)
+    lpr = disease.model.transform(disease.scores)[3]
+    assert view.lpr.tolist() == lpr[view.label].tolist()
+    assert view.called.tolist() == disease.model.predict(disease.scores)[3, view.label].tolist()
+    for block in np.unique(view.block):
+        members = view.block == block
+        assert view.score[members] == pytest.approx(view.lpr[members].mean(), abs=2**-30)
+    assert np.all(np.diff(view.block) >= 0)
+
+
+def test_what_does_not_fit_is_counted(disease, report, monkeypatch):
+    monkeypatch.setattr("hierlpr.report.entries.MOST_ENTRIES", 0)
+    monkeypatch.setattr("hierlpr.report.entries.FEWEST_LABELS", 8)
+    h = disease.model.hierarchy_
+    for view in sample_views(report.summary.output, np.arange(40)):
+        assert view.label.size == 8
+        assert view.n_hidden == h.n_labels - 8
+        assert view.n_hidden_true == view.n_true - view.truth.sum()
+        assert view.n_hidden_called == view.n_calls - view.called.sum()
+        shown = {h.labels[i] for i in view.label}
+        assert all(set(h.parents(name)) <= shown for name in shown)
+
+
+def test_what_is_shown_of_a_sample_is_ranked_as_in_the_whole(disease, monkeypatch):
+    monkeypatch.setattr("hierlpr.report.entries.MOST_ENTRIES", 0)
+    monkeypatch.setattr("hierlpr.report.entries.FEWEST_LABELS", 3)
+    scores, truth = disease.scores[:20], disease.truth[:20]
+    calls = disease.model.predict(scores)
+    for row, view in enumerate(gather(disease.model, scores, truth).samples):
+        order = disease.model.rank(scores[[row]]).label.tolist()
+        wanted = [k for k in order if truth[row, k] or calls[row, k]]
+        shown = set((wanted + [k for k in order if k not in wanted])[:3])
+        assert view.label.tolist() == [k for k in order if k in shown]
+
+
+def test_the_promise_and_how_it_was_kept(case):
+    model, scores, truth = case
+    sets = model.predict_sets(scores)
+    words = gather(model, scores, truth).answer.sets
+    assert "300 calibration samples" in words[0]
+    assert f"{sets.sure.sum() / 200:.3g} labels per sample are sure" in words[1]
+    kept = 100 * (1 - (sets.sure & ~truth).any(axis=1).mean())
+    found = 100 * (1 - (truth & ~sets.possible).any(axis=1).mean())
+    assert f"for {kept:.0f} % of these samples" in words[2]
+    assert words[2].endswith(f"for {found:.0f} %.")
+    assert len(gather(model, scores, None).answer.sets) == 2
+    page = render(gather(model, scores, truth))
+    assert "Sure and possible labels per sample" in page
+    plain = copy.copy(model)
+    plain.sets_ = None
+    assert "Sure and possible labels" not in render(gather(plain, scores, truth))
+
+
+def test_every_entry_of_a_sample_says_its_set(case):
+    model, scores, truth = case
+    report = gather(model, scores, truth, max_samples=20)
+    words = model.predict_sets(scores).words()
+    data = _data(report)
+    assert data["sets"] == SET_WORDS
+    for row, view, shown in zip(report.choice.rows, report.samples, data["samples"], strict=True):
+        entries = np.array(shown["entries"]).reshape(-1, 5)
+        assert [SET_WORDS[place] for place in (entries[:, 4] >> 4) & 3] == [
+            words[row, label] for label in entries[:, 0]
+        ]
+        assert np.array_equal(entries[:, 4] >> 6, view.reason)
+
+
+def test_the_page_shows_them(case, browser, tmp_path):
+    model, scores, truth = case
+    write_report(tmp_path / "page.html", model, scores, truth, max_samples=20)
+    watched = Watched(browser, tmp_path / "page.html")
+    page = watched.page
+    assert "For at least 80\N{NO-BREAK SPACE}%" in page.inner_text("#answer")
+    assert "For this sample" in page.inner_text("#samples-panel")
+    assert "set" in page.inner_text("#samples-calls thead")
+    assert "sure" in page.inner_text("#samples-calls tbody")
+    watched.close()
+
+
+def test_an_adapted_model_says_that_nothing_is_promised(case):
+    model, scores, truth = case
+    other = copy.copy(model).calibrate(scores, truth, fdr=0.2)
+    answer = gather(other.adapt(scores), scores, truth).answer
+    assert answer.promise.startswith("The cutoff is not calibrated for this population")
+    assert "do not apply here" in answer.promise
+    assert answer.sets == ()

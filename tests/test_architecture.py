@@ -1,0 +1,77 @@
+"""The architecture page names every package and type, and modules keep to themselves."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "hierlpr"
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def test_every_package_is_listed():
+    packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
+    assert sorted(name for name in packages if f"`{name}/`" not in PAGE) == []
+
+
+def test_listed_files_exist():
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|md|toml|j2))`", PAGE))
+    assert named
+    beside = ("docs/", "tests/", "experiments/")
+    places = {name: (ROOT if name.startswith(beside) else SOURCE) / name for name in named}
+    assert sorted(name for name, place in places.items() if not place.exists()) == []
+
+
+def test_listed_types_are_defined_in_their_package_and_used_elsewhere():
+    table = PAGE.split("## The types")[1].split("##")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", table, flags=re.MULTILINE)
+    assert 10 <= len(rows) <= 12
+    code = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+    for name, package in rows:
+        home = {path for path in code if (SOURCE / package) in path.parents}
+        assert any(re.search(rf"^class {name}\b", code[path], re.MULTILINE) for path in home), name
+        assert any(re.search(rf"\b{name}\b", code[path]) for path in set(code) - home), name
+
+
+def test_modules_are_not_imported_by_strings():
+    """The import linter does not see modules that are imported by a string."""
+    by_name = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if re.search(r"import_module\(|__import__\(", path.read_text(encoding="utf-8"))
+    }
+    # The lazy loader, the lazily loaded commands, and the list of estimators.
+    assert by_name == {"_utils/__init__.py", "cli/_shell.py", "lpr/fitting.py"}
+
+
+def test_only_packages_have_all():
+    """In modules a leading underscore marks what is private."""
+    listing = [
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if path.name != "__init__.py"
+        and re.search(r"^__all__\b", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    ]
+    assert listing == []
+
+
+def test_private_names_are_used_in_their_own_module():
+    of_tuples = {"_replace", "_asdict", "_fields", "_make"}
+    found = []
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hierlpr."):
+                names = [alias.name for alias in node.names]
+                private = [x for x in names if re.match(r"_[a-z]", x)]
+                found += [(path.name, x) for x in private if (node.module, x) != OPTIONS]
+            if not isinstance(node, ast.Attribute) or not re.match(r"_[a-z]", node.attr):
+                continue
+            of = ast.unparse(node.value)
+            mine = of in ("self", "cls", "super()") or f"def {node.attr}(" in text
+            if not mine and node.attr not in of_tuples:
+                found.append((path.name, f"{of}.{node.attr}"))
+    assert found == []
+
+
+OPTIONS = ("hierlpr.cli", "_options")  # the module that all commands share

@@ -1,0 +1,302 @@
+"""From the files of other tools to one trusted name per sample."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from hierlpr import HierLPR, load_model
+from hierlpr.assignment import assign_names, learn_names
+from hierlpr.cli import main
+from hierlpr.exceptions import FileError, HierlprError
+from hierlpr.io.known_names import read_known_names
+from hierlpr.io.predictions import read_predictions
+
+N = 600
+
+
+def draw(seed, n=N):
+    """Draw predicted and true paths of three ranks, and calibrated confidences."""
+    rng = np.random.default_rng(seed)
+    genus = rng.integers(0, 4, n)
+    species = rng.integers(0, 3, n)
+    chance = np.cumprod(rng.choice([0.5, 0.8, 0.95, 1.0], (n, 3)), axis=1)
+    n_right = (rng.random((n, 1)) < chance).sum(axis=1)
+    predicted = [["Life", f"G{g}", f"G{g}_s{s}"] for g, s in zip(genus, species, strict=True)]
+    other = [["Other", "Ox", "Oy"], ["Life", "Gx", "Gy"], ["Life", "", ""]]
+    true = []
+    for path, right in zip(predicted, n_right, strict=True):
+        rest = other[min(right, 1)][right:]
+        true.append([*path[:right], *rest])
+    return predicted, chance, true
+
+
+def sintax(folder, seed, n=N, name="a"):
+    predicted, chance, true = draw(seed, n)
+    lines = [
+        f"{name}{i}\t"
+        + ",".join(f"{r}:{x}({c:.4f})" for r, x, c in zip("dgs", path, conf, strict=True))
+        + "\t+\n"
+        for i, (path, conf) in enumerate(zip(predicted, chance, strict=True))
+    ]
+    file = Path(folder) / f"{name}.sintax"
+    file.write_text("".join(lines))
+    known = Path(folder) / f"{name}.truth.tsv"
+    rows = [f"{name}{i}\t{';'.join(path)}\n" for i, path in enumerate(true)]
+    known.write_text("sample\ttaxon\n" + "".join(rows))
+    return file, known, true
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("learned")
+    file, known, _ = sintax(folder, 0)
+    done = learn_names(file, known, folder / "model.hlpr", error=0.1)
+    return folder, done
+
+
+def test_learning_checks_itself(learned):
+    folder, done = learned
+    assert done.n_fitted + done.n_held_out == done.n_labelled == N
+    assert done.promise == "At most 10 % of new samples get a wrong name."
+    assert [row.rank for row in done.ranks] == ["domain", "genus", "species"]
+    assert done.wrong <= 0.1 + 3 * np.sqrt(0.09 / done.n_held_out)
+    assert done.usual == 0.8
+    assert done.usual_wrong > 0
+    assert any("go deeper than any prediction" in note for note in done.notes)
+    again = load_model(folder / "model.hlpr")
+    assert again.path_style_ == done.model.path_style_
+
+
+def test_new_samples_get_names_paths_ranks_and_chances(learned, tmp_path):
+    folder, _ = learned
+    file, _, true = sintax(tmp_path, 1, 1000, "n")
+    out = tmp_path / "new.tsv"
+    done = assign_names(folder / "model.hlpr", file, out)
+    table = pd.read_csv(out, sep="\t", keep_default_na=False)
+    assert list(table.columns) == ["sample", "name", "path", "rank", "chance", "taxonomy", "strand"]
+    assert done.n_named == (table["name"] != "").sum() == sum(done.by_rank.values())
+    wrong = [
+        name != "" and name not in path for name, path in zip(table["name"], true, strict=True)
+    ]
+    assert np.mean(wrong) <= 0.1 + 3 * np.sqrt(0.09 / 1000) + 0.03  # calibrated on 200 samples
+    named = table[table["rank"] == "genus"]
+    assert all(path.startswith("d:Life,g:G") for path in named["path"])
+    pq_out = tmp_path / "new.parquet"
+    assign_names(folder / "model.hlpr", file, pq_out)
+    frame = pq.read_table(pq_out).to_pandas()
+    assert frame["name"].tolist() == table["name"].tolist()
+    like = tmp_path / "like.sintax"
+    assign_names(folder / "model.hlpr", file, like, like_input=True)
+    cut = read_predictions(like)
+    labels = [cut.hierarchy.labels[i] if i >= 0 else "" for i in cut.deepest()]
+    paths = [x.replace("d:", "").replace("g:", "").replace("s:", "") for x in table["path"]]
+    assert [x.replace(",", ";") for x in paths] == labels
+    # Python gives the same.
+    found = read_predictions(file)
+    model = load_model(folder / "model.hlpr")
+    order = [found.hierarchy.labels.index(x) for x in model.hierarchy_.labels]
+    frame = model.assign(found.scores[:, order])
+    assert [x or "" for x in frame["label"]] == labels
+    assert [x or "" for x in frame["rank"]] == table["rank"].tolist()
+
+
+def test_unknown_names_are_counted_and_named_above(learned, tmp_path):
+    folder, _ = learned
+    file = tmp_path / "x.sintax"
+    file.write_text("u1\td:Life(1.0),g:Unheard(1.0)\t+\nu2\td:Nowhere(1.0)\t+\nu3\t\t\n")
+    out = tmp_path / "x.csv"
+    done = assign_names(folder / "model.hlpr", file, out)
+    table = pd.read_csv(out, keep_default_na=False)
+    assert table["name"].tolist()[1:] == ["", ""]
+    assert table["name"][0] in ("Life", "")
+    assert done.notes[-1].startswith("2 of 3 samples have a predicted name")
+
+
+def test_a_model_without_calibration_names_nothing():
+    model = HierLPR({"a": None, "b": "a"}).fit([[0.9, 0.8], [0.2, 0.1]] * 10, [["a", "b"], []] * 10)
+    with pytest.raises(HierlprError, match="calibrate_sets"):
+        model.assign([[0.9, 0.8]])
+    model.set_cutoff(0.5)
+    frame = model.assign([[0.9, 0.8], [0.2, 0.1]])
+    assert frame["label"].tolist() == ["b", None]
+    assert frame["rank"].tolist() == ["level 2", None]
+
+
+def test_anndata_comes_back_with_the_answer(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    predicted, chance, true = draw(3)
+    obs = pd.DataFrame({"kind": [x[0] for x in predicted], "type": [x[1] for x in predicted]})
+    obs["kind_conf"], obs["type_conf"] = chance[:, 0], chance[:, 1]
+    obs["truth"] = [";".join(x for x in path[:2] if x) for path in true]
+    obs.index = [f"c{i}" for i in range(N)]
+    data = anndata.AnnData(np.zeros((N, 1), dtype=np.float32), obs=obs)
+    done = learn_names(data, data, error=0.1, truth_column="truth")
+    named = done.model.assign(data)
+    assert "hierlpr_label" not in data.obs
+    assert set(named.obs["hierlpr_rank"]) <= {"", "kind", "type"}
+    assert named.obs["hierlpr_chance"].between(0, 1).all()
+    columns = {"levels": ["kind"], "confidences": ["type_conf"]}
+    done = learn_names(data, data, tmp_path / "m", error=0.2, truth_column="truth", **columns)
+    data.write_h5ad(tmp_path / "cells.h5ad")
+    assign_names(tmp_path / "m", tmp_path / "cells.h5ad", tmp_path / "named.h5ad")
+    obs = anndata.read_h5ad(tmp_path / "named.h5ad").obs
+    assert obs["hierlpr_label"].tolist() == done.model.assign(data).obs["hierlpr_label"].tolist()
+    assert set(obs["hierlpr_rank"]) <= {"", "kind"}
+
+
+def write_format(folder, kind, seed):
+    """Write predictions of a tool, and the true names as a table; return both paths."""
+    predicted, chance, true = draw(seed, 300)
+    ids = [f"s{i}" for i in range(300)]
+    file, rows = folder / f"{kind}.{seed}", list(zip(ids, predicted, chance, strict=True))
+    if kind == "mothur":
+        text = [
+            f"{i}\t" + "".join(f"{x}({100 * c:.0f});" for x, c in zip(p, q, strict=True))
+            for i, p, q in rows
+        ]
+    elif kind == "qiime2":
+        text = ["Feature ID\tTaxon\tConfidence"]
+        text += [f"{i}\tk__{p[0]}; g__{p[1]}; s__{p[2]}\t{q[2]:.4f}" for i, p, q in rows]
+    elif kind == "rdp":
+        ranks = ("domain", "genus", "species")
+        text = [
+            f"{i}\t\t"
+            + "\t".join(f"{x}\t{r}\t{c:.2f}" for x, r, c in zip(p, ranks, q, strict=True))
+            for i, p, q in rows
+        ]
+    elif kind == "mapmycells":
+        levels = ("class", "subclass", "type")
+        head = ",".join(f"{x}_label,{x}_name,{x}_bootstrapping_probability" for x in levels)
+        cells = [
+            ",".join(f"{x},{x},{c:.3f}" for x, c in zip(p, q, strict=True)) for _, p, q in rows
+        ]
+        text = ["# metadata = x.json", f"cell_id,{head}"]
+        text += [f"{i},{cell}" for i, cell in zip(ids, cells, strict=True)]
+    elif kind == "speciesnet":
+        images = [
+            {
+                "filepath": i,
+                "classifications": {
+                    "classes": [f"u;{p[0]};;;{p[1]};{p[2]};x", f"u;{p[0]};;;{p[1]};;y"],
+                    "scores": [float(q[2]), float(q[1] - q[2])],
+                },
+            }
+            for i, p, q in rows
+        ]
+        text = [json.dumps({"predictions": images})]
+    else:
+        levels = ("CLAS", "SUBC", "TYPE")
+        tree = {"hierarchy": list(levels), **{level: {} for level in levels}}
+        results = []
+        for i, p, q in rows:
+            for above, level, node in zip((None, *levels), levels, p, strict=False):
+                tree[level].setdefault(node, [])
+                parent = p[levels.index(level) - 1]
+                if above and node not in tree[above][parent]:
+                    tree[above][parent].append(node)
+            cell = {
+                x: {"assignment": n, "bootstrapping_probability": float(c)}
+                for x, n, c in zip(levels, p, q, strict=True)
+            }
+            results.append({"cell_id": i, **cell})
+        text = [json.dumps({"results": results, "taxonomy_tree": tree})]
+    file.write_text("\n".join(text) + "\n")
+    known = folder / f"{kind}.{seed}.truth"
+    known.write_text("".join(f"{i}\t{';'.join(x)}\n" for i, x in zip(ids, true, strict=True)))
+    return file, known
+
+
+@pytest.mark.parametrize(
+    "kind", ["mothur", "qiime2", "rdp", "mapmycells", "mapmycells_json", "speciesnet"]
+)
+def test_two_commands_for_every_format_and_the_same_format_back(kind, tmp_path):
+    file, known = write_format(tmp_path, kind, 10)
+    new, _ = write_format(tmp_path, kind, 11)
+    model, out, like = (tmp_path / x for x in ("m.hlpr", "out.csv", "like"))
+    done = run("--predictions", file, "--truth", known, "--error", "0.2", "--out", model)
+    assert done.exit_code == 0, done.output
+    done = run("--model", model, "--predictions", new, "--out", out)
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv(out, keep_default_na=False)
+    assert len(table) == 300
+    named = table[table["name"] != ""]
+    assert len(named) > 150
+    assert named["chance"].astype(float).between(0, 1).all()
+    done = run("--model", model, "--predictions", new, "--out", like, "--like-input")
+    assert done.exit_code == 0, done.output
+    again = read_predictions(like)
+    assert again.format == read_predictions(new).format
+    if kind == "speciesnet":
+        content = json.loads(like.read_text())["predictions"]
+        empty = [image["prediction"] == ";;;;;;unknown" for image in content]
+        assert empty == (table["name"] == "").tolist()
+    else:
+        names = [
+            again.hierarchy.name(again.hierarchy.labels[i]) if i >= 0 else ""
+            for i in again.deepest()
+        ]
+        assert names == table["name"].tolist()
+
+
+def test_certified_precision_at_every_rank(tmp_path):
+    file, known, _ = sintax(tmp_path, 8, 2000)
+    done = learn_names(file, known, precision=0.8, confidence=0.9)
+    assert done.promise.startswith("At least 80 % of the names are right at each of these ranks")
+    for row in done.ranks:
+        assert row.correct is None or row.correct > 0.75
+    strict = learn_names(file, known, precision=0.999, confidence=0.9)
+    assert strict.promise.startswith("No rank can be certified")
+    assert strict.wrong == 0
+
+
+# -- the command ------------------------------------------------------------------------------
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["assign", *map(str, arguments)])
+
+
+def test_the_command_learns_and_names(tmp_path):
+    file, known, _ = sintax(tmp_path, 5)
+    model, out = tmp_path / "m.hlpr", tmp_path / "named.csv"
+    done = run("--predictions", file, "--truth", known, "--error", "0.2", "--out", model)
+    assert done.exit_code == 0, done.output
+    assert "At most 20 % of new samples get a wrong name." in done.stdout
+    assert "named at 0.8" in done.stdout
+    done = run("--model", model, "--predictions", file, "--out", out, "--json", "-")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["n_samples"] == N
+    assert len(out.read_text().splitlines()) == N + 1
+
+
+def test_the_command_refuses_what_does_not_fit_together(tmp_path):
+    file, known, _ = sintax(tmp_path, 6, 40)
+    both = run("--predictions", file, "--out", tmp_path / "x")
+    assert both.exit_code == 2
+    assert "--truth to learn, or --model" in both.output
+    odd = run("--predictions", file, "--model", known, "--error", "0.1", "--out", tmp_path / "x")
+    assert odd.exit_code == 2
+    same = run("--predictions", file, "--truth", known, "--out", file)
+    assert same.exit_code == 2
+    none = run("--predictions", known, "--truth", known, "--out", tmp_path / "m")
+    assert none.exit_code == 2
+    assert "Traceback" not in none.output
+    few = run("--predictions", file, "--truth", known, "--error", "0.01", "--out", tmp_path / "m")
+    assert few.exit_code == 0, few.output
+    assert "About 297 labelled samples are needed" in few.output
+
+
+def test_a_file_that_is_no_model(tmp_path):
+    file, known, _ = sintax(tmp_path, 7, 30)
+    with pytest.raises(FileError):
+        assign_names(known, file, tmp_path / "out.csv")
+    learn_names(file, known, tmp_path / "m.hlpr")
+    with pytest.raises(FileError, match="must end in"):
+        assign_names(tmp_path / "m.hlpr", file, tmp_path / "out.xyz")
+    rows, truth, _ = read_known_names(known, read_predictions(file))
+    assert truth.shape[0] == rows.size
