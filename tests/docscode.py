@@ -33,6 +33,8 @@ FENCE = re.compile(
     re.M,
 )
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+# Lines that depend on the speed of the machine: progress after ten seconds, kernels compiled once.
+TIMING = re.compile(r"^(?:[a-z ]+ (?:\.\.\.| *\d+ %, .* of .*)|compiling kernels, once.*)\n", re.M)
 # Commands that are shown and not run, each with its reason.
 NOT_RUN = {
     "pip ": "installs", "python -m pip": "installs", "python3 -m venv": "installs",
@@ -117,8 +119,7 @@ class Runner:
 
         result = click.testing.CliRunner().invoke(main, words[1:], prog_name="hierlpr")
         assert result.exit_code == 0, (self.page, line, result.output)
-        # Kernels that were not compiled with the package say so once, when they are needed.
-        return re.sub(r"^compiling, once.*\n", "", result.output, flags=re.M)
+        return TIMING.sub("", result.output)
 
 
 def agrees(want: str, got: str) -> bool:

@@ -29,3 +29,9 @@ def test_every_block_says_what_it_is(page):
     assert {block.lang for block in found} <= {"python", "sh", "shown", *DATA}
     said = {b.title for b in found if b.lang == "text" and b.body.startswith(("$ ", "hierlpr "))}
     assert said <= {"usage"}, "a command belongs into a sh block, which is run"
+
+
+def test_output_that_depends_on_the_speed_of_the_machine_is_left_out():
+    kept = "a.csv: 3 rows\n300 of 900 samples ...\n"
+    slow = "compiling kernels, once: later\nfitting ...\nreading scores   5 %, 1 of 20 rows\n"
+    assert docscode.TIMING.sub("", slow + kept) == kept
