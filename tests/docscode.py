@@ -43,6 +43,7 @@ NOT_RUN = {
     "export ": "sets the environment", "hierlpr demo": "has its own test, and takes seconds",
     "hierlpr reproduce": "has its own test, and takes minutes",
     "hierlpr assign --predictions asv.sintax": "is run on other files by how-to-amplicons.md",
+    "hierlpr assign --model model.hlpr --predictions new.sintax": "the same",
 }  # fmt: skip
 
 

@@ -129,8 +129,10 @@ def _amplicons() -> None:
         shutil.copy(Path(__file__).parents[1] / "examples" / "data" / name, name)
 
 
-def _readme() -> None:
-    tables()
+def _promises() -> None:
+    tables(tree="tree.csv", scores="scores.csv", truth="truth.csv")
+    tables(tree="tree.csv", new_scores="new_scores.csv")
+    p_table()
 
 
 def _report() -> None:
@@ -258,7 +260,7 @@ def _truth() -> dict:
 FILES = {
     "how-to-go.md": _go, "how-to-amplicons.md": _amplicons, "how-to-service.md": _service,
     "cli.md": _cli, "discover.md": _discover, "how-to-large-files.md": _parquet, "index.md": _start,
-    "README.md": _readme, "tutorial-python.md": _tour, "report.md": _report, "shift.md": _shift,
+    "promises.md": _promises, "tutorial-python.md": _tour, "report.md": _report, "shift.md": _shift,
     "sets.md": _sets,
 }  # fmt: skip
 

@@ -29,6 +29,7 @@ def test_every_page_is_in_the_navigation():
 def test_links_lead_to_files(page):
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
     made = {f"example-{p.stem.replace('_', '-')}.md" for p in (ROOT / "examples").glob("*.py")}
+    targets += re.findall(r'(?:src|srcset)="([^"]+)"', page.read_text())
     missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
     assert set(missing) <= made  # pages of examples are written by the build
 
@@ -119,3 +120,23 @@ def test_the_readme_gives_the_figures_of_the_taxa():
         row = rows["its", rule]
         wrong, recall = (round(100 * float(row[x])) for x in ("wrong", "recall"))
         assert f"| {words} | {wrong} % | {recall} % |" in text
+
+
+def test_the_page_on_promises_gives_the_figures_of_the_samples():
+    text = (ROOT / "docs/promises.md").read_text()
+    found = {}
+    for row in _rows("samples/summary.csv"):
+        found.setdefault(row["promise"], []).append(row)
+    for words, promise in [
+        ("pooled precision 90 %, confidence 90 %", "pooled precision"),
+        ("precision 90 % at every depth, confidence 90 %", "precision at every depth"),
+        ("sure labels, error 10 %", "sure labels, average"),
+        ("sure labels, error 10 %, confidence 90 %", "sure labels, confidence"),
+        ("one name, error 10 % (ITS)", "one name (ITS)"),
+        ("largest F, no promise", "largest F (no promise)"),
+    ]:
+        rows = sorted(found[promise], key=lambda row: int(row["labelled"]))
+        cells = [f"{100 * float(row['found']):.0f} %" for row in rows]
+        assert f"| {words} | {' | '.join(cells)} |" in text
+    certified = [round(20 * float(row["certified"])) for row in found["pooled precision"]]
+    assert f"| {' | '.join(map(str, certified))} |" in text

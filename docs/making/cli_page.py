@@ -13,58 +13,63 @@ from hierlpr.cli import main
 
 INTRODUCTION = """# Command line
 
-Data go to stdout or files, progress and messages to stderr. The exit code is 0 if all is done, 2
-for bad input or usage (with one message that says what and where), and 1 for anything else. Files
-are written whole or not at all: an interrupted run leaves the old file as it was.
+Data go to stdout or files, progress and messages to stderr. The exit code is 0 on success, 2 for
+bad input or usage (with one message that says what and where), and 1 for anything else. Files are
+written whole or not at all. [Files](files.md) describes every format.
 
-Every reader stops at the first problem and names file and line. `--lenient` skips rows with
-problems and labels that the hierarchy lacks, and counts them. [Files](files.md) shows every format.
-
-`-` stands for stdin where a command reads a table (one of them), and for stdout after `rank --out`:
+`-` stands for stdin where a command reads a table, and for stdout after `rank --out`:
 
     zcat new.csv.gz | hierlpr rank --model model.hlpr --scores - --out - --calls-only | head
 
-Progress and colours are for terminals only; `NO_COLOR=1` in the environment switches colours off.
-For completion in the shell, put the line for yours into its start-up file:
-
-    eval "$(_HIERLPR_COMPLETE=bash_source hierlpr)"             # ~/.bashrc
-    eval "$(_HIERLPR_COMPLETE=zsh_source hierlpr)"              # ~/.zshrc
-    _HIERLPR_COMPLETE=fish_source hierlpr | source              # ~/.config/fish/config.fish
+Progress bars and colours appear in terminals only; `NO_COLOR=1` switches colours off.
 """
+SHARED = """## Shared options
+
+Options with the same meaning in several commands.
+"""
+MANY = 3  # commands: an option with the same meaning in as many is described once
 
 
 def cli_reference() -> str:
-    """Markdown of all commands, in the order of the work."""
-    parts = [INTRODUCTION]
+    """Return the Markdown of all commands, in the order of the work, and of what they share."""
     with click.Context(main) as ctx:
-        for name in main.list_commands(ctx):
-            parts.append(_section(name, main.get_command(ctx, name)))
-    return "\n".join(parts)
+        commands = {name: main.get_command(ctx, name) for name in main.list_commands(ctx)}
+    rows = [_row(option) for command in commands.values() for option in _options(command)]
+    shared = [
+        row for row in dict.fromkeys(rows) if rows.count(row) >= MANY and "Required." not in row
+    ]
+    parts = [_section(name, command, shared) for name, command in commands.items()]
+    return "\n".join([INTRODUCTION, *parts, "\n".join([SHARED, *_table(shared)]) + "\n"])
 
 
-def _section(name: str, command: click.Command) -> str:
+def _options(command: click.Command) -> list[click.Option]:
+    return [option for option in command.params if isinstance(option, click.Option)]
+
+
+def _section(name: str, command: click.Command, shared: list[str]) -> str:
     arguments = [p.human_readable_name.upper() for p in command.params
                  if isinstance(p, click.Argument)]  # fmt: skip
-    required = [p for p in command.params if isinstance(p, click.Option) and p.required]
-    usage = " ".join(
-        [
-            "hierlpr",
-            name,
-            *arguments,
-            *(f"{p.opts[0]} {_metavar(p)}" for p in required),
-            "[OPTIONS]",
-        ]
-    )
+    options = _options(command)
+    required = [f"{p.opts[0]} {_metavar(p)}" for p in options if p.required]
+    usage = " ".join(["hierlpr", name, *arguments, *required, "[OPTIONS]"])
     lines = [f"## hierlpr {name}", "", '```text title="usage"', usage, "```", ""]
     lines += [inspect.cleandoc(command.help or ""), ""]
     if command.epilog:
         title, _, example = command.epilog.partition(": ")
-        lines += [f"{title}:", "", "```sh", example, "```", ""]
-    lines += ["| option | meaning |", "| --- | --- |"]
-    for option in command.params:
-        if isinstance(option, click.Option):
-            lines.append(f"| {_names(option)} | {_meaning(option)} |")
+        lines += [f"{title}:", "", "```sh", *example.split("; "), "```", ""]
+    lines += _table([_row(option) for option in options if _row(option) not in shared])
+    also = [f"`{option.opts[-1]}`" for option in options if _row(option) in shared]
+    if also:
+        lines += ["", f"[Shared options](#shared-options): {', '.join(also)}."]
     return "\n".join(lines) + "\n"
+
+
+def _table(rows: list[str]) -> list[str]:
+    return ["| option | meaning |", "| --- | --- |", *rows]
+
+
+def _row(option: click.Option) -> str:
+    return f"| {_names(option)} | {_meaning(option)} |"
 
 
 def _names(option: click.Option) -> str:
@@ -87,7 +92,7 @@ def _meaning(option: click.Option) -> str:
         said.append("One of " + ", ".join(f"`{choice}`" for choice in option.type.choices) + ".")
     if option.required:
         said.append("Required.")
-    elif option.show_default and not option.is_flag:
+    elif option.show_default and not option.is_flag and option.default is not None:
         said.append(f"Default: `{option.default}`.")
     return " ".join(part for part in said if part).replace("|", "\\|")
 

@@ -2,15 +2,15 @@
 
 import re
 
-_BLOCK = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
+_CODE = re.compile(r"<(pre|code)\b.*?</\1>", re.DOTALL)
 _PIECES = re.compile(r"(<[^>]*>)")
 _WORD = re.compile(r"[^\s-]*-\S+")
 LONGEST = 28  # characters; what is longer would not fit on a phone by itself
 
 
 def keep_words(html: str) -> str:
-    """Return a page whose blocks of code break between words alone; their text stays as it is."""
-    return _BLOCK.sub(lambda block: "".join(map(_kept, _PIECES.split(block.group()))), html)
+    """Return a page whose code breaks between words alone; its text stays as it is."""
+    return _CODE.sub(lambda block: "".join(map(_kept, _PIECES.split(block.group()))), html)
 
 
 def _kept(piece: str) -> str:

@@ -124,12 +124,6 @@ def population(make):
     return make
 
 
-def attack_of(name: str) -> str:
-    """Return how a population attacks: the first sentence of its docstring."""
-    text = " ".join((POPULATIONS[name].__doc__ or "").split())
-    return text.partition(". ")[0].rstrip(".")
-
-
 def kinds(*rows, **options) -> Population:
     """Build a population of one label from (weight, score, chance) of each kind."""
     weight, score, chance = np.array(rows, dtype=float).T

@@ -38,19 +38,26 @@ _PREDICTIONS = (
     "--error",
     type=float,
     metavar="E",
-    help="With --truth: at most this share of new samples gets a wrong name.  [default: 0.1]",
+    help="With --truth: at most this share of new samples gets a wrong name; default: 0.1.",
 )
 @click.option(
     "--precision",
     type=float,
     metavar="P",
-    help="With --truth, instead of --error: at least this share of names is right at every rank.",
+    help="With --truth, instead of --error: at least this share of names is correct at every rank.",
 )
-@click.option("--confidence", type=float, metavar="C", help="Guarantee it with this confidence.")
-@click.option("--like-input", is_flag=True, help="Write the format of the predictions, paths cut.")
-@click.option("--truth-column", metavar="NAME", help="The column of the true names.")
+@click.option(
+    "--confidence",
+    type=float,
+    metavar="C",
+    help="Guarantee --error or --precision with this probability.",
+)
+@click.option(
+    "--like-input", is_flag=True, help="Write the format of the predictions, with paths shortened."
+)
+@click.option("--truth-column", metavar="NAME", help="Column of the truth with the names.")
 @opt.path(
-    "--hierarchy", "H", "Used instead of the hierarchy that the paths spell out.", required=False
+    "--hierarchy", "H", "Hierarchy to use instead of the one that the paths imply.", required=False
 )
 @click.option(
     "--confidences",
@@ -76,9 +83,9 @@ def assign(
 ) -> None:
     """Name every sample at the deepest rank that can be trusted.
 
-    With --truth the names are learned, and checked on samples kept apart; with --model new samples
-    are named: sample,name,path,rank,chance and then the columns of the tool. The name is empty
-    where nothing can be said.
+    With --truth, learn from labelled samples and write a model. With --model, name new samples; the
+    output has the columns sample,name,path,rank,chance, followed by those of the tool. The name is
+    empty if no rank can be trusted.
     """
     shell = Shell(quiet=quiet)
     if (truth is None) == (model is None):

@@ -34,7 +34,7 @@ def evaluate(
 ) -> None:
     """Measure a ranking and its calls against the truth.
 
-    All instances of the samples with truth count: those that the ranking does not list come last.
+    All instances of the samples with truth count; those missing from the ranking come last.
     """
     shell = Shell(quiet=quiet)
     opt.refuse_overlap()
@@ -89,8 +89,8 @@ def _lines(found: Evaluation) -> list[str]:
 @opt.path(
     "--truth",
     "T",
-    "Their truth. Without it the page shows the calls, the reasons for them, and how many of them "
-    "the model expects to be correct.",
+    "Their truth. Without it the page shows the calls, the reasons for them, and the expected "
+    "precision.",
     required=False,
 )
 @opt.path("--out", "HTML", "Page to write, such as report.html.", dir_okay=False)
@@ -101,8 +101,7 @@ def _lines(found: Evaluation) -> list[str]:
     type=click.IntRange(min=0),
     default=200,
     show_default=True,
-    help="Number of samples that are shown one by one; the page says how they were chosen. 0 keeps "
-    "the names and scores of samples out of the page.",
+    help="Samples shown individually. 0 keeps names and scores of samples out of the page.",
 )
 @opt.missing_truth
 @opt.propagate_truth

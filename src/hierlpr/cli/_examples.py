@@ -45,9 +45,11 @@ FOLDER: dict[str, Any] = {"file_okay": False, "path_type": Path}
     type=click.Choice(NAMES),
     help="One of the paper's settings, the disease-like example, or a random hierarchy.",
 )
-@opt.path("--out", "DIR", "Folder to write to; it is created if missing.", **FOLDER)
-@opt.count("--samples", "Training samples; 5,000 (disease: 196).", least=10)
-@opt.count("--test-samples", "Test samples; a fifth of the training samples.")
+@opt.path("--out", "DIR", "Folder to write to; created if missing.", **FOLDER)
+@opt.count("--samples", "Training samples; default: 5,000 (disease: 196).", least=10)
+@opt.count(
+    "--test-samples", "Test samples; default: a fifth of the training samples (disease: as many)."
+)
 @opt.count("--labels", "Number of labels of a random tree, forest or dag.", 100)
 @opt.seed
 @opt.choice("--format", ("csv", "parquet"), "Format of scores and truth.", "csv")
@@ -64,8 +66,8 @@ def simulate(
 ) -> None:
     """Write a simulated hierarchy, scores and truth.
 
-    The folder gets hierarchy.csv, scores and truth to fit on, test_scores and test_truth drawn
-    from the same model, and test_lpr_true, the true local precision rates of the test samples.
+    Writes hierarchy.csv; scores and truth to fit on; test_scores and test_truth from the same
+    model; and test_lpr_true, the true local precision rates of the test samples.
     """
     shell = Shell(quiet=quiet)
     train, test = draw(setting, samples, test_samples, labels, seed)
@@ -149,9 +151,8 @@ def write_simulation(
 def demo(ctx: click.Context, out: Path, calls: int, seed: int) -> None:
     """Run a disease-like example end to end: simulate, fit, rank, evaluate, report.
 
-    110 labels in 24 trees, many of them rare. A model is fitted on 980 samples, with a cutoff that
-    keeps the FDR at 10 % or less with a confidence of 90 %. 196 other samples are ranked, called,
-    and shown in a report.
+    110 labels in 24 trees, many of them rare. The model is learned from 980 samples, with a target
+    FDR of 10 % at 90 % confidence, and used on 196 others.
     """
     names = [*simulation_names(), "model.hlpr", "ranking.csv", "report.html"]
     with output_directory(out, names):
@@ -249,7 +250,7 @@ def _show(path: str, test: Simulation, n_calls: int) -> None:
 @opt.seed
 @opt.count("--trees", "Trees of ClusHMC, which takes most of the time.", 100)
 @click.option("--lpr", default="auto", show_default=True, help="Estimator of the LPRs.")
-@opt.count("--jobs", "Number of processes; by default one per core.")
+@opt.count("--jobs", "Number of processes; default: one per core.")
 @opt.quiet
 def reproduce(
     what: str,

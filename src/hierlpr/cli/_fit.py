@@ -39,45 +39,45 @@ LPR_NAMES = (
 )
 @opt.truth
 @opt.path("--out", "MODEL", "Model file to write, such as model.hlpr.", dir_okay=False)
-@opt.number("--fdr", "A", "Target: at most this share is wrong.")
-@opt.number("--precision", "P", "Target: at least this share is right.")
-@opt.flag("--max-f", "Cut at the highest F.")
+@opt.number("--fdr", "A", "Target: at most this share of the calls is incorrect.")
+@opt.number("--precision", "P", "Target: at least this share of the calls is correct.")
+@opt.flag("--max-f", "Target: the highest F.")
 @click.option("--beta", default=1.0, show_default=True, help="Weight of recall in --max-f.")
 @opt.number("--confidence", "C", "Guarantee the target with this probability.")
 @opt.choice(
     "--groups",
     ("depth", "tree", "label"),
-    "One cutoff per depth, connected part or label, each for the target. With --confidence, all "
-    "groups reach it simultaneously.",
+    "One cutoff per depth, tree or label. With --confidence, all groups reach the target "
+    "simultaneously.",
 )
 @opt.choice(
     "--unreachable",
     get_args(Unreachable),
-    "What to call if the target is unreachable. Default: nothing with --confidence, otherwise "
+    "What to call if the target is unreachable; default: nothing with --confidence, otherwise "
     "best-precision.",
 )
 @opt.number(
     "--error",
     "E",
-    "Learn sure and possible labels: at most this share of new samples has a wrong sure label, and "
-    "at most this share has a true label that is not possible.",
+    "Learn sure and possible labels: at most this share of new samples has an incorrect sure "
+    "label, and at most this share lacks a true label among the possible ones.",
 )
-@opt.number("--error-confidence", "C", "Guarantee --error given these calibration samples.")
-@opt.flag("--one-path", "Every sample has at most one path of labels, as in a taxonomy.")
-@opt.choice("--lpr", LPR_NAMES, "How local precision rates are estimated.", "auto")
+@opt.number("--error-confidence", "C", "Guarantee --error with this probability.")
+@opt.flag("--one-path", "Each sample has at most one path of labels, as in a taxonomy.")
+@opt.choice("--lpr", LPR_NAMES, "Estimator of the local precision rates.", "auto")
 @click.option(
     "--joint/--no-joint",
     default=None,
-    help="Use all scores of a sample for each of its labels: always, or never; by default as far "
-    "as held-out samples support it.",
+    help="Use all scores of a sample for each label always or never; default: as far as held-out "
+    "samples support it.",
 )
-@opt.path("--calibration-scores", "S", "Scores of other samples, for the cutoff.", required=False)
+@opt.path("--calibration-scores", "S", "Scores of other samples for the cutoff.", required=False)
 @opt.path("--calibration-truth", "T", "Truth of those samples.", required=False)
 @opt.missing_truth
 @opt.choice(
     "--missing-scores",
     ("error", "allow"),
-    "Whether cells of a wide table of scores may be empty, here and when the model is used.",
+    "Whether scores in a wide table may be missing, now and in later use.",
     "error",
 )
 @opt.propagate_truth
@@ -85,10 +85,9 @@ LPR_NAMES = (
 @opt.number(
     "--max-weight",
     "B",
-    "The largest weight a sample can have, known before the truth; --confidence with --weights "
-    "needs it.",
+    "Largest possible weight, fixed before looking; required for --confidence with --weights.",
 )
-@opt.count("--seed", "Draws the third of the samples for the cutoff.", 0, least=0)
+@opt.count("--seed", "Seed of the split into fit and calibration samples.", 0, least=0)
 @opt.with_truth
 def fit(
     hierarchy: str,
@@ -107,9 +106,8 @@ def fit(
 ) -> None:
     """Learn how precise every score is and where to cut, and write a model file.
 
-    With a target (--fdr, --precision, --max-f) or --error a third of the samples is kept for
-    calibration and not fitted on; --calibration-scores and --calibration-truth give other samples
-    instead.
+    With a target (--fdr, --precision, --max-f) or --error, a third of the samples is kept for
+    calibration, unless --calibration-scores and --calibration-truth provide others.
     """
     shell = Shell(quiet=quiet)
     goal, sets = _target(options), _sets_target(options)

@@ -138,14 +138,12 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
 @opt.choice(
     "--dependence",
     ("positive", "independent", "arbitrary"),
-    "What is known about the p-values before looking at them: independent or positively "
-    "dependent; independent; nothing.",
+    "Assumption about the p-values, chosen before looking at them; positive includes independent.",
     "positive",
 )
 @opt.flag(
     "--bayes",
-    "Instead reject the longest part of the ranking whose mean posterior probability of null "
-    "labels is at most --fdr: model-based, without a guarantee.",
+    "Reject by posterior probabilities instead: relies on a fitted model, without a guarantee.",
 )
 @click.option(
     "--seed",

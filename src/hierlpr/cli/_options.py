@@ -69,19 +69,19 @@ propagate_truth = flag("--propagate-truth", "Add the missing ancestors of true l
 missing_truth = choice(
     "--missing-truth",
     ("negative", "skip"),
-    "Samples that the truth lacks: without any label (default for a long table), or left out "
+    "Samples without a row in the truth have no label (default for long tables), or are left out "
     "(default for CAFA truth).",
 )
-with_names = flag("--with-names", "Add a last column, name, with the names of labels.")
-_weights = "Table with the columns sample and weight: how much each sample counts."
+with_names = flag("--with-names", "Add a column with the names of labels.")
+_weights = "Table (sample, weight): how much each sample counts."
 weights = path("--weights", "W", _weights, required=False)
-seed = count("--seed", "Seed; the same seed gives the same results.", 0, least=0)
+seed = count("--seed", "Seed of the random numbers.", 0, least=0)
 quiet = click.option("-q", "--quiet", is_flag=True, help="Only print warnings and errors.")
-lenient = flag("--lenient", "Skip rows with problems and unknown labels, and count them.")
+lenient = flag("--lenient", "Skip and count rows with problems and unknown labels.")
 other_hierarchy = path(
     "--hierarchy",
     "H",
-    "The hierarchy file again, if scores use its other names of labels (OBO alt_id, replaced_by).",
+    "The hierarchy file, if scores use alternative names of labels (OBO alt_id, replaced_by).",
     required=False,
 )
 json_out = click.option(
@@ -89,13 +89,13 @@ json_out = click.option(
     "json_out",
     type=click.Path(dir_okay=False, allow_dash=True),
     metavar="OUT",
-    help="Write the result as JSON to this file, or to stdout if it is -.",
+    help="Write the result as JSON to this file, or to stdout (-).",
 )
 _memory = (
-    "Working memory. Larger files are ranked and evaluated in batches; fit, check and report use a "
-    "random subset of the samples."
+    "Working memory. Larger files are processed in batches (rank, sets, evaluate), or a random "
+    "subset of the samples is used (fit, check, report)."
 )
-_work = "Existing folder for temporary files; by default that of the operating system."
+_work = "Existing folder for temporary files; default: the system's."
 execution = _all(
     click.option("--memory", default="1GB", show_default=True, metavar="SIZE", help=_memory),
     path("--work", "DIR", _work, required=False, file_okay=False),
@@ -103,16 +103,12 @@ execution = _all(
 scheduler = click.option(
     "--scheduler",
     metavar="ADDRESS",
-    help="Process the batches on the workers of this Dask scheduler, such as tcp://host:8786; "
-    "local starts one worker per core here.",
+    help="Use the workers of this Dask scheduler (tcp://host:8786); local: one worker per core.",
 )
-_relationship = (
-    "OBO relationship to use as edges, such as part_of; only is_a if not given. May be repeated."
-)
+_relationship = "OBO relationship to use as edges besides is_a, such as part_of. May be repeated."
 _namespace = "Keep only OBO terms of this namespace. May be repeated."
 _names = (
-    "Table with the columns code and name: names shown beside the codes of labels. OBO files and "
-    "edge lists with a column name have their own."
+    "Table (code, name): names shown beside the codes of labels, if the hierarchy file has none."
 )
 reading_hierarchy = _all(
     click.option(
@@ -122,7 +118,7 @@ reading_hierarchy = _all(
     choice(
         "--direction",
         ("auto", "parent-child", "child-parent"),
-        "Direction of the edges of an edge list; auto refuses a forest that looks reversed.",
+        "Direction of an edge list; auto refuses a forest that looks reversed.",
         "auto",
     ),
     click.option("--path-sep", metavar="TEXT", help="Separator of a path list."),
@@ -131,19 +127,17 @@ reading_hierarchy = _all(
 sep = click.option(
     "--sep",
     metavar="CHAR",
-    help="Character between the columns of text files, such as ';' or tab; by default a comma for "
-    ".csv and a tab for .tsv.",
+    help="Column separator of text files, such as ';' or tab; default: comma (.csv), tab (.tsv).",
 )
-_sample_column = "The column that names the samples, if it is not called sample."
+_sample_column = "Column with the names of the samples; default: sample."
 tables = _all(
     sep,
-    choice("--decimal", (".", ","), "Decimal mark of numbers in text files.", "."),
+    choice("--decimal", (".", ","), "Decimal mark in text files.", "."),
     click.option("--sample-column", metavar="NAME", help=_sample_column),
     choice(
         "--columns",
         ("all", "labels"),
-        "In a wide table take every other column as a label, so that an unknown one is an error, "
-        "or ignore columns that are not labels.",
+        "Columns of a wide table that are not labels are errors (all) or ignored (labels).",
         "all",
     ),
 )

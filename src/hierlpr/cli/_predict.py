@@ -14,8 +14,8 @@ from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
 
 _SCORES = (
-    "Scores of new samples, in any format of fit; also a folder of Parquet files, or an address "
-    "such as s3://bucket/scores.parquet."
+    "Scores of new samples, in any format of fit; also a folder of Parquet files or a URL such as "
+    "s3://bucket/scores.parquet."
 )
 
 
@@ -34,8 +34,8 @@ _SCORES = (
 @opt.flag("--calls-only", "List only the calls.")
 @opt.flag(
     "--adapt",
-    "First adapt the model to the prevalences of these samples. Its calibrated cutoff does not "
-    "apply to them: instances with a score of 0.5 or more are called.",
+    "Adapt the model to the prevalences of these samples first; the cutoff is then 0.5, without "
+    "a guarantee.",
 )
 @opt.scheduler
 @opt.prediction
@@ -51,8 +51,8 @@ def rank(
 ) -> None:
     """Rank all (sample, label) instances, best first, and mark the calls.
 
-    No label comes before its parents. The score is that of the block of labels called together;
-    it never rises along the list. The cutoff of the model decides the calls.
+    No label comes before its parents. The score is the mean LPR of the block of labels that are
+    called together; it never rises along the list.
     """
     shell = Shell(quiet=quiet)
     done, path = _predict(
@@ -129,7 +129,7 @@ def _predict(
 @opt.path("--out", "F", ".csv or .parquet with sample,label,set; - for stdout.")
 @opt.flag(
     "--deepest",
-    "Write one row per sample, sample,label: its deepest sure label, empty if no label is sure.",
+    "Write one row per sample with its deepest sure label (empty if there is none).",
 )
 @opt.flag("--possible-only", "List only sure and possible labels.")
 @opt.with_names
@@ -146,8 +146,8 @@ def sets(
 ) -> None:
     """Write for every sample which labels are sure, possible or neither.
 
-    With the probability that was given to hierlpr fit --error, all sure labels of a new sample are
-    correct; and, separately, all its labels are possible. Both sets are closed upward.
+    All sure labels are correct, and no true label is missing from the possible ones, each for all
+    samples except the share that was given to hierlpr fit --error.
     """
     shell = Shell(quiet=quiet)
     deepest = options["deepest"]
@@ -187,8 +187,8 @@ def sets(
 @opt.path(
     "--out",
     "M2",
-    "Write a model adapted to the prevalences of these samples; it has no cutoff, and is refused "
-    "if the scores look nothing like those of the fit.",
+    "Write a model adapted to the prevalences of these samples. It has no cutoff. Refused if the "
+    "scores differ too much.",
     required=False,
     dir_okay=False,
 )
@@ -202,12 +202,10 @@ def check(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Report how far new scores differ from those of the fit, as CSV.
+    """Report how far new scores differ from those of the fit, as CSV with one row per label.
 
-    The columns are label,distance,prevalence and more. Prevalences may have changed, for which
-    rank --adapt and --out adapt a model; scores may differ whatever the prevalences, because
-    classifiers or samples are of another kind; or scores of related labels may no longer agree,
-    because a classifier is broken.
+    Changed prevalences can be corrected (--out, or rank --adapt). Other differences mean that the
+    classifiers or the samples have changed.
     """
     shell = Shell(quiet=quiet)
     opt.refuse_overlap()
