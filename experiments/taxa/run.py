@@ -4,8 +4,9 @@ Each run draws samples to fit on, to calibrate on and to test on. The share of t
 wrong name should be at most the error asked for; recall is the share of the true labels that are
 named, and the mean rank is the number of ranks named per sample. A tuned threshold is the smallest
 confidence at which at most the error asked for is wrong on the calibration samples; like the fixed
-ones it is one number for all taxa. Means with standard errors over runs go to summary.csv beside
-this script.
+ones it is one number for all taxa. Thresholds tuned per rank are the smallest confidences at which
+at most a share q of the names of each rank is wrong, with the largest q that keeps the error asked
+for. Means with standard errors over runs go to summary.csv beside this script.
 
     python experiments/taxa/run.py DATA           # the folder with its.tsv.gz and 16s.tsv.gz
     python experiments/taxa/run.py DATA --runs 3
@@ -62,6 +63,33 @@ def rules(model, scores, truth, parts, config, hierarchy) -> Iterator[tuple[str,
     for error in config["errors"]:
         level = np.sort(worst)[::-1][int(error * kept.size)]  # so many samples lie above
         yield f"tuned threshold {error:g}", name_by_threshold(scores[test], hierarchy, level + 1e-9)
+    for error in config["errors"]:
+        level = tune_per_rank(scores[kept], truth[kept], hierarchy, error)
+        yield f"tuned per rank {error:g}", name_by_threshold(scores[test], hierarchy, level)
+
+
+def tune_per_rank(scores, truth, hierarchy, error: float) -> np.ndarray:
+    """Return one threshold per label, equal within a rank, that keeps the error asked for."""
+    paths = likely_paths(scores, hierarchy)
+    is_true = holds_at(truth, paths.sample, paths.label)
+    depth = np.asarray(hierarchy.levels)
+    best = np.full(hierarchy.n_labels, np.inf)
+    for share in np.linspace(0.0, 3.0 * error, 61):
+        level = np.full(hierarchy.n_labels, np.inf)
+        for rank in np.unique(depth):
+            at = np.flatnonzero(depth[paths.label] == rank)
+            at = at[np.argsort(-paths.chance[at], kind="stable")]
+            chance = paths.chance[at]
+            is_last = np.append(chance[1:] < chance[:-1], True)  # of equal confidences
+            n_wrong = np.cumsum(~is_true[at])
+            kept = np.flatnonzero(is_last & (n_wrong <= share * np.arange(1, at.size + 1)))
+            level[depth == rank] = chance[kept[-1]] if kept.size else np.inf
+        named = name_by_threshold(scores, hierarchy, level)
+        row = np.flatnonzero(named >= 0)
+        # Truth is closed upward, so a name is right if its deepest label is.
+        n_wrong = np.count_nonzero(~holds_at(truth, row, named[row]))
+        best = level if n_wrong <= error * named.size else best
+    return best
 
 
 def worst_confidence(scores, truth, hierarchy) -> np.ndarray:

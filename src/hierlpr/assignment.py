@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 import warnings
@@ -25,9 +26,8 @@ from hierlpr.data.tables import Table, split_samples
 from hierlpr.exceptions import DataError, FileError, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.known_names import read_known_names
-from hierlpr.io.like_input import write_like_input, write_text_table
-from hierlpr.io.lineages import Index, Predictions, written_paths
-from hierlpr.io.predictions import match_labels, read_predictions
+from hierlpr.io.lineages import Float, Index, Predictions, written_paths
+from hierlpr.io.predictions import match_labels, read_predictions, write_like_input
 from hierlpr.model import HierLPR, load_model
 from hierlpr.model.naming import name_samples, rank_names
 
@@ -35,7 +35,6 @@ from hierlpr.model.naming import name_samples, rank_names
 USUAL_THRESHOLD = {"dada2": 0.5, "qiime2": 0.7, "speciesnet": 0.65, "megadetector": 0.65}
 BATCH = 1 << 17  # samples named at a time
 OWN_COLUMNS = ("sample", "name", "path", "rank", "chance")
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +227,11 @@ class _Check:
         return float(np.count_nonzero(self.calls()[2]) / max(self.named.size, 1))
 
 
-def name_by_threshold(scores: Any, hierarchy: Hierarchy, threshold: float) -> Index:
-    """Follow the predicted path while its confidences reach a threshold."""
+def name_by_threshold(scores: Any, hierarchy: Hierarchy, threshold: float | Float) -> Index:
+    """Follow the predicted path while its confidences reach a threshold, or one per label."""
     paths = likely_paths(scores, hierarchy)
-    below = np.concatenate([[0], np.cumsum(paths.chance < threshold)])
+    level = np.broadcast_to(threshold, hierarchy.n_labels)[paths.label]
+    below = np.concatenate([[0], np.cumsum(paths.chance < level)])
     start = np.searchsorted(paths.sample, paths.sample)
     entry = paths.last(below[1:] == below[start], scores.shape[0])
     return np.where(entry >= 0, paths.label[entry], -1)
@@ -371,26 +371,31 @@ def assign_names(
 def _write_table(
     model: HierLPR, found: Predictions, label: Index, chance: Float, out: AnyPath
 ) -> None:
-    h = model.hierarchy_
-    paths = written_paths(h, rank_names(model), model.path_style_ or {})
-    texts = ([h.name(x) for x in h.labels], paths, rank_names(model))
-    columns: dict[str, Any] = {"sample": pa.array(found.samples, pa.large_string())}
-    for name, of_label in zip(OWN_COLUMNS[1:4], texts, strict=True):
-        columns[name] = pa.array([*of_label, ""], pa.large_string()).take(
-            pa.array(label % (h.n_labels + 1))
-        )
-    columns["chance"] = pa.array(np.where(label >= 0, chance.round(4), np.nan), from_pandas=True)
-    for name in found.columns.column_names:
-        columns[f"tool_{name}" if name in columns else name] = found.columns[name]
-    table = pa.table(columns)
+    """Write one row per sample: the name, and then the tool's own columns."""
     ending = str(out).removesuffix(".gz").rpartition(".")[2].lower()
     if ending not in ("csv", "tsv", "parquet"):
         raise FileError(
             f"{out}: the output must end in .csv, .tsv or .parquet.\n"
             "Hint: --like-input writes the format of the predictions, with any ending."
         )
+    h, ranks = model.hierarchy_, rank_names(model)
+    paths = written_paths(h, ranks, model.path_style_ or {})
+    texts = [*zip((h.name(x) for x in h.labels), paths, ranks, strict=True), ("", "", "")]
+    header = [*OWN_COLUMNS, *(f"tool_{x}" if x in OWN_COLUMNS else x for x in found.columns)]
+    rows = (
+        (sample, *texts[at], round(sure, 4) if at >= 0 else None, *cells)
+        for sample, at, sure, cells in zip(
+            found.samples, label.tolist(), chance.tolist(), found.cells(), strict=False
+        )
+    )
     with atomic_output(out, compress=True) as part:
         if ending == "parquet":
-            pq.write_table(table, part)
+            columns = zip(*rows, strict=True)
+            pq.write_table(pa.table(dict(zip(header, map(pa.array, columns), strict=True))), part)
         else:
-            write_text_table(part, table, "," if ending == "csv" else "\t")
+            with open(part, "w", encoding="utf-8", newline="") as stream:
+                writer = csv.writer(
+                    stream, delimiter="," if ending == "csv" else "\t", lineterminator="\n"
+                )
+                writer.writerow(header)
+                writer.writerows(rows)

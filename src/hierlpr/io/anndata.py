@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from scipy import sparse
 
 from hierlpr._utils import AnyPath, require
 from hierlpr._utils.checks import quote_names
-from hierlpr.io.json_predictions import paths_of_classes
-from hierlpr.io.lineages import Predictions, check_samples, quote, refuse
-from hierlpr.io.taxonomy import TextFile, from_levels
+from hierlpr.io.lineages import Collector, Float, Index, Predictions, quote, refuse
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 _SCORE_ENDS = ("bootstrapping_probability", "probability", "prob", "confidence", "conf", "score")
@@ -53,32 +49,47 @@ def read_anndata(
 ) -> Predictions:
     """Read scores in obsm, or columns of names and of confidences in obs."""
     path, data = open_anndata(source)
-    if obsm is not None:
-        return _from_obsm(path, data, obsm)
+    found = Collector(path, "anndata", "cell {}", list(levels))
+    matrix = None if obsm is None else _add_matrix(found, data, obsm)
+    if obsm is None:
+        _add_levels(found, data, levels, confidences)
+
+    def rewrite(found: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
+        h = found.hierarchy
+        names = [h.name(h.labels[i]) if i >= 0 else "" for i in label]
+        ranks = [found.ranks[i] if i >= 0 else "" for i in label]
+        write_obs(data.copy(), names, ranks, chance).write_h5ad(out)
+
+    return found.finish(style={"names": True}, rewrite=rewrite, scores=matrix)
+
+
+def _add_levels(
+    found: Collector, data: Any, levels: Sequence[str], confidences: Sequence[str]
+) -> None:
+    """Add the names and confidences of columns of obs, the coarsest level first."""
     columns = [str(name) for name in data.obs.columns]
     if not levels:
         levels, confidences = _find_levels(data.obs, columns)
     if not levels or len(levels) != len(confidences):
         text = f"{len(levels)} columns of names and {len(confidences)} of confidences."
         hint = "name both, coarsest first, with --levels and --confidences, or a matrix with --obsm"
-        raise refuse(path, "obs", text, f"{hint}; obs has {quote_names(columns)}.")
-    chosen = [
-        (obs_column(path, data, name), obs_column(path, data, score))
-        for name, score in zip(levels, confidences, strict=True)
-    ]
-    table = pa.table({"cell": pa.array(map(str, data.obs_names), pa.large_string())})
-    file = TextFile(path, "anndata")
-    return from_levels(file, table, chosen, list(levels), data, style={"names": True}, shown={})
+        raise refuse(found.path, "obs", text, f"{hint}; obs has {quote_names(columns)}.")
+    names, scores = (
+        zip(*(obs_column(found.path, data, x) for x in given), strict=True)
+        for given in (levels, confidences)
+    )
+    for number, (cell, *row) in enumerate(zip(data.obs_names, names, scores, strict=True)):
+        entries = zip(row[0], levels, (x or "0" for x in row[1]), strict=True)
+        found.add_path(number, str(cell), entries)
 
 
-def obs_column(path: AnyPath, data: Any, name: str | None) -> pa.ChunkedArray:
+def obs_column(path: AnyPath, data: Any, name: str | None) -> list[str]:
     """Return a column of obs as text, empty where missing."""
     if name not in data.obs.columns:
         text = "which column has the true names?" if name is None else f"no column {quote(name)}."
         known = quote_names([str(x) for x in data.obs.columns])
         raise refuse(path, "obs", text, f"--truth-column NAME; there are {known}.")
-    values = ("" if x is None or x != x else str(x) for x in data.obs[name].tolist())
-    return pa.chunked_array([pa.array(values, pa.large_string())])
+    return ["" if x is None or x != x else str(x) for x in data.obs[name].tolist()]
 
 
 def _find_levels(obs: Any, columns: list[str]) -> tuple[list[str], list[str]]:
@@ -96,34 +107,34 @@ def _find_levels(obs: Any, columns: list[str]) -> tuple[list[str], list[str]]:
     return [name for _, name, _ in pairs], [score for _, _, score in pairs]
 
 
-def _from_obsm(path: AnyPath, data: Any, key: str) -> Predictions:
-    """Read a matrix whose columns are names or paths; others are sums over them."""
+def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:
+    """Return a matrix of obsm whose columns are names or paths, with sums for their ancestors."""
     if key not in data.obsm:
         known = quote_names(list(data.obsm.keys()))
-        raise refuse(path, "obsm", f"there is no {quote(key)}.", f"there are {known}.")
+        raise refuse(found.path, "obsm", f"there is no {quote(key)}.", f"there are {known}.")
     matrix = data.obsm[key]
     names = getattr(matrix, "columns", data.uns.get(f"{key}_names"))
     where = f"obsm[{quote(key)}]"
     if names is None or len(names) != matrix.shape[1]:
         hint = f"store a data frame, or the names of its columns in uns['{key}_names']."
-        raise refuse(path, where, "its columns have no names.", hint)
+        raise refuse(found.path, where, "its columns have no names.", hint)
     values = np.asarray(matrix, dtype=np.float64)
     bad = np.argwhere(~((values >= 0.0) & (values <= 1.0 + 1e-6)))
     if bad.size:
         row, column = bad[0]
         place = f"{where}, cell {quote(data.obs_names[row])}, column {quote(names[column])}"
-        raise refuse(path, place, f"the score {values[row, column]:g} is not from 0 to 1.")
-    pieces = [[x.strip() for x in str(name).split(";")] for name in names]
-    paths = [[(f"level {i + 1}", x) for i, x in enumerate(each)] for each in pieces]
-    found = paths_of_classes(path, "anndata", [str(x) for x in names], paths)
-    above, own = found.scores.toarray(), found.deepest()
-    if (own < 0).any() or np.unique(own).size != own.size:
-        raise refuse(path, where, "two columns have the same name, or one has none.")
-    above[:, own] = np.eye(own.size)
-    samples = check_samples(path, [str(x) for x in data.obs_names], lambda row: f"cell {row}")
-    scores = sparse.csr_array(np.minimum(values @ above, 1.0))
-    style = {**found.style, "names": True}
-    return replace(found, samples=samples, scores=scores, style=style, place=None, content=data)
+        raise refuse(found.path, place, f"the score {values[row, column]:g} is not from 0 to 1.")
+    paths = [found.path_to(zip(found.levels, str(name).split(";"), strict=False)) for name in names]
+    own = [path[-1] for path in paths]
+    if -1 in own or len(set(own)) < len(own):
+        raise refuse(found.path, where, "two columns have the same name, or one has none.")
+    above = np.zeros((len(own), len(found.parent)))
+    for i, path in enumerate(paths):
+        above[i, [x for x in path if x not in own]] = 1.0
+    above[np.arange(len(own)), own] = 1.0
+    for number, cell in enumerate(data.obs_names):
+        found.add_scores(number, str(cell), {})
+    return sparse.csr_array(np.minimum(values @ above, 1.0))
 
 
 def write_obs(data: Any, names: Sequence[str], ranks: Sequence[str], chance: Any) -> Any:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-from scipy import sparse
-
 from hierlpr._utils import AnyPath
+from hierlpr._utils.checks import quote_names
+from hierlpr.exceptions import FileError
 from hierlpr.io.lineages import (
+    Collector,
+    Float,
+    Index,
     Predictions,
-    check_samples,
-    from_paths,
-    merge_aliases,
+    bare_name,
+    lineage,
     quote,
     refuse,
+    written_paths,
 )
 
-MOST_BYTES = 1 << 30
 FIELDS = ("class", "order", "family", "genus", "species")
 _FIELDS = {
     5: FIELDS,
@@ -30,53 +29,30 @@ _FIELDS = {
     7: ("kingdom", "phylum", *FIELDS),
 }
 _TYPES = {dict: "an object", list: "a list", str: "text", int: "a number"}
-Node = tuple[str, str]  # level and id
+Parsed = tuple[str, dict[int, float]]  # sample, scores of labels
 _UUID = re.compile(r"^[0-9a-f]+-[0-9a-f-]+$")
+Pairs = list[tuple[str, str]]  # ranks and names, the top first
 
 
-class Place:
-    """A value in a JSON file and where it is, such as ``predictions[3].filepath``."""
-
-    def __init__(self, path: AnyPath, value: Any, where: str = "") -> None:
-        self.path, self.value, self.where = path, value, where
-
-    def get(self, key: str | int, *types: type, default: Any = None) -> Place:
-        """Return the value of a key or an item; raise for other types and missing keys."""
-        if isinstance(key, int):
-            where, value = f"{self.where}[{key}]", self.value[key]
-        else:
-            where = f"{self.where}.{escape(key)}".strip(".")
-            value = self.value.get(key)
-            value = default if value is None else value
-        if value is None:
-            raise refuse(self.path, where, "this is missing or null.")
-        if not isinstance(value, types) or isinstance(value, bool):
-            text = f"expected {_TYPES[types[0]]}, got {quote(repr(value))}."
-            raise refuse(self.path, where, text)
-        return Place(self.path, value, where)
-
-    def items(self, *types: type) -> list[Place]:
-        """Return the items of a list, each of one of the types."""
-        return [self.get(i, *types) for i in range(len(self.value))]
-
-    def score(self, key: str | int) -> float:
-        """Return a number from 0 to 1."""
-        found = self.get(key, int, float)
-        if not 0.0 <= found.value <= 1.0 + 1e-6:
-            text = f"the score {quote(found.value)} is not from 0 to 1."
-            raise refuse(self.path, found.where, text)
-        return min(float(found.value), 1.0)
+def field(item: Any, key: str, *types: type, default: Any = None) -> Any:
+    """Return the value of a key; raise ValueError if it is missing or of another type."""
+    value = item.get(key) if isinstance(item, dict) else None
+    value = default if value is None else value
+    if not isinstance(value, types) or isinstance(value, bool):
+        got = "nothing" if value is None else quote(repr(value))
+        raise ValueError(f"{quote(key)} must be {_TYPES[types[0]]}, got {got}.")
+    return value
 
 
-def escape(key: str) -> str:
-    """Return a key of a JSON object as part of a place."""
-    return quote(key)[1:-1]
+def as_score(value: Any) -> float:
+    """Return a number from 0 to 1; raise ValueError for anything else."""
+    if not isinstance(value, int | float) or not 0.0 <= value <= 1.0 + 1e-6:
+        raise ValueError(f"the score {quote(value)} is not a number from 0 to 1.")
+    return float(value)
 
 
 def load_json(path: AnyPath, raw: bytes) -> Any:
-    """Parse a JSON file; raise if it is damaged, too large or nested too deeply."""
-    if len(raw) > MOST_BYTES:
-        raise refuse(path, "", f"the file is larger than {MOST_BYTES >> 30} GB.", "split it.")
+    """Parse a JSON file; raise if it is damaged or nested too deeply."""
     try:
         return json.loads(raw)
     except json.JSONDecodeError as error:
@@ -86,57 +62,50 @@ def load_json(path: AnyPath, raw: bytes) -> Any:
         raise refuse(path, "", f"the JSON cannot be read ({quote(error)}).") from None
 
 
-def read_speciesnet(path: AnyPath, content: Any) -> Predictions:
-    """Read SpeciesNet predictions: the classes listed for each image, summed up to ancestors."""
-    images = Place(path, content).get("predictions", list).items(dict)
-    entries = []
-    for row, image in enumerate(images):
-        listed = image.get("classifications", dict, default={"classes": [], "scores": []})
-        classes, scores = listed.get("classes", list), listed.get("scores", list)
-        if len(classes.value) != len(scores.value):
-            text = f"{len(scores.value)} scores for {len(classes.value)} classes."
-            raise refuse(path, scores.where, text)
-        entries += [(row, x, scores.score(i)) for i, x in enumerate(classes.items(str))]
-    names = [image.get("filepath", str).value for image in images]
-    samples = check_samples(path, names, lambda row: f"predictions[{row}]")
-    own = ("prediction", "prediction_score", "prediction_source")
-    columns = {key: [str(image.value.get(key, "")) for image in images] for key in own}
-    return _from_classes(
-        path, "speciesnet", samples, entries, columns=pa.table(columns), content=content
-    )
+def read_json(path: AnyPath, raw: bytes) -> Predictions:
+    """Read JSON predictions, recognised by their keys."""
+    content = load_json(path, raw)
+    keys = set(content) if isinstance(content, dict) else set()
+    readers = {"predictions": _speciesnet, "taxonomy_tree": _mapmycells, "images": _megadetector}
+    key = next((key for key in readers if key in keys and "annotations" not in keys), None)
+    if key is None:
+        text = f"there are no predictions; its keys are {quote_names(sorted(keys))}."
+        hint = "SpeciesNet has 'predictions', MegaDetector 'images', MapMyCells 'taxonomy_tree'."
+        raise refuse(path, "the top level", text, hint)
+    try:
+        return readers[key](path, content, raw)
+    except ValueError as error:
+        if isinstance(error, FileError):
+            raise
+        raise refuse(path, "the top level", str(error)) from None
 
 
-def read_megadetector(path: AnyPath, content: Any) -> Predictions:
-    """Read the MegaDetector format: for each image its most confident classified detection."""
-    top = Place(path, content)
-    categories = top.get("classification_categories", dict, default={})
-    described = top.get("classification_category_descriptions", dict, default={})
-    images = top.get("images", list).items(dict)
-    entries, used, n_others = [], [], 0
-    for row, image in enumerate(images):
-        found = image.get("detections", list, default=[]).items(dict)
-        classified = [x for x in found if x.value.get("classifications")]
-        classified.sort(key=lambda x: -x.score("conf"))
-        used.append(classified[0].value if classified else None)
-        n_others += max(0, len(classified) - 1)
-        for pair in classified[0].get("classifications", list).items(list) if classified else []:
-            if len(pair.value) != 2:
-                raise refuse(path, pair.where, "expected [category, confidence].")
-            category = str(pair.value[0])
-            source = described if category in described.value else categories
-            entries.append((row, source.get(category, str), pair.score(1)))
-    names = [image.get("file", str).value for image in images]
-    samples = check_samples(path, names, lambda row: f"images[{row}]")
-    common = {described.value.get(x, name): str(name) for x, name in categories.value.items()}
-    columns = {"detection_conf": ["" if x is None else f"{x['conf']:g}" for x in used]}
-    note = f"{n_others:,} further classified detections of images with several were not used"
-    return _from_classes(
-        path, "megadetector", samples, entries, common, columns=pa.table(columns),
-        content=(content, used), notes=(note,) if n_others else (),
-    )  # fmt: skip
+def _collect(found: Collector, items: list[Any], parse: Callable[[Any], Parsed]) -> None:
+    """Add the sample and the scores that `parse` finds in each item."""
+    for number, item in enumerate(items):
+        try:
+            sample, scores = parse(item)
+        except ValueError as error:
+            raise found.error(number, str(error)) from None
+        found.add_scores(number, sample, scores)
 
 
-def parse_class(text: str, kind: str = "speciesnet") -> tuple[list[tuple[str, str]], str]:
+def _rewriter(raw: bytes, edit: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that edits and writes the file: ``edit(found, content, label, chance)``."""
+
+    def rewrite(found: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
+        content = json.loads(raw)
+        edit(found, content, label.tolist(), [round(float(x), 4) for x in chance])
+        with open(out, "w", encoding="utf-8") as stream:
+            json.dump(content, stream, indent=1)
+
+    return rewrite
+
+
+# -- camera traps -------------------------------------------------------------------------------
+
+
+def parse_class(text: str, kind: str = "speciesnet") -> tuple[Pairs, str]:
     """Return the (rank, name) pairs and the common name of a class of a camera-trap tool.
 
     >>> parse_class("u1;mammalia;carnivora;felidae;panthera;leo;lion")[0][-2:]
@@ -158,141 +127,201 @@ def parse_class(text: str, kind: str = "speciesnet") -> tuple[list[tuple[str, st
     return pairs or [("", common)], common
 
 
-def _from_classes(
-    path: AnyPath,
-    kind: str,
-    samples: tuple[str, ...],
-    entries: Sequence[tuple[int, Place, float]],
-    common: dict[str, str] | None = None,
-    **others: Any,
-) -> Predictions:
-    """Build predictions from exclusive classes: an ancestor has the sum of the classes below."""
-    if not entries:
-        raise refuse(path, "", "no image has a classification.", "was the classifier run?")
-    code: dict[str, int] = {}
-    for _, place, _ in entries:
-        code.setdefault(place.value, len(code))
-    parsed = [parse_class(text, kind) for text in code]
-    for _, place, _ in entries:
-        if not parsed[code[place.value]][0][0][1]:
-            raise refuse(path, place.where, f"the class {quote(place.value)} has no name.")
-    row, column, score = zip(
-        *((row, code[x.value], score) for row, x, score in entries), strict=True
-    )
-    found = paths_of_classes(path, kind, list(code), [pairs for pairs, _ in parsed])
-    listed = sparse.csr_array((score, (row, column)), shape=(len(samples), len(code)))
-    summed = sparse.csr_array(listed @ found.scores)
-    summed.sort_indices()
-    np.minimum(summed.data, 1.0, out=summed.data)
-    aliases = []
-    for (text, _), (_, name), i in zip(code.items(), parsed, found.deepest(), strict=True):
-        called = {text, name, (common or {}).get(text, "")} - {""}
-        aliases += [(x, found.hierarchy.labels[i]) for x in called if i >= 0]
-    n_fields = max(text.count(";") for text in code) + 1
-    fields = FIELDS if "animal" in found.hierarchy.roots else _FIELDS.get(n_fields, ())
-    style = {**found.style, "fields": list(fields)}
-    return replace(
-        found,
-        samples=samples,
-        scores=summed,
-        style=style,
-        place=None,
-        aliases=merge_aliases(found.aliases, aliases),
-        **others,
+class Classes:
+    """Exclusive classes, each a path: the score of an ancestor is the sum over those below it."""
+
+    def __init__(self, found: Collector, common: dict[str, str] | None = None) -> None:
+        self.found, self.common = found, common or {}
+        self.labels: dict[str, list[int]] = {}
+
+    def sum_up(self, listed: Iterable[tuple[Any, Any]]) -> dict[int, float]:
+        """Return the scores of labels, given those of classes."""
+        scores: dict[int, float] = {}
+        for text, score in listed:
+            for label in self.labels.get(text) or self._add(text):
+                scores[label] = scores.get(label, 0.0) + as_score(score)
+        return scores
+
+    def _add(self, text: Any) -> list[int]:
+        pairs, common = parse_class(str(text), self.found.kind)
+        if not pairs[0][1]:
+            raise ValueError(f"the class {quote(text)} has no name.")
+        path = [x for x in self.found.path_to(pairs) if x >= 0]
+        names = {text, common, self.common.get(text, "")} - {""}
+        self.found.pairs += [(x, path[-1]) for x in sorted(names) if path]
+        self.labels[text] = path
+        return path
+
+    def style(self) -> dict[str, Any]:
+        """Return the fields that a written path has."""
+        tops = zip(self.found.parent, self.found.name, strict=True)
+        n_fields = max((text.count(";") for text in self.labels), default=0) + 1
+        return {"fields": list(FIELDS if (-1, "animal") in tops else _FIELDS.get(n_fields, ()))}
+
+
+def _speciesnet(path: AnyPath, content: Any, raw: bytes) -> Predictions:
+    """Read SpeciesNet predictions: the classes listed for each image."""
+    found = Collector(path, "speciesnet", "predictions[{}]")
+    classes = Classes(found)
+
+    def parse(image: Any) -> Parsed:
+        listed = field(image, "classifications", dict, default={"classes": [], "scores": []})
+        names, scores = field(listed, "classes", list), field(listed, "scores", list)
+        if len(names) != len(scores):
+            raise ValueError(f"{len(scores)} scores for {len(names)} classes.")
+        return field(image, "filepath", str), classes.sum_up(zip(names, scores, strict=True))
+
+    images = field(content, "predictions", list)
+    _collect(found, images, parse)
+    columns = ("prediction", "prediction_score", "prediction_source")
+    return found.finish(
+        style=classes.style(),
+        columns=columns,
+        cells=lambda: ([str(image.get(key, "")) for key in columns] for image in images),
+        rewrite=_rewriter(raw, _edit_speciesnet),
     )
 
 
-def paths_of_classes(
-    path: AnyPath,
-    kind: str,
-    classes: Sequence[str],
-    paths: Sequence[Sequence[tuple[str, str]]],
-    shown: dict[str, str] | None = None,
-) -> Predictions:
-    """Build the hierarchy of classes given as (rank, name) pairs; each class is one sample."""
-    row = np.repeat(np.arange(len(paths)), [len(pairs) for pairs in paths])
-    place = np.concatenate([np.arange(len(pairs)) for pairs in paths])
-    flat = [pair for pairs in paths for pair in pairs]
-    names = pa.array([name for _, name in flat], pa.large_string())
-    return from_paths(
-        path, kind, tuple(classes), row, place, names, np.ones(row.size), lambda i: flat[i][0],
-        style={}, shown=shown,
-    )  # fmt: skip
+def _edit_speciesnet(
+    found: Predictions, content: Any, label: Sequence[int], chance: Sequence[float]
+) -> None:
+    """Replace the prediction, its score and its source."""
+    lists = (image.get("classifications") or {} for image in content["predictions"])
+    texts = {text for listed in lists for text in listed.get("classes", ())}
+    own = {found.aliases[text.lower()]: text for text in texts if text.lower() in found.aliases}
+    for image, at, sure in zip(content["predictions"], label, chance, strict=True):
+        name = found.hierarchy.labels[at]
+        written = own.get(name) or _speciesnet_class(found, name)
+        image["prediction"] = written if at >= 0 else ";;;;;;unknown"
+        image["prediction_score"] = sure if at >= 0 else 0.0
+        image["prediction_source"] = "hierlpr"
+
+
+def _speciesnet_class(found: Predictions, label: str) -> str:
+    """Return a label as ``;class;order;family;genus;species;name``."""
+    hierarchy = found.hierarchy
+    of_rank = {found.ranks[hierarchy.index(x)]: bare_name(x) for x in lineage(hierarchy, label)}
+    return ";".join(["", *(of_rank.get(rank, "") for rank in FIELDS), hierarchy.name(label)])
+
+
+def _megadetector(path: AnyPath, content: Any, raw: bytes) -> Predictions:
+    """Read the MegaDetector format: for each image its most confident classified detection."""
+    categories = field(content, "classification_categories", dict, default={})
+    described = field(content, "classification_category_descriptions", dict, default={})
+    names = {**categories, **described}
+    common = {names[key]: str(name) for key, name in categories.items()}
+    found = Collector(path, "megadetector", "images[{}]")
+    classes = Classes(found, common)
+
+    def parse(image: Any) -> Parsed:
+        listed = [pair for x in _classified(image)[:1] for pair in x["classifications"]]
+        if any(not isinstance(pair, list) or len(pair) != 2 for pair in listed):
+            raise ValueError("a classification is not [category, confidence].")
+        pairs = ((field(names, str(key), str), score) for key, score in listed)
+        return field(image, "file", str), classes.sum_up(pairs)
+
+    images = field(content, "images", list)
+    _collect(found, images, parse)
+    n_others = sum(max(0, len(_classified(image)) - 1) for image in images)
+    note = f"{n_others:,} further classified detections of images with several were not used"
+    style, rewrite = classes.style(), _rewriter(raw, _edit_megadetector)
+    return found.finish(style=style, rewrite=rewrite, notes=(note,) if n_others else ())
+
+
+def _classified(image: Any) -> list[dict[str, Any]]:
+    """Return the classified detections of an image, the most confident first."""
+    detections = field(image, "detections", list, default=[])
+    classified = [x for x in detections if field(x, "classifications", list, default=[])]
+    return sorted(classified, key=lambda x: -as_score(x.get("conf")))
+
+
+def _edit_megadetector(
+    found: Predictions, content: Any, label: Sequence[int], chance: Sequence[float]
+) -> None:
+    """Give the classified detection of each image one classification: the name and its chance."""
+    categories = content.setdefault("classification_categories", {})
+    described = content.get("classification_category_descriptions") or {}
+    hierarchy = found.hierarchy
+    paths = written_paths(hierarchy, found.ranks, found.style)
+    number: dict[str | None, str] = {}
+    for key in categories:
+        text = str(described.get(key, categories[key])).lower()
+        number.setdefault(found.aliases.get(text), key)
+    for image, at, sure in zip(content["images"], label, chance, strict=True):
+        name = hierarchy.labels[at]
+        if at >= 0 and name not in number:
+            number[name] = str(1 + max((int(x) for x in categories if x.isdecimal()), default=-1))
+            categories[number[name]] = hierarchy.name(name)
+            if described:
+                is_speciesnet = "animal" in hierarchy.roots
+                text = _speciesnet_class(found, name) if is_speciesnet else paths[at]
+                described[number[name]] = text
+        for detection in _classified(image)[:1]:
+            detection["classifications"] = [[number[name], sure]] if at >= 0 else []
 
 
 # -- MapMyCells ---------------------------------------------------------------------------------
 
 
-def read_mapmycells_json(path: AnyPath, content: Any) -> Predictions:
+def _mapmycells(path: AnyPath, content: Any, raw: bytes) -> Predictions:
     """Read the tree, and for each cell and level the assigned node and the runners-up."""
-    top = Place(path, content)
-    tree = top.get("taxonomy_tree", dict)
-    levels = [x.value for x in tree.get("hierarchy", list).items(str)]
-    paths, shown, aliases = _read_tree(tree, levels)
-    number = {node: i for i, node in enumerate(paths)}
-    names = [f"{level}/{node}" for level, node in paths]
-    found = paths_of_classes(path, "mapmycells_json", names, list(paths.values()), shown)
-    label = found.deepest()
-    cells = top.get("results", list).items(dict)
-    entries: list[tuple[int, int, float]] = []
-    for row, cell in enumerate(cells):
+    found = Collector(path, "mapmycells_json", "results[{}]")
+    tree = field(content, "taxonomy_tree", dict)
+    levels = field(tree, "hierarchy", list)
+    label = _add_tree(found, tree, levels)
+
+    def parse(cell: Any) -> Parsed:
+        scores = {}
         for level in levels:
-            for node, score in _candidates(cell, level):
-                if (level, node.value) not in number:
-                    text = f"{quote(node.value)} is not in taxonomy_tree.{escape(level)}."
-                    raise refuse(path, node.where, text)
-                entries.append((row, int(label[number[level, node.value]]), score))
-    ids = [str(cell.get("cell_id", str, int).value) for cell in cells]
-    samples = check_samples(path, ids, lambda row: f"results[{row}]")
-    rows, labels, scores = zip(*entries, strict=True) if entries else ((), (), ())
-    shape = (len(samples), found.hierarchy.n_labels)
-    matrix = sparse.csr_array((np.array(scores, dtype=float), (rows, labels)), shape=shape)
-    matrix.sort_indices()
-    pairs = [(name, found.hierarchy.labels[label[number[node]]]) for node, name in aliases.items()]
-    return replace(
-        found, samples=samples, scores=matrix, place=None, content=content,
-        style={**found.style, "names": True}, aliases=merge_aliases(found.aliases, pairs),
-    )  # fmt: skip
+            at = field(cell, level, dict, default={})
+            nodes = [at.get("assignment"), *field(at, "runner_up_assignment", list, default=[])]
+            given = [at.get("bootstrapping_probability")]
+            given += field(at, "runner_up_probability", list, default=[])
+            if len(given) != len(nodes):
+                raise ValueError(f"{len(given)} probabilities for {len(nodes)} nodes of {level}.")
+            for node, score in zip(nodes, given, strict=True) if at else ():
+                if (level, node) not in label:
+                    raise ValueError(f"{quote(node)} is not in taxonomy_tree, {quote(level)}.")
+                scores[label[level, node]] = as_score(score)
+        return str(field(cell, "cell_id", str, int)), scores
+
+    _collect(found, field(content, "results", list), parse)
+    return found.finish(style={"names": True}, rewrite=_rewriter(raw, _edit_mapmycells))
 
 
-def _read_tree(
-    tree: Place, levels: list[str]
-) -> tuple[dict[Node, list[Node]], dict[str, str], dict[Node, str]]:
-    """Return the path of (level name, node) pairs to each node, names of nodes, and aliases."""
-    level_names = tree.get("hierarchy_mapper", dict, default={}).value
-    node_names = tree.get("name_mapper", dict, default={}).value
-    paths: dict[Node, list[Node]] = {}
-    above: dict[Node, list[Node]] = {}
-    shown, aliases = {}, {}
-    for depth, level in enumerate(levels):
-        nodes = tree.get(level, dict)
-        for node in nodes.value:
-            if depth and (level, node) not in above:
-                raise refuse(
-                    tree.path, f"{nodes.where}.{escape(node)}", "no node lists it as child."
-                )
-            here = [*above.get((level, node), []), (str(level_names.get(level, level)), node)]
-            paths[level, node] = here
+def _add_tree(found: Collector, tree: Any, levels: list[str]) -> dict[tuple[str, str], int]:
+    """Add the nodes of a taxonomy; return the label of each (level, node)."""
+    level_names = field(tree, "hierarchy_mapper", dict, default={})
+    node_names = field(tree, "name_mapper", dict, default={})
+    labels: dict[tuple[str, str], int] = {}
+    parent: dict[str, int] = {}  # of the nodes of the present level
+    for level in levels:
+        below: dict[str, int] = {}
+        for node in field(tree, level, dict):
+            if labels and level != levels[0] and node not in parent:
+                raise ValueError(f"taxonomy_tree, {level}: no node lists {quote(node)} as child.")
+            label = found.label(parent.get(node, -1), node, str(level_names.get(level, level)))
+            labels[level, node] = label
             called = (node_names.get(level) or {}).get(node) or {}
             if called.get("name"):
-                shown[node] = str(called["name"])
+                found.shown[node] = str(called["name"])
             if called.get("alias"):
-                aliases[level, node] = str(called["alias"])
-            if depth + 1 < len(levels):
-                for child in nodes.get(node, list).items(str):
-                    above[levels[depth + 1], child.value] = here
-    return paths, shown, aliases
+                found.pairs.append((str(called["alias"]), label))
+            if level != levels[-1]:
+                below.update((str(x), label) for x in field(tree[level], node, list))
+        parent = below
+    return labels
 
 
-def _candidates(cell: Place, level: str) -> list[tuple[Place, float]]:
-    """Return the nodes of a level that are listed for a cell, with their probabilities."""
-    if level not in cell.value:
-        return []
-    at = cell.get(level, dict)
-    others = at.get("runner_up_assignment", list, default=[]).items(str)
-    scores = at.get("runner_up_probability", list, default=[])
-    if len(scores.value) != len(others):
-        text = f"{len(scores.value)} probabilities for {len(others)} runners-up."
-        raise refuse(cell.path, at.where, text)
-    first = (at.get("assignment", str), at.score("bootstrapping_probability"))
-    return [first, *((node, scores.score(i)) for i, node in enumerate(others))]
+def _edit_mapmycells(
+    found: Predictions, content: Any, label: Sequence[int], chance: Sequence[float]
+) -> None:
+    """Remove the levels below the named one."""
+    for cell, at in zip(content["results"], label, strict=True):
+        nodes = lineage(found.hierarchy, found.hierarchy.labels[at]) if at >= 0 else []
+        for i, level in enumerate(content["taxonomy_tree"]["hierarchy"]):
+            node = bare_name(nodes[i]) if i < len(nodes) else None
+            if node is None:
+                cell.pop(level, None)
+            elif cell.get(level, {}).get("assignment") != node:
+                cell[level] = {"assignment": node, "directly_assigned": False}

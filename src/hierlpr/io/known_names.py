@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections import Counter
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import quote_names
 from hierlpr.io.anndata import is_anndata, obs_column, open_anndata
-from hierlpr.io.json_predictions import Place, load_json
+from hierlpr.io.json_predictions import field, load_json
 from hierlpr.io.lineages import (
-    NO_NAME,
     SEPARATOR,
     Index,
     Predictions,
+    has_name,
     quote,
     refuse,
-    split_prefixes,
+    split_prefix,
 )
-from hierlpr.io.opening import read_bytes
-from hierlpr.io.taxonomy import delimiter_of, text_lines
+from hierlpr.io.opening import numbered_lines, read_bytes
 
 _COLUMNS = ("truth", "taxon", "taxonomy", "label", "name", "species", "cell_type")
 _SINTAX = re.compile(r"^[a-z]:")
@@ -49,7 +48,7 @@ def read_known_names(
     nothing: list[int] = []  # rows whose predicted names are all wrong
     counts, unknown = Counter[str](), Counter[str]()
     for place, sample, name in _read_names(path, column, rows):
-        if re.match(NO_NAME, name.strip()) or sample not in rows:
+        if not has_name(name) or sample not in rows:
             counts["true names are empty or of samples without a prediction"] += 1
             continue
         if name not in label_of:
@@ -87,7 +86,7 @@ def read_known_names(
 def _read_names(path: Any, column: str | None, rows: dict[str, int]) -> Names:
     if is_anndata(path):
         called, data = open_anndata(path)
-        names = obs_column(called, data, column).to_pylist()
+        names = obs_column(called, data, column)
         cells = [str(name) for name in data.obs_names]
         return [(f"cell {i}", *x) for i, x in enumerate(zip(cells, names, strict=True))]
     raw = read_bytes(path)
@@ -100,13 +99,10 @@ def _read_two_columns(
     path: AnyPath, raw: bytes, column: str | None, samples: dict[str, int]
 ) -> Names:
     """Read a table whose first column names samples; a header is needed beyond two columns."""
-    delimiter = delimiter_of(raw)
-    has_quotes = delimiter == ","  # in tables with tabs a quote is part of a name
-    reader = csv.reader(
-        text_lines(path, raw).to_pylist(),
-        delimiter=delimiter,
-        quoting=csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE,
-    )
+    lines = [line for _, line in numbered_lines(path, io.BytesIO(raw))]
+    reader = csv.reader(lines)
+    if "\t" in lines[0]:  # a quote is part of a name
+        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     try:
         cells = list(reader)
     except csv.Error as error:
@@ -139,22 +135,29 @@ def _read_two_columns(
 
 def _read_coco(path: AnyPath, content: Any, samples: dict[str, int]) -> Names:
     """Read COCO Camera Traps: the categories annotated in each image, found by file name or id."""
-    top = Place(path, content)
-    name_of, sample_of = {}, {}
-    for category in top.get("categories", list).items(dict):
-        name = category.get("name", str).value
-        name_of[category.get("id", int, str).value] = "blank" if name == "empty" else name
-    for image in top.get("images", list).items(dict):
-        file, number = image.get("file_name", str).value, image.get("id", str, int).value
-        sample_of[number] = file if file in samples else str(number)
-    names = {}
-    for note in top.get("annotations", list).items(dict):
-        category, image = note.get("category_id", int, str), note.get("image_id", str, int)
-        for found, known in ((category, name_of), (image, sample_of)):
-            if found.value not in known:
-                raise refuse(path, found.where, f"{quote(found.value)} is not defined in the file.")
-        pair = (sample_of[image.value], name_of[category.value])
-        names[pair] = (note.where, *pair)
+    where = "categories"
+    try:
+        name_of = {
+            field(x, "id", int, str): field(x, "name", str)
+            for x in field(content, "categories", list)
+        }
+        where = "images"
+        file_of = {
+            field(x, "id", str, int): field(x, "file_name", str)
+            for x in field(content, "images", list)
+        }
+        names = {}
+        for i, note in enumerate(field(content, "annotations", list)):
+            where = f"annotations[{i}]"
+            name = name_of[field(note, "category_id", int, str)]
+            image = field(note, "image_id", str, int)
+            sample = file_of[image] if file_of[image] in samples else str(image)
+            pair = (sample, "blank" if name == "empty" else name)
+            names[pair] = (where, *pair)
+    except KeyError as error:
+        raise refuse(path, where, f"{quote(error.args[0])} is not defined in the file.") from None
+    except ValueError as error:
+        raise refuse(path, where, str(error)) from None
     return list(names.values())
 
 
@@ -166,10 +169,8 @@ def _find_label(
     if (label := aliases.get(text.strip().lower())) is not None:
         return label, False
     is_sintax = bool(_SINTAX.match(text))
-    pieces = pa.array(text.split("," if is_sintax else SEPARATOR), pa.large_string())
-    names = [
-        x for x in split_prefixes(pieces, is_sintax)[0].to_pylist() if not re.match(NO_NAME, x)
-    ]
+    pieces = text.split("," if is_sintax else SEPARATOR)
+    names = [x for x in (split_prefix(y, is_sintax)[0] for y in pieces) if has_name(x)]
     if not names:
         return None, False
     top = names[0].lower()

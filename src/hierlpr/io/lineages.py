@@ -1,14 +1,15 @@
-"""Predictions of other tools: listed scores, and the hierarchy of the paths they predict."""
+"""Predictions of other tools: scored paths of names, and the hierarchy that they spell out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -18,6 +19,9 @@ from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
 
 Index = NDArray[np.int64]
+Float = NDArray[np.float64]
+Entry = tuple[str, str, str]  # name, rank ("" if unknown) and confidence, as a file has them
+Aliases = dict[str, str | None]
 SEPARATOR = ";"  # between the names of a label's path
 MOST_RANKS = 64
 LONGEST_NAME = 1_000  # characters
@@ -26,8 +30,11 @@ RANKS = {
     "f": "family", "g": "genus", "s": "species", "t": "strain", "sh": "species hypothesis",
 }  # fmt: skip
 _SILVA = ("domain", "phylum", "class", "order", "family", "genus", "species")
-NO_NAME = r"(?i)^(na|nan|none|unclassified|unknown|unassigned|unidentified|.*_unclassified)?$"
-_NUMBER = r"^ *([0-9]+\.?[0-9]*|\.[0-9]+)([eE]-?[0-9]+)? *$"
+_PREFIX = re.compile(r"([a-z]{1,2}__|D_[0-9]{1,2}__)?(.*)", re.DOTALL)
+_PREFIX_OR_COLON = re.compile(r"([a-z]{1,2}__|D_[0-9]{1,2}__|[a-z]:)?(.*)", re.DOTALL)
+_NO_NAME = re.compile(
+    r"(na|nan|none|unclassified|unknown|unassigned|unidentified|.*_unclassified)?", re.I | re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,12 +56,13 @@ class Predictions:
         How the tool writes paths, as plain values that a model file can keep.
     aliases
         Names by which a truth file may mention a label, in lower case; None if of several labels.
-    columns
-        The tool's own columns, one row per sample.
+    columns, cells
+        Names of the tool's own columns, and a function that gives their cells for each sample.
+    rewrite
+        Writes the tool's own format with other names: called with these predictions, the label of
+        each sample (-1 for none), its chance and a path.
     place
-        Where in its path, or at which level, each listed score stands.
-    content
-        What `write_like_input` needs of the original file.
+        Where in its path each listed score stands; None if a sample may list several paths.
     notes
         What was left out, with counts.
     """
@@ -66,17 +74,12 @@ class Predictions:
     hierarchy: Hierarchy
     ranks: tuple[str, ...]
     style: Mapping[str, Any]
-    aliases: Mapping[str, str | None]
-    columns: pa.Table = field(default_factory=lambda: pa.table({}))
+    aliases: Aliases
+    rewrite: Callable[[Predictions, Index, Float, AnyPath], None]
+    columns: tuple[str, ...] = ()
+    cells: Callable[[], Iterator[Sequence[str]]] = lambda: repeat(())
     place: Index | None = None
-    content: Any = None
     notes: tuple[str, ...] = ()
-
-    def deepest(self) -> Index:
-        """Return the deepest label listed for each sample, -1 for none."""
-        ends = self.scores.indptr[1:] - 1
-        found = self.scores.indices[np.maximum(ends, 0)].astype(np.int64)
-        return np.where(np.diff(self.scores.indptr) > 0, found, -1)
 
 
 def refuse(path: AnyPath, place: str, text: str, hint: str = "") -> FileError:
@@ -90,137 +93,177 @@ def quote(text: Any) -> str:
     return f"'{escape_control(text, most=60)}'"
 
 
-def from_paths(
-    path: AnyPath,
-    kind: str,
-    samples: tuple[str, ...],
-    row: Index,
-    place: Index,
-    names: pa.Array,
-    scores: NDArray[np.float64],
-    rank_of: Callable[[int], str],
-    *,
-    style: Mapping[str, Any],
-    shown: Mapping[str, str] | None = None,
-    **others: Any,
-) -> Predictions:
-    """Build predictions from scored names, the names of one path one after the other.
+def has_name(text: str) -> bool:
+    """Return whether this names something; ``unclassified``, ``NA`` and empty texts do not."""
+    return not _NO_NAME.fullmatch(text.strip())
 
-    `row` and `place` say of which sample and at which place in its path each name is, and
-    ``rank_of(i)`` gives the rank of entry `i` if the name has no prefix. Empty names (``s__``,
-    ``unclassified``) are skipped. Each distinct name is parsed once.
+
+def split_prefix(text: str, has_colons: bool = False) -> tuple[str, str, str]:
+    """Return a name without its prefix, the rank that the prefix means, and the prefix.
+
+    >>> split_prefix("k__Fungi"), split_prefix("D_5__Bacillus"), split_prefix("d:X", True)
+    (('Fungi', 'kingdom', 'k__'), ('Bacillus', 'genus', 'D_5__'), ('X', 'domain', 'd:'))
     """
-    coded = names.dictionary_encode()
-    bare, ranks, prefixes = split_prefixes(coded.dictionary, kind == "sintax")
-    unique = bare.dictionary_encode()
-    has_name = ~pc.match_substring_regex(bare, NO_NAME).to_numpy(zero_copy_only=False)
-    code = coded.indices.to_numpy()
-    entry = np.flatnonzero(has_name[code])
-    if not entry.size:
-        raise refuse(path, "", "no sample has a name predicted.", "is this the right file?")
-    label, parent, name = number_paths(
-        row[entry], unique.indices.to_numpy()[code[entry]], len(unique.dictionary)
-    )
-    first = np.empty(parent.size, dtype=np.int64)
-    first[label] = entry  # one entry of each label
-    rank = [ranks[code[i]] or rank_of(int(i)) for i in first]
-    words = unique.dictionary.to_pylist()
-    ids, called = _name_labels(path, parent.tolist(), [words[i] for i in name], rank, shown)
-    edges = [(ids[p], ids[i]) for i, p in enumerate(parent.tolist()) if p >= 0]
-    ptr = np.searchsorted(row[entry], np.arange(len(samples) + 1))
-    return Predictions(
-        path=str(path),
-        format=kind,
-        samples=samples,
-        scores=sparse.csr_array((scores[entry], label, ptr), shape=(len(samples), len(ids))),
-        hierarchy=Hierarchy(edges, labels=ids, names=dict(zip(ids, called, strict=True))),
-        ranks=tuple(rank),
-        style={"format": kind, **style, "prefixes": prefixes},
-        aliases=merge_aliases({}, [*zip(called, ids, strict=True)], ids),
-        place=place[entry],
-        **others,
-    )
+    pattern = _PREFIX_OR_COLON if has_colons else _PREFIX
+    prefix, name = pattern.match(text.strip(' "')).groups(default="")  # type: ignore[union-attr]
+    word = prefix.rstrip("_:")
+    number = int(word[2:]) if word.startswith("D_") else len(_SILVA)
+    rank = _SILVA[number] if number < len(_SILVA) else RANKS.get(word, word)
+    return name.strip('" '), rank, prefix
 
 
-def number_paths(row: Index, name: Index, n_names: int) -> tuple[Index, Index, Index]:
-    """Return the label of each entry of many paths, and the parent and the name of each label.
+class Collector:
+    """Numbers the labels of paths, collects the scores of samples and builds `Predictions`.
 
-    The entries of one path follow each other, the top first. Two entries are one label if all names
-    above them agree. Takes O(n log n) time for n entries.
+    A label has a larger number than its parent. `place` is where a sample stands in its file, such
+    as ``"line {}"``; `ranks` name the ranks where names have no prefix.
     """
-    starts = np.flatnonzero(np.diff(row, prepend=-1))
-    depth = np.arange(row.size) - np.repeat(starts, np.diff(starts, append=row.size))
-    label = np.empty(row.size, dtype=np.int64)
-    parents: list[Index] = []
-    names: list[Index] = []
-    n_labels = 0
-    for level in range(int(depth.max(initial=-1)) + 1):
-        at = np.flatnonzero(depth == level)
-        above = label[at - 1] if level else np.full(at.size, -1)
-        key, label_at = np.unique((above + 1) * n_names + name[at], return_inverse=True)
-        label[at] = n_labels + label_at
-        parents.append(key // n_names - 1)
-        names.append(key % n_names)
-        n_labels += key.size
-    return label, np.concatenate(parents), np.concatenate(names)
 
+    def __init__(self, path: AnyPath, kind: str, place: str, ranks: Sequence[str] = ()) -> None:
+        self.path, self.kind, self.place = path, kind, place
+        self.levels = [*ranks, *(f"level {i + 1}" for i in range(len(ranks), MOST_RANKS + 1))]
+        self.parent: list[int] = []
+        self.name: list[str] = []
+        self.rank: list[str] = []
+        self.prefixes: dict[str, str] = {}
+        self.pairs: list[tuple[str, int]] = []  # further names of labels, for truth files
+        self.shown: dict[str, str] = {}  # readable names of names
+        self._number: dict[tuple[int, str], int] = {}
+        self._samples: dict[str, int] = {}  # sample, number in the file
+        self._ptr, self._place, self._label = array("q", [0]), array("b"), array("q")
+        self._score = array("d")
 
-def split_prefixes(
-    names: pa.Array, has_colons: bool = False
-) -> tuple[pa.Array, list[str], dict[str, str]]:
-    """Strip prefixes such as ``k__``, ``D_0__`` and, where allowed, ``d:``.
+    def label(self, above: int, text: str, rank: str) -> int:
+        """Return the label of a name below another (-1: none), which stays if nothing is named."""
+        key = (above, text)
+        found = self._number.get(key)
+        return self._add_label(key, rank) if found is None else found
 
-    Returns the bare names, the rank of each (empty without prefix) and the prefix of each rank.
-
-    >>> bare, ranks, prefixes = split_prefixes(pa.array(["k__Fungi", "D_5__Bacillus", "Other"]))
-    >>> bare.to_pylist(), ranks, prefixes
-    (['Fungi', 'Bacillus', 'Other'], ['kingdom', 'genus', ''], {'kingdom': 'k__', 'genus': 'D_5__'})
-    """
-    colon = "|[a-z]:" if has_colons else ""
-    pattern = rf"^\"?(?P<prefix>[a-z]{{1,2}}__|D_[0-9]{{1,2}}__{colon})?(?P<name>(?s:.*))$"
-    parts = pc.extract_regex(pc.utf8_trim_whitespace(names), pattern)
-    bare = pc.utf8_trim(pc.struct_field(parts, "name"), '" ')
-    ranks: list[str] = []
-    prefixes: dict[str, str] = {}
-    for prefix in pc.struct_field(parts, "prefix").to_pylist():
-        word = prefix.rstrip("_:")
-        number = int(word[2:]) if word.startswith("D_") else len(_SILVA)
-        ranks.append(_SILVA[number] if number < len(_SILVA) else RANKS.get(word, word))
+    def _add_label(self, key: tuple[int, str], rank: str) -> int:
+        above, text = key
+        name, own_rank, prefix = split_prefix(text, self.kind == "sintax")
+        found = above
+        if has_name(name):
+            found = self._number.get((above, name), len(self.parent))
+        if found == len(self.parent):
+            if len(name) > LONGEST_NAME:
+                raise refuse(self.path, "", f"the name {quote(name)} is over {LONGEST_NAME:,} long")
+            self.parent.append(above)
+            self.name.append(name)
+            self.rank.append(own_rank or rank)
+            self._number[above, name] = found
         if prefix:
-            prefixes.setdefault(ranks[-1], prefix)
-    return bare, ranks, prefixes
+            self.prefixes.setdefault(own_rank, prefix)
+        self._number[key] = found
+        return found
+
+    def path_to(self, pairs: Iterable[tuple[str, str]]) -> list[int]:
+        """Return the labels of a path given as (rank, name) pairs, the top first."""
+        found = [-1]
+        for rank, name in pairs:
+            found.append(self.label(found[-1], name, rank))
+        return found[1:]
+
+    def add_path(self, number: int, sample: str, entries: Iterable[Entry]) -> None:
+        """Add a sample with one path; names that name nothing are skipped, with their score."""
+        above = -1
+        for place, (text, rank, score) in enumerate(entries):
+            label = self._number.get((above, text))
+            if label is None:
+                label = self._add_label((above, text), rank or self.levels[min(place, MOST_RANKS)])
+            if label == above:
+                continue
+            above = label
+            self._label.append(label)
+            self._place.append(min(place, MOST_RANKS))
+            try:
+                self._score.append(float(score))
+            except ValueError:
+                text = f"the confidence {quote(score)} is not a number from 0 to 1 or 100."
+                raise self.error(number, text) from None
+        self._end(number, sample)
+
+    def add_scores(self, number: int, sample: str, scores: Mapping[int, float]) -> None:
+        """Add a sample with the scores of labels."""
+        for label in sorted(scores):
+            self._label.append(label)
+            self._score.append(min(scores[label], 1.0))
+        self._end(number, sample)
+
+    def _end(self, number: int, sample: str) -> None:
+        if not sample or sample in self._samples:
+            text = "the sample has no name."
+            if sample:
+                before = self.place.format(self._samples[sample])
+                text = f"the sample {quote(sample)} occurs before, in {before}."
+            raise self.error(number, text, "give one prediction per sample.")
+        self._samples[sample] = number
+        self._ptr.append(len(self._label))
+
+    def error(self, number: int, text: str, hint: str = "") -> FileError:
+        """Return the error for a sample."""
+        return refuse(self.path, self.place.format(number), text, hint)
+
+    def finish(
+        self, *, style: Mapping[str, Any], scores: sparse.csr_array | None = None, **others: Any
+    ) -> Predictions:
+        """Build the predictions; `scores` is used instead of the scores added."""
+        if not self._samples:
+            raise refuse(self.path, "", "there are no predictions in it.")
+        if not self.parent:
+            raise refuse(self.path, "", "no sample has a name predicted.", "is it the right file?")
+        ids, called = self._names()
+        edges = [(ids[p], ids[i]) for i, p in enumerate(self.parent) if p >= 0]
+        if scores is None:
+            entries = (self._checked_scores(), np.array(self._label), np.array(self._ptr))
+            scores = sparse.csr_array(entries, shape=(len(self._samples), len(ids)))
+        pairs = [(name, ids[i]) for name, i in self.pairs]
+        return Predictions(
+            path=str(self.path),
+            format=self.kind,
+            samples=tuple(self._samples),
+            scores=scores,
+            hierarchy=Hierarchy(edges, labels=ids, names=dict(zip(ids, called, strict=True))),
+            ranks=tuple(self.rank),
+            style={"format": self.kind, **style, "prefixes": self.prefixes},
+            aliases=merge_aliases([*zip(called, ids, strict=True), *pairs], ids),
+            place=np.array(self._place, dtype=np.int64) if self._place else None,
+            **others,
+        )
+
+    def _checked_scores(self) -> Float:
+        """Return scores in [0, 1]; percentages are divided by 100."""
+        scores = np.array(self._score)
+        is_bad = ~((scores >= 0.0) & (scores <= 100.0 + 1e-6))
+        if is_bad.any():
+            entry = int(is_bad.argmax())
+            row = int(np.searchsorted(np.array(self._ptr), entry, side="right")) - 1
+            text = f"the confidence {scores[entry]:g} is not from 0 to 1, nor from 0 to 100 %."
+            raise self.error(list(self._samples.values())[row], text)
+        return np.minimum(scores / 100.0 if scores.max(initial=0.0) > 1.0 + 1e-6 else scores, 1.0)
+
+    def _names(self) -> tuple[list[str], list[str]]:
+        """Return the path that identifies each label, and its readable name."""
+        ids: list[str] = []
+        called: list[str] = []
+        for i, (name, parent) in enumerate(zip(self.name, self.parent, strict=True)):
+            piece = name.replace(SEPARATOR, "%3B")
+            ids.append(f"{ids[parent]}{SEPARATOR}{piece}" if parent >= 0 else piece)
+            if ids[-1].count(SEPARATOR) >= MOST_RANKS:
+                text = f"the path to {quote(name)} has more than {MOST_RANKS} names."
+                raise refuse(self.path, "", text)
+            if name in self.shown:
+                name = self.shown[name]
+            elif self.rank[i] == "species" and parent >= 0 and name[0].islower():
+                above = self.name[parent] if self.rank[parent] == "genus" else ""
+                name = f"{above} {name}".strip()  # 'panthera leo' says more than 'leo'
+            called.append(name)
+        return ids, called
 
 
-def _name_labels(
-    path: AnyPath,
-    parents: list[int],
-    names: list[str],
-    ranks: list[str],
-    shown: Mapping[str, str] | None,
-) -> tuple[list[str], list[str]]:
-    """Return the path that identifies each label, and its readable name."""
-    ids: list[str] = []
-    called: list[str] = []
-    for name, rank, parent in zip(names, ranks, parents, strict=True):
-        if len(name) > LONGEST_NAME:
-            raise refuse(path, "", f"the name {quote(name)} is longer than {LONGEST_NAME:,}.")
-        piece = name.replace(SEPARATOR, "%3B")
-        ids.append(f"{ids[parent]}{SEPARATOR}{piece}" if parent >= 0 else piece)
-        if ids[-1].count(SEPARATOR) >= MOST_RANKS:
-            raise refuse(path, "", f"the path to {quote(name)} has more than {MOST_RANKS} names.")
-        if shown is not None:
-            name = shown.get(name, name)
-        elif rank == "species" and parent >= 0 and ranks[parent] == "genus" and name[0].islower():
-            name = f"{names[parent]} {name}"  # 'panthera leo' says more than 'leo'
-        called.append(name)
-    return ids, called
-
-
-def merge_aliases(
-    known: Mapping[str, str | None], pairs: Sequence[tuple[str, str]], ids: Sequence[str] = ()
-) -> dict[str, str | None]:
-    """Add (name, label) pairs to the names of labels; a name of several labels means None."""
-    aliases = dict(known)
+def merge_aliases(pairs: Iterable[tuple[str, str]], ids: Sequence[str] = ()) -> Aliases:
+    """Return the label of each name in lower case; a name of several labels means None."""
+    aliases: Aliases = {}
     for name, label in [*pairs, *((bare_name(label), label) for label in ids)]:
         if aliases.setdefault(name.lower(), label) != label:
             aliases[name.lower()] = None
@@ -263,38 +306,3 @@ def written_paths(
         text = style.get("separator", SEPARATOR).join(pieces.values())
         written.append(text + style.get("end", ""))
     return written
-
-
-def as_scores(texts: pa.Array, fail: Callable[[int, str], FileError]) -> NDArray[np.float64]:
-    """Return texts as scores in [0, 1]; percentages are divided by 100.
-
-    ``fail(entry, text)`` makes the error for the first text that is not a score.
-    """
-    is_number = pc.fill_null(pc.match_substring_regex(texts, _NUMBER), False)
-    if not pc.all(is_number, min_count=0).as_py():
-        bad = pc.index(is_number, False).as_py()
-        raise fail(bad, f"the confidence {quote(texts[bad])} is not a number from 0 to 1 or 100.")
-    scores: NDArray[np.float64] = pc.cast(pc.utf8_trim_whitespace(texts), pa.float64()).to_numpy()
-    most = scores.max(initial=0.0)
-    if most > 100.0 + 1e-6:
-        bad = int(scores.argmax())
-        raise fail(bad, f"the confidence {quote(texts[bad])} is above 1, and above 100 %.")
-    return np.minimum(scores / 100.0 if most > 1.0 + 1e-6 else scores, 1.0)
-
-
-def check_samples(
-    path: AnyPath, samples: Sequence[Any], place: Callable[[int], str]
-) -> tuple[str, ...]:
-    """Return the names of the samples; empty and repeated ones are refused at ``place(row)``."""
-    names = tuple(samples)
-    if not names:
-        raise refuse(path, "", "there are no predictions in it.")
-    if len(set(names)) != len(names) or "" in names:
-        seen: dict[str, int] = {"": -1}
-        for row, name in enumerate(names):
-            if name in seen:
-                before = f" occurs before, in {place(seen[name])}" if name else " has no name"
-                text = f"the sample {quote(name) if name else ''}{before}."
-                raise refuse(path, place(row), text, "give one prediction per sample.")
-            seen[name] = row
-    return names

@@ -1,4 +1,4 @@
-"""Read the predictions of other tools, recognised by their content."""
+"""Read the predictions of other tools, recognised by their content, and write them back."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import quote_names
+from hierlpr._utils.files import atomic_output
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.anndata import is_anndata, read_anndata
-from hierlpr.io.json_predictions import (
-    load_json,
-    read_mapmycells_json,
-    read_megadetector,
-    read_speciesnet,
-)
-from hierlpr.io.lineages import RANKS, SEPARATOR, Index, Predictions, merge_aliases, refuse
+from hierlpr.io.json_predictions import read_json
+from hierlpr.io.lineages import RANKS, SEPARATOR, Float, Index, Predictions, merge_aliases, refuse
 from hierlpr.io.opening import read_bytes
 from hierlpr.io.taxonomy import (
     read_dada2,
@@ -81,11 +77,11 @@ def read_predictions(
 
 
 def _recognise(path: AnyPath, raw: bytes, confidences: Any, ranks: Sequence[str]) -> Predictions:
-    """Recognise a text format by its first lines, or a JSON format by its keys."""
+    """Recognise a format by its first lines."""
     head = raw[: 1 << 16].removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
     lines = [x for x in head.splitlines()[:200] if x.strip()]
     if lines[0].lstrip()[0] in "{[":
-        return _read_json(path, load_json(path, raw))
+        return read_json(path, raw)
     names = [name.strip().strip('"').lower() for name in re.split(r"[\t,]", lines[0])]
     body = next((x for x in lines if not x.startswith("#")), "")
     if body.split(",")[0].strip('"') == "cell_id" or lines[0].startswith("# metadata"):
@@ -101,17 +97,13 @@ def _recognise(path: AnyPath, raw: bytes, confidences: Any, ranks: Sequence[str]
     raise refuse(path, "line 1", "the format is not recognised.", f"known are {_KNOWN}.")
 
 
-def _read_json(path: AnyPath, content: Any) -> Predictions:
-    keys = set(content) if isinstance(content, dict) else set()
-    if "predictions" in keys:
-        return read_speciesnet(path, content)
-    if "results" in keys or "taxonomy_tree" in keys:
-        return read_mapmycells_json(path, content)
-    if "images" in keys and "annotations" not in keys:
-        return read_megadetector(path, content)
-    text = f"there are no predictions; its keys are {quote_names(sorted(keys))}."
-    hint = "SpeciesNet has 'predictions', MegaDetector 'images', MapMyCells 'results'."
-    raise refuse(path, "the top level", text, hint)
+def write_like_input(found: Predictions, label: Index, chance: Float, path: AnyPath) -> None:
+    """Write the tool's own format with every path cut at its name.
+
+    `label` numbers ``found.hierarchy.labels``, one per sample and -1 for none.
+    """
+    with atomic_output(path, compress=True) as part:
+        found.rewrite(found, np.asarray(label, dtype=np.int64), np.asarray(chance), part)
 
 
 def match_labels(
@@ -125,7 +117,7 @@ def match_labels(
     known: dict[str, str | None] = {label: label for label in hierarchy.labels}
     if not any(SEPARATOR in label for label in hierarchy.labels):  # its labels are not paths
         pairs = [(hierarchy.name(label), label) for label in hierarchy.labels]
-        names = merge_aliases({}, pairs, hierarchy.labels)
+        names = merge_aliases(pairs, hierarchy.labels)
         known = {x: names.get(found.hierarchy.name(x).lower()) for x in found.hierarchy.labels}
     target = [known.get(label) for label in found.hierarchy.labels]
     place = {label: i for i, label in enumerate(hierarchy.labels)}
@@ -164,7 +156,7 @@ def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
     by_label = dict(zip(found.hierarchy.labels, new, strict=True))
     pairs = [(hierarchy.name(x), x) for x in hierarchy.labels]
     pairs += [(k, str(by_label[v])) for k, v in found.aliases.items() if v and by_label[v]]
-    aliases = merge_aliases({}, pairs, hierarchy.labels)
+    aliases = merge_aliases(pairs, hierarchy.labels)
     return replace(
         found, scores=scores, hierarchy=hierarchy, ranks=tuple(ranks), notes=notes, place=None,
         aliases=aliases,
