@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import maximum_flow
 
 from cases import random_dag
-from hierlpr import Hierarchy, HierLPR, consistent_scores, load_model, rank, simulate
+from hierlpr import HierLPR, consistent_scores, load_model, rank, simulate
 from hierlpr.cli import main
 from hierlpr.data.tables import align
 from hierlpr.io import write_hierarchy, write_scores, write_truth
@@ -21,13 +21,6 @@ def drawn():
     h = simulate.random_dag(25, n_roots=2, several_parents=0.5, rng=3)
     model = simulate.random_model(h, conditional=0.7, root=0.6, rng=4)
     return h, model.draw(900, rng=5), model.draw(300, rng=6)
-
-
-def test_a_label_implies_all_its_parents():
-    h = Hierarchy.from_parents({"C": ["A", "B"], "D": ["C", "E"]})
-    closed = h.close_upward([[label == "D" for label in h.labels]])
-    assert closed.all()
-    assert h.close_upward(sparse.csr_array(np.eye(5))).toarray()[h.index("C")].sum() == 3
 
 
 def test_fit_calibrate_predict_and_save(drawn, tmp_path):
@@ -44,15 +37,10 @@ def test_fit_calibrate_predict_and_save(drawn, tmp_path):
     assert order_violations_error(r.sample, r.label, h) == 0
     model.save(tmp_path / "dag.hlpr")
     np.testing.assert_array_equal(load_model(tmp_path / "dag.hlpr").predict(test.scores), calls)
+    model.calibrate(fit.scores[600:], fit.truth[600:], fdr=0.3, confidence=0.9)
+    assert len(h.violations(model.predict(test.scores))) == 0
     weighted = model.rank(test.scores, weight=np.arange(25) + 1.0)
     assert order_violations_error(weighted.sample, weighted.label, h) == 0
-
-
-def test_the_guaranteed_cutoff_takes_a_dag(drawn):
-    h, fit, _ = drawn
-    model = HierLPR(h).fit(fit.scores[:600], fit.truth[:600])
-    model.calibrate(fit.scores[600:], fit.truth[600:], fdr=0.3, confidence=0.9)
-    assert len(h.violations(model.predict(fit.scores[600:]))) == 0
 
 
 def test_the_commands_take_a_dag(drawn, tmp_path):
@@ -63,35 +51,18 @@ def test_the_commands_take_a_dag(drawn, tmp_path):
         assert done.exit_code == 0, (done.stderr, done.exception)
         return done.stdout
 
-    names = {
-        "hierarchy": tmp_path / "h.csv",
-        "scores": tmp_path / "s.csv",
-        "truth": tmp_path / "t.csv",
-    }
-    write_hierarchy(names["hierarchy"], h)
-    write_scores(names["scores"], align(fit.scores, h, name="scores"))
-    write_truth(names["truth"], align(fit.truth.astype(float), h, name="truth"))
-    assert "DAG" in run("inspect", names["hierarchy"])
-    files = [x for pair in names.items() for x in (f"--{pair[0]}", pair[1])]
-    run("fit", *files, "--fdr", "0.2", "--out", tmp_path / "m.hlpr")
-    run(
-        "rank",
-        "--model",
-        tmp_path / "m.hlpr",
-        "--scores",
-        names["scores"],
-        "--out",
-        tmp_path / "r.csv",
-    )
-    run(
-        "evaluate", "--hierarchy", names["hierarchy"], "--ranking", tmp_path / "r.csv",
-        "--truth", names["truth"], "--json", tmp_path / "e.json",
-    )  # fmt: skip
-    assert json.loads((tmp_path / "e.json").read_text())
-    run(
-        "report", "--model", tmp_path / "m.hlpr", "--scores", names["scores"], "--truth",
-        names["truth"], "--out", tmp_path / "report.html",
-    )  # fmt: skip
+    files = [tmp_path / name for name in ("h.csv", "s.csv", "t.csv")]
+    write_hierarchy(files[0], h)
+    write_scores(files[1], align(fit.scores, h, name="scores"))
+    write_truth(files[2], align(fit.truth.astype(float), h, name="truth"))
+    hierarchy, scores, truth = zip(("--hierarchy", "--scores", "--truth"), files, strict=True)
+    model = ("--model", tmp_path / "m.hlpr")
+    assert "DAG" in run("inspect", files[0])
+    run("fit", *hierarchy, *scores, *truth, "--fdr", "0.2", "--out", model[1])
+    run("rank", *model, *scores, "--out", tmp_path / "r.csv")
+    found = run("evaluate", *hierarchy, "--ranking", tmp_path / "r.csv", *truth, "--json", "-")
+    assert json.loads(found)["ranking"]["parents after a child"] == 0
+    run("report", *model, *scores, *truth, "--out", tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 1000
 
 

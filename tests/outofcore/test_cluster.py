@@ -13,12 +13,13 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what Dask's own shutdown leaves open
 
 
+@pytest.mark.timeout(300)
 def test_a_killed_worker_changes_nothing(tmp_path, small_batches):
     case = sc.make_case()
     model, scores = sc.write_inputs(tmp_path, case)
     with (
         distributed.LocalCluster(
-            n_workers=3,
+            n_workers=2,
             threads_per_worker=1,
             protocol="tcp",
             host="127.0.0.1",
@@ -26,12 +27,12 @@ def test_a_killed_worker_changes_nothing(tmp_path, small_batches):
         ) as here,
         distributed.Client(here) as client,
     ):
-        client.wait_for_workers(3, timeout=120)
+        client.wait_for_workers(2, timeout=120)
         killed = []
 
         def kill_one(stage, done, total):
             if stage == "reading scores" and not killed:
-                killed.append(min(client.run(os.getpid).values()))
+                killed.append(here.workers[0].pid)
                 os.kill(killed[0], signal.SIGKILL)
 
         out = tmp_path / "out.parquet"
