@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import runpy
 import shutil
 import warnings
 from pathlib import Path
@@ -10,6 +11,9 @@ import numpy as np
 
 from hierlpr import Hierarchy, HierLPR, simulate
 from hierlpr.exceptions import HierlprWarning
+from hierlpr.io import load_hierarchy
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 EDGES = [
     ("disease", "cancer"), ("cancer", "leukemia"), ("disease", "infection"), ("leukemia", "AML"),
@@ -126,7 +130,7 @@ def _tour() -> None:
 
 def _amplicons() -> None:
     for name in ("its_known.tsv.gz", "its_new.tsv.gz"):
-        shutil.copy(Path(__file__).parents[1] / "examples" / "data" / name, name)
+        shutil.copy(EXAMPLES / "data" / name, name)
 
 
 def _promises() -> None:
@@ -156,19 +160,6 @@ def _texts() -> dict:
         documents.append(" ".join(rng.permutation(said)))
         topics.append(own)
     return {"texts": documents[:300], "topics": topics[:300], "new_texts": documents[300:]}
-
-
-def _icd() -> dict:
-    """Scores and records for the twelve codes of the page."""
-    parents = {"E08-E13": "IV", "I20-I25": "IX", "I10-I16": "IX", "E10": "E08-E13", "E10.9": "E10",
-               "E11": "E08-E13", "E11.2": "E11", "E11.9": "E11", "I10": "I10-I16", "I20": "I20-I25",
-               "I25": "I20-I25", "I25.1": "I25"}  # fmt: skip
-    h = Hierarchy.from_parents(parents)
-    s = simulate.random_model(h, quality="high", root=0.7, conditional=0.6, rng=1).draw(900, rng=2)
-    return {
-        "scores": s.scores[:300], "truth_of_records": s.truth[:300], "new_scores": s.scores[600:],
-        "other_scores": s.scores[300:600], "other_truth_of_records": s.truth[300:600],
-    }  # fmt: skip
 
 
 def _language_model() -> dict:
@@ -202,26 +193,12 @@ def _hiclass() -> dict:
 
 
 def _go() -> None:
-    """A small ontology with two namespaces, and predictions in the CAFA layout."""
-    tree = {"GO:0003674": None, "GO:0005488": "GO:0003674", "GO:0003824": "GO:0003674",
-            "GO:0005515": "GO:0005488", "GO:0003676": "GO:0005488", "GO:0016787": "GO:0003824",
-            "GO:0003677": "GO:0003676"}  # fmt: skip
-    h = Hierarchy.from_parents(tree)
-    text = ["format-version: 1.2", "", "[Term]", "id: GO:0008150", "name: biological_process",
-            "namespace: biological_process"]  # fmt: skip
-    for term, parent in tree.items():
-        text += ["", "[Term]", f"id: {term}", f"name: term {term[3:]}",
-                 "namespace: molecular_function"]  # fmt: skip
-        text += [f"is_a: {parent}"] if parent else []
-    Path("go.obo").write_text("\n".join([*text, ""]))
-    s = simulate.random_model(h, quality="high", root=0.99, conditional=0.5, rng=1).draw(700, rng=2)
-    for rows, scores, truth in [(range(400), "predictions.tsv", "annotations.tsv"),
-                                (range(400, 700), "new.tsv", "annotations_new.tsv")]:  # fmt: skip
-        listed = [(i, k) for i in rows for k in range(h.n_labels) if s.scores[i, k] > 0.4]
-        lines = [f"T{i:04}\t{h.labels[k]}\t{s.scores[i, k]:.3f}" for i, k in listed]
-        Path(scores).write_text("\n".join([*lines, ""]))
-        held = [(i, k) for i in rows for k in range(h.n_labels) if s.truth[i, k]]
-        Path(truth).write_text("\n".join([*(f"T{i:04}\t{h.labels[k]}" for i, k in held), ""]))
+    """The GO slim, and simulated predictions in the CAFA layout."""
+    example = runpy.run_path(str(EXAMPLES / "gene_ontology.py"))
+    h = load_hierarchy(example["OBO"], relationships=("is_a", "part_of")).hierarchy
+    example["write_targets"](h, 600, 1, "predictions.tsv", "annotations.tsv")
+    example["write_targets"](h, 600, 2, "new.tsv", "annotations_new.tsv")
+    shutil.copy(example["OBO"], ".")
 
 
 def _shift() -> None:
@@ -266,7 +243,7 @@ FILES = {
 
 EXTRA = {
     "truth.md": _truth,
-    "how-to-texts.md": _texts, "how-to-icd.md": _icd, "how-to-language-model.md": _language_model,
+    "how-to-texts.md": _texts, "how-to-language-model.md": _language_model,
     "from-hiclass.md": _hiclass,
     "baselines.md": lambda: {
         "train_features": common()["scores"], "train_truth": common()["truth"],

@@ -47,12 +47,8 @@ def _options(command: click.Command) -> list[click.Option]:
 
 
 def _section(name: str, command: click.Command, shared: list[str]) -> str:
-    arguments = [p.human_readable_name.upper() for p in command.params
-                 if isinstance(p, click.Argument)]  # fmt: skip
     options = _options(command)
-    required = [f"{p.opts[0]} {_metavar(p)}" for p in options if p.required]
-    usage = " ".join(["hierlpr", name, *arguments, *required, "[OPTIONS]"])
-    lines = [f"## hierlpr {name}", "", '```text title="usage"', usage, "```", ""]
+    lines = [f"## hierlpr {name}", ""]
     lines += [inspect.cleandoc(command.help or ""), ""]
     if command.epilog:
         title, _, example = command.epilog.partition(": ")
