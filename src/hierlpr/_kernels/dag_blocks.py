@@ -22,7 +22,7 @@ from hierlpr._kernels.block_order import (
 )
 from hierlpr._kernels.components import strong_components, weak_components
 from hierlpr._kernels.forest_blocks import forest_blocks, walk_blocks
-from hierlpr._kernels.level_sets import binding_edges, level_sets
+from hierlpr._kernels.pooling import pool_blocks
 
 STATE_CAP = 20_000  # closed sets of a block to look at before its order stays uncertified
 RELAXATIONS = 6
@@ -98,30 +98,19 @@ def dag_blocks(
 def _find_blocks(
     value: Floats, up_ptr: Int64s, up_idx: Int32s, child: Int32s
 ) -> tuple[Int32s, Bools]:
-    """Return numbers of blocks by node, and the edges that hold blocks together.
+    """Return a number of the block of each node, and the edges inside blocks.
 
-    Where the edges that bind anything form a tree, the kernel for forests finds the blocks, and
-    nodes have numbers of their own. Elsewhere blocks are parts of level sets. A set of nodes that
-    holds all parents of its nodes and has the mean of its level set must follow the flow both ways,
-    so the smallest blocks are the strongly connected components of the arcs that flow can take
-    (Picard and Queyranne, 1980).
+    A set of nodes that holds all parents of its nodes and has the mean of its level set must have
+    both ends of every edge that is paid along. So the smallest blocks are the strongly connected
+    components of the edges to parents of equal mean, and of those that hold blocks together
+    in both directions (Picard and Queyranne, 1980).
     """
-    n = value.size
-    binds = binding_edges(value, up_ptr, up_idx)
-    part = weak_components(n, child[binds], up_idx[binds])
-    n_parents = np.bincount(child[binds], minlength=n)
-    is_cut = np.zeros(n, dtype=bool)
-    is_cut[part[n_parents > 1]] = True
-    nodes = np.flatnonzero(is_cut[part]).astype(np.int32)
-    nodes = nodes[np.argsort(part[nodes], kind="stable")]
-    part_ptr = np.append(np.flatnonzero(np.diff(part[nodes], prepend=-1)), nodes.size)
-    level, flow = level_sets(value, part_ptr, nodes, up_ptr, up_idx)
-    same = (level[child] == level[up_idx]) & (level[child] >= 0)
-    back = same & (flow > 0)
-    tails = np.concatenate((child[same], up_idx[back]))
-    heads = np.concatenate((up_idx[same], child[back]))
-    block = strong_components(n, tails, heads)
-    return block, np.where(level[child] >= 0, block[child] == block[up_idx], binds)
+    mean, holds = pool_blocks(value, up_ptr, up_idx, child)
+    same = mean[child] == mean[up_idx]
+    tails = np.concatenate((child[same], up_idx[holds]))
+    heads = np.concatenate((up_idx[same], child[holds]))
+    block = strong_components(value.size, tails, heads)
+    return block, block[child] == block[up_idx]
 
 
 def _order_others(
