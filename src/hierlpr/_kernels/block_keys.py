@@ -83,6 +83,24 @@ def pack_keys(
 
 
 @kernel
+def split_keys(keys: UInt64s, n_bits: int) -> tuple[UInt64s, Int64s]:
+    """Return the keys by their highest `n_bits` bits, and where each such bucket begins."""
+    shift = np.uint64(64 - n_bits)
+    ptr = np.zeros((1 << n_bits) + 1, np.int64)
+    for k in range(keys.size):
+        ptr[np.int64(keys[k] >> shift) + 1] += 1
+    for bucket in range(ptr.size - 1):
+        ptr[bucket + 1] += ptr[bucket]
+    split = np.empty_like(keys)
+    fill = ptr[:-1].copy()
+    for k in range(keys.size):
+        bucket = np.int64(keys[k] >> shift)
+        split[fill[bucket]] = keys[k]
+        fill[bucket] += 1
+    return split, ptr
+
+
+@kernel
 def _first_node(key: np.uint64, sample_bits: int, low_bits: int) -> tuple[np.int64, np.int64]:
     """Return the sample of a block, and the number of its first node."""
     low = np.int64(key & ((np.uint64(1) << np.uint64(low_bits)) - np.uint64(1))) >> 1
