@@ -21,7 +21,7 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.files import atomic_output, refuse_overlap
-from hierlpr.cutoff.listed_paths import likely_paths
+from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table, split_samples
 from hierlpr.exceptions import DataError, FileError, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy

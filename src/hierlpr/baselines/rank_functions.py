@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels.traversal import gpav_rows, max_up, min_down
 from hierlpr._utils.checks import check_finite, check_label_weights, check_unit_interval
-from hierlpr.cutoff.groups import group_columns, label_groups
+from hierlpr.cutoff.decisions import group_columns, label_groups
 from hierlpr.data.tables import Table, align, dense
 from hierlpr.exceptions import HierarchyError
 from hierlpr.hierarchy import Hierarchy

@@ -6,8 +6,6 @@ The labels of one sample are dependent, so the sample is the unit of all tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -36,7 +34,6 @@ BEYOND = 0.003
 _DEEPEST, _STEPS = 60.0, 100
 # Share of the error of a group for the tests above its surest level.
 RISING_SHARE = 0.1
-_MOMENTS = ("calls", "hits", "calls2", "hits2", "calls_hits")
 
 
 class Certified(NamedTuple):
@@ -108,34 +105,46 @@ def certified_level(
     ``docs/references.bib``.
     """
     delta = 1.0 - confidence
-    found = Certified(None, None)
     share = None
     if instances.weight is not None:
-        profile, share = profile.scaled(max_weight), instances.weight / max_weight
-    sequence = plan_tests(
-        profile, instances.n_samples, instances.n_labels, alpha=alpha, delta=delta
-    )
+        profile, share = profile.scaled(1.0 / max_weight), instances.weight / max_weight
+    n_samples, n_labels = instances.n_samples, instances.n_labels
+    sequence = plan_tests(profile, n_samples, n_labels, alpha=alpha, delta=delta)
+    passed = pass_tests(instances, sequence, alpha=alpha, delta=delta, share=share)
+    if not passed:
+        return Certified(None, None)
+    level, limit, _ = passed[-1]
+    return Certified(level, limit if limit < n_labels else None)
+
+
+def pass_tests(
+    instances: Instances,
+    sequence: list[Pair],
+    *,
+    alpha: float,
+    delta: float,
+    share: NDArray[np.float64] | None = None,
+) -> list[Pair]:
+    """Test pairs in turn until the first one fails; return those that passed.
+
+    `share` is the weight of each sample as a share of the largest possible weight.
+    """
+    passed: list[Pair] = []
     if not sequence:
-        return found
+        return passed
     shuffle = random_order(instances)
-    for part in _quarters(sequence):
-        lowest = min(pair.level for pair in part)
+    # In quarters, so that the many instances at low levels are sorted only if needed.
+    bounds = [math.ceil(len(sequence) * quarter / 4) for quarter in range(5)]
+    for start, stop in pairwise(bounds):
+        part = sequence[start:stop]
+        lowest = min((pair.level for pair in part), default=math.inf)
         rows = sort_by_sample(instances.take(instances.score >= lowest))
         for pair in part:
             calls, hits = _count(rows, pair)
             if not _is_precise(pair, calls, hits, shuffle, alpha=alpha, delta=delta, share=share):
-                return found
-            limit = pair.limit if pair.limit < instances.n_labels else None
-            found = Certified(pair.level, limit)
-    return found
-
-
-def _quarters(sequence: list[Pair]) -> Iterator[list[Pair]]:
-    """Split the sequence, so that the many instances at low levels are sorted only if needed."""
-    bounds = [0, *(math.ceil(len(sequence) * share) for share in (0.25, 0.5, 0.75, 1.0))]
-    for start, stop in pairwise(bounds):
-        if start < stop:
-            yield sequence[start:stop]
+                return passed
+            passed.append(pair)
+    return passed
 
 
 def _count(rows: SortedInstances, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -269,26 +278,15 @@ def certified_levels(
     """
     if profile.level.size == 0 or instances.n_samples == 0:
         return np.empty(0)
-    last = replace(
-        profile,
-        limit=np.array([limit]),
-        **{name: getattr(profile, name)[-1:] for name in _MOMENTS},
-    )
-    n_labels = max(instances.n_labels, limit)
+    last, n_labels = profile.under(limit), max(instances.n_labels, limit)
     margin = _margins(last, instances.n_samples, n_labels, alpha=alpha, delta=delta)[0][0]
     square, level = np.maximum(last.square(alpha)[0], 1e-12), profile.level.copy()
     level[-1] = 0.0
     surest = int(np.argmax(margin))
     falling = surest + _front(margin[surest:], last.hits[0, surest:])
     rising = np.arange(surest - 1, -1, -1)
-    rows = sort_by_sample(instances)
-    shuffle = random_order(instances) if limit > 1 else Shuffle(np.empty(0, np.intp), 0.0)
-    certified = []
+    passed: list[Pair] = []
     for sequence, share in ((falling, 1.0 - RISING_SHARE), (rising, RISING_SHARE)):
-        for at in sequence.tolist():
-            pair = Pair(float(level[at]), limit, float(square[at]))
-            counts = _count(rows, pair)
-            if not _is_precise(pair, *counts, shuffle, alpha=alpha, delta=share * delta):
-                break
-            certified.append(pair.level)
-    return np.sort(certified)
+        pairs = [Pair(float(level[at]), limit, float(square[at])) for at in sequence.tolist()]
+        passed += pass_tests(instances, pairs, alpha=alpha, delta=share * delta)
+    return np.sort([pair.level for pair in passed])

@@ -15,6 +15,7 @@ from hierlpr._utils.checks import check_real_array, is_sparse
 from hierlpr._utils.row_hash import mix, row_keys
 from hierlpr.data.duplicates import log_chance
 from hierlpr.data.partial_truth import PartialTruth
+from hierlpr.data.tables import dense
 from hierlpr.exceptions import DataError
 
 _TRUE = np.uint64(0xD1B54A32D192ED03)  # an arbitrary constant that marks true instances in a hash
@@ -28,8 +29,7 @@ class Instances:
 
     Not every instance need be listed; `n_positives` counts all positives. If some of the truth is
     unknown, `known` marks the known instances, `label` has their labels, and `n_unknown` counts the
-    others. `weight` is per sample (None: all equal), `weighted_positives` the weight of all
-    positives.
+    others. `weight` is per sample (None: all equal), `positives` the weight of all positives.
     """
 
     score: NDArray[np.float64]
@@ -38,16 +38,11 @@ class Instances:
     n_samples: int
     n_positives: int
     n_labels: int
+    positives: float
     known: NDArray[np.bool_] | None = None
     label: NDArray[np.intp] | None = None
     n_unknown: int = 0
     weight: NDArray[np.float64] | None = None
-    weighted_positives: float | None = None
-
-    @property
-    def positives(self) -> float:
-        """Weight of all positives."""
-        return self.n_positives if self.weighted_positives is None else self.weighted_positives
 
     def weights(self) -> NDArray[np.float64]:
         """Return the weight of each listed instance: 1, or that of its sample."""
@@ -74,49 +69,40 @@ def list_instances(score: Any, truth: Any, weight: NDArray[np.float64] | None = 
 
     A score that a CSR matrix does not store is 0: such instances are not listed and never called.
     """
-    if weight is not None:
-        held = truth.held if isinstance(truth, PartialTruth) else truth
-        per_sample = np.asarray(held.sum(axis=1), dtype=np.float64).ravel()
-        weighted = float((per_sample * weight).sum())
-        return replace(list_instances(score, truth), weight=weight, weighted_positives=weighted)
-    n_samples, n_labels = score.shape
-    if tuple(truth.shape) != (n_samples, n_labels):
-        raise DataError(f"score has shape {score.shape}, but truth has {tuple(truth.shape)}.")
-    if isinstance(truth, PartialTruth):
-        listed, unknown = (list_instances(score, x) for x in (truth.held, truth.unknown))
-        return replace(
-            listed, known=~unknown.truth, label=_labels(score), n_unknown=unknown.n_positives
-        )
+    shape = tuple(map(int, score.shape))
+    if tuple(truth.shape) != shape:
+        raise DataError(f"score has shape {shape}, but truth has {tuple(truth.shape)}.")
+    held = truth.held if isinstance(truth, PartialTruth) else truth
+    sample, label = np.repeat(np.arange(shape[0], dtype=np.intp), shape[1]), None
     if is_sparse(score):
         csr = scipy.sparse.csr_array(score)
-        sample = np.repeat(np.arange(n_samples, dtype=np.intp), np.diff(csr.indptr))
-        held = holds_at(truth, sample, csr.indices)
-        if is_sparse(truth):
-            n_positives = scipy.sparse.csr_array(truth, dtype=bool).astype(np.int64).sum()
-        else:
-            n_positives = np.count_nonzero(truth)
-        score, held, sample = (x[csr.data > 0.0] for x in (csr.data, held, sample))
-        return Instances(score, held, sample, n_samples, int(n_positives), n_labels)
-    held = (truth.toarray() if is_sparse(truth) else np.asarray(truth)).astype(bool).ravel()
-    sample = np.repeat(np.arange(n_samples, dtype=np.intp), n_labels)
-    flat = check_real_array(score, name="score").ravel()
-    return Instances(flat, held, sample, n_samples, int(held.sum()), n_labels)
+        kept = csr.data > 0.0
+        sample = np.repeat(np.arange(shape[0], dtype=np.intp), np.diff(csr.indptr))[kept]
+        value, label = csr.data[kept], csr.indices[kept].astype(np.intp)
+    else:
+        value = check_real_array(score, name="score").ravel()
+
+    def listed(matrix: Any) -> NDArray[np.bool_]:
+        if label is not None:
+            return holds_at(matrix, sample, label)
+        return np.asarray(dense(matrix), dtype=bool).ravel()
+
+    per_sample = np.asarray(held.sum(axis=1), dtype=np.float64).ravel()
+    n_positives = int(per_sample.sum())
+    positives = n_positives if weight is None else float((per_sample * weight).sum())
+    found = Instances(value, listed(held), sample, shape[0], n_positives, shape[1], positives)
+    if isinstance(truth, PartialTruth):
+        labels = np.tile(np.arange(shape[1]), shape[0]) if label is None else label
+        n_unknown = int(truth.unknown.sum())
+        found = replace(found, known=~listed(truth.unknown), label=labels, n_unknown=n_unknown)
+    return replace(found, weight=weight)
 
 
 def as_instances(score: Any, truth: Any) -> Instances:
     """List the instances of two matrices of any kind; `Instances` are returned as they are."""
     if isinstance(score, Instances):
         return score
-    matrix = score if is_sparse(score) else np.asarray(score)
-    return list_instances(matrix, truth if is_sparse(truth) else np.asarray(truth))
-
-
-def _labels(score: Any) -> NDArray[np.intp]:
-    """Return the labels of the instances that `list_instances` lists."""
-    if is_sparse(score):
-        csr = scipy.sparse.csr_array(score)
-        return np.asarray(csr.indices[csr.data > 0.0], dtype=np.intp)
-    return np.tile(np.arange(score.shape[1], dtype=np.intp), score.shape[0])
+    return list_instances(*(x if is_sparse(x) else np.asarray(x) for x in (score, truth)))
 
 
 def holds_at(truth: Any, sample: NDArray[np.intp], label: NDArray[Any]) -> NDArray[np.bool_]:
@@ -183,22 +169,21 @@ def _shuffled(keys: NDArray[np.uint64]) -> Shuffle:
 
 def split_at_random(
     score: Any, truth: Any, weight: NDArray[np.float64] | None = None
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
     """Split off a third of the samples at random, independently of their order.
 
     Returns
     -------
-    (score, truth) of that third, with weights if there are any, and the same of the others
+    (score, truth, weight) of that third, and the same of the others
 
     Raises
     ------
     DataError
         If there are too few samples, or too few kinds of samples, for a random split.
     """
-    scored = score if is_sparse(score) else scipy.sparse.csr_array(score)
-    held = truth.held if isinstance(truth, PartialTruth) else truth
-    keys = mix(_stored_keys(scored)) + _stored_keys(held)
-    if isinstance(truth, PartialTruth):
+    is_partial = isinstance(truth, PartialTruth)
+    keys = mix(_stored_keys(score)) + _stored_keys(truth.held if is_partial else truth)
+    if is_partial:
         keys = mix(keys) + _stored_keys(truth.unknown)
     if weight is not None:
         keys = mix(keys) + mix(np.ascontiguousarray(weight).view(np.uint64))
@@ -211,8 +196,11 @@ def split_at_random(
         )
     n_apart = (shuffle.order.size + 1) // 3
     apart, rest = np.sort(shuffle.order[:n_apart]), np.sort(shuffle.order[n_apart:])
-    given = (score, truth) if weight is None else (score, truth, weight)
-    return tuple(each[apart] for each in given), tuple(each[rest] for each in given)
+    first, second = (
+        (score[rows], truth[rows], None if weight is None else weight[rows])
+        for rows in (apart, rest)
+    )
+    return first, second
 
 
 def _stored_keys(matrix: Any) -> NDArray[np.uint64]:

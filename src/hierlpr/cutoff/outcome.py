@@ -1,4 +1,4 @@
-"""The chosen cutoff: its level, the goal, what it achieved on the calibration samples, as text."""
+"""The goal of a cutoff, and the chosen cutoff: its level, what it achieved, and all as text."""
 
 from __future__ import annotations
 
@@ -9,10 +9,103 @@ from html import escape
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hierlpr._utils.checks import check_level
 from hierlpr._utils.display import escape_control
 from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A target precision or FDR, or the largest F-beta."""
+
+    kind: str
+    target: float | None = None
+    beta: float = 1.0
+    confidence: float | None = None
+
+
+def goals_of(
+    *,
+    precision: float | Sequence[float] | None = None,
+    fdr: float | Sequence[float] | None = None,
+    maximize: str | None = None,
+    confidence: float | None = None,
+) -> list[Goal]:
+    """Return the goals of a user's options, of which exactly one of the first three is given.
+
+    Several targets share the error: each gets 1/T of it, so that all hold simultaneously.
+    """
+    options: dict[str, Any] = {"precision": precision, "fdr": fdr, "maximize": maximize}
+    given = [name for name, value in options.items() if value is not None]
+    if len(given) != 1:
+        got = " and ".join(given) or "none"
+        raise DataError(
+            f"Give exactly one of precision=, fdr= and maximize=; got {got}."
+            '\nHint: precision=0.9, fdr=0.1 or maximize="f1".'
+        )
+    if confidence is not None:
+        confidence = check_level(confidence, name="confidence")
+    if maximize is not None:
+        if confidence is not None:
+            raise DataError(
+                "confidence= needs a precision= or fdr= target; there is no guarantee for F."
+            )
+        return [Goal("f", beta=_beta_of(maximize))]
+    kind, wanted = given[0], options[given[0]]
+    several = isinstance(wanted, Sequence | np.ndarray) and not isinstance(wanted, str)
+    targets = [check_level(x, name=kind) for x in (wanted if several else [wanted])]
+    if not targets or len(set(targets)) < len(targets):
+        raise DataError(f"{kind} must hold different targets, got {wanted!r}.")
+    if confidence is not None and len(targets) > 1:
+        confidence = 1.0 - (1.0 - confidence) / len(targets)
+    return [Goal(kind, target, confidence=confidence) for target in targets]
+
+
+def _beta_of(maximize: Any) -> float:
+    text = str(maximize).strip().lower()
+    try:
+        beta = float(text.removeprefix("f"))
+    except ValueError:
+        beta = math.nan
+    if not 1e-100 <= beta <= 1e100:  # its square must be finite and positive
+        raise DataError(
+            f"maximize must name an F-measure with beta > 0, such as 'f1', 'f0.5' or 'f2'; "
+            f"got {maximize!r}."
+        )
+    return beta
+
+
+def check_bound(
+    goal: Goal | None, weight: NDArray[np.float64] | None, max_weight: float | None
+) -> None:
+    """Check `max_weight`, without which no weighted precision can be certified."""
+    needs_bound = weight is not None and goal is not None and goal.confidence is not None
+    if max_weight is None:
+        if needs_bound:
+            raise DataError(
+                "confidence= with sample_weight= needs max_weight=, the largest weight that a "
+                "sample can have: a rare sample of a larger weight with only incorrect calls could "
+                "make any guarantee false without occurring here.\n"
+                "Hint: one over the smallest sampling probability, known before the truth; or clip "
+                "the weights. Without confidence= no bound is needed."
+            )
+        return
+    is_number = isinstance(max_weight, int | float | np.number) and max_weight is not True
+    if not is_number or not 0.0 < max_weight < math.inf:
+        raise DataError(f"max_weight must be a positive number, got {max_weight!r}.")
+    if not needs_bound or weight is None:
+        raise DataError(
+            "max_weight= is only used with sample_weight= and confidence=.\n"
+            "Hint: leave it out, or give both."
+        )
+    if weight.max() > max_weight:
+        raise DataError(
+            f"sample_weight is {weight.max():g} for sample {int(weight.argmax())}, more than "
+            f"max_weight={max_weight:g}.\nHint: raise the bound, or clip the weights."
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -21,8 +114,7 @@ class Cutoff:
 
     Every instance with a block score of at least `level` is called, and at most `max_calls` per
     sample (see :func:`~hierlpr.cutoff.guarantee.certified_level`). If the target is unreachable,
-    `reachable` is False, `reason` says why, `level` is that of the `fallback`, and `precision`,
-    `recall` and `f` are those of the fallback.
+    `reachable` is False, `reason` says why, and level and numbers are those used instead.
 
     With `confidence`, the target is certified, for all `groups` simultaneously. With several
     `targets`, all their certificates hold simultaneously, and this cutoff is the one in use.
@@ -46,7 +138,6 @@ class Cutoff:
     confidence: float | None = None
     reachable: bool = True
     reason: str = ""
-    fallback: str | None = None
     precision: float | None = None
     recall: float | None = None
     f: float | None = None
@@ -74,8 +165,7 @@ class Cutoff:
     @classmethod
     def of_targets(cls, cutoffs: Sequence[Cutoff]) -> Cutoff:
         """Return the first of several cutoffs, together with all of them if there are more."""
-        several = tuple(cutoffs) if len(cutoffs) > 1 else None
-        return replace(cutoffs[0], targets=several)
+        return replace(cutoffs[0], targets=tuple(cutoffs) if len(cutoffs) > 1 else None)
 
     def for_target(self, target: float) -> Cutoff:
         """Return the cutoff for one of several targets, together with the others.
@@ -84,7 +174,7 @@ class Cutoff:
         >>> cutoff.level, cutoff.for_target(0.1).level
         (0.6, 0.8)
         """
-        cutoffs = (self,) if self.targets is None else self.targets
+        cutoffs = self.targets or (self,)
         for cutoff in cutoffs:
             if cutoff.target is not None and abs(cutoff.target - target) < 1e-9:
                 return replace(cutoff, targets=self.targets)
@@ -98,29 +188,34 @@ class Cutoff:
         the calibration samples).
         """
         rows = [
-            (cutoff, name, part)
-            for cutoff in ((self,) if self.targets is None else self.targets)
+            (cutoff.target, name, part)
+            for cutoff in self.targets or (self,)
             for name, part in (cutoff.groups or {"all": cutoff}).items()
         ]
+        parts = [part for _, _, part in rows]
+
+        def column(values: Sequence[float | None]) -> NDArray[np.float64]:
+            return np.array([math.nan if x is None else x for x in values])
+
         columns: dict[str, Any] = {
-            "target": np.array([_or_nan(c.target) for c, _, _ in rows]),
+            "target": column([target for target, _, _ in rows]),
             "group": np.array([name for _, name, _ in rows], dtype=object),
-            "certified": np.array([p.reachable and p.confidence is not None for _, _, p in rows]),
-            "level": np.array([p.level for _, _, p in rows]),
-            "max_calls": np.array([_or_nan(p.max_calls) for _, _, p in rows]),
-            "calls": np.array([p.n_calls for _, _, p in rows]),
-            "correct": np.array([p.n_true_calls for _, _, p in rows]),
-            "precision": np.array([_or_nan(p.precision) for _, _, p in rows]),
-            "recall": np.array([_or_nan(p.recall) for _, _, p in rows]),
+            "certified": np.array([p.reachable and p.confidence is not None for p in parts]),
+            "level": column([p.level for p in parts]),
+            "max_calls": column([p.max_calls for p in parts]),
+            "calls": np.array([p.n_calls for p in parts]),
+            "correct": np.array([p.n_true_calls for p in parts]),
+            "precision": column([p.precision for p in parts]),
+            "recall": column([p.recall for p in parts]),
         }
         return new_frame(columns, backend)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values; an infinite level becomes None."""
         out = asdict(replace(self, groups=None, targets=None))
+        out["level"] = self.level if math.isfinite(self.level) else None
         if self.targets is not None:
             out["targets"] = [cutoff.to_dict() for cutoff in self.targets]
-        out["level"] = self.level if math.isfinite(self.level) else None
         if self.groups is not None:
             out["groups"] = {name: part.to_dict() for name, part in self.groups.items()}
         return out
@@ -128,12 +223,10 @@ class Cutoff:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Cutoff:
         """Rebuild from :meth:`to_dict`."""
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(data) - known)
+        unknown = sorted(set(data) - {field.name for field in fields(cls)})
         if unknown or "level" not in data or "kind" not in data:
             raise DataError(f"Not the fields of a Cutoff: {unknown or sorted(data)}.")
-        values = dict(data)
-        values["level"] = math.inf if data["level"] is None else data["level"]
+        values = {**data, "level": math.inf if data["level"] is None else data["level"]}
         check_fields(cls, values, "a Cutoff")
         if data.get("groups") is not None:
             values["groups"] = {k: cls.from_dict(v) for k, v in data["groups"].items()}
@@ -177,11 +270,17 @@ class Cutoff:
     def __str__(self) -> str:
         """Describe the cutoff in sentences, one line per group or target."""
         if self.targets is not None:
-            return "\n".join([*self._targets_header(), *map(str, self.targets)])
+            return "\n".join([self._targets_header(), *map(str, self.targets)])
         caveats = f" Caveats: {self.caveats}" if self.caveats else ""
         if self.groups is not None:
             lines = [f"{name}: {part}" for name, part in self.groups.items()]
-            return "\n".join([*self._group_header(), *lines, *([caveats[1:]] if caveats else [])])
+            if self.confidence is not None:
+                lines.insert(
+                    0,
+                    f"With {percent(self.confidence)} confidence, what follows holds for all "
+                    f"{len(self.groups):,} groups simultaneously:",
+                )
+            return "\n".join([*lines, *([caveats[1:]] if caveats else [])])
         calls = f"Calls at a block score of {self.level:.4g} or more"
         if self.kind == "default":
             return f"{calls}; {self.reason or 'not calibrated'}."
@@ -195,11 +294,10 @@ class Cutoff:
         if self.target is not None and self.confidence is None:
             unsure = " Without a confidence nothing is promised about new samples."
         return (
-            f"{describe_goal(self.kind, self.target, self.beta, self.confidence)}: "
-            f"{calls[0].lower()}{calls[1:]}{limit}. On {self.n_samples:,} calibration "
-            f"samples{self._weights()}: {self.n_calls:,} calls{everything}, "
-            f"{percent(self.precision)} correct, recall {percent(self.recall)}."
-            f"{self._unknown()}{unsure}{caveats}"
+            f"{describe_goal(self)}: {calls[0].lower()}{calls[1:]}{limit}. On "
+            f"{self.n_samples:,} calibration samples{self._weights()}: {self.n_calls:,} "
+            f"calls{everything}, {percent(self.precision)} correct, recall "
+            f"{percent(self.recall)}.{self._unknown()}{unsure}{caveats}"
         )
 
     def _weights(self) -> str:
@@ -224,24 +322,15 @@ class Cutoff:
             f"within each label, and {percent(self.precision_worst)} if those are all incorrect."
         )
 
-    def _group_header(self) -> list[str]:
-        if self.confidence is None or self.groups is None:
-            return []
-        return [
-            f"With {percent(self.confidence)} confidence, what follows holds for all "
-            f"{len(self.groups):,} groups simultaneously:"
-        ]
-
-    def _targets_header(self) -> list[str]:
-        targets = self.targets or ()
-        in_use = f"In use: {describe_goal(self.kind, self.target, self.beta, None).lower()}."
-        if self.confidence is None:
-            return [in_use]
-        sure = percent(1.0 - (1.0 - self.confidence) * len(targets))
-        return [
-            f"With {sure} confidence, all of the {len(targets)} certified targets hold "
+    def _targets_header(self) -> str:
+        in_use = f"In use: {describe_goal(replace(self, confidence=None)).lower()}."
+        if self.confidence is None or self.targets is None:
+            return in_use
+        sure = percent(1.0 - (1.0 - self.confidence) * len(self.targets))
+        return (
+            f"With {sure} confidence, all of the {len(self.targets)} certified targets hold "
             f"simultaneously. {in_use}"
-        ]
+        )
 
     def __repr__(self) -> str:
         return f"<Cutoff: {escape_control(self)}>"
@@ -250,6 +339,39 @@ class Cutoff:
         """Show the text in a notebook, one line per group."""
         lines = str(self).split("\n")
         return f"<p>{'<br>'.join(escape(escape_control(line)) for line in lines)}</p>"
+
+
+DEFAULT_CUTOFF = Cutoff(level=0.5, kind="default")
+"""Before calibration: call what is more likely true than false, for the fewest expected errors."""
+
+
+def precision_of(goal: Goal | Cutoff) -> float:
+    """Return the target precision: the target itself, or one minus the target FDR."""
+    assert goal.target is not None
+    return goal.target if goal.kind == "precision" else 1.0 - goal.target
+
+
+def describe_goal(goal: Goal | Cutoff) -> str:
+    """Return a goal as text, such as "Target precision 90 % with 95 % confidence"."""
+    if goal.kind == "f":
+        return f"Largest F{goal.beta:g}"
+    name = "precision" if goal.kind == "precision" else "FDR"
+    sure = f" with {percent(goal.confidence)} confidence" if goal.confidence is not None else ""
+    return f"Target {name} {percent(goal.target)}{sure}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share as a percentage that shows 100 only for exactly 1.
+
+    >>> percent(0.123456), percent(0.99999), percent(None)
+    ('12.3 %', '99.999 %', 'none')
+    """
+    if share is None:
+        return "none"
+    rounded = f"{100.0 * share:.3g}"
+    if rounded == "100" and share < 1.0:
+        rounded = f"{100.0 * share:.6g}"
+    return f"{rounded} %"
 
 
 # JSON types that a field of each declared type accepts.
@@ -271,34 +393,3 @@ def check_fields(kind: type, values: Mapping[str, Any], what: str) -> None:
         value = values.get(field.name, None if field.default is MISSING else field.default)
         if allowed is not None and type(value) not in allowed:
             raise DataError(f"Not {what}: {field.name} is {value!r}.")
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-DEFAULT_CUTOFF = Cutoff(level=0.5, kind="default")
-"""Before calibration: call what is more likely true than false, for the fewest expected errors."""
-
-
-def describe_goal(kind: str, target: float | None, beta: float, confidence: float | None) -> str:
-    """Return a goal as text, such as "Target precision 90 % with 95 % confidence"."""
-    if kind == "f":
-        return f"Largest F{beta:g}"
-    name = "precision" if kind == "precision" else "FDR"
-    sure = f" with {percent(confidence)} confidence" if confidence is not None else ""
-    return f"Target {name} {percent(target)}{sure}"
-
-
-def percent(share: float | None) -> str:
-    """Return a share as a percentage that shows 100 only for exactly 1.
-
-    >>> percent(0.123456), percent(0.99999), percent(None)
-    ('12.3 %', '99.999 %', 'none')
-    """
-    if share is None:
-        return "none"
-    rounded = f"{100.0 * share:.3g}"
-    if rounded == "100" and share < 1.0:
-        rounded = f"{100.0 * share:.6g}"
-    return f"{rounded} %"

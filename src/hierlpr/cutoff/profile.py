@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,17 +48,14 @@ class LevelProfile:
         >>> profile.calls.tolist(), profile.hits.tolist()
         ([[1.0, 1.0], [1.0, 2.0]], [[1.0, 1.0], [1.0, 1.95]])
         """
-        score = as_instances(score, truth)
+        instances = as_instances(score, truth)
         # A score of 0 is not stored in a CSR matrix and is called at no level.
-        score = score.take(score.score > 0.0)
-        level = _spaced_levels(score.score)
-        limit = _spaced_limits(score)
+        instances = instances.take(instances.score > 0.0)
+        level, limit = _spaced_levels(instances.score), _spaced_limits(instances)
         moments = np.zeros((5, limit.size, level.size))
-        for part in _parts(score):
+        for part in _parts(instances):
             moments += _moments(part, level, limit)
-        moments /= max(1, score.n_samples)
-        calls, hits, calls2, hits2, calls_hits = moments
-        return cls(level, limit, calls, hits, calls2, hits2, calls_hits, score.n_samples)
+        return cls(level, limit, *moments / max(1, instances.n_samples), instances.n_samples)
 
     def drift(self, alpha: float) -> NDArray[np.float64]:
         """Mean of ``alpha * calls - false calls`` per sample: positive where precision suffices."""
@@ -69,17 +66,23 @@ class LevelProfile:
         a = 1.0 - alpha
         return self.hits2 - 2.0 * a * self.calls_hits + a * a * self.calls2
 
-    def scaled(self, bound: float) -> LevelProfile:
-        """Return the profile with all sample weights divided by a bound."""
-        square = bound * bound
+    def scaled(self, factor: float) -> LevelProfile:
+        """Return the profile with all sample weights multiplied by a factor."""
+        square = factor * factor
         return replace(
             self,
-            calls=self.calls / bound,
-            hits=self.hits / bound,
-            calls2=self.calls2 / square,
-            hits2=self.hits2 / square,
-            calls_hits=self.calls_hits / square,
+            calls=self.calls * factor,
+            hits=self.hits * factor,
+            calls2=self.calls2 * square,
+            hits2=self.hits2 * square,
+            calls_hits=self.calls_hits * square,
         )
+
+    def under(self, limit: int) -> LevelProfile:
+        """Return the profile for one limit, which no sample exceeds."""
+        names = ("calls", "hits", "calls2", "hits2", "calls_hits")
+        last = {name: getattr(self, name)[-1:] for name in names}
+        return replace(self, limit=np.array([limit]), **last)
 
     def most_calls(self, level: float) -> int:
         """Return the smallest limit that no sample of the profile exceeds at `level`.
@@ -100,15 +103,9 @@ def _parts(instances: Instances) -> Iterator[Instances]:
     while first < instances.n_samples:
         stop = int(np.searchsorted(ptr, ptr[first] + _INSTANCES, side="right")) - 1
         stop = min(max(stop, first + 1), instances.n_samples)
-        rows = slice(ptr[first], ptr[stop])
-        part = instances.take(rows)
-        yield replace(
-            part,
-            sample=part.sample - first,
-            n_samples=stop - first,
-            n_positives=int(part.truth.sum()),
-            weight=None if part.weight is None else part.weight[first:stop],
-        )
+        part = instances.take(slice(ptr[first], ptr[stop]))
+        weight = None if part.weight is None else part.weight[first:stop]
+        yield replace(part, sample=part.sample - first, n_samples=stop - first, weight=weight)
         first = stop
 
 
@@ -123,32 +120,29 @@ def _moments(
     accumulated along both.
     """
     rows = sort_by_sample(part)
-    place = rows.place.astype(np.float64)
-    held = rows.truth.astype(np.float64)
-    hits = (rows.hits_before[1:] - rows.hits_before[rows.ptr[rows.sample]]).astype(np.float64)
-    counts = np.ones(place.size)
+    first = rows.ptr[rows.sample]
+    place, counts = rows.place.astype(np.float64), np.ones(rows.place.size)
     if rows.known_before is not None:  # only calls of known truth count
+        place = (rows.known_before[1:] - rows.known_before[first]).astype(np.float64)
         counts = np.diff(rows.known_before).astype(np.float64)
-        known = rows.known_before[1:] - rows.known_before[rows.ptr[rows.sample]]
-        place = known.astype(np.float64)
+    hits = (rows.hits_before[1:] - rows.hits_before[first]).astype(np.float64)
+    held = rows.truth.astype(np.float64)
     enters = level.size - np.searchsorted(level[::-1], rows.score, side="right")
     limit_index = np.searchsorted(limit, np.arange(limit[-1] + 1))
     cell = limit_index[rows.needed] * level.size + enters
-    increments: Sequence[NDArray[np.float64]] = (
-        counts,
-        held,
+    sums = (counts, held)
+    squares = (
         counts * (2.0 * place - 1.0),
         held * (2.0 * hits - 1.0),
         place * hits - (place - counts) * (hits - held),
     )
-    shape = (limit.size, level.size)
     if part.weight is not None:
         own = part.weight[rows.sample]
-        first, second = increments[:2], increments[2:]  # sums, and sums of squares
-        increments = [*(x * own for x in first), *(x * own * own for x in second)]
-    sums = [np.bincount(cell, weights=w, minlength=limit.size * level.size) for w in increments]
-    moments: NDArray[np.float64] = np.stack([s.reshape(shape).cumsum(0).cumsum(1) for s in sums])
-    return moments
+        sums = (counts * own, held * own)
+        squares = tuple(x * own * own for x in squares)
+    shape = (limit.size, level.size)
+    binned = (np.bincount(cell, x, limit.size * level.size) for x in (*sums, *squares))
+    return np.stack([x.reshape(shape).cumsum(0).cumsum(1) for x in binned])
 
 
 def _spaced_levels(score: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -163,9 +157,7 @@ def _spaced_levels(score: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _spaced_limits(instances: Instances) -> NDArray[np.int64]:
     """Return 1, 2, 3, 4, 6, 8, 12, ..., up to the largest number of instances of any sample."""
-    most = 1
-    if instances.sample.size:
-        most = int(np.bincount(instances.sample).max())
+    most = int(np.bincount(instances.sample).max(initial=1))
     powers = 2 ** np.arange(62, dtype=np.int64)
     grid = np.unique(np.concatenate([powers[:-1], 3 * powers[:-2]]))
     return np.append(grid[grid < most], most)

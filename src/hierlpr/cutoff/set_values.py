@@ -3,6 +3,9 @@
 Both sets are prefixes of an order of a sample's labels with parents first. Each label has a value
 that decreases along the order; `hierlpr.cutoff.sets` learns the levels. A value depends only on the
 scores of its own sample, which is all that the guarantees need.
+
+If every sample has one path of labels and only some scores are listed, only labels on the most
+likely listed path have a value; memory and time then depend on the number of listed scores.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from hierlpr._kernels.smoothing import make_monotone
@@ -123,13 +127,23 @@ def by_cost(chance: Float, order: NDArray[np.intp], floor: float) -> Float:
     array([[0.9 , 0.8 , 0.8 , 0.4 ],
            [0.95, 0.95, 0.8 , 0.8 ]])
     """
-    along = _rounded(np.take_along_axis(chance, order, axis=1))
-    likely = along >= _rounded(np.array(floor))
-    cost = np.concatenate([1.0 - along[:, :1], along[:, :-1] - along[:, 1:]], axis=1)[likely]
-    ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(likely, axis=1))]).astype(np.int64)
-    make_monotone(ptr, cost, np.ones_like(cost))
-    along[likely] = 1.0 - cost
-    return _place(along, order)
+    n_samples, n_labels = chance.shape
+    along = np.take_along_axis(chance, order, axis=1)
+    sample = np.repeat(np.arange(n_samples), n_labels)
+    return _place(_by_cost(along.ravel(), sample, n_samples, floor).reshape(chance.shape), order)
+
+
+def _by_cost(chance: Float, sample: NDArray[np.intp], n_samples: int, floor: float) -> Float:
+    """Return the values of `by_cost` for lists of any lengths, one after the other."""
+    value = _rounded(chance)
+    is_first = np.diff(sample, prepend=-1) != 0
+    before = np.where(is_first, 1.0, np.append(1.0, value)[: value.size])
+    likely = value >= _rounded(np.array(floor))
+    cost = (before - value)[likely]
+    counts = np.bincount(sample[likely], minlength=n_samples)
+    make_monotone(np.append(0, np.cumsum(counts)).astype(np.int64), cost, np.ones_like(cost))
+    value[likely] = 1.0 - cost
+    return value
 
 
 class SetValues(NamedTuple):
@@ -195,6 +209,76 @@ def _most_likely_path(reach: Float, hierarchy: Hierarchy) -> Bool:
     for parents, children in _edges(hierarchy):
         best[:, children] &= best[:, parents]
     return best
+
+
+# -- listed scores, one path per sample ------------------------------------------------------------
+
+
+class LikelyPaths(NamedTuple):
+    """The most likely path of each sample, the top first; all arrays have one entry per label.
+
+    `sample` is sorted, `chance` is the block score, which never rises along a path.
+    """
+
+    sample: NDArray[np.intp]
+    label: NDArray[np.intp]
+    chance: NDArray[np.float64]
+
+    def last(self, kept: NDArray[np.bool_], n_samples: int) -> NDArray[np.intp]:
+        """Return the last kept entry of each sample, -1 for none."""
+        found = np.full(n_samples, -1, dtype=np.intp)
+        entries = np.flatnonzero(kept)
+        found[self.sample[entries]] = entries  # the last assignment stays
+        return found
+
+
+def likely_paths(score: Any, hierarchy: Hierarchy) -> LikelyPaths:
+    """Follow the largest block score from the roots down, in each sample.
+
+    In a DAG a label stands below the first of its parents.
+
+    Examples
+    --------
+    >>> h = Hierarchy([("A", "B"), ("A", "C")], labels=["A", "B", "C", "D"])
+    >>> paths = likely_paths(np.array([[0.9, 0.2, 0.5, 0.3], [0.0, 0.0, 0.0, 0.4]]), h)
+    >>> paths.sample, paths.label
+    (array([0, 0, 1]), array([0, 2, 3]))
+    """
+    listed = scipy.sparse.csr_array(score)
+    n_samples = int(listed.shape[0])
+    sample = np.repeat(np.arange(n_samples), np.diff(listed.indptr))
+    label, chance = listed.indices.astype(np.intp), listed.data
+    has_parent = np.diff(hierarchy.parent_ptr) > 0
+    first = hierarchy.parent_idx[hierarchy.parent_ptr[:-1][has_parent]]
+    parent = np.full(hierarchy.n_labels, -1, dtype=np.intp)
+    parent[hierarchy.order[has_parent]] = hierarchy.order[first]
+    # By rising score; of equal ones the first label comes last.
+    rest = label.size - 1 - np.argsort(chance[::-1], kind="stable")
+    reached = np.full(n_samples, -1, dtype=np.intp)  # the label that each path has come to
+    entries = [np.empty(0, dtype=np.intp)]
+    for _ in range(hierarchy.depth):
+        is_next = parent[label[rest]] == reached[sample[rest]]
+        best = np.full(n_samples, -1, dtype=np.intp)
+        best[sample[rest[is_next]]] = rest[is_next]  # the largest score is assigned last
+        best = best[best >= 0]
+        reached = np.full(n_samples, -2, dtype=np.intp)
+        reached[sample[best]] = label[best]
+        entries.append(best)
+        rest = rest[~is_next]
+    found = np.concatenate(entries)
+    found = found[np.argsort(sample[found], kind="stable")]
+    return LikelyPaths(sample[found], label[found], chance[found])
+
+
+def path_values(paths: LikelyPaths, n_samples: int, floor: float) -> Float:
+    """Return values that fall along each path, as `by_cost` does, with ties broken."""
+    value = _by_cost(paths.chance, paths.sample, n_samples, floor)
+    length = np.bincount(paths.sample, minlength=n_samples)
+    mean = np.bincount(paths.sample, paths.chance, n_samples) / np.maximum(length, 1)
+    return _rounded(value * (1.0 - TIE_BREAK * (1.0 - mean[paths.sample])))
+
+
+# -- shared ----------------------------------------------------------------------------------------
 
 
 def _rounded(values: Float) -> Float:

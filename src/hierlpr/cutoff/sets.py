@@ -24,8 +24,9 @@ from scipy.special import bdtr
 
 from hierlpr._utils.checks import check_level
 from hierlpr._utils.display import html_table, text_table
+from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.outcome import check_fields
-from hierlpr.cutoff.set_values import SetValues
+from hierlpr.cutoff.set_values import LikelyPaths, SetValues, path_values
 from hierlpr.data.tables import dense
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -231,9 +232,6 @@ def choose_sets(
     Keys ``vovk2005algorithmic``, ``angelopoulos2024conformal`` and ``wilks1941determination`` in
     ``docs/references.bib``.
     """
-    error = check_level(error, name="error")
-    if confidence is not None:
-        confidence = check_level(confidence, name="confidence")
     n_samples = int(truth.shape[0])
     worst, least = np.full(n_samples, -1.0), np.full(n_samples, 2.0)
     at = 0
@@ -242,25 +240,54 @@ def choose_sets(
         held = np.asarray(dense(truth[rows]), dtype=bool)
         worst[rows] = np.where(held, -1.0, part.sure).max(axis=1, initial=-1.0)
         least[rows] = np.where(held, part.possible, 2.0).min(axis=1, initial=2.0)
-    place = order_place(n_samples, error, confidence)
-    sure_level = None if place is None else float(np.sort(worst)[place - 1])
-    possible_level = None if place is None else float(np.sort(least)[n_samples - place])
-    rule = SetRule(
-        error=error,
-        confidence=confidence,
-        one_path=one_path,
-        n_samples=n_samples,
-        sure_level=sure_level,
-        possible_level=possible_level,
-        sure_error=0.0 if sure_level is None else float((worst > sure_level).mean()),
-        possible_error=0.0 if possible_level is None else float((least < possible_level).mean()),
-        sure_size=0.0,
-        possible_size=0.0,
-        floor=floor,
-    )
+    rule = _rule(worst, least, error, confidence, one_path=one_path, floor=floor)
     sizes = np.array([[kind.sum() for kind in _sets_of(part, rule)] for part in values()])
     sure_size, possible_size = (sizes.reshape(-1, 2).sum(axis=0) / max(n_samples, 1)).tolist()
     return replace(rule, sure_size=sure_size, possible_size=possible_size)
+
+
+def choose_path_rule(
+    paths: LikelyPaths, truth: Any, *, error: float, confidence: float | None, floor: float
+) -> SetRule:
+    """Choose how far to follow likely paths, so that few samples get a label that is not true.
+
+    See `choose_sets` for the guarantee. If all labels of the kept path are true, the true path ends
+    at or below its last label: no separate level for possible labels is needed.
+    """
+    n_samples, n_labels = truth.shape
+    value = path_values(paths, n_samples, floor)
+    is_false = ~holds_at(truth, paths.sample, paths.label)
+    worst = np.full(n_samples, -1.0)
+    np.maximum.at(worst, paths.sample[is_false], value[is_false])
+    rule = _rule(worst, None, error, confidence, one_path=True, floor=floor)
+    n_kept = 0 if rule.sure_level is None else np.count_nonzero(value > rule.sure_level)
+    return replace(rule, sure_size=n_kept / max(n_samples, 1), possible_size=float(n_labels))
+
+
+def _rule(
+    worst: Float, least: Float | None, error: float, confidence: float | None, **known: Any
+) -> SetRule:
+    """Return the rule for the largest value of a false and the smallest of a true label."""
+    error = check_level(error, name="error")
+    if confidence is not None:
+        confidence = check_level(confidence, name="confidence")
+    n_samples, sure, possible = worst.size, None, None
+    place = order_place(n_samples, error, confidence)
+    if place is not None:
+        sure = float(np.sort(worst)[place - 1])
+        possible = None if least is None else float(np.sort(least)[n_samples - place])
+    return SetRule(
+        error=error,
+        confidence=confidence,
+        n_samples=n_samples,
+        sure_level=sure,
+        possible_level=possible,
+        sure_error=0.0 if sure is None else float((worst > sure).mean()),
+        possible_error=0.0 if possible is None else float(np.mean(np.less(least, possible))),
+        sure_size=0.0,
+        possible_size=0.0,
+        **known,
+    )
 
 
 def call_sets(
@@ -281,6 +308,44 @@ def call_sets(
         )
     else:
         sure, possible = (np.concatenate(kind) for kind in zip(*parts, strict=True))
+    return CallSets(sure, possible, hierarchy.labels, samples, rule)
+
+
+def trusted_entries(paths: LikelyPaths, n_samples: int, rule: SetRule) -> NDArray[np.intp]:
+    """Return the entry of `paths` with the deepest trusted label of each sample, -1 for none."""
+    if rule.sure_level is None:
+        return np.full(n_samples, -1, dtype=np.intp)
+    return paths.last(path_values(paths, n_samples, rule.floor) > rule.sure_level, n_samples)
+
+
+def path_sets(
+    paths: LikelyPaths,
+    n_samples: int,
+    hierarchy: Hierarchy,
+    rule: SetRule,
+    *,
+    samples: tuple[str, ...] | None = None,
+) -> CallSets:
+    """Return sets of listed scores with one path per sample, as CSR.
+
+    The labels of the kept path are sure. Possible are these and everything below the last of them,
+    listed or not; all labels if no label is sure.
+    """
+    entry = trusted_entries(paths, n_samples, rule)
+    kept = np.flatnonzero(np.arange(paths.sample.size) <= entry[paths.sample])
+    shape = (n_samples, hierarchy.n_labels)
+    ones = np.ones(kept.size, dtype=bool)
+    sure = scipy.sparse.csr_array((ones, (paths.sample[kept], paths.label[kept])), shape=shape)
+    deepest = np.append(paths.label, -1)[entry]
+    below = {-1: np.arange(hierarchy.n_labels)}
+    for label in np.unique(deepest[deepest >= 0]).tolist():
+        names = hierarchy.descendants(hierarchy.labels[label])
+        below[label] = np.array([hierarchy.index(x) for x in names], dtype=np.intp)
+    columns = [below[label] for label in deepest.tolist()]
+    row = np.repeat(np.arange(n_samples), [part.size for part in columns])
+    column = np.concatenate([*columns, np.empty(0, dtype=np.intp)]).astype(np.intp)
+    more = scipy.sparse.csr_array((np.ones(row.size, dtype=bool), (row, column)), shape=shape)
+    possible = scipy.sparse.csr_array((sure + more).astype(bool))
     return CallSets(sure, possible, hierarchy.labels, samples, rule)
 
 

@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 from hierlpr._utils import checks
 from hierlpr._utils.checks import check_sample_weight
 from hierlpr._utils.display import terminal_progress
-from hierlpr.cutoff.choose import Unreachable, check_bound, goals_of
+from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.decisions import LabelCall
-from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.outcome import Cutoff, check_bound, goals_of
 from hierlpr.data.duplicates import feature_leakage_warnings
 from hierlpr.data.frames import like_given, row_names
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, as_given, held_and_known

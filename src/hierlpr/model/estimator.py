@@ -15,11 +15,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from hierlpr._utils.checks import Matrix, check_fraction, check_sample_weight
-from hierlpr.cutoff.by_group import cutoff_on
-from hierlpr.cutoff.choose import Rule, Unreachable, check_bound, goals_of
-from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
-from hierlpr.cutoff.groups import Groups
-from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.choose import Unreachable, cutoff_on
+from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists, decide
+from hierlpr.cutoff.estimate import Rule
+from hierlpr.cutoff.outcome import Cutoff, check_bound, goals_of
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.duplicates import SampleKeys, overlap_note

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import quote_names
 from hierlpr._utils.display import escape_control, html_table
-from hierlpr.cutoff.decisions import call_limits, decide, fill, reason_codes
-from hierlpr.cutoff.groups import label_levels
+from hierlpr.cutoff.decisions import call_limits, decide, fill, label_levels, reason_codes
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import Table

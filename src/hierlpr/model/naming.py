@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.instances import holds_at
-from hierlpr.cutoff.listed_paths import likely_paths, trusted_entries
-from hierlpr.cutoff.sets import deepest_sure
+from hierlpr.cutoff.set_values import likely_paths
+from hierlpr.cutoff.sets import deepest_sure, trusted_entries
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import HierlprError

@@ -9,9 +9,21 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix
-from hierlpr.cutoff.listed_paths import choose_path_rule, likely_paths, path_sets
-from hierlpr.cutoff.set_values import SetValues, least_chance, many_label_values, one_path_values
-from hierlpr.cutoff.sets import CallSets, SetRule, call_sets, choose_sets
+from hierlpr.cutoff.set_values import (
+    SetValues,
+    least_chance,
+    likely_paths,
+    many_label_values,
+    one_path_values,
+)
+from hierlpr.cutoff.sets import (
+    CallSets,
+    SetRule,
+    call_sets,
+    choose_path_rule,
+    choose_sets,
+    path_sets,
+)
 from hierlpr.data.partial_truth import AnyTruth
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import HierlprError

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix
-from hierlpr.cutoff.decisions import decide
-from hierlpr.cutoff.groups import label_levels
+from hierlpr.cutoff.decisions import decide, label_levels
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.partial_truth import PartialTruth, align_known
 from hierlpr.data.tables import align, align_labels, match_rows

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import effective_number
-from hierlpr.cutoff.choose import precision_of
-from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.outcome import Cutoff, precision_of
 from hierlpr.plots.summary import Counts, Summary, Tradeoff, share_interval
 
 UNKNOWN = "\N{EN DASH}"
