@@ -11,11 +11,10 @@ from former import FormerProfile, former_cutoff, former_cutoff_by_group
 from scipy import sparse
 
 from hierlpr import Hierarchy
-from hierlpr.cutoff.by_group import cutoff_by_group
-from hierlpr.cutoff.choose import choose_cutoff, goals_of
+from hierlpr.cutoff.choose import choose_cutoff, cutoff_by_group
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.instances import split_at_random
-from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.outcome import Cutoff, goals_of
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.exceptions import DataError
 
@@ -77,7 +76,7 @@ class Population:
                 profile=plan["certified"], unreachable="nothing",
             )  # fmt: skip
         try:
-            planning, rest = split_at_random(score, truth)
+            planning, rest = (part[:2] for part in split_at_random(score, truth))
         except DataError:  # too alike to be split: nothing is promised
             return Cutoff(math.inf, "precision", target, reachable=False)
         return cutoff_by_group(

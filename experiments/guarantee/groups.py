@@ -26,9 +26,9 @@ import numpy as np
 from scipy import sparse
 
 from hierlpr import Hierarchy, consistent_scores, simulate
-from hierlpr.cutoff.by_group import cutoff_on
-from hierlpr.cutoff.choose import goals_of
+from hierlpr.cutoff.choose import cutoff_on
 from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.outcome import goals_of
 
 HERE = Path(__file__).parent
 CONFIDENCE = 0.9
@@ -77,8 +77,50 @@ def simulated(kind: str) -> Pool:
     return score, drawn.truth, h
 
 
+def boundary(kind: str, target: float = 0.9) -> Pool:
+    """Build a pool in which every group or target is just below its target at the levels in use.
+
+    "boundary groups": a chain of three labels; a third of the samples ends at each depth, and the
+    false calls of different depths fall on different samples. "boundary rising": the parent can
+    only be certified at a high level, where its child is just below target, while the child's lower
+    levels are above it. "boundary targets": one label whose precision falls from just below .95 to
+    just below .9 and .8.
+    """
+    n = 9000
+    rng = np.random.default_rng(11)
+    third, jitter = rng.permutation(np.arange(n) // (n // 3)), 0.1 * rng.random(n)
+
+    def stay_below(held: Any, score: Any, share: Any, free: Any) -> None:
+        """Set the truth of `free` calls so that precision is just below `share` at every level."""
+        hits = 0
+        for k, i in enumerate(np.argsort(-score)[: np.count_nonzero(score)], start=1):
+            if free[i]:
+                held[i] = hits + 1 < share[i] * k
+            hits += held[i]
+
+    if kind == "boundary targets":
+        score = np.array([0.9, 0.6, 0.3])[third] + jitter
+        held = np.zeros(n, dtype=bool)
+        stay_below(held, score, np.array([0.95, 0.9, 0.8])[third], np.ones(n, dtype=bool))
+        return score[:, None], held[:, None], Hierarchy(labels=["A"])
+    share = np.full(n, target)
+    if kind == "boundary groups":
+        score = np.where(third[:, None] >= np.arange(3), 0.5 + jitter[:, None], 0.0)
+        held = score > 0.0
+        for k in range(3):
+            stay_below(held[:, k], score[:, k], share, third == k)
+        return score, held, Hierarchy([("A", "B"), ("B", "C")])
+    score = np.array([[0.9, 0.9], [0.5, 0.5], [0.7, 0.0]])[third] + jitter[:, None]
+    score[third == 2, 1] = 0.0
+    held = np.ones((n, 2), dtype=bool)
+    held[third == 2] = False
+    stay_below(held[:, 1], np.where(third == 0, score[:, 1], 0.0), share, third == 0)
+    return score, held, Hierarchy([("A", "B")])
+
+
 POPULATIONS = ("taxa 16s", "taxa its", "tree", "tree ties", "tree high", "tree ties high", "dag",
-               "dag ties high")  # fmt: skip
+               "dag ties high", "boundary groups", "boundary rising",
+               "boundary targets")  # fmt: skip
 
 
 def short_parts(cutoff: Any, pool: Pool, held: Any, n_held: Any) -> tuple[int, int, int, float]:
@@ -101,13 +143,19 @@ def short_parts(cutoff: Any, pool: Pool, held: Any, n_held: Any) -> tuple[int, i
 
 def study(name: str, n_runs: int, folder: Path, sizes: tuple[int, ...]) -> list[dict[str, Any]]:
     """Return one row per number of calibration samples and kind of certificate."""
-    pool = taxa(name.split()[1], folder) if name.startswith("taxa") else simulated(name)
+    pool = (
+        taxa(name.split()[1], folder) if name.startswith("taxa")
+        else boundary(name) if name.startswith("boundary") else simulated(name)
+    )  # fmt: skip
     score, truth, h = pool
     held = truth.toarray().astype(bool) if sparse.issparse(truth) else truth
     n_held = held.sum(axis=0)
     rows = []
     for n in sizes:
-        cases = [("depth", (t,)) for t in TARGETS[1:]] + [(None, TARGETS), ("depth", TARGETS)]
+        cases: list[Any] = [("depth", (t,)) for t in TARGETS[1:]]
+        cases += [(None, TARGETS), ("depth", TARGETS)]
+        if name.startswith("boundary"):
+            cases = [(None, TARGETS)] if "targets" in name else [("depth", (0.9,))]
         for groups, targets in cases:
             wrong, certified, all_parts, recall = 0, 0, 0, []
             for run in range(n_runs):
@@ -139,6 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--only", nargs="*", default=POPULATIONS)
+    parser.add_argument("--out", type=Path, default=HERE / "groups.csv")
     parser.add_argument("--sizes", type=int, nargs="*", default=[300, 1500])
     parser.add_argument(
         "--taxa", type=Path, default=Path(os.environ.get("HIERLPR_DATA", "data")) / "taxa"
@@ -149,7 +198,7 @@ def main() -> None:
         for name in given.only
         for row in study(name, given.runs, given.taxa, tuple(given.sizes))
     ]
-    with (HERE / "groups.csv").open("w", newline="") as file:
+    with given.out.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

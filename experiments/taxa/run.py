@@ -25,7 +25,8 @@ from scipy import sparse
 
 from hierlpr import HierLPR
 from hierlpr.assignment import name_by_threshold
-from hierlpr.cutoff.listed_paths import holds_at, likely_paths
+from hierlpr.cutoff.instances import holds_at
+from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table
 from hierlpr.io.known_names import read_known_names
 from hierlpr.io.predictions import read_predictions

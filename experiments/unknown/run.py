@@ -41,8 +41,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from hierlpr import HierarchicalClassifier, HierLPR, simulate
-from hierlpr.cutoff.choose import cutoff_for, goals_of
+from hierlpr.cutoff.choose import cutoff_for
 from hierlpr.cutoff.instances import limit_calls, list_instances
+from hierlpr.cutoff.outcome import goals_of
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.first_stage import FirstStage

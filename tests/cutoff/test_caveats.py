@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hierlpr.cutoff.caveats import precision_caveats
 from hierlpr.cutoff.choose import choose_cutoff
+from hierlpr.cutoff.estimate import precision_caveats
 from hierlpr.cutoff.instances import list_instances
 from hierlpr.cutoff.profile import LevelProfile
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from hierlpr.cutoff.choose import choose_cutoff, goals_of
-from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.choose import choose_cutoff
+from hierlpr.cutoff.outcome import Cutoff, goals_of
 from hierlpr.exceptions import DataError
 
 
@@ -117,7 +117,6 @@ def test_what_to_do_out_of_reach_must_be_known_even_if_it_is_not_needed():
 def test_an_unreachable_target_says_so_and_can_use_the_largest_f():
     cutoff = choose_cutoff(*unreachable_data(), precision=0.9, unreachable="max-f")
     assert not cutoff.reachable
-    assert cutoff.fallback == "max-f"
     assert cutoff.level == cutoff.max_f_level
     assert 0.3 < cutoff.best_precision <= 0.5
     assert cutoff.n_calls > 0
@@ -137,7 +136,7 @@ def test_an_unreachable_target_comes_as_close_as_possible_and_offers_the_largest
     score = rng.random((400, 2))
     truth = rng.random((400, 2)) < 0.7 * score
     close = choose_cutoff(score, truth, precision=0.9)
-    assert (close.reachable, close.fallback) == (False, "best-precision")
+    assert not close.reachable
     assert close.level == close.best_precision_level
     assert close.n_calls == close.best_precision_calls
     assert close.precision >= close.best_precision

@@ -10,12 +10,10 @@ from scipy.stats import binom
 import reference_certify as twin
 from cases import DIAMOND, falling_scores
 from hierlpr import Hierarchy
-from hierlpr.cutoff.by_group import _GroupTests, cutoff_by_group, cutoff_on
-from hierlpr.cutoff.choose import goals_of
-from hierlpr.cutoff.decisions import decide
-from hierlpr.cutoff.groups import group_columns, label_groups, label_levels
+from hierlpr.cutoff.choose import GroupTests, cutoff_by_group, cutoff_on
+from hierlpr.cutoff.decisions import decide, group_columns, label_groups, label_levels
 from hierlpr.cutoff.instances import split_at_random
-from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.outcome import Cutoff, goals_of
 from hierlpr.exceptions import DataError
 
 
@@ -114,7 +112,7 @@ CHAIN = Hierarchy([("A", "B"), ("B", "C"), ("A", "D")])
 
 def certify(score, truth, h, groups, *, target=0.7, confidence=0.9, **options):
     (goal,) = goals_of(precision=target, confidence=confidence)
-    planning, rest = split_at_random(score, truth)
+    planning, rest = (part[:2] for part in split_at_random(score, truth))
     return cutoff_by_group(goal, *rest, h, groups, planning=planning, **options)
 
 
@@ -187,15 +185,15 @@ def test_the_chosen_levels_match_the_slow_twin(seed):
     h = CHAIN
     score, truth = calibrated(h, 900, seed, ties=True)
     (goal,) = goals_of(precision=0.7, confidence=0.9)
-    planning, rest = split_at_random(score, truth)
+    planning, rest = (part[:2] for part in split_at_random(score, truth))
     cutoff = cutoff_by_group(goal, *rest, h, "depth", planning=planning)
     columns = group_columns(cutoff.label_groups)
     own = replace(goal, confidence=1 - 0.1 / 3)
-    tests = _GroupTests.of(own, rest[0], h, list(columns.values()), planning)
+    tests = GroupTests.of(own, rest[0], h, list(columns.values()), planning)
     certified = {}
     for g, name in enumerate(columns):
         levels = {0.0, *np.unique(planning[0][:, columns[name]]).tolist()}
-        found = {tests.certified(g, *rest, least).level for least in levels}
+        found = {tests.certify(g, *rest, least).level for least in levels}
         certified[name] = {level for level in found if level is not None}
     above = {"1": [], "2": ["1"], "3": ["1", "2"]}
     expected = twin.lowest_allowed(certified, above)

@@ -7,14 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from hierlpr import Hierarchy, baselines, simulate
-from hierlpr.cutoff.listed_paths import (
-    choose_path_rule,
-    likely_paths,
-    path_sets,
-    path_values,
-    trusted_entries,
-)
-from hierlpr.cutoff.set_values import by_cost
+from hierlpr.cutoff.set_values import by_cost, likely_paths, path_values
+from hierlpr.cutoff.sets import choose_path_rule, path_sets, trusted_entries
 
 TREE = Hierarchy([("a", "b"), ("a", "c"), ("b", "d"), ("b", "e"), ("f", "g")])
 

@@ -238,7 +238,6 @@ def test_an_unreachable_target_warns(parts):
     with pytest.warns(HierlprWarning, match="unreachable"):
         model.calibrate(rng.random(cal.scores.shape), cal.truth, precision=0.99)
     assert not model.cutoff_.reachable
-    assert model.cutoff_.fallback == "best-precision"
 
 
 def test_calibrating_on_the_fitted_samples_warns(parts):

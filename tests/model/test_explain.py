@@ -6,8 +6,7 @@ import pytest
 from scipy import sparse
 
 from hierlpr import HierLPR, simulate
-from hierlpr.cutoff.decisions import REASONS, reason_codes
-from hierlpr.cutoff.groups import label_levels
+from hierlpr.cutoff.decisions import REASONS, label_levels, reason_codes
 from hierlpr.exceptions import DataError, HierarchyError
 
 

@@ -11,9 +11,10 @@ from sklearn.preprocessing import FunctionTransformer
 
 from hierlpr import HierLPR, metrics, simulate
 from hierlpr._utils.checks import check_sample_weight, effective_number
-from hierlpr.cutoff.choose import cutoff_for, goals_of
+from hierlpr.cutoff.choose import cutoff_for
 from hierlpr.cutoff.guarantee import Pair, _is_precise
 from hierlpr.cutoff.instances import list_instances, random_order
+from hierlpr.cutoff.outcome import goals_of
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.joint.prior import _count_known, count_labels, fit_prior
