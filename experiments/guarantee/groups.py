@@ -80,8 +80,8 @@ def simulated(kind: str) -> Pool:
 def boundary(kind: str, target: float = 0.9) -> Pool:
     """Build a pool in which every group or target is just below its target at the levels in use.
 
-    "boundary groups": a chain of three labels; a third of the samples ends at each depth, and the
-    false calls of different depths fall on different samples. "boundary rising": the parent can
+    "boundary groups": a chain of labels; a third of the samples ends at each of three depths, and
+    the false calls of different depths fall on different samples. "boundary rising": the parent can
     only be certified at a high level, where its child is just below target, while the child's lower
     levels are above it. "boundary targets": one label whose precision falls from just below .95 to
     just below .9 and .8.
@@ -105,11 +105,12 @@ def boundary(kind: str, target: float = 0.9) -> Pool:
         return score[:, None], held[:, None], Hierarchy(labels=["A"])
     share = np.full(n, target)
     if kind == "boundary groups":
-        score = np.where(third[:, None] >= np.arange(3), 0.5 + jitter[:, None], 0.0)
-        held = score > 0.0
+        score = np.where(third[:, None] >= np.arange(4), 0.5, 0.0)
+        score[:, 3] = np.where(third == 2, jitter, 0.0)  # never holds, and makes samples differ
+        held = score == 0.5
         for k in range(3):
             stay_below(held[:, k], score[:, k], share, third == k)
-        return score, held, Hierarchy([("A", "B"), ("B", "C")])
+        return score, held, Hierarchy([("A", "B"), ("B", "C"), ("C", "D")])
     score = np.array([[0.9, 0.9], [0.5, 0.5], [0.7, 0.0]])[third] + jitter[:, None]
     score[third == 2, 1] = 0.0
     held = np.ones((n, 2), dtype=bool)

@@ -55,7 +55,8 @@ class LevelProfile:
         moments = np.zeros((5, limit.size, level.size))
         for part in _parts(instances):
             moments += _moments(part, level, limit)
-        return cls(level, limit, *moments / max(1, instances.n_samples), instances.n_samples)
+        calls, hits, calls2, hits2, calls_hits = moments / max(1, instances.n_samples)
+        return cls(level, limit, calls, hits, calls2, hits2, calls_hits, instances.n_samples)
 
     def drift(self, alpha: float) -> NDArray[np.float64]:
         """Mean of ``alpha * calls - false calls`` per sample: positive where precision suffices."""
@@ -130,18 +131,16 @@ def _moments(
     enters = level.size - np.searchsorted(level[::-1], rows.score, side="right")
     limit_index = np.searchsorted(limit, np.arange(limit[-1] + 1))
     cell = limit_index[rows.needed] * level.size + enters
-    sums = (counts, held)
-    squares = (
-        counts * (2.0 * place - 1.0),
-        held * (2.0 * hits - 1.0),
-        place * hits - (place - counts) * (hits - held),
+    own = 1.0 if part.weight is None else part.weight[rows.sample]
+    increments = (
+        own * counts,
+        own * held,
+        own * own * (counts * (2.0 * place - 1.0)),
+        own * own * (held * (2.0 * hits - 1.0)),
+        own * own * (place * hits - (place - counts) * (hits - held)),
     )
-    if part.weight is not None:
-        own = part.weight[rows.sample]
-        sums = (counts * own, held * own)
-        squares = tuple(x * own * own for x in squares)
     shape = (limit.size, level.size)
-    binned = (np.bincount(cell, x, limit.size * level.size) for x in (*sums, *squares))
+    binned = (np.bincount(cell, x, limit.size * level.size) for x in increments)
     return np.stack([x.reshape(shape).cumsum(0).cumsum(1) for x in binned])
 
 

@@ -271,11 +271,13 @@ def _rule(
     error = check_level(error, name="error")
     if confidence is not None:
         confidence = check_level(confidence, name="confidence")
-    n_samples, sure, possible = worst.size, None, None
+    n_samples, sure, possible, possible_error = worst.size, None, None, 0.0
     place = order_place(n_samples, error, confidence)
     if place is not None:
         sure = float(np.sort(worst)[place - 1])
-        possible = None if least is None else float(np.sort(least)[n_samples - place])
+    if place is not None and least is not None:
+        possible = float(np.sort(least)[n_samples - place])
+        possible_error = float((least < possible).mean())
     return SetRule(
         error=error,
         confidence=confidence,
@@ -283,7 +285,7 @@ def _rule(
         sure_level=sure,
         possible_level=possible,
         sure_error=0.0 if sure is None else float((worst > sure).mean()),
-        possible_error=0.0 if possible is None else float(np.mean(np.less(least, possible))),
+        possible_error=possible_error,
         sure_size=0.0,
         possible_size=0.0,
         **known,
