@@ -29,7 +29,7 @@ def normal_scores(total):
     return ndtri((np.cumsum(total) - 0.5 * np.asarray(total)) / np.sum(total))
 
 
-def pspline(z, positive, total, penalty, n_segments, slope_mean, slope_sd):
+def pspline(z, positive, total, penalty, n_segments, slope_sd):
     """Linear predictor and Laplace log evidence, from dense matrices and eigenvalues."""
     h = (z[-1] - z[0]) / n_segments
     knots = z[0] + h * np.arange(-3, n_segments + 4)
@@ -38,12 +38,11 @@ def pspline(z, positive, total, penalty, n_segments, slope_mean, slope_sd):
     d1, d2 = np.diff(np.eye(m), 1, axis=0), np.diff(np.eye(m), 2, axis=0)
     ridge = 1.0 / ((m - 1) * h**2 * slope_sd**2)
     matrix = penalty * d2.T @ d2 + ridge * d1.T @ d1
-    pull = ridge * slope_mean * h * d1.sum(axis=0)
     coef = np.full(m, np.log((positive.sum() + 0.5) / (total.sum() - positive.sum() + 0.5)))
     for _ in range(200):
         p = expit(design @ coef)
         hessian = design.T @ (design * (total * p * (1 - p))[:, None]) + matrix
-        gradient = design.T @ (positive - total * p) - matrix @ coef + pull
+        gradient = design.T @ (positive - total * p) - matrix @ coef
         step = np.linalg.solve(hessian, gradient)
         coef = coef + step * min(1.0, 1.0 / np.abs(step).max())
         if np.abs(step).max() < 1e-10:
@@ -51,7 +50,7 @@ def pspline(z, positive, total, penalty, n_segments, slope_mean, slope_sd):
     eta = design @ coef
     likelihood = np.sum(positive * eta - total * np.logaddexp(0.0, eta))
     quadratic = penalty * np.sum((d2 @ coef) ** 2)
-    quadratic += ridge * np.sum((d1 @ coef - slope_mean * h) ** 2)
+    quadratic += ridge * np.sum((d1 @ coef) ** 2)
     log_det_penalty = np.log(np.linalg.eigvalsh(matrix)[1:]).sum()
     log_det = np.linalg.slogdet(hessian)[1]
     return eta, likelihood - 0.5 * (quadratic - log_det_penalty + log_det)

@@ -7,7 +7,7 @@ from scipy.special import expit, ndtri
 from hierlpr import Hierarchy, simulate
 from hierlpr.data.partial_truth import align_known
 from hierlpr.joint.held_out import N_BINS, CrossFitting, bin_scores
-from hierlpr.lpr.auto import Auto
+from hierlpr.lpr.estimators import Auto
 from reference_joint import evidence_directly
 
 FIXED = Auto(kappa=10.0, scale="rank")  # nothing to choose from the samples

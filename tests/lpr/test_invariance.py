@@ -45,8 +45,11 @@ def test_between_training_scores_the_lpr_lies_between_its_neighbours(method):
     assert np.all((lpr[:-1] <= between) & (between <= lpr[1:]))
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("weighted", [False, True])
+# Estimators with folds may choose another smoothing when sums of weights are rounded differently.
+@pytest.mark.parametrize(
+    ("method", "weighted"),
+    [*((method, False) for method in METHODS), ("auto", True), ("isotonic", True)],
+)
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10_000), decimals=st.sampled_from([0, 1, 2, None]))
 def test_order_of_samples_changes_nothing(method, weighted, seed, decimals):

@@ -15,7 +15,7 @@ from hierlpr._kernels.smoothing import (
     make_monotone,
     summarize_groups,
 )
-from hierlpr.lpr.p_spline import normal_table
+from hierlpr.lpr.estimators import normal_table
 
 
 @st.composite
@@ -95,12 +95,12 @@ def test_pspline_path_equals_dense_algebra(seed):
     total = rng.integers(1, 60, 40).astype(float)
     z = reference.normal_scores(total)
     positive = rng.binomial(total.astype(int), 1 / (1 + np.exp(2 - 2 * z))).astype(float)
-    prior = (0.0, 3.0) if seed < 2 else (1.5, 0.5)
+    slope_sd = 3.0 if seed < 2 else 0.5
     fitted = np.empty((PENALTIES.size, z.size))
     evidence = np.empty(PENALTIES.size)
-    fit_pspline_path(z, positive, total, PENALTIES, 12, *prior, fitted, evidence)
+    fit_pspline_path(z, positive, total, PENALTIES, 12, slope_sd, fitted, evidence)
     for i, penalty in enumerate(PENALTIES):
-        eta, log_evidence = reference.pspline(z, positive, total, penalty, 12, *prior)
+        eta, log_evidence = reference.pspline(z, positive, total, penalty, 12, slope_sd)
         assert fitted[i] == pytest.approx(eta, abs=1e-5)
         assert evidence[i] == pytest.approx(log_evidence, abs=1e-4)
 
@@ -112,7 +112,7 @@ def test_pspline_stays_finite_on_separated_classes(n_positive, n):
     z = reference.normal_scores(total)
     fitted = np.empty((PENALTIES.size, n))
     evidence = np.empty(PENALTIES.size)
-    fit_pspline_path(z, positive, total, PENALTIES, 24, 0.0, 3.0, fitted, evidence)
+    fit_pspline_path(z, positive, total, PENALTIES, 24, 3.0, fitted, evidence)
     assert np.isfinite(fitted).all()
     assert np.isfinite(evidence).all()
     assert np.all(fitted[:, -1] > fitted[:, 0])

@@ -7,8 +7,7 @@ from scipy import sparse
 from hierlpr import Hierarchy, HierLPR, load_model
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import fit_lpr
-from hierlpr.lpr.auto import Auto
-from hierlpr.lpr.probability import Probability
+from hierlpr.lpr.estimators import Auto, Probability
 
 
 def draw(n_samples, rng, prevalences=(0.01, 0.05, 0.3, 0.6)):

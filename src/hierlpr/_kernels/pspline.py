@@ -17,17 +17,6 @@ class SplineGrid(NamedTuple):
     n_bins: int
 
 
-class SlopePrior(NamedTuple):
-    """Prior of each label's slope on the normal score.
-
-    `pseudo` is the number of pseudo-samples per class; negative if a label is not fitted.
-    """
-
-    mean: Floats
-    sd: Floats
-    pseudo: Floats
-
-
 @kernel
 def bin_normal_scores(
     positive: Floats, total: Floats, normal_table: Floats, n_bins: int, balance: bool
@@ -127,16 +116,15 @@ def fit_pspline_path(
     total: Floats,
     penalties: Floats,
     n_segments: int,
-    slope_mean: float,
     slope_sd: float,
     fitted: Floats2D,
     log_evidence: Floats,
 ) -> None:
     """Fit a cubic logistic P-spline of `positive` out of `total` on `z` for every penalty.
 
-    Minimizes ``-loglik + penalty/2 |D2 b|^2 + |D1 b - slope_mean h|^2 / (2 (m-1) h^2 slope_sd^2)``
-    over the m coefficients b, knots h apart, by Newton steps on the banded normal equations, from
-    the largest penalty down. Writes the linear predictor of each (penalty, z) to `fitted` and the
+    Minimizes ``-loglik + penalty/2 |D2 b|^2 + |D1 b|^2 / (2 (m-1) h^2 slope_sd^2)`` over the m
+    coefficients b, knots h apart, by Newton steps on the banded normal equations, from the largest
+    penalty down. Writes the linear predictor of each (penalty, z) to `fitted` and the
     Laplace approximation of the log evidence to `log_evidence`.
     O(penalties x iterations x (bins + m)) time, O(bins + m) memory.
     """
@@ -157,13 +145,10 @@ def fit_pspline_path(
         basis[b, 2] = (-3.0 * t**3 + 3.0 * t**2 + 3.0 * t + 1.0) / 6.0
         basis[b, 3] = t**3 / 6.0
     ridge = 1.0 / ((m - 1) * h * h * slope_sd * slope_sd)
-    rise = slope_mean * h
     n_positive = positive.sum()
     n_all = total.sum()
     start = np.log((n_positive + 0.5) / (n_all - n_positive + 0.5))
-    coef = np.empty(m)
-    for i in range(m):
-        coef[i] = start + rise * (i - 0.5 * (m - 1))
+    coef = np.full(m, start)
     penalty_band = np.empty((m, 3))
     band = np.zeros((m, 4))
     step = np.zeros(m)
@@ -207,7 +192,7 @@ def fit_pspline_path(
                 step[i] = 0.0
             # Minus the gradient of the penalties.
             for i in range(m - 1):
-                pull = ridge * (coef[i + 1] - coef[i] - rise)
+                pull = ridge * (coef[i + 1] - coef[i])
                 step[i] += pull
                 step[i + 1] -= pull
             for i in range(m - 2):
@@ -285,7 +270,7 @@ def fit_pspline_path(
             log_det += np.log(band[i, 0])
         quadratic = 0.0
         for i in range(m - 1):
-            quadratic += ridge * (coef[i + 1] - coef[i] - rise) ** 2
+            quadratic += ridge * (coef[i + 1] - coef[i]) ** 2
         for i in range(m - 2):
             quadratic += penalty * (coef[i] - 2.0 * coef[i + 1] + coef[i + 2]) ** 2
         log_likelihood = 0.0
@@ -321,54 +306,37 @@ def average_psplines(
     positive: Floats,
     total: Floats,
     grid: SplineGrid,
-    prior: SlopePrior,
+    slope_sd: float,
     lpr: Floats,
-    report: Floats2D,
+    smoothing: Floats,
 ) -> None:
     """Fit every label's P-splines and average them over the penalties by their evidence.
 
     Groups of tied scores ``ptr[k]:ptr[k + 1]`` are those of label ``k``: positives and all.
-    Writes LPRs (not monotone yet) per group to `lpr`, and per label the mean penalty (geometric),
-    the slope under the largest penalty and the effective share of the best penalty to `report`,
-    NaN if all scores are equal. A label that is not to be fitted gets its share of positives.
+    Writes LPRs (not monotone yet) per group to `lpr` and the mean penalty (geometric) per label to
+    `smoothing`. A label with one class or one distinct score gets its share of positives.
     """
     normal_table, penalties, n_segments, n_bins = grid
-    slope_mean, slope_sd, pseudo = prior
     share = np.empty(penalties.size)
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]
+        n_positive = positive[begin:end].sum()
+        n_all = total[begin:end].sum()
         # There is no curve through one score, and its fit converges slowly.
-        if end == begin + 1 or pseudo[k] < 0.0:
-            share_positive = positive[begin:end].sum() / total[begin:end].sum()
+        if end == begin + 1 or min(n_positive, n_all - n_positive) <= 0.0:
             for g in range(begin, end):
-                lpr[g] = share_positive
-            report[k, 0] = report[k, 1] = report[k, 2] = np.nan
+                lpr[g] = n_positive / n_all
+            smoothing[k] = np.nan
             continue
         z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
             positive[begin:end], total[begin:end], normal_table, n_bins, True
         )
         size = bin_z.size
-        mean = np.empty(size)
-        if pseudo[k] > 0.0:
-            # The rarer class is tilted along the prior slope, the commoner one follows the scores.
-            n_all = bin_total.sum()
-            few_positive = bin_positive.sum() <= 0.5 * n_all
-            tilt = slope_mean[k] if few_positive else -slope_mean[k]
-            rare_all = 0.0
-            for b in range(size):
-                mean[b] = bin_total[b] * np.exp(tilt * bin_z[b])
-                rare_all += mean[b]
-            for b in range(size):
-                rare = mean[b] * (pseudo[k] / rare_all)
-                common = bin_total[b] * (pseudo[k] / n_all)
-                bin_positive[b] += rare if few_positive else common
-                bin_total[b] += rare + common
         fitted = np.empty((penalties.size, size))
         log_evidence = np.empty(penalties.size)
         fit_pspline_path(
-            bin_z, bin_positive, bin_total, penalties, n_segments, slope_mean[k], slope_sd[k],
-            fitted, log_evidence,
-        )  # fmt: skip
+            bin_z, bin_positive, bin_total, penalties, n_segments, slope_sd, fitted, log_evidence
+        )
         best = -np.inf
         for at in range(penalties.size):
             best = max(best, log_evidence[at])
@@ -377,21 +345,15 @@ def average_psplines(
             share[at] = np.exp(log_evidence[at] - best)
             share_all += share[at]
         log_penalty = 0.0
-        largest = 0.0
-        for b in range(size):
-            mean[b] = 0.0
+        mean = np.zeros(size)
         for at in range(penalties.size):
             share[at] /= share_all
             log_penalty += share[at] * np.log(penalties[at])
-            largest = max(largest, share[at])
             if share[at] > 1e-6:
                 for b in range(size):
                     mean[b] += share[at] / (1.0 + np.exp(-fitted[at, b]))
         spread_bins(z, bin_z, mean, lpr[begin:end])
-        report[k, 0] = np.exp(log_penalty)
-        rise = fitted[penalties.size - 1, size - 1] - fitted[penalties.size - 1, 0]
-        report[k, 1] = rise / max(bin_z[size - 1] - bin_z[0], 1e-6)
-        report[k, 2] = largest
+        smoothing[k] = np.exp(log_penalty)
 
 
 @kernel
@@ -403,19 +365,18 @@ def crossvalidate_psplines(
     n_folds: int,
     slope_sd: float,
     lpr: Floats,
-    report: Floats2D,
+    smoothing: Floats,
 ) -> None:
     """Fit every label's P-spline with the penalty of least cross-validated log-loss.
 
-    Writes LPRs (not monotone yet) per group to `lpr`; penalty, slope under the largest penalty
-    and mean held-out log-loss per label to `report`.
+    Writes LPRs (not monotone yet) per group to `lpr` and the penalty per label to `smoothing`.
     """
     normal_table, penalties, n_segments, n_bins = grid
     for k in range(ptr.size - 1):
         begin, end = ptr[k], ptr[k + 1]
         if end == begin + 1:
             lpr[begin] = positive[begin] / total[begin]
-            report[k] = np.nan
+            smoothing[k] = np.nan
             continue
         z, bin_of, bin_z, bin_positive, bin_total = bin_normal_scores(
             positive[begin:end], total[begin:end], normal_table, n_bins, False
@@ -430,7 +391,7 @@ def crossvalidate_psplines(
         for fold in range(n_folds):
             fit_pspline_path(
                 bin_z, bin_positive - fold_positive[fold], bin_total - fold_total[fold],
-                penalties, n_segments, 0.0, slope_sd, fitted, unused,
+                penalties, n_segments, slope_sd, fitted, unused,
             )  # fmt: skip
             for at in range(penalties.size):
                 for b in range(size):
@@ -439,10 +400,7 @@ def crossvalidate_psplines(
                     loss[at] -= fold_positive[fold, b] * eta - fold_total[fold, b] * log_sum
         best = int(np.argmin(loss))
         fit_pspline_path(
-            bin_z, bin_positive, bin_total, penalties, n_segments, 0.0, slope_sd, fitted, unused
+            bin_z, bin_positive, bin_total, penalties, n_segments, slope_sd, fitted, unused
         )
         spread_bins(z, bin_z, 1.0 / (1.0 + np.exp(-fitted[best])), lpr[begin:end])
-        report[k, 0] = penalties[best]
-        line = fitted[penalties.size - 1]
-        report[k, 1] = (line[size - 1] - line[0]) / max(bin_z[size - 1] - bin_z[0], 1e-6)
-        report[k, 2] = loss[best] / bin_total.sum()
+        smoothing[k] = penalties[best]

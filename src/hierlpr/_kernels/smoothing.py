@@ -55,8 +55,8 @@ def group_stored(
 ) -> tuple[Int64s, Floats, Floats, Floats]:
     """Do the same as `group_sorted` for sparse columns; unstored entries form the lowest group.
 
-    That group has the score -inf. `excluded` is the weight of each
-    label's samples that it leaves out, `excluded_positive` that of the positives among them.
+    That group has the score -inf. `excluded` is the weight of each label's samples that it leaves
+    out, `excluded_positive` that of the positives among them.
     O(stored log stored) plus O(n_samples) per row of `weight`.
     """
     n_labels = col_ptr.size - 1
@@ -400,42 +400,6 @@ def summarize_groups(ptr: Int64s, positive: Floats, total: Floats, lpr: Floats) 
 
 
 @kernel
-def summarize_scores(
-    ptr: Int64s,
-    score: Floats,
-    positive: Floats,
-    total: Floats,
-    edge: Floats2D,
-    bin_total: Floats2D,
-    bin_positive: Floats2D,
-) -> None:
-    """Sum up the groups of each label in bins of about equal weight, by their middle rank. O(size).
-
-    ``edge[k, b]`` is the highest score of bin ``b``; an empty one has that of the bin before it,
-    or one less than the lowest score. A score of -inf counts as the highest one.
-    """
-    n_bins = bin_total.shape[1]
-    for k in range(ptr.size - 1):
-        begin, end = ptr[k], ptr[k + 1]
-        n_all = total[begin:end].sum()
-        upper = 0.0
-        filled = 0  # edges that are known
-        highest = (score[begin] if score[begin] > -np.inf else score[end - 1]) - 1.0
-        for g in range(begin, end):
-            upper += total[g]
-            b = min(int((upper - 0.5 * total[g]) / n_all * n_bins), n_bins - 1)
-            while filled < b:
-                edge[k, filled] = highest
-                filled += 1
-            bin_total[k, b] += total[g]
-            bin_positive[k, b] += positive[g]
-            highest = max(highest, score[g] if score[g] > -np.inf else score[end - 1])
-        while filled < n_bins - 1:
-            edge[k, filled] = highest
-            filled += 1
-
-
-@kernel
 def bin_groups(
     ptr: Int64s,
     score: Floats,
@@ -443,15 +407,15 @@ def bin_groups(
     total: Floats,
     lpr: Floats,
     share_edges: Floats,
-) -> tuple[Int64s, Floats, Floats, Floats, Floats, Floats]:
+) -> tuple[Int64s, Floats2D]:
     """Merge the groups of each label whose mid-rank share lies between the same two edges. O(size).
 
-    Returns where labels begin and, per bin, the middle one of its scores, the mid-rank share, the
-    weight of positives and of all samples, and the mean LPR. Empty bins are left out, and a group
-    of score -inf has a bin of its own.
+    Returns where labels begin and, per bin (columns), the middle and the highest of its scores, the
+    mid-rank share, the weight of positives and of all samples, and the mean LPR. Empty bins are
+    left out, and a group of score -inf has a bin of its own.
     """
     bin_ptr = np.zeros(ptr.size, np.int64)
-    out = np.empty((5, min(total.size, (ptr.size - 1) * (share_edges.size + 2))))
+    out = np.empty((6, min(total.size, (ptr.size - 1) * (share_edges.size + 2))))
     size = 0
     for k in range(ptr.size - 1):
         n_all = total[ptr[k] : ptr[k + 1]].sum()
@@ -473,12 +437,12 @@ def bin_groups(
                 bin_lpr += total[g] * lpr[g]
                 g += 1
             out[0, size] = score[(first + g - 1) // 2]
-            out[1, size] = (below + 0.5 * bin_total) / n_all
-            out[2, size] = bin_positive
-            out[3, size] = bin_total
-            out[4, size] = bin_lpr / bin_total
+            out[1, size] = score[g - 1]
+            out[2, size] = (below + 0.5 * bin_total) / n_all
+            out[3, size] = bin_positive
+            out[4, size] = bin_total
+            out[5, size] = bin_lpr / bin_total
             below += bin_total
             size += 1
         bin_ptr[k + 1] = size
-    found = out[:, :size].copy()
-    return bin_ptr, found[0], found[1], found[2], found[3], found[4]
+    return bin_ptr, out[:, :size].copy()

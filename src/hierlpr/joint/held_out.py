@@ -17,7 +17,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.posterior import posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.lpr import LPRModel, ScoreGroups, fit_data
-from hierlpr.lpr.auto import Auto
+from hierlpr.lpr.estimators import Auto
 from hierlpr.lpr.training import TruthCounts
 
 Float = NDArray[np.float64]

@@ -1,14 +1,13 @@
 """Local precision rates: score to P(label | score), comparable across labels."""
 
-from hierlpr.lpr.base import Estimator, GroupFit, LPRCurves, ScoreGroups
+from hierlpr.lpr.curves import LPRCurves
 from hierlpr.lpr.diagnostics import LabelReport
+from hierlpr.lpr.estimators import ESTIMATORS, Estimator, GroupFit, make_estimator
 from hierlpr.lpr.fitting import (
-    ESTIMATORS,
     LPRModel,
     fit_data,
     fit_known,
     fit_lpr,
-    make_estimator,
     own_lpr,
     predict_known,
     with_sharing,
@@ -16,6 +15,7 @@ from hierlpr.lpr.fitting import (
 )
 from hierlpr.lpr.implied import ImpliedLPR, fit_listed
 from hierlpr.lpr.shared import SharedCurves
+from hierlpr.lpr.training import ScoreGroups
 
 __all__ = [
     "ESTIMATORS",

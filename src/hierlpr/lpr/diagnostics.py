@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels.smoothing import summarize_groups, summarize_scores
+from hierlpr._kernels.smoothing import summarize_groups
 from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
-from hierlpr.lpr.base import GroupFit, ScoreGroups
-from hierlpr.lpr.training import TruthCounts
+from hierlpr.lpr.estimators import GroupFit
+from hierlpr.lpr.shared import LabelBins, SharedCurves
+from hierlpr.lpr.training import ScoreGroups, TruthCounts
 
 N_BINS = 16
 Float = NDArray[np.float64]
@@ -42,8 +43,6 @@ class LabelReport:
     smoothing : float
         In the unit of the estimator: the penalty of a P-spline (geometric mean if averaged), a
         bandwidth, or pseudo-samples.
-    slope : float
-        Slope of the log-odds on the normal score of the rank, from a linear fit (P-splines only).
     shared_weight : float
         Weight of the curve shared with other labels, in log-odds; 0 for an own curve alone.
     is_weak, fallback : bool, str
@@ -69,7 +68,6 @@ class LabelReport:
     auc: NDArray[np.float64]
     estimator: NDArray[np.str_]
     smoothing: NDArray[np.float64]
-    slope: NDArray[np.float64]
     shared_weight: NDArray[np.float64]
     is_weak: NDArray[np.bool_]
     fallback: NDArray[np.str_]
@@ -100,7 +98,6 @@ class LabelReport:
             auc=summary[:, 0],
             estimator=np.array(fit.estimator, dtype=np.str_),
             smoothing=fit.smoothing,
-            slope=fit.slope,
             shared_weight=np.zeros(n_all.size),
             is_weak=fit.weak,
             fallback=np.array(fit.fallback, dtype=np.str_),
@@ -109,6 +106,27 @@ class LabelReport:
             calibration_error=summary[:, 3],
             calibration_z=summary[:, 4],
             monotone_shift=groups.sum_by_label(groups.total * np.abs(lpr - fit.lpr)) / n_all,
+        )
+
+    def blended(
+        self, bins: LabelBins, lpr: Float, weight: Float, shared: SharedCurves, depth: Any
+    ) -> LabelReport:
+        """Return the report after blending with shared curves; `lpr` is the LPR of every bin."""
+        summary = summarize_groups(bins.ptr, bins.positive, bins.total, lpr)
+        fallback = self.fallback.astype(object)
+        for k in np.flatnonzero(weight > 0.5):
+            count, kind = min((self.positives[k], "positives"), (self.negatives[k], "negatives"))
+            curve = shared.describe(int(depth[k]))
+            fallback[k] = f"{count:,} {kind}: {weight[k]:.0%} from {curve}"
+        return replace(
+            self,
+            is_weak=weight > 0.5,
+            fallback=fallback.astype(np.str_),
+            shared_weight=weight,
+            log_loss=summary[:, 1],
+            brier=summary[:, 2],
+            calibration_error=summary[:, 3],
+            calibration_z=summary[:, 4],
         )
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -174,16 +192,25 @@ class ScoreBins:
             raise DataError("Bins of scores: edges must rise and all numbers be finite.")
 
     @classmethod
-    def of(cls, groups: ScoreGroups, lpr: Float) -> ScoreBins:
-        """Bin the groups of labels, with their LPRs."""
-        n = groups.n_labels
-        edge = np.empty((n, N_BINS - 1))
-        total, positive = np.zeros((2, n, N_BINS))
-        summarize_scores(
-            groups.ptr, groups.knot_score, groups.positive, groups.total, edge, total, positive
+    def of(cls, bins: LabelBins, lpr: Float, lowest: Float) -> ScoreBins:
+        """Merge finer bins, whose samples have the given mean LPRs, by their mid-ranks.
+
+        `lowest` is the lowest score per label; lower ones belong to bins that are empty so far.
+        """
+        n, first = bins.n_labels, bins.ptr[:-1]
+        label, sizes = bins.label, np.add.reduceat(bins.total, first)
+        upper = np.cumsum(bins.total) - np.repeat(np.cumsum(sizes) - sizes, np.diff(bins.ptr))
+        share = (upper - 0.5 * bins.total) / sizes[label]
+        place = np.minimum((share * N_BINS).astype(np.int64), N_BINS - 1)
+        cell, shape = label * N_BINS + place, (n, N_BINS)
+        total, positive = (
+            np.bincount(cell, w, n * N_BINS).astype(np.float64).reshape(shape)
+            for w in (bins.total, bins.positive)
         )
-        mean = groups.sum_by_label(groups.total * lpr) / groups.sum_by_label(groups.total)
-        return cls(edge, total, positive, mean)
+        highest = np.repeat(np.nextafter(lowest, -np.inf), N_BINS)
+        np.maximum.at(highest, cell, bins.highest)
+        edge = np.maximum.accumulate(highest.reshape(shape), axis=1)[:, :-1]
+        return cls(edge, total, positive, np.add.reduceat(bins.total * lpr, first) / sizes)
 
     def count(self, scores: Float) -> NDArray[np.int64]:
         """Count new scores (n_samples, n_labels) per bin; NaN is ignored."""

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from importlib import import_module
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
-from hierlpr._kernels.smoothing import make_monotone, summarize_groups
-from hierlpr._utils.checks import Matrix, check_choice, quote_names
+from hierlpr._kernels.smoothing import make_monotone
+from hierlpr._utils.checks import Matrix, quote_names
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr.auto import Auto
-from hierlpr.lpr.base import LPR_FLOOR, Estimator, LPRCurves
+from hierlpr.lpr.curves import LPR_FLOOR, LPRCurves
 from hierlpr.lpr.diagnostics import LabelReport, ScoreBins
+from hierlpr.lpr.estimators import Auto, Estimator, make_estimator
 from hierlpr.lpr.shared import (
     DEFAULT,
     KAPPAS,
@@ -38,17 +37,6 @@ from hierlpr.lpr.training import (
     check_scores,
     read_training_data,
 )
-
-# Module and class of each estimator. Those in `research` are in a later layer: loaded by name.
-ESTIMATORS: Mapping[str, tuple[str, str]] = {
-    "auto": ("hierlpr.lpr.auto", "Auto"),
-    "density-ratio": ("hierlpr.research.estimators", "DensityRatio"),
-    "isotonic": ("hierlpr.lpr.isotonic", "Isotonic"),
-    "local-quadratic": ("hierlpr.research.estimators", "LocalQuadratic"),
-    "p-spline": ("hierlpr.lpr.p_spline", "PSpline"),
-    "probability": ("hierlpr.lpr.probability", "Probability"),
-    "spline": ("hierlpr.research.estimators", "Spline"),
-}
 
 _CHUNK_VALUES = 2**18  # scores sorted and fitted at a time: small enough for the cache
 _MAX_LABELS = 1024
@@ -139,28 +127,6 @@ class LPRModel:
         )
 
 
-def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
-    """Return the named estimator with its options set; an estimator is passed through."""
-    if not isinstance(method, str):
-        if options:
-            raise DataError("Options belong to an estimator given by name; set them on yours.")
-        if not hasattr(method, "fit_groups"):
-            raise DataError(
-                f"method must be the name of an LPR estimator or one itself; got {method!r}."
-            )
-        return method
-    module, name = ESTIMATORS[check_choice(method, sorted(ESTIMATORS), name="lpr (method)")]
-    make: Callable[..., Estimator] = getattr(import_module(module), name)
-    known = [option.name for option in fields(make)]  # type: ignore[arg-type]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise DataError(
-            f"method {method!r} has no option {unknown[0]!r}.\n"
-            f"Hint: its options are {', '.join(known) if known else 'none'}."
-        )
-    return make(**options)
-
-
 def with_sharing(method: Any, shared: SharedCurves | None) -> Any:
     """Return the method with the sharing of an earlier fit where it is the default one."""
     if isinstance(method, Sequence) and not isinstance(method, str):
@@ -168,13 +134,6 @@ def with_sharing(method: Any, shared: SharedCurves | None) -> Any:
     if shared is None or method != Auto.name:
         return method
     return Auto(kappa=shared.kappa, scale=shared.scale)
-
-
-def check_methods(method: Any) -> None:
-    """Raise unless `method` is an estimator, the name of one, or a sequence of these."""
-    single = isinstance(method, str) or not isinstance(method, Sequence)
-    for one in [method] if single else method:
-        make_estimator(one)
 
 
 def fit_lpr(
@@ -257,15 +216,22 @@ def fit_data(
     levels += 0 if depth is None else depth
 
     def fit(labels: NDArray[np.int64], estimator: Estimator) -> LPRModel:
-        model, bins = _fit_own(data, labels, estimator, threads)
-        if not isinstance(estimator, Auto) or bins is None:
-            return model
-        own_depth = levels[labels]
-        if shared is not None:
-            return _blend(model, bins, own_depth, shared, fit_offsets(shared, bins, own_depth))
-        scale, kappa = _choose(data, labels, own_depth, estimator, bins, threads)
-        found, offset = fit_shared(bins, own_depth, estimator, scale)
-        return _blend(model, bins, own_depth, replace(found, kappa=kappa), offset)
+        curves, report, bins = _fit_own(data, labels, estimator, threads)
+        lpr, found = bins.lpr, None
+        lowest = curves.knot_score[curves.knot_ptr[:-1]]
+        if isinstance(estimator, Auto):
+            own_depth, found = levels[labels], shared
+            if found is None:
+                scale, kappa = _choose(data, labels, own_depth, estimator, bins, threads)
+                found, offset = fit_shared(bins, own_depth, estimator, scale)
+                found = replace(found, kappa=kappa)
+            else:
+                offset = fit_offsets(found, bins, own_depth)
+            curves, lpr, weight = blend(curves, bins, own_depth, found, offset)
+            report = report.blended(bins, lpr, weight, found, own_depth)
+        complete = isinstance(data, TrainingData) and isinstance(data.scores, np.ndarray)
+        seen = ScoreBins.of(bins, lpr, lowest) if complete else None
+        return LPRModel(curves, report, seen, found)
 
     if isinstance(method, str) or not isinstance(method, Sequence):
         return fit(np.arange(data.n_labels), make_estimator(method, **options))
@@ -283,57 +249,22 @@ def fit_data(
 
 def _fit_own(
     data: LabelData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
-) -> tuple[LPRModel, LabelBins | None]:
+) -> tuple[LPRCurves, LabelReport, LabelBins]:
     """Fit every label's own curve, in chunks of labels that fit in the cache."""
     largest = min(max(1, _CHUNK_VALUES // data.values_per_label), _MAX_LABELS)
     n_chunks = max(-(-labels.size // largest), min(labels.size, n_threads))
 
-    def fit_chunk(start: int, stop: int) -> tuple[LPRModel, LabelBins | None]:
+    def fit_chunk(start: int, stop: int) -> tuple[LPRCurves, LabelReport, LabelBins]:
         groups = data.groups(labels[start:stop])
         fit = estimator.fit_groups(groups)
         lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
         make_monotone(groups.ptr, lpr, groups.total)
         report = LabelReport.from_fit(groups, fit, lpr, data.count_truth(labels[start:stop]))
-        model = LPRModel(LPRCurves.from_groups(groups, lpr), report, ScoreBins.of(groups, lpr))
-        return model, LabelBins.of(groups, lpr) if isinstance(estimator, Auto) else None
+        return LPRCurves.from_groups(groups, lpr), report, LabelBins.of(groups, lpr)
 
     parts = run_chunks(fit_chunk, even_chunks(labels.size, n_chunks), n_threads)
-    bins = [part for _, part in parts if part is not None]
-    return LPRModel.join([part for part, _ in parts]), LabelBins.join(bins) if bins else None
-
-
-def _blend(
-    model: LPRModel,
-    bins: LabelBins,
-    depth: NDArray[np.int64],
-    shared: SharedCurves,
-    offset: NDArray[np.float64],
-) -> LPRModel:
-    """Blend the own curves of a model with shared ones, and update its report."""
-    curves, lpr, weight = blend(model.curves, bins, depth, shared, offset)
-    summary = summarize_groups(bins.ptr, bins.positive, bins.total, lpr)
-    report = model.report
-    fallback = report.fallback.astype(object)
-    kind = np.where(report.positives <= report.negatives, "positives", "negatives")
-    for k in np.flatnonzero(weight > 0.5):
-        count = min(report.positives[k], report.negatives[k])
-        curve = shared.describe(int(depth[k]))
-        fallback[k] = f"{count:,} {kind[k]}: {weight[k]:.0%} from {curve}"
-    report = replace(
-        report,
-        is_weak=weight > 0.5,
-        fallback=fallback.astype(np.str_),
-        shared_weight=weight,
-        log_loss=summary[:, 1],
-        brier=summary[:, 2],
-        calibration_error=summary[:, 3],
-        calibration_z=summary[:, 4],
-    )
-    seen = model.seen
-    if seen is not None:
-        sums = np.add.reduceat(np.stack([bins.total * lpr, bins.total]), bins.ptr[:-1], axis=1)
-        seen = replace(seen, mean_lpr=sums[0] / sums[1])
-    return LPRModel(curves, report, seen, shared)
+    curves, reports, bins = zip(*parts, strict=True)
+    return LPRCurves.join(curves), LabelReport.join(reports), LabelBins.join(list(bins))
 
 
 def _choose(
@@ -366,12 +297,11 @@ def _choose(
     fold = np.arange(rows.size) % N_FOLDS
     for f in range(N_FOLDS):
         train, test = data.take(rows[fold != f]), data.take(rows[fold == f])
-        model, part = _fit_own(train, labels[judged], estimator.coarser(), n_threads)
-        assert part is not None
+        curves, _, part = _fit_own(train, labels[judged], estimator.coarser(), n_threads)
         entries = test.entries(labels[judged])
         for i, scale in enumerate(scales):
             loss[i] += held_out_losses(
-                model.curves, part, depth[judged], estimator, scale, kappas, entries
+                curves, part, depth[judged], estimator, scale, kappas, entries
             )
     best = np.unravel_index(int(np.argmin(loss)), loss.shape)
     return scales[best[0]], kappas[best[1]]

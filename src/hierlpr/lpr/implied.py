@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr.data.label_sets import close_listed
+from hierlpr.data.label_sets import Closed, close_listed
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr.auto import Auto
-from hierlpr.lpr.base import LPRCurves, ScoreGroups
+from hierlpr.lpr.curves import LPRCurves
+from hierlpr.lpr.estimators import Auto
 from hierlpr.lpr.fitting import LPRModel, fit_data, with_sharing
 from hierlpr.lpr.shared import SharedCurves
-from hierlpr.lpr.training import Excluded, PairWeights, TruthCounts, read_training_data
+from hierlpr.lpr.training import PairWeights, TrainingData, read_training_data
 
 Float = NDArray[np.float64]
 IMPLIED_KAPPA = 10.0  # LPRs are comparable across labels, so implied labels share curves
@@ -91,7 +91,8 @@ def fit_listed(
     """
     known = truth.held if isinstance(truth, PartialTruth) else truth
     held = scipy.sparse.csr_array(known, dtype=np.bool_)
-    levels = np.asarray(hierarchy.levels if depth is None else depth, dtype=np.int64)
+    options: dict[str, Any] = {"depth": hierarchy.levels if depth is None else depth}
+    options["n_threads"] = n_threads
     pairs = None
     if sample_weight is not None or isinstance(truth, PartialTruth):
         # A sample that lists nothing was not scored, see `read_training_data`.
@@ -99,132 +100,68 @@ def fit_listed(
         weight = np.where(np.diff(scores.indptr) > 0, weight, 0.0)
         pairs = PairWeights(truth, hierarchy, sample_weight=weight)
 
-    def fit(rows: Any, method: Any) -> tuple[LPRModel, _ImpliedPairs]:
+    def fit(rows: Any, method: Any) -> LPRModel:
         own = None if pairs is None else pairs.take(rows)
-        implied = _ImpliedPairs.of(scores[rows], held[rows], hierarchy, own)
-        data = read_training_data(
-            scores[rows], held[rows], None, hierarchy.labels, own, implied.excluded()
-        )
-        options: dict[str, Any] = {"depth": levels, "shared": shared, "n_threads": n_threads}
-        return fit_data(data, method=method, **options), implied
+        implied = _weigh_pairs(close_listed(scores[rows], hierarchy), held[rows], own).implied
+        data = read_training_data(scores[rows], held[rows], None, hierarchy.labels, own, implied)
+        return fit_data(data, method=method, shared=shared, **options)
 
-    model, implied = fit(slice(None), method)
+    model = fit(slice(None), method)
+    lpr = model.curves.evaluate(scores).data
     half = np.random.default_rng(0).permutation(scores.shape[0]) % 2
     rows = [np.flatnonzero(half == side) for side in (0, 1)]
-    lpr = model.curves.evaluate(scores).data
-    if implied.label.size and all(scores[x].nnz for x in rows):
+    if close_listed(scores, hierarchy).is_implied.any() and all(scores[x].nnz for x in rows):
         chosen = with_sharing(method, model.shared)
-        first, second = (fit(x, chosen)[0].curves.evaluate(scores).data for x in rows)
+        first, second = (fit(x, chosen).curves.evaluate(scores).data for x in rows)
         lpr = np.where(np.repeat(half, np.diff(scores.indptr)) == 0, second, first)
     unseen = scipy.sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
     closed = close_listed(unseen, hierarchy)
-    order = np.lexsort((closed.value[closed.is_implied], implied.label))
-    data = _ImpliedData(
-        np.searchsorted(implied.label[order], np.arange(hierarchy.n_labels + 1)),
-        closed.value[closed.is_implied][order],
-        implied.held[order],
-        implied.weight[order],
+    weights = _weigh_pairs(closed, held, pairs)
+    at = closed.is_implied
+    ptr = np.append(0, np.cumsum(at))[closed.row_ptr]
+    implied = scipy.sparse.csr_array((closed.value[at], closed.label[at], ptr), shape=scores.shape)
+    data = TrainingData(
+        implied.tocsc(),
+        held.tocsc(),
+        (np.diff(scores.indptr) > 0).astype(np.float64),
+        pairs,
+        weights.everyone - weights.implied,
     )
-    above = fit_data(data, method=Auto(scale="score", kappa=IMPLIED_KAPPA), depth=levels)
+    above = fit_data(data, method=Auto(scale="score", kappa=IMPLIED_KAPPA), **options)
+    total, positive = np.maximum(weights.everyone - weights.listed, 0.0)
+    absent = np.minimum((positive + model.report.base_rate) / (total + 1.0), 1.0)
     assert above.shared is not None
-    absent = implied.absent_rate(model.report.base_rate)
     return model, ImpliedLPR(above.curves, above.shared, absent)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ImpliedPairs:
-    """The implied (sample, label) pairs: label, truth and weight; and weights of other pairs.
+class _Weights(NamedTuple):
+    """Total and positive weight per label (2, n_labels) of implied, listed and all pairs."""
 
-    `listed` and `everyone` are (2, n_labels): total and positive weight of listed and of all pairs.
-    """
-
-    label: NDArray[np.int32]
-    held: NDArray[np.bool_]
-    weight: Float
+    implied: Float
     listed: Float
     everyone: Float
 
-    @classmethod
-    def of(
-        cls,
-        scores: scipy.sparse.csr_array,
-        held: scipy.sparse.csr_array,
-        hierarchy: Hierarchy,
-        pairs: PairWeights | None,
-    ) -> _ImpliedPairs:
-        closed, n_labels = close_listed(scores, hierarchy), hierarchy.n_labels
-        holds = closed.holds(held)
-        weight = np.ones(closed.label.size)
-        used = np.diff(scores.indptr) > 0
-        positives = np.asarray(held[used].sum(axis=0), dtype=np.float64)
-        everyone = np.stack([np.full(n_labels, float(used.sum())), positives])
-        if pairs is not None:
-            row = np.repeat(np.arange(closed.row_ptr.size - 1), np.diff(closed.row_ptr))
-            columns = held.tocsc()
-            for k in range(n_labels):
-                own = pairs.weight(k)
-                mine = closed.label == k
-                weight[mine] = own[row[mine]]
-                at = columns.indices[columns.indptr[k] : columns.indptr[k + 1]]
-                everyone[:, k] = own.sum(), own[at].sum()
-        at = ~closed.is_implied
-        listed = _sums(closed.label[at], holds[at], weight[at], n_labels)
-        at = closed.is_implied
-        return cls(closed.label[at], holds[at], weight[at], listed, everyone)
 
-    def excluded(self) -> Excluded:
-        """Return the weights of implied pairs per label."""
-        return Excluded(*_sums(self.label, self.held, self.weight, self.listed.shape[1]))
+def _weigh_pairs(
+    closed: Closed, held: scipy.sparse.csr_array, pairs: PairWeights | None
+) -> _Weights:
+    """Add up the weights of (sample, label) pairs; samples that list nothing do not count."""
+    n_labels = held.shape[1]
+    holds, weight = closed.holds(held), np.ones(closed.label.size)
+    used = np.diff(closed.row_ptr) > 0
+    positives = np.asarray(held[used].sum(axis=0), dtype=np.float64)
+    everyone = np.stack([np.full(n_labels, float(used.sum())), positives])
+    if pairs is not None:
+        row = np.repeat(np.arange(used.size), np.diff(closed.row_ptr))
+        columns = held.tocsc()
+        for k in range(n_labels):
+            own, mine = pairs.weight(k), closed.label == k
+            weight[mine] = own[row[mine]]
+            at = columns.indices[columns.indptr[k] : columns.indptr[k + 1]]
+            everyone[:, k] = own.sum(), own[at].sum()
 
-    def absent_rate(self, base_rate: Float) -> Float:
-        """Return the smoothed P(label | it is not listed)."""
-        total, held = np.maximum(self.everyone - self.listed, 0.0)
-        return np.asarray(np.minimum((held + base_rate) / (total + 1.0), 1.0))
+    def sums(at: NDArray[np.bool_]) -> Float:
+        each = [np.bincount(closed.label[at], w[at], n_labels) for w in (weight, weight * holds)]
+        return np.stack(each).astype(np.float64)  # counts of nothing are integers
 
-
-def _sums(label: NDArray[np.int32], held: NDArray[np.bool_], weight: Float, n: int) -> Float:
-    """Total and positive weight per label."""
-    sums = [np.bincount(label, weights=w, minlength=n) for w in (weight, weight * held)]
-    return np.stack(sums).astype(np.float64)  # counts of nothing are integers
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ImpliedData:
-    """Training data of implied labels; the pairs of label ``k`` are ``ptr[k]:ptr[k + 1]``, sorted.
-
-    A label without pairs has one of nearly no weight.
-    """
-
-    ptr: NDArray[np.intp]
-    value: Float
-    held: NDArray[np.bool_]
-    weight: Float
-
-    @property
-    def n_labels(self) -> int:
-        return self.ptr.size - 1
-
-    @property
-    def values_per_label(self) -> int:
-        return 1 + self.value.size // self.n_labels
-
-    def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
-        parts: list[tuple[Float, ...]] = []
-        for k in labels:
-            at = slice(self.ptr[k], self.ptr[k + 1])
-            used = self.weight[at] > 0.0
-            value, weight = self.value[at][used], self.weight[at][used]
-            if value.size == 0:
-                parts.append((np.zeros(1), np.zeros(1), np.full(1, 1e-9)))
-                continue
-            score, first = np.unique(value, return_index=True)
-            sums = (weight * self.held[at][used], weight)
-            parts.append((score, *(np.add.reduceat(w, first) for w in sums)))
-        ptr = np.cumsum([0, *(part[0].size for part in parts)])
-        score, positive, total = (np.concatenate(x) for x in zip(*parts, strict=True))
-        return ScoreGroups(ptr, score, positive, total, max(1.0, float(self.weight.sum())))
-
-    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
-        running = np.append(0, np.cumsum(self.held))
-        positives = np.diff(running[self.ptr])[labels]
-        return TruthCounts.of(positives, np.diff(self.ptr)[labels] - positives)
+    return _Weights(sums(closed.is_implied), sums(~closed.is_implied), everyone)

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels.smoothing import bin_groups, compress_curves, make_monotone
 from hierlpr.exceptions import DataError
-from hierlpr.lpr.base import LPR_FLOOR, GroupFit, LPRCurves, ScoreGroups
+from hierlpr.lpr.curves import LPR_FLOOR, LPRCurves
+from hierlpr.lpr.estimators import GroupFit
+from hierlpr.lpr.training import ScoreGroups
 
 Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,12 +43,14 @@ N_KNOTS = 48  # of a shared curve, at most
 class LabelBins(NamedTuple):
     """Training samples of labels in bins of score; those of label k are ``ptr[k]:ptr[k + 1]``.
 
-    `z` is the normal score of the mid-rank, `lpr` the mean of the label's own curve. A score of
-    -inf stands for samples that do not list the label.
+    `score` is the middle and `highest` the highest score of a bin, `z` the normal score of its
+    mid-rank, `lpr` the mean of the label's own curve. A score of -inf stands for samples that do
+    not list the label.
     """
 
     ptr: Ints
     score: Float
+    highest: Float
     z: Float
     positive: Float
     total: Float
@@ -55,15 +59,16 @@ class LabelBins(NamedTuple):
     @classmethod
     def of(cls, groups: ScoreGroups, lpr: Float) -> LabelBins:
         """Bin the groups of tied scores of some labels, whose own curves have the given LPRs."""
-        ptr, score, share, positive, total, mean = bin_groups(
+        ptr, found = bin_groups(
             groups.ptr, groups.score, groups.positive, groups.total, lpr, SHARE_EDGES
         )
+        score, highest, share, positive, total, mean = found
         # Ranks count among the samples that list the label.
         weight = groups.sum_by_label(groups.total)
         absent = np.where(score[ptr[:-1]] == -np.inf, total[ptr[:-1]] / weight, 0.0)
         absent = np.repeat(np.minimum(absent, 1.0 - 1e-9), np.diff(ptr))
         inside = np.clip((share - absent) / (1.0 - absent), 1e-9, 1.0 - 1e-9)
-        return cls(ptr, score, scipy.special.ndtri(inside), positive, total, mean)
+        return cls(ptr, score, highest, scipy.special.ndtri(inside), positive, total, mean)
 
     @classmethod
     def join(cls, parts: list[LabelBins]) -> LabelBins:

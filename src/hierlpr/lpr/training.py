@@ -27,17 +27,49 @@ from hierlpr.data.partial_truth import (
 )
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr.base import ScoreGroups
 
 
-class Excluded(NamedTuple):
-    """Weight per label of the samples that its curve leaves out, and of the positives among them.
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreGroups:
+    """Training data of some labels, as groups of samples with equal score.
 
-    They list a descendant of the label but not the label itself, see `hierlpr.lpr.implied`.
+    The groups of label ``k`` are ``ptr[k]:ptr[k + 1]``, in order of increasing score. `total` is
+    the weight of a group and `positive` that of its positives; without sample weights both are
+    counts. A first group of score -inf holds the samples that do not list the label; no curve has
+    a knot there. `n_samples` is the weight of all samples, the same for all labels of a fit.
     """
 
-    total: NDArray[np.float64]
+    ptr: NDArray[np.int64]
+    score: NDArray[np.float64]
     positive: NDArray[np.float64]
+    total: NDArray[np.float64]
+    n_samples: float
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return self.ptr.size - 1
+
+    @property
+    def n_groups(self) -> NDArray[np.int64]:
+        """Number of distinct scores per label."""
+        return np.diff(self.ptr)
+
+    @property
+    def knot_score(self) -> NDArray[np.float64]:
+        """Scores of the groups; 0 for a label that no sample lists, which needs a knot too."""
+        never = (self.n_groups == 1) & (self.score[self.ptr[:-1]] == -np.inf)
+        if not never.any():
+            return self.score
+        score = self.score.copy()
+        score[self.ptr[:-1][never]] = 0.0
+        return score
+
+    def sum_by_label(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum values of groups over each label."""
+        # Every label has at least one group, so reduceat has no empty runs.
+        sums: NDArray[np.float64] = np.add.reduceat(values, self.ptr[:-1])
+        return sums
 
 
 class TruthCounts(NamedTuple):
@@ -129,15 +161,16 @@ class PairWeights:
 class TrainingData:
     """Checked scores and truth, both dense or both CSC, with one weight per sample.
 
-    `pairs` is given if weights differ between labels, and then replaces `weight`. `excluded`
-    applies to CSC scores only.
+    `pairs` is given if weights differ between labels, and then replaces `weight`. `excluded` (2,
+    n_labels), for CSC scores only, is the weight per label of samples that its curve leaves out,
+    and of the positives among them.
     """
 
     scores: Matrix | scipy.sparse.csc_array
     truth: NDArray[np.bool_] | scipy.sparse.csc_array
     weight: NDArray[np.float64]
     pairs: PairWeights | None = None
-    excluded: Excluded | None = None
+    excluded: NDArray[np.float64] | None = None
 
     @property
     def n_samples(self) -> int:
@@ -210,9 +243,9 @@ class TrainingData:
             found = group_sorted(rows, held, np.argsort(rows, axis=1), weight)
             return ScoreGroups(*found, n_samples)
         columns, truth = self.scores[:, labels], self.truth[:, labels]
-        excluded = (np.zeros(len(labels)),) * 2
+        excluded = np.zeros((2, len(labels)))
         if self.excluded is not None:
-            excluded = self.excluded.total[labels], self.excluded.positive[labels]
+            excluded = np.ascontiguousarray(self.excluded[:, labels])
         found = group_stored(
             *_positions(columns), columns.data, *_positions(truth), weight, *excluded
         )
@@ -253,7 +286,7 @@ def read_training_data(
     sample_weight: Any,
     labels: Sequence[str] | None,
     pairs: PairWeights | None = None,
-    excluded: Excluded | None = None,
+    excluded: NDArray[np.float64] | None = None,
 ) -> TrainingData:
     """Check scores, truth and weights against each other."""
     checked = check_scores(scores, labels)

@@ -22,7 +22,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import as_hierarchy
 from hierlpr.joint import fit_joint_on, learn_depth_weights
 from hierlpr.lpr import fit_known, fit_listed, own_lpr, with_sharing
-from hierlpr.lpr.fitting import check_methods
+from hierlpr.lpr.estimators import check_methods
 from hierlpr.model.validation import (
     refuse_unknown_labels,
     scores_to_fit,

@@ -20,8 +20,8 @@ from hierlpr._kernels.precision_curve import (
 )
 from hierlpr._kernels.pspline import bin_normal_scores, deal_folds, spread_bins
 from hierlpr._kernels.smoothing import make_monotone
-from hierlpr.lpr.base import GroupFit, ScoreGroups, fall_back_to_prevalence, fall_back_to_shares
-from hierlpr.lpr.p_spline import normal_table
+from hierlpr.lpr.estimators import GroupFit, fall_back_to_prevalence, normal_table
+from hierlpr.lpr.training import ScoreGroups
 
 LEAST_DISTINCT = 8  # with fewer points the precision curve has no usable derivative
 BANDWIDTHS: NDArray[np.float64] = np.geomspace(0.01, 1.0, 14)
@@ -50,11 +50,13 @@ class _OneByOne:
         fit = GroupFit.empty(groups, self.name)
         for k in range(groups.n_labels):
             at = slice(groups.ptr[k], groups.ptr[k + 1])
-            fit.lpr[at], fit.smoothing[k] = self._fit_label(groups.positive[at], groups.total[at])
+            positive, total = groups.positive[at], groups.total[at]
+            fit.lpr[at], fit.smoothing[k] = (positive + 0.5) / (total + 1.0), np.nan
+            if total.size >= self.least_distinct:
+                fit.lpr[at], fit.smoothing[k] = self._fit_label(positive, total)
             if np.isnan(fit.smoothing[k]):
                 fit.estimator[k] = "shares"
-                fit.fallback[k] = "few distinct scores: the share of positives at each"
-        fall_back_to_shares(groups, fit, fewer_than=self.least_distinct)
+                fit.fallback[k] = "few distinct scores: used the share of positives of each"
         fall_back_to_prevalence(groups, fit, least=2.0)
         return fit
 

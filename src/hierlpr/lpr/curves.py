@@ -1,10 +1,9 @@
-"""Interfaces of LPR estimators: groups of tied scores in, fitted groups and curves out."""
+"""Monotone curves from score to LPR, piecewise linear: the compiled form of every estimator."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
 
 import numpy as np
 import scipy
@@ -14,151 +13,15 @@ from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
 from hierlpr._kernels.smoothing import compress_curves, evaluate_curves, evaluate_stored
 from hierlpr._utils.checks import Matrix
 from hierlpr.exceptions import DataError
+from hierlpr.lpr.training import ScoreGroups
 
 LPR_FLOOR = 1e-9  # fitted LPRs stay this far from 0 and 1
 MAX_EXACT_GROUPS = 512  # with more distinct scores, nearly equal LPRs share a knot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScoreGroups:
-    """Training data of some labels, as groups of samples with equal score.
-
-    The groups of label ``k`` are ``ptr[k]:ptr[k + 1]``, in order of increasing score. `total` is
-    the weight of a group and `positive` that of its positives; without sample weights both are
-    counts. A first group of score -inf holds the samples that do not list the label; no curve has
-    a knot there. `n_samples` is the weight of all samples, the same for all labels of a fit.
-    """
-
-    ptr: NDArray[np.int64]
-    score: NDArray[np.float64]
-    positive: NDArray[np.float64]
-    total: NDArray[np.float64]
-    n_samples: float
-
-    @property
-    def n_labels(self) -> int:
-        """Number of labels."""
-        return self.ptr.size - 1
-
-    @property
-    def n_groups(self) -> NDArray[np.int64]:
-        """Number of distinct scores per label."""
-        return np.diff(self.ptr)
-
-    @property
-    def knot_score(self) -> NDArray[np.float64]:
-        """Scores of the groups; 0 for a label that no sample lists, which needs a knot too."""
-        never = (self.n_groups == 1) & (self.score[self.ptr[:-1]] == -np.inf)
-        if not never.any():
-            return self.score
-        score = self.score.copy()
-        score[self.ptr[:-1][never]] = 0.0
-        return score
-
-    def sum_by_label(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum values of groups over each label."""
-        # Every label has at least one group, so reduceat has no empty runs.
-        sums: NDArray[np.float64] = np.add.reduceat(values, self.ptr[:-1])
-        return sums
-
-
-@dataclass(slots=True, eq=False)
-class GroupFit:
-    """Result of an estimator: an LPR per group, and diagnostics per label.
-
-    `lpr` need be neither monotone nor inside (0, 1); `fit_data` takes care of both. `smoothing`
-    is in the estimator's own unit, NaN if it has none. `weak` marks labels that borrowed strength
-    from others, `fallback` explains why (empty if not), and `slope` is that of the log-odds on the
-    normal score of the rank (NaN if unknown).
-    """
-
-    lpr: NDArray[np.float64]
-    smoothing: NDArray[np.float64]
-    estimator: list[str]
-    fallback: list[str]
-    slope: NDArray[np.float64]
-    weak: NDArray[np.bool_]
-
-    @classmethod
-    def empty(cls, groups: ScoreGroups, name: str) -> GroupFit:
-        """Allocate the fields, to be filled in."""
-        n_labels = groups.n_labels
-        return cls(
-            lpr=np.empty(groups.total.size),
-            smoothing=np.full(n_labels, np.nan),
-            estimator=[name] * n_labels,
-            fallback=[""] * n_labels,
-            slope=np.full(n_labels, np.nan),
-            weak=np.zeros(n_labels, np.bool_),
-        )
-
-
-class Estimator(Protocol):
-    """An estimator of local precision rates: a frozen dataclass of its options.
-
-    Estimators except "probability" use only the order of the scores: a strictly increasing
-    transform of a label's scores does not change the result.
-    """
-
-    name: ClassVar[str]
-
-    def fit_groups(self, groups: ScoreGroups) -> GroupFit:
-        """Estimate the LPR of every group; called from several threads at once."""
-        ...
-
-
-def prevalence_fit(groups: ScoreGroups) -> NDArray[np.float64]:
-    """Return the smoothed prevalence ``(positives + 1/2) / (samples + 1)`` for every group."""
-    prevalence = (groups.sum_by_label(groups.positive) + 0.5) / (
-        groups.sum_by_label(groups.total) + 1.0
-    )
-    return np.repeat(prevalence, groups.n_groups)
-
-
-def fall_back_to_prevalence(groups: ScoreGroups, fit: GroupFit, *, least: float) -> None:
-    """Use the prevalence for labels without `least` samples per class or two distinct scores.
-
-    Changes `fit` in place and records the reason.
-    """
-    n_positive = groups.sum_by_label(groups.positive)
-    n_negative = groups.sum_by_label(groups.total) - n_positive
-    too_few = np.minimum(n_positive, n_negative) < least * (1.0 - 1e-9)
-    bad = np.flatnonzero(too_few | (groups.n_groups == 1))
-    if bad.size == 0:
-        return
-    prevalence = prevalence_fit(groups)
-    for k in bad:
-        fit.lpr[groups.ptr[k] : groups.ptr[k + 1]] = prevalence[groups.ptr[k]]
-        fit.estimator[k] = "prevalence"
-        fit.smoothing[k] = fit.slope[k] = np.nan
-        fit.weak[k] = True
-        if groups.n_groups[k] == 1:
-            fit.fallback[k] = "all scores are equal: used the prevalence"
-        else:
-            kind = "positive" if n_positive[k] < n_negative[k] else "negative"
-            count = min(n_positive[k], n_negative[k])
-            plural = "" if round(count, 6) == 1 else "s"
-            fit.fallback[k] = f"{count:.3g} {kind}{plural}: used the prevalence"
-
-
-def fall_back_to_shares(groups: ScoreGroups, fit: GroupFit, *, fewer_than: int) -> None:
-    """Use the share of positives per score for labels with too few distinct scores for a curve.
-
-    Changes `fit` in place and records the reason.
-    """
-    for k in np.flatnonzero(groups.n_groups < fewer_than):
-        at = slice(groups.ptr[k], groups.ptr[k + 1])
-        fit.lpr[at] = (groups.positive[at] + 0.5) / (groups.total[at] + 1.0)
-        fit.estimator[k] = "shares"
-        fit.smoothing[k] = np.nan
-        fit.fallback[k] = (
-            f"{groups.n_groups[k]} distinct scores: used the share of positives of each"
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class LPRCurves:
-    """Monotone curves from score to LPR, one per label: the compiled form of every estimator.
+    """Monotone curves from score to LPR, one per label.
 
     The knots of label ``k`` are ``knot_ptr[k]:knot_ptr[k + 1]``, with strictly increasing
     `knot_score` and non-decreasing `knot_lpr`. The LPR is linear in the score between two knots and
