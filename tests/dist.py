@@ -1,9 +1,9 @@
-"""Build the sdist and the wheel, and try them in clean environments: what `make dist` runs.
+"""Build the sdist and the wheel, and try the wheel in clean environments: what `make dist` runs.
 
-The wheel is built from the sdist and tried with this Python. Every other Python named by the
-classifiers in pyproject.toml builds its own wheel from the sdist, if an interpreter is found: one
-given as an argument, ``python3.12`` on the PATH, or one installed with pyenv. The versions that
-could not be tried are printed at the end.
+Every Python named by the classifiers in pyproject.toml is tried with the newest dependencies, and
+the oldest Python also with their lower bounds. Interpreters are given as arguments, or found as
+``python3.12`` on the PATH or among those of pyenv. The versions that could not be tried are printed
+at the end.
 """
 
 import os
@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import zipfile
 from pathlib import Path
+
+from oldest import PROJECT, lower_bounds
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
@@ -24,20 +25,23 @@ def main(given: list[str]) -> None:
     """Build, then try with every Python that is found."""
     shutil.rmtree(DIST, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "build", "--outdir", DIST, ROOT], check=True)
-    (sdist,) = DIST.glob("*.tar.gz")
-    (wheel,) = DIST.glob("*.whl")
+    (wheel,) = DIST.glob("*.whl")  # built from the sdist
     check_description(wheel)
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    pythons = {here: sys.executable} | {minor_version(python): python for python in given}
-    tried, lacking = [], []
-    for version in classified():
-        python = pythons.get(version) or found(version)
-        if python is None:
-            lacking.append(version)
-            continue
-        try_out(python, wheel if version == here else sdist)
-        tried.append(version)
-    say(f"\n{wheel.name} and {sdist.name}: tried with Python {', '.join(tried)}.")
+    here = {minor_version(sys.executable): sys.executable}
+    pythons = here | {minor_version(python): python for python in given}
+    versions = classified()
+    found = {version: pythons.get(version) or find_python(version) for version in versions}
+    tried = []
+    for version, python in found.items():
+        if python is not None:
+            say(f"Python {version}, newest dependencies:")
+            try_out(python, wheel, constraints=[])
+            tried.append(version)
+    if found[versions[0]] is not None:
+        say(f"Python {versions[0]}, lower bounds of the dependencies:")
+        try_out(found[versions[0]], wheel, constraints=lower_bounds())
+    say(f"\n{wheel.name}: tried with Python {', '.join(tried)}.")
+    lacking = [version for version in versions if version not in tried]
     if lacking:
         say(f"Not tried, because no interpreter was found: Python {', '.join(lacking)}.")
 
@@ -53,13 +57,12 @@ def check_description(wheel: Path) -> None:
 
 
 def classified() -> list[str]:
-    """Versions of Python named by the metadata."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    found = [re.fullmatch(r".*:: (3\.\d+)", line) for line in project["classifiers"]]
+    """Versions of Python named by the metadata, oldest first."""
+    found = [re.fullmatch(r".*:: (3\.\d+)", line) for line in PROJECT["classifiers"]]
     return [match[1] for match in found if match]
 
 
-def found(version: str) -> str | None:
+def find_python(version: str) -> str | None:
     """Return an interpreter that runs, on the PATH or of pyenv, or None."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     candidates = [
@@ -79,15 +82,16 @@ def minor_version(python: str) -> str:
     ).stdout.strip()
 
 
-def try_out(python: str, package: Path) -> None:
+def try_out(python: str, wheel: Path, *, constraints: list[str]) -> None:
     """Install into an environment of its own and run every command there, outside the checkout."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copy(ROOT / "tests" / "smoke.py", folder)
+        (folder / "constraints.txt").write_text("\n".join([*constraints, ""]))
         subprocess.run([python, "-m", "venv", folder / "env"], check=True)
         bin = folder / "env" / ("Scripts" if sys.platform == "win32" else "bin")
         pip = [bin / "python", "-I", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        subprocess.run([*pip, f"{package}[all]"], check=True)
+        subprocess.run([*pip, "-c", folder / "constraints.txt", f"{wheel}[all]"], check=True)
         subprocess.run([bin / "python", "-I", "smoke.py"], cwd=folder, check=True)
 
 

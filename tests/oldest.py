@@ -8,9 +8,17 @@ import sys
 import tomllib
 from pathlib import Path
 
-project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-extras = project["optional-dependencies"]
-for line in [*project["dependencies"], *extras["report"], *extras["scale"], *extras["dask"]]:
-    bound = re.fullmatch(r"([\w.-]+)(?:\[[\w,]+\])?>=([\w.]+)", line)
-    if bound is not None:
-        sys.stdout.write(f"{bound[1]}=={bound[2]}\n")
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+EXTRAS = ("report", "scale", "excel", "dask", "classifiers", "anndata")
+
+
+def lower_bounds() -> list[str]:
+    """Return the lower bounds of the dependencies and of the extras that users install."""
+    extras = PROJECT["optional-dependencies"]
+    lines = [*PROJECT["dependencies"], *(line for name in EXTRAS for line in extras[name])]
+    bounds = [re.fullmatch(r"([\w.-]+)(?:\[[\w,]+\])?>=([\w.]+)", line) for line in lines]
+    return [f"{bound[1]}=={bound[2]}" for bound in bounds if bound]
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join([*lower_bounds(), ""]))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from importlib.metadata import metadata
+from importlib.metadata import version as version_of
 from pathlib import Path
 
 FILES = "--hierarchy d/hierarchy.csv --scores d/scores.csv --truth d/truth.csv"
@@ -62,7 +63,8 @@ def main() -> None:
         ):
             if (folder / made).stat().st_size == 0:
                 raise SystemExit(f"{made} is empty.")
-    say(f"hierlpr {version} with Python {sys.version.split()[0]}: every command ran.")
+    beside = ", ".join(f"{name} {version_of(name)}" for name in ("numpy", "numba", "scikit-learn"))
+    say(f"hierlpr {version} with Python {sys.version.split()[0]}, {beside}: every command ran.")
 
 
 def check_installation() -> str:
