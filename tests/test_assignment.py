@@ -270,8 +270,11 @@ def run(*arguments):
 def test_the_command_learns_and_names(tmp_path):
     file, known, _ = sintax(tmp_path, 5)
     model, out = tmp_path / "m.hlpr", tmp_path / "named.csv"
-    done = run("--predictions", file, "--truth", known, "--error", "0.2", "--out", model)
+    page = tmp_path / "page.html"
+    goal = ["--error", "0.2", "--report", page]
+    done = run("--predictions", file, "--truth", known, *goal, "--out", model)
     assert done.exit_code == 0, done.output
+    assert "samples named" in page.read_text()
     assert "At most 20 % of new samples get a wrong name." in done.stdout
     assert "named at 0.8" in done.stdout
     done = run("--model", model, "--predictions", file, "--out", out, "--json", "-")
@@ -295,6 +298,10 @@ def test_the_command_refuses_what_does_not_fit_together(tmp_path):
     few = run("--predictions", file, "--truth", known, "--error", "0.01", "--out", tmp_path / "m")
     assert few.exit_code == 0, few.output
     assert "About 297 labelled samples are needed" in few.output
+    # Whoever uses such a model reads again that nothing is promised.
+    used = run("--predictions", file, "--model", tmp_path / "m", "--out", tmp_path / "x.csv")
+    assert used.exit_code == 0, used.output
+    assert "No name can be trusted" in used.output
 
 
 def test_a_file_that_is_no_model(tmp_path):

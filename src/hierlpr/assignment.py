@@ -21,7 +21,6 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.files import atomic_output, refuse_overlap
-from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table, split_samples
 from hierlpr.exceptions import DataError, FileError, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
@@ -29,23 +28,20 @@ from hierlpr.io.known_names import read_known_names
 from hierlpr.io.lineages import Float, Index, Predictions, written_paths
 from hierlpr.io.predictions import match_labels, read_predictions, write_like_input
 from hierlpr.model import HierLPR, load_model
-from hierlpr.model.naming import name_samples, rank_names
+from hierlpr.model.naming import (
+    NamedSamples,
+    RankRow,
+    compare_ranks,
+    name_by_threshold,
+    name_samples,
+    promise_of,
+    rank_names,
+    usual_threshold,
+)
 
-# What is usually required of a confidence: the tools' defaults, else 0.8.
-USUAL_THRESHOLD = {"dada2": 0.5, "qiime2": 0.7, "speciesnet": 0.65, "megadetector": 0.65}
 BATCH = 1 << 17  # samples named at a time
+MOST_REPORTED = 20_000  # samples of a report on new predictions
 OWN_COLUMNS = ("sample", "name", "path", "rank", "chance")
-
-
-@dataclass(frozen=True, slots=True)
-class RankRow:
-    """How one rank was named on held-out samples: shares, and those with the usual threshold."""
-
-    rank: str
-    named: float
-    correct: float | None
-    usual_named: float
-    usual_correct: float | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +86,7 @@ def learn_names(
     precision: float | None = None,
     confidence: float | None = None,
     truth_column: str | None = None,
+    report: AnyPath | None = None,
     seed: int = 0,
     **reading: Any,
 ) -> LearnOutcome:
@@ -113,6 +110,8 @@ def learn_names(
         not given with `precision`.
     truth_column : str, optional
         The column of the true names.
+    report : path, optional
+        Where to write a page about half of the samples kept apart; the other half calibrates.
     seed : int
         Draws the third of the samples that is kept for calibration.
     **reading
@@ -125,8 +124,10 @@ def learn_names(
         goal |= {"error": 0.1 if error is None else error, "one_path": True}
     else:
         goal = {"precision": precision, "confidence": 0.9 if confidence is None else confidence}
-    files = {name: x for name, x in (("the predictions", predictions), ("the truth", truth))}
-    refuse_overlap({"the model": out}, {k: x for k, x in files.items() if _is_path(x)})
+    files = {"the predictions": predictions, "the truth": truth}
+    refuse_overlap(
+        {"the model": out, "the report": report}, {k: x for k, x in files.items() if _is_path(x)}
+    )
     found = read_predictions(predictions, hierarchy=hierarchy, **reading)
     rows, held, notes = read_known_names(truth, found, column=truth_column)
     if precision is not None:
@@ -134,33 +135,35 @@ def learn_names(
         goal["groups"] = {label: rank or "other" for label, rank in named}
     scores = found.scores[rows]
     fitted, kept = split_samples(rows.size, rows.size, seed, name=found.path)
+    rng = np.random.default_rng(seed)
+    half = rng.permutation(fitted)[: fitted.size // 2]
+    small = _fit(found, scores[half], held[half])
+    fewer, _ = _cross_name(small, scores[kept], held[kept], goal, rng)
     model = _fit(found, scores[fitted], held[fitted])
-    checked = _Check.of(model, scores[kept], held[kept], goal, seed)
-    half = np.random.default_rng(seed).permutation(fitted)[: fitted.size // 2]
-    fewer = _Check.of(_fit(found, scores[half], held[half]), scores[kept], held[kept], goal, seed)
-    _calibrate(model, scores[kept], held[kept], goal)
     ranks = dict(zip(found.hierarchy.labels, found.ranks, strict=True))
     model.path_style_ = {**found.style, "ranks": ranks}
     if found.format == "anndata":  # where new cells have the same
         model.path_style_["reading"] = {k: v for k, v in reading.items() if v}
+    ours, last = _cross_name(model, scores[kept], held[kept], goal, rng)
+    if report is not None:  # the model is now calibrated on the other half
+        _write_report(report, model, found, rows[kept][last], held[kept][last])
+    _calibrate(model, scores[kept], held[kept], goal)
     if out is not None:
         model.save(out)
-    usual = USUAL_THRESHOLD.get(found.format, 0.8)
+    usual = usual_threshold(model)
     by_threshold = name_by_threshold(scores[kept], found.hierarchy, usual)
-    ours, theirs = (
-        _Check(named, held[kept], found.hierarchy) for named in (checked.named, by_threshold)
-    )
+    theirs = NamedSamples(by_threshold, found.hierarchy, held[kept])
     return LearnOutcome(
         model=model,
         n_labelled=rows.size,
         n_fitted=fitted.size,
         n_held_out=kept.size,
-        promise=_promise(model, goal),
-        ranks=_rank_rows(ours, theirs, found.ranks),
+        promise=promise_of(model)[0],
+        ranks=compare_ranks(model, ours, theirs),
         wrong=ours.wrong(),
         usual=usual,
         usual_wrong=theirs.wrong(),
-        more=_more_samples(rows.size, kept.size, checked, fewer, goal),
+        more=_more_samples(rows.size, kept.size, ours, fewer, goal),
         notes=(*found.notes, *notes),
     )
 
@@ -184,106 +187,39 @@ def _calibrate(
         method(table, truth, **goal)
 
 
-# -- the check on held-out samples ------------------------------------------------------------
+def _cross_name(
+    model: HierLPR, scores: Any, truth: Any, goal: dict[str, Any], rng: np.random.Generator
+) -> tuple[NamedSamples, NDArray[np.bool_]]:
+    """Name each half of the samples after calibrating on the other; say which was named last."""
+    n = int(scores.shape[0])
+    is_first = rng.permutation(n) < n // 2
+    label = np.full(n, -1, dtype=np.intp)
+    for part in (is_first, ~is_first):
+        _calibrate(model, scores[~part], truth[~part], goal)
+        label[part] = name_samples(model, Table(scores[part], model.hierarchy_.labels))[0]
+    return NamedSamples(label, model.hierarchy_, truth), ~is_first
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Check:
-    """Labels given to samples with known truth; `named` is -1 where there is none."""
+def _write_report(
+    path: AnyPath,
+    model: HierLPR,
+    found: Predictions,
+    rows: Index,
+    truth: Any = None,
+    scores: Any = None,
+) -> None:
+    """Write a report on some samples of the predictions."""
+    from hierlpr.report import write_report  # an extra
 
-    named: Index
-    truth: sparse.csr_array
-    hierarchy: Hierarchy
-
-    @classmethod
-    def of(cls, model: HierLPR, scores: Any, truth: Any, goal: dict[str, Any], seed: int) -> _Check:
-        """Name each half of the samples after calibrating on the other half."""
-        n = int(scores.shape[0])
-        is_first = np.random.default_rng(seed).permutation(n) < n // 2
-        named = np.full(n, -1, dtype=np.int64)
-        for part in (is_first, ~is_first):
-            _calibrate(model, scores[~part], truth[~part], goal)
-            named[part] = name_samples(model, Table(scores[part], model.hierarchy_.labels))[0]
-        return cls(named, truth, model.hierarchy_)
-
-    def calls(self) -> tuple[Index, Index, NDArray[np.bool_]]:
-        """Return row and label of each name and its ancestors, and whether it is true."""
-        row = np.flatnonzero(self.named >= 0)
-        ones = np.ones(row.size, dtype=bool)
-        shape = self.truth.shape
-        given = sparse.csr_array((ones, (row, self.named[row])), shape=shape)
-        closed = sparse.coo_array(self.hierarchy.close_upward(given))
-        row, label = closed.coords
-        holds = np.asarray(self.truth[row, label]).ravel() > 0 if row.size else row > 0
-        return row.astype(np.int64), label.astype(np.int64), holds
-
-    def wrong(self) -> float:
-        """Return the share of samples with a wrong name."""
-        row, _, holds = self.calls()
-        return float(np.unique(row[~holds]).size / max(self.named.size, 1))
-
-    def mean_ranks(self) -> float:
-        """Return the mean number of correct ranks per sample."""
-        return float(np.count_nonzero(self.calls()[2]) / max(self.named.size, 1))
-
-
-def name_by_threshold(scores: Any, hierarchy: Hierarchy, threshold: float | Float) -> Index:
-    """Follow the predicted path while its confidences reach a threshold, or one per label."""
-    paths = likely_paths(scores, hierarchy)
-    level = np.broadcast_to(threshold, hierarchy.n_labels)[paths.label]
-    below = np.concatenate([[0], np.cumsum(paths.chance < level)])
-    start = np.searchsorted(paths.sample, paths.sample)
-    entry = paths.last(below[1:] == below[start], scores.shape[0])
-    return np.where(entry >= 0, paths.label[entry], -1)
-
-
-def _rank_rows(ours: _Check, theirs: _Check, ranks: tuple[str, ...]) -> tuple[RankRow, ...]:
-    """Return one row per rank, the highest first."""
-    levels: dict[str, list[int]] = {}
-    for rank, level in zip(ranks, ours.hierarchy.levels.tolist(), strict=True):
-        levels.setdefault(rank, []).append(level)
-    names = sorted(levels, key=lambda rank: np.mean(levels[rank]))
-    code = np.array([names.index(rank) for rank in ranks])
-    n, rows = ours.named.size, []
-    counts = []
-    for check in (ours, theirs):
-        _, label, holds = check.calls()
-        of_rank = code[label]
-        counts.append(
-            [np.bincount(of_rank[x], minlength=len(names)) for x in (holds | True, holds)]
-        )
-    for i, name in enumerate(names):
-        (named, right), (usual, usual_right) = [(int(a[i]), int(b[i])) for a, b in counts]
-        rows.append(
-            RankRow(
-                name or "other",
-                named / n,
-                right / named if named else None,
-                usual / n,
-                usual_right / usual if usual else None,
-            )
-        )
-    return tuple(rows)
-
-
-def _promise(model: HierLPR, goal: dict[str, Any]) -> str:
-    """Return in one sentence what holds for new samples."""
-    given = "" if goal["confidence"] is None else f", with confidence {goal['confidence']:g}"
-    if "error" in goal:
-        if model.sets_ is None or model.sets_.sure_level is None:
-            return "No name can be trusted: too few samples kept apart, or too many wrong names."
-        return f"At most {100 * goal['error']:.4g} % of new samples get a wrong name{given}."
-    share = f"{100 * goal['precision']:.4g} %"
-    groups = model.cutoff_.groups or {}
-    certified = [rank for rank, part in groups.items() if part.reachable]
-    others = [rank for rank in groups if rank not in certified]
-    text = f"At least {share} of the names are right at each of these ranks{given}: "
-    text = f"{text}{', '.join(certified)}." if certified else "No rank can be certified."
-    return f"{text} Not certified, so not named: {', '.join(others)}." if others else text
+    scores = found.scores if scores is None else scores
+    samples = tuple(found.samples[i] for i in rows.tolist())
+    table = Table(scores[rows], model.hierarchy_.labels, samples)
+    about = {"Predictions": os.path.basename(found.path)}
+    write_report(path, model, table, truth, title="One trusted name per sample", about=about)
 
 
 def _more_samples(
-    n_labelled: int, n_held_out: int, whole: _Check, fewer: _Check, goal: dict[str, Any]
+    n_labelled: int, n_held_out: int, whole: NamedSamples, fewer: NamedSamples, goal: dict[str, Any]
 ) -> str:
     """Say what more samples would bring, from a model that was fitted on half as many."""
     if "error" in goal:
@@ -292,7 +228,7 @@ def _more_samples(
             least = math.ceil(math.log(1.0 - goal["confidence"]) / math.log(1.0 - goal["error"]))
         if n_held_out < least:
             return f"About {3 * least:,} labelled samples are needed for this error."
-    gain = whole.mean_ranks() - fewer.mean_ranks()
+    gain = whole.mean_correct() - fewer.mean_correct()
     if gain < 0.02:
         return "More labelled samples like these would hardly give deeper names."
     return (
@@ -310,6 +246,7 @@ def assign_names(
     out: AnyPath,
     *,
     like_input: bool = False,
+    report: AnyPath | None = None,
     **reading: Any,
 ) -> AssignOutcome:
     """Name the samples of a file, each at the deepest label that can be trusted.
@@ -325,11 +262,14 @@ def assign_names(
         then the tool's own; ``.h5ad`` for AnnData.
     like_input : bool
         Write the tool's own format instead, with every path cut at its name.
+    report : path, optional
+        Where to write a page about the names, on at most 20,000 samples drawn at random.
     **reading
         Options of `read_predictions`.
     """
     inputs = {"the model": model, "the predictions": predictions}
-    refuse_overlap({"the output": out}, {k: x for k, x in inputs.items() if _is_path(x)})
+    outputs = {"the output": out, "the report": report}
+    refuse_overlap(outputs, {k: x for k, x in inputs.items() if _is_path(x)})
     fitted = load_model(model)
     if not isinstance(fitted, HierLPR):
         raise FileError(f"{model}: this is not a model that hierlpr assign wrote.")
@@ -349,12 +289,16 @@ def assign_names(
         write_like_input(found, own[label], chance, out)
     else:
         _write_table(fitted, found, label, chance, out)
+    if report is not None:
+        rows = np.random.default_rng(0).permutation(label.size)[:MOST_REPORTED]
+        _write_report(report, fitted, found, np.sort(rows), scores=scores)
     ranks = rank_names(fitted)
     counts = np.bincount(label[label >= 0], minlength=len(ranks))
     by_rank: dict[str, int] = {}
     for rank, n in zip(ranks, counts.tolist(), strict=True):
         by_rank[rank] = by_rank.get(rank, 0) + n
-    notes = list(found.notes)
+    promise, is_promised = promise_of(fitted)
+    notes = [*found.notes, *([] if is_promised else [promise])]
     if is_unknown.any():
         notes.append(
             f"{is_unknown.sum():,} of {label.size:,} samples have a predicted name that the model "

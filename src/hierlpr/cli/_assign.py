@@ -55,6 +55,7 @@ _PREDICTIONS = (
 @click.option(
     "--like-input", is_flag=True, help="Write the format of the predictions, with paths shortened."
 )
+@opt.path("--report", "PAGE", "Also write an HTML page about the names.", required=False)
 @click.option("--truth-column", metavar="NAME", help="Column of the truth with the names.")
 @opt.path(
     "--hierarchy", "H", "Hierarchy to use instead of the one that the paths imply.", required=False
@@ -76,6 +77,7 @@ def assign(
     truth: str | None,
     model: str | None,
     like_input: bool,
+    report: str | None,
     hierarchy: str | None,
     json_out: str | None,
     quiet: bool,
@@ -96,6 +98,7 @@ def assign(
         reading[name] = [x.strip() for x in (options[name] or "").split(",") if x.strip()]
     if hierarchy is not None:
         reading["hierarchy"] = load_hierarchy(hierarchy).hierarchy
+    reading["report"] = report
     opt.refuse_overlap()
     if model is None:
         if like_input:

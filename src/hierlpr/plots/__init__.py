@@ -10,12 +10,13 @@ from hierlpr.plots.displays import (
     PrecisionDisplay,
     RecallDisplay,
 )
-from hierlpr.plots.label_displays import LPRDisplay, SampleDisplay
+from hierlpr.plots.label_displays import LPRDisplay, NamesDisplay, SampleDisplay
 
 __all__ = [
     "CalibrationDisplay",
     "HitDisplay",
     "LPRDisplay",
+    "NamesDisplay",
     "PrecisionDisplay",
     "RecallDisplay",
     "SampleDisplay",

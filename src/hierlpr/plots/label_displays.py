@@ -1,7 +1,8 @@
-"""Displays of single labels and samples: LPR curves, and one sample as a tree."""
+"""Displays of labels and samples: LPR curves, one sample as a tree, names as an icicle."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -12,6 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from hierlpr._utils.display import escape_control
 from hierlpr.data.tables import align_truth
 from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.model.naming import name_samples, rank_names
+from hierlpr.model.validation import new_scores
 from hierlpr.plots.displays import _Display
 from hierlpr.plots.drawing import PALETTE, Colors, legend, line_style, new_axes, percent_axis
 
@@ -23,6 +27,8 @@ MOST_CURVES = 6  # labels drawn if none are named
 NAME_LENGTH = 34  # characters of a name in the legend
 MOST_IN_TREE = 25  # labels of a sample, called ones first
 TREE_NAME_LENGTH = 46  # characters of a name in the tree
+MOST_BOXES = 200  # of one rank in an icicle
+ICICLE_LETTERS = 58  # of a name as wide as the icicle
 
 
 class LabelCurve(NamedTuple):
@@ -181,3 +187,89 @@ class SampleDisplay(_Display):
             f"Sample {name}: {int(e.called.sum()):,} calls\n"
             f"filled: called{truth}; numbers: block scores{rest}"
         )
+
+
+class NamesDisplay(_Display):
+    """Where samples stop, as an icicle: one row of boxes per rank, as wide as samples named there.
+
+    Below a box stand the boxes of its children; where there are none, samples stop. Labels with few
+    samples are drawn as one box without a name.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    ranks : sequence of str
+        The rank of each label.
+    label : ndarray of int
+        The label of each sample, -1 for none.
+    """
+
+    def __init__(
+        self, hierarchy: Hierarchy, ranks: Sequence[str], label: NDArray[np.integer[Any]]
+    ) -> None:
+        self.hierarchy, self.ranks, self.n_samples = hierarchy, tuple(ranks), int(label.size)
+        above = [hierarchy.parents(x)[:1] for x in hierarchy.labels]
+        self.parent = np.array([hierarchy.index(x[0]) if x else -1 for x in above])
+        self.total = np.bincount(label[label >= 0], minlength=hierarchy.n_labels)
+        for k in np.argsort(-hierarchy.levels, kind="stable").tolist():
+            if self.parent[k] >= 0:
+                self.total[self.parent[k]] += self.total[k]
+
+    @classmethod
+    def from_model(cls, model: HierLPR, scores: Any) -> Self:
+        """Name the samples as `HierLPR.assign` does."""
+        check_is_fitted(model)
+        table = new_scores(scores, model.hierarchy_, model.kind_, missing=model.missing)
+        return cls(model.hierarchy_, rank_names(model), name_samples(model, table)[0])
+
+    def boxes(self) -> list[tuple[int, int, int, str]]:
+        """Return level, left end, width and name of each box."""
+        least = max(1, self.n_samples // MOST_BOXES)
+        level, groups = 1, [(0, np.flatnonzero((self.parent < 0) & (self.total > 0)))]
+        found: list[tuple[int, int, int, str]] = []
+        while groups:
+            below = []
+            for left, labels in groups:
+                order = labels[np.argsort(-self.total[labels], kind="stable")]
+                is_large = self.total[order] >= least
+                for part in [*order[is_large][:, None], order[~is_large]]:
+                    width = int(self.total[part].sum())
+                    if not width:
+                        continue
+                    h = self.hierarchy
+                    name = h.name(h.labels[part[0]]) if part.size == 1 else ""
+                    found.append((level, left, width, name))
+                    children = np.flatnonzero(np.isin(self.parent, part) & (self.total > 0))
+                    below.append((left, children))
+                    left += width
+            level, groups = level + 1, [group for group in below if group[1].size]
+        return found
+
+    def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        axes = new_axes(ax, size=(7.4, 4.0))
+        boxes, n = self.boxes(), max(self.n_samples, 1)
+        depth = max((level for level, *_ in boxes), default=1)
+        ticks = []
+        for level in range(1, depth + 1):
+            spans = [(left / n, width / n) for at, left, width, _ in boxes if at == level]
+            axes.broken_barh(
+                spans, (level - 0.46, 0.92), facecolors=colors["ours"], alpha=0.28,
+                edgecolor=colors["paper"], linewidth=0.4,
+            )  # fmt: skip
+            at_level = np.flatnonzero((self.hierarchy.levels == level) & (self.total > 0))
+            names = Counter(self.ranks[k] for k in at_level)
+            share = sum(width for _, width in spans)
+            ticks.append(f"{names.most_common(1)[0][0]}  {100 * share:.0f} %")
+        for level, left, width, name in boxes:
+            most = int(ICICLE_LETTERS * width / n)
+            if name and most >= 4:
+                axes.text(
+                    (left + width / 2) / n, level, escape_control(name, most=most), ha="center",
+                    va="center", fontsize=8, color=colors["ink"], parse_math=False, clip_on=True,
+                )  # fmt: skip
+        axes.set(xlim=(0, 1), ylim=(depth + 0.6, 0.4), xlabel="share of samples")
+        axes.set_yticks(range(1, depth + 1), ticks)
+        axes.grid(visible=False)
+        percent_axis(axes.xaxis)
+        return self._keep(axes)

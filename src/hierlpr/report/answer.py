@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hierlpr._utils.checks import effective_number
 from hierlpr.cutoff.outcome import Cutoff, precision_of
 from hierlpr.plots.summary import Counts, Summary, Tradeoff, share_interval
+from hierlpr.report.names import Names
 
 UNKNOWN = "\N{EN DASH}"
 Interval = tuple[float, float]
@@ -85,8 +86,8 @@ class Answer:
     recall_range: Interval | None = None
 
 
-def answer_of(summary: Summary) -> Answer:
-    """Count the calls, and state what they mean."""
+def answer_of(summary: Summary, names: Names | None = None) -> Answer:
+    """Count the calls, and state what they mean; the headline is about names if there are any."""
     c, output = summary.counts, summary.output
     cutoff = output.model.cutoff_
     n_calls, n_true, n_positives = (int(x.sum()) for x in (c.judged, c.hits, c.positives))
@@ -109,6 +110,10 @@ def answer_of(summary: Summary) -> Answer:
     precision_text = percent(precision)
     if precision is not None and verdict == "missed" and precision_text in target:
         precision_text = f"{math.floor(1000.0 * precision) / 10.0:.1f} %"  # 89.8 % of 90 %
+    headline = _headline(n_calls, c.n_instances)
+    claim = _claim(n_calls, precision_text, ranges.get("precision_range"), expected)
+    if names is not None:
+        headline, claim, target, verdict = _names_headline(names, output.n_samples)
     return Answer(
         n_samples=output.n_samples,
         n_labels=output.hierarchy.n_labels,
@@ -119,14 +124,14 @@ def answer_of(summary: Summary) -> Answer:
         n_violations=c.n_violations,
         n_called_samples=int(np.count_nonzero(c.called)),
         level=cutoff.level,
-        headline=_headline(n_calls, c.n_instances),
-        claim=_claim(n_calls, precision_text, ranges.get("precision_range"), expected),
+        headline=headline,
+        claim=claim,
         precision_text=precision_text,
         target=target,
         verdict=verdict,
-        promise=_promise(cutoff),
+        promise=_promise(cutoff) if names is None else names.promise,
         cost=cost,
-        unreachable=_unreachable(cutoff),
+        unreachable=_unreachable(cutoff) if names is None else "",
         warnings=_warnings(c),
         tradeoffs=summary.tradeoffs,
         groups=_groups(c),
@@ -167,6 +172,19 @@ def _headline(n_calls: int, n_instances: int) -> str:
         return "No calls"
     calls = "1 call" if n_calls == 1 else f"{n_calls:,} calls"
     return f"{calls} (all instances)" if n_calls == n_instances else calls
+
+
+def _names_headline(names: Names, n_samples: int) -> tuple[str, str, str, str]:
+    """Return headline, claim, target and verdict of a page about one name per sample."""
+    headline = f"{names.n_named:,} of {n_samples:,} samples named"
+    target = "" if names.error is None else f"at most {percent(names.error)} promised"
+    if names.wrong is None:
+        return headline, "", target, ""
+    # The promise is about the mean over samples, which those of a page miss by chance.
+    low, high = share_interval(np.array([names.wrong * n_samples]), np.array([n_samples]))
+    claim = f"{100 * names.wrong:.1f} % with a wrong name (95 % CI {from_to((low, high))})"
+    verdict = "missed" if names.error is not None and low > names.error else "kept"
+    return headline, claim, target, verdict if target else ""
 
 
 def _claim(n_calls: int, precision: str, bounds: Interval | None, expected: float | None) -> str:

@@ -36,6 +36,7 @@ from hierlpr.report.entries import (
     sample_views,
 )
 from hierlpr.report.html import COLORS, FigureText, figure, figure_text, render_page, write_page
+from hierlpr.report.names import Names, names_of
 
 if TYPE_CHECKING:
     from hierlpr.model import HierarchicalClassifier
@@ -67,6 +68,7 @@ class Report:
     title: str
     about: dict[str, str]
     answer: Answer
+    names: Names | None
     summary: Summary
     labels: dict[str, Any]
     choice: SampleChoice
@@ -167,11 +169,13 @@ def gather(
     max_samples = check_count(max_samples, name="max_samples", least=0)
     output = apply_model(model, scores, truth, is_truth_needed=False, sample_weight=sample_weight)
     summary = summarize(output)
+    names = names_of(output)
     choice = choose_samples(summary.counts, max_samples, rng)
     return Report(
         title=title or "Calls under a label hierarchy",
         about={"Created": date.today().isoformat(), **(about or {})},
-        answer=answer_of(summary),
+        answer=answer_of(summary, names),
+        names=names,
         summary=summary,
         labels=label_entries(summary.counts),
         choice=choice,
@@ -190,8 +194,20 @@ def render(report: Report) -> str:
         sections=SECTIONS,
         report=report,
         answer=report.answer,
+        names=report.names,
+        names_figure=None if report.names is None else _names_figure(report.names),
         figures=_figures(report),
     )
+
+
+def _names_figure(names: Names) -> FigureText:
+    rows = "; ".join(f"{row.rank} {percent(row.named)}" for row in names.rows)
+    caption = (
+        "Each box is a name, as wide as the samples that have it or a name below it. Samples stop "
+        "where nothing stands below; labels with few samples share a box."
+    )
+    description = f"Share of samples named at each rank: {rows}."
+    return _drawn("fig-names", names.display, "Where samples stop", caption, description)
 
 
 def _figures(report: Report) -> tuple[FigureText, ...]:
