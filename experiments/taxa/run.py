@@ -24,13 +24,12 @@ import numpy as np
 from scipy import sparse
 
 from hierlpr import HierLPR
-from hierlpr.assignment import name_by_threshold
 from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table
 from hierlpr.io.known_names import read_known_names
 from hierlpr.io.predictions import read_predictions
-from hierlpr.model.naming import name_samples
+from hierlpr.model.naming import name_by_threshold, name_samples
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ["set", "rule", "runs", "wrong", "wrong_se", "recall", "mean_rank", "species", "within"]
