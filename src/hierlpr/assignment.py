@@ -38,6 +38,7 @@ from hierlpr.model.naming import (
     rank_names,
     usual_threshold,
 )
+from hierlpr.model.validation import difference_note
 
 BATCH = 1 << 17  # samples named at a time
 MOST_REPORTED = 20_000  # samples of a report on new predictions
@@ -299,6 +300,8 @@ def assign_names(
         by_rank[rank] = by_rank.get(rank, 0) + n
     promise, is_promised = promise_of(fitted)
     notes = [*found.notes, *([] if is_promised else [promise])]
+    if note := difference_note(fitted, Table(scores, fitted.hierarchy_.labels)):
+        notes.append(note)
     if is_unknown.any():
         notes.append(
             f"{is_unknown.sum():,} of {label.size:,} samples have a predicted name that the model "

@@ -137,6 +137,7 @@ def test_sparse_features(data, fitted):
     )
 
 
+@pytest.mark.filterwarnings("ignore:The scores of")  # training samples have other scores
 def test_text_pipelines_inside_and_outside():
     rng = np.random.default_rng(0)
     words = {"A": "animal", "B": "dog", "C": "cat", "D": "poodle", "E": "stone"}
@@ -158,6 +159,7 @@ def test_text_pipelines_inside_and_outside():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:The scores of")  # training samples have other scores
 def test_classifiers_without_probabilities_and_of_all_labels_at_once(data):
     (x, truth), (x_new, truth_new) = data
     cases = [
@@ -416,6 +418,7 @@ class RecordingVectorizer(TfidfVectorizer):
         return super().fit_transform(raw_documents, y)
 
 
+@pytest.mark.filterwarnings("ignore:The scores of")  # training samples have other scores
 @pytest.mark.parametrize("estimator", ["pipeline", "first stage"])
 def test_a_vectorizer_inside_is_never_fitted_on_the_calibration_part(estimator, monkeypatch):
     h = Hierarchy([("animal", "dog")])

@@ -288,6 +288,7 @@ class Constant(ClassifierMixin, BaseEstimator):
         return np.full((len(x), 2), 0.5)
 
 
+@pytest.mark.filterwarnings("ignore:The scores of")  # training samples have other scores
 def test_classifiers_answer_as_before(features, tmp_path):
     x, truth = features
     words = [" ".join(f"w{k}" for k in np.flatnonzero(row)) + " and" for row in truth]

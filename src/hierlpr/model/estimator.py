@@ -31,6 +31,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike
 from hierlpr.joint import JointModel
 from hierlpr.lpr import ImpliedLPR, LPRModel
+from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
 from hierlpr.model import label_updates, naming
@@ -44,6 +45,7 @@ from hierlpr.model.validation import (
     refuse_unknown_samples,
     truth_beside,
     truth_matrix,
+    warn_of_difference,
     weighed_rows,
 )
 from hierlpr.ranking.blocks import consistent_scores
@@ -118,6 +120,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     fit_keys_: SampleKeys | None
     cutoff_keys_: SampleKeys | None
     sets_keys_: SampleKeys | None
+    sample_quantiles_: SampleQuantiles | None
     path_style_: dict[str, Any] | None = None  # ranks of labels, and how a tool writes paths
 
     # `scores` and `truth` take the places of X and y: they are not metadata to route.
@@ -336,11 +339,11 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Data frames give data frames of the same library, with one column per label in the order of
         ``hierarchy_.labels``. Arrays give arrays, CSR gives CSR.
         """
-        return self._like(scores, self.block_scores(self._scores(scores)))
+        return self._like(scores, self.block_scores(self._new_scores(scores)))
 
     def rank(self, scores: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
         """Rank all (sample, label) instances, the best calls first, parents before children."""
-        lpr = self.lprs(self._scores(scores))
+        lpr = self.lprs(self._new_scores(scores))
         return rank(lpr, self.hierarchy_, top=top, weight=weight, n_threads=self.n_threads)
 
     def predict(self, scores: Any, *, target: float | None = None) -> Any:
@@ -348,7 +351,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         `target` selects one of several calibrated targets for this call.
         """
-        score = self.block_scores(self._scores(scores))
+        score = self.block_scores(self._new_scores(scores))
         cutoff = self.cutoff_ if target is None else self.cutoff_.for_target(target)
         if not cutoff.reachable:
             warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=2)
@@ -356,12 +359,12 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_sets(self, scores: Any) -> CallSets:
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
-        return sets_of(self, self._scores(scores), set_rule(self))
+        return sets_of(self, self._new_scores(scores), set_rule(self))
 
     def deepest(self, scores: Any) -> list[str | None]:
         """Return the deepest sure label of every sample, None where no label is sure."""
         set_rule(self)
-        found, _ = naming.name_samples(self, self._scores(scores))
+        found, _ = naming.name_samples(self, self._new_scores(scores))
         labels = self.hierarchy_.labels
         return [labels[k] if k >= 0 else None for k in found.tolist()]
 
@@ -381,7 +384,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         After `calibrate_sets`, each call also says whether it is sure, possible or neither ("no").
         """
-        table = self._scores(scores)
+        table = self._new_scores(scores)
         score = self.block_scores(table)
         calls = decide(score, self.cutoff_, self.hierarchy_)
         sets = None if self.sets_ is None else sets_of(self, table, self.sets_, score).codes()
@@ -470,6 +473,9 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _scores(self, scores: Any) -> Table:
         check_is_fitted(self)
         return new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
+
+    def _new_scores(self, scores: Any) -> Table:
+        return warn_of_difference(self, self._scores(scores))
 
     def _truth(self, truth: Any, hierarchy: Hierarchy, table: Table) -> AnyTruth:
         return truth_beside(table, truth, hierarchy, close=self.close_truth)

@@ -129,7 +129,7 @@ def _set(
         message = f"The labels have changed, so {' and '.join(lost)}. Calibrate again."
         warnings.warn(message, HierlprWarning, stacklevel=4)
     forget_cutoff(model)
-    model.fit_keys_ = model.path_weight_ = None
+    model.fit_keys_ = model.path_weight_ = model.sample_quantiles_ = None
     former, model.lpr_ = model.hierarchy_, lpr
     prevalence = lpr.report.base_rate
     if model.implied_ is not None:
@@ -176,6 +176,7 @@ def adapted(model: HierLPR, drift: Drift) -> HierLPR:
     if model.joint_ is not None and shift.any():
         new.joint_ = _shifted_joint(model.joint_, drift, shift)
     forget_cutoff(new)
+    new.sample_quantiles_ = None
     reason = "not calibrated for this population, to whose prevalences the model was adapted"
     new.cutoff_ = replace(DEFAULT_CUTOFF, reason=reason)
     return new

@@ -21,7 +21,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.anndata import write_obs
 from hierlpr.io.predictions import match_labels, read_predictions
 from hierlpr.model.prediction import sets_of
-from hierlpr.model.validation import new_scores
+from hierlpr.model.validation import new_scores, warn_of_difference
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
@@ -40,6 +40,7 @@ def assign(model: HierLPR, scores: Any) -> Any:
         table = Table(values, model.hierarchy_.labels, found.samples)
     else:
         table = new_scores(scores, model.hierarchy_, model.kind_, missing=model.missing)
+    warn_of_difference(model, table)
     label, chance = name_samples(model, table)
     h, ranks = model.hierarchy_, rank_names(model)
     if hasattr(scores, "obs_names"):

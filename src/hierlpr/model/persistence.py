@@ -40,6 +40,7 @@ from hierlpr.lpr import (
     SharedCurves,
     make_estimator,
 )
+from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.model.training import set_labels
 
@@ -63,7 +64,7 @@ CLASSES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         LPRModel, LPRCurves, LabelReport, ScoreBins, SharedCurves, ImpliedLPR,
-        JointModel, LabelPrior, Tempering, LevelProfile, SampleKeys,
+        JointModel, LabelPrior, Tempering, LevelProfile, SampleKeys, SampleQuantiles,
     )
 }  # fmt: skip
 # What `fit` and `calibrate` learned, besides the labels, the cutoff and the sets.
@@ -72,6 +73,7 @@ PARTS: dict[str, Any] = {
     "joint_": JointModel,
     "implied_": ImpliedLPR,
     "profile_": LevelProfile,
+    "sample_quantiles_": SampleQuantiles,
     **dict.fromkeys(("fit_keys_", "cutoff_keys_", "sets_keys_"), SampleKeys),
 }
 FITTED = (*PARTS, "path_weight_", "path_style_", "kind_")
@@ -238,6 +240,11 @@ def _check_model(model: HierLPR) -> None:
     per_label = list(lpr.report.columns().values())
     per_label += [] if lpr.seen is None else [lpr.seen.mean_lpr]
     per_label += [] if implied is None else [implied.absent]
+    if model.sample_quantiles_ is not None:
+        frequency = model.sample_quantiles_.log_frequency
+        if (frequency is None) != (implied is None):
+            raise FileError("the quantiles of samples are for another kind of scores.")
+        per_label += [] if frequency is None else [frequency]
     if joint is not None:
         weights = [joint.tempering.own, joint.tempering.others, joint.tempering.shift]
         if joint.tempering.use not in USES or not all(np.isfinite(w).all() for w in weights):

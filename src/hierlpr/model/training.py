@@ -22,6 +22,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import as_hierarchy
 from hierlpr.joint import fit_joint_on, learn_depth_weights
 from hierlpr.lpr import fit_known, fit_listed, own_lpr, with_sharing
+from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.estimators import check_methods
 from hierlpr.model.validation import (
     refuse_unknown_labels,
@@ -80,6 +81,7 @@ def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> No
         )
     model.path_weight_ = None if is_listed else _fit_path_weight(model, table, held, weight)
     model.fit_keys_ = SampleKeys.of_rows(table.values)
+    model.sample_quantiles_ = SampleQuantiles.of(lpr, table.values, hierarchy, weight)
     model.profile_ = _fit_profile(model, table, held, weight)
     progress(2, 2)
 

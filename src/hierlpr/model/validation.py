@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,10 @@ from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_known
 from hierlpr.data.tables import Table, align, align_labels, closing_note, dense, match_rows
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.comparison import find_difference
+
+if TYPE_CHECKING:
+    from hierlpr.model.estimator import HierLPR
 
 
 def scores_to_fit(scores: Any, hierarchy: Hierarchy | None, *, missing: str) -> Table:
@@ -148,3 +153,29 @@ def check_leakage(table: Table, fit_keys: SampleKeys | None) -> tuple[SampleKeys
     for note in caveats:
         warnings.warn(note, HierlprWarning, stacklevel=3)
     return keys, caveats
+
+
+def warn_of_difference(model: HierLPR, table: Table) -> Table:
+    """Return the table; warn if its scores differ from those of the fit.
+
+    Single samples are compared only once per model.
+    """
+    if table.n_samples == 1:
+        if model in _compared_one:
+            return table
+        _compared_one.add(model)
+    if note := difference_note(model, table):
+        warnings.warn(note, HierlprWarning, stacklevel=3)
+    return table
+
+
+def difference_note(model: HierLPR, table: Table) -> str:
+    """Say how scores differ from those of the fit, and what follows; empty if they do not."""
+    args = table.values, model.hierarchy_, model.sample_quantiles_
+    found = find_difference(model.lpr_, *args)
+    return (
+        f"{found} What the model promises holds for scores like those of the fit." if found else ""
+    )
+
+
+_compared_one: WeakSet[HierLPR] = WeakSet()  # models that have compared a single sample

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -35,7 +35,8 @@ from hierlpr.io.rankings import RANKING_SCHEMA
 from hierlpr.io.table_output import ENDINGS, TableWriter
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR
-from hierlpr.model.prediction import set_rule
+from hierlpr.model.prediction import set_rule, sets_of
+from hierlpr.model.validation import difference_note
 from hierlpr.outofcore.batches import ReadOptions, ScoreBatches, read_samples
 from hierlpr.outofcore.cluster import map_batches
 from hierlpr.outofcore.resources import (
@@ -43,7 +44,7 @@ from hierlpr.outofcore.resources import (
     ExecutionOptions,
     sorted_rows,
 )
-from hierlpr.ranking.order import Ranking
+from hierlpr.ranking.order import Ranking, rank
 
 # Rows per sample: all labels, those that are possible, or the deepest sure label.
 SetRows = Literal["all", "possible", "deepest"]
@@ -62,6 +63,7 @@ class PredictionJob:
     reading: ReadOptions
     captions: tuple[str, ...] | None  # names of the labels for people
     execution: ExecutionOptions
+    notes: list[str] = field(default_factory=list)  # what is wrong with the scores
 
     @classmethod
     def of(
@@ -80,11 +82,20 @@ class PredictionJob:
         captions = _captions(model.hierarchy_, kind, out) if with_names else None
         return cls(model, scores, out, kind, reading, captions, execution)
 
+    def batches(self, source: ScoreBatches) -> Iterator[Numbered]:
+        """Yield batches with the number of their first sample; compare the first with the fit."""
+        first = 0
+        for table in source:
+            if first == 0 and (note := difference_note(self.model, table)):
+                self.notes.append(note)
+            yield table, first
+            first += table.n_samples
+
     def rows(
         self, function: Callable[[Numbered], pa.RecordBatch], source: ScoreBatches, by: str
     ) -> Generator[pa.RecordBatch]:
         """Yield the rows of all batches in order; those of each batch are in order already."""
-        results = map_batches(function, _numbered(source), self.execution.scheduler)
+        results = map_batches(function, self.batches(source), self.execution.scheduler)
         first, second = next(results), next(results, None)
         if second is None:
             yield from (first.slice(i, CHUNK_ROWS) for i in range(0, len(first), CHUNK_ROWS))
@@ -136,14 +147,6 @@ def _captions(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
     return tuple(hierarchy.names.get(label, "") for label in hierarchy.labels)
 
 
-def _numbered(source: ScoreBatches) -> Iterator[Numbered]:
-    """Yield batches with the number of their first sample."""
-    first = 0
-    for table in source:
-        yield table, first
-        first += table.n_samples
-
-
 # -- rank -------------------------------------------------------------------------------------
 
 
@@ -165,9 +168,9 @@ def rank_scores(
 ) -> RankOutcome:
     """Rank a file of scores and write the ranking."""
     model, drift = job.model, None
-    notes: tuple[str, ...] = ()
     if adapt:
         read, notes = read_samples(job.scores, job.reading, job.execution, seed=0)
+        job.notes.extend(notes)
         model, drift = adapt_model(model, read.table)
     cutoff, labels = model.cutoff_, model.hierarchy_.labels
     only_calls = calls_only and cutoff.groups is None and cutoff.max_calls is None
@@ -201,7 +204,7 @@ def rank_scores(
                 break
     n_samples = source.n_samples
     counts = writer.n_rows, n_calls, n_samples, n_samples * n_labels
-    return RankOutcome(*counts, source.report, cutoff, drift, notes)
+    return RankOutcome(*counts, source.report, cutoff, drift, tuple(job.notes))
 
 
 def ranked_rows(
@@ -214,7 +217,7 @@ def ranked_rows(
     needs a cutoff with one level, so that the calls come first.
     """
     table, first_sample = batch
-    order = model.rank(table, top=top)
+    order = rank(model.lprs(table), model.hierarchy_, top=top, n_threads=model.n_threads)
     call = called(order, model, table)
     n = int(np.count_nonzero(call)) if calls_only else len(order)
     bits = _label_bits(model.hierarchy_.n_labels)
@@ -291,6 +294,7 @@ class SetsOutcome(NamedTuple):
     n_possible: int
     report: ReadReport
     rule: SetRule
+    notes: tuple[str, ...]
 
 
 def write_sets(job: PredictionJob, wanted: SetRows) -> SetsOutcome:
@@ -303,7 +307,7 @@ def write_sets(job: PredictionJob, wanted: SetRows) -> SetsOutcome:
         schema = schema.append(pa.field("set", pa.dictionary(pa.int8(), pa.string())))
     schema, n_sure, n_possible = job.schema(schema), 0, 0
     with job.output() as part, TableWriter(part, schema, is_cafa=False) as writer:
-        for batch in map_batches(function, _numbered(source), job.execution.scheduler):
+        for batch in map_batches(function, job.batches(source), job.execution.scheduler):
             sample, label, level = batch.columns
             number = sample.to_numpy()
             first = int(number[0]) if number.size else 0
@@ -317,7 +321,7 @@ def write_sets(job: PredictionJob, wanted: SetRows) -> SetsOutcome:
             n_sure += int(np.count_nonzero(level.to_numpy() == SURE))
             n_possible += int(np.count_nonzero(level.to_numpy()))
     counts = writer.n_rows, source.n_samples, n_sure, n_possible
-    return SetsOutcome(*counts, source.report, set_rule(job.model))
+    return SetsOutcome(*counts, source.report, set_rule(job.model), tuple(job.notes))
 
 
 def set_rows(model: HierLPR, batch: Numbered, *, wanted: SetRows) -> pa.RecordBatch:
@@ -326,7 +330,7 @@ def set_rows(model: HierLPR, batch: Numbered, *, wanted: SetRows) -> pa.RecordBa
     The column `set` holds positions in ``SET_WORDS``; the label is null where none is sure.
     """
     table, first_sample = batch
-    h, sets = model.hierarchy_, model.predict_sets(table)
+    h, sets = model.hierarchy_, sets_of(model, table, set_rule(model))
     sample = np.arange(first_sample, first_sample + table.n_samples)
     if wanted == "deepest":
         label = deepest_sure(sets, h)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import effective_number
 from hierlpr.cutoff.outcome import Cutoff, precision_of
+from hierlpr.data.tables import Table
+from hierlpr.model.validation import difference_note
 from hierlpr.plots.summary import Counts, Summary, Tradeoff, share_interval
 from hierlpr.report.names import Names
 
@@ -90,6 +92,7 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
     """Count the calls, and state what they mean; the headline is about names if there are any."""
     c, output = summary.counts, summary.output
     cutoff = output.model.cutoff_
+    difference = difference_note(output.model, Table(output.scores, output.hierarchy.labels))
     n_calls, n_true, n_positives = (int(x.sum()) for x in (c.judged, c.hits, c.positives))
     expected = c.share(c.expected_hits, c.judged)
     shares: dict[str, float | None] = {}
@@ -106,7 +109,8 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
     else:
         cost = _cost_without_truth(n_calls, expected)
     precision = shares.get("precision")
-    target, verdict = _target(cutoff, n_calls, precision)
+    promised = replace(cutoff, confidence=None) if difference else cutoff
+    target, verdict = _target(promised, n_calls, precision)
     precision_text = percent(precision)
     if precision is not None and verdict == "missed" and precision_text in target:
         precision_text = f"{math.floor(1000.0 * precision) / 10.0:.1f} %"  # 89.8 % of 90 %
@@ -129,13 +133,13 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
         precision_text=precision_text,
         target=target,
         verdict=verdict,
-        promise=_promise(cutoff) if names is None else names.promise,
+        promise=_promise(cutoff, names, difference),
         cost=cost,
         unreachable=_unreachable(cutoff) if names is None else "",
         warnings=_warnings(c),
         tradeoffs=summary.tradeoffs,
         groups=_groups(c),
-        sets=_sets(c),
+        sets=_sets(c, difference),
         has_truth=output.has_truth,
         expected=expected,
         **shares,  # type: ignore[arg-type]
@@ -207,7 +211,11 @@ def _target(cutoff: Cutoff, n_calls: int, precision: float | None) -> tuple[str,
     return target, "kept" if precision >= precision_of(cutoff) - 1e-12 else "missed"
 
 
-def _promise(cutoff: Cutoff) -> str:
+def _promise(cutoff: Cutoff, names: Names | None, difference: str) -> str:
+    if difference:
+        return f"Nothing is guaranteed here. {difference}"
+    if names is not None:
+        return names.promise
     if cutoff.groups is not None:
         text = (
             f"The labels form {len(cutoff.groups):,} groups, each with its own cutoff (see below)."
@@ -347,7 +355,7 @@ def _unknown_truth(c: Counts) -> str:
     )
 
 
-def _sets(c: Counts) -> tuple[str, ...]:
+def _sets(c: Counts, difference: str) -> tuple[str, ...]:
     """State the promise of sure and possible labels, their numbers, and whether it was kept."""
     rule, n = c.output.model.sets_, c.output.n_samples
     if rule is None:
@@ -359,6 +367,8 @@ def _sets(c: Counts) -> tuple[str, ...]:
         f"and for at least {share}, no true label is missing from the possible labels{confidence}. "
         f"This rests on {rule.n_samples:,} calibration samples."
     ]
+    if difference:
+        text = [f"Nothing is promised about these samples. {difference}"]
     if rule.caveats:
         text.append(f"Caveats: {rule.caveats}")
     text.append(

@@ -1,0 +1,213 @@
+"""Compare a batch of new scores with those of the fit, in about a millisecond.
+
+`find_difference` sees scores of another scale, other classifiers and permuted columns, not small
+changes; :mod:`hierlpr.lpr.drift` tests for those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._utils.checks import Matrix, effective_number
+from hierlpr.data.tables import draw_samples
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.fitting import LPRModel, predict_known
+
+Float = NDArray[np.float64]
+
+CHANCE = 0.006  # of a false alarm per batch
+# Out-of-fold scores differ a little from those of classifiers fitted on everything, and those of
+# some labels much. So a smaller share of labels is never reported, nor a smaller change of samples.
+LEAST_SHARE = 0.1
+LEAST_DISTANCE = 0.2
+LEAST_FITTED = 20  # with fewer training samples nothing is compared
+MOST_SAMPLES = 200
+MOST_VALUES = 2**16
+N_QUANTILES = 15
+
+CONTRADICTING = (
+    "Labels have higher scores than their parents allow more often than in the fit; is the order "
+    "of columns the same?"
+)
+OTHER_VALUES = (
+    "The listed scores are distributed differently than in the fit; are they on the same scale?"
+)
+OTHER_LABELS = "Other labels are listed than in the fit; are names and kind of samples the same?"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleQuantiles:
+    """Quantiles over the training samples of the statistics of `sample_statistics`.
+
+    Attributes
+    ----------
+    edge, share : ndarray of shape (n_statistics, N_QUANTILES)
+        Quantiles, and the share of training samples at or below each.
+    n_samples : int
+    log_frequency : ndarray of shape (n_labels,), optional
+        Log of the share of training samples that list each label; None for complete scores.
+    """
+
+    edge: Float
+    share: Float
+    n_samples: int
+    log_frequency: Float | None = None
+
+    def __post_init__(self) -> None:
+        shape = (self.edge.shape[0], N_QUANTILES)
+        if self.edge.shape != shape or self.share.shape != shape or self.n_samples < 1:
+            raise DataError("Quantiles of samples: their arrays do not fit together.")
+
+    @classmethod
+    def of(
+        cls, lpr: LPRModel, scores: Matrix, hierarchy: Hierarchy, weight: Float | None = None
+    ) -> SampleQuantiles:
+        """Summarize the training samples, or some of them if there are many."""
+        n, limit = scores.shape[0], max(1000, 8 * MOST_VALUES // hierarchy.n_labels)
+        rows, n_samples = draw_samples(n, limit, rng=0), n
+        if weight is not None:
+            share = weight / weight.sum()
+            rows = np.random.default_rng(0).choice(n, min(n, limit), p=share)
+            n_samples = max(1, int(effective_number(weight)))
+        drawn = scores[rows]
+        log_frequency = None
+        if not isinstance(scores, np.ndarray):
+            listed = np.bincount(scores.indices, minlength=hierarchy.n_labels)
+            log_frequency = np.log((listed + 0.5) / (scores.shape[0] + 1.0))
+        values = sample_statistics(lpr, drawn, hierarchy, log_frequency)
+        values = values[:, ~np.isnan(values).any(axis=0)]
+        if values.size == 0:  # no hierarchy, or nothing is listed
+            values = np.zeros((values.shape[0], 1))
+        steps = np.arange(1, N_QUANTILES + 1) / (N_QUANTILES + 1)
+        edge = np.quantile(values, steps, axis=1, method="inverted_cdf").T
+        return cls(edge, _shares(values.T, edge), min(n_samples, rows.size), log_frequency)
+
+
+def sample_statistics(
+    lpr: LPRModel, scores: Matrix, hierarchy: Hierarchy, log_frequency: Float | None
+) -> Float:
+    """Return statistics of whole samples, of shape (n_statistics, n_samples).
+
+    For complete scores, the sum over edges of how far the LPR of the child exceeds that of the
+    parent: permuted columns raise it. For listed scores, the mean score and the mean log frequency
+    of the listed labels, NaN for samples that list none.
+    """
+    if isinstance(scores, np.ndarray):
+        h = hierarchy
+        if h.n_edges == 0:
+            return np.empty((0, scores.shape[0]))
+        parent = h.order[np.repeat(np.arange(h.n_labels), np.diff(h.child_ptr))]
+        child = h.order[h.child_idx]
+        own = np.asarray(predict_known(lpr, scores, n_threads=1))
+        excess = np.maximum(own[:, child] - own[:, parent], 0.0)
+        return np.asarray(np.nansum(excess, axis=1)[None])
+    assert log_frequency is not None
+    size = np.diff(scores.indptr).astype(np.float64)
+    row = np.repeat(np.arange(size.size), np.diff(scores.indptr))
+    size[size == 0.0] = np.nan
+    values = (scores.data, log_frequency[scores.indices])
+    return np.array([np.bincount(row, weights=x, minlength=size.size) / size for x in values])
+
+
+def find_difference(
+    lpr: LPRModel, scores: Matrix, hierarchy: Hierarchy, quantiles: SampleQuantiles | None
+) -> str:
+    r"""Say in one sentence how new scores differ from those of the fit; empty if they do not.
+
+    Notes
+    -----
+    A label, or a statistic of samples, differs if its empirical distribution functions in the fit
+    (N samples) and in the batch (n samples) differ at one of 15 quantiles, or beyond the range of
+    the fit, by more than :math:`\sqrt{\log(2 C / 0.006) (1/n + 1/N) / 2}` for C comparisons. By the
+    inequality of Dvoretzky, Kiefer and Wolfowitz, any of a batch from the same population differs
+    with a probability of about 0.006 at most. More than a tenth of the labels must differ, or a
+    statistic by more than 0.2. At most 200 samples of a batch are compared. Of a single
+    sample only the range is compared.
+    """
+    n_fitted = _n_fitted(lpr, quantiles)
+    if scores.shape[0] == 0 or n_fitted < LEAST_FITTED:
+        return ""
+    n_used = min(MOST_SAMPLES, max(50, MOST_VALUES // hierarchy.n_labels))
+    if scores.shape[0] > n_used:
+        scores = scores[np.linspace(0, scores.shape[0] - 1, n_used).astype(np.intp)]
+    n_compared = hierarchy.n_labels + 2
+    if isinstance(scores, np.ndarray):
+        found = _compare_labels(lpr, scores, n_compared)
+    else:
+        knots = lpr.curves.knot_score
+        n_out = int(np.count_nonzero((scores.data < knots.min()) | (scores.data > knots.max())))
+        found = _outside(n_out, scores.nnz, "listed pairs") if 2 * n_out > scores.nnz else ""
+    if found or quantiles is None or scores.shape[0] == 1:
+        return found
+    values = sample_statistics(lpr, scores, hierarchy, quantiles.log_frequency).T
+    moved = np.abs(_shares(values, quantiles.edge) - quantiles.share).max(axis=1)
+    limit = np.maximum(_limit(_n_known(values), n_fitted, n_compared), LEAST_DISTANCE)
+    is_moved = moved > limit
+    if quantiles.log_frequency is None:
+        return CONTRADICTING if is_moved.any() else ""
+    return OTHER_VALUES if is_moved[0] else OTHER_LABELS if is_moved[1] else ""
+
+
+def _compare_labels(lpr: LPRModel, scores: Float, n_compared: int) -> str:
+    """Compare complete scores label by label."""
+    n, n_labels = scores.shape
+    knots, ptr = lpr.curves.knot_score, lpr.curves.knot_ptr
+    low, high = knots[ptr[:-1]], knots[ptr[1:] - 1]
+    known = _n_known(scores)
+    below, above = (np.count_nonzero(x, axis=0) / known for x in (scores < low, scores > high))
+    if n == 1:
+        n_out = int(np.count_nonzero(below + above))
+        return _outside(n_out, n_labels, "labels") if 2 * n_out > n_labels else ""
+    seen = lpr.seen
+    n_fitted = n if seen is None else seen.total.sum(axis=1)
+    limit = _limit(known, n_fitted, n_compared)
+    is_out = np.maximum(below, above) > limit
+    is_different = is_out
+    if seen is not None:
+        share = np.cumsum(seen.total, axis=1)[:, :-1] / seen.total.sum(axis=1, keepdims=True)
+        distance = np.abs(_shares(scores, seen.edge) - share).max(axis=1)
+        is_different = is_out | (distance > limit)
+    n_out, n_different = int(is_out.sum()), int(is_different.sum())
+    if n_different <= LEAST_SHARE * n_labels:
+        return ""
+    if 2 * n_out > n_different:
+        return _outside(n_out, n_labels, "labels")
+    return (
+        f"The scores of {n_different:,} of {n_labels:,} labels are distributed differently than in "
+        "the fit; are the classifiers, the kind of samples and the order of columns the same?"
+    )
+
+
+def _outside(n_out: int, n: int, what: str) -> str:
+    return (
+        f"The scores of {n_out:,} of {n:,} {what} lie outside the range seen in the fit; are they "
+        "on the same scale?"
+    )
+
+
+def _n_fitted(lpr: LPRModel, quantiles: SampleQuantiles | None) -> float:
+    """Return the number of training samples, as far as it is known."""
+    if quantiles is not None:
+        return quantiles.n_samples
+    return LEAST_FITTED if lpr.seen is None else float(lpr.seen.total.sum(axis=1).max())
+
+
+def _n_known(values: Float) -> Float:
+    """Return the number of samples per column without missing values, at least 1."""
+    return np.asarray(np.maximum(np.count_nonzero(~np.isnan(values), axis=0), 1.0))
+
+
+def _shares(values: Float, edge: Float) -> Float:
+    """Return the share of each column of `values` at or below each of its edges."""
+    below = [np.count_nonzero(values <= edge[:, j], axis=0) for j in range(edge.shape[1])]
+    return np.array(below).T / _n_known(values)[:, None]
+
+
+def _limit(n: Float, n_fitted: Float | float, n_compared: int) -> Float:
+    """Return the difference of two distribution functions that chance does not explain."""
+    spread = np.log(2.0 * n_compared / CHANCE) * (1.0 / n + 1.0 / n_fitted) / 2.0
+    return np.asarray(np.sqrt(spread))

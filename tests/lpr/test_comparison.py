@@ -1,0 +1,95 @@
+"""New scores are compared with those of the fit wherever a model is used."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import logit
+
+from hierlpr import HierLPR, load_model, simulate
+from hierlpr.exceptions import HierlprWarning
+from hierlpr.report import write_report
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    train = simulate.disease(n_samples=600, rng=0)
+    model = HierLPR(train.hierarchy, joint=False).fit(train.scores, train.truth)
+    held = simulate.disease(n_samples=400, rng=1)
+    model.calibrate(held.scores, held.truth, fdr=0.2, confidence=0.9)
+    return model, simulate.disease(n_samples=400, rng=2)
+
+
+def broken(scores, rng):
+    """The mistakes that must be seen."""
+    return {
+        "outside the range": [100.0 * scores, logit(np.clip(scores, 1e-9, 1.0 - 1e-9))],
+        "differently": [scores[:, rng.permutation(scores.shape[1])], 1.0 - scores],
+    }
+
+
+def test_every_use_sees_broken_scores_and_is_silent_on_others(fitted):
+    model, new = fitted
+    rng = np.random.default_rng(0)
+    scores = new.scores[rng.permutation(400)[:60]]
+    for use in (model.rank, model.predict, model.predict_proba, model.call_lists, model.assign):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            use(scores)
+        for what, mistakes in broken(scores, rng).items():
+            for mistake in mistakes:
+                with pytest.warns(HierlprWarning, match=what):
+                    use(mistake)
+
+
+def test_scores_of_another_scale_are_counted(fitted):
+    model, new = fitted
+    with pytest.warns(HierlprWarning, match="scores of 110 of 110 labels lie outside the range"):
+        model.predict(100.0 * new.scores)
+
+
+def test_a_single_sample_is_compared_once(fitted, tmp_path):
+    fitted[0].save(tmp_path / "m.hlpr")
+    model, one = load_model(tmp_path / "m.hlpr"), 100.0 * fitted[1].scores[:1]
+    with pytest.warns(HierlprWarning, match="outside the range"):
+        model.predict(one)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(one)
+
+
+def test_false_alarms_are_rare(fitted):
+    model, new = fitted
+    rng = np.random.default_rng(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(100):
+            model.predict(new.scores[rng.choice(400, 50, replace=False)])
+
+
+def test_listed_scores_are_compared_too():
+    h = simulate.random_tree(60, max_depth=4, rng=0)
+    drawn = simulate.random_model(h, conditional=np.full(60, 0.6), rng=0)
+    fit, new = drawn.draw(500, 1), drawn.draw(200, 2)
+
+    def listed(data):
+        return sparse.csr_array(np.where(data.scores > 0.3, data.scores, 0.0))
+
+    model = HierLPR(h).fit(listed(fit), fit.truth)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(listed(new))
+    rng = np.random.default_rng(0)
+    for mistake in (100.0 * listed(new), listed(new)[:, rng.permutation(60)]):
+        with pytest.warns(HierlprWarning):
+            model.predict(sparse.csr_array(mistake))
+
+
+def test_the_report_withdraws_the_guarantee(fitted, tmp_path):
+    model, new = fitted
+    good = write_report(tmp_path / "a.html", model, new.scores, new.truth).answer
+    assert good.promise.startswith("Guaranteed")
+    bad = write_report(tmp_path / "b.html", model, 100.0 * new.scores, new.truth).answer
+    assert bad.promise.startswith("Nothing is guaranteed here. The scores of 110 of 110 labels")
+    assert "confidence" not in bad.target
