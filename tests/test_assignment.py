@@ -252,7 +252,7 @@ def test_two_commands_for_every_format_and_the_same_format_back(kind, tmp_path):
 def test_certified_precision_at_every_rank(tmp_path):
     file, known, _ = sintax(tmp_path, 8, 2000)
     done = learn_names(file, known, precision=0.8, confidence=0.9)
-    assert done.promise.startswith("At least 80 % of the names are right at each of these ranks")
+    assert done.promise.startswith("At least 80 % of the names are correct at each of these ranks")
     for row in done.ranks:
         assert row.correct is None or row.correct > 0.75
     strict = learn_names(file, known, precision=0.999, confidence=0.9)

@@ -101,7 +101,7 @@ def test_citations_become_links(markdown):
 
 def test_the_inspection_finds_what_is_wrong(tmp_path):
     (tmp_path / "search").mkdir()
-    index = '{"docs": [{"title": "Install, tutorial, cheat sheet", "text": ""}]}'
+    index = '{"docs": [{"title": "Install, tutorial, glossary", "text": ""}]}'
     (tmp_path / "search" / "search_index.json").write_text(index)
     (tmp_path / "search" / "search_index.js").write_text(f"var __index = {index}")
     (tmp_path / "a.html").write_text(
@@ -113,9 +113,10 @@ def test_the_inspection_finds_what_is_wrong(tmp_path):
         '<p>\\frac{1}{2}</p><a href="c.html"></a><a href="a.html#gone"></a>'
         '<script src="https://example.org/x.js"></script>'
         "<blockquote><blockquote><blockquote>1 + 1</blockquote></blockquote></blockquote>"
+        '<img src="a.html"><code>fit --out <span class="word">--top</span></code>'
     )
     found = check.problems(tmp_path)
-    assert len(found) == 6
+    assert len(found) == 8
     for words in (
         "b.html#in leads nowhere",
         "c.html leads",
@@ -123,6 +124,8 @@ def test_the_inspection_finds_what_is_wrong(tmp_path):
         "loads https",
         "raw TeX",
         "drawn as a quotation",
+        "a.html has no description",
+        "--out may break",
     ):
         assert any(words in line for line in found), words
     (tmp_path / "search" / "search_index.json").write_text('{"docs": []}')

@@ -1,4 +1,4 @@
-"""Look through a built site: no dead link, raw TeX or example without a frame, nothing loaded.
+"""Inspect a built site: dead links, raw TeX, figures without a description, options split in code.
 
 ``python docs/making/check.py site`` prints what is wrong and fails; `make docs` ends with it.
 """
@@ -10,16 +10,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from unbroken import LONGEST
+
 __all__ = ["Page", "problems"]
 
 _TEX = re.compile(
     r"\\\(|\\\)|\\\[|\\(?:frac|sum|prod|le|ge|text|mathrm|lambda|delta)\b|:math:|\[@\w"
 )
-_LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
+_LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "srcset"}
 
 
 class Page(HTMLParser):
-    """The anchors, links, loaded files and visible text of one page."""
+    """The anchors, links, loaded files, figures without a description and text of one page."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -27,8 +29,10 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.loads: list[str] = []
         self.text = ""
+        self.bare_figures: list[str] = []
+        self.split_options: list[str] = []
         self.deepest_quote = self._quotes = 0
-        self._hidden = 0
+        self._hidden = self._whole = 0
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -40,19 +44,26 @@ class Page(HTMLParser):
             self.links.append(str(found["href"]))
         if tag in _LOADS and found.get(_LOADS[tag]) and found.get("rel") != "canonical":
             self.loads.append(str(found[_LOADS[tag]]))
+        if tag == "img" and not found.get("alt") and "gallery" not in str(found.get("src")):
+            self.bare_figures.append(str(found.get("src")))
+        self._whole = self._whole + 1 if self._whole or found.get("class") == "word" else 0
         self._quotes += tag == "blockquote"
         self.deepest_quote = max(self.deepest_quote, self._quotes)
         self._hidden += tag in ("script", "style", "code", "pre")
 
     def handle_endtag(self, tag: str) -> None:
         """Leave code, scripts, styles and quotations."""
+        self._whole -= self._whole > 0
         self._quotes -= tag == "blockquote"
         self._hidden -= tag in ("script", "style", "code", "pre")
 
     def handle_data(self, data: str) -> None:
-        """Collect what a reader sees, apart from code."""
+        """Collect what a reader sees, apart from code, and options that may break in code."""
         if not self._hidden:
             self.text += data
+        elif not self._whole:
+            words = re.findall(r"(?<!\S)--[a-z-]+(?!\S)", data)
+            self.split_options += [word for word in words if len(word) <= LONGEST]
 
 
 def problems(site: Path) -> list[str]:
@@ -65,6 +76,8 @@ def problems(site: Path) -> list[str]:
             found += [f"{name}: {link} leads nowhere"] * _is_dead(link, path, pages)
         outside = [link for link in page.loads if urlsplit(link).netloc]
         found += [f"{name}: loads {link}" for link in outside]
+        found += [f"{name}: {src} has no description" for src in page.bare_figures]
+        found += [f"{name}: {word} may break" for word in page.split_options]
         # ">>>" outside of a section Examples is read as three quotations.
         found += [f"{name}: an example is drawn as a quotation"] * (page.deepest_quote > 2)
         found += [f"{name}: raw TeX: {page.text[max(m.start() - 30, 0) : m.end() + 30]!r}"
@@ -88,7 +101,7 @@ def _unfindable(site: Path) -> list[str]:
     """Say for which words the search finds no page that is named after them."""
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     titles = {entry["title"].casefold() for entry in index["docs"]}
-    sought = {"install": "install", "tutorial": "tutorial", "cheat sheet": "cheat sheet"}
+    sought = {word: word for word in ("install", "tutorial", "glossary")}
     text = {
         word: [e for e in index["docs"] if word in (e["title"] + e["text"]).casefold()]
         for word in sought

@@ -1,6 +1,6 @@
 """Name every sample at the deepest rank that can be trusted, from the files of other tools.
 
-`learn_names` fits a model on predictions with known names and checks it on samples kept apart;
+`learn_names` fits a model on predictions with known names and checks it on held-out samples;
 `assign_names` names new samples with it. The command ``hierlpr assign`` calls these functions.
 """
 
@@ -101,18 +101,18 @@ def learn_names(
     out : path, optional
         Where to write the model.
     hierarchy : Hierarchy, optional
-        Used instead of the one that the predicted paths spell out.
+        Used instead of the one that the predicted paths imply.
     error : float, optional
         At most this share of new samples gets a wrong name; 0.1 if `precision` is not given.
     precision : float, optional
-        Instead: at least this share of the names is right, at every rank, with `confidence`.
+        Instead: at least this share of the names is correct, at every rank, with `confidence`.
     confidence : float, optional
         The probability with which the promise holds for these calibration samples; 0.9 if it is
         not given with `precision`.
     truth_column : str, optional
         The column of the true names.
     report : path, optional
-        Where to write a page about half of the samples kept apart; the other half calibrates.
+        Where to write a page about half of the held-out samples; the other half calibrates.
     seed : int
         Draws the third of the samples that is kept for calibration.
     **reading

@@ -111,10 +111,10 @@ def test_bad_rows_stop_or_are_counted(tmp_path, row, message):
     [
         ("@RELATION x\n@DATA\n", "declares no attributes"),
         ("@RELATION x\n@ATTRIBUTE a numeric\n@DATA\n1\n", "0 attributes of type hierarchical"),
-        ("hello\n", "line 1: 'hello' is no ARFF declaration"),
-        ("@ATTRIBUTE a\n", "no attribute declaration"),
+        ("hello\n", "line 1: 'hello' is not an ARFF declaration"),
+        ("@ATTRIBUTE a\n", "is not an attribute"),
         ("@ATTRIBUTE a matrix\n", "'matrix' is unknown"),
-        ("@ATTRIBUTE a hierarchical\n@DATA\n", "no attribute declaration|lists no labels"),
+        ("@ATTRIBUTE a hierarchical\n@DATA\n", "is not an attribute|lists no labels"),
         ("@ATTRIBUTE a hierarchical x//y\n@DATA\n", "empty segment"),
         ("@ATTRIBUTE a hierarchical x,x/y\n", "no @DATA line"),
     ],

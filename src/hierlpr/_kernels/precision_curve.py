@@ -103,7 +103,7 @@ def local_quadratic(
                 fit[c] = (a00 * r0 + a01 * r1 + a02 * r2) / det
                 slope[c] = (a01 * r0 + a11 * r1 + a12 * r2) / (det * reach)
                 solved = True
-            elif reach > 2.0:  # nothing but a constant can be fitted
+            elif reach > 2.0:  # only a constant can be fitted
                 fit[c] = r0 / m0 if m0 > 0.0 else 0.0
                 slope[c] = 0.0
                 solved = True

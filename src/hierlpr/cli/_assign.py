@@ -136,10 +136,10 @@ def _print_learned(shell: Shell, done: LearnOutcome, out: str, json_out: str | N
     head = ["rank", "named", "correct", f"named at {usual}", f"correct at {usual}"]
     lines = [
         f"Learned from {done.n_labelled:,} labelled samples: {done.n_fitted:,} for the chances, "
-        f"{done.n_held_out:,} kept apart to choose how deep to go.",
+        f"{done.n_held_out:,} held out to choose how deep to go.",
         done.promise,
         text_table(head, rows),
-        f"Of the samples kept apart, {100 * done.wrong:.1f} % got a wrong name; with the usual "
+        f"Of the held-out samples, {100 * done.wrong:.1f} % got a wrong name; with the usual "
         f"threshold of {usual} it would be {100 * done.usual_wrong:.1f} %.",
         done.more,
     ]

@@ -112,23 +112,52 @@ def check_bound(
 class Cutoff:
     """Where to cut, for which goal, and what that achieved on the calibration samples.
 
-    Every instance with a block score of at least `level` is called, and at most `max_calls` per
-    sample (see :func:`~hierlpr.cutoff.guarantee.certified_level`). If the target is unreachable,
-    `reachable` is False, `reason` says why, and level and numbers are those used instead.
+    Counts and shares describe the calibration samples; they promise nothing about others unless
+    there is a `confidence`.
 
-    With `confidence`, the target is certified, for all `groups` simultaneously. With several
-    `targets`, all their certificates hold simultaneously, and this cutoff is the one in use.
-    Without, the numbers describe the calibration samples and promise nothing about others;
-    `caveats` says why they may be unreliable, and is empty if there is no sign of that.
-
-    If some of the truth is unknown (`n_unknown` instances), calls, precision, recall and the
-    certificate are about the known instances. `n_unknown_calls` calls cannot be judged:
-    `precision_if_random` is the precision of all calls if the unknown calls of each label are
-    correct as often as its known ones, and `precision_worst` if they are all incorrect.
-
-    With sample weights, counts are still counts, while precision, recall, F and the certificate are
-    weighted: the samples are worth `n_effective` samples of equal weight. A certificate holds for
-    weights up to `max_weight`.
+    Attributes
+    ----------
+    level : float
+        Instances with a block score of at least this are called.
+    max_calls : int or None
+        Most calls per sample; a sample with more keeps those with the highest scores.
+    kind : {"precision", "fdr", "f", "default", "by hand"}
+        The kind of goal.
+    target : float or None
+        The target precision or FDR.
+    beta : float
+        Weight of recall in F.
+    confidence : float or None
+        With it the target is certified, for all `groups` and `targets` simultaneously.
+    reachable : bool
+        Whether a level reaches the target; if not, `reason` says why, and `level` and what follows
+        from it are those that are used instead.
+    reason : str
+    precision, recall, f : float or None
+        Reached on the calibration samples.
+    n_calls, n_true_calls, n_positives, n_samples, n_instances : int
+        Calls, correct calls, true labels, samples and instances with known truth.
+    best_precision, best_precision_level : float or None
+        The highest target that would have been reached, and its level.
+    best_precision_calls : int
+    max_f, max_f_level : float or None
+        The largest F, and its level.
+    caveats : str
+        Why the numbers may be unreliable; empty if there is no sign of that.
+    n_unknown, n_unknown_calls : int
+        Instances and calls with unknown truth; precision, recall and certificate leave them out.
+    precision_if_random : float or None
+        Precision if the unknown calls of each label are correct as often as its known ones.
+    n_effective : float or None
+        With sample weights: as many samples of equal weight are worth the same.
+    max_weight : float or None
+        The certificate holds for weights up to this.
+    groups : mapping of Cutoff or None
+        One cutoff per group of labels.
+    label_groups : tuple of str or None
+        The group of each label.
+    targets : tuple of Cutoff or None
+        All cutoffs, if there are several targets.
     """
 
     level: float
@@ -170,6 +199,8 @@ class Cutoff:
     def for_target(self, target: float) -> Cutoff:
         """Return the cutoff for one of several targets, together with the others.
 
+        Examples
+        --------
         >>> cutoff = Cutoff.of_targets([Cutoff(0.6, "fdr", 0.2), Cutoff(0.8, "fdr", 0.1)])
         >>> cutoff.level, cutoff.for_target(0.1).level
         (0.6, 0.8)

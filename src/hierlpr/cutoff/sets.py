@@ -102,7 +102,15 @@ class SetRule:
 class CallSets:
     """The sure and the possible labels of every sample: two bool matrices, both closed upward.
 
-    Every sure label is possible. CSR matrices come from CSR scores.
+    Attributes
+    ----------
+    sure, possible : bool matrix of shape (n_samples, n_labels)
+        Every sure label is possible. CSR if the scores were.
+    labels : tuple of str
+    samples : tuple of str or None
+        Names, if the scores had any.
+    rule : SetRule
+        The levels and what is promised; ``print(rule)`` says it as text.
     """
 
     sure: Any

@@ -1,4 +1,4 @@
-"""Features -> probabilities of all labels at once, for users without a classifier of their own.
+"""Features -> probabilities of all labels, for users without a classifier of their own.
 
 `FirstStage` is the default of :class:`hierlpr.HierarchicalClassifier`: networks, trees and kernels,
 averaged with weights learned out of fold. Each member is an estimator of its own.

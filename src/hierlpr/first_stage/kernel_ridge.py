@@ -27,7 +27,7 @@ SOFT = 0.02  # scale of the smooth clipping of fitted values at 0 and 1
 
 
 class KernelRidgeClassifier(MultiLabelEstimator):
-    r"""Regress all labels at once on a kernel :math:`\exp(-(|x - x'| / s)^p)`, :math:`p` 1 or 2.
+    r"""Regress all labels on a kernel :math:`\exp(-(|x - x'| / s)^p)`, :math:`p` 1 or 2.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ PATIENCE = 0.01
 
 
 class NetworkEnsemble(MultiLabelEstimator):
-    """Average a few networks that learn all labels at once.
+    """Average a few networks that learn all labels together.
 
     Each has hidden layers with dropout, noise on its inputs and output biases at the prior
     log-odds, and minimizes the log-loss of all labels by Adam.

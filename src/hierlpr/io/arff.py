@@ -180,7 +180,7 @@ def _read_header(lines: Lines, log: ReadLog, *, needs_data: bool = True) -> list
             break
         elif keyword != "@relation":
             hint = "an ARFF header has lines @RELATION, @ATTRIBUTE and @DATA."
-            raise log.file_error(f"{text[:40]!r} is no ARFF declaration.", line=line, hint=hint)
+            raise log.file_error(f"{text[:40]!r} is not an ARFF declaration.", line=line, hint=hint)
     if not attributes:
         raise log.file_error("the ARFF header declares no attributes.", line=line)
     if needs_data:
@@ -192,7 +192,9 @@ def _read_attribute(text: str, line: int, log: ReadLog) -> _Attribute:
     match = _DECLARATION.fullmatch(text)
     if match is None:
         hint = "write: @ATTRIBUTE name type"
-        raise log.file_error(f"{text[:60]!r} is no attribute declaration.", line=line, hint=hint)
+        raise log.file_error(
+            f"{text[:60]!r} is not an attribute.", line=line, hint=hint
+        )
     quoted = match["single"] if match["single"] is not None else match["double"]
     name = match["bare"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
     declared = match["type"].strip()
@@ -240,7 +242,7 @@ def _build_hierarchy(attribute: _Attribute, kind: Kind, log: ReadLog) -> Hierarc
         return hierarchy
     bad = next((entry for entry in entries if entry.count(_SEPARATOR) != 1), None)
     if bad is not None:
-        text, hint = f"{bad!r} is no parent/child pair.", "read it with kind='tree'."
+        text, hint = f"{bad!r} is not a parent/child pair.", "read it with kind='tree'."
         raise log.file_error(text, line=attribute.line, hint=hint)
     labels = dict.fromkeys(name for path in paths for name in path if name != _TOP)
     return Hierarchy([(p, c) for p, c in paths if p != _TOP], labels=labels)
@@ -293,7 +295,7 @@ def _split(text: str, attributes: list[_Attribute], line: int, log: ReadLog) -> 
     for cell in filter(None, cells):
         place, _, value = cell.partition(" ")
         if not (place.isascii() and place.isdigit()) or int(place[:9]) >= len(values):
-            log.problem(f"{cell[:30]!r} is no entry 'place value' of a sparse row.", line=line)
+            log.problem(f"{cell[:30]!r} is not an entry 'place value' of a sparse row.", line=line)
             return None
         values[int(place)] = value.strip().strip("'\"")
     return values

@@ -1,4 +1,4 @@
-"""Predictions of other tools: scored paths of names, and the hierarchy that they spell out."""
+"""Predictions of other tools: scored paths of names, and the hierarchy that they imply."""
 
 from __future__ import annotations
 

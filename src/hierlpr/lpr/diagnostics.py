@@ -159,7 +159,7 @@ class LabelReport:
         except ImportError as error:
             raise DataError(
                 f"A frame of {backend!r} needs that library, which is not installed ({error}).\n"
-                'Hint: ask for backend="pyarrow", which hierlpr depends on.'
+                'Hint: use backend="pyarrow", which hierlpr depends on.'
             ) from error
 
 

@@ -65,7 +65,7 @@ class Drift:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing but prevalences seems to differ."""
+        """Whether only prevalences seem to differ."""
         return not self.is_different.any()
 
     @property

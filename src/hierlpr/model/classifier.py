@@ -46,7 +46,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : "auto", member of the first stage, or scikit-learn classifier or pipeline
         ``"auto"``: :class:`hierlpr.first_stage.FirstStage`, an average of networks, trees and
-        kernels that learn all labels at once; see ``docs/first-stage.md``. A classifier needs
+        kernels that learn all labels in one model; see ``docs/first-stage.md``. A classifier needs
         ``predict_proba`` or ``decision_function`` and is cloned for each label. Everything that is
         fitted to data (vectorizers, scalers, feature selection) belongs into this estimator, in a
         pipeline, so that it is fitted on the training part only.
@@ -62,9 +62,9 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     cv : int
         Folds for the out-of-fold scores of a classifier; the first stage has its own.
     holdout : float
-        Share of the samples set apart for the cutoff; only used with a goal.
+        Share of the samples held out for the cutoff; only used with a goal.
     multi_output : bool
-        Whether the estimator takes all labels at once (such as a forest or a neural network).
+        Whether the estimator takes all labels in one fit (such as a forest or a neural network).
     min_positives : int
         A label with fewer positives or negatives gets no classifier: its LPR is its prevalence.
     n_jobs : int, optional
@@ -434,7 +434,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def _split(
         self, n_samples: int, rng: np.random.Generator, *, has_goal: bool
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the samples set apart for the cutoff and the others, both in order."""
+        """Return the samples held out for the cutoff and the others, both in order."""
         if not has_goal:
             return np.empty(0, dtype=np.intp), np.arange(n_samples)
         n_apart = round(self.holdout * n_samples)
@@ -459,5 +459,5 @@ def _indexable(x: Any) -> Any:
 
 
 def _learns_all_labels(estimator: Any) -> bool:
-    """Whether it learns all labels at once and has out-of-fold probabilities of its own."""
+    """Whether it learns all labels in one model and has out-of-fold probabilities of its own."""
     return hasattr(type(estimator), "oof_proba_")

@@ -58,7 +58,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     hierarchy : Hierarchy, path, dict, edges or networkx graph, optional
-        The labels and their parents; anything else than a `Hierarchy` is converted to one, see
+        The labels and their parents; anything else is converted to a `Hierarchy`, see
         :func:`hierlpr.io.as_hierarchy`. None: the labels are unrelated.
     lpr : str or estimator
         How local precision rates are estimated; see :func:`hierlpr.lpr.fit_lpr`.
@@ -188,17 +188,34 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         scores, truth : matrices or data frames
             As in `fit`, of other samples.
-        precision, fdr, maximize, confidence, rule, unreachable
-            See :func:`hierlpr.cutoff.choose.choose_cutoff`. Several targets, such as
-            ``precision=[0.8, 0.9]``, share the error of `confidence`, so that all hold at once;
-            the first is in use until :meth:`use_target` selects another.
-        groups : "tree", "depth", "label", mapping or sequence, optional
-            One level per group of labels; see :func:`hierlpr.cutoff.label_groups`. With
-            `confidence`, all groups reach the target at once with that confidence.
+        precision, fdr : float or sequence of float, optional
+            Target share of the calls that is correct (incorrect), pooled over samples and labels.
+            Several targets share the error of `confidence`, so that all hold simultaneously; the
+            first is in use until :meth:`use_target` selects another.
+        maximize : str, optional
+            Instead of a target, the F-measure to maximize: ``"f1"``, ``"f0.5"``, ``"f2"``, ...
+        confidence : float, optional
+            The probability, over the draw of these samples, with which the precision on new samples
+            reaches the target. None: nothing is promised.
+        groups : {"tree", "depth", "label"}, mapping or sequence, optional
+            One level per group of labels, each for the target; with `confidence`, for all groups
+            simultaneously. A mapping has the group of each label, a sequence those in label order.
+        rule : {"cautious", "plain"}
+            Without `confidence`: whether the target must survive one more average sample whose
+            calls are all incorrect, or must only be met on these samples, as in the paper.
+        unreachable : {"nothing", "best-precision", "max-f", "error"}, optional
+            What to call if no level reaches the target: nothing (default with `confidence`), what
+            has the best precision within reach (default without), or what has the largest F1; or
+            raise an error.
         sample_weight : array-like of shape (n_samples,), optional
             As in `fit`: precision, recall and F are then weighted.
         max_weight : float, optional
             Upper bound on all weights, known before the truth; certificates with weights need it.
+
+        Returns
+        -------
+        HierLPR
+            The model itself; `cutoff_` says what was reached.
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table = self._scores(scores)

@@ -126,7 +126,7 @@ def promise_of(model: HierLPR) -> tuple[str, bool]:
     text = "No rank can be certified."
     if certified:
         text = (
-            f"At least {100 * precision_of(cutoff):.4g} % of the names are right at each of these "
+            f"At least {100 * precision_of(cutoff):.4g} % of the names are correct at each of these "
             f"ranks, with confidence {cutoff.confidence:g}: {', '.join(certified)}."
         )
     if others:

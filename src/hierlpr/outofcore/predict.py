@@ -119,7 +119,7 @@ class PredictionJob:
             filesystem.put_file(str(part), inside)
 
     def label_columns(self, code: pa.Array) -> dict[str, pa.Array]:
-        """Return the labels by number as a column of names, and their captions if asked for."""
+        """Return the labels by number as a column of names, and their captions if requested."""
         names = {"label": self.model.hierarchy_.labels, "name": self.captions}
         return {
             column: pa.DictionaryArray.from_arrays(code, pa.array(given, pa.string()))

@@ -262,7 +262,7 @@ def rank(
     jobs with precedence: labels merge into blocks with their parents where the mean rises, and
     the blocks of all samples are sorted by mean. On a forest this is exact (Horn, 1972). On a DAG
     the blocks are (Sidney, 1975), and the order inside a block is found by an exact search as far
-    as that is small; `Ranking.certified` and `Ranking.eauc_gap` tell where it was not. Ties go to
+    as that is small; `Ranking.certified` and `Ranking.eauc_gap` say where it was not. Ties go to
     the smaller topological number of the block's first label, then to the earlier sample.
 
     References
@@ -319,7 +319,9 @@ def _order(
     sample_bits = max(1, (row_ptr.size - 2).bit_length())
     low_bits = 1 + sample_bits + max(1, (instances.hierarchy.n_labels - 1).bit_length())
     if low_bits > 62:
-        raise DataError("Too many samples and labels for one ranking; rank them in parts.")
+        raise DataError(
+            "Too many samples and labels for one ranking; rank fewer samples."
+        )
     threads = threads_for(instances.lpr.size, n_threads)
     next_node = np.empty(instances.lpr.size, dtype=np.int32)
 

@@ -223,7 +223,7 @@ def _promise(cutoff: Cutoff, names: Names | None, difference: str) -> str:
         if cutoff.confidence is None:
             return text
         return (
-            f"{text} What is guaranteed holds for all groups at once with "
+            f"{text} What is guaranteed holds for all groups simultaneously with "
             f"{percent(cutoff.confidence)} confidence."
         )
     at_half = (

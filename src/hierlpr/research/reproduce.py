@@ -128,7 +128,7 @@ def reproduce(
     n_jobs : int
         Processes.
     on_progress : callable, optional
-        Called with the numbers of replications done and to do, over all studies asked for.
+        Called with the numbers of replications done and to do, over all requested studies.
 
     Returns
     -------

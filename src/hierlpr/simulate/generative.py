@@ -291,5 +291,5 @@ def _check_sizes(n_labels: int, n_roots: int, max_depth: int | None) -> None:
         raise DataError(f"{n_roots} trees need at least as many labels; got {n_labels}.")
     if max_depth is not None and (max_depth < 1 or (max_depth == 1 and n_labels > n_roots)):
         raise DataError(
-            f"max_depth={max_depth} leaves no room for {n_labels - n_roots} labels below the roots."
+            f"max_depth={max_depth} is too small for {n_labels - n_roots} labels below the roots."
         )
