@@ -126,8 +126,8 @@ def promise_of(model: HierLPR) -> tuple[str, bool]:
     text = "No rank can be certified."
     if certified:
         text = (
-            f"At least {100 * precision_of(cutoff):.4g} % of the names are correct at each of these "
-            f"ranks, with confidence {cutoff.confidence:g}: {', '.join(certified)}."
+            f"At least {100 * precision_of(cutoff):.4g} % of the names are correct at each of "
+            f"these ranks, with confidence {cutoff.confidence:g}: {', '.join(certified)}."
         )
     if others:
         text += f" Not certified, so not named: {', '.join(others)}."
