@@ -192,9 +192,7 @@ def _read_attribute(text: str, line: int, log: ReadLog) -> _Attribute:
     match = _DECLARATION.fullmatch(text)
     if match is None:
         hint = "write: @ATTRIBUTE name type"
-        raise log.file_error(
-            f"{text[:60]!r} is not an attribute.", line=line, hint=hint
-        )
+        raise log.file_error(f"{text[:60]!r} is not an attribute.", line=line, hint=hint)
     quoted = match["single"] if match["single"] is not None else match["double"]
     name = match["bare"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
     declared = match["type"].strip()

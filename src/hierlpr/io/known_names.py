@@ -67,9 +67,7 @@ def read_known_names(
         text = f"none of its samples is in {predictions.path}."
         if unknown:
             text = f"none of its names is predicted; the first are {quote_names(list(unknown))}."
-        raise refuse(
-            path, "", text, "samples and names must be the same in both files."
-        )
+        raise refuse(path, "", text, "samples and names must be the same in both files.")
     if unknown:
         names = quote_names(list(unknown))
         text = (

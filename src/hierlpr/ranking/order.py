@@ -319,9 +319,7 @@ def _order(
     sample_bits = max(1, (row_ptr.size - 2).bit_length())
     low_bits = 1 + sample_bits + max(1, (instances.hierarchy.n_labels - 1).bit_length())
     if low_bits > 62:
-        raise DataError(
-            "Too many samples and labels for one ranking; rank fewer samples."
-        )
+        raise DataError("Too many samples and labels for one ranking; rank fewer samples.")
     threads = threads_for(instances.lpr.size, n_threads)
     next_node = np.empty(instances.lpr.size, dtype=np.int32)
 
