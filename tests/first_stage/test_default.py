@@ -203,7 +203,7 @@ class CheckedClassifier(HierarchicalClassifier):
         super().__init__(estimator, joint=joint, random_state=random_state)
 
     def _estimator(self):
-        return clone(CHEAP)
+        return FirstStage(members=["kernel"])
 
     def fit(self, X, y=None):  # noqa: N803
         return super().fit(X, _two_labels(y))
