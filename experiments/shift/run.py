@@ -7,7 +7,8 @@ the most that any estimate of them could give. Standard errors are over runs. A 
 given only if the refit is better than the old model by two standard errors; `short`, the loss of
 the adapted model less that of the refit, always. Other populations have other scores: a classifier
 that was replaced, noisier scores, and scores on another scale; and there are populations of the
-same scores, as fitted on or with another prevalence of one label.
+same scores, as fitted on or with another prevalence of one label. ``noticed.csv`` counts what
+`check` and `adapt` say when all prevalences move together, and to scores that make no sense at all.
 
     python experiments/shift/run.py [--replications N] [--first SEED] [--only NAME ...]
         [--tables NAME ...] [--cache DIR] [--workers N]
@@ -35,6 +36,8 @@ SIMULATED = ("1", "2", "3", "tree25")
 REAL = ("imclef07a", "enron_scores")
 OTHERS = ("one replaced", "half replaced", "noisier", "other scale")
 SAME = ("the same", "other prevalences")
+TOGETHER = {"the same": 1.0, "all times 1/3": 1 / 3, "all times 3": 3.0}
+NONSENSE = ("1 - s", "columns permuted")
 
 
 @functools.cache
@@ -220,6 +223,47 @@ def other_rows(name, replications, cache=None):
     return rows
 
 
+def moved_together(rng, h, truth, factor, n):
+    """Draw samples so that the roots, and with them all labels, are more frequent by a factor."""
+    held = truth[:, [h.index(root) for root in h.roots]]
+    target, low, high = min(0.9, factor * held.mean()), -12.0, 12.0
+    for _ in range(60):
+        chance = np.exp((low + high) / 2 * (held.sum(axis=1) - held.shape[1]))
+        chance /= chance.sum()
+        low, high = ((low + high) / 2, high) if chance @ held.mean(axis=1) < target else (
+            low, (low + high) / 2)  # fmt: skip
+    return rng.choice(len(truth), n, p=chance)
+
+
+def noticed_rows(name, replications, cache=None):
+    """How often a move of all prevalences is noticed, and nonsense refused."""
+    counts = {}
+    for run in range(replications):
+        rng = np.random.default_rng(run)
+        h, (fit, draw, _) = parts_of(name, rng, cache)
+        model = HierLPR(h, joint=False).fit(*fit)
+        cases = {}
+        for n in (100, 1000):
+            for kind, factor in TOGETHER.items():
+                cases[kind, n] = draw[0][moved_together(rng, h, draw[1], factor, n)]
+        order = rng.permutation(h.n_labels)
+        cases["1 - s", 1000] = draw[0].max() + draw[0].min() - draw[0][:1000]
+        cases["columns permuted", 1000] = draw[0][:1000, order]
+        for case, scores in cases.items():
+            count = counts.setdefault(case, dict.fromkeys(("moved", "unclear", "refused"), 0))
+            said = str(model.check(scores))
+            count["moved"] += "seems to have moved by" in said
+            count["unclear"] += "cannot tell" in said
+            try:
+                model.adapt(scores)
+            except DataError:
+                count["refused"] += 1
+    rows = [{"set": name, "scores": kind, "samples": n, "runs": replications, **count}
+            for (kind, n), count in counts.items()]  # fmt: skip
+    print(*rows, sep="\n", flush=True)
+    return rows
+
+
 def write(name, rows):
     """Write a table beside this file; sets that were not run keep their rows."""
     done = {row["set"] for row in rows}
@@ -240,13 +284,13 @@ def main():
     parser.add_argument("--replications", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="seed of the first run of recovered")
     parser.add_argument("--only", nargs="*", default=[*SIMULATED, *REAL])
-    parser.add_argument("--tables", nargs="+", default=["recovered", "others"])
+    parser.add_argument("--tables", nargs="+", default=["recovered", "others", "noticed"])
     parser.add_argument("--cache", type=Path, help="folder for first-stage scores")
     parser.add_argument("--workers", type=int, default=1, help="processes side by side")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     seeds = range(arguments.first, arguments.first + arguments.replications)
-    rows, others = [], []
+    rows, others, noticed = [], [], []
     for name in arguments.only:
         if "recovered" in arguments.tables:
             for joint in (False, "auto"):
@@ -255,6 +299,9 @@ def main():
         if "others" in arguments.tables:
             others += other_rows(name, arguments.replications, arguments.cache)
             write("others.csv", others)
+        if "noticed" in arguments.tables:
+            noticed += noticed_rows(name, arguments.replications, arguments.cache)
+            write("noticed.csv", noticed)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from hierlpr import Hierarchy, HierLPR, fit_lpr, load_model, simulate
+from hierlpr import (
+    Hierarchy,
+    HierLPR,
+    consistent_scores,
+    fit_lpr,
+    load_model,
+    metrics,
+    simulate,
+)
 from hierlpr._kernels.joint_temper import Cells, HeldOutEvidence, fit_weights
 from hierlpr.joint import Tempering, fit_joint
 from hierlpr.joint.tempering import (
@@ -13,6 +21,7 @@ from hierlpr.joint.tempering import (
     gather,
     losses_of,
     part_of_the_way,
+    ranking_gain,
 )
 from reference_joint import fold_of, gathered, log_loss
 
@@ -167,6 +176,56 @@ def test_copied_scores_are_not_counted_twice():
     assert log_loss(exact, truth[new]) > plain + 0.5
     assert log_loss(model.transform(lpr), truth[new]) < plain + 0.05
     assert model.tempering.others.mean() < 0.2
+
+
+def test_ranking_gain_is_that_of_block_scores_and_its_error_that_of_resampling():
+    rng = np.random.default_rng(0)
+    h = Hierarchy([("A", "B"), ("A", "C"), ("C", "D")])
+    evidence = random_evidence(rng, n_samples=400)
+    weights = [np.tile([0.8, share, 0.1], (4, 1)) for share in (0.1, 0.3)]
+    parent = np.array([-1, 0, 0, 2], dtype=np.int32)
+
+    def probabilities(chosen):
+        fold = fold_of(evidence)
+        each = np.stack(chosen)[fold]  # (samples, labels, 3)
+        z = each[..., 0].T * evidence.own + each[..., 1].T * evidence.others
+        return (1 / (1 + np.exp(-(z + each[..., 2].T + evidence.prior[fold].T)))).T
+
+    plain = [np.tile([1.0, 0.0, 0.0], (4, 1))] * 2
+    before, after = (consistent_scores(probabilities(x), h) for x in (plain, weights))
+    truth = evidence.truth.T
+
+    def gain(rows):
+        return metrics.au_prc_score(truth[rows], after[rows]) - metrics.au_prc_score(
+            truth[rows], before[rows]
+        )
+
+    found, error = ranking_gain(evidence, weights, h.order, parent)
+    assert found == pytest.approx(gain(np.arange(400)), abs=2e-3)  # ties apart
+    resampled = [gain(rng.integers(0, 400, 400)) for _ in range(100)]
+    assert error == pytest.approx(np.std(resampled), rel=0.3)
+    weighted = evidence._replace(weight=np.tile(rng.integers(0, 3, 400) * 1.0, (4, 1)))
+    rows = np.repeat(np.arange(400), weighted.weight[0].astype(int))
+    assert ranking_gain(weighted, weights, h.order, parent)[0] == pytest.approx(
+        gain(rows), abs=4e-3
+    )
+
+
+def test_a_posterior_that_ranks_worse_is_not_used():
+    """Samples whose scores are all too high: the log-loss improves, the ranking does not."""
+    rng = np.random.default_rng(4)
+    h = Hierarchy([(p, f"{p}{c}") for p in "ABC" for c in "xyz"])
+    used = []
+    for by in (0.0, 3.0):
+        truth = rng.random((800, 12)) < 0.35
+        truth = truth & h.close_upward(truth) & truth[:, [h.index(x[0]) for x in h.labels]]
+        scores = 3.0 * truth + rng.normal(size=truth.shape)
+        scores[rng.random(800) < 0.15] += by
+        model = fit_joint(scores, truth, h)
+        used.append(model.is_used)
+        assert ("ranked them worse" in model.describe()) == (by > 0.0)
+    assert used == [True, False]
+    assert model.tempering.loss["none"] > min(model.tempering.loss.values())
 
 
 def test_labels_that_stand_alone_are_left_alone():

@@ -7,23 +7,10 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-import reference_shift as slow
-from hierlpr import Hierarchy, HierLPR, load_model, simulate
+from hierlpr import HierLPR, load_model, simulate
 from hierlpr.exceptions import DataError, HierlprWarning
-from hierlpr.joint.posterior import forest_posteriors
-from hierlpr.joint.prior import LabelPrior
 from hierlpr.lpr.diagnostics import N_BINS, ScoreBins
-from hierlpr.lpr.label_shift import (
-    ENOUGH_POSITIVES,
-    SHIFT_SD,
-    SHIFTS,
-    JointShiftLikelihood,
-    RarestParentForest,
-    ShiftLikelihood,
-    average_over_tilts,
-    find_tilts,
-    log_likelihood,
-)
+from hierlpr.lpr.drift import explain_by_prevalence
 from hierlpr.lpr.shared import LabelBins
 from hierlpr.lpr.training import ScoreGroups
 
@@ -80,10 +67,7 @@ def test_bins_count_their_own_scores_again(seed):
     assert found.total[2].max() <= single.sum() / N_BINS + 2 * single.max() + 0.06 * single.sum()
 
 
-BELOW_80 = pytest.mark.xfail(reason="79 % since curves are shared by depth", strict=True)
-
-
-@pytest.mark.parametrize("factor", [pytest.param(0.2, marks=BELOW_80), 5.0])
+@pytest.mark.parametrize("factor", [0.2, 5.0])
 def test_adapting_recovers_most_of_a_shift(case, factor):
     train, pool, model = case
     rng = np.random.default_rng(1)
@@ -111,133 +95,65 @@ def test_no_shift_changes_next_to_nothing(case):
     assert "look like those fitted on" in str(model.check(pool.scores[:2000]))
 
 
-def peaks(shifts, errors):
-    """Log-likelihoods of normal estimates."""
-    return -0.5 * ((SHIFTS - np.asarray(shifts)[:, None]) / np.asarray(errors)[:, None]) ** 2
-
-
-def tilted(base, likelihood, h):
-    """Prevalences of the tilts found for log-likelihoods of single labels."""
-    table = likelihood - 0.5 * (SHIFTS / SHIFT_SD) ** 2
-    return average_over_tilts(ShiftLikelihood(RarestParentForest.of(base, h), table), base)
-
-
 def test_words_name_no_label_where_nothing_has_moved(case):
     _, pool, model = case
     drift = model.check(pool.scores[:2000])
     still = replace(drift, expected=drift.prevalence.copy())
-    assert "samples: no prevalence seems to have moved. " in str(still)
-    assert "most of all" not in str(still)
-    hardly = still.prevalence * np.where(np.arange(len(still.labels)) == 1, 1.0 + 1e-9, 1.0)
-    assert str(replace(still, expected=hardly)) == str(still)
+    assert "no prevalence seems to have moved (a common change by less than" in str(still)
+    few = replace(still, n_samples=40, visible_factor=2.5)
+    assert "cannot tell from 40 samples" in str(few)
     little = still.prevalence * np.where(np.arange(len(still.labels)) == 1, 0.9, 1.0)
     told = str(replace(still, expected=little))
     assert f"of 0 of {len(still.labels)} labels" in told
     assert f"most of all {still.labels[1]!r}" in told
 
 
-def test_no_child_is_more_frequent_than_its_parents():
-    rng = np.random.default_rng(3)
-    for _ in range(10):
-        h = simulate.random_dag(12, rng=rng)
-        held = h.close_upward(rng.random((400, 12)) < 0.2)
-        base = (held.sum(axis=0) + 0.5) / 401
-        found = tilted(base, peaks(rng.normal(size=12) * 2, np.full(12, 0.3)), h)
-        for parent, child in h.edges:
-            rarest = min(h.parents(child), key=lambda p: (base[h.index(p)], h.index(p)))
-            if parent == rarest:
-                assert found[h.index(child)] <= found[h.index(parent)] * (1 + 1e-9)
+@pytest.fixture(scope="module")
+def tree():
+    train, pool = simulate.train_test("tree25", n_train=2000, n_test=6000, rng=5)
+    return pool, HierLPR(train.hierarchy, joint=False).fit(train.scores, train.truth)
 
 
-def test_one_move_explains_those_below():
-    """A root that moves takes along a child; how far, its own scores tell, or both is averaged."""
-    h = Hierarchy([("A", "B")])
-    base = np.array([0.5, 0.25])
-    new = 1 / (1 + np.exp(-1.0))
-    by_itself = np.log(new / 2 / (1 - new / 2)) - np.log(0.25 / 0.75)
-    for error, share in ((0.05, (0.49, 0.51)), (1e3, (0.55, 0.70))):
-        found = tilted(base, peaks([1.0, by_itself], [0.05, error]), h)
-        assert found[0] == pytest.approx(new, abs=0.01)
-        assert share[0] < found[1] / found[0] < share[1]
-    stays = tilted(base, peaks([0.03, -0.02], [0.1, 0.1]), h)
-    assert stays == pytest.approx(base, abs=0.01)
-
-
-def test_prevalences_of_tilts_match_the_sum_over_label_sets():
-    rng = np.random.default_rng(8)
-    for _ in range(20):
-        h = simulate.random_forest(6, rng=rng)
-        base = np.zeros(6)
-        for k in h.order:  # a share of the parent each
-            above = [base[h.index(p)] for p in h.parents(h.labels[k])]
-            base[k] = rng.uniform(0.1, 0.9) * min(above, default=1.0)
-        tilt = rng.normal(size=6) * rng.integers(0, 2, size=6)
-        found = np.exp(RarestParentForest.of(base, h).log_rates(tilt[None])[0])
-        assert found == pytest.approx(slow.tilted_prevalences(base, tilt, h))
-
-
-def test_few_tilts_are_found_as_by_trying_all():
-    """No two tilts on a grid are worth more than what the search finds, prices included."""
-    rng = np.random.default_rng(9)
-    h = Hierarchy([("A", "B"), ("A", "C")])
-    base, price = np.array([0.5, 0.2, 0.1]), np.log(3) + 2
-    n_found = []
-    for _ in range(4):
-        table = peaks(rng.normal(size=3) * [0.5, 1, 1], rng.uniform(0.1, 0.5, size=3))
-        aim = ShiftLikelihood(RarestParentForest.of(base, h), table)
-        tilt = find_tilts(aim, price=price)
-        n_found.append(np.count_nonzero(tilt))
-        worth = aim.at(tilt[None])[0] - n_found[-1] * price
-        assert worth >= slow.best_tilts(base, table, SHIFTS, h, price) - 1e-9
-    assert min(n_found) == 0 < max(n_found)
-
-
-def test_steps_of_tilts_are_worth_what_all_label_sets_say():
-    """The joint likelihood along one tilt, by sums over all label sets of every sample."""
-    rng = np.random.default_rng(12)
+def test_a_move_of_all_prevalences_is_seen_in_few_samples(tree):
+    """Every prevalence a third of what it was; 100 samples."""
+    pool, model = tree
+    rng = np.random.default_rng(0)
+    root = pool.truth.any(axis=1)
+    chance = np.where(root, 1 / 3 / root.mean(), 2 / 3 / (1 - root.mean()))
     for _ in range(5):
-        h = simulate.random_forest(5, rng=rng)
-        base = np.zeros(5)
-        for k in h.order:
-            above = [base[h.index(p)] for p in h.parents(h.labels[k])]
-            base[k] = rng.uniform(0.1, 0.9) * min(above, default=1.0)
-        lpr = rng.uniform(0.02, 0.98, (6, 5))
-
-        def posterior(lpr, prevalence, conditional, h=h):
-            return forest_posteriors(lpr, LabelPrior(prevalence, conditional), h)[0]
-
-        aim = JointShiftLikelihood(
-            RarestParentForest.of(base, h), lpr, base, np.full(5, 0.5), posterior
-        )
-        tilt, steps = rng.normal(size=5), np.array([-1.0, 0.3, 2.0])
-        ratio = np.log(lpr / (1 - lpr) * (1 - base) / base)
-        for k in range(5):
-            found = []
-            for step in (0.0, *steps):
-                own = tilt + step * (np.arange(5) == k)
-                told = sum(slow.log_sum(base, own + row, h) for row in ratio)
-                told -= len(lpr) * slow.log_sum(base, own, h)
-                found.append(0.5 * told - 0.5 * (own[k] / SHIFT_SD) ** 2)
-            expected = np.array(found[1:]) - found[0]
-            assert aim.gains(tilt, k, steps) == pytest.approx(expected, abs=1e-6)
+        rows = rng.choice(6000, 100, p=chance / chance.sum())
+        drift = model.check(pool.scores[rows])
+        assert "seems to have moved by" in str(drift)
+        assert np.median(drift.expected / drift.prevalence) < 0.7
+        assert not drift.is_nonsense
+    same = [model.check(pool.scores[i * 100 : (i + 1) * 100]) for i in range(10)]
+    assert sum("no prevalence" in str(drift) for drift in same) >= 8
 
 
-def test_a_label_of_poor_scores_is_told_by_its_relatives():
-    """With the joint posterior trusted the estimate is nearer to the truth than label by label."""
-    errors = []
-    for seed in range(3):
-        rng = np.random.default_rng(500 + seed)
-        train, pool = simulate.train_test("2", n_train=2000, n_test=12000, rng=rng)
-        rate = pool.truth[:, 1].mean()
-        chance = np.where(pool.truth[:, 1], 3.0, 1.0)
-        rows = rng.choice(12000, 2500, p=chance / chance.sum())
-        assert rate > 0.0
-        for joint in (False, True):
-            model = HierLPR(train.hierarchy, joint=joint).fit(train.scores, train.truth)
-            found = model.check(pool.scores[rows]).expected
-            errors.append(np.abs(found - pool.truth[rows].mean(axis=0)).max())
-    assert np.mean(errors[1::2]) < 1.1 * np.mean(errors[::2])
-    assert max(errors) < 0.1
+def test_nonsense_is_refused(tree):
+    """Negated scores and permuted columns can look like other prevalences, label by label."""
+    pool, model = tree
+    rng = np.random.default_rng(1)
+    scores = pool.scores[:500]
+    with pytest.raises(DataError, match="Do larger scores mean more likely"):
+        model.adapt(1.0 - scores)
+    for _ in range(3):
+        with pytest.raises(DataError, match="look nothing like"):
+            model.adapt(scores[:, rng.permutation(25)])
+
+
+def test_mixtures_recover_the_prevalence_they_were_drawn_with():
+    rng = np.random.default_rng(2)
+    positive = np.array([[5.0, 15, 30, 50], [0, 0, 1, 1]]) * 10
+    total = positive + np.array([[90.0, 60, 40, 10], [50, 50, 50, 50]]) * 10
+    p1, p0 = positive / positive.sum(1, keepdims=True), (total - positive)
+    p0 = p0 / p0.sum(1, keepdims=True)
+    count = np.stack([rng.multinomial(2000, 0.7 * p1[k] + 0.3 * p0[k]) for k in range(2)])
+    residual, p_value, rate, error = explain_by_prevalence(total, positive, count)
+    assert abs(rate[0] - 0.7) < 3 * error[0]
+    assert error[0] < 0.05 < error[1]  # 20 positives say little about the second label
+    assert p_value[0] > 1e-3
+    assert residual[0] < 0.05
 
 
 def test_labels_without_choice_raise_no_alarm():
@@ -256,22 +172,6 @@ def test_labels_without_choice_raise_no_alarm():
     assert not model.check(beyond).is_different.any()
     beyond[:150, 0] = -5.0
     assert model.check(beyond).is_different.tolist() == [True, False, False]
-
-
-def test_likelihood_of_a_move(case):
-    """Equal to the sum over samples, whatever is rounded on the way."""
-    train, pool, model = case
-    scores = pool.scores[:300]
-    start, lpr = model.lpr_.seen.mean_lpr, model.lpr_.predict(scores)
-    ratio = lpr / (1 - lpr) * (1 - start) / start
-    found = log_likelihood(model.lpr_, scores)
-    for at in (0, 30, 40, 70):
-        rate = 1 / (1 + np.exp(-(np.log(start / (1 - start)) + SHIFTS[at])))
-        expected = np.log(1 - rate + rate * ratio).sum(axis=0)
-        positive = train.truth.sum(axis=0)
-        rarer = np.minimum(positive, train.n_samples - positive)
-        counts = train.n_samples / (train.n_samples + 300) * rarer / (rarer + ENOUGH_POSITIVES)
-        assert found[:, at] == pytest.approx(counts * expected, abs=0.05)
 
 
 def test_other_scores_are_refused_or_warned_of(case):

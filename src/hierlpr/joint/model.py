@@ -19,14 +19,17 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
 from hierlpr.joint.held_out import CrossFitting
-from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
+from hierlpr.joint.posterior import LPR_EDGE, is_exact, main_forest, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import (
+    PLAIN,
+    RANKING_MARGIN,
     Tempering,
     best_candidate,
     fit_candidates,
     losses_of,
     part_of_the_way,
+    ranking_gain,
 )
 from hierlpr.lpr import Estimator
 
@@ -285,21 +288,34 @@ def fit_joint_on(
     everyone = parts.evidence({own: frozenset((own,)) for own in range(N_PARTS)})
     threads = n_threads_or_default(n_threads)
     losses, judged = _judge(parts, everyone, threads)
+    mean = {name: float(loss.mean()) for name, loss in losses.items()}
     chosen, share, gain, error = best_candidate(losses)
-    if chosen == "none" or chosen == "exact":
+    rise = rise_error = 0.0
+    if chosen != "none":
+        weights = [PLAIN + share * (fitted[chosen] - PLAIN) for fitted in judged]
+        parent = main_forest(prior, hierarchy)[0]
+        rise, rise_error = ranking_gain(everyone, weights, hierarchy.order, parent)
+        if rise < -RANKING_MARGIN * rise_error:  # a better log-loss, but a worse ranking
+            chosen, share, gain = "none", 1.0, 0.0
+    if chosen in ("none", "exact"):
         tempering = Tempering.fixed(chosen, hierarchy.n_labels)
     else:
-        weights = fit_candidates(everyone, hierarchy, threads, judged)[chosen]
-        tempering = Tempering.of(weights, chosen)
-    mean = {name: float(loss.mean()) for name, loss in losses.items()}
-    tempering = part_of_the_way(tempering, share)
-    tempering = replace(tempering, loss=mean, gain=gain, gain_error=error)
+        weights_of = fit_candidates(everyone, hierarchy, threads, judged[-1])
+        tempering = Tempering.of(weights_of[chosen], chosen)
+    tempering = replace(
+        part_of_the_way(tempering, share),
+        loss=mean,
+        gain=gain,
+        gain_error=error,
+        ranking_gain=rise,
+        ranking_error=rise_error,
+    )
     return JointModel(hierarchy, prior, tempering)
 
 
 def _judge(
     parts: CrossFitting, everyone: HeldOutEvidence, n_threads: int
-) -> tuple[dict[str, Float], dict[str, Float] | None]:
+) -> tuple[dict[str, Float], list[dict[str, Float]]]:
     """Return the log-loss of every candidate on samples that no part of its fit has seen.
 
     Each part judges weights that were learned from the other parts. The evidence about those other
@@ -307,15 +323,16 @@ def _judge(
     fit without both: curves that had seen the judges would bias the weights of rare labels, because
     a positive among the judges is one that the others lack. With many samples the first few parts
     suffice. `everyone` is the evidence of all samples from fits without their own part, with which
-    they judge. The weights that were judged last are returned too.
+    they judge. The weights that each part judged are returned too.
     """
     losses: dict[str, list[Float]] = {}
-    candidates = None
+    judged: list[dict[str, Float]] = []
     enough = np.searchsorted(everyone.fold_ptr[1:], ENOUGH_JUDGES) + 1
     for judges in range(min(int(enough), N_PARTS)):
         learning = {own: frozenset((own, judges)) for own in range(N_PARTS) if own != judges}
         evidence = parts.evidence(learning)
-        candidates = fit_candidates(evidence, parts.hierarchy, n_threads, candidates)
-        for use, weights in candidates.items():
+        start = judged[-1] if judged else None
+        judged.append(fit_candidates(evidence, parts.hierarchy, n_threads, start))
+        for use, weights in judged[-1].items():
             losses.setdefault(use, []).append(losses_of(everyone, weights, n_threads, fold=judges))
-    return {use: np.concatenate(found) for use, found in losses.items()}, candidates
+    return {use: np.concatenate(found) for use, found in losses.items()}, judged

@@ -35,7 +35,12 @@ Posterior = Callable[[Float, Float, Float], Float]  # of LPRs, prevalences, P(la
 
 
 def shifted_prevalence(
-    model: LPRModel, scores: Float, hierarchy: Hierarchy, posterior: Posterior | None = None
+    model: LPRModel,
+    scores: Float,
+    hierarchy: Hierarchy,
+    posterior: Posterior | None = None,
+    *,
+    together: bool = False,
 ) -> Float:
     r"""Estimate the prevalence of every label among new samples, assuming pure label shift.
 
@@ -47,6 +52,9 @@ def shifted_prevalence(
     posterior : callable, optional
         The joint posterior on the forest of rarest parents, if it describes the scores well. The
         likelihood is then that of all scores of a sample jointly.
+    together : bool
+        Whether a common tilt of all roots is an explanation too: if a test says that the number of
+        labels per sample has changed.
 
     Notes
     -----
@@ -67,34 +75,57 @@ def shifted_prevalence(
     base = np.clip(model.report.base_rate, EDGE, 1.0 - EDGE)
     forest = RarestParentForest.of(base, hierarchy)
     if posterior is None:
-        return average_over_tilts(ShiftLikelihood.of(model, scores, forest), base)
-    return average_over_tilts(JointShiftLikelihood.of(model, scores, forest, posterior), base)
+        return average_over_tilts(
+            ShiftLikelihood.of(model, scores, forest), base, together=together
+        )
+    likelihood = JointShiftLikelihood.of(model, scores, forest, posterior)
+    return average_over_tilts(likelihood, base, together=together)
 
 
-def average_over_tilts(likelihood: ShiftLikelihood | JointShiftLikelihood, base: Float) -> Float:
-    """Average prevalences over the best tilts and those with one of them exchanged."""
-    tilt = find_tilts(likelihood, price=float(np.log(base.size)) + PRICE)
+def average_over_tilts(
+    likelihood: ShiftLikelihood | JointShiftLikelihood, base: Float, *, together: bool = False
+) -> Float:
+    """Average prevalences over the best tilts and those with one of them exchanged.
+
+    With `together`, all roots may also have one tilt in common, which needs no price.
+    """
+    price = float(np.log(base.size)) + PRICE
+    tilt, chosen, worth = find_tilts(likelihood, np.zeros(base.size), price=price)
+    if together:
+        start, roots = np.zeros(base.size), likelihood.forest.depths[0]
+        gain = likelihood.common_gains(SHIFTS)
+        start[roots] = SHIFTS[np.argmax(gain)]
+        found = find_tilts(likelihood, start, price=price)
+        if found[2] + gain.max() > worth:
+            tilt, chosen, _ = found
     log_weights, tilts = list[float](), list[Float]()
-    for k in np.flatnonzero(tilt).tolist():
+    for k in chosen:
         without = tilt.copy()
         without[k] = 0.0
         before = float(likelihood.gains(without, k, tilt[k : k + 1])[0])
-        for other in {k, *likelihood.candidates(without)} - set(np.flatnonzero(without).tolist()):
+        for other in {k, *likelihood.candidates(without)} - (set(chosen) - {k}):
             gain = likelihood.gains(without, other, SHIFTS)
             weight = np.exp(gain - gain.max())
             log_weights.append(float(gain.max() + np.log(weight.sum())) - before)
             tilts.append(without.copy())
-            tilts[-1][other] = weight @ SHIFTS / weight.sum()
-    if not tilts:
+            tilts[-1][other] += weight @ SHIFTS / weight.sum()
+    if not tilt.any():
         return base.copy()
+    if not tilts:
+        log_weights, tilts = [0.0], [tilt]
     share = np.exp(np.array(log_weights) - max(log_weights))
     rates = share @ np.exp(likelihood.forest.log_rates(np.stack(tilts))) / share.sum()
     return np.asarray(np.clip(rates, EDGE, 1.0 - EDGE))
 
 
-def find_tilts(likelihood: ShiftLikelihood | JointShiftLikelihood, *, price: float) -> Float:
-    """Add the most likely tilt while it gains at least `price`; refine all after each addition."""
-    tilt, chosen = np.zeros(likelihood.forest.parent.size), list[int]()
+def find_tilts(
+    likelihood: ShiftLikelihood | JointShiftLikelihood, start: Float, *, price: float
+) -> tuple[Float, list[int], float]:
+    """Add the most likely tilt while it gains at least `price`; refine all after each addition.
+
+    Returns the tilts, the labels that were added, and the log-likelihood gained less prices.
+    """
+    tilt, chosen, worth = start.copy(), list[int](), 0.0
     while len(chosen) < MAX_TILTS:
         best = (price, -1, 0.0)
         for k in likelihood.candidates(tilt):
@@ -105,12 +136,15 @@ def find_tilts(likelihood: ShiftLikelihood | JointShiftLikelihood, *, price: flo
         if best[1] < 0:
             break
         chosen.append(best[1])
-        tilt[best[1]] = best[2]
+        tilt[best[1]] += best[2]
+        worth += best[0] - price
         for sweep in range(1, N_SWEEPS + 1):
             for k in chosen:
                 steps = np.append(0.0, SHIFTS / 4.0**sweep)
-                tilt[k] += steps[np.argmax(likelihood.gains(tilt, k, steps))]
-    return tilt
+                gain = likelihood.gains(tilt, k, steps)
+                tilt[k] += steps[np.argmax(gain)]
+                worth += float(gain.max())
+    return tilt, chosen, worth
 
 
 class RarestParentForest(NamedTuple):
@@ -163,8 +197,7 @@ class ShiftLikelihood(NamedTuple):
     @classmethod
     def of(cls, model: LPRModel, scores: Float, forest: RarestParentForest) -> ShiftLikelihood:
         """Evaluate the log-likelihood of every shift of every label, with its prior."""
-        prior = 0.5 * (SHIFTS / SHIFT_SD) ** 2
-        return cls(forest, log_likelihood(model, scores) - prior)
+        return cls(forest, log_likelihood(model, scores) - prior_cost(SHIFTS))
 
     def at(self, tilts: Float) -> Float:
         """Log-likelihoods of tilts of shape (n_cases, n_labels)."""
@@ -176,6 +209,13 @@ class ShiftLikelihood(NamedTuple):
         tilts[1:, k] += steps
         value = self.at(tilts)
         return np.asarray(value[1:] - value[0])
+
+    def common_gains(self, steps: Float) -> Float:
+        """Log-likelihood gained by the same tilt of all roots, with one prior."""
+        tilts = np.zeros((steps.size + 1, self.table.shape[0]))
+        tilts[1:, self.forest.depths[0]] = steps[:, None]
+        value = _interpolate(self.table + prior_cost(SHIFTS), self._shifts(tilts)).sum(axis=1)
+        return np.asarray(value[1:] - value[0] - prior_cost(steps))
 
     def candidates(self, tilt: Float) -> list[int]:
         """Labels with the steepest score statistic, relative to its variance."""
@@ -271,8 +311,13 @@ class JointShiftLikelihood:
         more = np.expm1(steps)
         gain = np.array([np.log1p(given[:, k] * x).sum() for x in more])
         gain -= len(given) * np.log1p(rates[k] * more)
-        prior = 0.5 * ((tilt[k] + steps) ** 2 - tilt[k] ** 2) / SHIFT_SD**2
-        return np.asarray(self._scale[k] * gain - prior)
+        return np.asarray(self._scale[k] * gain - prior_cost(tilt[k] + steps) + prior_cost(tilt[k]))
+
+    def common_gains(self, steps: Float) -> Float:
+        """Log-likelihood gained by the same tilt of all roots, with one prior."""
+        none, roots = np.zeros(self.forest.parent.size), self.forest.depths[0]
+        gains = sum(self.gains(none, int(k), steps) for k in roots)  # trees are independent
+        return np.asarray(gains + (roots.size - 1) * prior_cost(steps))
 
     def candidates(self, tilt: Float) -> list[int]:
         """Labels whose posteriors differ most from their prevalences, relative to the variance."""
@@ -280,6 +325,11 @@ class JointShiftLikelihood:
         excess = (given.sum(axis=0) - len(given) * rates) ** 2
         steep = excess / np.maximum(((given - rates) ** 2).sum(axis=0), EDGE)
         return [int(k) for k in np.argsort(-steep, kind="stable")[:N_CANDIDATES]]
+
+
+def prior_cost(shift: Float) -> Float:
+    """Return minus the log density of shifts a priori, up to a constant."""
+    return np.asarray(0.5 * (shift / SHIFT_SD) ** 2)
 
 
 def _interpolate(table: Float, shifts: Float) -> Float:

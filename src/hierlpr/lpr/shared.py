@@ -37,6 +37,7 @@ SHARE_EDGES: Float = scipy.special.ndtr(np.linspace(-4.0, 4.0, 65))
 MAX_LOG_ODDS = 14.0  # of one curve: beyond, a few samples cannot tell
 N_STEPS = 8
 MAX_OFFSET_SD = 3.0
+LEAST_SHARING = 3  # labels of one depth; fewer share the curve of the next depth above
 N_KNOTS = 48  # of a shared curve, at most
 
 
@@ -167,7 +168,10 @@ def fit_shared(
     and expectation.
     """
     label, x, positive, total = bins.listed(scale)
-    depths = np.unique(depth[label]) if scale == "score" and label.size else np.zeros(1, np.int64)
+    depths = np.zeros(1, np.int64)
+    if scale == "score":
+        found, n_labels = np.unique(depth[np.unique(label)], return_counts=True)
+        depths = found[n_labels >= LEAST_SHARING] if np.any(n_labels >= LEAST_SHARING) else depths
     curve_of = np.maximum(np.searchsorted(depths, depth, side="right") - 1, 0)
     group, n_curves = curve_of[label], depths.size
     curves = _pooled_curves(group, x, positive, total, estimator, n_curves)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from hierlpr import Hierarchy, HierLPR
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import ESTIMATORS, LPRModel, fit_lpr, make_estimator
 
@@ -103,13 +104,28 @@ def test_methods_can_be_mixed_per_label():
     assert mixed.diagnostics()["estimator"].tolist() == ["isotonic", "p-spline", "isotonic"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_threads_change_nothing(method):
-    scores, truth = simulated(n=300, n_labels=7)
-    truth[:, 2] = False
-    one = fit_lpr(scores, truth, method=method, n_threads=1)
-    three = fit_lpr(scores, truth, method=method, n_threads=3)
-    assert one.curves.knot_lpr.tobytes() == three.curves.knot_lpr.tobytes()
+@pytest.mark.parametrize("kind", ["dense", "listed", "weights", "unknown truth", "p-spline"])
+def test_threads_change_nothing(kind):
+    """Fits and predictions are equal to the last bit for any number of threads."""
+    rng = np.random.default_rng(7)
+    h = Hierarchy([(f"{p}", f"{p}.{c}") for p in range(8) for c in range(4)])
+    truth = h.close_upward(rng.random((300, 40)) < rng.uniform(0.002, 0.3, 40))
+    table = rng.normal(size=truth.shape) + 2.0 * truth
+    weight = rng.random(300) if kind == "weights" else None
+    known = truth.astype(float)
+    if kind == "listed":
+        shown = np.nonzero(table > rng.uniform(-0.5, 2.5, 40))  # from most samples to few
+        table = sparse.csr_array((table[shown], shown), shape=truth.shape)
+    if kind == "unknown truth":
+        known[rng.random(known.shape) < 0.2] = np.nan
+    method = kind if kind == "p-spline" else "auto"
+    found = []
+    for n_threads in (1, 2, 3, 8, 32):
+        model = HierLPR(h, lpr=method, joint="auto", n_threads=n_threads)
+        p = model.fit(table, known, sample_weight=weight).predict_proba(table)
+        dense = p if isinstance(p, np.ndarray) else p.toarray()
+        found.append(dense.tobytes() + model.lpr_.curves.knot_lpr.tobytes())
+    assert found == [found[0]] * 5
 
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"auto"}))
