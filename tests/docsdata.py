@@ -133,6 +133,26 @@ def _amplicons() -> None:
         shutil.copy(EXAMPLES / "data" / name, name)
 
 
+def _camera_traps() -> None:
+    for name in ("images_known", "images_truth", "images_new"):
+        shutil.copy(EXAMPLES / "data" / f"{name}.json.gz", ".")
+
+
+def _cells() -> None:
+    import anndata
+    import pandas as pd
+
+    for name in ("known", "truth", "new"):
+        shutil.copy(EXAMPLES / "data" / f"cells_{name}.csv.gz", ".")
+    truth = pd.read_csv("cells_truth.csv.gz", index_col=0)
+    for name in ("known", "new"):
+        obs = pd.read_csv(f"cells_{name}.csv.gz", comment="#", index_col=0)
+        obs["cell_type"] = truth["cell_type"].reindex(obs.index, fill_value="")
+        anndata.AnnData(np.zeros((len(obs), 1), dtype=np.float32), obs=obs).write_h5ad(
+            f"{name}.h5ad"
+        )
+
+
 def _promises() -> None:
     tables(tree="tree.csv", scores="scores.csv", truth="truth.csv")
     tables(tree="tree.csv", new_scores="new_scores.csv")
@@ -235,6 +255,7 @@ def _truth() -> dict:
 
 
 FILES = {
+    "how-to-camera-traps.md": _camera_traps, "how-to-cells.md": _cells,
     "how-to-go.md": _go, "how-to-amplicons.md": _amplicons, "how-to-service.md": _service,
     "cli.md": _cli, "discover.md": _discover, "how-to-large-files.md": _parquet, "index.md": _start,
     "promises.md": _promises, "tutorial-python.md": _tour, "report.md": _report, "shift.md": _shift,

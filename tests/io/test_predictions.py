@@ -332,6 +332,14 @@ def test_truth_as_names_or_paths(text, tmp_path):
     assert len(notes) == ("Unheard" in text) + ("NA" in text)
 
 
+def test_truth_as_a_path_of_readable_names(tmp_path):
+    path = tmp_path / "truth.csv"
+    path.write_text('cell_id,cell_type\nc1,"Pineal Glut, all;269 Pineal"\nc2,CLAS_25;SUBC_270\n')
+    _, truth, notes = read_known_names(path, read("mapmycells.csv"))
+    assert truth.sum(axis=1).tolist() == [2, 2]
+    assert notes == ()
+
+
 def test_truth_of_camera_traps():
     found = read("speciesnet.json")
     rows, truth, notes = read_known_names(FILES / "coco.json", found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,8 +79,9 @@ def _add_levels(
         zip(*(obs_column(found.path, data, x) for x in given), strict=True)
         for given in (levels, confidences)
     )
+    ranks = [re.sub("_(name|labels?)$", "", level) for level in levels]
     for number, (cell, *row) in enumerate(zip(data.obs_names, names, scores, strict=True)):
-        entries = zip(row[0], levels, (x or "0" for x in row[1]), strict=True)
+        entries = zip(row[0], ranks, (x or "0" for x in row[1]), strict=True)
         found.add_path(number, str(cell), entries)
 
 

@@ -111,7 +111,7 @@ def parse_class(text: str, kind: str = "speciesnet") -> tuple[Pairs, str]:
     >>> parse_class("u1;mammalia;carnivora;felidae;panthera;leo;lion")[0][-2:]
     [('genus', 'panthera'), ('species', 'leo')]
     >>> parse_class("u2;;;;;;blank"), parse_class("fox")
-    (([('', 'blank')], 'blank'), ([('', 'fox')], ''))
+    (([('other', 'blank')], 'blank'), ([('', 'fox')], ''))
     """
     parts = [part.strip() for part in text.split(";")]
     common = ""
@@ -124,7 +124,7 @@ def parse_class(text: str, kind: str = "speciesnet") -> tuple[Pairs, str]:
     pairs = [(rank, name) for rank, name in zip(fields, parts, strict=True) if name]
     if fields is FIELDS and (pairs or common == "animal"):
         pairs.insert(0, ("kingdom", "animal"))
-    return pairs or [("", common)], common
+    return pairs or [("other", common)], common
 
 
 class Classes:

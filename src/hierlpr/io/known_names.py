@@ -13,12 +13,14 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import quote_names
+from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.anndata import is_anndata, obs_column, open_anndata
 from hierlpr.io.json_predictions import field, load_json
 from hierlpr.io.lineages import (
     SEPARATOR,
     Index,
     Predictions,
+    bare_name,
     has_name,
     quote,
     refuse,
@@ -178,13 +180,19 @@ def _find_label(
         hint = "give the whole path, such as Bacteria;Firmicutes."
         raise refuse(path, place, f"the name {quote(text)} is that of several labels.", hint)
     # A path may begin above or below the top of the predicted ones.
-    start = next((i for i, x in enumerate(names) if aliases.get(x.lower()) is not None), None)
-    if start is None:
-        return None, len(names) > 1
-    label = names[0] if names[0] in known else aliases[names[start].lower()]
-    for name in names[1 if names[0] in known else start + 1 :]:
-        below = f"{label}{SEPARATOR}{name}"
-        if below not in known:
+    label = None
+    for name in names:
+        below = name if label is None and name in known.roots else aliases.get(name.lower())
+        below = below if label is None else _child(known, label, name)
+        if below is None and label is not None:
             return label, True
         label = below
-    return label, False
+    return label, label is None and len(names) > 1
+
+
+def _child(hierarchy: Hierarchy, label: str, name: str) -> str | None:
+    """Return the child of a label that has this name, as written in a path or readable."""
+    for child in hierarchy.children(label):
+        if name.lower() in (bare_name(child).lower(), hierarchy.name(child).lower()):
+            return child
+    return None
