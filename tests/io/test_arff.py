@@ -52,7 +52,6 @@ def test_tree_features_and_labels(tmp_path):
     assert data.report.counts["comments"] == 2
     assert data.report.counts["missing values"] == 2
     assert data.report.counts["unlabelled samples"] == 1
-    assert data.report.counts["labels implied by longer paths"] == 1
 
 
 def test_dag_header_drops_the_artificial_top(tmp_path):
@@ -70,13 +69,6 @@ def test_tree_of_pairs_with_repeated_names_is_no_dag(tmp_path):
     assert data.hierarchy.labels == ("1", "1/1", "1/2", "2", "2/1")
 
 
-def test_kind_can_be_forced(tmp_path):
-    path = write(tmp_path / "k.arff", DAG.replace("1,d\n2,b@a", "1,a/c"))
-    assert "a/c" in read_arff(path, kind="tree").hierarchy
-    with pytest.raises(FileError, match="no parent/child pair"):
-        read_arff(write(tmp_path / "t.arff", TREE), kind="dag")
-
-
 def test_gzip_sparse_rows_and_another_hierarchy(tmp_path):
     path = tmp_path / "s.arff.gz"
     text = DAG.replace("1,d\n2,b@a", "{0 5, 1 c}\n{}")
@@ -92,29 +84,25 @@ BAD_ROWS = [
     ("1,d,3\n", "line 5.*has 3 values, but there are 2 attributes"),
     ("one,d\n", "line 5, column 'x': 'one' is not a number"),
     ("1,nothing\n", "line 5: label 'nothing' is not in the hierarchy"),
-    ("{7 1}\n", "line 5.*no entry 'place value'"),
+    ("1,'d\n", "line 5: the quotes do not match"),
+    ("{7 1}\n", "line 5.*not an entry"),
 ]
 
 
 @pytest.mark.parametrize(("row", "message"), BAD_ROWS)
-def test_bad_rows_stop_or_are_counted(tmp_path, row, message):
-    path = write(tmp_path / "b.arff", DAG.replace("1,d\n", row))
+def test_bad_rows(tmp_path, row, message):
     with pytest.raises(FileError, match=message):
-        read_arff(path)
-    lenient = read_arff(path, lenient=True)
-    assert lenient.report.n_problems + len(lenient.report.unknown_labels) == 1
-    assert "skipped" in lenient.report.lines()[-1]
+        read_arff(write(tmp_path / "b.arff", DAG.replace("1,d\n", row)))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("@RELATION x\n@DATA\n", "declares no attributes"),
         ("@RELATION x\n@ATTRIBUTE a numeric\n@DATA\n1\n", "0 attributes of type hierarchical"),
-        ("hello\n", "line 1: 'hello' is not an ARFF declaration"),
-        ("@ATTRIBUTE a\n", "is not an attribute"),
+        ("hello\n", "line 1: 'hello' is not"),
+        ("@ATTRIBUTE a\n", "line 1: .*not a declaration"),
         ("@ATTRIBUTE a matrix\n", "'matrix' is unknown"),
-        ("@ATTRIBUTE a hierarchical\n@DATA\n", "is not an attribute|lists no labels"),
+        ("@ATTRIBUTE a hierarchical\n@DATA\n", "lists no labels"),
         ("@ATTRIBUTE a hierarchical x//y\n@DATA\n", "empty segment"),
         ("@ATTRIBUTE a hierarchical x,x/y\n", "no @DATA line"),
     ],

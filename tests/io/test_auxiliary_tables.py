@@ -24,7 +24,7 @@ def write(path, text):
     ("name", "text"),
     [
         ("h.csv", "parent,child,name\n,A,animal\nA,B,<b>bird</b>\nA,C,\n"),
-        ("h.tsv", "child_name\tchild\tparent\tparent_name\n<b>bird</b>\tB\tA\tanimal\n\tC\tA\t\n"),
+        ("h.tsv", "name\tchild\tparent\n<b>bird</b>\tB\tA\n\tC\tA\nanimal\tA\t\n"),
         ("h.obo", "[Term]\nid: A\nname: animal\n\n[Term]\nid: B\nname: <b>bird</b>\nis_a: A\n\n"
          "[Term]\nid: C\nname: C\nis_a: A\n"),
     ],
@@ -85,7 +85,7 @@ def test_a_table_of_names(tmp_path, end):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is empty"),
+        ("", "no rows"),
         ("name\nx\n", "line 1: there is no column 'label'"),
         ("code;name\nA;x\n", "--sep"),
         ("code,name\nA,x\nA,y\n", "line 3: label 'A' also has the name 'x'"),

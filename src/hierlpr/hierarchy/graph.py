@@ -17,6 +17,7 @@ from hierlpr.exceptions import HierarchyError
 if TYPE_CHECKING:
     from hierlpr.hierarchy.label_graph import Hierarchy
 
+MOST_CHARACTERS = 1 << 28  # of all labels that are paths
 MOST_LINES = 24  # of a tree as text
 MOST_SIBLINGS = 6
 WIDEST = 70  # characters of a label and its name
@@ -69,19 +70,28 @@ def edges_of_paths(paths: Iterable[str], sep: str) -> tuple[list[tuple[str, str]
     if not sep:
         raise HierarchyError("sep must not be empty.")
     labels: dict[str, None] = {}
-    edges: dict[tuple[str, str], None] = {}
-    for path in paths:
-        segments = str(path).split(sep)
-        if not all(segments):
+    edges: list[tuple[str, str]] = []
+    n_characters = 0
+    for path in map(str, paths):
+        if not all(path.split(sep)):
             raise HierarchyError(
-                f"The path {path!r} has an empty segment.\n"
+                f"The path {path[:200]!r} has an empty segment.\n"
                 f"Hint: segments are separated by {sep!r}; remove a doubled, leading or "
                 "trailing one, or choose another sep."
             )
-        prefixes = [sep.join(segments[: i + 1]) for i in range(len(segments))]
-        labels.update(dict.fromkeys(prefixes))
-        edges.update(dict.fromkeys(pairwise(prefixes)))
-    return list(edges), list(labels)
+        chain = []  # the labels that are new, from the path upward
+        while path and path not in labels:
+            chain.append(path)
+            n_characters += len(path)
+            path = path.rpartition(sep)[0]
+            if n_characters > MOST_CHARACTERS:
+                raise HierarchyError(
+                    f"The labels have more than {MOST_CHARACTERS >> 20} million characters, since "
+                    "each is named by its whole path.\nHint: give edges (parent, child) instead."
+                )
+        labels.update(dict.fromkeys(chain[::-1]))
+        edges += pairwise([path, *chain[::-1]] if path else chain[::-1])
+    return edges, list(labels)
 
 
 def collect_names(names: Mapping[str, str] | None, index: Mapping[str, int]) -> Mapping[str, str]:

@@ -4,43 +4,36 @@ Every reader stops at the first problem with a `FileError` that names the file a
 with ``lenient=True``, skips bad rows and counts them in its report.
 """
 
-from hierlpr.io.arff import ArffData, read_arff
-from hierlpr.io.auxiliary_tables import PValuesFile, read_names, read_p_values, read_weights
+from hierlpr.io.arff import read_arff
+from hierlpr.io.auxiliary_tables import read_names, read_p_values, read_weights
 from hierlpr.io.hierarchies import (
     HierarchyFile,
-    HierarchyLike,
     as_hierarchy,
     load_hierarchy,
     read_hierarchy,
     write_hierarchy,
 )
-from hierlpr.io.rankings import RankingFile, read_ranking, write_ranking
-from hierlpr.io.read_log import ReadLog, ReadReport
+from hierlpr.io.read_report import ReadReport
 from hierlpr.io.read_tables import (
     Pair,
     ReadTable,
     TruthSets,
     pair_samples,
+    read_ranking,
     read_scores,
     read_truth,
     read_truth_sets,
 )
 from hierlpr.io.table_files import TableFile, TableOptions, open_table
-from hierlpr.io.table_output import TableWriter, write_discoveries, write_scores, write_truth
+from hierlpr.io.table_output import write_discoveries, write_ranking, write_scores, write_truth
 
 __all__ = [
-    "ArffData",
     "HierarchyFile",
-    "HierarchyLike",
-    "PValuesFile",
     "Pair",
-    "RankingFile",
-    "ReadLog",
     "ReadReport",
     "ReadTable",
     "TableFile",
     "TableOptions",
-    "TableWriter",
     "TruthSets",
     "as_hierarchy",
     "load_hierarchy",

@@ -7,35 +7,31 @@ parent/child pairs for a DAG (``root/a,a/b``).
 
 from __future__ import annotations
 
+import csv
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils import AnyPath
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.graph import edges_of_paths
+from hierlpr.io.hierarchy_formats import Graph
 from hierlpr.io.opening import read_lines
-from hierlpr.io.read_log import ReadLog, ReadReport
-from hierlpr.io.text_tables import parse_number
+from hierlpr.io.read_report import ReadReport
+from hierlpr.io.sources import parse_number
 
 _MISSING = "?"
 _SEPARATOR = "/"
 _TOP = "root"  # an artificial label above all others in the header of a DAG
 _DECLARATION = re.compile(
-    r"""@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s'"]\S*))
-        \s+(?P<type>.+)""",
-    re.IGNORECASE | re.VERBOSE,
+    r"""@attribute\s+(?:'(?P<single>[^']*)'|"(?P<double>[^"]*)"|(?P<bare>[^\s'"]\S*))\s+(?P<type>.+)""",
+    re.IGNORECASE,
 )
-# Possessive, so that a quote that is not closed is found in one pass.
-_VALUE = r"""(?:\s*+(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|(?!\s*['"])[^,]*+)\s*+)"""
-_QUOTED_ROW = re.compile(f"{_VALUE}(?:,{_VALUE})*+")
-_CELL = re.compile(f"({_VALUE}),")
 
-Kind = Literal["auto", "tree", "dag"]
-_Feature = tuple[int, str, dict[str, float]]  # position, name, number of each nominal value
 Lines = Iterator[tuple[int, str]]
 
 
@@ -86,69 +82,62 @@ class ArffData:
     report: ReadReport
 
 
-def read_arff(
-    path: AnyPath,
-    *,
-    kind: Kind = "auto",
-    hierarchy: Hierarchy | None = None,
-    lenient: bool = False,
-) -> ArffData:
+def read_arff(path: AnyPath, *, hierarchy: Hierarchy | None = None) -> ArffData:
     """Read features, labels and hierarchy of a Clus ARFF file (``.arff`` or ``.arff.gz``).
 
     Parameters
     ----------
     path : path
-    kind : {"auto", "tree", "dag"}
-        How to read the header; "auto" reads a DAG if it lists parent/child pairs.
     hierarchy : Hierarchy, optional
         Use this hierarchy instead of the header, for instance that of the training part.
-    lenient : bool
-        Skip and count bad rows and unknown labels.
 
     Raises
     ------
     FileError
         For the first problem, with file and line.
     """
-    log = ReadLog(path, "Clus ARFF", lenient=lenient)
+    log = ReadReport(os.fspath(path), "Clus ARFF")
     lines = _content(read_lines(path), log)
     attributes = _read_header(lines, log)
     labels_at = _labels_column(attributes, log)
     if hierarchy is None:
-        hierarchy = _build_hierarchy(attributes[labels_at], kind, log)
-    chosen = {i: a for i, a in enumerate(attributes) if a.type in ("numeric", "nominal")}
-    columns = [
-        (i, a.name, {x: float(j) for j, x in enumerate(a.values)}) for i, a in chosen.items()
-    ]
+        graph = _read_graph(attributes[labels_at], log)
+        hierarchy = Hierarchy(graph.edges, labels=graph.labels)
+    features = {i: a for i, a in enumerate(attributes) if a.type in ("numeric", "nominal")}
     key = next((i for i, a in enumerate(attributes) if a.type in ("string", "key")), None)
-    features: list[list[float]] = []
+    rows: list[list[float]] = []
     held: list[tuple[int, str]] = []
     names: list[str] = []
-    for number, (line, text) in enumerate(lines, start=1):
+    for line, text in lines:
         values = _split(text, attributes, line, log)
-        row = None if values is None else _numbers(values, columns, line, log)
-        if values is not None and row is not None:
-            features.append(row)
-            held.append((line, values[labels_at]))
-            names.append(values[key] if key is not None else str(number))
+        rows.append([_number(values[i], a, line, log) for i, a in features.items()])
+        held.append((line, values[labels_at]))
+        names.append(values[key] if key is not None else str(len(rows)))
     labelled = np.array([text != _MISSING for _, text in held], dtype=bool)
-    matrix = np.array(features, dtype=np.float64).reshape(len(features), len(chosen))
-    log.counts["missing_values"] = int(np.isnan(matrix).sum())
-    log.counts["unlabelled_samples"] = int((~labelled).sum())
+    matrix = np.array(rows, dtype=np.float64).reshape(len(rows), len(features))
+    log.counts["missing values"] = int(np.isnan(matrix).sum())
+    log.counts["unlabelled samples"] = int((~labelled).sum())
+    truth = _truth(held, hierarchy, log)
     sizes = {"labels": hierarchy.n_labels, "edges": hierarchy.n_edges}
     return ArffData(
         features=matrix,
-        feature_names=tuple(a.name for a in chosen.values()),
-        categories={a.name: a.values for a in chosen.values() if a.type == "nominal"},
+        feature_names=tuple(a.name for a in features.values()),
+        categories={a.name: a.values for a in features.values() if a.type == "nominal"},
         hierarchy=hierarchy,
-        truth=_truth(held, hierarchy, log),
+        truth=truth,
         labelled=labelled,
         samples=tuple(names),
-        report=log.report(samples=len(names), features=len(chosen), **sizes),
+        report=log.complete(samples=len(names), features=len(features), **sizes),
     )
 
 
-def _content(lines: list[str], log: ReadLog) -> Lines:
+def arff_hierarchy(lines: list[str], log: ReadReport) -> Graph:
+    """Return the hierarchy in an ARFF header; the file may have no rows."""
+    attributes = _read_header(_content(lines, log), log)
+    return _read_graph(attributes[_labels_column(attributes, log)], log)
+
+
+def _content(lines: list[str], log: ReadReport) -> Lines:
     """Yield the lines that are not blank; comments are counted."""
     for number, line in enumerate(lines, start=1):
         text = line.strip()
@@ -161,40 +150,27 @@ def _content(lines: list[str], log: ReadLog) -> Lines:
 # -- header -----------------------------------------------------------------------------------
 
 
-def arff_hierarchy(lines: list[str], kind: Kind, log: ReadLog) -> Hierarchy:
-    """Return the hierarchy in an ARFF header; the file may have no rows."""
-    attributes = _read_header(_content(lines, log), log, needs_data=False)
-    return _build_hierarchy(attributes[_labels_column(attributes, log)], kind, log)
-
-
-def _read_header(lines: Lines, log: ReadLog, *, needs_data: bool = True) -> list[_Attribute]:
+def _read_header(lines: Lines, log: ReadReport) -> list[_Attribute]:
     """Read declarations up to ``@data``."""
     attributes: list[_Attribute] = []
-    line = 0
     for line, text in lines:
         keyword = text.split(None, 1)[0].lower()
         if keyword == "@attribute":
             attributes.append(_read_attribute(text, line, log))
         elif keyword == "@data":
-            needs_data = False
-            break
+            return attributes
         elif keyword != "@relation":
             hint = "an ARFF header has lines @RELATION, @ATTRIBUTE and @DATA."
             raise log.file_error(f"{text[:40]!r} is not an ARFF declaration.", line=line, hint=hint)
-    if not attributes:
-        raise log.file_error("the ARFF header declares no attributes.", line=line)
-    if needs_data:
-        raise log.file_error("there is no @DATA line.", line=line)
-    return attributes
+    raise log.file_error("there is no @DATA line.")
 
 
-def _read_attribute(text: str, line: int, log: ReadLog) -> _Attribute:
+def _read_attribute(text: str, line: int, log: ReadReport) -> _Attribute:
     match = _DECLARATION.fullmatch(text)
     if match is None:
         hint = "write: @ATTRIBUTE name type"
-        raise log.file_error(f"{text[:60]!r} is not an attribute.", line=line, hint=hint)
-    quoted = match["single"] if match["single"] is not None else match["double"]
-    name = match["bare"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        raise log.file_error(f"{text[:60]!r} is not a declaration.", line=line, hint=hint)
+    name = next(x for x in (match["single"], match["double"], match["bare"]) if x is not None)
     declared = match["type"].strip()
     kind = declared.split(None, 1)[0].lower()
     values: list[str] | None = []
@@ -213,7 +189,7 @@ def _read_attribute(text: str, line: int, log: ReadLog) -> _Attribute:
     return _Attribute(name, kind, tuple(values), line)
 
 
-def _labels_column(attributes: list[_Attribute], log: ReadLog) -> int:
+def _labels_column(attributes: list[_Attribute], log: ReadReport) -> int:
     """Return the position of the attribute that holds the labels."""
     found = [i for i, a in enumerate(attributes) if a.type == "hierarchical"]
     if len(found) != 1:
@@ -223,35 +199,26 @@ def _labels_column(attributes: list[_Attribute], log: ReadLog) -> int:
     return found[0]
 
 
-def _build_hierarchy(attribute: _Attribute, kind: Kind, log: ReadLog) -> Hierarchy:
-    """Build the hierarchy from the paths or pairs that an attribute lists."""
-    entries = list(attribute.values)
-    paths = [entry.split(_SEPARATOR) for entry in entries]
-    bad = next((entry for entry, path in zip(entries, paths, strict=True) if not all(path)), None)
-    if bad is not None or not entries:
-        text = "the attribute lists no labels." if bad is None else f"{bad!r} has an empty segment."
+def _read_graph(attribute: _Attribute, log: ReadReport) -> Graph:
+    """Return the hierarchy of the paths or pairs that an attribute lists.
+
+    They are edges of a DAG if all are pairs, and some start at the artificial root or form chains.
+    """
+    paths = [entry.split(_SEPARATOR) for entry in attribute.values]
+    bad = next((path for path in paths if not all(path)), None)
+    if bad is not None or not paths:
+        text = "the attribute lists no labels."
+        text = text if bad is None else f"{_SEPARATOR.join(bad)!r} has an empty segment."
         raise log.file_error(text, line=attribute.line, column=attribute.name)
-    if kind == "auto":
-        kind = "dag" if _lists_edges(paths) else "tree"
-    log.format = f"Clus ARFF ({'DAG' if kind == 'dag' else 'tree'})"
-    if kind == "tree":
-        hierarchy = Hierarchy.from_paths(entries, sep=_SEPARATOR)
-        log.counts["labels_implied_by_longer_paths"] = hierarchy.n_labels - len(set(entries))
-        return hierarchy
-    bad = next((entry for entry in entries if entry.count(_SEPARATOR) != 1), None)
-    if bad is not None:
-        text, hint = f"{bad!r} is not a parent/child pair.", "read it with kind='tree'."
-        raise log.file_error(text, line=attribute.line, hint=hint)
-    labels = dict.fromkeys(name for path in paths for name in path if name != _TOP)
-    return Hierarchy([(p, c) for p, c in paths if p != _TOP], labels=labels)
-
-
-def _lists_edges(paths: list[list[str]]) -> bool:
-    """Return whether all paths are pairs that start at the artificial root or form chains."""
-    if any(len(path) != 2 or path[0] == path[1] for path in paths):
-        return False
-    parents = {parent for parent, _ in paths}
-    return _TOP in parents or any(child in parents for _, child in paths)
+    parents = {path[0] for path in paths}
+    is_dag = all(len(path) == 2 and path[0] != path[1] for path in paths)
+    if not (is_dag and (_TOP in parents or any(path[1] in parents for path in paths))):
+        log.format = "Clus ARFF (tree)"
+        edges, labels = edges_of_paths(attribute.values, _SEPARATOR)
+        return Graph(dict.fromkeys(labels), edges)
+    log.format = "Clus ARFF (DAG)"
+    names = dict.fromkeys(name for path in paths for name in path if name != _TOP)
+    return Graph(names, [(parent, child) for parent, child in paths if parent != _TOP])
 
 
 # -- rows -------------------------------------------------------------------------------------
@@ -263,62 +230,56 @@ def split_row(text: str) -> list[str] | None:
     >>> split_row("1, 'a, b',?")
     ['1', 'a, b', '?']
     """
-    if "'" not in text and '"' not in text:
+    quote = next((c for c in text if c in "'\""), None)
+    if quote is None:
         return [part.strip() for part in text.split(",")]
-    if not _QUOTED_ROW.fullmatch(text):
+    cells = csv.reader([text], quotechar=quote, escapechar="\\", skipinitialspace=True, strict=True)
+    try:
+        return [cell.strip() for cell in next(cells)]
+    except csv.Error:
         return None
-    cells = [cell.strip() for cell in _CELL.findall(text + ",")]
-    return [
-        re.sub(r"\\(.)", r"\1", cell[1:-1]) if cell[:1] in ("'", '"') else cell for cell in cells
-    ]
 
 
-def _split(text: str, attributes: list[_Attribute], line: int, log: ReadLog) -> list[str] | None:
-    """Return one value per attribute, or None after a problem.
+def _split(text: str, attributes: Sequence[_Attribute], line: int, log: ReadReport) -> list[str]:
+    """Return one value per attribute.
 
     A sparse row ``{place value, ...}`` omits zeros, first nominal values and missing labels.
     """
     is_sparse = text.startswith("{") and text.endswith("}")
     cells = split_row(text[1:-1] if is_sparse else text)
     if cells is None:
-        log.problem("the quotes do not match.", line=line)
-        return None
+        raise log.file_error("the quotes do not match.", line=line)
     if not is_sparse:
         if len(cells) == len(attributes):
             return cells
         text = f"the row has {len(cells)} values, but there are {len(attributes)} attributes."
-        log.problem(text, line=line)
-        return None
+        raise log.file_error(text, line=line)
     values = [attribute.omitted for attribute in attributes]
     for cell in filter(None, cells):
         place, _, value = cell.partition(" ")
         if not (place.isascii() and place.isdigit()) or int(place[:9]) >= len(values):
-            log.problem(f"{cell[:30]!r} is not an entry 'place value' of a sparse row.", line=line)
-            return None
+            text = f"{cell[:30]!r} is not an entry 'place value' of a sparse row."
+            raise log.file_error(text, line=line)
         values[int(place)] = value.strip().strip("'\"")
     return values
 
 
-def _numbers(
-    values: list[str], features: Sequence[_Feature], line: int, log: ReadLog
-) -> list[float] | None:
-    """Return the features of a row, NaN where missing; None after a problem."""
-    row: list[float] = []
-    for at, name, codes in features:
-        text = values[at]
-        if text == _MISSING:
-            row.append(np.nan)
-            continue
-        value = codes.get(text) if codes else parse_number(text)
-        if value is None or not np.isfinite(value):
-            expected = "one of the declared values" if codes else "a number"
-            log.problem(f"{text[:40]!r} is not {expected}.", line=line, column=name)
-            return None
-        row.append(value)
-    return row
+def _number(text: str, attribute: _Attribute, line: int, log: ReadReport) -> float:
+    """Return a feature as a number, NaN where missing."""
+    if text == _MISSING:
+        return np.nan
+    if attribute.values:
+        value = float(attribute.values.index(text)) if text in attribute.values else None
+    else:
+        value = parse_number(text)
+    if value is None or not np.isfinite(value):
+        expected = "one of the declared values" if attribute.values else "a number"
+        text = f"{text[:40]!r} is not {expected}."
+        raise log.file_error(text, line=line, column=attribute.name)
+    return value
 
 
-def _truth(held: list[tuple[int, str]], hierarchy: Hierarchy, log: ReadLog) -> NDArray[np.bool_]:
+def _truth(held: list[tuple[int, str]], hierarchy: Hierarchy, log: ReadReport) -> NDArray[np.bool_]:
     column = {label: i for i, label in enumerate(hierarchy.labels)}
     truth = np.zeros((len(held), hierarchy.n_labels), dtype=bool)
     for row, (line, text) in enumerate(held):
@@ -327,5 +288,6 @@ def _truth(held: list[tuple[int, str]], hierarchy: Hierarchy, log: ReadLog) -> N
                 truth[row, column[name]] = True
             elif name != _TOP:
                 log.unknown_label(name, hierarchy.labels, line=line)
+    log.check(len(held))
     closed: NDArray[np.bool_] = hierarchy.close_upward(truth)
     return closed

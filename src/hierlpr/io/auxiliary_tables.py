@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Unpack
+from functools import partial
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,10 @@ from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import MOST_WEIGHT, quote_names
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.read_log import Place, ReadLog, ReadReport, describe_place
+from hierlpr.io.read_report import ReadReport
 from hierlpr.io.read_tables import read_scores
-from hierlpr.io.sources import read_cells
+from hierlpr.io.sources import Source, as_names, as_numbers, open_source, read_cells
 from hierlpr.io.table_files import TableOptions
-from hierlpr.io.text_tables import parse_number
 
 P_NAMES = ("p", "p_value", "pvalue", "p-value", "p.value", "pval")
 LABEL_NAMES = ("label", "code", "id", "term")
@@ -49,24 +49,20 @@ class Weights(NamedTuple):
 
 
 def read_weights(
-    path: AnyPath,
-    *,
-    lenient: bool = False,
-    max_weight: float | None = None,
-    **options: Unpack[TableOptions],
+    path: AnyPath, *, max_weight: float | None = None, **options: Unpack[TableOptions]
 ) -> Weights:
     """Read a table with the columns ``sample`` and ``weight``; other columns are ignored.
 
     Weights are 0 or more, and at most `max_weight` if that is given.
     """
     options["columns"] = "labels"
-    read = read_scores(path, Hierarchy((), labels=("weight",)), lenient=lenient, **options)
+    read = read_scores(path, Hierarchy((), labels=("weight",)), **options)
     values = np.asarray(read.table.values)[:, 0]
     largest = MOST_WEIGHT if max_weight is None else min(max_weight, MOST_WEIGHT)
     bad = np.flatnonzero((values < 0.0) | (values > largest))
     if bad.size:
         first = int(bad[0])
-        raise ReadLog(path).file_error(
+        raise ReadReport(os.fspath(path)).file_error(
             f"the weight of sample {read.samples[first]!r} is {values[first]:g}; weights lie "
             f"between 0 and {largest:g} ({bad.size:,} do not).",
             column="weight",
@@ -106,30 +102,35 @@ def read_p_values(
     sep : str, optional
         The character between columns; by default ``.csv`` has commas and ``.tsv`` tabs.
     """
-    log = ReadLog(path, "p-values", lenient=lenient)
+    log = ReadReport(os.fspath(path), "p-values", lenient=lenient)
+    source = open_source(log, sep=sep)
     position = {name: i for i, name in enumerate(hierarchy.labels)}
     p = np.full(hierarchy.n_labels, np.nan)
-    given: dict[int, Place] = {}
-    for place, name, cell in _label_rows(log, ("label",), P_NAMES, sep):
-        at = position.get(name if name in position else (aliases or {}).get(name, name))
-        value = parse_number(cell)
-        if at is None:
-            log.unknown_label(name, position, line=place)
-        elif at in given:
-            first = describe_place(given[at])
-            log.problem(f"label {name!r} occurs again (first: {first}).", line=place)
-        elif value is None:
-            log.problem(f"{cell[:40]!r} is not a number.", line=place, column="p")
-        elif not (0.0 <= value <= 1.0 or math.isnan(value)):
-            hint = "give p-values, not test statistics or their logarithms."
-            log.problem(f"{cell} is outside [0, 1].", line=place, column="p", hint=hint)
-        else:
-            given[at] = place
-            p[at] = value
+    given: set[int] = set()
+    n_rows = 0
+    for batch, place in source.chunks(_two_columns(source, ("label",), P_NAMES)):
+        n_rows += batch.num_rows
+        values, bad = as_numbers(batch.column(1), log, "p")
+        for i, name in enumerate(as_names(batch.column(0), log, "label").to_pylist()):
+            name, line = (name or "").strip(), partial(place, i)
+            at = position.get(name if name in position else (aliases or {}).get(name, name))
+            if at is None:
+                log.unknown_label(name, position, line=line)
+            elif at in given:
+                log.problem(f"label {name!r} occurs again.", line=line)
+            elif bad[i]:
+                log.problem(f"{str(batch.column(1)[i])[:40]!r} is not a number.", line=line)
+            elif values[i] < 0.0 or values[i] > 1.0:
+                hint = "give p-values, not test statistics or their logarithms."
+                log.problem(f"{values[i]:g} is outside [0, 1].", line=line, column="p", hint=hint)
+            else:
+                given.add(at)
+                p[at] = values[i]
+    log.check(n_rows)
     if np.isnan(p).all():
         raise log.file_error("no label of the hierarchy has a p-value.")
     counts = {"p-values": int((~np.isnan(p)).sum()), "labels without one": int(np.isnan(p).sum())}
-    return PValuesFile(p, log.report(**counts))
+    return PValuesFile(p, log.complete(**counts))
 
 
 def read_names(
@@ -145,38 +146,38 @@ def read_names(
     The columns may also be called ``label``, ``id`` or ``term``, and ``title``, ``description`` or
     ``text``. Names of labels that are not in the hierarchy are counted.
     """
-    log = ReadLog(path, "names", lenient=lenient)
+    log = ReadReport(os.fspath(path), "names", lenient=lenient)
+    source = open_source(log, sep=sep)
     names: dict[str, str] = {}
-    for place, given, name in _label_rows(log, LABEL_NAMES, CAPTION_NAMES, sep):
+    rows: Any = read_cells(source, _two_columns(source, LABEL_NAMES, CAPTION_NAMES))
+    for n_rows, (place, (given, name)) in enumerate(rows, start=1):
         label = given if given in hierarchy else (aliases or {}).get(given, given)
+        log.counts["rows"] = n_rows
         if label not in hierarchy:
-            log.counts["names_of_other_labels"] += 1
+            log.counts["names of other labels"] += 1
         elif not name:
-            log.counts["labels_with_an_empty_name"] += 1
+            log.counts["labels with an empty name"] += 1
         elif names.setdefault(label, name) != name:
             log.problem(f"label {given!r} also has the name {names[label]!r}.", line=place)
+    log.check(log.counts["rows"])
     if not names:
         raise log.file_error("no label of the hierarchy has a name.")
-    return names, log.report(names=len(names), labels=hierarchy.n_labels)
+    return names, log.complete(names=len(names), labels=hierarchy.n_labels)
 
 
-def _label_rows(
-    log: ReadLog, labels: tuple[str, ...], values: tuple[str, ...], sep: str | None
-) -> Iterator[tuple[Place, str, str]]:
-    """Yield place, label and value of every row."""
-    rows = read_cells(log, (*labels, *values), sep=sep)
-    first, header = next(rows)
+def _two_columns(source: Source, *names: tuple[str, ...]) -> list[int]:
+    """Return the positions of the columns of labels and of values."""
+    header = source.columns
     positions = []
-    for names in (labels, values):
-        found = [i for i, name in enumerate(header) if name.lower() in names]
+    for known in names:
+        found = [i for i, name in enumerate(header) if name.lower() in known]
         if len(found) != 1:
             problem = "there is no column" if not found else "there is more than one column"
-            raise log.file_error(
-                f"{problem} {names[0]!r}; the columns are {quote_names(header)}.",
-                line=first,
-                hint=f"the header has the columns {labels[0]} and {values[0]}; .csv has commas, "
-                ".tsv tabs, --sep (sep=) changes that.",
+            raise source.log.file_error(
+                f"{problem} {known[0]!r}; the columns are {quote_names(header)}.",
+                line=source.first_place,
+                hint=f"the header has the columns {names[0][0]} and {names[1][0]}; .csv has "
+                "commas, .tsv tabs, --sep (sep=) changes that.",
             )
         positions += found
-    for place, cells in rows:
-        yield place, cells[positions[0]], cells[positions[1]]
+    return positions

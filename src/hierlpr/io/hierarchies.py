@@ -22,33 +22,34 @@ from hierlpr._utils.checks import check_choice
 from hierlpr._utils.files import atomic_output
 from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.arff import Kind, arff_hierarchy
-from hierlpr.io.edgelists import parse_edge_list, parse_json, parse_paths
-from hierlpr.io.obo import Graph, escape, parse_obo
-from hierlpr.io.opening import ending, is_parquet, read_lines
-from hierlpr.io.read_log import ReadLog, ReadReport
-from hierlpr.io.sources import is_workbook
+from hierlpr.io.arff import arff_hierarchy
+from hierlpr.io.hierarchy_formats import (
+    Graph,
+    escape,
+    parse_edge_list,
+    parse_json,
+    parse_obo,
+    parse_paths,
+)
+from hierlpr.io.opening import ending, is_parquet, is_workbook, read_lines
+from hierlpr.io.read_report import ReadReport
 
-FORMATS = ("obo", "edges", "json", "paths", "arff")
 _BY_ENDING = {".obo": "obo", ".json": "json", ".arff": "arff", ".paths": "paths"}
 _BY_ENDING |= dict.fromkeys((".csv", ".tsv", ".tab"), "edges")
-_WRITTEN_ENDINGS = (".obo", ".csv", ".tsv", ".json", ".paths", ".txt", ".parquet")
+_WRITTEN_ENDINGS = (".obo", ".csv", ".tsv", ".json", ".parquet")
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 
-Format = Literal["obo", "edges", "json", "paths", "arff"]
 Direction = Literal["auto", "parent-child", "child-parent"]
 
 
 class HierarchyOptions(TypedDict, total=False):
     """Options of `read_hierarchy`, which describes them."""
 
-    format: Format | None
     relationships: Collection[str] | None
     namespaces: Collection[str] | None
     direction: Direction
     sep: str | None
     table_sep: str | None
-    kind: Kind
     lenient: bool
 
 
@@ -84,13 +85,10 @@ def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     Parameters
     ----------
     path : path
-    format : {"obo", "edges", "json", "paths", "arff"}, optional
-        Format of a text file, whatever its ending.
     relationships : collection of str, optional
-        OBO relationships that are edges, by default ``("is_a",)``; for an edge list, the values of
-        its column `relation` to keep (by default all).
+        OBO relationships that are edges, by default ``("is_a",)``.
     namespaces : collection of str, optional
-        OBO namespaces to keep; for an edge list, the values of its column `namespace` to keep.
+        OBO namespaces to keep, by default all.
     direction : {"auto", "parent-child", "child-parent"}
         Order of the names in an edge. "auto" follows the header, reads parent, child without one,
         and refuses edges that are clearly reversed.
@@ -98,8 +96,6 @@ def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
         Separator of a path list; by default the most frequent one.
     table_sep : str, optional
         Separator of the columns of an edge list; by default ``.csv`` has commas and ``.tsv`` tabs.
-    kind : {"auto", "tree", "dag"}
-        How to read a Clus ARFF header.
     lenient : bool
         Skip and count bad rows instead of stopping at the first.
 
@@ -130,55 +126,44 @@ def load_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     """Read a hierarchy as `read_hierarchy` does; return it with aliases and a report."""
     direction = options.get("direction", "auto")
     check_choice(direction, ("auto", "parent-child", "child-parent"), name="direction")
-    chosen = options.get("format")
-    if chosen is not None:
-        check_choice(chosen, FORMATS, name="format")
-    log = ReadLog(path, lenient=options.get("lenient", False))
+    log = ReadReport(os.fspath(path), lenient=options.get("lenient", False))
     try:
-        graph = _read_graph(path, chosen or _BY_ENDING.get(ending(path)), options, log)
-        if isinstance(graph, Hierarchy):
-            hierarchy, aliases = graph, {}
-        else:
-            aliases = graph.aliases
-            hierarchy = _build(graph, direction, log)
+        graph = _read_graph(path, options, log)
+        hierarchy = _build(graph, direction, log)
     except HierarchyError as error:
         raise FileError(f"{log.path}: {error}") from None
-    log.counts["repeated_edges_merged"] = hierarchy.n_merged_edges
+    log.counts["repeated edges merged"] = hierarchy.n_merged_edges
     if direction == "auto" and ("edge" in log.format or "parent map" in log.format):
         _check_direction(hierarchy, log)
     sizes = {"labels": hierarchy.n_labels, "edges": hierarchy.n_edges}
-    report = log.report(**sizes, roots=len(hierarchy.roots))
-    return HierarchyFile(hierarchy, report, aliases)
+    report = log.complete(**sizes, roots=len(hierarchy.roots))
+    return HierarchyFile(hierarchy, report, graph.aliases)
 
 
-def _read_graph(
-    path: AnyPath, chosen: str | None, options: HierarchyOptions, log: ReadLog
-) -> Graph | Hierarchy:
+def _read_graph(path: AnyPath, options: HierarchyOptions, log: ReadReport) -> Graph:
     relationships, namespaces = options.get("relationships"), options.get("namespaces")
-    lines: list[str] = []
-    if is_workbook(log.path) or is_parquet(log.path):
-        chosen = "edges"
-    elif chosen != "edges":
-        lines = read_lines(path)
-        chosen = chosen or _guess(lines)
-    if chosen == "arff":
-        return arff_hierarchy(lines, options.get("kind", "auto"), log)
-    if chosen == "obo":
+    is_table = is_workbook(log.path) or is_parquet(log.path)
+    kind = "edges" if is_table else _BY_ENDING.get(ending(path))
+    lines = [] if kind == "edges" else read_lines(path)
+    kind = kind or _guess(lines)
+    if kind == "obo":
         log.format = "OBO"
         wanted = relationships or ("is_a",)
         return parse_obo(lines, log, relationships=wanted, namespaces=namespaces)
-    if chosen == "json":
+    if relationships or namespaces:
+        raise log.file_error("only OBO files have relationships and namespaces to choose.")
+    if kind == "arff":
+        return arff_hierarchy(lines, log)
+    if kind == "json":
         return parse_json(lines, log)
-    if chosen == "paths":
+    if kind == "paths":
         log.format = "path list"
         return parse_paths(lines, log, sep=options.get("sep"))
     log.format = "edge list"
-    return parse_edge_list(
-        log, relationships=relationships, namespaces=namespaces, sep=options.get("table_sep")
-    )
+    return parse_edge_list(log, sep=options.get("table_sep"))
 
 
-def _build(graph: Graph, direction: Direction, log: ReadLog) -> Hierarchy:
+def _build(graph: Graph, direction: Direction, log: ReadReport) -> Hierarchy:
     ends = [end for edge in graph.edges for end in edge]
     bad = next((name for name in (*graph.labels, *ends) if _UNWRITABLE.search(name)), None)
     if bad is not None:
@@ -191,7 +176,7 @@ def _build(graph: Graph, direction: Direction, log: ReadLog) -> Hierarchy:
     return built.with_names(named) if named else built
 
 
-def _check_direction(hierarchy: Hierarchy, log: ReadLog) -> None:
+def _check_direction(hierarchy: Hierarchy, log: ReadReport) -> None:
     """Refuse, or note, edges that seem to run from child to parent.
 
     Labels usually have many children and few parents. The edges are certainly reversed if no label
@@ -210,7 +195,7 @@ def _check_direction(hierarchy: Hierarchy, log: ReadLog) -> None:
         )
     is_wider_above = (n_parents == 0).sum() > (n_children == 0).sum()
     if is_wider_above and n_parents.max() > n_children.max():
-        log.note(
+        log.notes.append(
             f"{log.path}: the edges may be reversed (more roots than leaves, and no label has as "
             "many children as one has parents); --direction child-parent reverses them"
         )
@@ -299,31 +284,13 @@ def _frame_edges(given: Any) -> list[tuple[Any, Any]]:
 
 
 def write_hierarchy(
-    path: AnyPath,
-    hierarchy: Hierarchy,
-    *,
-    aliases: Mapping[str, str] | None = None,
-    sep: str = "/",
+    path: AnyPath, hierarchy: Hierarchy, *, aliases: Mapping[str, str] | None = None
 ) -> None:
     """Write a hierarchy in the format of the ending; `read_hierarchy` returns the same labels.
 
-    OBO and edge lists (``.csv``, ``.tsv``, ``.parquet``) also keep the names of labels.
-
-    Parameters
-    ----------
-    path : path
-        ``.obo``, ``.csv``, ``.tsv``, ``.json`` (parents of each label), ``.paths`` or ``.txt``
-        (path list), ``.parquet``; text is compressed if ``.gz`` follows.
-    hierarchy : Hierarchy
-    aliases : mapping of str to str, optional
-        Other identifiers of labels, for OBO files.
-    sep : str
-        Separator of a path list.
-
-    Raises
-    ------
-    FileError
-        If the format cannot hold the hierarchy, such as a path list for labels that are not paths.
+    OBO and edge lists (``.csv``, ``.tsv``, ``.parquet``) also keep the names of labels. A
+    ``.json`` file maps each label to its parents. Text is compressed if ``.gz`` follows. `aliases`
+    are other identifiers of labels, for OBO files.
     """
     kind = check_choice(ending(path), _WRITTEN_ENDINGS, name="the ending of the file")
     with atomic_output(path, compress=kind != ".parquet") as part:
@@ -334,12 +301,8 @@ def write_hierarchy(
             text = _obo(hierarchy, aliases or {})
         elif kind == ".json":
             text = _parent_map(hierarchy)
-        elif kind in (".paths", ".txt"):
-            _refuse_line_ends(path, hierarchy.labels)
-            text = _paths(path, hierarchy, sep)
         else:
-            _refuse_line_ends(path, (*hierarchy.labels, *hierarchy.names.values()))
-            text = _edge_list(_columns(hierarchy), "," if kind == ".csv" else "\t")
+            text = _edge_list(path, hierarchy, "," if kind == ".csv" else "\t")
         part.write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -367,16 +330,15 @@ def _columns(hierarchy: Hierarchy) -> dict[str, list[str]]:
     return columns
 
 
-def _refuse_line_ends(path: AnyPath, names: Iterable[str]) -> None:
+def _edge_list(path: AnyPath, hierarchy: Hierarchy, delimiter: str) -> str:
+    names = (*hierarchy.labels, *hierarchy.names.values())
     bad = next((name for name in names if "\n" in name or "\r" in name), None)
     if bad is not None:
         raise FileError(
             f"{path}: the format cannot hold names with line ends, such as {bad!r}.\n"
             "Hint: write .json or .parquet instead."
         )
-
-
-def _edge_list(columns: dict[str, list[str]], delimiter: str) -> str:
+    columns = _columns(hierarchy)
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
     writer.writerow(columns)
@@ -404,16 +366,3 @@ def _parent_map(hierarchy: Hierarchy) -> str:
         for above in [hierarchy.parents(label)]
     }
     return json.dumps(parents, ensure_ascii=False, indent=1) + "\n"
-
-
-def _paths(path: AnyPath, hierarchy: Hierarchy, sep: str) -> str:
-    for parent, child in hierarchy.edges:
-        if child.rpartition(sep)[0] != parent:
-            raise FileError(
-                f"{path}: a path list names labels by their path, but {child!r} is not {parent!r} "
-                f"plus one segment after {sep!r}.\nHint: write an edge list (.csv) instead."
-            )
-    bad = next((x for x in hierarchy.roots if sep in x), None)
-    if bad is not None:
-        raise FileError(f"{path}: the root {bad!r} has {sep!r} in its name; choose another sep.")
-    return "\n".join(hierarchy.labels) + "\n"

@@ -1,14 +1,19 @@
 """Open local files, folders of Parquet files and object stores (fsspec); gzip is unpacked.
 
+A sheet of an Excel workbook, ``x.xlsx::scores``, is read as if it were saved as CSV.
+
 Limits that keep damaged or hostile files from using all memory: a line has at most
 `MAX_LINE` bytes, and a file that is read whole (a hierarchy) has at most `MAX_TEXT`.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import os
 import stat
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,15 +23,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hierlpr._utils import AnyPath
-from hierlpr.exceptions import FileError
+from hierlpr._utils import AnyPath, require
+from hierlpr.exceptions import FileError, HierlprError
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BLOCK = 1 << 22  # bytes of text that are processed at a time
 MAX_LINE = 1 << 24  # a header of 500,000 labels fits
 MAX_TEXT = 1 << 29  # the Gene Ontology has 35 MB
-_DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
-_SEP_NAMES = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "bar": "|"}
+MAX_WORKBOOK = 1 << 27
 
 
 def ending(path: AnyPath) -> str:
@@ -70,15 +75,18 @@ def open_bytes(path: str) -> Any:
         raise FileError(f"{path}: there is no such file.") from None
     except IsADirectoryError:
         raise FileError(f"{path}: this is a folder, not a file.") from None
+    except FileError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, FileError):
-            raise
         raise FileError(f"{path}: cannot be read ({reason(error)}).") from None
 
 
 @contextmanager
 def open_plain(path: str) -> Iterator[Any]:
     """Open a file for reading bytes; gzip is recognised by its first bytes and unpacked."""
+    if is_workbook(path):
+        yield io.BytesIO(_sheet_text(path).encode())
+        return
     with open_bytes(path) as stream:
         is_packed = stream.read(2) == GZIP_MAGIC
         stream.seek(0)
@@ -95,26 +103,74 @@ def open_plain(path: str) -> Iterator[Any]:
             ) from None
 
 
-def numbered_lines(path: AnyPath, stream: Any) -> Iterator[tuple[int, str]]:
-    """Yield the lines of UTF-8 text with their numbers, without line ends."""
-    for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), start=1):
-        line = bytes(raw).removeprefix(BYTE_ORDER_MARK) if number == 1 else bytes(raw)
-        if len(line) > MAX_LINE:
+def is_workbook(path: str) -> bool:
+    """Return whether a path is an Excel workbook or a sheet of one."""
+    return path.partition("::")[0].lower().endswith((".xlsx", ".xlsm"))
+
+
+def _sheet_text(path: str) -> str:
+    """Return a sheet as CSV; line ``i`` is row ``i``."""
+    require("openpyxl", extra="excel", what="Reading Excel workbooks")
+    from openpyxl import load_workbook
+
+    file, _, sheet = path.partition("::")
+    text = io.StringIO()
+    with open_bytes(file) as stream:
+        try:
+            if sum(part.file_size for part in zipfile.ZipFile(stream).infolist()) > MAX_WORKBOOK:
+                raise ValueError(f"it is larger than {MAX_WORKBOOK >> 20} MB; use Parquet")
+            book = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
+            rows = list(book[sheet or book.sheetnames[0]].iter_rows(values_only=True))
+            header = next(row for row in rows if any(row))
+            width = max(i for i, cell in enumerate(header, start=1) if cell is not None)
+            csv.writer(text, lineterminator="\n").writerows(
+                [_cell_text(cell) for cell in row[:width]] if any(row) else [] for row in rows
+            )
+        except Exception as error:  # anything may be wrong inside a damaged workbook
+            raise FileError(f"{path}: the sheet cannot be read ({reason(error)}).") from None
+    return text.getvalue()
+
+
+def _cell_text(value: Any) -> str:
+    if isinstance(value, bool | float) and value == int(value):
+        return str(int(value))
+    return "" if value is None else " ".join(str(value).split())
+
+
+# -- text -------------------------------------------------------------------------------------
+
+
+def text_blocks(path: str, stream: Any, size: int = BLOCK) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks of whole lines, each with the number of its first line."""
+    number = 1
+    while block := bytes(stream.read(size)):
+        rest = bytes(stream.readline(MAX_LINE + 1))
+        if len(block) - block.rfind(b"\n") + len(rest) > MAX_LINE:
+            number += block.count(b"\n")
             raise FileError(
                 f"{path}, line {number}: the line is longer than {MAX_LINE >> 20} MB.\n"
                 "Hint: rows end with a newline; is this a text file?"
             )
-        if b"\x00" in line:
+        block += rest
+        if b"\0" in block:
+            number += block.count(b"\n", 0, block.index(b"\0"))
             raise FileError(
                 f"{path}, line {number}: this is binary data, not text.\n"
                 "Hint: the ending decides how a file is read; Parquet files end in .parquet. "
                 "Export tables of databases with COPY ... TO 'x.parquet'."
             )
+        yield number, block.removeprefix(BYTE_ORDER_MARK) if number == 1 else block
+        number += block.count(b"\n")
+
+
+def decoded_lines(path: str, first: int, block: bytes) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a block of UTF-8 text with their numbers, without line ends."""
+    for number, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), start=first):
         try:
-            yield number, line.decode().removesuffix("\n").removesuffix("\r")
+            yield number, raw.decode().removesuffix("\r")
         except UnicodeDecodeError as error:
             raise FileError(
-                f"{path}, line {number}: byte 0x{line[error.start]:02x} is not UTF-8 text.\n"
+                f"{path}, line {number}: byte 0x{raw[error.start]:02x} is not UTF-8 text.\n"
                 "Hint: save the file as UTF-8, for example with iconv -f latin1 -t utf-8."
             ) from None
 
@@ -137,39 +193,14 @@ def read_lines(path: AnyPath) -> list[str]:
     lines: list[str] = []
     size = 0
     with open_plain(name) as stream:
-        for _, line in numbered_lines(name, stream):
-            size += len(line) + 64
+        for first, block in text_blocks(name, stream):
+            size += len(block) + 64 * block.count(b"\n")  # what Python needs for a short line
             if size > MAX_TEXT:
                 raise FileError(f"{name}: the text is larger than {MAX_TEXT >> 20} MB.")
-            lines.append(line)
+            lines += (line for _, line in decoded_lines(name, first, block))
     if not any(line.strip() for line in lines):
         raise FileError(f"{name}: the file is empty.")
     return lines
-
-
-def check_sep(sep: str | None) -> str | None:
-    """Return the separator of columns as one character; ``"tab"`` and similar names are known."""
-    sep = _SEP_NAMES.get(sep, sep) if sep is not None else None
-    if sep is not None and (len(sep) != 1 or not sep.isascii() or sep in '"\r\n\0'):
-        raise FileError(
-            f"sep must be one character or 'tab'; got {sep!r}.\nHint: for example --sep ';'."
-        )
-    return sep
-
-
-def find_delimiter(path: str, first_line: str, sep: str | None = None) -> str:
-    """Return the delimiter by option, by the ending of the file, or by its first line.
-
-    An option `sep` that the first line does not contain is ignored, so that one option can be
-    given for several files.
-    """
-    sep = check_sep(sep)
-    if sep is not None and sep in first_line:
-        return sep
-    by_ending = _DELIMITERS.get(ending(path))
-    if by_ending == "\t" and "\t" not in first_line and len(first_line.split(" ")) in (2, 3):
-        return " "  # CAFA files are sometimes written with spaces
-    return by_ending or next((x for x in ("\t", ",", " ") if x in first_line), ",")
 
 
 # -- Parquet ----------------------------------------------------------------------------------
@@ -201,13 +232,17 @@ def parquet_files(path: str) -> list[str]:
     return files
 
 
-def open_parquet(path: str) -> pq.ParquetFile:
-    """Open a Parquet file."""
+@contextmanager
+def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; what is wrong in it, now or later, raises a `FileError`."""
+    stream = open_bytes(path)
     try:
-        return pq.ParquetFile(open_bytes(path) if is_remote(path) else path, pre_buffer=False)
-    except FileNotFoundError:
-        raise FileError(f"{path}: there is no such file.") from None
-    except (pa.ArrowException, OSError, EOFError) as error:
+        source = stream if is_remote(path) else path
+        with stream, pq.ParquetFile(source, pre_buffer=False) as opened:
+            yield opened
+    except HierlprError:
+        raise
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
         raise FileError(
             f"{path}: this is not a readable Parquet file ({reason(error)}).\n"
             "Hint: was it cut off while it was copied or written?"

@@ -1,8 +1,8 @@
-"""Read whole tables of scores and truth, and match their samples."""
+"""Read whole tables of scores, truth and ranked instances, and match their samples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
@@ -18,12 +18,12 @@ from hierlpr.data.partial_truth import close_given
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.read_log import ReadReport
+from hierlpr.io.read_report import ReadReport
 from hierlpr.io.table_files import (
-    MissingScores,
     TableFile,
     TableOptions,
     batch_matrix,
+    label_codes,
     open_table,
 )
 
@@ -70,31 +70,18 @@ class TruthSets:
 
 
 def read_scores(
-    path: AnyPath,
-    hierarchy: Hierarchy | None = None,
-    *,
-    aliases: Mapping[str, str] | None = None,
-    missing_scores: MissingScores = "error",
-    lenient: bool = False,
-    **options: Unpack[TableOptions],
+    path: AnyPath, hierarchy: Hierarchy | None = None, **options: Unpack[TableOptions]
 ) -> ReadTable:
-    r"""Read a table of scores.
+    r"""Read a table of scores: wide, long or CAFA; text, Parquet or an Excel sheet.
 
     Parameters
     ----------
     path : path
-        Wide, long or CAFA text, Parquet, or an Excel sheet.
     hierarchy : Hierarchy, optional
         The columns become its labels, in its order. Without it the file defines the labels.
-    aliases : mapping, optional
-        Other names of labels, as `load_hierarchy` returns them.
-    missing_scores : {"error", "allow"}
-        Whether scores of a wide table may be missing (NaN).
-    lenient : bool
-        Skip bad rows and unknown labels, and count them. Of repeated pairs the highest score is
-        kept.
     **options
-        How the table is written: `sep`, `decimal`, `sample_column`, `columns`; see `TableOptions`.
+        `lenient`, `aliases`, `missing_scores`, `sep`, `decimal`, `sample_column` and `columns`:
+        see :class:`hierlpr.io.TableOptions`.
 
     Returns
     -------
@@ -118,17 +105,19 @@ def read_scores(
     ... ).table.values
     array([[0.5 , 0.25]])
     """
-    file = open_table(
-        path,
-        "scores",
-        hierarchy,
-        aliases=aliases,
-        missing_scores=missing_scores,
-        lenient=lenient,
-        **options,
-    )
-    table = _read_wide(file) if file.layout == "wide" else _read_long(file)
-    report = file.log.report(samples=table.n_samples, labels=len(table.labels))
+    file = open_table(path, "scores", hierarchy, **options)
+    if file.layout == "wide":
+        table = _read_wide(file)
+    else:
+        entries = _read_entries(file)
+        order, ptr = entries.by_sample(file)
+        shape = (len(entries.samples), len(file.labels))
+        value, label = entries.columns["value"][order], entries.label[order]
+        is_whole = value.size == shape[0] * shape[1]
+        whole: Any = value.reshape(shape) if is_whole else None
+        values = whole if is_whole else sparse.csr_array((value, label, ptr), shape=shape)
+        table = Table(values, file.labels, entries.samples, is_list=is_whole)
+    report = file.log.complete(samples=table.n_samples, labels=len(table.labels))
     return ReadTable(table, report, file.layout, file.is_cafa)
 
 
@@ -136,38 +125,16 @@ def read_truth(
     path: AnyPath,
     hierarchy: Hierarchy,
     *,
-    aliases: Mapping[str, str] | None = None,
     propagate_truth: bool = False,
-    lenient: bool = False,
     **options: Unpack[TableOptions],
 ) -> ReadTable:
     """Read a table of truth: wide 0/1, long pairs or CAFA pairs; text, Parquet or Excel.
 
     CAFA files list the most specific labels and are closed upward. In other layouts a label without
     its parent is an error, unless `propagate_truth` or `lenient` adds the missing ancestors, or the
-    parent is unknown: an empty cell, or ``unknown``.
-
-    Parameters
-    ----------
-    path : path
-    hierarchy : Hierarchy
-    aliases : mapping, optional
-        Other names of labels, as `load_hierarchy` returns them.
-    propagate_truth : bool
-        Add the missing ancestors of true labels, and count them.
-    lenient : bool
-        Skip bad rows and unknown labels, add missing ancestors, and count all of it.
-    **options
-        How the table is written, as in `read_scores`.
+    parent is unknown: an empty cell, or ``unknown``. See `read_scores` for the options.
     """
-    read = read_truth_sets(
-        path,
-        hierarchy,
-        aliases=aliases,
-        propagate_truth=propagate_truth,
-        lenient=lenient,
-        **options,
-    )
+    read = read_truth_sets(path, hierarchy, propagate_truth=propagate_truth, **options)
     values = read.sets.as_given(is_dense=read.layout == "wide")
     table = Table(values, hierarchy.labels, read.samples)
     return ReadTable(table, read.report, read.layout, read.is_cafa)
@@ -177,21 +144,20 @@ def read_truth_sets(
     path: AnyPath,
     hierarchy: Hierarchy,
     *,
-    aliases: Mapping[str, str] | None = None,
     propagate_truth: bool = False,
-    lenient: bool = False,
     **options: Unpack[TableOptions],
 ) -> TruthSets:
     """Read truth as `read_truth` does, as sets of labels instead of a matrix."""
-    file = open_table(path, "truth", hierarchy, aliases=aliases, lenient=lenient, **options)
+    file = open_table(path, "truth", hierarchy, **options)
     if file.layout == "wide":
         wide = _read_wide(file)
         given, samples = LabelSets.of(wide.values), wide.samples or ()
     else:
-        pairs = _read_pairs(file)
-        samples = pairs.samples
-        given = LabelSets.of_entries(pairs.ptr, pairs.label, pairs.value, hierarchy.n_labels)
-    propagates = propagate_truth or lenient or file.is_cafa
+        entries = _read_entries(file)
+        order, ptr = entries.by_sample(file)
+        label, value, samples = entries.label, entries.columns["value"], entries.samples
+        given = LabelSets.of_entries(ptr, label[order], value[order], hierarchy.n_labels)
+    propagates = propagate_truth or file.log.lenient or file.is_cafa
     closed = close_given(given, hierarchy, close=propagates)
     if closed.n_missing and not propagates:
         sample, above, below = closed.breach
@@ -201,10 +167,60 @@ def read_truth_sets(
             hint="--propagate-truth (propagate_truth=True) adds missing ancestors. Or is the "
             "hierarchy reversed? hierlpr inspect shows its roots.",
         )
-    file.log.counts["ancestors_added"] += closed.n_missing + closed.n_implied
-    file.log.counts["unknown_pairs"] += closed.n_open
-    report = file.log.report(samples=len(samples), labels=hierarchy.n_labels)
+    file.log.counts["ancestors added"] = closed.n_missing + closed.n_implied
+    file.log.counts["unknown pairs"] = closed.n_open
+    report = file.log.complete(samples=len(samples), labels=hierarchy.n_labels)
     return TruthSets(closed.sets, samples, report, file.layout, file.is_cafa)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankingFile:
+    """A ranking read from a file, best call first.
+
+    `sample` and `label` are positions in `samples` and `labels`. `lpr` and `call` are None if the
+    file does not have them (CAFA layout).
+    """
+
+    sample: NDArray[np.int64]
+    label: NDArray[np.int32]
+    score: NDArray[np.float64]
+    lpr: NDArray[np.float64] | None
+    call: NDArray[np.bool_] | None
+    samples: tuple[str, ...]
+    labels: tuple[str, ...]
+    report: ReadReport
+
+    def __len__(self) -> int:
+        return int(self.sample.size)
+
+
+def read_ranking(
+    path: AnyPath, hierarchy: Hierarchy | None = None, **options: Unpack[TableOptions]
+) -> RankingFile:
+    """Read a ranking that `write_ranking` wrote, or a CAFA prediction file.
+
+    Rows are ordered by the column `rank`, or by decreasing score without one. With a hierarchy,
+    labels are numbered as there and unknown ones are an error. See `read_scores` for the options.
+    """
+    file = open_table(path, "ranking", hierarchy, **options)
+    entries = _read_entries(file)
+    columns = entries.columns
+    place = columns.get("rank", -columns["value"])
+    once, _ = entries.by_sample(file, place)
+    order = once[np.lexsort((once, place[once]))]
+    return RankingFile(
+        sample=entries.sample[order],
+        label=entries.label[order],
+        score=columns["value"][order],
+        lpr=columns["lpr"][order] if "lpr" in columns else None,
+        call=columns["call"][order] != 0 if "call" in columns else None,
+        samples=entries.samples,
+        labels=file.labels,
+        report=file.log.complete(rows=int(order.size), samples=len(entries.samples)),
+    )
+
+
+# -- collecting batches -----------------------------------------------------------------------
 
 
 def _read_wide(file: TableFile) -> Table:
@@ -215,77 +231,56 @@ def _read_wide(file: TableFile) -> Table:
         names += batch.column(0).to_pylist()
         parts.append(batch_matrix(batch))
     if not names:
-        raise _no_rows_left(file)
+        raise file.no_rows_error()
     return Table(np.concatenate(parts), file.labels, tuple(names))
 
 
 @dataclass(slots=True)
-class _Pairs:
-    """Entries of a long table as in a CSR matrix: sorted, each pair once."""
+class _Entries:
+    """Rows of a long table that have a label; samples are numbered as they appear."""
 
-    ptr: NDArray[np.int64]
-    label: NDArray[np.int32]
-    value: NDArray[np.float64]
     samples: tuple[str, ...]
+    sample: NDArray[np.int64]
+    label: NDArray[np.int32]
+    columns: dict[str, NDArray[np.float64]]  # "value", and those of a ranking
+
+    def by_sample(
+        self, file: TableFile, place: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """Return the rows by sample and label without repeated pairs, and where samples begin.
+
+        Of repeated pairs the one with the lowest `place` is kept, by default the highest value.
+        """
+        place = -self.columns["value"] if place is None else place
+        order = np.lexsort((place, self.label, self.sample))
+        sample, label = self.sample[order], self.label[order]
+        again = np.zeros(order.size, dtype=bool)
+        again[1:] = (sample[1:] == sample[:-1]) & (label[1:] == label[:-1])
+        if again.any():
+            at = int(np.argmax(again))
+            pair = self.samples[sample[at]], file.labels[label[at]]
+            file.report_repeated_pairs(int(again.sum()), *pair)
+        ptr = np.zeros(len(self.samples) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(sample[~again], minlength=len(self.samples)), out=ptr[1:])
+        return order[~again], ptr
 
 
-def _read_long(file: TableFile) -> Table:
-    """Return the listed scores as a sparse matrix, or as a dense one if no pair is missing."""
-    pairs = _read_pairs(file)
-    shape = (len(pairs.samples), len(file.labels))
-    if pairs.value.size == 0:
-        raise _no_rows_left(file)
-    if pairs.value.size == shape[0] * shape[1]:
-        return Table(pairs.value.reshape(shape), file.labels, pairs.samples, is_list=True)
-    matrix = sparse.csr_array((pairs.value, pairs.label, pairs.ptr), shape=shape)
-    return Table(matrix, file.labels, pairs.samples)
-
-
-def _read_pairs(file: TableFile) -> _Pairs:
-    """Collect the entries of a long table; samples are in order of first appearance.
-
-    Of repeated pairs the highest value is kept. Truth keeps only true and unknown pairs.
-    """
-    names, labels, values = [], [], []
-    for batch in file.batches():
-        names.append(batch.column("sample"))
-        labels.append(label_codes(batch))
-        values.append(batch.column("value").to_numpy())
-    if not names:
-        raise _no_rows_left(file)
-    coded = pa.chunked_array(names).combine_chunks().dictionary_encode()
-    samples = tuple(coded.dictionary.to_pylist())
-    row = coded.indices.to_numpy().astype(np.int64)
-    label, value = np.concatenate(labels), np.concatenate(values)
-    listed = label >= 0
-    row, label, value = row[listed], label[listed], value[listed]
-    order = np.lexsort([-value, label, row])
-    row, label, value = row[order], label[order], value[order]
-    again = np.zeros(row.size, dtype=bool)
-    again[1:] = (row[1:] == row[:-1]) & (label[1:] == label[:-1])
-    if again.any():
-        at = int(np.argmax(again))
-        first = samples[row[at]], file.labels[label[at]]
-        file.report_repeated_pairs(int(again.sum()), *first)
-    keep = ~again & (value != 0.0) if file.content == "truth" else ~again
-    ptr = np.zeros(len(samples) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(row[keep], minlength=len(samples)), out=ptr[1:])
-    return _Pairs(ptr, label[keep], value[keep], samples)
-
-
-def label_codes(batch: pa.RecordBatch) -> NDArray[np.int32]:
-    """Return the numbers of the labels of a batch of a long table, -1 for none."""
-    codes: Any = batch.column("label").indices.fill_null(-1)
-    return np.asarray(codes.to_numpy(), dtype=np.int32)
-
-
-def _no_rows_left(file: TableFile) -> Exception:
-    """Return the error for a table without good rows."""
-    log = file.log
-    first = f": {log.problems[0]}" if log.problems else ""
-    if not first and log.unknown:
-        first = f": no label is in the hierarchy, for example {next(iter(log.unknown))!r}"
-    return log.file_error(f"no row could be read{first}.")
+def _read_entries(file: TableFile) -> _Entries:
+    batches = list(file.batches())
+    if not batches:
+        raise file.no_rows_error()
+    label = np.concatenate([label_codes(batch) for batch in batches])
+    kept = label >= 0
+    if not kept.any() and file.content != "truth":
+        raise file.no_rows_error()
+    coded = pa.chunked_array([batch.column("sample") for batch in batches]).combine_chunks()
+    coded = coded.dictionary_encode()
+    columns = {
+        name: np.concatenate([batch.column(name).to_numpy() for batch in batches])[kept]
+        for name in batches[0].schema.names[2:]
+    }
+    sample = coded.indices.to_numpy().astype(np.int64)[kept]
+    return _Entries(tuple(coded.dictionary.to_pylist()), sample, label[kept], columns)
 
 
 # -- the same samples -------------------------------------------------------------------------
@@ -334,8 +329,22 @@ def pair_samples(
             f"{quote_names(unscored)}"
         )
     rows = np.arange(at.size) if is_negative else np.flatnonzero(at >= 0)
-    held = _truth_rows(truth.table, at[rows], tuple(names[i] for i in rows))
-    return Pair(scores.table.rows(rows), held, tuple(notes))
+    given = scores.table.rows(rows)
+    held = _truth_rows(truth.table, at[rows], given.samples or ())
+    if _is_same(given.values, held.values):
+        raise DataError(
+            f"{truth.report.path}: the truth is the same as the scores of {scores.report.path}.\n"
+            "Hint: the truth must come from another source than the scores."
+        )
+    return Pair(given, held, tuple(notes))
+
+
+def _is_same(scores: Any, truth: Any) -> bool:
+    """Return whether the scores are the truth itself; scores of one kind only say nothing."""
+    if isinstance(scores, np.ndarray) and isinstance(truth, np.ndarray):
+        return bool(scores.any() and not scores.all() and np.array_equal(scores, truth))
+    differ = sparse.csr_array(scores) != sparse.csr_array(truth)
+    return bool(truth.sum() and differ.nnz == 0)
 
 
 def _truth_rows(truth: Table, at: NDArray[np.int64], names: tuple[str, ...]) -> Table:
@@ -359,15 +368,6 @@ def match_samples(
 ) -> tuple[NDArray[np.int64], bool, list[str]]:
     """Find samples by name in the truth.
 
-    Parameters
-    ----------
-    names : sequence of str
-    truth : ReadTable or TruthSets
-    missing_truth : {"negative", "skip"}, optional
-        As in `pair_samples`.
-    source, word : str
-        The file of the samples, and what they are there ("scored", "ranked"), for messages.
-
     Returns
     -------
     at : ndarray of int
@@ -375,6 +375,8 @@ def match_samples(
     is_negative : bool
         Whether samples without a row count as negative; otherwise they are left out.
     notes : list of str
+        About the samples without a row. `source` is the file of the samples and `word` what they
+        are there: "scored" or "ranked".
     """
     if missing_truth is not None:
         check_choice(missing_truth, ("negative", "skip"), name="missing_truth")

@@ -1,213 +1,380 @@
-"""Open tables of text, Parquet and Excel as sources of Arrow batches.
+"""Tables of text and Parquet as chunks of Arrow columns.
 
-A source has the names of its columns, yields batches of some of them, and finds the place of a row.
+Text is read in blocks of whole lines. A block that Arrow refuses is read a second time, line by
+line with the `csv` module, to name the first bad line. A row is one line: values may be quoted,
+but a quoted value may not contain a line end. Lines that begin with ``#`` are comments.
 """
 
 from __future__ import annotations
 
+import csv
+import math
 import os
-import zipfile
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+from numpy.typing import NDArray
 
-from hierlpr._utils import require
 from hierlpr._utils.checks import check_choice
 from hierlpr.exceptions import FileError
-from hierlpr.io.opening import is_parquet, open_bytes, open_parquet, parquet_files, reason
-from hierlpr.io.read_log import Place, ReadLog
-from hierlpr.io.text_tables import Column, Kind, Row, TextTable, as_float, convert_rows, open_text
+from hierlpr.io.opening import (
+    BLOCK,
+    decoded_lines,
+    ending,
+    is_parquet,
+    is_workbook,
+    open_parquet,
+    open_plain,
+    parquet_files,
+    reason,
+    text_blocks,
+)
+from hierlpr.io.read_report import Place, ReadReport
 
-MAX_BYTES = 1 << 29  # of an unpacked workbook
-
-
-def is_workbook(path: str) -> bool:
-    """Return whether a path is an Excel workbook; ``x.xlsx::scores`` is its sheet ``scores``."""
-    return path.partition("::")[0].lower().endswith((".xlsx", ".xlsm"))
-
-
-def _sheet_rows(path: str) -> Iterator[Row]:
-    """Yield place and cells of the rows that are not empty; the first one names the columns."""
-    require("openpyxl", extra="excel", what="Reading Excel workbooks")
-    from openpyxl import load_workbook
-
-    file, _, sheet = path.partition("::")
-    try:
-        with open_bytes(file) as stream:
-            if sum(part.file_size for part in zipfile.ZipFile(stream).infolist()) > MAX_BYTES:
-                raise FileError(f"{file}: the workbook is larger than {MAX_BYTES >> 20} MB.")
-            book = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
-            for i, row in enumerate(book[sheet or book.sheetnames[0]].iter_rows(values_only=True)):
-                if any(value is not None for value in row):
-                    yield f"row {i + 1}", [_text(value) for value in row]
-    except FileError:
-        raise
-    except Exception as error:  # anything may be wrong inside a damaged workbook
-        raise FileError(f"{path}: this sheet cannot be read ({reason(error)}).") from None
+MISSING = ("", "NA", "N/A", "nan", "NaN", "NAN", "null", "None", "?")
+FLAGS = {"1": 1.0, "1.0": 1.0, "true": 1.0, "0": 0.0, "0.0": 0.0, "false": 0.0}
+FLAGS |= dict.fromkeys((*(x.lower() for x in MISSING), "unknown"), math.nan)
+_ROWS = 1 << 16
+# Possessive, so that millions of digits before a letter are refused in one pass.
+_NUMBER = re.compile(
+    r"[-+]?(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:e[-+]?\d++)?|inf(?:inity)?|nan)", re.IGNORECASE
+)
+_CAFA_WORDS = ("AUTHOR", "MODEL", "KEYWORDS", "ACCURACY", "END")  # of a submission
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool | float) and value == int(value):
-        return str(int(value))
-    return "" if value is None else str(value)
+class Chunk(NamedTuple):
+    """Some rows: the chosen columns, and a function that returns the place of a row."""
+
+    batch: pa.RecordBatch
+    place: Callable[[int], Place]
 
 
 @dataclass(slots=True)
-class SheetTable:
-    """A sheet of an Excel workbook."""
+class TextSource:
+    """A text table whose first row has been read; `columns` are the cells of that row."""
 
-    log: ReadLog
+    log: ReadReport
     columns: tuple[str, ...]
-    first_place: Place
-    kind: str = "Excel"
+    first_place: int
+    delimiter: str
+    decimal: str
+    n_comments: int  # before the first row
+    has_header: bool = True
+    kind: str = ""
 
-    def rows(self) -> Iterator[Row]:
-        """Yield place and cells of the rows after the header."""
-        for place, cells in islice(_sheet_rows(self.log.path), 1, None):
-            width = len(self.columns)
-            yield place, (cells + [""] * width)[:width]
+    def chunks(self, columns: Sequence[int], n_rows: int = _ROWS) -> Iterator[Chunk]:
+        """Yield some columns of all rows as text."""
+        log, start = self.log, self.first_place + self.has_header
+        log.counts["comments"] = self.n_comments
+        with open_plain(log.path) as stream:
+            size = max(BLOCK, 128 * len(self.columns))
+            for first, block in text_blocks(log.path, stream, size):
+                if first < start:
+                    block = b"\n".join(block.split(b"\n")[start - first :])
+                if not block.strip():
+                    continue
+                first = max(first, start)
+                batch = self._parse(block, first, columns)
+                yield Chunk(batch, partial(self._line_of_row, first, block))
 
-    def batches(self, columns: Sequence[Column], n_rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns of all rows."""
-        return convert_rows(self.rows(), self.columns, columns, self.log)
+    def _parse(self, block: bytes, first: int, columns: Sequence[int]) -> pa.RecordBatch:
+        names = [str(i) for i in range(len(self.columns))]
+        wanted = [str(i) for i in columns]
+        text = block
+        if b"\n#" in block or block.startswith(b"#"):
+            lines = block.split(b"\n")
+            text = b"\n".join(line for line in lines if not line.startswith(b"#"))
+            self.log.counts["comments"] += sum(line.startswith(b"#") for line in lines)
+        # A quote that is not closed may be in any column.
+        read = names if b'"' in text else wanted
+        try:
+            table = pacsv.read_csv(
+                pa.BufferReader(text),
+                pacsv.ReadOptions(
+                    column_names=names, use_threads=False, block_size=max(len(text), 1)
+                ),
+                pacsv.ParseOptions(delimiter=self.delimiter, invalid_row_handler=self._ragged_row),
+                pacsv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()),
+                    include_columns=read,
+                    strings_can_be_null=False,
+                ),
+            )
+            if read is names and any(
+                pc.any(pc.match_substring(x, "\n")).as_py() for x in table.columns
+            ):
+                raise pa.ArrowInvalid("a quoted value contains a line end")
+        except pa.ArrowInvalid as error:
+            raise self._bad_line(first, block, reason(error)) from None
+        arrays = [table.column(name).combine_chunks() for name in wanted]
+        return pa.RecordBatch.from_arrays(arrays, wanted)
 
-    def place(self, row: int) -> Place:
-        """Return the place of a row."""
-        return next(islice(self.rows(), row, None))[0]
+    def _ragged_row(self, row: Any) -> str:
+        """Decide what Arrow does with a row that has more or fewer cells than there are columns."""
+        if self._is_ignored(row.text):
+            return "skip"
+        if not self.log.lenient:
+            return "error"
+        text = _cells_text(row.actual_columns, row.expected_columns)
+        self.log.problem(f"{text.removesuffix('.')}: {row.text[:40]!r}.")
+        return "skip"
+
+    def _is_ignored(self, line: str) -> bool:
+        is_cafa = not self.has_header and _is_cafa_line(line)
+        return is_cafa or not line.strip() or line.startswith("#")
+
+    def _rows(self, first: int, block: bytes) -> Iterator[tuple[int, list[str] | None]]:
+        """Yield number and cells of the lines of a block that are rows; None for bad quotes."""
+        for number, line in decoded_lines(self.log.path, first, block):
+            if not self._is_ignored(line):
+                yield number, split_line(line, self.delimiter)
+
+    def _line_of_row(self, first: int, block: bytes, row: int) -> Place:
+        width = len(self.columns)
+        rows = (n for n, cells in self._rows(first, block) if cells and len(cells) == width)
+        return next(islice(rows, row, None), None)
+
+    def _bad_line(self, first: int, block: bytes, why: str) -> FileError:
+        """Return the error for the first line of a block that is not a row."""
+        width = len(self.columns)
+        for number, cells in self._rows(first, block):
+            if cells is None:
+                hint = "a quoted value ends on its line, and contains a quote as two."
+                return self.log.file_error("the quotes do not match.", line=number, hint=hint)
+            if len(cells) != width:
+                hint = "is the delimiter right, and is a value with a comma in quotes?"
+                text = _cells_text(len(cells), width)
+                return self.log.file_error(text, line=number, hint=hint)
+        return self.log.file_error(f"the rows cannot be read ({why}).", line=first)
+
+
+def _cells_text(n_cells: int, expected: int) -> str:
+    return f"the row has {n_cells:,} columns, expected {expected:,}."
+
+
+def _open_text(log: ReadReport, sep: str | None, decimal: str) -> TextSource:
+    """Find the first row of a text table."""
+    n_comments = 0
+    with open_plain(log.path) as stream:
+        lines = (
+            line
+            for first, block in text_blocks(log.path, stream)
+            for line in decoded_lines(log.path, first, block)
+        )
+        for number, line in lines:  # noqa: B007
+            delimiter = _find_delimiter(log.path, line, sep)
+            if line.startswith("#"):
+                n_comments += 1
+            elif line.strip() and not _is_cafa_line(line):
+                break
+        else:
+            raise log.file_error("the file has no rows.")
+    if "\r" in line:
+        hint = "save the file with line ends that every system knows."
+        raise log.file_error("the lines end with a carriage return alone.", line=number, hint=hint)
+    cells = split_line(line, delimiter)
+    if cells is None:
+        raise log.file_error("the quotes of the first row do not match.", line=number)
+    names = tuple(cell.strip() for cell in cells)
+    return TextSource(log, names, number, delimiter, decimal, n_comments)
+
+
+def split_line(line: str, delimiter: str) -> list[str] | None:
+    """Return the cells of a line, or None if its quotes do not match.
+
+    >>> split_line('a,"b, c"', ","), split_line('a,"b', ",")
+    (['a', 'b, c'], None)
+    """
+    if '"' not in line:
+        return line.split(delimiter)
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error:
+        return None
+
+
+def _find_delimiter(path: str, first_line: str, sep: str | None) -> str:
+    """Return the delimiter by option, by the ending of the file, or by its first line.
+
+    An option `sep` that the first line does not contain is ignored, so that one option can be
+    given for several files.
+    """
+    sep = "\t" if sep in ("tab", "\\t") else sep
+    if sep is not None and (len(sep) != 1 or not sep.isascii() or sep in '"\r\n\0'):
+        raise FileError(
+            f"sep must be one character or 'tab'; got {sep!r}.\nHint: for example --sep ';'."
+        )
+    if sep is not None and sep in first_line:
+        return sep
+    by_ending = {".tsv": "\t", ".tab": "\t", ".csv": ","}.get(ending(path))
+    by_ending = "," if is_workbook(path) else by_ending
+    if by_ending == "\t" and "\t" not in first_line and len(first_line.split(" ")) in (2, 3):
+        return " "  # CAFA files are sometimes written with spaces
+    return by_ending or next((x for x in ("\t", ",", " ") if x in first_line), ",")
+
+
+def _is_cafa_line(line: str) -> bool:
+    """Return whether a line belongs to a CAFA submission without being a row of it."""
+    words = line.split(" ")
+    is_row = len(words) == 3 and parse_number(words[2]) is not None
+    return words[0] in _CAFA_WORDS and "\t" not in line and not is_row
+
+
+# -- Parquet ------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class ParquetTable:
+class ParquetSource:
     """A Parquet file, or a folder of files that are read in the order of their names."""
 
-    log: ReadLog
-    files: list[str]
+    log: ReadReport
     columns: tuple[str, ...]
+    files: list[str]
     first_place: Place = "the schema"
+    decimal: str = "."
+    has_header: bool = True
     kind: str = "Parquet"
 
-    def batches(self, columns: Sequence[Column], n_rows: int) -> Iterator[pa.RecordBatch]:
+    def chunks(self, columns: Sequence[int], n_rows: int = _ROWS) -> Iterator[Chunk]:
         """Yield some columns of all rows, at most `n_rows` at a time."""
-        names = [self.columns[at] for at, _ in columns]
-        for name in names:
-            if self.columns.count(name) > 1:
-                raise self.log.file_error(
-                    "the column occurs twice.", line="the schema", column=name
-                )
+        names = [self.columns[at] for at in columns]
+        twice = next((name for name in names if self.columns.count(name) > 1), None)
+        if twice is not None:
+            raise self.log.file_error("the column occurs twice.", line="the schema", column=twice)
         for file in self.files:
+            start = 0
+            row = f"{os.path.basename(file)}, row" if len(self.files) > 1 else "row"
             with open_parquet(file) as opened:
                 lost = set(names).difference(opened.schema_arrow.names)
                 if lost:
                     raise FileError(f"{file}: there is no column {min(lost)!r}.")
-                for group in range(opened.num_row_groups):
-                    yield from self._group_batches(opened, group, file, names, columns, n_rows)
-
-    def _group_batches(
-        self,
-        opened: Any,
-        group: int,
-        file: str,
-        names: list[str],
-        columns: Sequence[Column],
-        n_rows: int,
-    ) -> Iterator[pa.RecordBatch]:
-        try:
-            for batch in opened.iter_batches(n_rows, row_groups=[group], columns=names):
-                arrays = [
-                    self._cast(batch.column(name), kind, name)
-                    for name, (_, kind) in zip(names, columns, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, names)
-        except (pa.ArrowException, OSError, EOFError) as error:
-            raise FileError(
-                f"{file}, row group {group + 1}: cannot be read ({reason(error)}).\n"
-                "Hint: the file is damaged; copy or write it again."
-            ) from None
-
-    def _cast(self, column: Any, kind: Kind, name: str) -> Any:
-        """Return names as strings and numbers as float64; other types are refused."""
-        types, given = pa.types, column.type
-        if types.is_dictionary(given):
-            column, given = column.dictionary_decode(), given.value_type
-        is_text = types.is_string(given) or types.is_large_string(given)
-        is_integer = types.is_integer(given) or types.is_decimal(given)
-        is_number = is_integer or types.is_floating(given) or types.is_boolean(given)
-        if kind in ("name", "code"):
-            if is_text or is_integer or types.is_temporal(given) or types.is_null(given):
-                return column.cast(pa.string())
-        elif types.is_boolean(given) or types.is_floating(given):
-            return as_float(column)
-        elif is_number or types.is_null(given):
-            return as_float(column.cast(pa.float64(), safe=False))
-        expected = "names" if kind in ("name", "code") else "numbers"
-        held = "text" if is_text else str(given)[:60]
-        text = f"the column holds {held}, expected {expected}."
-        raise self.log.file_error(text, line="the schema", column=name)
-
-    def place(self, row: int) -> Place:
-        """Return the place of a row, with its file if there are several."""
-        for file in self.files:
-            with open_parquet(file) as opened:
-                n = opened.metadata.num_rows
-            if row < n:
-                where = f"{os.path.basename(file)}, " if len(self.files) > 1 else ""
-                return f"{where}row {row + 1}"
-            row -= n
-        return None
+                for batch in opened.iter_batches(n_rows, columns=names):
+                    place = partial(_place_in_file, row, start)
+                    yield Chunk(batch.select(names), place)
+                    start += batch.num_rows
 
 
-Source: TypeAlias = TextTable | ParquetTable | SheetTable
+def _place_in_file(row: str, start: int, at: int) -> str:
+    return f"{row} {start + at + 1}"
 
 
-def open_source(log: ReadLog, *, sep: str | None = None, decimal: str = ".") -> Source:
+Source: TypeAlias = TextSource | ParquetSource
+
+
+def open_source(log: ReadReport, *, sep: str | None = None, decimal: str = ".") -> Source:
     """Open a table by its ending or its first bytes, and read the names of its columns."""
-    path = log.path
     check_choice(decimal, (".", ","), name="decimal")
-    if is_workbook(path):
-        place, cells = next(_sheet_rows(path), (None, []))
-        while cells and not cells[-1].strip():
-            cells.pop()
-        if not cells:
-            raise log.file_error("the sheet is empty.")
-        return SheetTable(log, tuple(cell.strip() for cell in cells), place)
-    if is_parquet(path):
-        files = parquet_files(path)
-        with open_parquet(files[0]) as opened:
-            names = tuple(opened.schema_arrow.names)
-        if not names:
-            raise log.file_error("the table has no columns.")
-        return ParquetTable(log, files, names)
-    return open_text(log, sep=sep, decimal=decimal)
+    if is_workbook(log.path) or not is_parquet(log.path):
+        return _open_text(log, sep, decimal)
+    files = parquet_files(log.path)
+    with open_parquet(files[0]) as opened:
+        names = tuple(opened.schema_arrow.names)
+    if not names:
+        raise log.file_error("the table has no columns.")
+    return ParquetSource(log, names, files)
+
+
+# -- values -------------------------------------------------------------------------------------
+
+
+def as_names(column: Any, log: ReadReport, name: str) -> Any:
+    """Return a column as strings; numbers with a fraction and nested types are refused."""
+    types = pa.types
+    given = column.type.value_type if types.is_dictionary(column.type) else column.type
+    is_text = types.is_string(given) or types.is_large_string(given)
+    is_whole = types.is_integer(given) or types.is_decimal(given) or types.is_temporal(given)
+    if not (is_text or is_whole or types.is_null(given)):
+        text = f"the column holds {str(given)[:60]}, expected names."
+        raise log.file_error(text, line="the schema", column=name)
+    try:
+        column = column.cast(pa.string())
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        raise log.file_error("a name is not UTF-8 text.", column=name) from None
+    return column
+
+
+def as_numbers(
+    column: Any, log: ReadReport, name: str, *, decimal: str = ".", is_flag: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return a column as numbers, NaN where missing, and which cells are not numbers.
+
+    Flags are 0, 1, true, false and unknown.
+    """
+    types = pa.types
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    given = column.type
+    if types.is_string(given) or types.is_large_string(given):
+        return _parse_flags(column) if is_flag else _parse_numbers(column, decimal)
+    is_number = types.is_floating(given) or types.is_integer(given) or types.is_decimal(given)
+    if not (is_number or types.is_boolean(given) or types.is_null(given)):
+        text = f"the column holds {str(given)[:60]}, expected numbers."
+        raise log.file_error(text, line="the schema", column=name)
+    # A decimal with many digits and a half-precision number have no direct way to float64.
+    step = pa.float32() if given == pa.float16() else pa.float64()
+    return _floats(column.cast(step, safe=False)), np.zeros(len(column), dtype=bool)
+
+
+def _floats(column: Any) -> NDArray[np.float64]:
+    filled = pc.fill_null(column.cast(pa.float64(), safe=False), math.nan)
+    return np.asarray(filled.to_numpy(zero_copy_only=False))
+
+
+def _parse_flags(column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    text = pc.fill_null(pc.utf8_lower(pc.utf8_trim_whitespace(column)), "")
+    code = pc.index_in(text, pa.array(list(FLAGS), text.type)).fill_null(-1).to_numpy()
+    return np.append(list(FLAGS.values()), math.nan)[code], code < 0
+
+
+def _parse_numbers(column: Any, decimal: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    none = np.zeros(len(column), dtype=bool)
+    text = column
+    if decimal == ",":
+        text = pc.replace_substring(pc.replace_substring(text, ".", "?."), ",", ".")
+    with suppress(pa.ArrowInvalid):
+        return _floats(text), none
+    text = pc.utf8_trim_whitespace(text)
+    missing = pc.is_in(text, pa.array(MISSING, text.type))
+    with suppress(pa.ArrowInvalid):
+        return _floats(pc.if_else(missing, None, text)), none
+    values = [math.nan if x is None else parse_number(x, decimal) for x in column.to_pylist()]
+    bad = np.array([value is None for value in values])
+    return np.array([math.nan if x is None else x for x in values]), bad
+
+
+def parse_number(text: str, decimal: str = ".") -> float | None:
+    """Return a number written in decimal digits, NaN for a missing one, None for other text.
+
+    >>> parse_number("1e-3"), parse_number("0,5", ","), parse_number("1_000")
+    (0.001, 0.5, None)
+    """
+    text = text.strip()
+    if text in MISSING:
+        return math.nan
+    if decimal != ".":
+        text = text.replace(".", "?").replace(decimal, ".")
+    return float(text) if text.isascii() and _NUMBER.fullmatch(text) else None
 
 
 def read_cells(
-    log: ReadLog, used: Sequence[str] = (), *, sep: str | None = None
-) -> Iterator[tuple[Place, list[str]]]:
-    """Yield place and cells of every row of a small table, the first row included.
-
-    Of a Parquet file only the columns whose lower-case names are in `used` have text.
-    """
-    source = open_source(log, sep=sep)
-    yield source.first_place, list(source.columns)
-    if not isinstance(source, ParquetTable):
-        for place, cells in source.rows():
-            yield place, [cell.strip() for cell in cells]
-        return
-    columns = [i for i, name in enumerate(source.columns) if name.strip().lower() in used]
-    row = 0
-    for file in source.files:
-        with open_parquet(file) as opened:
-            table = opened.read([source.columns[i] for i in columns])
-        for column in table.schema:
-            if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-                text = f"the column holds {column.type}, expected text or numbers."
-                raise log.file_error(text, line="the schema", column=column.name)
-        for values in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            row += 1
-            cells = [""] * len(source.columns)
-            for i, value in zip(columns, values, strict=True):
-                cells[i] = "" if value is None else str(value)
-            yield f"row {row}", cells
+    source: Source, columns: Sequence[int]
+) -> Iterator[tuple[Callable[[], Place], list[str]]]:
+    """Yield place and stripped cells of every row of a small table."""
+    names = [source.columns[at] for at in columns]
+    for batch, place in source.chunks(columns):
+        cells = [
+            as_names(x, source.log, name).to_pylist()
+            for x, name in zip(batch.columns, names, strict=True)
+        ]
+        for i, row in enumerate(zip(*cells, strict=True)):
+            yield partial(place, i), ["" if cell is None else cell.strip() for cell in row]

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, Unpack
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -21,62 +22,90 @@ from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice, quote_names
 from hierlpr.data.frames import SAMPLE_COLUMN
 from hierlpr.data.tables import mismatch_hint
+from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.layouts import Content, Layout, find_layout
-from hierlpr.io.read_log import MAX_PROBLEMS, Place, ReadLog
-from hierlpr.io.sources import Source, open_source
+from hierlpr.io.read_report import MAX_PROBLEMS, Place, ReadReport
+from hierlpr.io.sources import Source, TextSource, as_names, as_numbers, open_source, parse_number
 
+Content = Literal["scores", "truth", "ranking"]
 MissingScores = Literal["error", "allow"]
-BATCH_VALUES = 1 << 22  # numbers per batch, if the number of rows is not given
-
 Flags = NDArray[np.bool_]
+
+SAMPLE_NAMES = (SAMPLE_COLUMN, "target", "target_id", "entryid", "protein")
+LABEL_NAMES = ("label", "term", "term_id", "go_id")
+SCORE_NAMES = ("score", "probability", "confidence", "prediction")
+VALUE_NAMES = {"scores": SCORE_NAMES, "truth": ("truth", "value"), "ranking": ("score",)}
+RANKING_NAMES = ("lpr", "call", "rank")
+BATCH_VALUES = 1 << 22  # numbers per batch, if the number of rows is not given
+_EXPECTED = (
+    "a wide table has the header sample,LABEL,LABEL,...; a long one sample,label,score (for truth "
+    "sample,label)."
+)
+_SWAPPED = "are the files of scores and truth interchanged?"
+_UNKNOWN, _BLANK = -1, -2
 
 
 class TableOptions(TypedDict, total=False):
-    """How a table is written, where that differs from the default.
+    """How tables are read; all are optional.
 
-    `sep` is the character between columns (or ``"tab"``); by default ``.csv`` has commas and
-    ``.tsv`` tabs. `decimal` is the decimal mark, ``"."`` or ``","``. `sample_column` is the column
-    that names the samples. ``columns="labels"`` ignores the columns of a wide table that are not
-    labels of the hierarchy, which are an error by default (``"all"``). A table whose first row
-    does not contain `sep` or `sample_column` is read as if the option were not given.
+    aliases : mapping
+        Other names of labels, as `load_hierarchy` returns them.
+    lenient : bool
+        Skip bad rows and unknown labels, and count them.
+    missing_scores : {"error", "allow"}
+        Whether scores of a wide table may be missing (NaN).
+    sep : str
+        Character between columns, or ``"tab"``; by default ``.csv`` has commas and ``.tsv`` tabs.
+        It is ignored if the first row does not contain it.
+    decimal : {".", ","}
+        The decimal mark.
+    sample_column : str
+        The column that names the samples, if the table has it; by default ``sample``.
+    columns : {"all", "labels"}
+        Whether columns of a wide table that are not labels are an error, or ignored.
     """
 
+    aliases: Mapping[str, str] | None
+    lenient: bool
+    missing_scores: MissingScores
     sep: str | None
     decimal: str
     sample_column: str | None
     columns: str
 
 
+class _Numbers(NamedTuple):
+    """A column of numbers; `is_bad` marks the cells that are refused."""
+
+    name: str
+    cells: Any
+    values: NDArray[np.float64]
+    is_text: Flags  # cells that are not numbers
+    is_bad: Flags
+
+
+_Problem = tuple[Flags, Callable[[int], tuple[str, str | None, str]]]  # rows: text, column, hint
+
+
 @dataclass(slots=True)
 class TableFile:
     """A table that is open for reading.
 
-    Attributes
-    ----------
-    path : str
-    content : {"scores", "truth", "ranking"}
-    layout : {"wide", "long"}
-    is_cafa : bool
-        CAFA layout: no header, and truth lists only the most specific labels.
-    labels : tuple of str
-        Those of the hierarchy or, without one, of the header; a long table without a hierarchy
-        has the labels of the batches read so far.
-    log : ReadLog
-        What was seen; it is complete after the last batch.
+    `labels` are those of the hierarchy or, without one, of the header; a long table without a
+    hierarchy has the labels of the batches read so far. With `is_cafa` the file has no header, and
+    truth lists only the most specific labels. `log` is complete after the last batch.
     """
 
-    path: str
     content: Content
     layout: Literal["wide", "long"]
     is_cafa: bool
-    log: ReadLog
+    log: ReadReport
     _source: Source
-    _layout: Layout
-    _codes: dict[str, int]
+    _columns: dict[str, int]  # of the file, by name
+    _codes: dict[str, int]  # of labels
     _aliases: Mapping[str, str]
     _is_open: bool  # labels are numbered as they appear
-    _missing_scores: MissingScores
+    _may_miss: bool
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -96,26 +125,21 @@ class TableFile:
         occur again in a wide table are bad rows; of long tables the caller finds repeated pairs
         and calls `report_repeated_pairs`. Open the table again to read it again.
         """
-        columns, log = self._layout.columns, self.log
-        if n_rows is None:
-            n_rows = max(1, BATCH_VALUES // len(columns))
+        n_rows = n_rows or max(1, BATCH_VALUES // len(self._columns))
         check = self._check_wide if self.layout == "wide" else self._check_long
         seen: set[str] = set()
-        at = 0
-        for batch in self._source.batches(columns, n_rows):
+        n_read = 0
+        for batch, place in self._source.chunks(list(self._columns.values()), n_rows):
             for start in range(0, batch.num_rows, n_rows):
                 part = batch.slice(start, n_rows)
-                checked = check(part, at, seen)
+                checked = check(part, partial(_shifted, place, start), seen)
+                self.log.check(part.num_rows)
                 if checked.num_rows:
                     yield checked
-                at += part.num_rows
-        log.counts["rows"] = at
-        if at == 0:
-            raise log.file_error("the table has no rows.", line=self._source.first_place)
-
-    def place(self, row: int) -> Place:
-        """Return the line of the row with this number (from 0); takes a pass over a text file."""
-        return self._source.place(row)
+                n_read += part.num_rows
+        self.log.counts["rows"] = n_read
+        if n_read == 0:
+            raise self.log.file_error("the table has no rows.", line=self._source.first_place)
 
     def report_repeated_pairs(self, n: int, sample: str, label: str) -> None:
         """Raise for (sample, label) pairs that occur again, or count them.
@@ -123,81 +147,67 @@ class TableFile:
         The CAFA layout allows repeated pairs; the highest score counts.
         """
         if self.is_cafa:
-            self.log.counts["repeated_pairs_merged"] += n
+            self.log.counts["repeated pairs merged"] += n
             return
-        hint = "each pair has one row."
         text = f"sample {sample!r} has label {label!r} more than once ({n:,} repeated pairs)."
-        self.log.problem(text, line=self._place_of_pair(sample, label), hint=hint)
+        self.log.problem(text, hint="each pair has one row.")
         self.log.n_problems += n - 1
+        self.log.check(self.log.counts["rows"])
 
-    def _place_of_pair(self, sample: str, label: str) -> Place:
-        """Return the place where a pair occurs the second time."""
-        if self.log.lenient:
-            return None
-        at, n_found = 0, 0
-        for batch in self._source.batches(self._layout.columns[:2], BATCH_VALUES):
-            pairs = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
-            for name, given in pairs:
-                n_found += name == sample and self._aliases.get(given, given) == label
-                if n_found == 2:
-                    return self.place(at)
-                at += 1
-        return None
+    def no_rows_error(self) -> FileError:
+        """Return the error for a table of which no row could be used."""
+        log = self.log
+        first = f": {log.problems[0]}" if log.problems else ""
+        if not first and (unknown := list(log.unknown_labels)):
+            first = f": no label is in the hierarchy, for example {unknown[0]!r}"
+        return log.file_error(f"no row could be read{first}.")
 
     # -- checks -------------------------------------------------------------------------------
 
-    def _check_wide(self, batch: pa.RecordBatch, at: int, seen: set[str]) -> pa.RecordBatch:
+    def _check_wide(
+        self, batch: pa.RecordBatch, place: Callable[[int], Place], seen: set[str]
+    ) -> pa.RecordBatch:
         """Return the rows with a new name and good values."""
-        sample = batch.column(0).cast(pa.string())
-        problems: list[_Check] = [(_is_blank(sample), lambda _: "the sample has no name.", None)]
-        for i, name in enumerate(self._layout.names[1:], start=1):
-            values = batch.column(i).to_numpy(zero_copy_only=False)
-            bad = ~self._is_good(values)
-            if bad.any():
-                problems.append((bad, _value_problem(values, self.content), name))
-        again = np.zeros(batch.num_rows, dtype=bool)
+        sample = as_names(batch.column(0), self.log, SAMPLE_COLUMN)
         names = sample.to_pylist()
+        again = np.zeros(batch.num_rows, dtype=bool)
         for i, name in enumerate(names):
             again[i] = name in seen
             seen.add(name)
-        problems.append((again, lambda row: f"sample {names[row]!r} occurs again.", None))
-        columns = [sample, *batch.columns[1:]]
-        checked = pa.RecordBatch.from_arrays(columns, [SAMPLE_COLUMN, *self._codes])
-        return self._keep_good(checked, problems, at)
+        columns = self._numbers(batch, 1)
+        arrays = [sample, *(pa.array(column.values) for column in columns)]
+        checked = pa.RecordBatch.from_arrays(arrays, [SAMPLE_COLUMN, *self._codes])
+        repeated = again, lambda row: (f"sample {names[row]!r} occurs again.", None, "")
+        return self._keep_good(checked, columns, repeated, place)
 
-    def _check_long(self, batch: pa.RecordBatch, at: int, seen: set[str]) -> pa.RecordBatch:
+    def _check_long(
+        self, batch: pa.RecordBatch, place: Callable[[int], Place], seen: set[str]
+    ) -> pa.RecordBatch:
         """Return the rows with a sample, a known label and good values."""
-        sample = batch.column(0).cast(pa.string())
-        names, codes = _encoded(batch.column(1))
+        sample = as_names(batch.column(0), self.log, SAMPLE_COLUMN)
+        coded = as_names(batch.column(1), self.log, "label").fill_null("").dictionary_encode()
+        names, codes = coded.dictionary.to_pylist(), coded.indices.to_numpy()
+        times = np.bincount(codes, minlength=len(names)).tolist()
         number = np.array([self._code_of(name) for name in names], dtype=np.int32)
+        for i, name in enumerate(names):
+            if number[i] == _UNKNOWN:
+                line = partial(place, int(np.argmax(codes == i)))
+                self.log.unknown_label(name, self._codes, line=line, times=times[i])
+            elif number[i] >= 0 and name not in self._codes:
+                self.log.counts["entries by another name"] += times[i]
         label = number[codes]
-        extra = [x.to_numpy(zero_copy_only=False) for x in batch.columns[2:]]
-        value = extra[0] if extra else np.ones(batch.num_rows)
+        columns = self._numbers(batch, 2)
+        value = columns[0].values if columns else np.ones(batch.num_rows)
         blank = label == _BLANK
         if self.content == "truth":  # a row without a label says that the sample has none
             blank &= np.isnan(value)
-        problems: list[_Check] = [
-            (_is_blank(sample), lambda _: "the sample has no name.", None),
-            (blank, lambda _: "the label has no name.", None),
-        ]
-        for values, name in zip(extra, self._layout.names[2:], strict=True):
-            is_flag = name == "call"
-            good = (values == 0.0) | (values == 1.0) if is_flag else self._is_good(values)
-            text = _value_problem(values, "truth" if is_flag else self.content)
-            problems.append((~good, text, name))
-        unknown = np.flatnonzero(number == _UNKNOWN)
-        for i in unknown.tolist():
-            rows = np.flatnonzero(codes == i)
-            place = None if self.log.lenient else self.place(at + int(rows[0]))
-            self.log.unknown_label(names[i], self._codes, line=place, times=rows.size)
-        n_aliases = np.isin(codes, [i for i, x in enumerate(names) if self._is_alias(x)]).sum()
-        self.log.counts["entries_by_another_name"] += int(n_aliases)
-        coded = pa.DictionaryArray.from_arrays(
+        known = pa.DictionaryArray.from_arrays(
             pa.array(np.maximum(label, 0), mask=label < 0), pa.array(self.labels, pa.string())
         )
-        arrays = {SAMPLE_COLUMN: sample, "label": coded, "value": pa.array(value)}
-        arrays |= dict(zip(self._layout.names[3:], batch.columns[3:], strict=True))
-        return self._keep_good(pa.RecordBatch.from_pydict(arrays), problems, at)
+        arrays = {SAMPLE_COLUMN: sample, "label": known, "value": pa.array(value)}
+        arrays |= {column.name: pa.array(column.values) for column in columns[1:]}
+        nameless = blank, lambda _: ("the label has no name.", None, "")
+        return self._keep_good(pa.RecordBatch.from_pydict(arrays), columns, nameless, place)
 
     def _code_of(self, name: str) -> int:
         """Return the number of a label, or that it is blank or unknown."""
@@ -209,171 +219,252 @@ class TableFile:
             return self._codes.setdefault(name, len(self._codes))
         return self._codes.get(self._aliases.get(name, name), _UNKNOWN)
 
-    def _is_alias(self, name: str) -> bool:
-        return name not in self._codes and self._aliases.get(name) in self._codes
+    def _is_flag(self, name: str) -> bool:
+        return self.content == "truth" or (self.content == "ranking" and name == "call")
 
-    def _is_good(self, values: NDArray[np.float64]) -> Flags:
-        if self.content == "truth":
-            return np.asarray((values == 0.0) | (values == 1.0) | np.isnan(values))
-        may_miss = self.content == "scores" and self._missing_scores == "allow"
-        return ~np.isinf(values) if may_miss and self.layout == "wide" else np.isfinite(values)
+    def _numbers(self, batch: pa.RecordBatch, first: int) -> list[_Numbers]:
+        """Return the columns from `first` on as numbers."""
+        columns = []
+        for name, cells in zip(list(self._columns)[first:], batch.columns[first:], strict=True):
+            is_flag, decimal = self._is_flag(name), self._source.decimal
+            values, is_text = as_numbers(cells, self.log, name, decimal=decimal, is_flag=is_flag)
+            is_bad = ~np.isfinite(values)
+            if is_flag:
+                is_bad = (values != 0.0) & (values != 1.0)
+            if self.content == "truth" or self._may_miss:
+                is_bad &= ~np.isnan(values)
+            columns.append(_Numbers(name, cells, values, is_text, is_bad | is_text))
+        return columns
 
     def _keep_good(
-        self, batch: pa.RecordBatch, problems: Sequence[_Check], at: int
+        self,
+        batch: pa.RecordBatch,
+        columns: Sequence[_Numbers],
+        other: _Problem,
+        place: Callable[[int], Place],
     ) -> pa.RecordBatch:
-        """Raise for the first bad row, or count bad rows and leave them out."""
-        bad = np.logical_or.reduce([mask for mask, _, _ in problems])
-        rows = np.flatnonzero(bad)
+        """Leave out bad rows, and log them."""
+        sample = batch.column(0)
+        blank = pc.fill_null(pc.or_(pc.equal(sample, ""), pc.utf8_is_space(sample)), True)
+        nameless = blank.to_numpy(zero_copy_only=False)
+        problems: list[_Problem] = [
+            (nameless, lambda _: ("the sample has no name.", None, "")),
+            other,
+            *((x.is_bad, partial(self._value_problem, x)) for x in columns if x.is_bad.any()),
+        ]
+        is_bad = np.logical_or.reduce([bad for bad, _ in problems])
+        rows = np.flatnonzero(is_bad)
         for row in rows[:MAX_PROBLEMS].tolist():
-            text, column = next((text, column) for mask, text, column in problems if mask[row])
-            place = f"row {at + row + 1}" if self.log.lenient else self.place(at + row)
-            hint = ""
-            if "missing" in text(row) and self.content == "scores":
-                hint = "--missing-scores allow (missing_scores='allow') allows missing scores."
-            self.log.problem(text(row), line=place, column=column, hint=hint)
+            describe = next(describe for bad, describe in problems if bad[row])
+            text, name, hint = describe(row)
+            self.log.problem(text, line=partial(place, row), column=name, hint=hint)
         self.log.n_problems += max(0, rows.size - MAX_PROBLEMS)
-        return batch.filter(pa.array(~bad)) if rows.size else batch
+        return batch.filter(pa.array(~is_bad)) if rows.size else batch
+
+    def _value_problem(self, column: _Numbers, row: int) -> tuple[str, str | None, str]:
+        """Return what is wrong with a value, its column, and a hint."""
+        value, is_flag = float(column.values[row]), self._is_flag(column.name)
+        text, hint = f"the value is {value:g}; expected 0 or 1.", _SWAPPED
+        if column.is_text[row]:
+            cell = str(column.cells[row])
+            text = f"{cell[:40]!r} is not {'0, 1 or unknown' if is_flag else 'a number'}."
+            hint = ""
+            if is_flag and cell.strip().lower() in ("yes", "no", "y", "n", "t", "f"):
+                hint = "write 1 for yes and 0 for no."
+            elif is_flag and parse_number(cell) is not None:
+                hint = _SWAPPED
+            elif not is_flag and parse_number(cell, ",") is not None:
+                hint = "--decimal , (decimal=',') reads decimal commas."
+        elif np.isnan(value):
+            text = "the value is missing or not a number (NaN)."
+            hint = "--missing-scores allow (missing_scores='allow') allows missing scores."
+            hint = hint if self.content == "scores" else ""
+        elif np.isinf(value):
+            text, hint = "the value is infinite.", ""
+        return text, column.name, hint
 
 
-_Check = tuple[Flags, Callable[[int], str], str | None]  # bad rows, message, column
-_UNKNOWN, _BLANK = -1, -2
+def _shifted(place: Callable[[int], Place], start: int, row: int) -> Place:
+    return place(start + row)
 
 
 def open_table(
     path: AnyPath,
     content: Content,
     hierarchy: Hierarchy | None = None,
-    *,
-    aliases: Mapping[str, str] | None = None,
-    missing_scores: MissingScores = "error",
-    lenient: bool = False,
     **options: Unpack[TableOptions],
 ) -> TableFile:
     """Open a table of scores, truth or ranked instances.
 
-    Parameters
-    ----------
-    path : path
-        Text (``.csv``, ``.tsv``, also ``.gz``), Parquet, a folder of Parquet files, or a sheet of
-        an Excel workbook; a local path or an address that fsspec knows.
-    content : {"scores", "truth", "ranking"}
-    hierarchy : Hierarchy, optional
-        Its labels number those of the table. Without it the table defines the labels.
-    aliases : mapping, optional
-        Other names of labels, as `load_hierarchy` returns them.
-    missing_scores : {"error", "allow"}
-        Whether scores of a wide table may be missing (NaN).
-    lenient : bool
-        Skip bad rows and unknown labels, and count them in `TableFile.log`.
-    **options
-        See `TableOptions`.
-
-    Raises
-    ------
-    FileError
-        If the file cannot be read, or its columns do not fit.
+    The path is text (``.csv``, ``.tsv``, also ``.gz``), Parquet, a folder of Parquet files, or a
+    sheet of an Excel workbook; a local path or an address that fsspec knows. The labels of the
+    hierarchy number those of the table; without it the table defines the labels.
     """
-    check_choice(missing_scores, ("error", "allow"), name="missing_scores")
-    decimal = check_choice(options.get("decimal", "."), (".", ","), name="decimal")
-    only_labels = check_choice(options.get("columns", "all"), ("all", "labels"), name="columns")
-    log = ReadLog(path, lenient=lenient)
-    source = open_source(log, sep=options.get("sep"), decimal=decimal)
-    layout = find_layout(source, content, log, options.get("sample_column"))
-    log.format = layout.format
-    aliases = {} if aliases is None else aliases
+    missing = options.get("missing_scores", "error")
+    check_choice(missing, ("error", "allow"), name="missing_scores")
+    columns = check_choice(options.get("columns", "all"), ("all", "labels"), name="columns")
+    log = ReadReport(os.fspath(path), lenient=options.get("lenient", False))
+    source = open_source(log, sep=options.get("sep"), decimal=options.get("decimal", "."))
+    places = _find_columns(source, content, options.get("sample_column"))
+    is_wide = "" in places
+    aliases = options.get("aliases") or {}
     labels: Sequence[str] = () if hierarchy is None else hierarchy.labels
-    if layout.is_wide:
-        layout = _match_columns(layout, hierarchy, aliases, source, only_labels == "labels")
-        labels = labels or layout.names[1:]
+    if is_wide and hierarchy is not None:
+        places = _match_columns(places, hierarchy, aliases, source, columns == "labels")
+    elif is_wide:
+        labels = list(places)[1:]
     return TableFile(
-        path=os.fspath(path),
         content=content,
-        layout="wide" if layout.is_wide else "long",
-        is_cafa=layout.is_cafa,
+        layout="wide" if is_wide else "long",
+        is_cafa=log.format.startswith("CAFA"),
         log=log,
         _source=source,
-        _layout=layout,
+        _columns=places,
         _codes={label: i for i, label in enumerate(labels)},
         _aliases=aliases,
         _is_open=hierarchy is None,
-        _missing_scores=missing_scores,
+        _may_miss=is_wide and missing == "allow",
     )
 
 
+# -- columns ----------------------------------------------------------------------------------
+
+
+def _find_columns(source: Source, content: Content, sample_column: str | None) -> dict[str, int]:
+    """Return the columns to read: sample, label and numbers, or ``""`` (the samples) and labels."""
+    log, place = source.log, source.first_place
+    given = [name.strip() for name in source.columns]
+    lower = [name.lower() for name in given]
+    chosen = (sample_column or "").strip().lower()
+    samples = (chosen, *SAMPLE_NAMES) if chosen and chosen in lower else SAMPLE_NAMES
+    sample, label, value = (
+        next((lower.index(name) for name in names if name in lower), None)
+        for names in (samples, LABEL_NAMES, VALUE_NAMES[content])
+    )
+    if sample is not None and label is not None and (value is not None or content == "truth"):
+        found = {"sample": sample, "label": label}
+        found |= {"truth" if content == "truth" else "score": value} if value is not None else {}
+        if content == "ranking":
+            found |= {name: lower.index(name) for name in RANKING_NAMES if name in lower}
+        return _check_long_header(given, found, content, source)
+    is_headless = isinstance(source, TextSource) and set(samples).isdisjoint(lower) and lower[0]
+    if content == "truth" and is_headless and len(given) in (2, 3):
+        source.has_header, log.format = False, "CAFA truth"
+        if len(given) == 3 and parse_number(given[2]) is not None:
+            hint = "the third column holds scores; are scores and truth interchanged?"
+            raise log.file_error("this is a file of scores, not of truth.", line=place, hint=hint)
+        return {"sample": 0, "label": 1}
+    is_number = len(given) == 3 and parse_number(given[2], source.decimal) is not None
+    if content != "truth" and is_headless and is_number:
+        source.has_header, log.format = False, f"CAFA {content}"
+        return {"sample": 0, "label": 1, "score": 2}
+    if content == "ranking" or (sample is not None and label is not None):
+        needed = "sample,label,score" if content == "scores" else "sample,label,score,lpr,call,rank"
+        text = f"a column is missing; the columns are {quote_names(given)}."
+        raise log.file_error(text, line=place, hint=f"expected the columns {needed}.")
+    at = lower.index(chosen) if chosen and chosen in lower else 0
+    return _check_wide_header(given, at, bool(chosen), content, source)
+
+
+def _check_long_header(
+    given: list[str], found: dict[str, int], content: Content, source: Source
+) -> dict[str, int]:
+    log, lower = source.log, [name.lower() for name in given]
+    log.format = "ranking" if content == "ranking" else f"long {source.kind} {content}"
+    twice = next((lower[at] for at in found.values() if lower.count(lower[at]) > 1), None)
+    if twice is not None:
+        raise log.file_error("the column occurs twice.", line=source.first_place, column=twice)
+    extra = [name for i, name in enumerate(given) if i not in found.values()]
+    if content == "truth" and any(name.lower() in (*SCORE_NAMES, "lpr") for name in extra):
+        raise log.file_error(
+            f"this is a file of scores, not of truth: the columns are {quote_names(given)}.",
+            hint="are scores and truth interchanged? Otherwise remove the columns of scores.",
+        )
+    if extra and content != "ranking":
+        log.notes.append(f"{log.path}: other columns are ignored: {quote_names(extra)}")
+    return found
+
+
+def _check_wide_header(
+    given: list[str], at: int, is_chosen: bool, content: Content, source: Source
+) -> dict[str, int]:
+    log, place = source.log, source.first_place
+    log.format = f"wide {source.kind} {content}"
+    if len(given) < 2:
+        separators = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
+        other = next((name for sep, name in separators.items() if sep in given[0]), "")
+        hint = f"--sep {other} (sep=) reads columns separated by it." if other else _EXPECTED
+        raise log.file_error("the table has only one column.", line=place, hint=hint)
+    first = given[at][:60]
+    if first and first.lower() != SAMPLE_COLUMN and not is_chosen:
+        raise log.file_error(
+            f"the first column is {first!r}; expected {SAMPLE_COLUMN!r}.",
+            line=place,
+            hint=f"{_EXPECTED} --sample-column {first!r} (sample_column=) takes this column as the "
+            "samples.",
+        )
+    if not first:
+        log.notes.append(f"{log.path}: the first column has no name and is taken as the samples")
+    labels = {name: i for i, name in enumerate(given) if i != at}
+    if "" in labels:
+        raise log.file_error("a column of the header has no name.", line=place)
+    if len(labels) < len(given) - 1:
+        twice = next(name for i, name in enumerate(given) if i != at and labels[name] != i)
+        raise log.file_error("the column occurs twice.", line=place, column=twice)
+    return {"": at, **labels}
+
+
 def _match_columns(
-    layout: Layout,
-    hierarchy: Hierarchy | None,
+    columns: dict[str, int],
+    hierarchy: Hierarchy,
     aliases: Mapping[str, str],
     source: Source,
     only_labels: bool,
-) -> Layout:
+) -> dict[str, int]:
     """Sort the columns of a wide table in the order of the hierarchy; every label needs one."""
-    if hierarchy is None:
-        return layout
     log = source.log
-    found: dict[str, int] = {}
+    found: dict[str, str] = {}
     extra: list[str] = []
-    for at, given in enumerate(layout.names[1:], start=1):
+    for given in list(columns)[1:]:
         label = given if given in hierarchy else aliases.get(given, given)
         if label not in hierarchy:
             extra.append(given)
-        elif label in found:
-            text = f"label {label!r} has two columns, {layout.names[found[label]]!r} and {given!r}."
+        elif found.setdefault(label, given) != given:
+            text = f"label {label!r} has two columns, {found[label]!r} and {given!r}."
             raise log.file_error(text, line="the header")
-        else:
-            found[label] = at
     missing = [label for label in hierarchy.labels if label not in found]
     if not found:
-        batch = next(source.batches(layout.columns[:1], 100), None)
-        rows = [] if batch is None else batch.column(0).slice(0, 100).to_pylist()
+        chunk = next(source.chunks([columns[""]], 100), None)
+        rows = [] if chunk is None else chunk.batch.column(0).slice(0, 100).to_pylist()
         hint = mismatch_hint(extra, missing, hierarchy, rows)
         raise log.file_error(
             f"none of the {len(extra):,} columns is a label: {quote_names(extra, most=3)}.",
             line="the header",
             hint=hint or f"the hierarchy has {quote_names(hierarchy.labels, most=3)}.",
         )
-    if extra and not only_labels:
+    if extra and only_labels:
+        log.notes.append(
+            f"{log.path}: columns that are not labels are ignored: {quote_names(extra)}"
+        )
+    elif extra:
         hint = mismatch_hint(extra, missing, hierarchy)
         hint = hint or "--columns labels (columns='labels') ignores columns that are not labels."
         for given in extra:
             log.unknown_label(given, hierarchy.labels, line="the header", hint=hint)
-    elif extra:
-        log.note(f"{log.path}: columns that are not labels are ignored: {quote_names(extra)}")
+        log.check(len(columns))
     if missing:
         raise log.file_error(
             f"{len(missing):,} label(s) of the hierarchy have no column: {quote_names(missing)}.",
             line="the header",
             hint="add the columns, or use a long table, which may omit pairs.",
         )
-    return layout.take([0, *(found[label] for label in hierarchy.labels)])
+    return {"": columns[""], **{label: columns[found[label]] for label in hierarchy.labels}}
 
 
-def _encoded(column: Any) -> tuple[list[str], NDArray[np.intp]]:
-    """Return the distinct names of a column, and the position of each row's name among them."""
-    coded = column.dictionary_encode()
-    names = ["" if name is None else name for name in coded.dictionary.to_pylist()]
-    codes = coded.indices.cast(pa.int64())
-    if codes.null_count:
-        names.append("")
-        codes = codes.fill_null(len(names) - 1)
-    return names, codes.to_numpy().astype(np.intp, copy=False)
-
-
-def _is_blank(names: Any) -> Flags:
-    blank = pc.or_(pc.equal(pc.binary_length(names), 0), pc.utf8_is_space(names))
-    return np.asarray(pc.fill_null(blank, True).to_numpy(zero_copy_only=False))
-
-
-def _value_problem(values: NDArray[np.float64], content: Content) -> Callable[[int], str]:
-    def text(row: int) -> str:
-        value = float(values[row])
-        if np.isnan(value):
-            return "the value is missing or not a number (NaN)."
-        if np.isinf(value):
-            return "the value is infinite."
-        return f"the value is {value:g}; expected 0 or 1."
-
-    return text
+def label_codes(batch: pa.RecordBatch) -> NDArray[np.int32]:
+    """Return the numbers of the labels of a batch of a long table, -1 for none."""
+    codes: Any = batch.column("label").indices.fill_null(-1)
+    return np.asarray(codes.to_numpy(), dtype=np.int32)
 
 
 def batch_matrix(batch: pa.RecordBatch) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Write scores, truth and discoveries: ``.parquet``, ``.csv``, or ``.tsv`` in the CAFA layout."""
+"""Write scores, truth, rankings and discoveries: ``.parquet``, ``.csv``, or CAFA ``.tsv``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from hierlpr._utils import AnyPath
@@ -27,6 +28,17 @@ from hierlpr.io.opening import ending
 ENDINGS = (".parquet", ".csv", ".tsv")
 CAFA_COLUMNS = ("sample", "label", "score")
 GROUP_ROWS = 1 << 20
+_CODES = pa.dictionary(pa.int32(), pa.string())
+RANKING_SCHEMA = pa.schema(
+    {
+        "rank": pa.int64(),
+        "sample": pa.string(),
+        "label": _CODES,
+        "lpr": pa.float64(),
+        "score": pa.float64(),
+        "call": pa.bool_(),
+    }
+)
 
 
 def write_scores(path: AnyPath, scores: Table, *, long: bool | None = None) -> None:
@@ -68,6 +80,46 @@ def write_truth(path: AnyPath, truth: Table, *, long: bool = False) -> None:
         rows = {"sample": bare, "label": [""] * len(bare), "truth": [0] * len(bare)}
         table = pa.concat_tables([table, pa.table(rows, schema=table.schema)])
     write_table(path, table if has_unknown else table.drop_columns(["truth"]))
+
+
+def write_ranking(
+    path: AnyPath,
+    ranking: Any,
+    *,
+    samples: Sequence[str] | None = None,
+    call: ArrayLike | None = None,
+    keep: ArrayLike | None = None,
+) -> int:
+    """Write a ranking; return the number of rows.
+
+    Parameters
+    ----------
+    path : path
+        ``.parquet`` and ``.csv`` hold rank, sample, label, lpr, score, call. ``.tsv`` holds the
+        CAFA layout (sample, label, score; no header). Text may end in ``.gz``.
+    ranking : Ranking
+    samples : sequence of str, optional
+        Names of the samples; by default those of the ranking, or numbers.
+    call : array-like of bool, optional
+        Whether each instance is called; by default all are.
+    keep : array-like of bool, optional
+        Write only these instances; they keep their rank.
+    """
+    output_ending(path, "ranking file")
+    n = len(ranking.sample)
+    called = np.ones(n, dtype=bool) if call is None else np.asarray(call, dtype=bool)
+    if called.shape != (n,):
+        raise DataError(f"call has shape {called.shape}, but the ranking has {n:,} instances.")
+    at = np.arange(n) if keep is None else np.flatnonzero(np.asarray(keep, dtype=bool))
+    names = {"sample": samples or ranking.samples, "label": ranking.labels}
+    columns: dict[str, Any] = {"rank": at + 1}
+    for name, codes in (("sample", ranking.sample), ("label", ranking.label)):
+        numbers = np.asarray(codes)[at].astype(np.int32)
+        known = names[name] or [str(i) for i in range(int(numbers.max(initial=-1)) + 1)]
+        coded = pa.DictionaryArray.from_arrays(numbers, pa.array(known, pa.string()))
+        columns[name] = coded.cast(RANKING_SCHEMA.field(name).type)
+    columns |= {"lpr": ranking.lpr[at], "score": ranking.score[at], "call": called[at]}
+    return write_table(path, pa.table(columns, schema=RANKING_SCHEMA))
 
 
 def write_discoveries(path: AnyPath, found: Any) -> int:

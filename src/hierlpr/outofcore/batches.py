@@ -29,8 +29,8 @@ from hierlpr.io import (
     read_scores,
     read_truth,
 )
-from hierlpr.io.read_tables import MissingTruth, label_codes
-from hierlpr.io.table_files import MissingScores, batch_matrix
+from hierlpr.io.read_tables import MissingTruth
+from hierlpr.io.table_files import MissingScores, batch_matrix, label_codes
 from hierlpr.outofcore.resources import (
     FIT_BYTES,
     RANK_BYTES,
@@ -132,8 +132,8 @@ class ScoreBatches:
                 done += batch.n_samples * len(batch.labels)
                 execution.on_progress("reading scores", done, max(done, self.n_instances))
         if not self.names:
-            raise file.log.file_error("no row could be read.")
-        self.report = file.log.report(samples=self.n_samples, labels=reading.hierarchy.n_labels)
+            raise file.no_rows_error()
+        self.report = file.log.complete(samples=self.n_samples, labels=reading.hierarchy.n_labels)
 
     def _wide(self, file: TableFile) -> Generator[Table]:
         """Read a wide table, some rows at a time."""
@@ -308,7 +308,7 @@ def _read_truth_of(
             writer = writer or pq.ParquetWriter(part, rows.schema)
             writer.write_table(rows)
         if writer is None:
-            raise file.log.file_error("no row could be read.")
+            raise file.no_rows_error()
         writer.close()
         options = replace(reading, table={}, aliases={})
         if file.is_cafa:

@@ -19,7 +19,8 @@ from hierlpr._utils.checks import check_sample_weight, effective_number
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.io import ReadReport, TruthSets, open_table, read_ranking, read_truth_sets
 from hierlpr.io.auxiliary_tables import Weights
-from hierlpr.io.read_tables import label_codes, match_samples
+from hierlpr.io.read_tables import match_samples
+from hierlpr.io.table_files import label_codes
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.evaluation import (
     Evaluation,
@@ -159,7 +160,7 @@ class _Streamed:
     def _outcome(self, batches: Iterator[dict[str, NDArray[Any]]]) -> EvaluateOutcome:
         first = next(batches, None)
         if first is None:
-            raise self._file.log.file_error("no row could be read.")
+            raise self._file.no_rows_error()
         found = _match(tuple(self._samples), self._known, self._reading, self._path)
         truth = found.sets if found.sets.open is None else found.sets.closed(self._hierarchy)
         source = f"{self._known.report.path} and {self._path}"
@@ -175,7 +176,7 @@ class _Streamed:
             groups = listed_groups(signed[np.argsort(key)])
         evaluation = sums.evaluation(*groups, None if weight is None else effective_number(weight))
         n_rows = self._n_rows - self._n_again
-        report = self._file.log.report(rows=n_rows, samples=len(self._samples))
+        report = self._file.log.complete(rows=n_rows, samples=len(self._samples))
         own = self._weights and self._weights.report
         reports = report, self._known.report, tuple(found.notes), own
         return EvaluateOutcome(evaluation, *reports)

@@ -31,8 +31,7 @@ from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
 from hierlpr.io.opening import ending, filesystem_of, is_remote
-from hierlpr.io.rankings import RANKING_SCHEMA
-from hierlpr.io.table_output import ENDINGS, TableWriter
+from hierlpr.io.table_output import ENDINGS, RANKING_SCHEMA, TableWriter
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR
 from hierlpr.model.prediction import set_rule, sets_of

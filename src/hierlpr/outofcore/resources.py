@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from hierlpr._kernels._threads import n_threads_or_default
 from hierlpr._utils import AnyPath, require
 from hierlpr.exceptions import DataError, FileError, HierlprError
-from hierlpr.io.layouts import LABEL_NAMES
 from hierlpr.io.opening import (
     filesystem_of,
     is_parquet,
@@ -27,6 +26,7 @@ from hierlpr.io.opening import (
     parquet_files,
     reason,
 )
+from hierlpr.io.table_files import LABEL_NAMES
 
 DEFAULT_MEMORY = "1GB"
 SMALLEST_MEMORY = 1 << 26
@@ -126,7 +126,11 @@ def estimate_instances(path: str) -> int:
 def estimate_rows(path: str) -> int:
     """Count the rows of a Parquet ranking, or estimate those of a text file."""
     if is_parquet(path):
-        return sum(open_parquet(file).metadata.num_rows for file in parquet_files(path))
+        total = 0
+        for file in parquet_files(path):
+            with open_parquet(file) as opened:
+                total += opened.metadata.num_rows
+        return total
     return _text_bytes(path) // TEXT_ROW_BYTES
 
 

@@ -1,0 +1,418 @@
+r"""Read hierarchies from OBO, edge lists, JSON and path lists.
+
+Each reader returns a `Graph`: labels and edges as the file gives them, not yet checked as a whole.
+Bad rows are remembered in the log and left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hierlpr._utils.checks import quote_names
+from hierlpr.exceptions import DataError
+from hierlpr.hierarchy.graph import edges_of_paths
+from hierlpr.io.read_report import ReadReport
+from hierlpr.io.sources import open_source, read_cells
+
+_TAGS = {"id", "name", "namespace", "alt_id", "is_a", "relationship", "is_obsolete", "replaced_by"}
+_ESCAPES = {"n": "\n", "t": "\t", "W": " "}
+_SPECIAL = re.compile(r'([\\"{}!])')
+_COMMENT = re.compile(r"(?<!\\)(?:\s!|\s\{|^!)")
+# A first row of such words is a header that must not be taken for an edge.
+_HEADER_WORDS = re.compile(
+    "from|to|source|target|subject|object|node|term|label|name|id|parents?|child|children"
+)
+_SEPARATORS = ("/", "|", ">", ";", "\\", "::")
+
+
+@dataclass(slots=True)
+class Graph:
+    """Labels, edges, other identifiers (aliases) and readable names of labels."""
+
+    labels: dict[str, None] = field(default_factory=dict)
+    edges: list[tuple[str, str]] = field(default_factory=list)
+    aliases: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def link(self, parent: str, child: str, log: ReadReport, line: Any = None) -> None:
+        """Add an edge; a label that is its own parent is a problem."""
+        if parent == child:
+            log.problem(f"label {parent!r} is its own parent.", line=line)
+        else:
+            self.edges.append((parent, child))
+
+
+# -- OBO: [Term] stanzas of "tag: value" lines ------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Term:
+    line: int
+    namespace: str
+    id: str = ""
+    name: str = ""
+    alt_ids: list[str] = field(default_factory=list)
+    parents: list[tuple[str, str, int]] = field(default_factory=list)  # relation, id, line
+    replaced_by: list[str] = field(default_factory=list)
+    is_obsolete: bool = False
+
+
+def parse_obo(
+    lines: list[str],
+    log: ReadReport,
+    *,
+    relationships: Collection[str] = ("is_a",),
+    namespaces: Collection[str] | None = None,
+) -> Graph:
+    """Return the terms that are not obsolete and their edges along the chosen relationships.
+
+    Alternative identifiers, and obsolete terms with one replacement, are aliases.
+    """
+    terms: dict[str, _Term] = {}
+    obsolete: dict[str, _Term] = {}
+    for term in _read_terms(lines, log):
+        known = obsolete if term.is_obsolete else terms
+        if not term.id:
+            log.problem("the [Term] stanza has no id.", line=term.line)
+        elif known.setdefault(term.id, term) is not term:
+            text = f"term {term.id!r} is defined again (first on line {known[term.id].line})."
+            log.problem(text, line=term.line)
+    kept = terms if namespaces is None else _in_namespaces(terms, namespaces, log)
+    graph = Graph(dict.fromkeys(kept))
+    graph.names = {term.id: term.name for term in kept.values() if term.name}
+    for term in kept.values():
+        for alt in term.alt_ids:
+            owner = alt if alt in terms else graph.aliases.setdefault(alt, term.id)
+            if owner != term.id:
+                text = f"the alt_id {alt!r} of {term.id!r} also means {owner!r}."
+                log.problem(text, line=term.line)
+    log.counts["alternative ids"] = len(graph.aliases)
+    log.counts["obsolete terms"] = len(obsolete)
+    _add_edges(graph, terms, obsolete, set(relationships), log)
+    for term in obsolete.values():
+        # Several replacements are a choice for a curator, not for a program.
+        if len(term.replaced_by) == 1 and term.id not in terms:
+            target = graph.aliases.get(term.replaced_by[0], term.replaced_by[0])
+            if target in graph.labels:
+                graph.aliases[term.id] = target
+                log.counts["replaced terms"] += 1
+    log.check(len(terms))
+    return graph
+
+
+def _read_terms(lines: list[str], log: ReadReport) -> Iterator[_Term]:
+    """Yield the [Term] stanzas; other stanzas are skipped."""
+    term: _Term | None = None
+    is_header = True
+    namespace = ""
+    numbered = enumerate(lines, start=1)
+    for number, line in numbered:
+        tag, colon, value = line.partition(":")
+        if not line.strip() or line[0] == "!":
+            log.counts["comments"] += line.startswith("!")
+        elif line[0] == "[":
+            if term is not None:
+                yield term
+            is_header = False
+            term = _Term(number, namespace) if line.strip() == "[Term]" else None
+        elif not colon and (term is not None or is_header):
+            log.problem(f"{line[:40]!r} is not a 'tag: value' line.", line=number)
+        elif is_header and tag == "default-namespace":
+            namespace = _strip_comment(value)
+        elif term is not None and tag in _TAGS:
+            parts = [value]
+            while parts[-1].endswith("\\") and not parts[-1].endswith("\\\\"):
+                parts[-1] = parts[-1][:-1]
+                parts.append(next(numbered, (0, ""))[1])
+            _add_tag(term, tag, _strip_comment("".join(parts)), number, log)
+    if is_header:
+        hint = "is this an OBO file? The ending says so."
+        raise log.file_error("there is no [Term] stanza.", line=len(lines), hint=hint)
+    if term is not None:
+        yield term
+
+
+def _add_tag(term: _Term, tag: str, text: str, line: int, log: ReadReport) -> None:
+    if tag == "is_obsolete":
+        term.is_obsolete = text.lower() == "true"
+    elif tag == "relationship":
+        relation, *target = text.split() or [""]
+        if len(target) == 1:
+            term.parents.append((unescape(relation), unescape(target[0]), line))
+        else:
+            log.problem(f"relationship {text[:40]!r} is not 'type target'.", line=line)
+    elif tag in ("name", "namespace"):
+        setattr(term, tag, unescape(text))
+    elif not text:
+        log.problem(f"the tag {tag} has no value.", line=line)
+    elif tag == "is_a":
+        term.parents.append(("is_a", unescape(text), line))
+    elif tag == "alt_id":
+        term.alt_ids.append(unescape(text))
+    elif tag == "replaced_by":
+        term.replaced_by.append(unescape(text))
+    elif term.id:
+        log.problem(f"the term {term.id!r} has a second id, {text!r}.", line=line)
+    else:
+        term.id = unescape(text)
+
+
+def _strip_comment(value: str) -> str:
+    """Remove the comment and modifiers at the end of a value, unless they are escaped."""
+    if "!" in value or "{" in value:
+        value = _COMMENT.split(value, maxsplit=1)[0]
+    return value.strip()
+
+
+def unescape(text: str) -> str:
+    r"""Undo OBO escapes.
+
+    >>> unescape(r"one\, two\: three")
+    'one, two: three'
+    """
+    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), text) if "\\" in text else text
+
+
+def escape(text: str, *, word: bool = False) -> str:
+    r"""Escape a value for an OBO file, so that `unescape` gives it back.
+
+    Identifiers are single words, so with `word` their spaces are escaped too.
+
+    >>> escape("50% {x} ! y")
+    '50% \\{x\\} \\! y'
+    """
+    text = _SPECIAL.sub(r"\\\1", text).replace("\n", "\\n").replace("\t", "\\t")
+    return text.replace(" ", "\\W") if word else text
+
+
+def _in_namespaces(
+    terms: dict[str, _Term], namespaces: Collection[str], log: ReadReport
+) -> dict[str, _Term]:
+    present = {term.namespace for term in terms.values()}
+    missing = [name for name in namespaces if name not in present]
+    if missing:
+        raise log.file_error(
+            f"no term has the namespace {quote_names(missing)}.",
+            hint=f"the file has {quote_names(sorted(filter(None, present)), most=10) or 'none'}.",
+        )
+    kept = {key: term for key, term in terms.items() if term.namespace in set(namespaces)}
+    log.counts["terms of other namespaces"] += len(terms) - len(kept)
+    return kept
+
+
+def _add_edges(
+    graph: Graph,
+    terms: dict[str, _Term],
+    obsolete: dict[str, _Term],
+    relationships: set[str],
+    log: ReadReport,
+) -> None:
+    """Add the edges between the labels of the graph."""
+    seen: Counter[str] = Counter()
+    foreign: Counter[str] = Counter()  # parents in other ontologies, such as BFO
+    for label in graph.labels:
+        for relation, target, line in terms[label].parents:
+            seen[relation] += 1
+            if relation not in relationships:
+                continue
+            parent = target if target in graph.labels else graph.aliases.get(target, target)
+            if parent in graph.labels:
+                graph.link(parent, label, log, line)
+            elif parent in terms:
+                log.counts["edges to other namespaces"] += 1
+            elif parent not in obsolete and _ontology(parent) not in ("", _ontology(label)):
+                foreign[parent] += 1
+            else:
+                what = "obsolete" if parent in obsolete else "not defined in the file"
+                log.problem(f"the parent {parent!r} of {label!r} is {what}.", line=line)
+    if missing := relationships - {"is_a", *seen}:
+        text = f"no term has a relationship {quote_names(sorted(missing))}."
+        raise log.file_error(text, hint=f"the file has {quote_names(list(seen)) or 'none'}.")
+    if foreign:
+        log.notes.append(
+            f"{foreign.total():,} edges to terms of other ontologies are left out: "
+            f"{quote_names(list(foreign))}"
+        )
+    for relation, n in seen.most_common():
+        if relation not in relationships:
+            log.notes.append(f"{n:,} {relation} relationships are not used as edges")
+
+
+def _ontology(term: str) -> str:
+    """Return the prefix of an identifier, such as ``CL`` of ``CL:0000000``; empty without one."""
+    prefix, colon, _ = term.partition(":")
+    return prefix if colon else ""
+
+
+# -- edge lists -------------------------------------------------------------------------------
+
+
+def parse_edge_list(log: ReadReport, *, sep: str | None = None) -> Graph:
+    """Read rows ``parent,child``; a row with one of them empty declares a label.
+
+    With a header the columns are found by name. A column ``name`` holds readable names of the
+    children; other columns are ignored.
+    """
+    source = open_source(log, sep=sep)
+    header = [name.lower() for name in source.columns]
+    columns = [header.index(x) for x in ("parent", "child", "name") if header.count(x) == 1]
+    if not {"parent", "child"} <= {header[at] for at in columns}:
+        if source.kind or len(header) != 2 or any(map(_HEADER_WORDS.fullmatch, header)):
+            raise log.file_error(
+                f"expected one column 'parent' and one 'child', got {quote_names(source.columns)}.",
+                line=source.first_place,
+                hint="the first row is parent,child; .csv has commas, .tsv tabs, --sep changes it.",
+            )
+        source.has_header, columns = False, [0, 1]
+    graph = Graph()
+    n_rows = 0
+    for line, (parent, child, *name) in read_cells(source, columns):
+        n_rows += 1
+        graph.labels |= dict.fromkeys(filter(None, (parent, child)))
+        if parent and child:
+            graph.link(parent, child, log, line)
+        elif not (parent or child):
+            log.problem("both names are empty.", line=line)
+        if child and any(name) and graph.names.setdefault(child, name[0]) != name[0]:
+            text = f"label {child!r} also has the name {graph.names[child]!r}."
+            log.problem(text, line=line, column="name")
+    log.check(n_rows)
+    if not graph.labels:
+        raise log.file_error("the table has no rows.", line=source.first_place)
+    extra = [name for i, name in enumerate(source.columns) if i not in columns]
+    if extra:
+        log.notes.append(f"{log.path}: other columns are ignored: {quote_names(extra)}")
+    return graph
+
+
+# -- JSON -------------------------------------------------------------------------------------
+
+
+def parse_json(lines: list[str], log: ReadReport) -> Graph:
+    """Read nested objects, a map of labels to parents, or ``{"labels": ..., "edges": ...}``."""
+
+    def check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            twice = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
+            raise log.file_error(f"the key {twice!r} occurs twice in one object.")
+        return dict(pairs)
+
+    try:
+        data = json.loads("\n".join(lines), object_pairs_hook=check_keys)
+    except json.JSONDecodeError as error:
+        text = f"this is not JSON: {error.msg} at column {error.colno}."
+        raise log.file_error(text, line=error.lineno) from None
+    except RecursionError:
+        hint = "write it as a map of each label to its parent."
+        raise log.file_error("the JSON is nested too deeply.", hint=hint) from None
+    except ValueError as error:  # an integer with more than 4,300 digits, or a repeated key
+        if str(error).startswith(log.path):
+            raise
+        raise log.file_error(f"the JSON cannot be read ({error}).") from None
+    graph = Graph()
+    if isinstance(data, dict) and isinstance(data.get("edges"), list):
+        log.format = "JSON (edges)"
+        _read_edges(data, graph, log)
+    elif isinstance(data, list) or _is_node(data) or _is_nested_map(data):
+        log.format = "JSON (nested)"
+        _read_nested(data, graph, log)
+    elif isinstance(data, dict) and data:
+        log.format = "JSON (parent map)"
+        _read_parent_map(data, graph, log)
+    else:
+        hint = 'write {"child": "parent", ...}, or {"name": "A", "children": [...]}.'
+        raise log.file_error("the JSON holds no labels.", line=1, hint=hint)
+    log.check(len(graph.labels))
+    return graph
+
+
+def _is_node(data: Any) -> bool:
+    """Return whether this is a label with children, ``{"name": ..., "children": [...]}``."""
+    if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+        return False
+    return isinstance(data.get("children"), list) or set(data) == {"name"}
+
+
+def _is_nested_map(data: Any) -> bool:
+    return isinstance(data, dict) and bool(data) and all(isinstance(x, dict) for x in data.values())
+
+
+def _read_edges(data: dict[str, Any], graph: Graph, log: ReadReport) -> None:
+    labels = data.get("labels", [])
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise log.file_error("labels must be a list of names.", column="labels")
+    graph.labels.update(dict.fromkeys(labels))
+    for i, edge in enumerate(data["edges"]):
+        is_pair = isinstance(edge, list) and len(edge) == 2
+        if is_pair and all(isinstance(end, str) for end in edge):
+            graph.link(edge[0], edge[1], log, f"edges[{i}]")
+        else:
+            log.problem("this is not a pair [parent, child] of names.", line=f"edges[{i}]")
+
+
+def _read_nested(data: Any, graph: Graph, log: ReadReport) -> None:
+    """Read nodes with children, or maps of a name to the map below it, without recursion."""
+    stack = [(data, "")]
+    while stack:
+        level, above = stack.pop()
+        nodes = [level] if _is_node(level) else level or []
+        if isinstance(nodes, dict):
+            nodes = [{"name": name, "children": below} for name, below in nodes.items()]
+        for node in nodes if isinstance(nodes, list) else [nodes]:
+            name = node.get("name") if isinstance(node, dict) else node
+            if not isinstance(name, str):
+                where = f"a child of {above!r}" if above else "the top"
+                hint = 'a label is a name, or {"name": ..., "children": [...]}.'
+                log.problem("an item is not a label.", line=where, hint=hint)
+                continue
+            graph.labels.setdefault(name)
+            if above:
+                graph.link(above, name, log)
+            stack.append((node.get("children") if isinstance(node, dict) else None, name))
+
+
+def _read_parent_map(data: dict[str, Any], graph: Graph, log: ReadReport) -> None:
+    for child, given in data.items():
+        graph.labels.setdefault(child)
+        parents = [given] if isinstance(given, str) else [] if given is None else given
+        if isinstance(parents, list) and all(isinstance(p, str) for p in parents):
+            for parent in parents:
+                graph.link(parent, child, log)
+        else:
+            hint = "give a name, a list of names, or null for a root."
+            log.problem("the parents are not names.", line=f"key {child!r}", hint=hint)
+
+
+# -- paths ------------------------------------------------------------------------------------
+
+
+def parse_paths(lines: list[str], log: ReadReport, *, sep: str | None = None) -> Graph:
+    """Read one path per line, from a root down; a label is named by its whole path."""
+    if sep == "":
+        raise DataError("The separator of a path list must not be empty.\nHint: --path-sep /.")
+    given = [(i, line.strip()) for i, line in enumerate(lines, start=1) if line.strip()]
+    paths = [(i, text) for i, text in given if not text.startswith("#")]
+    log.counts["comments"] += len(given) - len(paths)
+    if not paths:
+        raise log.file_error("there are no paths, only comments.")
+    if sep is None:
+        counts = {s: sum(s in text for _, text in paths) for s in _SEPARATORS}
+        sep = max(_SEPARATORS, key=lambda s: counts[s])
+        log.notes.append(f"{log.path}: paths are split at {sep!r}")
+    whole = []
+    for line, text in paths:
+        segments = [segment.strip() for segment in text.split(sep)]
+        if all(segments):
+            whole.append(sep.join(segments))
+        else:
+            hint = f"segments are separated by {sep!r}; --path-sep changes that."
+            log.problem(f"the path {text[:60]!r} has an empty segment.", line=line, hint=hint)
+    log.counts["paths"] += len(paths)
+    log.check(len(paths))
+    edges, labels = edges_of_paths(whole, sep)
+    return Graph(dict.fromkeys(labels), edges)

@@ -1,0 +1,132 @@
+"""What a reader saw in a file: counts, notes, and problems, which raise unless it is lenient."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from hierlpr._utils.checks import nearest, quote_names
+from hierlpr.exceptions import FileError
+
+MAX_PROBLEMS = 10  # kept with their places; all are counted
+
+Place = int | str | None  # a line number, or text such as "row 7"
+
+
+@dataclass(slots=True)
+class ReadReport:
+    """What was found in one file; readers fill it in.
+
+    Attributes
+    ----------
+    path, format
+        The file, and the format it was read as.
+    counts
+        Number of rows, samples, labels, ignored comments, and so on.
+    unknown_labels
+        How often each label that is not in the hierarchy occurred.
+    problems
+        The first problems with rows that were skipped; `n_problems` counts all of them.
+    notes
+        Remarks about the whole file, such as possibly reversed edges.
+    lenient
+        Whether bad rows are skipped instead of raising.
+    """
+
+    path: str
+    format: str = ""
+    counts: dict[str, int] = field(default_factory=Counter)
+    unknown_labels: dict[str, int] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    n_problems: int = 0
+    notes: list[str] = field(default_factory=list)
+    lenient: bool = False
+    _first: tuple[str, str] | None = None  # message and hint of the first problem
+
+    def lines(self) -> list[str]:
+        """Return sentences for a terminal: a summary first, then warnings."""
+        counts = ", ".join(f"{n:,} {what}" for what, n in self.counts.items())
+        said = [f"{self.path}: {self.format}" + (f", {counts}" if counts else ""), *self.notes]
+        if self.unknown_labels:
+            said.append(
+                f"{sum(self.unknown_labels.values()):,} entries for {len(self.unknown_labels):,} "
+                f"unknown label(s) were skipped: {quote_names(list(self.unknown_labels))}"
+            )
+        if self.n_problems:
+            said.append(
+                f"{self.n_problems:,} row(s) with problems were skipped; the first: "
+                f"{self.problems[0]}"
+            )
+        return said
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "_first"}
+
+    def file_error(
+        self, text: str, *, line: Place = None, column: str | None = None, hint: str = ""
+    ) -> FileError:
+        """Return the error that names file, place and column; the caller raises it."""
+        where = ", ".join([self.path, *_place_words(line, column)])
+        return FileError(f"{where}: {text}" + (f"\nHint: {hint}" if hint else ""))
+
+    def problem(
+        self,
+        text: str,
+        *,
+        line: Place | Callable[[], Place] = None,
+        column: str | None = None,
+        hint: str = "",
+    ) -> None:
+        """Remember a bad row; the caller leaves it out."""
+        self.n_problems += 1
+        if len(self.problems) < MAX_PROBLEMS:
+            words = _place_words(line() if callable(line) else line, column)
+            self.problems.append(": ".join([*words, text]))
+            self._first = self._first or (f"{', '.join([self.path, *words])}: {text}", hint)
+
+    def unknown_label(
+        self,
+        label: str,
+        known: Iterable[str],
+        *,
+        line: Place | Callable[[], Place] = None,
+        hint: str = "",
+        times: int = 1,
+    ) -> None:
+        """Remember a label that is not in the hierarchy."""
+        self.unknown_labels[label] = self.unknown_labels.get(label, 0) + times
+        if self._first is None:
+            words = _place_words(line() if callable(line) else line)
+            text = f"{', '.join([self.path, *words])}: label {label!r} is not in the hierarchy."
+            self._first = text, " ".join(filter(None, (nearest(label, known), hint)))
+
+    def check(self, n_rows: int) -> None:
+        """Raise for the first problem in `n_rows` rows, unless reading is lenient.
+
+        Lenient reading is suggested if at most a tenth of the rows, or one row, have a problem.
+        """
+        if self.lenient or self._first is None:
+            return
+        text, hint = self._first
+        n_bad = self.n_problems + sum(self.unknown_labels.values())
+        if 10 * n_bad <= max(n_rows, 10):
+            hint = f"{hint} --lenient (lenient=True) skips such rows and counts them.".strip()
+        elif n_bad > 1:
+            text = f"{text.removesuffix('.')} ({n_bad:,} of {n_rows:,} rows have a problem)."
+        raise FileError(text + (f"\nHint: {hint}" if hint else ""))
+
+    def complete(self, **counts: int) -> ReadReport:
+        """Set the counts that come first, drop those that are zero, and return the report."""
+        rows = {"rows": self.counts["rows"]} if "rows" in self.counts else {}
+        seen = {what: n for what, n in self.counts.items() if n}
+        self.counts = {**rows, **counts, **seen}
+        return self
+
+
+def _place_words(line: Place, column: str | None = None) -> list[str]:
+    words = [f"line {line}" if isinstance(line, int) else line or ""]
+    words.append(f"column {column!r}" if column is not None else "")
+    return list(filter(None, words))
