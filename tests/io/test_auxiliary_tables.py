@@ -85,7 +85,7 @@ def test_a_table_of_names(tmp_path, end):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no rows"),
+        ("", "is empty"),
         ("name\nx\n", "line 1: there is no column 'label'"),
         ("code;name\nA;x\n", "--sep"),
         ("code,name\nA,x\nA,y\n", "line 3: label 'A' also has the name 'x'"),

@@ -223,7 +223,7 @@ def test_arff_header_and_unknown_endings(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "place"),
     [
-        ("a.csv", "", "a.csv: .*no rows"),
+        ("a.csv", "", "a.csv: .*empty"),
         ("a.csv", "# only\n", "a.csv"),
         ("a.csv", "parent;child\nA;B\n", "line 1"),
         ("a.tsv", "parent,child\nA,B\n", "line 1"),

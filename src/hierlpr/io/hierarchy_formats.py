@@ -131,6 +131,7 @@ def _read_terms(lines: list[str], log: ReadReport) -> Iterator[_Term]:
                 parts.append(next(numbered, (0, ""))[1])
             _add_tag(term, tag, _strip_comment("".join(parts)), number, log)
     if is_header:
+        log.check(len(lines))
         hint = "is this an OBO file? The ending says so."
         raise log.file_error("there is no [Term] stanza.", line=len(lines), hint=hint)
     if term is not None:

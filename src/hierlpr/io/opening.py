@@ -175,6 +175,12 @@ def decoded_lines(path: str, first: int, block: bytes) -> Iterator[tuple[int, st
             ) from None
 
 
+def numbered_lines(path: str, stream: Any) -> Iterator[tuple[int, str]]:
+    """Yield all lines of UTF-8 text with their numbers, without line ends."""
+    for first, block in text_blocks(path, stream):
+        yield from decoded_lines(path, first, block)
+
+
 def read_bytes(path: AnyPath) -> bytes:
     """Return the whole content of a file, unpacked; at most `MAX_TEXT` bytes."""
     name = os.fspath(path)

@@ -32,6 +32,7 @@ from hierlpr.io.opening import (
     ending,
     is_parquet,
     is_workbook,
+    numbered_lines,
     open_parquet,
     open_plain,
     parquet_files,
@@ -165,19 +166,15 @@ def _open_text(log: ReadReport, sep: str | None, decimal: str) -> TextSource:
     """Find the first row of a text table."""
     n_comments = 0
     with open_plain(log.path) as stream:
-        lines = (
-            line
-            for first, block in text_blocks(log.path, stream)
-            for line in decoded_lines(log.path, first, block)
-        )
-        for number, line in lines:  # noqa: B007
+        number = 0
+        for number, line in numbered_lines(log.path, stream):  # noqa: B007
             delimiter = _find_delimiter(log.path, line, sep)
             if line.startswith("#"):
                 n_comments += 1
             elif line.strip() and not _is_cafa_line(line):
                 break
         else:
-            raise log.file_error("the file has no rows.")
+            raise log.file_error("the file has no rows." if number else "the file is empty.")
     if "\r" in line:
         hint = "save the file with line ends that every system knows."
         raise log.file_error("the lines end with a carriage return alone.", line=number, hint=hint)
