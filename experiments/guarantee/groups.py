@@ -97,6 +97,8 @@ def boundary(kind: str, target: float = 0.9) -> Pool:
             if free[i]:
                 held[i] = hits + 1 < share[i] * k
             hits += held[i]
+        if hits >= share[i] * k:
+            held[np.flatnonzero(held & free)[-1]] = False
 
     if kind == "boundary targets":
         score = np.array([0.9, 0.6, 0.3])[third] + jitter
@@ -110,13 +112,13 @@ def boundary(kind: str, target: float = 0.9) -> Pool:
         held = score == 0.5
         for k in range(3):
             stay_below(held[:, k], score[:, k], share, third == k)
-        return score, held, Hierarchy([("A", "B"), ("B", "C"), ("C", "D")])
+        return sparse.csr_array(score), held, Hierarchy([("A", "B"), ("B", "C"), ("C", "D")])
     score = np.array([[0.9, 0.9], [0.5, 0.5], [0.7, 0.0]])[third] + jitter[:, None]
     score[third == 2, 1] = 0.0
     held = np.ones((n, 2), dtype=bool)
     held[third == 2] = False
     stay_below(held[:, 1], np.where(third == 0, score[:, 1], 0.0), share, third == 0)
-    return score, held, Hierarchy([("A", "B")])
+    return sparse.csr_array(score), held, Hierarchy([("A", "B")])
 
 
 POPULATIONS = ("taxa 16s", "taxa its", "tree", "tree ties", "tree high", "tree ties high", "dag",

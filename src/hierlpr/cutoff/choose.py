@@ -29,6 +29,7 @@ from hierlpr.cutoff.guarantee import Certified, certified_level, certified_level
 from hierlpr.cutoff.instances import Instances, as_instances, list_instances, split_at_random
 from hierlpr.cutoff.outcome import Cutoff, Goal, describe_goal, goals_of, percent, precision_of
 from hierlpr.cutoff.profile import LevelProfile
+from hierlpr.data.partial_truth import PartialTruth, implied_share
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
@@ -238,7 +239,9 @@ def cutoff_on(
     """Choose the cutoff for one or several goals from block scores and truth.
 
     `profile` is of the samples of the fit. A certificate needs a profile of other samples: if there
-    is none, or with groups, a third of these samples is used for it.
+    is none, or with groups, a third of these samples is used for it. Where truth is unknown, only
+    judged pairs count (:func:`~hierlpr.data.partial_truth.judged_among`); the share of implied
+    negatives must then come from other samples too.
     """
     if groups is not None and weight is not None:
         raise DataError(
@@ -246,9 +249,17 @@ def cutoff_on(
             "Hint: leave out groups=, or calibrate the groups without weights."
         )
     options: dict[str, Any] = {"rule": rule, "unreachable": unreachable}
-    planning = None
-    if goals[0].confidence is not None and (groups is not None or profile is None):
+    is_partial, planning = isinstance(truth, PartialTruth), None
+    share = None if profile is None else profile.implied_share
+    is_planned = profile is not None and groups is None and (share is not None or not is_partial)
+    if goals[0].confidence is not None and not is_planned:
         planning, (score, truth, weight) = split_at_random(score, truth, weight)
+    if is_partial:
+        if planning is not None:
+            share = implied_share(planning[1].sets(), hierarchy, planning[2])
+            planning = (planning[0], planning[1].judged(hierarchy, share=share), planning[2])
+        is_certified = goals[0].confidence is not None
+        truth = truth.judged(hierarchy, weight, share=share if is_certified else None)
     if groups is not None:
         options["planning"] = planning and planning[:2]
         cutoffs = [

@@ -83,7 +83,9 @@ def with_calls(cutoff: Cutoff, instances: Instances) -> Cutoff:
     called = instances.take(instances.score >= cutoff.level)
     known = called.only_known()
     counted = cutoff.with_counts(known.score.size, int(np.count_nonzero(known.truth)))
-    counted = replace(counted, n_unknown_calls=called.score.size - known.score.size)
+    n_implied = 0 if called.implied is None else int(np.count_nonzero(called.implied))
+    n_unknown = called.score.size - known.score.size
+    counted = replace(counted, n_unknown_calls=n_unknown, n_implied_calls=n_implied)
     if instances.weight is None:
         return replace(counted, precision_if_random=_precision_if_random(called))
     weight = known.weights()

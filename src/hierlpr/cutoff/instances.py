@@ -28,8 +28,9 @@ class Instances:
     """Scored instances with truth, sample by sample.
 
     Not every instance need be listed; `n_positives` counts all positives. If some of the truth is
-    unknown, `known` marks the known instances, `label` has their labels, and `n_unknown` counts the
-    others. `weight` is per sample (None: all equal), `positives` the weight of all positives.
+    unknown, `known` marks the known instances, `label` has their labels, `implied` marks unknown
+    ones that hold because a descendant does, and `n_unknown` counts all unknown ones. `weight` is
+    per sample (None: all equal), `positives` the weight of all positives.
     """
 
     score: NDArray[np.float64]
@@ -41,6 +42,7 @@ class Instances:
     positives: float
     known: NDArray[np.bool_] | None = None
     label: NDArray[np.intp] | None = None
+    implied: NDArray[np.bool_] | None = None
     n_unknown: int = 0
     weight: NDArray[np.float64] | None = None
 
@@ -57,6 +59,7 @@ class Instances:
             sample=self.sample[kept],
             known=None if self.known is None else self.known[kept],
             label=None if self.label is None else self.label[kept],
+            implied=None if self.implied is None else self.implied[kept],
         )
 
     def only_known(self) -> Instances:
@@ -95,6 +98,8 @@ def list_instances(score: Any, truth: Any, weight: NDArray[np.float64] | None = 
         labels = np.tile(np.arange(shape[1]), shape[0]) if label is None else label
         n_unknown = int(truth.unknown.sum())
         found = replace(found, known=~listed(truth.unknown), label=labels, n_unknown=n_unknown)
+        if truth.implied is not None:
+            found = replace(found, implied=listed(truth.implied))
     return replace(found, weight=weight)
 
 

@@ -144,10 +144,12 @@ class Cutoff:
         The largest F, and its level.
     caveats : str
         Why the numbers may be unreliable; empty if there is no sign of that.
-    n_unknown, n_unknown_calls : int
-        Instances and calls with unknown truth; precision, recall and certificate leave them out.
+    n_unknown, n_unknown_calls, n_implied_calls : int
+        Instances and calls that were not judged; precision, recall and certificate leave them out.
+        The last of these are correct because a descendant holds. See ``docs/truth.md``.
     precision_if_random : float or None
-        Precision if the unknown calls of each label are correct as often as its known ones.
+        Precision of all calls if those of each label that were not judged are correct as often as
+        the others.
     n_effective : float or None
         With sample weights: as many samples of equal weight are worth the same.
     max_weight : float or None
@@ -184,6 +186,7 @@ class Cutoff:
     caveats: str = ""
     n_unknown: int = 0
     n_unknown_calls: int = 0
+    n_implied_calls: int = 0
     precision_if_random: float | None = None
     n_effective: float | None = None
     max_weight: float | None = None
@@ -296,7 +299,7 @@ class Cutoff:
         n_calls = self.n_calls + self.n_unknown_calls
         if self.n_effective is not None and self.n_unknown_calls:
             return None  # the weight of those calls is not kept
-        return self.n_true_calls / n_calls if n_calls else None
+        return (self.n_true_calls + self.n_implied_calls) / n_calls if n_calls else None
 
     def __str__(self) -> str:
         """Describe the cutoff in sentences, one line per group or target."""
@@ -343,14 +346,14 @@ class Cutoff:
         if not self.n_unknown:
             return ""
         if self.n_effective is not None:
-            return f" The truth of {self.n_unknown_calls:,} more calls is unknown."
+            return f" {self.n_unknown_calls:,} more calls were not judged."
         if not self.n_unknown_calls:
-            return f" The truth of {self.n_unknown:,} instances is unknown; none of them is called."
-        certified = "; the certificate is about the known ones" if self.confidence else ""
+            return f" {self.n_unknown:,} instances were not judged; none of them is called."
+        certified = "; the certificate is about the judged ones" if self.confidence else ""
         return (
-            f" The truth of {self.n_unknown_calls:,} more calls is unknown{certified}: of all "
-            f"calls, {percent(self.precision_if_random)} are correct if it is unknown at random "
-            f"within each label, and {percent(self.precision_worst)} if those are all incorrect."
+            f" {self.n_unknown_calls:,} more calls were not judged{certified}: of all calls, "
+            f"{percent(self.precision_if_random)} are correct if it is random within each label "
+            f"what is judged, and at least {percent(self.precision_worst)} in any case."
         )
 
     def _targets_header(self) -> str:

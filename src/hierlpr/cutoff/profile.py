@@ -27,6 +27,8 @@ class LevelProfile:
     `level` is decreasing, `limit` increasing. Arrays of shape (limits, levels): mean calls and
     correct calls per sample (`calls`, `hits`), their mean squares and product (`calls2`, `hits2`,
     `calls_hits`). No sample of the profile has more calls than the last limit at any level.
+    `implied_share` is that of :func:`hierlpr.data.partial_truth.implied_share`, None if all truth
+    was known.
     """
 
     level: NDArray[np.float64]
@@ -37,6 +39,7 @@ class LevelProfile:
     hits2: NDArray[np.float64]
     calls_hits: NDArray[np.float64]
     n_samples: int
+    implied_share: float | None = None
 
     @classmethod
     def of(cls, score: Any, truth: Any = None) -> LevelProfile:

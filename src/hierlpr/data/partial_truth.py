@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils.checks import Matrix, refuse_entries
+from hierlpr._utils.row_hash import mix
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import align, align_truth_to
 from hierlpr.exceptions import DataError
@@ -43,6 +44,7 @@ class PartialTruth:
     held: Any
     unknown: Any
     open: Any
+    implied: Any = None  # positives that `judged` removed, if it did
 
     @classmethod
     def of_sets(cls, sets: LabelSets, hierarchy: Hierarchy) -> PartialTruth:
@@ -95,7 +97,33 @@ class PartialTruth:
 
     def __getitem__(self, at: Any) -> PartialTruth:
         """Return some rows, or rows and columns, as with an array."""
-        return PartialTruth(self.held[at], self.unknown[at], self.open[at])
+        implied = None if self.implied is None else self.implied[at]
+        return PartialTruth(self.held[at], self.unknown[at], self.open[at], implied)
+
+    def sets(self) -> LabelSets:
+        """Return the labels that hold as sets, with the open ones."""
+        return replace(LabelSets.of(self.held), open=LabelSets.of(self.open))
+
+    def judged(
+        self, hierarchy: Hierarchy, weight: Float | None = None, *, share: float | None = None
+    ) -> PartialTruth:
+        """Return the truth to measure with: what is known only because of itself is unknown.
+
+        See `judged_among`; `share` is by default the `implied_share` of these samples.
+        """
+        sets, upper = self.sets(), UpperSet.above(hierarchy)
+        share = implied_share(sets, hierarchy, weight) if share is None else share
+        parts = []
+        for start, stop in sample_ranges(*self.shape):
+            known = unknown_among(sets, hierarchy, upper, start, stop)
+            found = judged_among(*known, hierarchy.order, share)
+            whole = [x[hierarchy.position].T for x in (*found, known[0] & ~found[0])]
+            parts.append(whole if self.is_dense else [sparse.csr_array(x) for x in whole])
+        held, unknown, implied = (
+            np.concatenate(x) if self.is_dense else sparse.vstack(x, format="csr")
+            for x in zip(*parts, strict=True)
+        )
+        return PartialTruth(held, unknown, self.open, implied)
 
     def toarray(self) -> PartialTruth:
         """Return the same with dense matrices."""
@@ -107,7 +135,7 @@ class PartialTruth:
         """Return 1, 0 and NaN as they were given: an array, or a CSR matrix without zeros."""
         if self.is_dense:
             return np.where(self.open, np.nan, self.held)
-        return replace(LabelSets.of(self.held), open=LabelSets.of(self.open)).as_given()
+        return self.sets().as_given()
 
     def column(self, label: int) -> tuple[Bool, Bool, Bool]:
         """Return for one label in which samples it holds, is known, and was given."""
@@ -236,6 +264,50 @@ def unknown_among(
         return held, nothing, nothing
     denied = upper.any_above(~held & ~open_)
     return held, open_ & ~held & ~denied, open_
+
+
+def judged_among(
+    held: Bool, unknown: Bool, open_: Bool, label: NDArray[Any], share: float
+) -> tuple[Bool, Bool]:
+    """Return what holds and what is unknown if only pairs count that were judged.
+
+    Whether an open pair follows from the hierarchy depends on its own truth. So a positive that
+    follows from a descendant does not count, and of the negatives that follow from an ancestor a
+    `share` counts, chosen at random. Arrays are those of `unknown_among`, `label` are their labels.
+
+    Notes
+    -----
+    With a share of 0 only given pairs count: right if, within a label, whether a pair is given
+    depends on neither its truth nor its score. With a share of 1 all implied negatives count: right
+    if a label is only judged where its parents hold. `implied_share` tells which it is.
+    """
+    implied = open_ & ~held & ~unknown
+    salt = mix(np.asarray(label).astype(np.uint64))[:, None]
+    key = np.where(open_, salt, np.uint64(0)).sum(axis=0, dtype=np.uint64)
+    implied &= (mix(key ^ salt) >> np.uint64(11)) < share * 2.0**53
+    return held & ~open_, open_ & ~implied
+
+
+def implied_share(truth: LabelSets, hierarchy: Hierarchy, weight: Float | None = None) -> float:
+    r"""Return the share of implied negatives that are as likely to count as other pairs.
+
+    Of the pairs whose parents were all given as positive a share :math:`g_1` was given, of those
+    with a parent given as negative a share :math:`g_0`. If a share :math:`\theta` of the rest
+    counts, :math:`g_0 + \theta (1 - g_0) = g_1`. Means are over the pairs of the first kind.
+    """
+    h, upper = hierarchy, UpperSet.above(hierarchy)
+    counts = np.zeros((4, h.n_labels))
+    for start, stop in sample_ranges(*truth.shape):
+        held, _, open_ = unknown_among(truth, h, upper, start, stop)
+        there, away = upper.all_parents(held & ~open_), ~upper.all_parents(held | open_)
+        own = np.ones(stop - start) if weight is None else weight[start:stop]
+        counts += [x @ own for x in (there, there & ~open_, away, away & ~open_)]
+    used = (counts[0] > 0.0) & (counts[2] > 0.0)
+    n_there, n_there_given, n_away, n_away_given = counts[:, used]
+    share_away = n_away_given / n_away
+    rest = float(n_there @ (1.0 - share_away))
+    gap = float((n_there_given - n_there * share_away).sum())
+    return min(1.0, max(0.0, gap / rest)) if rest > 0.0 else float(not used.any())
 
 
 AnyTruth: TypeAlias = "Bool | sparse.csr_array | PartialTruth"

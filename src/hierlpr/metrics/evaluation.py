@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_sample_weight, effective_number
 from hierlpr.data.label_sets import LabelSets
-from hierlpr.data.partial_truth import unknown_among
+from hierlpr.data.partial_truth import implied_share, judged_among, unknown_among
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.upper_sets import UpperSet, sample_ranges
@@ -85,7 +85,8 @@ def evaluate_ranking(
     score : ndarray of float
     truth : LabelSets, ndarray or CSR of shape (n_samples, n_labels)
         Closed upward. Instances that are not listed come last, all tied. Instances of unknown truth
-        (NaN) are left out of all measures, unless it follows from the hierarchy.
+        (NaN) are left out of all measures; see `hierlpr.data.partial_truth.judged_among` for those
+        whose truth follows from the hierarchy.
     hierarchy : Hierarchy
     ordered : bool
         Whether the order of the list counts among equal scores (a ranking), or equal scores are
@@ -108,7 +109,8 @@ def evaluate_ranking(
     held = held if held.open is None else held.closed(hierarchy)
     weight = check_sample_weight(sample_weight, held.shape[0])
     accretion = accretion_of(held, hierarchy, weight)
-    sums = SampleSums(hierarchy, accretion, has_calls=call is not None)
+    share = 0.0 if held.open is None else implied_share(held, hierarchy, weight)
+    sums = SampleSums(hierarchy, accretion, has_calls=call is not None, share=share)
     signed = sums.add(Rows(sample, label, score, call), held, weight)
     groups = listed_groups(signed) if ordered else score_groups(score, signed)
     return sums.evaluation(*groups, None if weight is None else effective_number(weight))
@@ -138,10 +140,14 @@ class SampleSums:
         Information accretion of every label, from the truth of all samples.
     has_calls : bool
         Whether the rows say what is called.
+    share : float
+        Of `hierlpr.data.partial_truth.judged_among`.
     """
 
-    def __init__(self, hierarchy: Hierarchy, accretion: Float, *, has_calls: bool) -> None:
-        self._h = hierarchy
+    def __init__(
+        self, hierarchy: Hierarchy, accretion: Float, *, has_calls: bool, share: float = 0.0
+    ) -> None:
+        self._h, self._share = hierarchy, share
         self._cafa = CafaSums(THRESHOLDS, [np.ones(hierarchy.n_labels), accretion])
         self._gaps = np.zeros(10)
         self._lowest = self._highest = 0.0
@@ -166,10 +172,8 @@ class SampleSums:
             some = grouped.take(part)
             some = some._replace(sample=some.sample - start)
             signed[order[part]] = self._add_batch(some, truth, start, stop, own[start:stop])
-        sizes = {"samples": truth.shape[0], "positives": truth.label.size, "listed": order.size}
-        self._n.update(sizes)
+        self._n.update({"samples": truth.shape[0], "listed": order.size})
         self._w["samples"] += own.sum()
-        self._w["positives"] += own @ np.diff(truth.row_ptr)
         if order.size:
             self._lowest = min(self._lowest, float(rows.score.min()))
             self._highest = max(self._highest, float(rows.score.max()))
@@ -193,8 +197,14 @@ class SampleSums:
         sets = (truth,) if truth.open is None else (truth, truth.open)
         true = [h.position[x.run(start, stop)[0]] for x in sets]
         upper = UpperSet.above(h, np.concatenate([*true, number]))
-        held, unknown, _ = unknown_among(truth, h, upper, start, stop)
+        held, unknown, open_ = unknown_among(truth, h, upper, start, stop)
+        columns = h.order[upper.numbers]
+        if truth.open is not None:
+            held, unknown = judged_among(held, unknown, open_, columns, self._share)
         status, known = held[upper.row[number], sample], ~unknown[upper.row[number], sample]
+        n_held = np.count_nonzero(held, axis=0)
+        self._n["positives"] += int(n_held.sum())
+        self._w["positives"] += n_held @ weight
         # CAFA has no scores below 0; a score of 0 or less passes no threshold.
         passed = self._cafa.passed(upper, number, sample, rows.score, n_samples)
         upper.raise_up(passed)
@@ -207,7 +217,6 @@ class SampleSums:
             self._n["listed, unknown"] += int(np.count_nonzero(~known))
             self._w["unknown"] += n_unknown @ weight
             self._w["not judged"] += weight[~judged].sum()
-        columns = h.order[upper.numbers]
         self._cafa.add(passed[:, judged], held[:, judged], columns, weight[judged])
         signed = np.where(status, weight[sample], -weight[sample])
         signed[~known] = 0.0

@@ -423,10 +423,12 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return explain_sample(self, self._scores(scores), sample)
 
     def score(self, scores: Any, truth: Any, sample_weight: Any = None) -> float:
-        """Return AU(PRC) of the block scores, pooled over all instances of known truth."""
+        """Return AU(PRC) of the block scores, pooled over all instances that were judged."""
         table = self._scores(scores)
         held = self._truth(truth, self.hierarchy_, table)
         weight = check_sample_weight(sample_weight, table.n_samples)
+        if isinstance(held, PartialTruth):
+            held = held.judged(self.hierarchy_, weight)
         score = dense(self.block_scores(table))
         return float(au_prc_score(truth_matrix(held), score, sample_weight=weight))
 

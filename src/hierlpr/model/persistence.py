@@ -259,6 +259,7 @@ def _check_model(model: HierLPR) -> None:
     if model.profile_ is not None:
         columns = {x.name: getattr(model.profile_, x.name) for x in fields(LevelProfile)}
         is_valid = isinstance(columns.pop("n_samples"), int)
+        is_valid &= isinstance(columns.pop("implied_share"), float | None)
         shape = (columns.pop("limit").size, columns.pop("level").size)
         if not is_valid or any(x.shape != shape for x in columns.values()):
             raise FileError("the profile of block scores is invalid.")

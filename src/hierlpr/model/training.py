@@ -15,7 +15,7 @@ from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.label_sets import kind_of
-from hierlpr.data.partial_truth import AnyTruth
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth, implied_share
 from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -106,8 +106,13 @@ def _fit_profile(
     drawn = draw_samples(table.n_samples, limit, rng=0)
     is_all = drawn.size == table.n_samples
     score = model.block_scores(table if is_all else table.rows(drawn))
-    held = truth if is_all else truth[drawn]
-    return LevelProfile.of(list_instances(score, held, None if weight is None else weight[drawn]))
+    held, own = truth if is_all else truth[drawn], None if weight is None else weight[drawn]
+    share = None
+    if isinstance(held, PartialTruth):
+        share = implied_share(held.sets(), model.hierarchy_, own)
+        held = held.judged(model.hierarchy_, share=share)
+    listed = list_instances(score, held, own)
+    return replace(LevelProfile.of(listed), implied_share=share)
 
 
 def forget_cutoff(model: HierLPR) -> None:

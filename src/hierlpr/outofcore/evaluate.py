@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_sample_weight, effective_number
 from hierlpr.data.label_sets import LabelSets
+from hierlpr.data.partial_truth import implied_share
 from hierlpr.io import ReadReport, TruthSets, open_table, read_ranking, read_truth_sets
 from hierlpr.io.auxiliary_tables import Weights
 from hierlpr.io.read_tables import match_samples
@@ -215,7 +216,8 @@ class _Streamed:
         """Add up the measures of samples; also return the signed weight of each row."""
         h = self._hierarchy
         accretion = accretion_of(truth, h, weight)
-        sums = SampleSums(h, accretion, has_calls=self._has_calls)
+        share = 0.0 if truth.open is None else implied_share(truth, h, weight)
+        sums = SampleSums(h, accretion, has_calls=self._has_calls, share=share)
         signed = np.zeros(self._n_rows, dtype=np.int8 if weight is None else np.float64)
         is_ranked = np.zeros(truth.shape[0], dtype=bool)
         done = 0

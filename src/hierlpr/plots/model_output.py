@@ -43,10 +43,11 @@ class ModelOutput:
         `own_lpr` is P(label | its own score). `lpr` is what was ranked, which may use the scores
         of the sample's other labels as well.
     called, judged : matrices of bool
-        Labels called; those of them whose truth is known.
-    truth, unknown : matrices of bool
-        Labels known to hold; pairs whose truth is unknown (None: nothing is). Without truth
-        (`has_truth`), nothing is known to hold.
+        Labels called; those of them that were judged.
+    truth, unknown, implied : matrices of bool
+        Labels judged to hold; pairs that were not judged; those of them that hold because a
+        descendant does (None: everything was judged). Without truth (`has_truth`), nothing is
+        known to hold.
     sets : CallSets, optional
         Sure and possible labels, if the model has been calibrated for them.
     level : ndarray of shape (n_labels,)
@@ -65,6 +66,7 @@ class ModelOutput:
     judged: Any
     truth: Any
     unknown: Any
+    implied: Any
     sets: CallSets | None
     level: Float
     has_truth: bool
@@ -118,11 +120,12 @@ def apply_model(
         lpr.values.sort_indices()
     block_score = consistent_scores(lpr, h, n_threads=model.n_threads)
     called = decide(block_score, model.cutoff_, h)
-    held, unknown, judged = block_score != block_score, None, called
+    held, unknown, implied, judged = block_score != block_score, None, None, called
     if known is not None:
         held = align_known(table.values, known, h, close=model.close_truth)
         if isinstance(held, PartialTruth):
-            held, unknown = held.held, held.unknown
+            held = held.judged(h, weight)
+            held, unknown, implied = held.held, held.unknown, held.implied
             judged = (
                 called & ~unknown
                 if isinstance(called, np.ndarray)
@@ -140,6 +143,7 @@ def apply_model(
         judged=judged,
         truth=held,
         unknown=unknown,
+        implied=implied,
         sets=None if model.sets_ is None else sets_of(model, table, model.sets_, block_score),
         level=label_levels(model.cutoff_, h),
         has_truth=truth is not None,

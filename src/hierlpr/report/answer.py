@@ -343,14 +343,14 @@ def _unknown_truth(c: Counts) -> str:
     n_all = c.output.n_samples * c.output.hierarchy.n_labels
     n_labels = int(np.count_nonzero(c.by_label["unknown"]))
     text = (
-        f"The truth of {c.n_unknown:,} of {n_all:,} instances, in {n_labels:,} labels, is unknown: "
-        "all counts, shares and curves are of the known ones."
+        f"{c.n_unknown:,} of {n_all:,} instances, in {n_labels:,} labels, were not judged: all "
+        "counts, shares and curves are of the others."
     )
     n_more = int(c.called.sum()) - int(c.judged.sum())
     if not n_more:
         return text
     return (
-        f"{text} {n_more:,} more calls are among the unknown ones; if all of those were incorrect, "
+        f"{text} {n_more:,} more calls were not judged; if all of those were incorrect, "
         f"{percent(c.share(c.hits, c.called))} of all calls would be correct."
     )
 

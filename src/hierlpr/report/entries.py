@@ -183,7 +183,10 @@ def _views(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator[S
     lpr, truth, called, judged = (
         dense(x[rows]) for x in (output.lpr, output.truth, output.called, output.judged)
     )
-    unknown = np.zeros_like(called) if output.unknown is None else dense(output.unknown[rows])
+    unknown = np.zeros_like(called)
+    if output.unknown is not None:
+        implied = dense(output.implied[rows])
+        truth, unknown = truth | implied, dense(output.unknown[rows]) & ~implied
     set_code = np.zeros(called.shape, dtype=np.int8)
     if output.sets is not None:
         for members in (output.sets.sure, output.sets.possible):
