@@ -25,7 +25,7 @@ def close_rows(
     parent_ptr: Int32s,
     parent_idx: Int32s,
 ) -> tuple[Int64s, Int32s]:
-    """Upward closure of sparse rows of topological numbers; numbers ascend within a row.
+    """Add all ancestors to sparse rows of topological numbers; the numbers of a row in any order.
 
     Time and memory O(closure x parents), plus O(labels) once.
     """
@@ -54,7 +54,6 @@ def close_rows(
                     seen[p] = m
                     closed[size] = p
                     size += 1
-        closed[begin:size].sort()
         closed_ptr[m + 1] = size
     return closed_ptr, closed[:size].copy()
 

@@ -124,9 +124,13 @@ def close_rows(
     hierarchy: Hierarchy, row_ptr: NDArray[Any], numbers: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Add all ancestors to sparse rows of topological numbers, which ascend within a row."""
-    return traversal.close_rows(
+    ptr, closed = traversal.close_rows(
         np.asarray(row_ptr, np.int64), numbers, hierarchy.parent_ptr, hierarchy.parent_idx
     )
+    shape = (ptr.size - 1, hierarchy.n_labels)
+    rows = sparse.csr_array((np.empty(closed.size, np.int8), closed, ptr), shape)
+    rows.sort_indices()  # Numba would take seconds to compile its sort
+    return ptr, rows.indices.astype(np.int32, copy=False)
 
 
 def _close_frame(hierarchy: Hierarchy, truth: Any) -> Any:
