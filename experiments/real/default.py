@@ -101,7 +101,7 @@ def run(name: str, files: dict[str, Any], seed: int, keep: Path | None) -> dict[
     if "networks" in stage.members_:
         plan = stage.members_["networks"].plan_
         row["regularization"] = f"{plan.dropout} {plan.noise}"
-        row["epochs"] = stage.members_["networks"].epochs_
+        row["epochs"] = stage.members_["networks"].plan_.epochs
     row["cpu_minutes"], row["peak_mb"] = cpu, peak
     print(model.describe(), flush=True)
     return row

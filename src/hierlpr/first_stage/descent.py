@@ -18,6 +18,7 @@ from hierlpr._kernels.gradient_steps import adam_step, add_block, take_block
 Array = NDArray[np.float32]
 Layers = list[tuple[Array, Array]]  # weights and biases, first layer first
 GROUP = 32  # samples that share their hidden units
+WEIGHT_DECAY = 1e-5
 EVERY = np.empty(0, dtype=np.int64)
 
 
@@ -30,7 +31,6 @@ class NetworkPlan:
     noise: float
     learning_rate: float
     batch_size: int
-    weight_decay: float
     epochs: int
 
 
@@ -40,12 +40,13 @@ def train_network(
     plan: NetworkPlan,
     seed: np.random.SeedSequence,
     *,
-    watch: Callable[[int, Layers], bool] | None = None,
-) -> Layers:
-    """Train on all rows and return the layers.
+    watch: Callable[[int, Layers], bool],
+) -> None:
+    """Train on all rows.
 
     The learning rate is constant, so shorter training gives an earlier state of longer training.
-    `watch` is called after every epoch, counted from 1, and stops training if it returns True.
+    `watch` is called after every epoch, counted from 1, with the layers, and stops training if it
+    returns True.
     """
     rng = np.random.default_rng(seed)
     n_samples = x.shape[0]
@@ -77,9 +78,8 @@ def train_network(
                     )  # fmt: skip
                 n_steps += 1
                 _adam(parameters, gradient, moments, n_steps, plan)
-            if watch is not None and watch(epoch, layers):
+            if watch(epoch, layers):
                 break
-    return [(weight.copy(), bias.copy()) for weight, bias in layers]
 
 
 def predict_network(layers: Layers, x: Array) -> Array:
@@ -175,4 +175,4 @@ def _adam(
 ) -> None:
     """Make step `n` of Adam with weight decay, and reset the gradient to 0."""
     rate, share = plan.learning_rate / (1.0 - 0.9**n), 1.0 / (1.0 - 0.999**n)
-    adam_step(parameters, gradient, *moments, rate, share, plan.weight_decay)
+    adam_step(parameters, gradient, *moments, rate, share, WEIGHT_DECAY)

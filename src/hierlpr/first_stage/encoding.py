@@ -60,86 +60,73 @@ class FeatureEncoder:
             self.n_features = 1
             self.vectorizer = TfidfVectorizer(sublinear_tf=True)
             try:
-                words = self.vectorizer.fit_transform(list(X))
+                self.vectorizer.fit(list(X))
             except ValueError as error:
                 raise DataError(f"X: {error}") from None
-            values = self._fit_sparse(words)
+            self._fit_svd(self.vectorizer.transform(list(X)))
         elif self.kind == "sparse":
             matrix = _sparse_matrix(X)
             self.n_features = int(matrix.shape[1])
-            values = self._fit_sparse(matrix)
+            self._fit_svd(matrix)
         else:
             columns, self.names = _read_columns(X)
-            values = self._fit_columns(columns)
-        self._fit_scale(values)
+            self._fit_categories(columns)
+        self._fit_scale(self._numbers(X))
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
         """Return the matrix that members of the first stage learn from."""
         if (kind := _kind(X)) != self.kind:
             raise DataError(f"X was {self.kind} in fit, and now is {kind}.")
-        if self.kind == "texts":
-            values = self._project(self.vectorizer.transform(list(X)))
-        elif self.kind == "sparse":
-            matrix = _sparse_matrix(X)
-            self._check_width(int(matrix.shape[1]))
-            values = self._project(matrix)
-        else:
-            values = self._join(self._same_columns(*_read_columns(X)))
-        z = (values[:, self.used] - self.mean) / self.scale
+        z = (self._numbers(X)[:, self.used] - self.mean) / self.scale
         np.nan_to_num(z, copy=False, nan=0.0)
         np.clip(z, -LIMIT, LIMIT, out=z)
         if z.shape[1] == 0:  # no feature distinguishes the samples
             z = np.zeros((z.shape[0], 1))
         return np.ascontiguousarray(z, dtype=np.float32)
 
-    # -- sparse matrices and texts ------------------------------------------------------------
-
-    def _fit_sparse(self, matrix: Any) -> Float:
-        if matrix.shape[1] > MAX_DENSE:
-            k = min(COMPONENTS, matrix.shape[0] - 1)
-            if k < 1:
-                raise DataError("X has one sample; there is nothing to learn from it.")
-            self.svd = TruncatedSVD(k, n_iter=4, random_state=self.random_state).fit(matrix)
-            self.notes.append(f"{matrix.shape[1]:,} sparse features by {k} singular vectors")
-        return self._project(matrix)
-
-    def _project(self, matrix: Any) -> Float:
+    def _numbers(self, X: Any) -> Float:  # noqa: N803
+        """Return all features as numbers, NaN for gaps: numeric columns, then indicators."""
+        if self.kind == "dense":
+            columns = self._same_columns(*_read_columns(X))
+            values = [column for i, column in enumerate(columns) if i not in self.categories]
+            parts = [np.stack(values, axis=1)] if values else []
+            if self.categories:
+                texts = np.stack([_as_texts(columns[i]) for i in self.categories], axis=1)
+                parts.append(self.indicators.transform(texts))
+            return np.hstack(parts)
+        matrix = self.vectorizer.transform(list(X)) if self.kind == "texts" else _sparse_matrix(X)
+        if self.kind == "sparse":
+            self._check_width(int(matrix.shape[1]))
         dense = matrix.toarray() if self.svd is None else self.svd.transform(matrix)
         return np.asarray(dense, dtype=np.float64)
 
-    # -- tables -------------------------------------------------------------------------------
+    def _fit_svd(self, matrix: Any) -> None:
+        """Learn the singular vectors of a matrix with many columns."""
+        if matrix.shape[1] <= MAX_DENSE:
+            return
+        k = min(COMPONENTS, matrix.shape[0] - 1)
+        if k < 1:
+            raise DataError("X has one sample; there is nothing to learn from it.")
+        self.svd = TruncatedSVD(k, n_iter=4, random_state=self.random_state).fit(matrix)
+        self.notes.append(f"{matrix.shape[1]:,} sparse features by {k} singular vectors")
 
-    def _fit_columns(self, columns: list[Column]) -> Float:
+    def _fit_categories(self, columns: list[Column]) -> None:
         self.n_features = len(columns)
         self.categories = [i for i, column in enumerate(columns) if column.dtype == object]
+        if not self.categories:
+            return
         self.indicators = OneHotEncoder(
             handle_unknown="infrequent_if_exist",
             max_categories=MAX_CATEGORIES,
             sparse_output=False,
         )
-        if self.categories:
-            self.indicators.fit(np.stack([columns[i] for i in self.categories], axis=1))
-            rare = self.indicators.infrequent_categories_
-            for i, names in zip(self.categories, rare, strict=True):
-                if names is not None:
-                    column = _column_name(self.names, i)
-                    self.notes.append(f"column {column}: {len(names):,} rare categories as one")
-        return self._join(columns)
-
-    def _join(self, columns: list[Column]) -> Float:
-        """Return the numbers, followed by the indicators of the categories."""
-        parts = [np.empty((columns[0].shape[0], 0))]
-        for i, column in enumerate(columns):
-            if i not in self.categories:
-                if column.dtype == object:
-                    name = _column_name(self.names, i)
-                    raise DataError(f"Column {name} of X held numbers in fit, and now holds text.")
-                parts.append(column[:, None])
-        if self.categories:
-            texts = [_as_texts(columns[i]) for i in self.categories]
-            parts.append(self.indicators.transform(np.stack(texts, axis=1)))
-        return np.hstack(parts)
+        self.indicators.fit(np.stack([columns[i] for i in self.categories], axis=1))
+        rare = self.indicators.infrequent_categories_
+        for i, names in zip(self.categories, rare, strict=True):
+            if names is not None:
+                column = _column_name(self.names, i)
+                self.notes.append(f"column {column}: {len(names):,} rare categories as one")
 
     def _same_columns(self, columns: list[Column], names: tuple[str, ...] | None) -> list[Column]:
         """Return the columns in the order of `fit`, by name where both have names."""
@@ -150,6 +137,10 @@ class FeatureEncoder:
                 raise DataError(f"X has column(s) it did not have in fit: {quote_names(extra)}.")
             columns = [columns[names.index(name)] for name in self.names]
         self._check_width(len(columns))
+        for i, column in enumerate(columns):
+            if column.dtype == object and i not in self.categories:
+                name = _column_name(self.names, i)
+                raise DataError(f"Column {name} of X held numbers in fit, and now holds text.")
         return columns
 
     def _fit_scale(self, values: Float) -> None:
@@ -247,9 +238,7 @@ def _column(values: NDArray[Any], name: str) -> Column:
     """Return float64 with NaN for gaps if all entries are numbers, else texts, None for gaps."""
     if values.dtype.kind not in "biufOUS":
         raise DataError(f"X must hold numbers or categories, got dtype {values.dtype}.")
-    if values.dtype.kind in "biuf":
-        out = values.astype(np.float64)
-    else:
+    if values.dtype.kind in "OUS":
         entries = [None if _is_gap(value) else value for value in values]
         for value in entries:
             if value is not None and not isinstance(value, (str, bytes, *NUMBERS)):
@@ -259,7 +248,8 @@ def _column(values: NDArray[Any], name: str) -> Column:
                 )
         if any(isinstance(value, str | bytes) for value in entries):
             return _as_texts(values)
-        out = np.array([np.nan if x is None else float(x) for x in entries], dtype=np.float64)
+        values = np.array(entries, dtype=object)
+    out = values.astype(np.float64)
     if np.isinf(out).any():
         row = int(np.flatnonzero(np.isinf(out))[0])
         raise DataError(

@@ -118,7 +118,6 @@ def fill_unknown(x: Encoded, labels: LabelColumns) -> LabelColumns:
     """
     kernel = KernelRidgeClassifier()
     kernel.learn(x, labels)
-    assert kernel.outside_ is not None
     return labels.filled(kernel.outside_)
 
 

@@ -89,29 +89,23 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[np.bool_], NDArray[np.
     array = y.toarray() if sparse.issparse(y) else np.asarray(y)
     if array.dtype.kind == "c":
         raise DataError("y: Complex data not supported; give 0 and 1.")
-    if array.ndim != 2 or array.shape[1] == 0:
+    if array.ndim != 2 or array.shape[1] == 0 or array.shape[0] != n_samples:
         raise DataError(
-            f"y must be a matrix of shape (n_samples, n_labels), got shape {array.shape}.\n"
-            "Hint: one label is one column, y.reshape(-1, 1)."
+            f"y must be a matrix of shape (n_samples, n_labels), and X has {n_samples:,} samples; "
+            f"got shape {array.shape}.\nHint: one label is one column, y.reshape(-1, 1)."
         )
-    if array.shape[0] != n_samples:
-        raise DataError(f"X has {n_samples:,} samples, y {array.shape[0]:,}.")
-    if array.dtype == bool:
-        return array, None
     try:
         numbers = array.astype(np.float64)
     except (TypeError, ValueError):
         raise DataError("y must hold 0 and 1 only; some entries are not numbers.") from None
     held: NDArray[np.bool_] = numbers == 1.0
     known = ~np.isnan(numbers)
-    wrong = known & (held != (numbers != 0.0))
-    if wrong.any():
+    if (wrong := known & (held != (numbers != 0.0))).any():
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise DataError(
             f"y must hold 0 and 1 only, got {numbers[row, column]} at sample {row}, label {column}."
         )
-    nothing = np.flatnonzero(~known.any(axis=0))
-    if nothing.size:
+    if (nothing := np.flatnonzero(~known.any(axis=0))).size and n_samples:
         raise DataError(
             f"y is unknown in all samples for {nothing.size:,} label(s), first {nothing[0]}.\n"
             "Hint: leave them out."
@@ -128,12 +122,11 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
 
     A member implements `learn`, from encoded features and distinct label columns, and `proba`, the
     probabilities of those columns. `learn` sets `outside_`, the out-of-fold probabilities of the
-    training samples, or None if they were not requested. `is_calibrated` says that a map learned
-    out of fold has calibrated them.
+    training samples. `is_calibrated` says that a map learned out of fold has calibrated them.
     """
 
     is_calibrated: ClassVar[bool] = False
-    outside_: NDArray[np.float32] | None
+    outside_: NDArray[np.float32]
 
     def fit(self, X: Any, y: Any, *, on_progress: Progress | None = None) -> Self:  # noqa: N803
         """Learn the probabilities of all labels.
@@ -183,11 +176,6 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
     def oof_proba_(self) -> NDArray[np.float64]:
         """Out-of-fold probabilities of the training samples."""
         check_is_fitted(self, "encoder_")
-        if self.outside_ is None:
-            raise DataError(
-                f"{type(self).__name__} was fitted without out-of-fold probabilities: ask for "
-                "them by its parameters."
-            )
         return self.labels_.spread(self.outside_)
 
     def learn(

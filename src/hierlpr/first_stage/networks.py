@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -32,24 +31,24 @@ class NetworkEnsemble(MultiLabelEstimator):
     """Average a few networks that learn all labels together.
 
     Each has hidden layers with dropout, noise on its inputs and output biases at the prior
-    log-odds, and minimizes the log-loss of all labels by Adam.
+    log-odds, and minimizes the log-loss of all labels by Adam. Each is trained without one fold of
+    the samples, in turn, with a new partition for each round of folds. The first ones decide when
+    to stop, and which of several regularizations to use.
 
     Parameters
     ----------
     n_networks : int
-        Networks, from different seeds.
+        Networks, from different seeds; at least 2.
     folds : int
-        Folds for out-of-fold probabilities, 0 for none. Each network is trained without one fold,
-        in turn, with a new partition for each round. The first ones also decide when to stop, and
-        which of several regularizations to use.
+        At most as many folds as networks and samples, at least 2.
     hidden : tuple of int
         Units of the hidden layers.
     regularization : sequence of (dropout, noise)
-        Shares of dropped hidden units, and standard deviations of noise on standardized features.
-        Of several, the first fold chooses by log-loss; without folds the first is used.
+        Shares of dropped hidden units, and standard deviations of noise on standardized features;
+        the first fold chooses by log-loss.
     epochs : int
-        Maximum number of epochs; with folds, the log-loss of left-out samples may stop earlier.
-    learning_rate, batch_size, weight_decay
+        Maximum number of epochs; the log-loss of left-out samples may stop earlier.
+    learning_rate, batch_size
         Of Adam.
     n_jobs : int, optional
         Processes, as in joblib; results do not depend on it.
@@ -61,11 +60,9 @@ class NetworkEnsemble(MultiLabelEstimator):
     networks_ : list
         The layers of each network.
     plan_ : NetworkPlan
-        How they were trained.
-    epochs_ : int
-        When they stopped.
+        How they were trained; `epochs` is when they stopped.
     oof_proba_ : ndarray
-        With folds: probabilities by networks that have not seen the sample.
+        Probabilities by networks that have not seen the sample.
 
     Examples
     --------
@@ -81,13 +78,12 @@ class NetworkEnsemble(MultiLabelEstimator):
         self,
         n_networks: int = 10,
         *,
-        folds: int = 0,
+        folds: int = 5,
         hidden: Sequence[int] = (500, 500),
-        regularization: Sequence[tuple[float, float]] = ((0.7, 0.5),),
+        regularization: Sequence[tuple[float, float]] = ((0.7, 0.5), (0.5, 0.1)),
         epochs: int = 100,
         learning_rate: float = 1e-3,
         batch_size: int = 64,
-        weight_decay: float = 1e-5,
         n_jobs: int | None = None,
         random_state: int = 0,
     ) -> None:
@@ -98,7 +94,6 @@ class NetworkEnsemble(MultiLabelEstimator):
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.batch_size = batch_size
-        self.weight_decay = weight_decay
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -107,23 +102,47 @@ class NetworkEnsemble(MultiLabelEstimator):
     ) -> None:
         """Fit to encoded features; see :class:`MultiLabelEstimator`."""
         plans = self._plans()
-        n_networks = check_count(self.n_networks, name="n_networks")
-        folds = min(check_count(self.folds, name="folds", least=0), x.shape[0], n_networks)
-        if folds == 1:
-            raise DataError("folds must be 0 or at least 2, with as many networks and samples.")
-        y = labels.values
+        n_networks = check_count(self.n_networks, name="n_networks", least=2)
+        folds = min(check_count(self.folds, name="folds", least=2), x.shape[0], n_networks)
         seed = check_count(self.random_state, name="random_state", least=0)
         seeds = np.random.SeedSequence(seed).spawn(n_networks + 1)
-        extra = len(plans) - 1 if folds else 0
-        workers = _Workers(self.n_jobs, on_progress, self.n_networks + extra)
-        self.outside_: NDArray[np.float32] | None = None
-        self.networks_: list[Layers]
-        if folds:
-            self._cross_fit(x, y, labels.judged, plans, folds, seeds, workers)
-            return
-        self.plan_, self.epochs_ = plans[0], plans[0].epochs
-        jobs = [(x, y, self.plan_, seed) for seed in seeds[:-1]]
-        self.networks_ = workers.run(train_network, jobs)
+        rng = np.random.default_rng(seeds[-1])
+        turns = -(-n_networks // folds)
+        partitions = [rng.permutation(x.shape[0]) % folds for _ in range(turns)]
+        apart = [partitions[i // folds] == i % folds for i in range(n_networks)]
+        y, judged = labels.values, labels.judged
+        done = 0
+
+        def train(jobs: list[tuple[int, NetworkPlan, bool]]) -> list[_Path]:
+            """Train networks by number, plan and whether to validate at every checkpoint."""
+            nonlocal done
+            tasks = (
+                delayed(_train_apart)(
+                    x[~apart[i]], y[~apart[i]], x[apart[i]], judged[apart[i]], plan, seeds[i], often
+                )
+                for i, plan, often in jobs
+            )
+            paths = []
+            for path in Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks):
+                paths.append(path)
+                done += 1
+                if on_progress is not None:
+                    on_progress(done, n_networks + len(plans) - 1)
+            return paths
+
+        tried = train([(0, plan, True) for plan in plans])
+        best = int(np.argmin([min(path.losses) for path in tried]))
+        n_validated = min(N_VALIDATED, folds)
+        paths = [tried[best], *train([(i, plans[best], True) for i in range(1, n_validated)])]
+        at = _last_good(paths)
+        self.plan_ = replace(plans[best], epochs=_ends(plans[best])[at])
+        others = train([(i, self.plan_, False) for i in range(n_validated, n_networks)])
+        states = [path.states[at] for path in paths] + [path.states[-1] for path in others]
+        self.networks_ = [layers for layers, _ in states]
+        self.outside_ = np.zeros_like(y)
+        for rows, (_, proba) in zip(apart, states, strict=True):
+            self.outside_[rows] += proba
+        self.outside_ /= np.stack(apart, axis=1).sum(axis=1, keepdims=True)
 
     def proba(self, x: Encoded) -> NDArray[np.float32]:
         """Return the mean probability of the networks."""
@@ -134,6 +153,8 @@ class NetworkEnsemble(MultiLabelEstimator):
         return out
 
     def _plans(self) -> list[NetworkPlan]:
+        """Check the options and return one plan per regularization."""
+        check_jobs(self.n_jobs)
         try:
             pairs = [(float(dropout), float(noise)) for dropout, noise in self.regularization]
         except (TypeError, ValueError):
@@ -146,73 +167,10 @@ class NetworkEnsemble(MultiLabelEstimator):
         if not isinstance(self.hidden, Sequence) or isinstance(self.hidden, str):
             raise DataError(f"hidden must list the units of each layer, got {self.hidden!r}.")
         hidden = tuple(check_count(size, name="each of hidden") for size in self.hidden)
-        check_jobs(self.n_jobs)
         rate = check_amount(self.learning_rate, name="learning_rate", above=True)
-        decay = check_amount(self.weight_decay, name="weight_decay")
         batch = check_count(self.batch_size, name="batch_size")
         epochs = check_count(self.epochs, name="epochs")
-        return [NetworkPlan(hidden, d, n, rate, batch, decay, epochs) for d, n in pairs]
-
-    def _cross_fit(
-        self,
-        x: Encoded,
-        y: NDArray[np.float32],
-        judged: NDArray[np.float32],
-        plans: list[NetworkPlan],
-        folds: int,
-        seeds: list[np.random.SeedSequence],
-        workers: _Workers,
-    ) -> None:
-        """Train each network without one fold; the first ones choose plan and last epoch."""
-        rng = np.random.default_rng(seeds[-1])
-        turns = -(-self.n_networks // folds)
-        partitions = [rng.permutation(x.shape[0]) % folds for _ in range(turns)]
-        apart = [partitions[i // folds] == i % folds for i in range(self.n_networks)]
-
-        def job(i: int, plan: NetworkPlan) -> tuple[Any, ...]:
-            kept = ~apart[i]
-            return x[kept], y[kept], x[apart[i]], judged[apart[i]], plan, seeds[i]
-
-        tried = workers.run(_train_validated, [job(0, plan) for plan in plans])
-        best = int(np.argmin([min(path.losses) for path in tried]))
-        n_validated = min(N_VALIDATED, folds)
-        validated = [job(i, plans[best]) for i in range(1, n_validated)]
-        paths = [tried[best], *workers.run(_train_validated, validated)]
-        at = _last_good(paths)
-        self.epochs_ = _ends(plans[best])[at]
-        self.plan_ = plan = replace(plans[best], epochs=self.epochs_)
-        others = [job(i, plan) for i in range(n_validated, self.n_networks)]
-        trained = [path.states[at] for path in paths]
-        trained += workers.run(_trained_apart, others)
-        self.networks_ = [layers for layers, _ in trained]
-        self.outside_ = np.zeros_like(y)
-        for rows, (_, proba) in zip(apart, trained, strict=True):
-            self.outside_[rows] += proba
-        self.outside_ /= np.stack(apart, axis=1).sum(axis=1, keepdims=True)
-
-
-class _Workers:
-    """Processes that train networks and report progress."""
-
-    def __init__(self, n_jobs: int | None, on_progress: Progress | None, total: int) -> None:
-        self.n_jobs, self.on_progress = n_jobs, on_progress
-        self.total, self.done = total, 0
-
-    def run(self, task: Callable[..., Any], jobs: list[Any]) -> list[Any]:
-        results = []
-        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        for result in parallel(delayed(_alone)(task, *job) for job in jobs):
-            results.append(result)
-            self.done += 1
-            if self.on_progress is not None:
-                self.on_progress(self.done, self.total)
-        return results
-
-
-def _alone(task: Callable[..., Any], *job: Any) -> Any:
-    """Run a task with one thread: the rounding of matrix products depends on their number."""
-    with threadpool_limits(limits=1, user_api="blas"):
-        return task(*job)
+        return [NetworkPlan(hidden, d, n, rate, batch, epochs) for d, n in pairs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,21 +193,12 @@ def _last_good(paths: list[_Path]) -> int:
     return int(np.flatnonzero(loss <= (1.0 + PATIENCE) * loss.min())[-1])
 
 
-def _trained_apart(
+def _train_apart(
     x: Encoded, y: NDArray[np.float32], x_apart: Encoded, y_apart: NDArray[np.float32],
-    plan: NetworkPlan, seed: np.random.SeedSequence,
-) -> tuple[Layers, NDArray[np.float32]]:  # fmt: skip
-    """Return the trained layers and the probabilities of the left-out samples."""
-    layers = train_network(x, y, plan, seed)
-    return layers, predict_network(layers, x_apart)
-
-
-def _train_validated(
-    x: Encoded, y: NDArray[np.float32], x_apart: Encoded, y_apart: NDArray[np.float32],
-    plan: NetworkPlan, seed: np.random.SeedSequence,
+    plan: NetworkPlan, seed: np.random.SeedSequence, often: bool,
 ) -> _Path:  # fmt: skip
-    """Train and validate at every checkpoint, until the loss of left-out samples clearly rises."""
-    ends, path = set(_ends(plan)), _Path([], [])
+    """Train, and validate at the end or, until the loss of left-out samples rises, `often`."""
+    ends, path = _ends(plan) if often else [plan.epochs], _Path([], [])
 
     def watch(epoch: int, layers: Layers) -> bool:
         if epoch not in ends:
@@ -259,5 +208,7 @@ def _train_validated(
         path.states.append(([(weight.copy(), bias.copy()) for weight, bias in layers], proba))
         return path.losses[-1] > (1.0 + 3.0 * PATIENCE) * min(path.losses)
 
-    train_network(x, y, plan, seed, watch=watch)
+    # The rounding of matrix products depends on the number of threads.
+    with threadpool_limits(limits=1, user_api="blas"):
+        train_network(x, y, plan, seed, watch=watch)
     return path

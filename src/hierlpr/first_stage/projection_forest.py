@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.ensemble import ExtraTreesRegressor
 
-from hierlpr._utils.checks import check_count, check_fraction, check_jobs
-from hierlpr.exceptions import DataError
+from hierlpr._utils.checks import check_count, check_jobs
 from hierlpr.first_stage.multilabel import LabelColumns, MultiLabelEstimator, Progress
 
 Encoded = NDArray[np.float32]
@@ -28,9 +27,6 @@ class ProjectionForest(MultiLabelEstimator):
     n_trees : int
     n_projections : int
         Columns that the trees are grown on; with fewer labels, the labels themselves.
-    min_samples_leaf : int
-    max_features : float
-        Share of the features tried at each split.
     n_jobs : int, optional
         Threads for growing; results do not depend on it.
     random_state : int
@@ -59,15 +55,11 @@ class ProjectionForest(MultiLabelEstimator):
         n_trees: int = 200,
         *,
         n_projections: int = 16,
-        min_samples_leaf: int = 3,
-        max_features: float = 1.0,
         n_jobs: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.n_trees = n_trees
         self.n_projections = n_projections
-        self.min_samples_leaf = min_samples_leaf
-        self.max_features = max_features
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -75,12 +67,10 @@ class ProjectionForest(MultiLabelEstimator):
         self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
     ) -> None:
         """Fit to encoded features; see :class:`MultiLabelEstimator`."""
-        for name in ("n_trees", "n_projections", "min_samples_leaf"):
-            check_count(getattr(self, name), name=name)
+        check_count(self.n_trees, name="n_trees")
+        check_count(self.n_projections, name="n_projections")
         check_count(self.random_state, name="random_state", least=0)
         check_jobs(self.n_jobs)
-        if check_fraction(self.max_features, name="max_features") == 0.0:
-            raise DataError("max_features must be above 0.")
         y = labels.values
         self.y_ = sparse.csr_array(y)
         self.forest_: Any = None
@@ -93,8 +83,8 @@ class ProjectionForest(MultiLabelEstimator):
             target = y @ rng.standard_normal((y.shape[1], self.n_projections)).astype(np.float32)
         self.forest_ = ExtraTreesRegressor(
             0,
-            min_samples_leaf=self.min_samples_leaf,
-            max_features=float(self.max_features),
+            min_samples_leaf=3,
+            max_features=1.0,
             bootstrap=True,
             warm_start=True,
             n_jobs=self.n_jobs,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import check_choice, check_count, check_jobs
+from hierlpr._utils.checks import check_choice, check_count
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier
 from hierlpr.first_stage.multilabel import (
@@ -26,7 +26,6 @@ from hierlpr.first_stage.projection_forest import ProjectionForest
 
 Encoded = NDArray[np.float32]
 MEMBERS = ("forest", "kernel", "networks")
-REGULARIZATION = ((0.7, 0.5), (0.5, 0.1))  # (dropout, noise): the first fold chooses
 LEAST_WEIGHT = 0.05  # a member that gets less does not help
 
 
@@ -137,9 +136,6 @@ class FirstStage(MultiLabelEstimator):
             check_choice(name, MEMBERS, name="members")
         check_count(self.folds, name="folds", least=2)
         check_count(self.n_networks, name="n_networks", least=2)  # two folds at least
-        check_count(self.n_trees, name="n_trees")
-        check_count(self.random_state, name="random_state", least=0)
-        check_jobs(self.n_jobs)
 
     def _member(self, name: str) -> MultiLabelEstimator:
         common: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": self.random_state}
@@ -147,16 +143,12 @@ class FirstStage(MultiLabelEstimator):
             return ProjectionForest(self.n_trees, **common)
         if name == "kernel":
             return KernelRidgeClassifier(random_state=self.random_state)
-        return NetworkEnsemble(
-            self.n_networks, folds=self.folds, regularization=REGULARIZATION, **common
-        )
+        return NetworkEnsemble(self.n_networks, folds=self.folds, **common)
 
     def _blend(self, fitted: dict[str, MultiLabelEstimator], labels: LabelColumns) -> None:
         """Choose weights without members that get too little, and the map of their average."""
         y = labels.judged
-        outside = {
-            name: member.outside_ for name, member in fitted.items() if member.outside_ is not None
-        }
+        outside = {name: member.outside_ for name, member in fitted.items()}
         used = list(fitted)
         while True:
             weights = blend_weights([outside[name] for name in used], y)
