@@ -57,7 +57,8 @@ def run(n_samples: int, n_labels: int, n_features: int) -> dict[str, object]:
     networks = stage.members_.get("networks")
     return {
         "samples": n_samples, "labels": n_labels, "features": n_features,
-        "columns": stage.labels_.values.shape[1], "epochs": networks.plan_.epochs if networks else "",
+        "columns": stage.labels_.values.shape[1],
+        "epochs": networks.plan_.epochs if networks else "",
         "cpu_minutes": f"{cpu:.2f}",
         "peak_mb": f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f}",
     }  # fmt: skip
