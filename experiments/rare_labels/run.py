@@ -4,9 +4,10 @@ A simulated nearest-neighbour predictor over a tree of enzyme-like classes, most
 handful of samples. Scores are similarities, which are comparable across labels, or the same after
 an increasing transform per label, which makes them incomparable. Three kinds of tables: complete
 scores, the ten nearest reference samples' labels listed with their ancestors, and the same listed
-alone. Optionally also the taxonomic classifiers in a folder of data. Results go to results.csv.
+alone. Optionally also the taxonomic classifiers in a folder of data, and the real sets of
+experiments/joint_real. Results go to results.csv.
 
-    python experiments/rare_labels/run.py [--replications N] [--taxa FOLDER]
+    python experiments/rare_labels/run.py [--replications N] [--taxa FOLDER] [--cache FOLDER]
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import importlib.util
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,12 +24,14 @@ import numpy as np
 from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR, metrics
+from hierlpr.lpr.estimators import Auto
 
 HERE = Path(__file__).parent
 KINDS = ("complete", "listed with ancestors", "listed alone")
 METHODS = {
-    "shared curves": {"lpr": "auto"},
-    "own curves": {"lpr": "p-spline"},
+    "own curves": {"lpr": Auto(kappa=0.0)},
+    "shared curves": {"lpr": Auto(kappa=np.inf)},
+    "both (default)": {"lpr": "auto"},
 }
 
 
@@ -177,15 +182,42 @@ def run_taxa(folder: Path) -> list[dict[str, object]]:
     return rows
 
 
+def run_real(cache: Path) -> list[dict[str, object]]:
+    """AU(PRC) and log-loss per sample on the test part of each real set with complete scores."""
+    place = HERE.parent / "joint_real"
+    spec = importlib.util.spec_from_file_location("joint_real", place / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    joint_real = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(joint_real)
+    config = tomllib.loads((place / "config.toml").read_text())
+    rows: list[dict[str, object]] = []
+    for name in config["sets"]:
+        data = joint_real.load(name, config, cache)
+        for curves, options in METHODS.items():
+            model = HierLPR(data.hierarchy, joint=False, **options).fit(data.scores, data.truth)
+            found = {
+                "au_prc": metrics.au_prc_score(
+                    data.test_truth, model.predict_proba(data.test_scores)
+                ),
+                "log_loss": joint_real.log_loss(model.transform(data.test_scores), data.test_truth),
+            }
+            rounded = {key: round(value, 4) for key, value in found.items()}
+            rows.append({"data": name, "kind": "complete", "curves": curves, **rounded})
+    return rows
+
+
 def main() -> None:
     """Run everything and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=8)
     parser.add_argument("--taxa", type=Path)
+    parser.add_argument("--cache", type=Path, help="folder for first-stage scores of real sets")
     parser.add_argument("--out", type=Path, default=HERE / "results.csv")
     options = parser.parse_args()
     rows = run_simulation(options.replications)
     rows += [] if options.taxa is None else run_taxa(options.taxa)
+    rows += [] if options.cache is None else run_real(options.cache)
     with options.out.open("w", newline="") as file:
         names = ["data", "kind", "curves", "au_prc", "recall_at_95", "log_loss"]
         writer = csv.DictWriter(file, names)

@@ -30,7 +30,7 @@ UNCLEAR = 2.0  # if a common change by this factor would not show, nothing can b
 # If this share of labels is different, or this distance is left on average, nothing can be adapted.
 FAR_SHARE = 0.5
 FAR_DISTANCE = 0.15
-FAR_MOVE = 2.5  # or if log-odds seem to have moved this far on average,
+FAR_MOVE = 3.5  # or if log-odds seem to have moved this far on average,
 FAR_IMPOSSIBLE = 0.05  # or this share of labels is more frequent than its ancestors
 
 
@@ -251,7 +251,11 @@ def explain_by_prevalence(
     free = np.count_nonzero(used, axis=1) - 1
     p_value = np.where(free > 0, scipy.special.chdtrc(np.maximum(free, 1), best), 1.0)
     residual = 0.5 * np.abs(now - rate * p1 - (1.0 - rate) * p0).sum(axis=1)
-    return residual, p_value, rate[:, 0], 1.0 / np.sqrt(np.maximum(information, 1e-12))
+    # At least the error of counting positives, and the bias of the pseudo-samples.
+    counting = (rate * (1.0 - rate) + 1.0 / n_now) / n_now
+    bias = rate * 4.0 / (n1 + 4.0) + (1.0 - rate) * 4.0 / (n0 + 4.0)
+    error = np.sqrt(1.0 / np.maximum(information, 1e-12) + counting[:, 0]) + bias[:, 0]
+    return residual, p_value, rate[:, 0], error
 
 
 def _test_common_move(model: LPRModel, scores: Float) -> tuple[float, float]:
