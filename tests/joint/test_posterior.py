@@ -216,5 +216,3 @@ def test_model_refuses_what_does_not_fit():
         JointModel(h, model.prior, Tempering.fixed("none", 3))
     with pytest.raises(DataError, match="strictly between"):
         LabelPrior(np.array([0.5]), np.array([1.0]))
-    with pytest.raises(DataError, match="samples"):
-        fit_joint(np.zeros((2, 2)), truth, h)

@@ -263,11 +263,12 @@ def test_a_candidate_counts_as_far_as_its_gain_is_clear():
     error = noise.std(ddof=1) / np.sqrt(40)
     shares = []
     for gain in (1.4, 1.5, 1.6, 2.0, 2.5, 3.0, 3.3, 9.0):
-        found = best_candidate({"none": plain, "exact": plain - noise - gain * error})
-        assert found.use == ("exact" if gain > 1.5 else "none")
-        assert found.gain_error == pytest.approx(error)
-        assert found.gain == pytest.approx(gain * error if gain > 1.5 else 0.0)
-        shares.append(found.share if found.use == "exact" else 0.0)
+        losses = {"none": plain, "exact": plain - noise - gain * error}
+        use, share, found, found_error = best_candidate(losses)
+        assert use == ("exact" if gain > 1.5 else "none")
+        assert found_error == pytest.approx(error)
+        assert found == pytest.approx(gain * error if gain > 1.5 else 0.0)
+        shares.append(share if use == "exact" else 0.0)
     assert shares[:2] == [0.0, 0.0]
     assert shares[-2:] == [1.0, 1.0]
     assert np.all(np.diff(shares[1:-1]) > 0)  # 3.0 is not quite enough of 40 samples

@@ -1,6 +1,6 @@
 """The joint posterior: P(label | all scores of its sample)."""
 
-from hierlpr.joint.model import JointModel, fit_joint, fit_joint_on
+from hierlpr.joint.model import JointModel, fit_joint
 from hierlpr.joint.one_path import end_posterior, learn_depth_weights
 from hierlpr.joint.posterior import joint_posterior, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
@@ -13,7 +13,6 @@ __all__ = [
     "Tempering",
     "end_posterior",
     "fit_joint",
-    "fit_joint_on",
     "fit_prior",
     "joint_posterior",
     "learn_depth_weights",

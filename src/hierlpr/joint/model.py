@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chun
 from hierlpr._kernels.joint_temper import HeldOutEvidence
 from hierlpr._utils.checks import Matrix, check_unit_interval
 from hierlpr.data.partial_truth import AnyTruth
-from hierlpr.data.tables import align, align_truth_to, draw_samples, sample_limit
+from hierlpr.data.tables import align, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
@@ -31,7 +31,6 @@ from hierlpr.joint.tempering import (
     part_of_the_way,
     ranking_gain,
 )
-from hierlpr.lpr import Estimator
 
 Float = NDArray[np.float64]
 
@@ -208,22 +207,23 @@ class JointModel:
 
 
 def fit_joint(
-    scores: Any,
-    truth: Any,
+    scores: Matrix | None,
+    truth: AnyTruth,
     hierarchy: Hierarchy,
     *,
     use: Literal["auto", "exact", "none"] = "auto",
-    method: str | Estimator | Sequence[str | Estimator] = "auto",
+    method: Any = "auto",
     rng: Any = 0,
     n_threads: int | None = None,
+    sample_weight: Float | None = None,
 ) -> JointModel:
     """Learn the prior of the labels and how far to trust the joint posterior.
 
     Parameters
     ----------
-    scores : array-like or sparse matrix of shape (n_samples, n_labels)
+    scores : ndarray or csr_array of shape (n_samples, n_labels)
         The scores that the LPRs are fitted on; only needed for ``use="auto"``. NaN if missing.
-    truth : array-like of the same shape
+    truth : ndarray, csr_array or PartialTruth of the same shape
         Closed upward.
     hierarchy : Hierarchy
     use : {"auto", "exact", "none"}
@@ -236,39 +236,17 @@ def fit_joint(
     rng : seed or Generator
         For the assignment of samples to parts.
     n_threads : int, optional
+    sample_weight : ndarray of shape (n_samples,), optional
 
     Returns
     -------
     JointModel
     """
-    if use != "auto":
-        held = align_truth_to(scipy.sparse.csr_array((0, 0)), truth, hierarchy)
-        return fit_joint_on(None, held, hierarchy, use=use)
-    values = align(scores, hierarchy, name="scores").values
-    held = align_truth_to(values, truth, hierarchy)
-    if values.shape[0] != held.shape[0]:
-        raise DataError(f"scores have {values.shape[0]:,} samples, truth {held.shape[0]:,}.")
-    complete = values if isinstance(values, np.ndarray) else None
-    return fit_joint_on(complete, held, hierarchy, method=method, rng=rng, n_threads=n_threads)
-
-
-def fit_joint_on(
-    scores: Float | None,
-    truth: AnyTruth,
-    hierarchy: Hierarchy,
-    *,
-    use: Literal["auto", "exact", "none"] = "auto",
-    method: Any = "auto",
-    rng: Any = 0,
-    n_threads: int | None = None,
-    sample_weight: Float | None = None,
-) -> JointModel:
-    """Do the work of `fit_joint` on aligned data; `scores` are None if they are sparse."""
     prior = fit_prior(truth, hierarchy, sample_weight)
     n_samples = truth.shape[0]
     if use != "auto":
         return JointModel(hierarchy, prior, Tempering.fixed(use, hierarchy.n_labels))
-    if scores is None or n_samples < LEAST_SAMPLES or hierarchy.n_edges == 0:
+    if not isinstance(scores, np.ndarray) or n_samples < LEAST_SAMPLES or hierarchy.n_edges == 0:
         # Posteriors are dense, and labels without edges carry no information about each other.
         return JointModel(hierarchy, prior, Tempering.fixed("none", hierarchy.n_labels))
     generator = np.random.default_rng(rng)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
@@ -100,19 +100,18 @@ class Tempering:
 
     def describe(self) -> str:
         """Describe the choice in a sentence."""
-        if not self.loss:
-            what = {"none": "not used", "exact": "used unchanged"}[self.use]
-            return f"The joint posterior is {what}."
-        if self.use == "none" and self.ranking_gain < 0.0:
-            return (
-                "The joint posterior is not used: it had a lower log-loss on held-out samples, but "
-                f"ranked them worse (AU(PRC) {self.ranking_gain:+.3g} +- {self.ranking_error:.2g})."
-            )
         if self.use == "none":
-            return (
-                "The joint posterior is not used: on held-out samples nothing had a log-loss "
-                "clearly below that of the LPRs."
-            )
+            why = "."
+            if self.ranking_gain < 0.0:
+                why = (
+                    ": it had a lower log-loss on held-out samples, but ranked them worse "
+                    f"(AU(PRC) {self.ranking_gain:+.3g} +- {self.ranking_error:.2g})."
+                )
+            elif self.loss:
+                why = ": on held-out samples nothing had a log-loss clearly below that of the LPRs."
+            return f"The joint posterior is not used{why}"
+        if not self.loss:
+            return "The joint posterior is used unchanged."
         scope = {
             "exact": "unchanged",
             "shared": "with one weight for all labels",
@@ -133,17 +132,8 @@ class Tempering:
         )
 
 
-class Choice(NamedTuple):
-    """The candidate to use, how far to go towards it, and its gain in log-loss per sample."""
-
-    use: str
-    share: float
-    gain: float
-    gain_error: float
-
-
-def best_candidate(losses: Mapping[str, Float]) -> Choice:
-    """Return the candidate of least log-loss, and how far to go towards it.
+def best_candidate(losses: Mapping[str, Float]) -> tuple[str, float, float, float]:
+    """Return the candidate of least log-loss, how far to go towards it, and its gain with error.
 
     If its gain is below `LEAST_MARGIN` standard errors (as a quantile of Student's t
     distribution), the LPRs stay; from `FULL_MARGIN` on the candidate is used in full; in between
@@ -156,8 +146,8 @@ def best_candidate(losses: Mapping[str, Float]) -> Choice:
     chance = scipy.special.ndtr([LEAST_MARGIN, FULL_MARGIN])
     least, full = scipy.special.stdtrit(gain.size - 1, chance) * error
     if mean <= least:
-        return Choice("none", 1.0, 0.0, error)
-    return Choice(use, 1.0 if mean >= full else float((mean - least) / (full - least)), mean, error)
+        return "none", 1.0, 0.0, error
+    return use, 1.0 if mean >= full else float((mean - least) / (full - least)), mean, error
 
 
 def part_of_the_way(tempering: Tempering, share: float) -> Tempering:

@@ -20,7 +20,7 @@ from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import as_hierarchy
-from hierlpr.joint import fit_joint_on, learn_depth_weights
+from hierlpr.joint import fit_joint, learn_depth_weights
 from hierlpr.lpr import fit_known, fit_listed, own_lpr, with_sharing
 from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.estimators import check_methods
@@ -72,8 +72,8 @@ def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> No
     model.lpr_, model.implied_, model.kind_ = lpr, implied, "listed" if is_listed else "complete"
     model.joint_ = None
     if model.joint is not False:
-        model.joint_ = fit_joint_on(
-            None if is_listed else table.values,
+        model.joint_ = fit_joint(
+            table.values,
             held,
             hierarchy,
             use="exact" if model.joint is True else "auto",
