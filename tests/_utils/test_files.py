@@ -63,6 +63,13 @@ def test_what_is_no_file_is_refused(tmp_path):
             pass
 
 
+def test_a_name_that_is_too_long(tmp_path):
+    long = tmp_path / ("x" * 300)
+    with pytest.raises(FileError, match="cannot be written"), atomic_output(long) as part:
+        part.write_text("x")
+    refuse_overlap({"--out": long}, {"--scores": tmp_path / ("y" * 300)})
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_an_ordinary_error(tmp_path):
     with pytest.raises(FileError, match="No space left"), atomic_output(tmp_path / "a") as part:  # noqa: PT012

@@ -205,3 +205,10 @@ def test_a_name_for_an_unknown_label_is_not_dropped_in_silence(named):
         Hierarchy([("A", "B")], names={"X": "x", "A": "a", "Y": "y"})
     with pytest.raises(HierarchyError, match=r"1 name\(s\)"):
         named.with_names({"Z": "z"})
+
+
+def test_a_cycle_shows_no_control_characters():
+    edges = [("\x1b[31mA", "B"), ("B", "C"), ("C", "\x1b[31mA")]
+    with pytest.raises(HierarchyError, match=r"cycle: \\x1b\[31mA -> B -> C") as caught:
+        Hierarchy(edges)
+    assert "\x1b" not in str(caught.value)

@@ -95,6 +95,34 @@ def test_truth_is_closed_on_request(tmp_path):
         assert read_truth(path, H, **options).report.counts["ancestors added"] == 1
 
 
+def test_scores_are_not_their_own_truth(tmp_path):
+    wide, long = "sample,A,B,C\ns1,1,1,0\ns2,0,0,0\n", "sample,label,score\ns1,A,1\ns1,B,1\n"
+    for scores, truth in ((wide, wide), (long, wide), (long, "sample,label\ns1,A\ns1,B\n")):
+        read = read_scores(write(tmp_path / "s.csv", scores), H)
+        known = read_truth(write(tmp_path / "t.csv", truth), H)
+        with pytest.raises(DataError, match="the same as the scores"):
+            pair_samples(read, known)
+
+
+def test_lenient_is_suggested_where_few_rows_fail(tmp_path):
+    good = [f"s{i},1,1,0\n" for i in range(40)]
+    for n_bad, is_suggested in ((1, True), (4, True), (20, False)):
+        rows = [row.replace(",1,", ",x,", 1) if i < n_bad else row for i, row in enumerate(good)]
+        path = write(tmp_path / "s.csv", "sample,A,B,C\n" + "".join(rows))
+        with pytest.raises(FileError, match="line 2, column 'A'") as caught:
+            read_scores(path, H)
+        assert ("--lenient" in str(caught.value)) == is_suggested
+    for extra in ("index", "Unnamed: 3"):
+        path = write(tmp_path / "s.csv", f"sample,A,B,C,{extra}\ns1,1,1,1,0\n")
+        with pytest.raises(FileError, match="index that was saved") as caught:
+            read_scores(path, H)
+        assert "--lenient" not in str(caught.value)
+    for head in ("Unnamed: 0", ""):
+        path = write(tmp_path / "s.csv", f"{head},sample,A,B,C\n0,s1,1,1,1\n")
+        with pytest.raises(FileError, match="index that was saved"):
+            read_scores(path, H)
+
+
 def test_pairing(tmp_path):
     scores = read_scores(write(tmp_path / "s.csv", WIDE), H)
     long = read_truth(write(tmp_path / "l.csv", "sample,label\ns2,A\ns7,A\n"), H)

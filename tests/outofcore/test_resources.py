@@ -15,7 +15,7 @@ from hierlpr.outofcore.resources import (
 )
 
 
-@pytest.mark.parametrize("text", ["much", "1 XB", "-1GB", "3MB", "1,5GB"])
+@pytest.mark.parametrize("text", ["much", "1 XB", "-1GB", "3MB", "1,5GB", "9" * 400])
 def test_bad_amounts_of_memory(text):
     with pytest.raises(HierlprError, match="memory"):
         parse_memory(text)

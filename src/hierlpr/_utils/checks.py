@@ -16,6 +16,7 @@ from hierlpr.exceptions import DataError
 Matrix: TypeAlias = NDArray[np.float64] | sparse.csr_array
 
 MOST_WEIGHT = 1e100  # its square must be finite too
+MOST_AMOUNT = float(np.finfo(np.float64).max)
 
 
 def is_sparse(x: Any) -> bool:
@@ -43,8 +44,8 @@ def check_level(value: float, *, name: str) -> float:
     """Return a number strictly between 0 and 1."""
     try:
         level = float(value)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} must be a number between 0 and 1, got {value!r}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"{name} must be a number between 0 and 1.") from None
     if not 0.0 < level < 1.0:
         percent = f"\nHint: {level:g} % is {level / 100:g}." if 1.0 < level < 100.0 else ""
         raise DataError(f"{name} must lie strictly between 0 and 1, got {value!r}.{percent}")
@@ -70,7 +71,7 @@ def check_count(value: Any, *, name: str, least: int = 1) -> int:
 def check_amount(value: Any, *, name: str, above: bool = False) -> float:
     """Return a finite number that is not negative or, with `above`, positive."""
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not is_number or not 0.0 <= value < np.inf or (above and value == 0.0):
+    if not is_number or not 0.0 <= value <= MOST_AMOUNT or (above and value == 0.0):
         least = "above 0" if above else "of at least 0"
         raise DataError(f"{name} must be a number {least}, got {value!r}.")
     return float(value)
@@ -108,7 +109,7 @@ def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
     if array.dtype.kind == "O":
         try:
             array = array.astype(np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise DataError(
                 f"{name} must hold numbers, but some of its entries are not.\n"
                 "Hint: look for text or missing values among them."

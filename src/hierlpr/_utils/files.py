@@ -54,7 +54,7 @@ def atomic_output(path: AnyPath, *, compress: bool = False) -> Iterator[Path]:
                 part.write_bytes(gzip.compress(part.read_bytes(), mtime=0))
             with part.open("rb+") as stream:
                 os.fsync(stream.fileno())
-            if target.exists():
+            if os.path.exists(target):
                 shutil.copymode(target, part)
             os.replace(part, target)
     except OSError as error:
@@ -66,9 +66,9 @@ def atomic_output(path: AnyPath, *, compress: bool = False) -> Iterator[Path]:
 
 def _refuse_special_file(target: Path, name: AnyPath) -> None:
     """Refuse to replace a directory, a device or a pipe."""
-    if target.is_dir():
+    if os.path.isdir(target):
         raise FileError(f"{name}: this is a folder; give the name of a file to write.")
-    if target.exists() and not target.is_file():
+    if os.path.exists(target) and not os.path.isfile(target):
         raise FileError(f"{name}: this is a device or a pipe; give the name of a file to write.")
 
 

@@ -164,7 +164,7 @@ def topological_order(names: list[str], pairs: NDArray[np.int64]) -> Index:
 
 
 def _refuse_cycle(cycle: list[str]) -> NoReturn:
-    shown = [*cycle, cycle[0]]
+    shown = [escape_control(name, most=WIDEST) for name in (*cycle, cycle[0])]
     if len(shown) > 12:
         shown = [*shown[:6], f"... {len(shown) - 11} more ...", *shown[-5:]]
     raise HierarchyError(

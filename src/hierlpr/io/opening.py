@@ -140,7 +140,7 @@ def _cell_text(value: Any) -> str:
 # -- text -------------------------------------------------------------------------------------
 
 
-def text_blocks(path: str, stream: Any, size: int = BLOCK) -> Iterator[tuple[int, bytes]]:
+def text_blocks(path: AnyPath, stream: Any, size: int = BLOCK) -> Iterator[tuple[int, bytes]]:
     """Yield blocks of whole lines, each with the number of its first line."""
     number = 1
     while block := bytes(stream.read(size)):
@@ -163,7 +163,7 @@ def text_blocks(path: str, stream: Any, size: int = BLOCK) -> Iterator[tuple[int
         number += block.count(b"\n")
 
 
-def decoded_lines(path: str, first: int, block: bytes) -> Iterator[tuple[int, str]]:
+def decoded_lines(path: AnyPath, first: int, block: bytes) -> Iterator[tuple[int, str]]:
     """Yield the lines of a block of UTF-8 text with their numbers, without line ends."""
     for number, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), start=first):
         try:
@@ -175,7 +175,7 @@ def decoded_lines(path: str, first: int, block: bytes) -> Iterator[tuple[int, st
             ) from None
 
 
-def numbered_lines(path: str, stream: Any) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: AnyPath, stream: Any) -> Iterator[tuple[int, str]]:
     """Yield all lines of UTF-8 text with their numbers, without line ends."""
     for first, block in text_blocks(path, stream):
         yield from decoded_lines(path, first, block)
@@ -214,6 +214,8 @@ def read_lines(path: AnyPath) -> list[str]:
 
 def is_parquet(path: str) -> bool:
     """Return whether a path is a Parquet file or a folder of Parquet files."""
+    if is_workbook(path):
+        return False
     if ending(path) == ".parquet" or (not is_remote(path) and os.path.isdir(path)):
         return True
     with open_bytes(path) as stream:

@@ -106,15 +106,16 @@ class ReadReport:
     def check(self, n_rows: int) -> None:
         """Raise for the first problem in `n_rows` rows, unless reading is lenient.
 
-        Lenient reading is suggested if at most a tenth of the rows, or one row, have a problem.
+        Lenient reading is suggested if at most a tenth of the rows, or one row, have a problem;
+        never without rows.
         """
         if self.lenient or self._first is None:
             return
         text, hint = self._first
         n_bad = self.n_problems + sum(self.unknown_labels.values())
-        if 10 * n_bad <= max(n_rows, 10):
+        if n_rows and 10 * n_bad <= max(n_rows, 10):
             hint = f"{hint} --lenient (lenient=True) skips such rows and counts them.".strip()
-        elif n_bad > 1:
+        elif n_rows and n_bad > 1:
             text = f"{text.removesuffix('.')} ({n_bad:,} of {n_rows:,} rows have a problem)."
         raise FileError(text + (f"\nHint: {hint}" if hint else ""))
 

@@ -270,7 +270,7 @@ Source: TypeAlias = TextSource | ParquetSource
 def open_source(log: ReadReport, *, sep: str | None = None, decimal: str = ".") -> Source:
     """Open a table by its ending or its first bytes, and read the names of its columns."""
     check_choice(decimal, (".", ","), name="decimal")
-    if is_workbook(log.path) or not is_parquet(log.path):
+    if not is_parquet(log.path):
         return _open_text(log, sep, decimal)
     files = parquet_files(log.path)
     with open_parquet(files[0]) as opened:

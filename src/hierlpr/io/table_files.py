@@ -362,7 +362,7 @@ def _find_columns(source: Source, content: Content, sample_column: str | None) -
         needed = "sample,label,score" if content == "scores" else "sample,label,score,lpr,call,rank"
         text = f"a column is missing; the columns are {quote_names(given)}."
         raise log.file_error(text, line=place, hint=f"expected the columns {needed}.")
-    at = lower.index(chosen) if chosen and chosen in lower else 0
+    at = next((lower.index(name) for name in (chosen, SAMPLE_COLUMN) if name in lower and name), 0)
     return _check_wide_header(given, at, bool(chosen), content, source)
 
 
@@ -407,7 +407,8 @@ def _check_wide_header(
         log.notes.append(f"{log.path}: the first column has no name and is taken as the samples")
     labels = {name: i for i, name in enumerate(given) if i != at}
     if "" in labels:
-        raise log.file_error("a column of the header has no name.", line=place)
+        hint = "is it an index that was saved with the table? Then remove it."
+        raise log.file_error("a column of the header has no name.", line=place, hint=hint)
     if len(labels) < len(given) - 1:
         twice = next(name for i, name in enumerate(given) if i != at and labels[name] != i)
         raise log.file_error("the column occurs twice.", line=place, column=twice)
@@ -451,7 +452,7 @@ def _match_columns(
         hint = hint or "--columns labels (columns='labels') ignores columns that are not labels."
         for given in extra:
             log.unknown_label(given, hierarchy.labels, line="the header", hint=hint)
-        log.check(len(columns))
+        log.check(0)
     if missing:
         raise log.file_error(
             f"{len(missing):,} label(s) of the hierarchy have no column: {quote_names(missing)}.",

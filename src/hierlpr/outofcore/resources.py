@@ -19,10 +19,12 @@ from hierlpr._kernels._threads import n_threads_or_default
 from hierlpr._utils import AnyPath, require
 from hierlpr.exceptions import DataError, FileError, HierlprError
 from hierlpr.io.opening import (
-    filesystem_of,
+    GZIP_MAGIC,
     is_parquet,
-    is_remote,
+    is_workbook,
+    open_bytes,
     open_parquet,
+    open_plain,
     parquet_files,
     reason,
 )
@@ -41,6 +43,7 @@ EVALUATE_BYTES = 250
 # Bytes of text per instance of a wide table, and per row of a ranking; rough.
 TEXT_INSTANCE_BYTES = 6
 TEXT_ROW_BYTES = 20
+MOST_UNPACKED = 1 << 34  # more is not counted
 
 OnProgress = Callable[[str, int, int], None]
 
@@ -93,7 +96,7 @@ def parse_memory(text: str | int) -> int:
     >>> parse_memory("1.5GB"), parse_memory("64MiB")
     (1500000000, 67108864)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", str(text).lower())
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", str(text).lower())
     if match is None:
         raise DataError(
             f"{text!r} is not an amount of memory.\nHint: write it as 500MB, 1GB or 2GiB."
@@ -135,16 +138,21 @@ def estimate_rows(path: str) -> int:
 
 
 def _text_bytes(path: str) -> int:
-    """Size of a text file; a compressed one is assumed to be four times as large."""
-    try:
-        if is_remote(path):
-            filesystem, inside = filesystem_of(path)
-            size = int(filesystem.size(inside) or 0)
-        else:
-            size = os.path.getsize(path)
-    except OSError:  # the reader reports it
-        return 0
-    return size * (4 if path.lower().endswith((".gz", ".xlsx")) else 1)
+    """Size of a text file, unpacked; at most about `MOST_UNPACKED`.
+
+    Compressed text is unpacked to find it, because the size of the file says little.
+    """
+    if is_workbook(path):
+        return 4 * os.path.getsize(path.partition("::")[0])
+    with open_bytes(path) as stream:
+        is_packed = stream.read(2) == GZIP_MAGIC
+        if not is_packed:
+            return int(stream.seek(0, os.SEEK_END))
+    size = 0
+    with open_plain(path) as unpacked:
+        while size < MOST_UNPACKED and (block := unpacked.read(1 << 20)):
+            size += len(block)
+    return size
 
 
 # -- DuckDB -----------------------------------------------------------------------------------

@@ -1,0 +1,103 @@
+"""Damaged and hostile files: refused with a message, in bounded time and memory."""
+
+import gzip
+import time
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hierlpr import Hierarchy, HierlprError, read_hierarchy
+from hierlpr.exceptions import FileError
+from hierlpr.io import opening, read_arff, read_scores
+from hierlpr.outofcore.resources import estimate_instances
+
+H = Hierarchy([("A", "B"), ("A", "C")])
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_a_compressed_table_counts_by_its_unpacked_size(tmp_path):
+    row = b"s,0,0,0\n"
+    path = write(tmp_path / "s.csv.gz", gzip.compress(b"sample,A,B,C\n" + row * 10**6, mtime=0))
+    assert path.stat().st_size < 10**5
+    assert estimate_instances(str(path)) > 10**6
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("h.paths", "a/" * 40_000 + "a", "characters"),
+        ("h.paths", "".join(f"{'b' * 9000}{i}/" + "a/" * 250 + "a\n" for i in range(200)), "char"),
+        ("h.arff", "@ATTRIBUTE c hierarchical " + "a/" * 40_000 + "a\n@DATA\n", "characters"),
+        ("h.obo.gz", gzip.compress(b"\n" * 10**7), "larger than 512 MB"),
+        ("h.json", "[" * 10**6, "nested too deeply"),
+    ],
+    ids=range(5),
+)
+def test_small_files_that_unfold_to_gigabytes_are_refused(
+    tmp_path, monkeypatch, name, content, message
+):
+    monkeypatch.setattr("hierlpr.hierarchy.graph.MOST_CHARACTERS", 1 << 24)
+    start = time.process_time()
+    with pytest.raises(FileError, match=message):
+        read_hierarchy(write(tmp_path / name, content))
+    assert time.process_time() - start < 10
+
+
+def test_quotes_and_continued_lines_take_linear_time(tmp_path):
+    start = time.process_time()
+    header = 'sample,"A' + ',"x' * 10**6 + "\n"
+    with pytest.raises(FileError, match="quotes"):
+        read_scores(write(tmp_path / "s.csv", header + "x\n" * 10**5), H)
+    obo = "[Term]\nid: A\nname: x" + "\\\n" * 10**6 + "\n"
+    assert read_hierarchy(write(tmp_path / "h.obo", obo)).labels == ("A",)
+    rows = "@ATTRIBUTE x numeric\n@ATTRIBUTE c hierarchical a,a/b\n@DATA\n" + "'" * 10**6 + "\n"
+    with pytest.raises(FileError, match="line 4"):
+        read_arff(write(tmp_path / "d.arff", rows))
+    assert time.process_time() - start < 10
+
+
+def test_a_workbook_has_a_limit(tmp_path, monkeypatch):
+    pytest.importorskip("openpyxl")
+    monkeypatch.setattr(opening, "MAX_WORKBOOK", 10**6)
+    with zipfile.ZipFile(tmp_path / "s.xlsx", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("xl/worksheets/sheet1.xml", "<row>" * 10**6)
+    with pytest.raises(FileError, match="larger than"):
+        read_scores(tmp_path / "s.xlsx", H)
+
+
+def test_damaged_parquet_is_read_or_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    names = [f"s{i}" for i in range(200)]
+    columns = {"sample": names, **{x: rng.random(200) for x in "ABC"}}
+    path = tmp_path / "s.parquet"
+    pq.write_table(pa.table(columns), path, row_group_size=50)
+    whole = path.read_bytes()
+    said = []
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for at in rng.integers(4, len(whole), rng.integers(1, 6)):
+            damaged[at] = rng.integers(256)
+        try:
+            read_scores(write(path, bytes(damaged)), H)
+        except HierlprError as error:
+            said.append(str(error))
+    assert len(said) > 20
+    assert all("s.parquet" in text for text in said)
+
+
+def test_names_that_are_not_utf8_in_parquet(tmp_path):
+    bad = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff")]
+    )
+    pq.write_table(
+        pa.table({"sample": bad, "A": [1.0], "B": [1.0], "C": [1.0]}), tmp_path / "s.parquet"
+    )
+    with pytest.raises(FileError, match="column 'sample'"):
+        read_scores(tmp_path / "s.parquet", H)
