@@ -87,6 +87,14 @@ def test_without_truth_nothing_is_said_about_correct_names(case, tmp_path):
     assert report.answer.claim == ""
 
 
+def test_scores_of_another_scale_have_no_promise(case, tmp_path):
+    model, table, truth = case
+    far = Table(table.values * 100, table.labels, table.samples)
+    report = write_report(tmp_path / "page.html", model, far, truth)
+    assert report.answer.promise.startswith("Nothing is guaranteed here.")
+    assert report.answer.target == ""
+
+
 def test_other_models_have_no_panel(disease, tmp_path):
     report = write_report(tmp_path / "page.html", disease.model, disease.scores, disease.truth)
     assert report.names is None

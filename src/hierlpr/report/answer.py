@@ -117,7 +117,7 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
     headline = _headline(n_calls, c.n_instances)
     claim = _claim(n_calls, precision_text, ranges.get("precision_range"), expected)
     if names is not None:
-        headline, claim, target, verdict = _names_headline(names, output.n_samples)
+        headline, claim, target, verdict = _names_headline(names, output.n_samples, difference)
     return Answer(
         n_samples=output.n_samples,
         n_labels=output.hierarchy.n_labels,
@@ -178,10 +178,12 @@ def _headline(n_calls: int, n_instances: int) -> str:
     return f"{calls} (all instances)" if n_calls == n_instances else calls
 
 
-def _names_headline(names: Names, n_samples: int) -> tuple[str, str, str, str]:
+def _names_headline(names: Names, n_samples: int, difference: str) -> tuple[str, str, str, str]:
     """Return headline, claim, target and verdict of a page about one name per sample."""
     headline = f"{names.n_named:,} of {n_samples:,} samples named"
-    target = "" if names.error is None else f"at most {percent(names.error)} promised"
+    target = ""
+    if names.error is not None and not difference:
+        target = f"at most {percent(names.error)} promised"
     if names.wrong is None:
         return headline, "", target, ""
     # The promise is about the mean over samples, which those of a page miss by chance.
