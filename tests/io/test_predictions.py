@@ -84,9 +84,9 @@ def test_taxonomy_strings_give_scores_ranks_and_paths():
     paths = written_paths(found.hierarchy, found.ranks, found.style)
     assert "d:Bacteria,p:Firmicutes,c:Bacilli" in paths
     assert [row[1] for row in found.cells()] == ["+", "-", "", "+"]
-    mothur = read("seqs.taxonomy", ranks=["domain", "phylum"])
+    mothur = read("seqs.taxonomy")
     assert list(listed(mothur, 0).values()) == [1.0, 1.0, 0.95, 0.95, 0.88]
-    assert mothur.ranks[:3] == ("domain", "phylum", "level 3")
+    assert mothur.ranks[:3] == ("level 1", "level 2", "level 3")
     rdp = read("allrank.txt")
     # One name at two ranks is two labels.
     assert rdp.ranks == ("domain", "phylum", "class", "subclass", "domain")
@@ -414,7 +414,7 @@ MALFORMED = [
     ("a\td:B(1.0)\t+\nb\td:B(NaN)\t+\n", "line 2: the confidence nan"),
     ("a\td:B(1.0)\t+\nb\td:B(1e400)\t+\n", "line 2: the confidence inf"),
     ("a\td:B(1.0)\t+\nb\n", "line 2: cannot read 'b'"),
-    ("a\td:B(1.0)\t+\n\nb\td:B(1.0)\n", "line 2: cannot read"),
+    ("a\td:B(1.0)\t+\n\nb\td:B(1.0)\n", "line 2: expected 2 columns"),
     ("a\tB(100);C(120);\n", "line 1: the confidence 120"),
     ("a\tB(100);C(98);\nb\tB(100);C;\n", "line 2: 'C' has no confidence"),
     ("a\tunknown(100);unknown_unclassified(100);\n", "no sample has a name"),

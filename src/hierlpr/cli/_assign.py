@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import click
@@ -67,7 +67,6 @@ _PREDICTIONS = (
 )
 @click.option("--levels", metavar="NAMES", help=".h5ad: columns of obs with names, coarsest first.")
 @click.option("--obsm", metavar="KEY", help=".h5ad: a matrix of scores in obsm.")
-@click.option("--ranks", metavar="NAMES", help="Names of the ranks, where the format has none.")
 @opt.seed
 @opt.json_out
 @opt.quiet
@@ -77,7 +76,6 @@ def assign(
     truth: str | None,
     model: str | None,
     like_input: bool,
-    report: str | None,
     hierarchy: str | None,
     json_out: str | None,
     quiet: bool,
@@ -93,26 +91,24 @@ def assign(
     if (truth is None) == (model is None):
         raise click.UsageError("give --truth to learn, or --model to name new samples.")
     learning = opt.take(options, ("error", "precision", "confidence", "truth_column", "seed"))
-    reading: dict[str, Any] = {"obsm": options["obsm"], "confidences": options["confidences"]}
-    for name in ("levels", "ranks"):
-        reading[name] = [x.strip() for x in (options[name] or "").split(",") if x.strip()]
+    more: dict[str, Any] = opt.take(options, ("obsm", "confidences", "report"))
+    more["levels"] = [x.strip() for x in (options["levels"] or "").split(",") if x.strip()]
     if hierarchy is not None:
-        reading["hierarchy"] = load_hierarchy(hierarchy).hierarchy
-    reading["report"] = report
+        more["hierarchy"] = load_hierarchy(hierarchy).hierarchy
     opt.refuse_overlap()
     if model is None:
         if like_input:
             raise click.UsageError("--like-input needs --model.")
         done = assignment.learn_names(
-            shell.input_file(predictions), shell.input_file(str(truth)), out, **learning, **reading
+            shell.input_file(predictions), shell.input_file(str(truth)), out, **learning, **more
         )
         _print_learned(shell, done, out, json_out)
         return
-    seed = learning.pop("seed")
+    learning.pop("seed")
     if given := [name for name, value in learning.items() if value is not None]:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} needs --truth (seed {seed}).")
+        raise click.UsageError(f"--{given[0].replace('_', '-')} needs --truth.")
     named = assignment.assign_names(
-        model, shell.input_file(predictions), out, like_input=like_input, **reading
+        model, shell.input_file(predictions), out, like_input=like_input, **more
     )
     shell.notes(named.notes)
     put_json(json_out, asdict(named) | {"output": out})
@@ -126,13 +122,8 @@ def _print_learned(shell: Shell, done: LearnOutcome, out: str, json_out: str | N
     """Print what a person wants to know before trusting the names."""
     shell.notes(done.notes)
     usual = f"{done.usual:g}"
-    rows = [
-        [
-            row.rank,
-            *(_percent(x) for x in (row.named, row.correct, row.usual_named, row.usual_correct)),
-        ]
-        for row in done.ranks
-    ]
+    shares = ("named", "correct", "usual_named", "usual_correct")
+    rows = [[row.rank, *(_percent(getattr(row, x)) for x in shares)] for row in done.ranks]
     head = ["rank", "named", "correct", f"named at {usual}", f"correct at {usual}"]
     lines = [
         f"Learned from {done.n_labelled:,} labelled samples: {done.n_fitted:,} for the chances, "
@@ -145,18 +136,8 @@ def _print_learned(shell: Shell, done: LearnOutcome, out: str, json_out: str | N
     ]
     if json_out != "-":
         shell.result("\n".join(lines))
-    result = {
-        "model": out,
-        "labelled": done.n_labelled,
-        "fitted": done.n_fitted,
-        "held_out": done.n_held_out,
-        "promise": done.promise,
-        "wrong": done.wrong,
-        "usual_threshold": done.usual,
-        "usual_wrong": done.usual_wrong,
-        "ranks": [asdict(row) for row in done.ranks],
-        "more": done.more,
-    }
+    numbers = {x.name: getattr(done, x.name) for x in fields(done)}
+    result = {**numbers, "model": out, "ranks": [asdict(row) for row in done.ranks]}
     put_json(json_out, result)
     shell.close(f"wrote {out}")
 

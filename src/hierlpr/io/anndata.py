@@ -50,7 +50,7 @@ def read_anndata(
 ) -> Predictions:
     """Read scores in obsm, or columns of names and of confidences in obs."""
     path, data = open_anndata(source)
-    found = Collector(path, "anndata", "cell {}", list(levels))
+    found = Collector(path, "anndata", "cell {}")
     matrix = None if obsm is None else _add_matrix(found, data, obsm)
     if obsm is None:
         _add_levels(found, data, levels, confidences)
@@ -126,7 +126,10 @@ def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:
         row, column = bad[0]
         place = f"{where}, cell {quote(data.obs_names[row])}, column {quote(names[column])}"
         raise refuse(found.path, place, f"the score {values[row, column]:g} is not from 0 to 1.")
-    paths = [found.path_to(zip(found.levels, str(name).split(";"), strict=False)) for name in names]
+    paths = [
+        found.path_to((f"level {i + 1}", x) for i, x in enumerate(str(name).split(";")))
+        for name in names
+    ]
     own = [path[-1] for path in paths]
     if -1 in own or len(set(own)) < len(own):
         raise refuse(found.path, where, "two columns have the same name, or one has none.")

@@ -253,9 +253,7 @@ def _edit_megadetector(
             number[name] = str(1 + max((int(x) for x in categories if x.isdecimal()), default=-1))
             categories[number[name]] = hierarchy.name(name)
             if described:
-                is_speciesnet = "animal" in hierarchy.roots
-                text = _speciesnet_class(found, name) if is_speciesnet else paths[at]
-                described[number[name]] = text
+                described[number[name]] = paths[at]
         for detection in _classified(image)[:1]:
             detection["classifications"] = [[number[name], sure]] if at >= 0 else []
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ from hierlpr.io.lineages import (
     refuse,
     split_prefix,
 )
-from hierlpr.io.opening import numbered_lines, read_bytes
+from hierlpr.io.opening import read_bytes
+from hierlpr.io.taxonomy import TextTable
 
 _COLUMNS = ("truth", "taxon", "taxonomy", "label", "name", "species", "cell_type")
 _SINTAX = re.compile(r"^[a-z]:")
@@ -101,37 +102,26 @@ def _read_two_columns(
     path: AnyPath, raw: bytes, column: str | None, samples: dict[str, int]
 ) -> Names:
     """Read a table whose first column names samples; a header is needed beyond two columns."""
-    lines = [line for _, line in numbered_lines(path, io.BytesIO(raw))]
-    reader = csv.reader(lines)
-    if "\t" in lines[0]:  # a quote is part of a name
-        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    try:
-        cells = list(reader)
-    except csv.Error as error:
-        raise refuse(path, f"line {reader.line_num}", f"{quote(error)}.") from None
-    header = [name.strip().lower() for name in cells[0]]
+    table = TextTable(path, raw, 0)
+    header = [name.lower() for name in table.header]
     wanted = _COLUMNS if column is None else (column.strip().lower(),)
-    found = [header.index(name) for name in wanted if name in header[1:]]
-    if not found and (column is not None or len(header) != 2):
+    at = next((header.index(name) for name in wanted if name in header[1:]), None)
+    if at is None and (column is not None or len(header) != 2):
         text = (
             "which column has the true names?" if column is None else f"no column {quote(column)}."
         )
-        raise refuse(
-            path, "line 1", text, f"--truth-column NAME; there are {quote_names(cells[0])}."
-        )
-    has_header = bool(found) or cells[0][0] not in samples
-    at = found[0] if found else 1
+        hint = f"--truth-column NAME; there are {quote_names(table.header)}."
+        raise refuse(path, "line 1", text, hint)
+    rows: Iterable[tuple[int, list[str]]] = table.rows()
+    if at is None and table.header[0] in samples:  # there is no header
+        rows = chain([(1, table.header)], rows)
     names: Names = []
     seen: dict[str, int] = {}
-    for line, row in enumerate(cells[has_header:], start=1 + has_header):
-        if not row or row[0].startswith("#q2:types"):
-            continue
-        if len(row) <= at:
-            raise refuse(path, f"line {line}", f"expected {at + 1} columns, got {len(row)}.")
-        if seen.setdefault(row[0], line) != line:
-            text = f"the sample {quote(row[0])} occurs before, in line {seen[row[0]]}."
+    for line, cells in rows:
+        if seen.setdefault(cells[0], line) != line:
+            text = f"the sample {quote(cells[0])} occurs before, in line {seen[cells[0]]}."
             raise refuse(path, f"line {line}", text, "give one true name per sample.")
-        names.append((f"line {line}", row[0], row[at]))
+        names.append((f"line {line}", cells[0], cells[1 if at is None else at]))
     return names
 
 

@@ -116,18 +116,19 @@ class Collector:
     """Numbers the labels of paths, collects the scores of samples and builds `Predictions`.
 
     A label has a larger number than its parent. `place` is where a sample stands in its file, such
-    as ``"line {}"``; `ranks` name the ranks where names have no prefix.
+    as ``"line {}"``; `shown` has readable names of names.
     """
 
-    def __init__(self, path: AnyPath, kind: str, place: str, ranks: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: AnyPath, kind: str, place: str, shown: dict[str, str] | None = None
+    ) -> None:
         self.path, self.kind, self.place = path, kind, place
-        self.levels = [*ranks, *(f"level {i + 1}" for i in range(len(ranks), MOST_RANKS + 1))]
+        self.shown = {} if shown is None else shown
         self.parent: list[int] = []
         self.name: list[str] = []
         self.rank: list[str] = []
         self.prefixes: dict[str, str] = {}
         self.pairs: list[tuple[str, int]] = []  # further names of labels, for truth files
-        self.shown: dict[str, str] = {}  # readable names of names
         self._number: dict[tuple[int, str], int] = {}
         self._samples: dict[str, int] = {}  # sample, number in the file
         self._ptr, self._place, self._label = array("q", [0]), array("b"), array("q")
@@ -170,7 +171,7 @@ class Collector:
         for place, (text, rank, score) in enumerate(entries):
             label = self._number.get((above, text))
             if label is None:
-                label = self._add_label((above, text), rank or self.levels[min(place, MOST_RANKS)])
+                label = self._add_label((above, text), rank or f"level {place + 1}")
             if label == above:
                 continue
             above = label

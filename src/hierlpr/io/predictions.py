@@ -47,7 +47,6 @@ def read_predictions(
     confidences: AnyPath | Sequence[str] | None = None,
     levels: Sequence[str] = (),
     obsm: str | None = None,
-    ranks: Sequence[str] = (),
 ) -> Predictions:
     """Read what a taxonomic, camera-trap or cell-typing tool predicted.
 
@@ -64,19 +63,17 @@ def read_predictions(
         AnnData: the columns of obs with names, coarsest first.
     obsm : str, optional
         AnnData: the key of a matrix of scores, used instead of `levels`.
-    ranks : list of str
-        Names of the ranks where the format has none (mothur).
     """
     if is_anndata(path):
         given = confidences or ()
         columns = given.split(",") if isinstance(given, str) else list(given)  # type: ignore[arg-type]
         found = read_anndata(path, obsm=obsm, levels=levels, confidences=columns)
     else:
-        found = _recognise(path, read_bytes(path), confidences, ranks)
+        found = _recognise(path, read_bytes(path), confidences)
     return found if hierarchy is None else _with_hierarchy(found, hierarchy)
 
 
-def _recognise(path: AnyPath, raw: bytes, confidences: Any, ranks: Sequence[str]) -> Predictions:
+def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
     """Recognise a format by its first lines."""
     head = raw[: 1 << 16].removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
     lines = [x for x in head.splitlines()[:200] if x.strip()]
@@ -87,10 +84,10 @@ def _recognise(path: AnyPath, raw: bytes, confidences: Any, ranks: Sequence[str]
     if body.split(",")[0].strip('"') == "cell_id" or lines[0].startswith("# metadata"):
         return read_mapmycells_csv(path, raw)
     if "taxon" in names:
-        return read_qiime2(path, raw, ranks)
+        return read_qiime2(path, raw)
     for pattern, read in _BY_LINE.items():
         if any(pattern.match(x) for x in lines):
-            return read(path, raw, ranks)
+            return read(path, raw)
     if len({name.removeprefix("tax.") for name in names} & set(RANKS.values())) >= 2:
         is_path = isinstance(confidences, str | os.PathLike)
         return read_dada2(path, raw, (confidences, read_bytes(confidences)) if is_path else None)

@@ -41,18 +41,16 @@ class TextTable:
     quoted in files with commas; in files with tabs a quote is part of a name.
     """
 
-    def __init__(
-        self, path: AnyPath, raw: bytes, header_at: int | None = None, n_cells: int = 0
-    ) -> None:
-        self.path, self.raw, self.n_cells = path, raw.rstrip(b"\r\n"), n_cells
+    def __init__(self, path: AnyPath, raw: bytes, header_at: int | None = None) -> None:
+        self.path, self.raw = path, raw.rstrip(b"\r\n")
         self.header: Cells = []
         self.head: list[bytes] = []
         self.delimiter = "\t"
         if header_at is None:
             return
         lines = self.raw.removeprefix(BYTE_ORDER_MARK).split(b"\n", header_at + 2)
-        has_types = lines[header_at + 1 :][:1] and lines[header_at + 1].startswith(b"#q2:types")
-        self.head = lines[: header_at + 1 + bool(has_types)]
+        has_types = b"".join(lines[header_at + 1 :][:1]).startswith(b"#q2:types")
+        self.head = lines[: header_at + 1 + has_types]
         header = lines[min(header_at, len(lines) - 1)].decode(errors="replace")
         self.delimiter = "\t" if "\t" in header else ","
         self.header = [
@@ -64,28 +62,23 @@ class TextTable:
 
     def rows(self) -> Iterator[tuple[int, Cells]]:
         """Yield the number of the line and the cells of each sample."""
-        numbered = numbered_lines(self.path, io.BytesIO(self.raw))
+        lines = (line for _, line in numbered_lines(self.path, io.BytesIO(self.raw)))
         for _ in self.head:
-            next(numbered)
-        if self.delimiter == "\t":
-            for number, line in numbered:
-                yield number, self._check(number, line.split("\t", self.n_cells - 1))
-            return
-        reader = csv.reader(line for _, line in numbered)
+            next(lines)
+        options: Any = {} if self.delimiter == "," else {"quoting": csv.QUOTE_NONE}
+        reader = csv.reader(lines, delimiter=self.delimiter, **options)
+        text = ""
         try:
             for cells in reader:
-                number = len(self.head) + reader.line_num
-                yield number, self._check(number, cells)
+                if not cells or (self.header and len(cells) != len(self.header)):
+                    text = f"expected {len(self.header) or 2} columns, got {len(cells)}."
+                    break
+                yield len(self.head) + reader.line_num, cells
         except csv.Error as error:
-            place = f"line {len(self.head) + reader.line_num}"
-            raise refuse(self.path, place, f"{quote(error)}.") from None
-
-    def _check(self, number: int, cells: Cells) -> Cells:
-        if self.header and len(cells) != len(self.header):
-            text = f"expected {len(self.header)} columns as in the header, got {len(cells)}."
+            text = f"{quote(error)}."
+        if text:
             hint = "a name that holds the separator must be in double quotes."
-            raise refuse(self.path, f"line {number}", text, hint)
-        return cells
+            raise refuse(self.path, f"line {len(self.head) + reader.line_num}", text, hint)
 
 
 class Layout(NamedTuple):
@@ -103,11 +96,10 @@ class Layout(NamedTuple):
 
 
 def read_table(
-    table: TextTable, layout: Layout, ranks: Sequence[str] = (), shown: dict[str, str] | None = None
+    table: TextTable, layout: Layout, shown: dict[str, str] | None = None
 ) -> Predictions:
-    """Read a text file of a known layout; `ranks` name the ranks where the format does not."""
-    found = Collector(table.path, layout.kind, "line {}", ranks)
-    found.shown = {} if shown is None else shown
+    """Read a text file of a known layout; `shown` has readable names."""
+    found = Collector(table.path, layout.kind, "line {}", shown)
     for number, cells in table.rows():
         try:
             entries = layout.parse(cells)
@@ -157,7 +149,7 @@ def _split_score(piece: str) -> Entry:
     return name, "", score[:-1]
 
 
-def read_sintax(path: AnyPath, raw: bytes, ranks: Sequence[str]) -> Predictions:
+def read_sintax(path: AnyPath, raw: bytes) -> Predictions:
     """Read what vsearch and usearch write with ``--sintax`` and ``--tabbedout``."""
 
     def parse(cells: Cells) -> list[Entry]:
@@ -171,10 +163,10 @@ def read_sintax(path: AnyPath, raw: bytes, ranks: Sequence[str]) -> Predictions:
         return [cells[0], ",".join(pieces), "".join(cells[2:3]), ",".join(names)]
 
     layout = Layout("sintax", parse, cut, ("taxonomy", "strand"), {"separator": ","})
-    return read_table(TextTable(path, raw), layout, ranks)
+    return read_table(TextTable(path, raw), layout)
 
 
-def read_mothur(path: AnyPath, raw: bytes, ranks: Sequence[str]) -> Predictions:
+def read_mothur(path: AnyPath, raw: bytes) -> Predictions:
     """Read what mothur's ``classify.seqs`` and ``classify.otu`` write.
 
     Ranks below the last name are written as ``NAME_unclassified(CONFIDENCE)``, as mothur does.
@@ -196,27 +188,27 @@ def read_mothur(path: AnyPath, raw: bytes, ranks: Sequence[str]) -> Predictions:
 
     columns = table.header[1:] or ("taxonomy",)
     layout = Layout("mothur", parse, cut, columns, {"separator": ";", "end": ";"})
-    return read_table(table, layout, ranks)
+    return read_table(table, layout)
 
 
-def read_rdp(path: AnyPath, raw: bytes, ranks: Sequence[str]) -> Predictions:
+def read_rdp(path: AnyPath, raw: bytes) -> Predictions:
     """Read what the RDP classifier writes as ``fixrank`` or ``allrank``."""
 
     def parse(cells: Cells) -> Iterator[Entry]:
-        parts = cells[2].split("\t") if len(cells) == 3 and cells[2] else []
-        if len(cells) != 3 or len(parts) % 3:
+        parts = [] if cells[2:] == [""] else cells[2:]
+        if len(parts) % 3:
             raise ValueError("the cells after the strand do not come in threes.")
         triples = zip(*(parts[i::3] for i in range(3)), strict=True)
         return (("" if rank == "rootrank" else x, rank, score) for x, rank, score in triples)
 
     def cut(cells: Cells, kept: int) -> Cells:
-        return [*cells[:2], "\t".join(cells[2].split("\t")[: 3 * kept])]
+        return [*cells[:2], *(cells[2 : 2 + 3 * kept] or [""])]
 
     layout = Layout("rdp", parse, cut, ("strand",), {})
-    return read_table(TextTable(path, raw, n_cells=3), layout, ranks)
+    return read_table(TextTable(path, raw), layout)
 
 
-def read_qiime2(path: AnyPath, raw: bytes, ranks: Sequence[str]) -> Predictions:
+def read_qiime2(path: AnyPath, raw: bytes) -> Predictions:
     """Read a QIIME 2 taxonomy: one confidence for the deepest name, or one per rank.
 
     Ancestors are at least as sure as the deepest name, so they take its confidence.
@@ -243,7 +235,7 @@ def read_qiime2(path: AnyPath, raw: bytes, ranks: Sequence[str]) -> Predictions:
 
     separator = "; " if b"; " in raw else ";"
     layout = Layout("qiime2", parse, cut, table.header[1:], {"separator": separator})
-    return read_table(table, layout, ranks)
+    return read_table(table, layout)
 
 
 class Level(NamedTuple):
