@@ -59,7 +59,7 @@ def attack_table() -> list[str]:
         own = [row for row in rows if row["population"] in names]
         worst = max(float(row["rate"]) for row in own)
         certified = [float(row["certified"]) for row in own]
-        share = f"{min(certified):.2f}-{max(certified):.2f}"
+        share = f"{min(certified):.2f}\N{NON-BREAKING HYPHEN}{max(certified):.2f}"
         lines.append(f"| {family} | {len(names)} | {worst:.3f} | {share} |")
     return lines
 

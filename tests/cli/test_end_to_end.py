@@ -180,7 +180,7 @@ def test_rank_options(fitted, tmp_path):
     run(*base, "--out", tmp_path / "top.csv", "--top", 50)
     top = read_ranking(tmp_path / "top.csv")
     assert len(top) == 50
-    np.testing.assert_array_equal(top.score, whole.score[:50])
+    np.testing.assert_allclose(top.score, whole.score[:50], atol=5e-7)  # six digits
     run(*base, "--out", tmp_path / "calls.csv", "--calls-only")
     calls = read_ranking(tmp_path / "calls.csv")
     assert len(calls) == told["calls"]

@@ -26,6 +26,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.io.opening import ending
 
 ENDINGS = (".parquet", ".csv", ".tsv")
+DIGITS = 6  # of chances in text files; Parquet keeps them whole
 CAFA_COLUMNS = ("sample", "label", "score")
 GROUP_ROWS = 1 << 20
 _CODES = pa.dictionary(pa.int32(), pa.string())
@@ -220,6 +221,10 @@ class TableWriter:
         if self._parquet is not None:
             self._parquet.write_table(rows, GROUP_ROWS)
             return
+        if "lpr" in rows.column_names:  # a ranking or discoveries: chances, not a user's scores
+            for name in {"lpr", "score"} & set(rows.column_names):
+                at = rows.column_names.index(name)
+                rows = rows.set_column(at, name, pc.round(rows.column(name), DIGITS))
         if self._is_cafa:
             rows = rows.select([x for x in CAFA_COLUMNS if x in rows.column_names])
         rows = _as_text_columns(rows)
