@@ -12,7 +12,8 @@ threshold for all labels, the lowest with 90 % right among the samples that choo
 takes such a threshold for each label. ``mapie`` is MAPIE's multi-label controller of precision
 (learn then test, confidence 0.9; its precision is the mean of the samples' precisions), if MAPIE is
 installed; samples without any label are left out of its calibration, because it refuses them.
-``hierlpr`` fits on half of the samples and certifies its cutoff on the other half.
+``hierlpr`` fits on half of the samples and certifies its cutoff on the other half, with default
+options. Without MAPIE its rows stay as they are in ``runs.csv``: they do not depend on hierlpr.
 """
 
 import argparse
@@ -87,9 +88,8 @@ def hierlpr(scores, truth, new, h, config):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HierlprWarning)
         model.calibrate(
-            scores[half:], truth[half:], precision=config["target"], unreachable="nothing",
-            confidence=config["confidence"],
-        )  # fmt: skip
+            scores[half:], truth[half:], precision=config["target"], confidence=config["confidence"]
+        )
     return model.predict(new)
 
 
@@ -176,6 +176,15 @@ def main() -> None:
     rows = []
     for data in [options.only] if options.only else ["disease", "enron"]:
         rows += study(data, config, options.replications or config["replications"])
+    if (HERE / "runs.csv").exists():
+        with (HERE / "runs.csv").open() as file:
+            made = {(row["data"], row["method"]) for row in rows}
+            for row in csv.DictReader(file):
+                if (row["data"], row["method"]) not in made:
+                    numbers = {name: float(row[name]) for name in COLUMNS[3:]}
+                    rows.append({**row, **numbers})
+        place = {name: i for i, name in enumerate(METHODS)}
+        rows.sort(key=lambda row: (row["data"], int(row["run"]), place[row["method"]]))
     for name, table in [("runs", rows), ("summary", summarize(rows, config["target"]))]:
         with (options.out / f"{name}.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
