@@ -8,8 +8,6 @@ of the certified calls is computed on the whole pool. Usage:
     python experiments/guarantee/groups.py [--runs 300] [--only NAME] [--taxa DIR]
 
 writes groups.csv: the share of runs in which some certified group or target is below its target.
-The committed table has the taxa with 1,500 samples, and simulated populations with 300 samples or
-both sizes (--only, --sizes).
 """
 
 from __future__ import annotations

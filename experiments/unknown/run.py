@@ -18,9 +18,9 @@ sets, labels with 10 positives or more, 30 % of pairs unknown.
 ``omitted.csv``: annotation that omits positives and is taken as it is. How often the certified
 precision was missed on the truth and on the annotation, and the mean precision on both.
 
-``judged.csv``: what is reported about calibration samples with unknown pairs beside what is true of
-all their pairs (precision at a target of .8, recall, AU(PRC)), and how often a certified .8 is missed
-on 3,000 other samples, by pattern of what is unknown.
+``judged.csv``: what is reported about calibration samples with unknown pairs beside what is true
+of all their pairs (precision at a target of .8, recall, AU(PRC)), and how often a certified .8 is
+missed on 3,000 other samples, by pattern of what is unknown.
 
 ``weighted.csv``: samples with weights, in populations made to deceive a certificate. How often a
 level was certified whose weighted precision, over 400,000 other samples, is below the target.

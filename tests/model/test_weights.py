@@ -387,3 +387,23 @@ def test_measures_with_whole_weights_are_those_of_repeated_rows():
     for measure in (metrics.brier_error, metrics.precision_score):
         with pytest.raises(DataError, match="one per sample"):
             measure(truth, calls, sample_weight=[1.0, 2.0])
+
+
+def test_only_ratios_of_weights_matter_however_small_they_are():
+    """Weights of 1e-300 certified nothing, and 5e-324, the smallest float, raised IndexError."""
+    fit, rest = simulate.train_test(1, n_train=600, n_test=600, rng=0)
+    ratio = np.where(np.arange(600) % 2, 1.0, 3.0)
+    found = []
+    for unit in (1.0, 1e-300, 5e-324):
+        model = HierLPR(fit.hierarchy, joint=False)
+        model.fit(fit.scores, fit.truth, sample_weight=unit * ratio)
+        options = {"sample_weight": unit * ratio, "precision": 0.8}
+        plain = model.calibrate(rest.scores, rest.truth, **options).cutoff_
+        sure = model.calibrate(
+            rest.scores, rest.truth, **options, confidence=0.9, max_weight=3.0 * unit
+        ).cutoff_
+        area = model.score(rest.scores, rest.truth, sample_weight=unit * ratio)
+        assert sure.reachable
+        found.append([plain.level, plain.precision, sure.level, sure.precision, area])
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], rel=1e-9)

@@ -229,7 +229,11 @@ def check_sample_weight(
         )
     if not found.any():
         raise DataError(f"sample_weight {rule}; all are 0.")
-    return None if not keep_equal and np.all(found == found[0]) else found
+    if keep_equal:
+        return found
+    if found.max() < 1e-200:  # products would underflow, and only ratios matter
+        found = found / found.max()
+    return None if np.all(found == found[0]) else found
 
 
 def effective_number(weight: NDArray[np.float64]) -> float:

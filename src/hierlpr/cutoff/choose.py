@@ -121,11 +121,13 @@ def cutoff_for(
     check_choice(unreachable, get_args(Unreachable), name="unreachable")
     bound = 1.0
     if instances.weight is not None:  # scaled so that they sum to the effective number
-        scale = effective_number(instances.weight) / float(instances.weight.sum())
-        weight, positives = instances.weight * scale, instances.positives * scale
-        instances = replace(instances, weight=weight, positives=positives)
-        bound = 1.0 if max_weight is None else max_weight * scale
-        profile = None if profile is None else profile.scaled(scale)
+        largest, n_worth = float(instances.weight.max()), effective_number(instances.weight)
+        share = instances.weight / largest  # first: the weights may be as small as floats can be
+        scale = n_worth / float(share.sum())
+        positives = instances.positives / largest * scale
+        instances = replace(instances, weight=share * scale, positives=positives)
+        bound = 1.0 if max_weight is None else max_weight / largest * scale
+        profile = None if profile is None else profile.scaled(n_worth / instances.n_samples)
     known = instances.only_known()
     if known.score.size == 0:
         raise DataError(

@@ -165,6 +165,8 @@ def precision_caveats(
 def _largest_excess(instances: Instances, target: float) -> float:
     """Return the largest excess of precision over the target, in standard errors, at any level."""
     profile = LevelProfile.of(instances)
+    if instances.weight is not None:
+        profile = profile.scaled(float(instances.weight.mean()))
     if profile.level.size == 0:
         return 0.0
     alpha = 1.0 - target

@@ -26,7 +26,8 @@ class LevelProfile:
 
     `level` is decreasing, `limit` increasing. Arrays of shape (limits, levels): mean calls and
     correct calls per sample (`calls`, `hits`), their mean squares and product (`calls2`, `hits2`,
-    `calls_hits`). No sample of the profile has more calls than the last limit at any level.
+    `calls_hits`), with weights of mean 1. No sample of the profile has more calls than the last
+    limit at any level.
     `implied_share` is that of :func:`hierlpr.data.partial_truth.implied_share`, None if all truth
     was known.
     """
@@ -52,6 +53,9 @@ class LevelProfile:
         ([[1.0, 1.0], [1.0, 2.0]], [[1.0, 1.0], [1.0, 1.95]])
         """
         instances = as_instances(score, truth)
+        if instances.weight is not None:
+            weight = instances.weight / instances.weight.max()
+            instances = replace(instances, weight=weight / weight.mean())
         # A score of 0 is not stored in a CSR matrix and is called at no level.
         instances = instances.take(instances.score > 0.0)
         level, limit = _spaced_levels(instances.score), _spaced_limits(instances)

@@ -300,7 +300,7 @@ def implied_share(truth: LabelSets, hierarchy: Hierarchy, weight: Float | None =
     for start, stop in sample_ranges(*truth.shape):
         held, _, open_ = unknown_among(truth, h, upper, start, stop)
         there, away = upper.all_parents(held & ~open_), ~upper.all_parents(held | open_)
-        own = np.ones(stop - start) if weight is None else weight[start:stop]
+        own = np.ones(stop - start) if weight is None else weight[start:stop] / weight.max()
         counts += [x @ own for x in (there, there & ~open_, away, away & ~open_)]
     used = (counts[0] > 0.0) & (counts[2] > 0.0)
     n_there, n_there_given, n_away, n_away_given = counts[:, used]
