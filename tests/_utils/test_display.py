@@ -3,9 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
 
-from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, discover, io, rank, simulate
+from hierlpr import Hierarchy, HierLPR, discover, io, rank, simulate
 from hierlpr.ranking import Call
 from hierlpr.report import write_report
 
@@ -96,24 +95,6 @@ def test_a_ranking_shows_its_first_rows_and_names():
     assert repr(many).endswith("... 192 more")
     assert len(repr(many).splitlines()) == 11
     assert repr(many[:0]) == "<Ranking: 0 of 200 instances>"
-
-
-def test_models_say_what_they_have_learned():
-    fit, rest = simulate.train_test(1, rng=0)
-    model = HierLPR(fit.hierarchy, joint=False)
-    assert "HierLPR(" in repr(model)
-    model.fit(fit.scores, fit.truth)
-    model.calibrate(rest.scores, rest.truth, precision=0.9)
-    for words in ("3 labels", "5,000 samples", str(model.cutoff_)):
-        assert words in model.summary()
-    assert repr(model.cutoff_) == f"<Cutoff: {model.cutoff_}>"
-    model.calibrate_sets(rest.scores, rest.truth, error=0.1)
-    sets = model.predict_sets(rest.scores[:20])
-    assert "... 12 more" in repr(sets)
-    assert "<th>sure</th>" in sets._repr_html_()
-    one = HierarchicalClassifier(LogisticRegression(), fit.hierarchy, cv=2, joint=False)
-    one.fit(fit.scores[:300], fit.truth[:300])
-    assert "Cutoff: " in one.summary()
 
 
 def test_nothing_a_shell_shows_is_a_heap_of_arrays(tmp_path):

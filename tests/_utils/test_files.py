@@ -11,8 +11,6 @@ from hierlpr._utils.files import (
     MANIFEST,
     atomic_output,
     output_directory,
-    refuse_overlap,
-    write_json,
 )
 from hierlpr.exceptions import FileError
 
@@ -78,11 +76,6 @@ def test_a_full_disk_is_an_ordinary_error(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_json_of_names_that_are_no_text(tmp_path):
-    write_json(tmp_path / "a.json", {"name": b"\xff".decode(errors="surrogateescape")})
-    assert b"?" in (tmp_path / "a.json").read_bytes()
-
-
 def test_a_directory_of_results_holds_no_files_of_others(tmp_path):
     folder = tmp_path / "out"
     for _ in range(2):  # its own files are replaced
@@ -95,23 +88,6 @@ def test_a_directory_of_results_holds_no_files_of_others(tmp_path):
     with pytest.raises(FileError, match="cannot create"), output_directory(folder / "a.txt/x", []):
         pass
     assert (folder / "b.txt").read_text() == "mine"
-
-
-def test_outputs_that_are_inputs_are_refused(tmp_path):
-    data = tmp_path / "data"
-    data.mkdir()
-    (data / "s.csv").write_text("x")
-    (tmp_path / "link").symlink_to(data / "s.csv")
-    (tmp_path / "hard.csv").hardlink_to(data / "s.csv")
-    for out in ("data/s.csv", "data/../data/s.csv", "link", "hard.csv", "data/new.csv"):
-        used = data if out == "data/new.csv" else data / "s.csv"
-        with pytest.raises(FileError, match="--out is also the scores"):
-            refuse_overlap({"--out": tmp_path / out}, {"the scores": used})
-    with pytest.raises(FileError, match="--json is also --out"):
-        refuse_overlap({"--out": "a.csv", "--json": "./a.csv"}, {})
-    with pytest.raises(FileError, match="is also"):
-        refuse_overlap({"--out": "s3://b/x/"}, {"the scores": "s3://b/x"})
-    refuse_overlap({"--out": tmp_path / "o.csv", "--json": "-"}, {"s": data / "s.csv", "t": None})
 
 
 def test_of_two_runs_the_last_one_wins(tmp_path):

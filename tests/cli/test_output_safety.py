@@ -1,7 +1,6 @@
 """No command clears, replaces or removes what hierlpr did not make."""
 
 import json
-import os
 import shutil
 
 import numpy as np
@@ -106,21 +105,6 @@ def test_an_output_that_is_an_input_is_refused(files, name, source, way):
     assert contents(files) == before
 
 
-@pytest.mark.parametrize("name", ["evaluate", "fit", "discover"])
-def test_a_table_of_names_is_an_input_too(files, tmp_path, name):
-    names = files / "names.csv"
-    names.write_text("code,name\nA,all\n")
-    (files / "p.csv").write_text("label,p\nA,0.1\nB,0.2\nC,0.3\n")
-    if name == "discover":
-        args = ["discover", "--hierarchy", files / "tree.csv", "--p-values", files / "p.csv", "-q"]
-    else:
-        args = command(name, files)
-    before = contents(files)
-    option = "--json" if name == "evaluate" else "--out"
-    assert "would be overwritten" in refused(*args, "--names", names, option, names)
-    assert contents(files) == before
-
-
 def test_json_and_folders_that_meet_inputs_or_outputs_are_refused(files, tmp_path):
     before = contents(files)
     out = tmp_path / "calls.csv"
@@ -135,15 +119,6 @@ def test_json_and_folders_that_meet_inputs_or_outputs_are_refused(files, tmp_pat
     for more in (["--out", tmp_path / "many" / "x.parquet"], ["--out", tmp_path / "many"]):
         refused(*many, *more)
     assert list(contents(tmp_path / "many")) == ["scores.parquet"]
-
-
-@pytest.mark.parametrize("name", ["fit", "rank", "report", "evaluate"])
-def test_pipes_and_devices_are_not_replaced(files, name):
-    pipe = files / "pipe.csv"
-    os.mkfifo(pipe)
-    option = "--json" if name == "evaluate" else "--out"
-    assert "a device or a pipe" in run(*command(name, files, option, pipe))[2]
-    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize("args", [["demo"], ["simulate", "--setting", "1", "--samples", "60"]])

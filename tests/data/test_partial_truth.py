@@ -58,16 +58,6 @@ def test_rules_and_weights_equal_slow_twins(seed):
         assert _weights(truth, h, k) == pytest.approx(expected)
 
 
-def test_weights_do_not_depend_on_the_order_of_the_samples():
-    rng = np.random.default_rng(5)
-    h = simulate.setting(1, n_samples=5, min_positives=0, rng=0).hierarchy
-    _, values = random_truth(rng, h, 500, 0.4)
-    shuffle = rng.permutation(500)
-    one, two = (align_known(np.zeros(values.shape), v, h) for v in (values, values[shuffle]))
-    for k in range(h.n_labels):
-        assert np.array_equal(curve_weights(one, h, k)[shuffle], curve_weights(two, h, k))
-
-
 def test_contradictions_are_refused_with_their_place():
     h = Hierarchy([("A", "B"), ("B", "C")])
     with pytest.raises(DataError, match=r"sample 1 has 'C' but not 'A', which is above it"):
@@ -118,15 +108,6 @@ def test_frames_say_unknown_in_their_own_way(parts, fitted, kind):
     model = HierLPR(train.hierarchy).fit(train.scores, frame)
     assert np.array_equal(model.lpr_.curves.knot_lpr, fitted.lpr_.curves.knot_lpr)
     assert np.array_equal(model.lpr_.report.unknown, fitted.lpr_.report.unknown)
-
-
-def test_scores_with_nulls_are_refused_with_their_place(parts):
-    train = parts[0]
-    scores = train.scores.copy()
-    scores[3, 1] = nan
-    frame = pd.DataFrame(scores, columns=train.hierarchy.labels).convert_dtypes()
-    with pytest.raises(DataError, match=r"not finite .* at sample 3, label 'B'"):
-        HierLPR(train.hierarchy).fit(frame, train.truth)
 
 
 def test_counts_are_in_the_diagnostics_and_in_the_file(parts, fitted, tmp_path):
@@ -349,14 +330,6 @@ def test_listed_scores_with_unknown_truth(parts):
     assert model.score(thin[1], hidden) == pytest.approx(expected)
 
 
-def test_score_leaves_unknown_pairs_out(parts, fitted):
-    _, rest, _, truth = parts
-    known = align_known(rest.scores, truth, rest.hierarchy).judged(rest.hierarchy)
-    proba = fitted.predict_proba(rest.scores)
-    expected = au_prc_score(known.held[known.known], proba[known.known])
-    assert fitted.score(rest.scores, truth) == pytest.approx(expected)
-
-
 def test_labels_are_added_with_unknown_truth(parts, fitted):
     train, _, truth, _ = parts
     grown = load_like(fitted).add_labels([("A", "new")], train.scores[:, [1]], truth[:, [1]])
@@ -407,27 +380,6 @@ def test_promise_carries_over_if_unknown_at_random():
     rng = np.random.default_rng(9)
     every, known = violations(rng, lambda rng, score, truth: rng.random(truth.shape) < 0.6)
     assert max(every, known) <= 0.1 + 3 * np.sqrt(0.09 / 80)
-
-
-def test_omitted_positives_keep_the_promise():
-    """Annotation that lacks positives and is read as negative: valid, and conservative."""
-    rng = np.random.default_rng(10)
-    failed, seen, true = 0, [], []
-    for _ in range(60):
-        score, truth = draw(rng, 300)
-        plan_score, plan_truth = draw(rng, 600)
-        annotated = truth & (rng.random(truth.shape) < 0.8)
-        profile = LevelProfile.of(plan_score, plan_truth & (rng.random(plan_truth.shape) < 0.8))
-        cutoff = choose_cutoff(score, annotated, precision=0.6, confidence=0.9, profile=profile)
-        new_score, new_truth = draw(rng, 3000)
-        called = new_score >= cutoff.level
-        if not called.any():  # nothing could be certified
-            continue
-        failed += new_truth[called].mean() < 0.6
-        seen.append(cutoff.precision)
-        true.append(new_truth[called].mean())
-    assert failed == 0
-    assert np.mean(true) > np.mean(seen) + 0.05
 
 
 # -- metrics -----------------------------------------------------------------------------------

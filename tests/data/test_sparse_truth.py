@@ -6,7 +6,6 @@ import scipy.sparse as sparse
 
 from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
-from hierlpr._utils.row_hash import row_keys
 from hierlpr.cutoff.instances import list_instances
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.data.tables import align_truth, align_truth_to, draw_samples, sample_limit
@@ -87,18 +86,6 @@ def test_collect_looks_entries_up(data):
     assert np.array_equal(found.truth, wanted.truth)
     assert found.n_positives == wanted.n_positives == truth.sum()
     assert not list_instances(csr, sparse.csr_array(truth.shape, dtype=bool)).truth.any()
-
-
-def test_row_keys_come_together_from_parts(data):
-    _, scores, _ = data
-    for matrix in (scores, sparse.csr_array(scores)):
-        keys = row_keys(matrix)
-        parts = [row_keys(matrix[a : a + 77]) for a in range(0, 300, 77)]
-        assert np.array_equal(np.concatenate(parts), keys)
-        assert np.array_equal(row_keys(matrix[::-1]), keys[::-1])
-        assert np.isin(row_keys(matrix * 2.0), keys).mean() < 0.05
-    assert np.isin(row_keys(scores[:, ::-1].copy()), row_keys(scores)).mean() < 0.05
-    assert np.array_equal(row_keys(-np.zeros((1, 3))), row_keys(np.zeros((1, 3))))
 
 
 def test_a_profile_of_many_samples_is_one_of_some(data, monkeypatch):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import hierlpr
 import reference_discovery as reference
 from hierlpr import Hierarchy, HierlprError, discover
 
@@ -170,32 +169,6 @@ def test_bad_frames_and_options_are_refused():
         assert message in str(error.value)
 
 
-def test_what_is_said_about_the_result():
-    found = discover(P, H)
-    text = str(found)
-    assert "3 of 4 labels rejected at fdr 0.1 (Simes-DAGGER)" in text
-    assert "or below it" in text
-    assert "PRDS" in text
-    assert "depth" in found.summary()
-    assert "at 0.05" in found.summary()
-    bayes = discover(P, H, bayes=True)
-    assert bayes.assumption.startswith("model-based")
-    frame = found.to_frame()
-    assert list(frame.columns) == ["rank", "label", "p", "lpr", "level", "rejected"]
-    assert frame["rank"].tolist() == [1, 2, 3, 4]
-    assert tuple(frame["label"][frame["rejected"]]) == found.rejected
-    assert found.count(0.001) == int(np.count_nonzero(found.level <= 0.001))
-    assert found.to_dict()["n_rejected"] == 3
-
-
-def test_the_notebook_table_escapes_hostile_names():
-    h = Hierarchy([("<script>x</script>", "b&c")])
-    html = discover([1e-5, 1e-4], h)._repr_html_()
-    assert "<script>" not in html
-    assert "&lt;script&gt;" in html
-    assert "b&amp;c" in html
-
-
 def test_bayes_takes_the_longest_prefix():
     rng = np.random.default_rng(3)
     h = reference.random_dag(rng, 60, forest=True)
@@ -203,8 +176,3 @@ def test_bayes_takes_the_longest_prefix():
     mean = np.cumsum(1 - found.lpr[found.order]) / np.arange(1, 61)
     n = int(np.flatnonzero(mean <= 0.2)[-1]) + 1
     assert found.rejected == found.ranking[:n]
-
-
-def test_it_is_public():
-    assert hierlpr.discover is discover
-    assert hierlpr.Discoveries.__name__ == "Discoveries"

@@ -10,7 +10,6 @@ from scipy import sparse
 from hierlpr import Hierarchy, HierLPR, baselines, plots, simulate
 from hierlpr.exceptions import DataError, HierarchyError
 from hierlpr.metrics import au_prc_score
-from hierlpr.plots.drawing import clip_curve
 
 plt = pytest.importorskip("matplotlib.pyplot")
 CURVES = [
@@ -94,19 +93,6 @@ def test_displays_of_rankings(case, tmp_path):
     assert again.methods[0].au_prc == pytest.approx(expected)
     with pytest.raises(DataError, match="The ranking has"):
         plots.HitDisplay.from_ranking(ranking, truth[:5])
-
-
-def test_a_curve_is_cut_where_the_axis_ends():
-    # Two early points, then one long step to the end of all instances, as sparse scores have it.
-    x = np.append(np.arange(1.0, 2001.0), 2.1e7)
-    y = np.append(np.arange(1.0, 2001.0), 2000.0 + 100.0)
-    calls, hits = clip_curve(4000.0, x, y)
-    assert calls[-1] == 4000.0
-    assert calls.size > 200
-    assert np.searchsorted(calls, 1900.0) > 150  # not one point behind the early ones
-    np.testing.assert_allclose(hits, np.interp(calls, x, y))
-    whole, _ = clip_curve(3e7, x, y)
-    assert whole[-1] == 2.1e7
 
 
 def test_curves_of_labels(case, tmp_path):

@@ -1,14 +1,11 @@
 """A report on new samples, of which nothing is known; and names for people beside codes."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import sparse
 from watching import HOSTILE, Watched
 
-from hierlpr import Hierarchy, HierLPR, plots
-from hierlpr.exceptions import HierlprError
+from hierlpr import Hierarchy, HierLPR
 from hierlpr.report import write_report
 from hierlpr.report.answer import percent
 from hierlpr.report.report_page import gather, render
@@ -38,17 +35,6 @@ def test_it_counts_calls_and_what_the_model_expects(disease, report):
         assert row.n_calls == 0 or mean[row.n_calls - 1] >= row.target - 1e-12
 
 
-def test_a_guarantee_is_still_stated(disease):
-    model = HierLPR(disease.model.hierarchy_, joint=False).fit(disease.scores, disease.truth)
-    model.cutoff_ = replace(
-        disease.model.cutoff_, confidence=0.9, target=0.1, kind="fdr", reachable=True
-    )
-    answer = gather(model, disease.scores, None).answer
-    assert (answer.target, answer.verdict) == ("target 90 % with 90 % confidence", "")
-    assert "200 of 200 samples were also used for the fit" in answer.warnings[0]
-    assert "optimistic" not in answer.warnings[0]
-
-
 def test_nothing_on_the_page_needs_truth(disease, report):
     page = render(report)
     words = page[page.index("<main") : page.index('<script type="application/json"')]
@@ -74,11 +60,6 @@ def test_listed_scores_no_calls_and_one_sample(disease):
     nothing = gather(model, scores[:1], None).answer
     assert (nothing.n_calls, nothing.expected, nothing.claim) == (0, None, "")
     assert "no calls" in render(gather(model, scores[:1], None))
-
-
-def test_plots_still_need_truth(disease):
-    with pytest.raises(HierlprError):
-        plots.PrecisionDisplay.from_model(disease.model, disease.scores, None)
 
 
 def test_it_works_in_a_browser(browser, tmp_path, disease):

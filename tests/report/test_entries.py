@@ -4,12 +4,10 @@ import copy
 
 import numpy as np
 import pytest
-from watching import Watched
 
-from hierlpr import Hierarchy, HierLPR, simulate
+from hierlpr import HierLPR, simulate
 from hierlpr.cutoff.sets import SET_WORDS
-from hierlpr.report import write_report
-from hierlpr.report.entries import choose_samples, parents_of, sample_views
+from hierlpr.report.entries import choose_samples, sample_views
 from hierlpr.report.report_page import _data, gather, render
 
 
@@ -45,13 +43,6 @@ def test_label_facts(disease, report):
             np.rint(100 * ends).astype(int)
         )
     assert report.labels["nFit"] == 400
-
-
-def test_a_label_with_several_parents_lists_the_others():
-    h = Hierarchy([("A", "C"), ("B", "C"), ("C", "D")])
-    first, others = parents_of(h)
-    assert first.tolist() == [-1, 0, -1, 1]  # A, C, B, D
-    assert others == ((), (2,), (), ())
 
 
 def test_samples_are_chosen_by_their_faults_and_at_random(disease, report):
@@ -138,18 +129,6 @@ def test_every_entry_of_a_sample_says_its_set(case):
             words[row, label] for label in entries[:, 0]
         ]
         assert np.array_equal(entries[:, 4] >> 6, view.reason)
-
-
-def test_the_page_shows_them(case, browser, tmp_path):
-    model, scores, truth = case
-    write_report(tmp_path / "page.html", model, scores, truth, max_samples=20)
-    watched = Watched(browser, tmp_path / "page.html")
-    page = watched.page
-    assert "For at least 80\N{NO-BREAK SPACE}%" in page.inner_text("#answer")
-    assert "For this sample" in page.inner_text("#samples-panel")
-    assert "set" in page.inner_text("#samples-calls thead")
-    assert "sure" in page.inner_text("#samples-calls tbody")
-    watched.close()
 
 
 def test_an_adapted_model_says_that_nothing_is_promised(case):

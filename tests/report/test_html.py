@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from hierlpr import Hierarchy, HierLPR, simulate
-from hierlpr.exceptions import FileError
 from hierlpr.report import write_report
 from hierlpr.report.html import island
 
@@ -120,16 +119,3 @@ def test_smallest_reports(tmp_path, n_samples):
     )
     assert report.answer.n_samples == n_samples
     write_report(tmp_path / "r.html", model, [[0.9]], [[0]], max_samples=0)
-
-
-def test_a_bad_path_is_named(tmp_path, disease):
-    with pytest.raises(FileError, match="missing"):
-        write_report(
-            tmp_path / "missing" / "r.html", disease.model, disease.scores[:9], disease.truth[:9]
-        )
-
-
-def test_facts_are_shown_below_the_heading(tmp_path, disease):
-    _, text = written(tmp_path / "r.html", disease, about={"Data": "simulated <b>"})
-    assert "<dt>Created</dt>" in text
-    assert "<dt>Data</dt><dd><bdi>simulated &lt;b&gt;</bdi></dd>" in text

@@ -12,7 +12,6 @@ from hierlpr import HierLPR, metrics, simulate, workflows
 from hierlpr._utils.checks import effective_number
 from hierlpr.baselines import propagate_max
 from hierlpr.cli import main
-from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.partial_truth import align_known
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprWarning
@@ -83,26 +82,6 @@ def test_sparse_scores_give_the_numbers_of_dense_ones():
     assert report.labels["labels"]["calls"] == calls.sum(axis=0).tolist()
 
 
-@pytest.mark.parametrize(
-    ("cutoff", "words"),
-    [
-        (Cutoff(0.5, "default"), "not calibrated"),
-        (Cutoff(0.5, "f", n_samples=9, n_calls=3, precision=1.0), "largest F1"),
-        (Cutoff(0.5, "fdr", target=0.2, precision=1.0, caveats="too few."), "too few."),
-        (Cutoff(0.5, "fdr", target=0.2, precision=1.0), "nothing is guaranteed"),
-        (Cutoff(0.5, "fdr", target=0.2, confidence=0.95, precision=1.0), "with 95 % confidence"),
-    ],
-)
-def test_the_promise_in_words(disease, cutoff, words):
-    model = HierLPR(disease.model.hierarchy_)
-    model.__dict__.update({k: v for k, v in vars(disease.model).items() if k.endswith("_")})
-    model.cutoff_ = cutoff
-    answer = gather(model, disease.scores, disease.truth).answer
-    assert words in answer.promise
-    if cutoff.confidence is not None:
-        assert answer.target == "target 80 % with 95 % confidence"
-
-
 def test_what_could_not_be_reached_is_said_first():
     data = simulate.setting_model(3, rng=0).draw(500, rng=1)
     model = HierLPR(data.hierarchy).fit(data.scores[:300], data.truth[:300])
@@ -165,14 +144,6 @@ def test_names_must_agree(hostile):
     assert again.answer == report.answer
     with pytest.raises(DataError, match="the truth lacks samples"):
         gather(hostile.model, hostile.scores, hostile.truth.rename(index=lambda name: name + "x"))
-
-
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(None, "\u2013"), (0.0, "0 %"), (0.999999, "99.99 %"), (0.126, "13 %"), (0.0213, "2.1 %")],
-)
-def test_percent(share, text):
-    assert percent(share) == text
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
