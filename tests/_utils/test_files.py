@@ -11,6 +11,7 @@ from hierlpr._utils.files import (
     MANIFEST,
     atomic_output,
     output_directory,
+    refuse_overlap,
 )
 from hierlpr.exceptions import FileError
 
