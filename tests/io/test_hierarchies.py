@@ -289,8 +289,6 @@ def hierarchies(draw, forest=False):
 @settings(max_examples=60, deadline=None)
 @given(hierarchies(), st.sampled_from([".obo", ".tsv", ".csv", ".json", ".parquet", ".csv.gz"]))
 def test_round_trips(tmp_path_factory, hierarchy, end):
-    if end.startswith((".csv", ".tsv")) and any(x.startswith("#") for x in hierarchy.labels):
-        return  # would be a comment at the start of a line
     path = tmp_path_factory.mktemp("rt") / f"h{end}"
     write_hierarchy(path, hierarchy)
     assert load_hierarchy(path, direction="parent-child").hierarchy == hierarchy
@@ -298,7 +296,7 @@ def test_round_trips(tmp_path_factory, hierarchy, end):
 
 def test_unsuitable_formats_are_refused(tmp_path):
     for end in (".csv", ".tsv"):
-        with pytest.raises(FileError, match="line ends"):
+        with pytest.raises(hierlpr.HierlprError, match="line ends"):
             write_hierarchy(tmp_path / f"x{end}", Hierarchy([], labels=["a\nb"]))
     with pytest.raises(hierlpr.HierlprError, match="ending"):
         write_hierarchy(tmp_path / "d.xyz", Hierarchy([("a", "b")]))

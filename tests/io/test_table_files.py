@@ -18,7 +18,7 @@ from hierlpr.io import (
     read_truth,
     sources,
 )
-from hierlpr.io.table_files import batch_matrix
+from hierlpr.io.read_tables import batch_matrix
 
 H = Hierarchy([("A", "B"), ("A", "C")])
 WIDE = "sample,A,B,C\ns1,0.9,0.8,-3\ns2,1e2,0,0.5\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
@@ -15,7 +13,6 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 import narwhals.stable.v1 as nw
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice
@@ -33,10 +30,11 @@ from hierlpr.io.hierarchy_formats import (
 )
 from hierlpr.io.opening import ending, is_parquet, is_workbook, read_lines
 from hierlpr.io.read_report import ReadReport
+from hierlpr.io.table_output import ENDINGS, write_table
 
 _BY_ENDING = {".obo": "obo", ".json": "json", ".arff": "arff", ".paths": "paths"}
 _BY_ENDING |= dict.fromkeys((".csv", ".tsv", ".tab"), "edges")
-_WRITTEN_ENDINGS = (".obo", ".csv", ".tsv", ".json", ".parquet")
+_WRITTEN_ENDINGS = (".obo", ".json", *ENDINGS)
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 
 Direction = Literal["auto", "parent-child", "child-parent"]
@@ -57,12 +55,8 @@ class HierarchyOptions(TypedDict, total=False):
 class HierarchyFile:
     """A hierarchy read from a file.
 
-    Attributes
-    ----------
-    hierarchy : Hierarchy
-    report : ReadReport
-    aliases : mapping of str to str
-        Other identifiers of labels: alternative ones, and obsolete ones with one replacement.
+    `aliases` are other identifiers of labels: alternative ones, and obsolete ones with one
+    replacement.
     """
 
     hierarchy: Hierarchy
@@ -293,16 +287,11 @@ def write_hierarchy(
     are other identifiers of labels, for OBO files.
     """
     kind = check_choice(ending(path), _WRITTEN_ENDINGS, name="the ending of the file")
-    with atomic_output(path, compress=kind != ".parquet") as part:
-        if kind == ".parquet":
-            pq.write_table(pa.table(_columns(hierarchy)), part)
-            return
-        if kind == ".obo":
-            text = _obo(hierarchy, aliases or {})
-        elif kind == ".json":
-            text = _parent_map(hierarchy)
-        else:
-            text = _edge_list(path, hierarchy, "," if kind == ".csv" else "\t")
+    if kind in ENDINGS:
+        write_table(path, pa.table(_columns(hierarchy)), is_cafa=False)
+        return
+    text = _obo(hierarchy, aliases or {}) if kind == ".obo" else _parent_map(hierarchy)
+    with atomic_output(path, compress=True) as part:
         part.write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -328,22 +317,6 @@ def _columns(hierarchy: Hierarchy) -> dict[str, list[str]]:
         left = dict(hierarchy.names)
         columns["name"] = [left.pop(child, "") for child in columns["child"]]
     return columns
-
-
-def _edge_list(path: AnyPath, hierarchy: Hierarchy, delimiter: str) -> str:
-    names = (*hierarchy.labels, *hierarchy.names.values())
-    bad = next((name for name in names if "\n" in name or "\r" in name), None)
-    if bad is not None:
-        raise FileError(
-            f"{path}: the format cannot hold names with line ends, such as {bad!r}.\n"
-            "Hint: write .json or .parquet instead."
-        )
-    columns = _columns(hierarchy)
-    stream = io.StringIO()
-    writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return stream.getvalue()
 
 
 def _obo(hierarchy: Hierarchy, aliases: Mapping[str, str]) -> str:

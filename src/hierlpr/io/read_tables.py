@@ -22,8 +22,6 @@ from hierlpr.io.read_report import ReadReport
 from hierlpr.io.table_files import (
     TableFile,
     TableOptions,
-    batch_matrix,
-    label_codes,
     open_table,
 )
 
@@ -281,6 +279,18 @@ def _read_entries(file: TableFile) -> _Entries:
     }
     sample = coded.indices.to_numpy().astype(np.int64)[kept]
     return _Entries(tuple(coded.dictionary.to_pylist()), sample, label[kept], columns)
+
+
+def label_codes(batch: pa.RecordBatch) -> NDArray[np.int32]:
+    """Return the numbers of the labels of a batch of a long table, -1 for none."""
+    codes: Any = batch.column("label").indices.fill_null(-1)
+    return np.asarray(codes.to_numpy(), dtype=np.int32)
+
+
+def batch_matrix(batch: pa.RecordBatch) -> NDArray[np.float64]:
+    """Return the values of a batch of a wide table, one row per sample."""
+    columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns[1:]]
+    return np.ascontiguousarray(np.stack(columns).T)
 
 
 # -- the same samples -------------------------------------------------------------------------

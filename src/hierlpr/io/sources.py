@@ -73,7 +73,7 @@ class TextSource:
     kind: str = ""
 
     def chunks(self, columns: Sequence[int], n_rows: int = _ROWS) -> Iterator[Chunk]:
-        """Yield some columns of all rows as text."""
+        """Yield some columns of all rows as text, at most `n_rows` at a time."""
         log, start = self.log, self.first_place + self.has_header
         log.counts["comments"] = self.n_comments
         with open_plain(log.path) as stream:
@@ -85,7 +85,9 @@ class TextSource:
                     continue
                 first = max(first, start)
                 batch = self._parse(block, first, columns)
-                yield Chunk(batch, partial(self._line_of_row, first, block))
+                for start in range(0, batch.num_rows, n_rows):
+                    place = partial(self._line_of_row, first, block, start)
+                    yield Chunk(batch.slice(start, n_rows), place)
 
     def _parse(self, block: bytes, first: int, columns: Sequence[int]) -> pa.RecordBatch:
         names = [str(i) for i in range(len(self.columns))]
@@ -139,10 +141,10 @@ class TextSource:
             if not self._is_ignored(line):
                 yield number, split_line(line, self.delimiter)
 
-    def _line_of_row(self, first: int, block: bytes, row: int) -> Place:
+    def _line_of_row(self, first: int, block: bytes, start: int, row: int) -> Place:
         width = len(self.columns)
         rows = (n for n, cells in self._rows(first, block) if cells and len(cells) == width)
-        return next(islice(rows, row, None), None)
+        return next(islice(rows, start + row, None), None)
 
     def _bad_line(self, first: int, block: bytes, why: str) -> FileError:
         """Return the error for the first line of a block that is not a row."""

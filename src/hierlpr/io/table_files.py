@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
@@ -117,26 +118,21 @@ class TableFile:
 
         Batches of a wide table have the column ``sample`` and one float64 column per label, in
         the order of `labels`. Those of a long table have ``sample``, ``label`` (a dictionary array
-        whose indices are positions in `labels`) and ``value``, a ranking also ``lpr``, ``call``
-        and ``rank`` where the file has them. A null label belongs to a sample that is listed
-        without a known label. NaN is a missing score or unknown truth.
-
-        A bad row raises; if reading is lenient it is skipped and counted in `log`. Samples that
-        occur again in a wide table are bad rows; of long tables the caller finds repeated pairs
-        and calls `report_repeated_pairs`. Open the table again to read it again.
+        whose indices are positions in `labels`; null for a sample without a known label) and
+        ``value``, a ranking also ``lpr``, ``call`` and ``rank`` where the file has them. NaN is a
+        missing score or unknown truth. Of long tables the caller finds repeated pairs and calls
+        `report_repeated_pairs`.
         """
         n_rows = n_rows or max(1, BATCH_VALUES // len(self._columns))
         check = self._check_wide if self.layout == "wide" else self._check_long
         seen: set[str] = set()
         n_read = 0
         for batch, place in self._source.chunks(list(self._columns.values()), n_rows):
-            for start in range(0, batch.num_rows, n_rows):
-                part = batch.slice(start, n_rows)
-                checked = check(part, partial(_shifted, place, start), seen)
-                self.log.check(part.num_rows)
-                if checked.num_rows:
-                    yield checked
-                n_read += part.num_rows
+            checked = check(batch, place, seen)
+            self.log.check(batch.num_rows)
+            if checked.num_rows:
+                yield checked
+            n_read += batch.num_rows
         self.log.counts["rows"] = n_read
         if n_read == 0:
             raise self.log.file_error("the table has no rows.", line=self._source.first_place)
@@ -156,11 +152,9 @@ class TableFile:
 
     def no_rows_error(self) -> FileError:
         """Return the error for a table of which no row could be used."""
-        log = self.log
-        first = f": {log.problems[0]}" if log.problems else ""
-        if not first and (unknown := list(log.unknown_labels)):
-            first = f": no label is in the hierarchy, for example {unknown[0]!r}"
-        return log.file_error(f"no row could be read{first}.")
+        unknown = (f"label {x!r} is not in the hierarchy." for x in self.log.unknown_labels)
+        first = next(chain(self.log.problems, unknown), "it has no label.")
+        return self.log.file_error(f"no row could be read; the first: {first}")
 
     # -- checks -------------------------------------------------------------------------------
 
@@ -263,18 +257,16 @@ class TableFile:
 
     def _value_problem(self, column: _Numbers, row: int) -> tuple[str, str | None, str]:
         """Return what is wrong with a value, its column, and a hint."""
-        value, is_flag = float(column.values[row]), self._is_flag(column.name)
+        value, cell = float(column.values[row]), str(column.cells[row])
         text, hint = f"the value is {value:g}; expected 0 or 1.", _SWAPPED
-        if column.is_text[row]:
-            cell = str(column.cells[row])
-            text = f"{cell[:40]!r} is not {'0, 1 or unknown' if is_flag else 'a number'}."
-            hint = ""
-            if is_flag and cell.strip().lower() in ("yes", "no", "y", "n", "t", "f"):
-                hint = "write 1 for yes and 0 for no."
-            elif is_flag and parse_number(cell) is not None:
-                hint = _SWAPPED
-            elif not is_flag and parse_number(cell, ",") is not None:
-                hint = "--decimal , (decimal=',') reads decimal commas."
+        if column.is_text[row] and self._is_flag(column.name):
+            text = f"{cell[:40]!r} is not 0, 1 or unknown."
+            if parse_number(cell) is None:
+                is_word = cell.strip().lower() in ("yes", "no", "y", "n", "t", "f")
+                hint = "write 1 for yes and 0 for no." if is_word else ""
+        elif column.is_text[row]:
+            text, is_comma = f"{cell[:40]!r} is not a number.", parse_number(cell, ",") is not None
+            hint = "--decimal , (decimal=',') reads decimal commas." if is_comma else ""
         elif np.isnan(value):
             text = "the value is missing or not a number (NaN)."
             hint = "--missing-scores allow (missing_scores='allow') allows missing scores."
@@ -282,10 +274,6 @@ class TableFile:
         elif np.isinf(value):
             text, hint = "the value is infinite.", ""
         return text, column.name, hint
-
-
-def _shifted(place: Callable[[int], Place], start: int, row: int) -> Place:
-    return place(start + row)
 
 
 def open_table(
@@ -460,15 +448,3 @@ def _match_columns(
             hint="add the columns, or use a long table, which may omit pairs.",
         )
     return {"": columns[""], **{label: columns[found[label]] for label in hierarchy.labels}}
-
-
-def label_codes(batch: pa.RecordBatch) -> NDArray[np.int32]:
-    """Return the numbers of the labels of a batch of a long table, -1 for none."""
-    codes: Any = batch.column("label").indices.fill_null(-1)
-    return np.asarray(codes.to_numpy(), dtype=np.int32)
-
-
-def batch_matrix(batch: pa.RecordBatch) -> NDArray[np.float64]:
-    """Return the values of a batch of a wide table, one row per sample."""
-    columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns[1:]]
-    return np.ascontiguousarray(np.stack(columns).T)

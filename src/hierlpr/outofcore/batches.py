@@ -29,8 +29,8 @@ from hierlpr.io import (
     read_scores,
     read_truth,
 )
-from hierlpr.io.read_tables import MissingTruth
-from hierlpr.io.table_files import MissingScores, batch_matrix, label_codes
+from hierlpr.io.read_tables import MissingTruth, batch_matrix, label_codes
+from hierlpr.io.table_files import MissingScores
 from hierlpr.outofcore.resources import (
     FIT_BYTES,
     RANK_BYTES,

@@ -20,8 +20,7 @@ from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import implied_share
 from hierlpr.io import ReadReport, TruthSets, open_table, read_ranking, read_truth_sets
 from hierlpr.io.auxiliary_tables import Weights
-from hierlpr.io.read_tables import match_samples
-from hierlpr.io.table_files import label_codes
+from hierlpr.io.read_tables import label_codes, match_samples
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.evaluation import (
     Evaluation,
