@@ -126,29 +126,25 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def tables(path: Path) -> str:
-    """Tables of docs/first-stage.md: what the default reaches and what it costs, by set."""
+    """Table of docs/evidence-first-stage.md: what the default reaches and what it costs, by set."""
     with path.open() as file:
         rows = list(csv.DictReader(file))
-    reached = [
-        "| set | seeds | forest | kernel | networks | average | mapped | default "
-        "| Clus ensemble | C-HMCNN |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    cost = ["| set | seeds | CPU minutes | peak memory |", "| --- | --- | --- | --- |"]
+    members = ("forest", "kernel", "networks", "average")
+    heads = ("set", *members, "default", "Clus ensemble", "C-HMCNN", "CPU minutes", "memory")
+    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
     for name in dict.fromkeys(row["set"] for row in rows):
         mine = [row for row in rows if row["set"] == name]
-        cells = [name, str(len(mine))]
-        for column in ("forest", "kernel", "networks", "average", "mapped"):
+        cells = [name]
+        for column in members:
             values = [float(row[column]) for row in mine if row[column]]
-            cells.append(f"{np.mean(values):.4f}" if len(values) == len(mine) else "left out")
+            cells.append(f"{np.mean(values):.3f}" if len(values) == len(mine) else "-")
         default = np.array([float(row["default"]) for row in mine])
         spread = f" ± {default.std(ddof=1):.4f}" if len(mine) > 1 else ""
         cells += [f"{default.mean():.4f}{spread}", mine[0]["CLUS-ENS"] or "-", mine[0]["C-HMCNN"]]
-        reached.append(f"| {' | '.join(cells)} |")
-        minutes = [float(row["cpu_minutes"]) for row in mine]
-        peak = np.median([float(row["peak_mb"]) for row in mine])
-        cost.append(f"| {name} | {len(mine)} | {np.mean(minutes):.1f} | {peak:,.0f} MB |")
-    return "\n".join([*reached, "", *cost])
+        cells.append(f"{np.mean([float(row['cpu_minutes']) for row in mine]):.1f}")
+        cells.append(f"{np.median([float(row['peak_mb']) for row in mine]):,.0f} MB")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:

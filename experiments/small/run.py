@@ -110,14 +110,17 @@ def run(case: Case, draw: int) -> dict[str, object]:
 
 
 def table(path: Path) -> str:
-    """Table of docs/first-stage.md: means over the draws, the best in bold."""
+    """Table of docs/evidence-first-stage.md: fewest and most samples, the best in bold."""
     with path.open() as file:
         rows = list(csv.DictReader(file))
     lines = [
         "| set and samples | default | logistic | logistic with HierLPR | random forest |",
         "| --- | --- | --- | --- | --- |",
     ]
+    by_kind: dict[str, list[str]] = {}
     for name in dict.fromkeys(row["set"] for row in rows):
+        by_kind.setdefault(name.rstrip("0123456789"), []).append(name)
+    for name in [x for names in by_kind.values() for x in dict.fromkeys([names[0], names[-1]])]:
         mine = [row for row in rows if row["set"] == name]
         means = [np.mean([float(row[k]) for row in mine]) for k in COLUMNS[2:6]]
         cells = [f"**{m:.3f}**" if m == max(means) else f"{m:.3f}" for m in means]
