@@ -224,7 +224,7 @@ def main() -> None:
         writer.writeheader()
         writer.writerows(rows)
     for row in rows:
-        print(*row.values(), sep="\t")
+        print(*row.values(), sep="\t", flush=True)
 
 
 if __name__ == "__main__":

@@ -101,16 +101,6 @@ def test_contradictions_beyond_floats_fall_back():
     assert np.isfinite(others).all()
 
 
-def test_threads_give_the_same_bits():
-    rng = np.random.default_rng(3)
-    h = random_dag_hierarchy(rng, 11)
-    prior = LabelPrior(rng.uniform(0.05, 0.9, 11), rng.uniform(0.05, 0.95, 11))
-    lpr = rng.random((51, 11))
-    one = posteriors(lpr, prior, h, with_others=True, n_threads=1)
-    two = posteriors(lpr, prior, h, with_others=True, n_threads=2)
-    assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
-
-
 @pytest.mark.parametrize("n_labels", [12, 200])
 def test_pipeline_on_dags(n_labels):
     rng = np.random.default_rng(4)

@@ -97,22 +97,6 @@ def test_chain_of_100_000_labels(lpr):
         np.testing.assert_allclose(posterior[0], 1.0, atol=1e-9)
 
 
-def test_ten_thousand_children_that_agree_or_contradict():
-    n = 10_001
-    h = Hierarchy([("0", str(i)) for i in range(1, n)])
-    prior = LabelPrior(np.full(n, 0.2), np.r_[0.2, np.full(n - 1, 0.999)])
-    lpr = np.full((3, n), 1e-12)
-    lpr[1] = 1.0 - 1e-12
-    lpr[2, : n // 2] = 1.0 - 1e-12
-    posterior, _ = posteriors(lpr, prior, h)
-    assert np.isfinite(posterior).all()
-    assert posterior[0].max() < 1e-10
-    assert posterior[1].min() > 1.0 - 1e-9
-    # Thousands of children that say yes leave no doubt; the others still say no.
-    assert posterior[2, 0] > 1.0 - 1e-9
-    assert posterior[2, n - 1] < 1e-6
-
-
 def test_threads_give_the_same_bits():
     rng = np.random.default_rng(0)
     h = hierarchy_of(random_forest(rng, 40))

@@ -17,7 +17,6 @@ from hierlpr._kernels.joint_temper import Cells, HeldOutEvidence, fit_weights
 from hierlpr.joint import Tempering, fit_joint
 from hierlpr.joint.tempering import (
     best_candidate,
-    fit_candidates,
     gather,
     losses_of,
     part_of_the_way,
@@ -109,18 +108,6 @@ def test_cells_hold_the_pairs_of_near_evidence(seed):
         )
 
 
-def test_gathering_hardly_moves_the_weights(monkeypatch):
-    rng = np.random.default_rng(4)
-    evidence = random_evidence(rng, n_samples=4000)
-    h = Hierarchy([("A", "B"), ("A", "C"), ("C", "D")])
-    assert gather(evidence).own.size < 4 * 4000 / 8
-    coarse = fit_candidates(evidence, h, 1)
-    monkeypatch.setattr("hierlpr.joint.tempering.PER_UNIT", 64)
-    fine = fit_candidates(evidence, h, 2)
-    for use in ("shared", "depth", "label"):
-        np.testing.assert_allclose(coarse[use], fine[use], atol=0.02)
-
-
 def test_losses_are_log_losses():
     rng = np.random.default_rng(1)
     own, others, truth, prior, _, _ = evidence = random_evidence(rng)
@@ -136,14 +123,6 @@ def test_losses_are_log_losses():
         np.testing.assert_array_equal(
             losses_of(part, weights, fold=1), losses_of(part, weights)[fold_of(part) == 1]
         )
-
-
-def test_losses_of_many_hopeless_pairs_stay_finite():
-    evidence = random_evidence(np.random.default_rng(1), n_labels=3000, n_samples=2)
-    evidence = evidence._replace(own=np.zeros((3000, 2)), others=np.zeros((3000, 2)))
-    loss = losses_of(evidence, np.zeros((3000, 3)))
-    z = evidence.prior[fold_of(evidence)].T
-    np.testing.assert_allclose(loss, np.logaddexp(0, np.where(evidence.truth, -z, z)).sum(axis=0))
 
 
 def test_independent_scores_are_trusted_and_gain():
@@ -244,15 +223,6 @@ def test_too_few_samples_leave_the_lprs():
     model = fit_joint(np.random.default_rng(0).random((4, 2)), truth, h)
     assert model.tempering.use == "none"
     assert "not used" in model.tempering.describe()
-
-
-def test_fit_repeats_and_threads_do_not_matter():
-    train, _ = simulate.train_test("tree25", n_train=800, n_test=5, rng=5)
-    one = fit_joint(train.scores, train.truth, train.hierarchy, n_threads=1)
-    two = fit_joint(train.scores, train.truth, train.hierarchy, n_threads=2)
-    for name in ("own", "others", "shift"):
-        assert np.array_equal(getattr(one.tempering, name), getattr(two.tempering, name))
-    assert one.tempering.loss == two.tempering.loss
 
 
 def test_a_candidate_counts_as_far_as_its_gain_is_clear():

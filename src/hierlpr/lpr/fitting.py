@@ -143,9 +143,6 @@ def fit_lpr(
     method: str | Estimator | Sequence[str | Estimator] = "auto",
     sample_weight: Any = None,
     labels: Sequence[str] | None = None,
-    pairs: PairWeights | None = None,
-    depth: NDArray[np.integer] | None = None,
-    shared: SharedCurves | None = None,
     n_threads: int | None = None,
     **options: Any,
 ) -> LPRModel:
@@ -167,12 +164,6 @@ def fit_lpr(
         up to the effective number of samples, (sum w)^2 / sum w^2.
     labels : sequence of str, optional
         Names, for messages.
-    pairs : PairWeights, optional
-        Weights of (sample, label) pairs, instead of `sample_weight`.
-    depth : ndarray of shape (n_labels,), optional
-        Labels of equal depth share a curve (``"auto"`` only); by default all.
-    shared : SharedCurves, optional
-        Shared curves of an earlier fit, to be used instead of new ones.
     n_threads : int, optional
         Default: HIERLPR_NUM_THREADS or all cores. The result does not depend on it.
     **options
@@ -192,9 +183,8 @@ def fit_lpr(
     >>> model.predict([[-1.0], [1.0], [3.0]]).round(1).ravel().tolist()
     [0.0, 0.2, 0.9]
     """
-    data = read_training_data(scores, truth, sample_weight, labels, pairs=pairs)
-    sharing: dict[str, Any] = {"depth": depth, "shared": shared}
-    return fit_data(data, method=method, n_threads=n_threads, **sharing, **options)
+    data = read_training_data(scores, truth, sample_weight, labels)
+    return fit_data(data, method=method, n_threads=n_threads, **options)
 
 
 def fit_data(
@@ -322,24 +312,22 @@ def fit_known(
 
     For unknown truth see :mod:`hierlpr.data.partial_truth`.
     """
-    labels = hierarchy.labels
-    options: dict[str, Any] = {"method": method, "n_threads": n_threads, "labels": labels}
-    options |= {"depth": hierarchy.levels if depth is None else depth, "shared": shared}
-    missing = np.isnan(scores) if isinstance(scores, np.ndarray) else np.zeros((1, 1), np.bool_)
+    labels, missing, pairs = hierarchy.labels, None, None
+    if isinstance(scores, np.ndarray) and np.isnan(scores).any():
+        missing = np.isnan(scores)
+        empty = [labels[k] for k in np.flatnonzero(missing.all(axis=0))]
+        if empty:
+            raise DataError(
+                f"{len(empty):,} label(s) have no score at all: {quote_names(empty)}.\n"
+                "Hint: give them a constant score; their LPR is then their prevalence."
+            )
+        scores = np.where(missing, 0.0, scores)
     held = truth.held if isinstance(truth, PartialTruth) else truth
-    if not missing.any():
-        if sample_weight is None and not isinstance(truth, PartialTruth):
-            return fit_lpr(scores, held, **options)
-        pairs = PairWeights(truth, hierarchy, None, sample_weight)
-        return fit_lpr(scores, held, pairs=pairs, **options)
-    empty = [labels[k] for k in np.flatnonzero(missing.all(axis=0))]
-    if empty:
-        raise DataError(
-            f"{len(empty):,} label(s) have no score at all: {quote_names(empty)}.\n"
-            "Hint: give them a constant score; their LPR is then their prevalence."
-        )
-    pairs = PairWeights(truth, hierarchy, missing, sample_weight)
-    return fit_lpr(np.where(missing, 0.0, scores), held, pairs=pairs, **options)
+    if missing is not None or sample_weight is not None or held is not truth:
+        pairs = PairWeights(truth, hierarchy, missing, sample_weight)
+    data = read_training_data(scores, held, None, labels, pairs)
+    levels = hierarchy.levels if depth is None else depth
+    return fit_data(data, method=method, depth=levels, shared=shared, n_threads=n_threads)
 
 
 def predict_known(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) -> Matrix:

@@ -38,7 +38,6 @@ MAX_LOG_ODDS = 14.0  # of one curve: beyond, a few samples cannot tell
 N_STEPS = 8
 MAX_OFFSET_SD = 3.0
 LEAST_SHARING = 3  # labels of one depth; fewer share the curve of the next depth above
-N_KNOTS = 48  # of a shared curve, at most
 
 
 class LabelBins(NamedTuple):
@@ -248,26 +247,9 @@ def _pooled_curves(
     fit: GroupFit = estimator.fit_groups(groups)
     lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
     make_monotone(groups.ptr, lpr, groups.total)
-    return _thinned(LPRCurves.from_groups(groups, lpr))
-
-
-def _thinned(curves: LPRCurves) -> LPRCurves:
-    """Keep at most `N_KNOTS` knots per curve, evenly spaced along its length in log-odds."""
-    score, lpr, sizes = [], [], []
-    for k in range(curves.n_labels):
-        x, y = curves.curve(k)
-        log_odds = _log_odds(y)
-        if x.size > N_KNOTS:
-            # Along the curve, rise and run count alike.
-            rank = np.arange(x.size) / (x.size - 1)
-            rise = (log_odds - log_odds[0]) / max(log_odds[-1] - log_odds[0], 1e-9)
-            kept = np.unique(np.searchsorted(rank + rise, np.linspace(0.0, 2.0, N_KNOTS)))
-            kept = np.union1d(np.minimum(kept, x.size - 1), [0, x.size - 1])
-            x, y = x[kept], y[kept]
-        score.append(x)
-        lpr.append(y)
-        sizes.append(x.size)
-    return LPRCurves(np.cumsum([0, *sizes]), np.concatenate(score), np.concatenate(lpr))
+    bins = LabelBins.of(groups, lpr)  # few enough knots for every label to have them
+    make_monotone(bins.ptr, bins.lpr, bins.total)  # means of equal LPRs may differ by rounding
+    return LPRCurves(bins.ptr, bins.score, bins.lpr)
 
 
 def blend(
