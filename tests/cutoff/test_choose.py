@@ -153,12 +153,6 @@ def test_an_unreachable_target_can_call_nothing_or_raise():
         choose_cutoff(*unreachable_data(), precision=0.9, unreachable="error")
 
 
-def test_calling_everything_is_said():
-    cutoff = choose_cutoff(np.full((30, 2), 0.4), np.ones((30, 2)), precision=0.9)
-    assert cutoff.n_calls == 60
-    assert "(every instance)" in str(cutoff)
-
-
 @pytest.mark.parametrize("truth", [0, 1])
 def test_all_false_and_all_true_on_one_instance(truth):
     cutoff = choose_cutoff([[0.5]], [[truth]], precision=0.9)
@@ -201,8 +195,3 @@ def test_bad_data():
         choose_cutoff([[0.1]], [[1]], precision=0.9, confidence=0.9)
     with pytest.raises(DataError, match="rule must be one of"):
         choose_cutoff([[0.1]], [[1]], precision=0.9, rule="bold")
-
-
-def test_almost_all_is_not_said_to_be_all():
-    cutoff = choose_cutoff([[0.9], [0.8]], [[1], [0]], precision=0.9999)
-    assert "99.99 %" in str(cutoff)

@@ -17,7 +17,7 @@ from hierlpr import (
 from hierlpr.cutoff import set_values as v
 from hierlpr.cutoff import sets as s
 from hierlpr.cutoff.set_values import least_chance
-from hierlpr.cutoff.sets import SetRule, deepest_sure
+from hierlpr.cutoff.sets import SetRule
 from hierlpr.joint import end_posterior
 
 
@@ -144,19 +144,6 @@ def test_too_few_samples_promise_nothing_and_say_so():
     assert sets.possible.all()
     assert "No label can be called sure" in str(rule)
     assert "Every label has to be called possible" in str(rule)
-
-
-def test_words_lists_and_the_deepest_label():
-    h = Hierarchy([("A", "B"), ("A", "C")])
-    score = np.array([[0.99, 0.9, 0.2], [0.6, 0.3, 0.3], [0.99, 0.2, 0.95]])
-    rule = SetRule(0.1, None, False, 50, 0.8, 0.25, 0.1, 0.1, 1.0, 2.0)
-    sets = call_sets(score, h, rule)
-    assert sets.words().tolist() == [
-        ["sure", "sure", "no"], ["possible", "possible", "possible"], ["sure", "no", "sure"]
-    ]  # fmt: skip
-    assert sets.lists()[1] == ((), ("A", "B", "C"))
-    assert deepest_sure(sets, h).tolist() == [1, -1, 2]
-    assert SetRule.from_dict(rule.to_dict()) == rule
 
 
 @pytest.mark.parametrize(

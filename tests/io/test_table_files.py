@@ -183,7 +183,6 @@ def test_repeated_pairs(tmp_path):
 
 # -- bad tables -------------------------------------------------------------------------------
 
-NAN = float("nan")
 ROWS = [  # a bad last row, and what the message says about it
     (WIDE + "s3,1,2\n", "line 4:.* 3 columns"),
     (WIDE + "s3,1,2,3,4\n", "line 4:.* 5 columns"),

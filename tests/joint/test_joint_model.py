@@ -46,13 +46,6 @@ def test_the_exact_posterior_is_its_own_consistent_score(parts, models):
     np.testing.assert_allclose(models[True].predict_proba(scores), posterior, atol=1e-9)
 
 
-def test_auto_says_what_it_did(models):
-    assert models[False].joint_ is None
-    assert "used unchanged" in models[True].joint_.describe()
-    assert "held-out log-loss" in models["auto"].joint_.describe()
-    assert set(models["auto"].joint_.tempering.loss) >= {"none", "exact", "label"}
-
-
 @pytest.mark.parametrize("joint", [True, "auto"])
 def test_cutoff_and_guarantee(parts, models, joint):
     _, held, test = parts
@@ -178,12 +171,3 @@ def test_classifier_with_joint():
     c = HierarchicalClassifier(LogisticRegression(), hierarchy=h, joint="auto").fit(x, truth)
     assert c.model_.joint_ is not None
     assert not h.violations(c.predict(x))
-
-
-def test_no_hierarchy():
-    rng = np.random.default_rng(0)
-    truth = rng.random((100, 3)) < 0.4
-    scores = truth + rng.normal(size=truth.shape)
-    plain = HierLPR().fit(scores, truth).transform(scores)
-    assert np.array_equal(HierLPR(joint="auto").fit(scores, truth).transform(scores), plain)
-    np.testing.assert_allclose(HierLPR(joint=True).fit(scores, truth).transform(scores), plain)

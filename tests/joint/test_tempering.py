@@ -207,16 +207,6 @@ def test_a_posterior_that_ranks_worse_is_not_used():
     assert model.tempering.loss["none"] > min(model.tempering.loss.values())
 
 
-def test_labels_that_stand_alone_are_left_alone():
-    train, test = simulate.train_test(4, n_train=500, n_test=50, rng=1)
-    model = fit_joint(train.scores, train.truth, train.hierarchy)
-    assert not model.is_used
-    lpr = fit_lpr(train.scores, train.truth).predict(test.scores)
-    assert np.array_equal(model.transform(lpr), lpr)
-    exact = fit_joint(None, train.truth, train.hierarchy, use="exact")
-    np.testing.assert_allclose(exact.transform(lpr), lpr, rtol=1e-9)
-
-
 def test_too_few_samples_leave_the_lprs():
     h = Hierarchy([("A", "B")])
     truth = np.array([[1, 1], [1, 0], [0, 0], [0, 0]], dtype=bool)
@@ -287,43 +277,9 @@ def test_an_unclear_gain_is_used_in_part_and_said(tmp_path):
     np.testing.assert_array_equal(again.transform(test.scores), model.transform(test.scores))
 
 
-def test_few_samples_all_judge_and_of_many_a_quarter(monkeypatch):
-    from hierlpr.joint import model as module
-
-    train, _ = simulate.train_test(3, n_train=300, n_test=5, rng=5)
-    judged = []
-    original = module.losses_of
-    monkeypatch.setattr(
-        module,
-        "losses_of",
-        lambda *args, **options: judged.append(original(*args, **options)) or judged[-1],
-    )
-    fit_joint(train.scores, train.truth, train.hierarchy)
-    assert sum(map(len, judged)) == 5 * 300  # five candidates
-    judged.clear()
-    monkeypatch.setattr(module, "ENOUGH_JUDGES", 75)
-    fit_joint(train.scores, train.truth, train.hierarchy)
-    assert sum(map(len, judged)) == 5 * 75
-
-
 def test_new_labels_start_with_what_is_safe():
     learned = Tempering(np.full(3, 0.7), np.full(3, 0.2), np.full(3, 0.1), "label", {})
     grown = learned.select(np.array([2, 0]), n_new=1)
     assert grown.own.tolist() == [0.7, 0.7, 1.0]
     assert grown.others.tolist() == [0.2, 0.2, 0.0]
     assert Tempering.fixed("exact", 2).select(np.arange(2), 1).others.tolist() == [1.0] * 3
-
-
-def test_many_samples_are_thinned_out(monkeypatch):
-    from hierlpr.joint import model as module
-
-    train, _ = simulate.train_test(3, n_train=3000, n_test=5, rng=5)
-    monkeypatch.setattr("hierlpr.data.tables.MOST_INSTANCES", 3 * 1000)
-    seen = []
-    original = module.CrossFitting
-    monkeypatch.setattr(
-        module, "CrossFitting", lambda s, *a, **o: seen.append(len(s)) or original(s, *a, **o)
-    )
-    model = fit_joint(train.scores, train.truth, train.hierarchy)
-    assert seen == [1000]
-    assert model.tempering.use != "none"

@@ -192,18 +192,6 @@ def test_weights_move_the_prevalence(method):
     assert sparse_model.predict(scores + 9) == pytest.approx(lpr, abs=1e-3)
 
 
-@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
-def test_diagnostics_are_a_frame(backend):
-    scores, truth = simulated(n_labels=2)
-    model = fit_lpr(scores, truth)
-    frame = model.diagnostics_frame(["a", "b"], backend=backend)
-    columns = list(frame.column_names if backend == "pyarrow" else frame.columns)
-    assert columns == ["label", *model.diagnostics()]
-    assert list(frame["label"])[1] in ("b",) or frame["label"][1].as_py() == "b"
-    with pytest.raises(DataError, match="3 names are given for 2 labels"):
-        model.diagnostics_frame(["a", "b", "c"])
-
-
 def test_join_and_select_models():
     scores, truth = simulated(n_labels=3)
     model = fit_lpr(scores, truth)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hierlpr import Hierarchy, HierLPR, load_model
+from hierlpr import Hierarchy, HierLPR
 from hierlpr.data.label_sets import as_kind, close_listed
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprWarning
@@ -256,18 +256,6 @@ def test_labels_come_and_go(case):
     assert m.implied_.curves.n_labels == m.hierarchy_.n_labels
     m.replace(["L39"], listed[:N_FIT, [39]], truth[:N_FIT, 39:])
     assert not m.hierarchy_.violations(m.predict(listed).toarray())
-
-
-@pytest.mark.parametrize("joint", [False, True])
-def test_a_saved_model_remembers(case, joint, tmp_path):
-    h, truth, scores, listed = case
-    m = HierLPR(h, joint=joint).fit(listed[:N_FIT], truth[:N_FIT])
-    m.save(tmp_path / "m.hlpr")
-    back = load_model(tmp_path / "m.hlpr")
-    assert back.kind_ == "listed"
-    assert (back.predict_proba(listed) != m.predict_proba(listed)).nnz == 0
-    with pytest.raises(DataError, match="fitted on listed scores"):
-        back.predict(scores)
 
 
 def test_what_is_implied_is_learned_from_lprs_that_did_not_see_the_sample():

@@ -10,7 +10,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.lpr import LPRCurves, SharedCurves
 from hierlpr.lpr.estimators import Auto
 from hierlpr.lpr.fitting import _fit_own
-from hierlpr.lpr.shared import LabelBins, fit_offsets, fit_shared, shared_weight
+from hierlpr.lpr.shared import fit_offsets, fit_shared, shared_weight
 from hierlpr.lpr.training import read_training_data
 
 
@@ -90,13 +90,6 @@ def test_the_blend_is_a_weighted_mean_of_log_odds():
     )
     expected = expit((1 - weight) * single + weight * (pooled + offset))
     assert model.predict(scores) == pytest.approx(expected, abs=0.01)
-
-
-def test_weights_at_the_ends():
-    support = np.array([0.0, 4.0, 1e6])
-    assert shared_weight(support, 0.0).tolist() == [1.0, 0.0, 0.0]
-    assert shared_weight(support, np.inf).tolist() == [1.0, 1.0, 1.0]
-    assert shared_weight(support, 4.0)[1] == 0.5
 
 
 def test_rare_labels_gain_where_scores_are_comparable_and_lose_nothing_elsewhere():
@@ -190,11 +183,3 @@ def test_damaged_shared_curves_are_refused():
     ):
         with pytest.raises(DataError, match="Shared curves"):
             SharedCurves(**{**good, **bad})
-
-
-def test_bins_of_parts_are_those_of_the_whole():
-    scores, truth, _ = rare_labels(7)
-    _, whole = binned(scores, truth)
-    parts = [binned(scores[:, a:b], truth[:, a:b])[1] for a, b in ((0, 3), (3, 7))]
-    for one, two in zip(LabelBins.join(parts), whole, strict=True):
-        np.testing.assert_array_equal(one, two)

@@ -83,12 +83,6 @@ def test_features_in_calls_out(data, fitted):
     assert len(classifier.rank(x, top=10)) == 10
 
 
-def test_progress_counts_every_classifier(fitted):
-    progress = fitted[1]
-    assert progress[-1] == (5 * 6, 5 * 6)
-    assert progress == sorted(progress)
-
-
 def test_scores_are_out_of_fold_and_the_cutoff_has_samples_of_its_own(data, fitted):
     classifier, _ = fitted
     x, truth = data[0]
@@ -119,12 +113,6 @@ def test_the_same_seed_gives_the_same_result_with_any_number_of_jobs(data, fitte
     )
     other = clone(fitted[0]).set_params(random_state=1).fit(*data[0])
     assert not np.array_equal(other.held_out_, again.held_out_)
-
-
-def test_without_a_goal_nothing_is_held_out(data):
-    classifier = HierarchicalClassifier(LogisticRegression(), hierarchy=TREE).fit(*data[0])
-    assert classifier.held_out_.size == 0
-    assert classifier.cutoff_.level == 0.5
 
 
 def test_sparse_features(data, fitted):
@@ -318,26 +306,6 @@ def test_weights_are_routed(data):
         for model in (own, pipe) if passes else (own,):
             folds = cross_val_score(model, x, truth, params={"sample_weight": weight}, cv=2)
             assert np.all(folds > 0.5)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda x, y: HierarchicalClassifier(hierarchy=TREE).fit(["a b", "b"], y[:2]),
-            "empty vocabulary",
-        ),
-        (lambda x, y: HierarchicalClassifier(LogisticRegression, TREE).fit(x, y), r"write \(\)"),
-    ],
-)
-def test_slips_are_told_with_the_way_out(data, call, message):
-    with pytest.raises(HierlprError, match=message):
-        call(*data[0])
-
-
-def test_a_row_number_in_place_of_features_is_told(fitted):
-    with pytest.raises(DataError, match=r"one row per sample, got a int"):
-        fitted[0].explain(3)
 
 
 @needs_data

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hierlpr import Hierarchy, HierlprError, HierlprWarning, simulate
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import fit_lpr
-from hierlpr.model import HierLPR, load_model
+from hierlpr.model import HierLPR
 from hierlpr.ranking.blocks import consistent_scores
 
 
@@ -72,12 +72,6 @@ EXPECTED_FAILURES = {
 )
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
-
-
-def test_the_width_of_arrays_is_checked_in_scikit_learns_words(model):
-    for method in (model.predict, model.transform, model.predict_proba, model.rank):
-        with pytest.raises(DataError, match="X has 3 features, but HierLPR is expecting 25 feat"):
-            method(np.zeros((2, 3)))
 
 
 def test_clone_and_parameters(parts):
@@ -214,20 +208,6 @@ def test_a_guaranteed_cutoff_and_groups(parts, model):
     assert model.cutoff_.groups["A"].n_samples < cal.n_samples  # a third planned the tests
 
 
-def test_dags_take_the_same_way(tmp_path):
-    h = simulate.random_dag(30, rng=0)
-    assert not h.is_forest
-    drawn = simulate.random_model(h, conditional=0.7, rng=1)
-    fit, cal, test = drawn.draw(600, 2), drawn.draw(400, 3), drawn.draw(200, 4)
-    model = HierLPR(h).fit(fit.scores, fit.truth)
-    model.calibrate(cal.scores, cal.truth, precision=0.7, confidence=0.8)
-    calls = model.predict(test.scores)
-    assert calls.any()
-    assert len(h.violations(calls)) == 0
-    model.save(tmp_path / "dag.hlpr")
-    np.testing.assert_array_equal(load_model(tmp_path / "dag.hlpr").predict(test.scores), calls)
-
-
 # -- nothing silent ------------------------------------------------------------------------------
 
 
@@ -238,16 +218,6 @@ def test_an_unreachable_target_warns(parts):
     with pytest.warns(HierlprWarning, match="unreachable"):
         model.calibrate(rng.random(cal.scores.shape), cal.truth, precision=0.99)
     assert not model.cutoff_.reachable
-
-
-def test_calibrating_on_the_fitted_samples_warns(parts):
-    fit = parts[0]
-    n = len(fit.scores)
-    model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
-    with pytest.warns(
-        HierlprWarning, match=f"{n:,} of {n:,} calibration samples were also fitted on"
-    ):
-        model.calibrate(fit.scores, fit.truth, maximize="f1")
 
 
 def test_truth_without_a_parent_is_refused_or_closed_and_counted():
@@ -430,16 +400,3 @@ def test_changed_labels_match_rows_by_name(parts):
     np.testing.assert_array_equal(curves[0], curves[1])
     with pytest.raises(DataError, match="the truth lacks samples"):
         model.replace([leaf], scores[[leaf]], truth[[leaf]].rename(index=str.upper))
-
-
-@pytest.mark.parametrize(
-    ("verbose", "is_terminal", "told"),
-    [(True, False, True), (None, True, True), (None, False, False), (False, True, False)],
-)
-def test_progress_is_told_on_request_and_on_terminals(
-    verbose, is_terminal, told, monkeypatch, capsys
-):
-    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal, raising=False)
-    fit, _ = simulate.train_test(1, rng=0)
-    HierLPR(fit.hierarchy, joint=False, verbose=verbose).fit(fit.scores[:200], fit.truth[:200])
-    assert ("####]  100%" in capsys.readouterr().err) is told

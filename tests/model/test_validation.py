@@ -16,10 +16,9 @@ from hierlpr import (
     HierlprWarning,
     consistent_scores,
     discover,
-    load_model,
     rank,
 )
-from hierlpr.exceptions import DataError, FileError, HierarchyError
+from hierlpr.exceptions import DataError, HierarchyError
 from hierlpr.io import as_hierarchy, read_scores, read_truth
 
 # The root sorts last, and so do the columns of MultiLabelBinarizer.
@@ -144,14 +143,6 @@ def test_paths_of_labels_stand_for_all_labels_on_them(case):
         HierLPR(TREE).fit(scores, [["root/deep"]] * len(lists))
 
 
-def test_one_text_a_sample_is_its_label(case):
-    scores, _, lists = case
-    deepest = [row[-1] if row else [] for row in lists]
-    with pytest.warns(HierlprWarning, match="missing ancestors were added"):
-        model = HierLPR(TREE, joint=False, close_truth=True).fit(scores, deepest)
-    assert model.lpr_.report.positives[0] == sum(map(bool, lists))
-
-
 def test_unknown_labels_are_named_with_the_nearest(case):
     scores, _, lists = case
     wrong = [[*lists[0], "lefft"], *lists[1:]]
@@ -180,44 +171,6 @@ def test_slips_are_answered_with_the_way_out(case):
         with pytest.raises(DataError) as error:
             slip()
         assert words in str(error.value)
-
-
-@pytest.mark.parametrize("sep", [";", "|", ", "])
-def test_labels_joined_in_one_text_are_told_apart(case, sep):
-    scores, _, lists = case
-    joined = [sep.join(labels) for labels in lists]
-    with pytest.raises(DataError, match="several labels: give lists") as error:
-        HierLPR(TREE).fit(scores, joined)
-    assert f"x.split({sep!r})" in str(error.value)
-
-
-def test_sorted_columns_are_named_before_closing_is_suggested(case):
-    scores, _, lists = case
-    sorted_columns = MultiLabelBinarizer().fit_transform(lists)
-    for given in (sorted_columns, sparse.csr_array(sorted_columns)):
-        with pytest.raises(DataError, match="without its parent") as error:
-            HierLPR(TREE).fit(scores, given)
-        words = str(error.value)
-        assert "MultiLabelBinarizer(classes=hierarchy.labels)" in words
-        assert "close" not in words
-    # Closing them all the same is not silent either.
-    with pytest.warns(HierlprWarning, match=r"MultiLabelBinarizer\(classes=hierarchy.labels\)"):
-        TREE.close_upward(sorted_columns)
-    with pytest.warns(HierlprWarning, match="sorted by label, as MultiLabelBinarizer makes them"):
-        HierLPR(TREE, joint=False, close_truth=True).fit(scores, sorted_columns)
-
-
-def test_columns_without_names_are_doubted_first(case):
-    scores, truth, _ = case
-    broken = truth.copy()
-    broken[:, 0] = False
-    with pytest.raises(DataError, match="is this their order"):
-        HierLPR(TREE).fit(scores, broken)
-    with pytest.raises(DataError, match=r"\nHint: add the missing ancestors with close_truth=True"):
-        HierLPR(TREE).fit(scores, pd.DataFrame(broken, columns=TREE.labels))
-    with pytest.warns(HierlprWarning) as caught:
-        HierLPR(TREE, joint=False, close_truth=True).fit(scores, broken)
-    assert "MultiLabelBinarizer" not in str(caught[0].message)
 
 
 def test_closing_a_frame_goes_by_name(case):
@@ -309,29 +262,3 @@ def test_one_cutoff_for_each_label(case):
     model.calibrate(scores[60:], truth[60:], maximize="f1", groups="label")
     assert set(model.cutoff_.groups) == set(TREE.labels)
     assert not TREE.violations(model.predict(scores))
-
-
-def test_tables_that_do_not_fit_say_the_way_out(case):
-    h, (scores, truth, _) = TREE, case
-    frame = pd.DataFrame(scores, columns=list(h.labels))
-    model = HierLPR(h, joint=False, verbose=False).fit(frame, truth)
-    first = h.labels[0]
-    for wrong, hint in [
-        (frame.rename(columns={first: first + "s"}), f"did you mean '{first}'"),
-        (frame.assign(age=3), r"scores\[list\(hierarchy\.labels\)\]"),
-        (frame.mask(frame == frame.iloc[0, 0]), r'HierLPR\(missing="allow"\)'),
-    ]:
-        with pytest.raises(DataError, match=hint):
-            model.predict(wrong)
-    with pytest.raises(DataError, match="scores come first, truth second"):
-        HierLPR(h).fit(truth, frame)
-    with pytest.raises(DataError, match="a number is taken as the row"):
-        model.explain(frame.set_index(pd.Index([f"s{i}" for i in range(len(frame))])), "t1")
-
-
-def test_a_model_that_is_not_there_and_a_file_that_is_none(tmp_path):
-    with pytest.raises(FileError, match=r"none.hlpr: there is no such file\.$"):
-        load_model(tmp_path / "none.hlpr")
-    (tmp_path / "scores.csv").write_text("sample,a\n")
-    with pytest.raises(FileError, match=r"give a file that `hierlpr fit --out`"):
-        load_model(tmp_path / "scores.csv")

@@ -16,7 +16,7 @@ from hierlpr.cutoff.guarantee import Pair, _is_precise
 from hierlpr.cutoff.instances import list_instances, random_order
 from hierlpr.cutoff.outcome import goals_of
 from hierlpr.cutoff.profile import LevelProfile
-from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
+from hierlpr.exceptions import DataError, UnreachableWarning
 from hierlpr.joint.prior import _count_known, count_labels, fit_prior
 from hierlpr.metrics import au_prc_score, hit_curve, precision_recall_curve
 from hierlpr.metrics.evaluation import evaluate_ranking
@@ -231,78 +231,6 @@ def test_a_rare_heavy_sample_does_not_break_the_promise():
     assert wrong <= 150 * 0.1 + 3 * math.sqrt(150 * 0.09)
 
 
-def test_weights_that_happen_to_be_equal_are_not_taken_for_all_there_can_be():
-    """One sample in 1,000 counts for 1,000, and is wrong: a hundred samples rarely hold one."""
-
-    def drawn(rng, n):
-        rare = rng.random(n) < 1 / 1000
-        truth = np.where(rare, False, rng.random(n) < 0.97)
-        return rng.random((n, 1)), truth[:, None], np.where(rare, 1000.0, 1.0)
-
-    wrong = 0
-    for i in range(40):
-        rng = np.random.default_rng([5, i])
-        scores, truth, _ = drawn(rng, 300)
-        model = HierLPR(joint=False).fit(scores, truth)
-        scores, truth, weight = drawn(rng, 100)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", HierlprWarning)
-            model.calibrate(scores, truth, precision=0.9, confidence=0.9, sample_weight=weight,
-                            max_weight=1000)  # fmt: skip
-        wrong += model.cutoff_.reachable  # the weighted precision is .49
-    assert wrong <= 9  # one time in a thousand, if each were wrong with the 10 % allowed
-    ones = {"precision": 0.6, "confidence": 0.9, "sample_weight": np.full(100, 2.0)}
-    with pytest.raises(DataError, match="needs max_weight="):
-        model.calibrate(scores, truth, **ones)
-    with pytest.raises(DataError, match="sample_weight is 2 for sample 0, more than max_weight=1"):
-        model.calibrate(scores, truth, max_weight=1, **ones)
-    model.calibrate(scores, truth, max_weight=2, **ones)
-    assert "certified for weights up to 2" in str(model.cutoff_)
-    ones["sample_weight"] = np.repeat([0.0, 2.0], 50)
-    with pytest.raises(DataError, match="needs max_weight="):
-        model.calibrate(scores, truth, **ones)
-
-
-@pytest.mark.parametrize("bound", ["5", [3], True, math.nan, math.inf, 0, -1, 1 + 2j])
-def test_a_bound_is_a_number(parts, bound):
-    fit, rest, _, again = parts
-    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
-    with pytest.raises(DataError, match="max_weight must be a positive number, got"):
-        model.calibrate(rest.scores, rest.truth, fdr=0.1, confidence=0.9, sample_weight=again,
-                        max_weight=bound)  # fmt: skip
-
-
-def test_a_bound_on_nothing_is_refused(parts):
-    fit, rest, _, again = parts
-    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
-    for more in ({"confidence": 0.9}, {"sample_weight": again}):
-        with pytest.raises(
-            DataError, match="max_weight= is only used with sample_weight= and confidence="
-        ):
-            model.calibrate(rest.scores, rest.truth, fdr=0.1, max_weight=3, **more)
-
-
-def test_doubts_go_by_weights():
-    # Without the one heavy sample 73 % are right; without the weights it would be 90 %.
-    truth = np.repeat([True, False, True, True], [284, 116, 800, 1])
-    weight = np.repeat([2.0, 2.0, 0.1, 100.0], [284, 116, 800, 1])
-    instances = list_instances(np.full((1201, 1), 0.9), truth[:, None], weight)
-    found = cutoff_for(goals_of(precision=0.75)[0], instances, rule="plain")
-    assert found.reachable
-    assert found.precision == pytest.approx(748 / 980)
-    assert "without one single sample the precision is below the target" in found.caveats
-    # 40 samples, of which one counts for a thousand, are worth one.
-    weight = np.append(np.ones(39), 1000.0)
-    instances = list_instances(np.full((40, 1), 0.9), np.ones((40, 1)), weight)
-    found = cutoff_for(goals_of(precision=0.75)[0], instances, rule="plain")
-    assert "only 40 samples (equivalent to 1.08 of equal weight) have a call" in found.caveats
-
-
-def test_the_effective_number_is_that_of_kish():
-    assert effective_number(np.ones(7)) == 7.0
-    assert effective_number(np.array([1.0, 1e-9, 1e-9])) == pytest.approx(1.0, abs=1e-6)
-
-
 def listed(rng, n_samples, h, values=7):
     """A list of most instances with tied scores, calls, and truth with holes."""
     truth = h.close_upward(rng.random((n_samples, h.n_labels)) < 0.15).astype(float)
@@ -333,34 +261,6 @@ def test_an_evaluation_with_whole_weights_is_that_of_repeated_samples():
             assert own[name] == pytest.approx(other[name], rel=1e-9), name
     assert found.sizes["samples"] == np.count_nonzero(weight)
     assert found.sizes["effective samples"] == effective_number(weight.astype(float))
-
-
-def test_an_evaluation_leaves_out_weight_0_and_equal_weights_are_none():
-    rng = np.random.default_rng(8)
-    h = simulate.random_forest(9, rng=rng)
-    truth, sample, label, score, call = listed(rng, 40, h)
-    weight = rng.random(40)
-    weight[::3] = 0.0
-    kept = np.flatnonzero(weight)
-    there = np.isin(sample, kept)
-    number = np.searchsorted(kept, sample[there])
-    for ordered in (True, False):
-        options = {"ordered": ordered}
-        whole = evaluate_ranking(
-            sample, label, score, truth, h, call=call, sample_weight=weight, **options
-        )
-        part = evaluate_ranking(
-            number, label[there], score[there], truth[kept], h, call=call[there],
-            sample_weight=weight[kept], **options,
-        )  # fmt: skip
-        for name in ("sizes", "ranking", "decisions"):
-            assert getattr(whole, name) == pytest.approx(getattr(part, name))
-        plain = evaluate_ranking(sample, label, score, truth, h, call=call, **options)
-        alike = np.full(40, 0.3)
-        same = evaluate_ranking(
-            sample, label, score, truth, h, call=call, sample_weight=alike, **options
-        )
-        assert same == plain
 
 
 def test_measures_with_whole_weights_are_those_of_repeated_rows():

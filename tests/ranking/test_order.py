@@ -182,16 +182,6 @@ def test_mixed_extreme_weights_keep_parents_first_and_count_the_small_as_zero(h,
         assert np.array_equal(r.label, zeroed.label)
 
 
-def test_equal_weights_rank_as_none_do():
-    rng = np.random.default_rng(9)
-    lpr = rng.random((50, 3))
-    plain = rank(lpr, H)
-    for weight in (1e-320, 0.25, 1.0, 2.0**1023):
-        r = rank(lpr, H, weight=np.full(3, weight))
-        assert np.array_equal(r.sample, plain.sample)
-        assert np.array_equal(r.label, plain.label)
-
-
 def test_means_that_differ_beyond_the_bits_of_a_key_are_still_ordered():
     # 40,000 labels and 200,000 samples leave 25 bits for the mean, so most keys tie in it.
     rng = np.random.default_rng(4)
@@ -230,22 +220,6 @@ def test_bad_lprs_say_what_and_where(lpr, message):
         rank(lpr, H)
     with pytest.raises(HierlprError, match=message):
         consistent_scores(lpr, H)
-
-
-def test_bad_sparse_lprs_say_where():
-    bad = sparse.csr_array(np.array([[0.0, 0.5, 0.0], [0.0, 0.0, 1.5]]))
-    with pytest.raises(HierlprError, match=r"1\.5 at sample 1, label 'C'"):
-        rank(bad, H)
-
-
-def test_frames_with_wrong_columns_name_them():
-    pd = pytest.importorskip("pandas")
-    with pytest.raises(HierlprError, match=r"no column: 'C'.*not labels: 'D'"):
-        rank(pd.DataFrame({"A": [0.1], "B": [0.2], "D": [0.3]}), H)
-    with pytest.raises(HierlprError, match="column 'B' holds String, not numbers"):
-        rank(pd.DataFrame({"A": [0.1], "B": ["x"], "C": [0.3]}), H)
-    with pytest.raises(HierlprError, match="repeated columns"):
-        rank(pd.DataFrame([[0.1, 0.2, 0.3, 0.4]], columns=["A", "A", "B", "C"]), H)
 
 
 @pytest.mark.parametrize(
