@@ -43,6 +43,8 @@ from hierlpr.outofcore.predict import (
 )
 from hierlpr.outofcore.resources import ExecutionOptions
 
+FEW_SAMPLES = 20  # for calibration
+
 # -- fit --------------------------------------------------------------------------------------
 
 
@@ -50,17 +52,8 @@ from hierlpr.outofcore.resources import ExecutionOptions
 class FitOutcome:
     """A fitted model and what was read.
 
-    Attributes
-    ----------
-    model : HierLPR
-    n_fitted, n_calibration : int
-        Samples used for the curves and for the cutoff.
-    n_calibration_given : int
-        Samples from which those for the cutoff were drawn.
-    reports : tuple of ReadReport
-        One per file: scores, truth, those for the cutoff, weights.
-    notes : tuple of str
-        Samples that were left out or drawn, and samples without truth or scores.
+    `n_fitted` and `n_calibration` samples were used for the curves and for calibration; the latter
+    were drawn from `n_calibration_given`. `notes` name samples that were left out or drawn.
     """
 
     model: HierLPR
@@ -94,51 +87,25 @@ def fit_file(
     hierarchy : path, HierarchyFile or Hierarchy
         A file in any format of `hierlpr.io.load_hierarchy`, or what it returned.
     scores, truth : path
-        Tables in any layout that `hierlpr.io` reads; also folders of Parquet files, or addresses
-        such as ``s3://bucket/scores.parquet``. If they do not fit into memory, a random subset of
-        the samples is used, and a note says how many.
+        Tables in any layout that `hierlpr.io` reads, folders of Parquet files, or addresses such as
+        ``s3://bucket/scores.parquet``.
     out : path
         The model file, written whole or not at all.
-    goal : mapping, optional
-        Options of ``HierLPR.calibrate``, such as ``{"fdr": 0.1}``. A third of the samples is then
-        kept for the cutoff, at most 2**23 instances, and not fitted on.
-    sets : mapping, optional
-        Options of ``HierLPR.calibrate_sets``, such as ``{"error": 0.1}``, with the same third.
+    goal, sets : mapping, optional
+        Options of ``HierLPR.calibrate``, such as ``{"fdr": 0.1}``, and of
+        ``HierLPR.calibrate_sets``, such as ``{"error": 0.1}``. A third of the samples, at most
+        2**23 instances, is then kept for calibration and not fitted on.
     calibration : pair of paths, optional
-        Scores and truth of other samples for the cutoff and the sets, instead of the third.
-    lpr, joint
-        See :class:`hierlpr.HierLPR`.
-    missing_scores : {"error", "allow"}
-        Whether scores may be missing; `missing` of :class:`hierlpr.HierLPR`.
+        Scores and truth of other samples for calibration, instead of the third.
+    lpr, joint, missing_scores
+        `lpr`, `joint` and `missing` of :class:`hierlpr.HierLPR`.
     seed : int
-        Draws the samples for the cutoff, and the subset.
+        Draws the samples for calibration, and the subset.
     weights : path, optional
         A table with the columns ``sample`` and ``weight``. A certificate then needs ``max_weight``
         in `goal`.
     **options
-        See the module: how tables are read, memory, temporary files and progress.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from hierlpr.io import write_hierarchy, write_scores, write_truth
-    >>> from hierlpr import simulate
-    >>> from hierlpr.data.tables import Table
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> data, _ = simulate.train_test(1, rng=0)
-    >>> names = tuple(f"s{i}" for i in range(data.n_samples))
-    >>> write_hierarchy(folder / "tree.csv", data.hierarchy)
-    >>> for write, values in ((write_scores, data.scores), (write_truth, data.truth)):
-    ...     file = folder / f"{write.__name__[6:]}.csv"
-    ...     write(file, Table(values.astype(float), data.hierarchy.labels, names))
-    >>> done = fit_file(folder / "tree.csv", folder / "scores.csv", folder / "truth.csv",
-    ...                 folder / "model.hlpr", goal={"fdr": 0.1})
-    >>> done.n_fitted + done.n_calibration
-    5000
-    >>> ranked = rank_file(folder / "model.hlpr", folder / "scores.csv", folder / "calls.csv")
-    >>> ranked.n_rows, ranked.n_samples
-    (15000, 5000)
+        See the module.
     """
     holds_out = goal is not None or sets is not None
     if calibration is not None and not holds_out:
@@ -183,6 +150,9 @@ def fit_file(
             if sets is not None:
                 model.calibrate_sets(others.scores, others.truth, **sets)
     model.save(out)
+    few = []
+    if holds_out and kept.size < FEW_SAMPLES:
+        few = [f"{kept.size} calibration samples are too few; about {2 * FEW_SAMPLES} are needed"]
     both = [data] if held_out is data else [data, held_out]
     reports = [report for part in both for report in part.reports]
     return FitOutcome(
@@ -191,7 +161,7 @@ def fit_file(
         n_calibration=kept.size,
         n_calibration_given=held_out.n_samples if holds_out else 0,
         reports=(*reports, *([weighing.report] if weighing else [])),
-        notes=tuple(note for part in both for note in part.notes),
+        notes=(*(note for part in both for note in part.notes), *few),
     )
 
 
@@ -222,17 +192,15 @@ def rank_file(
         A model file, and scores as in `fit_file`.
     out : path
         ``.parquet``, ``.csv`` or ``.tsv``, written whole or not at all.
-    top : int, optional
-        List only the first instances.
-    calls_only : bool
-        List only the calls.
+    top, calls_only
+        List only the first instances, or only the calls.
     with_names : bool
-        Add a last column with the names of the labels for people, which the model must have.
+        Add a last column with the names of the labels, which the model must have.
     adapt : bool
-        First adapt the model to the prevalences of these samples, as ``HierLPR.adapt`` does. The
-        adapted model has no calibrated cutoff: instances with a score of 0.5 or more are called.
+        First adapt the model to the prevalences of these samples, as ``HierLPR.adapt`` does; the
+        cutoff is then 0.5.
     **options
-        See the module: how tables are read, memory, temporary files, cluster and progress.
+        See the module.
     """
     job = _prediction_job(model, scores, out, options, with_names=with_names)
     return rank_scores(job, top=top, calls_only=calls_only, adapt=adapt)
@@ -286,7 +254,7 @@ class CheckOutcome(NamedTuple):
     """How far scores have drifted, and what was read."""
 
     drift: Drift
-    report: ReadReport
+    reports: tuple[ReadReport, ...]
     notes: tuple[str, ...]
 
 
@@ -295,23 +263,17 @@ def check_file(
 ) -> CheckOutcome:
     """Compare the scores of a file with those that a model was fitted on.
 
-    Parameters
-    ----------
-    model, scores : path
-        As in `rank_file`. If the scores do not fit into memory, a random subset is compared.
-    out : path, optional
-        Where to write a model that is adapted to the prevalences of these samples.
-    **options
-        As in `rank_file`.
+    `out` is where to write a model that is adapted to the prevalences of these samples; other
+    parameters are as in `rank_file`.
     """
     refuse_overlap({"the adapted model": out}, {"the model": model, "the scores": scores})
     fitted, reading, execution = _load_for_scores(model, options)
     read, notes = read_samples(os.fspath(scores), reading, execution, seed=0)
     if out is None:
-        return CheckOutcome(fitted.check(read.table), read.report, notes)
+        return CheckOutcome(fitted.check(read.table), (read.report,), notes)
     adapted, drift = adapt_model(fitted, read.table)
     adapted.save(out)
-    return CheckOutcome(drift, read.report, notes)
+    return CheckOutcome(drift, (read.report,), notes)
 
 
 # -- evaluate and report ----------------------------------------------------------------------
@@ -331,14 +293,8 @@ def evaluate_file(
     ----------
     ranking : path
         A file that `rank_file` or `hierlpr.io.write_ranking` wrote, or CAFA predictions.
-    truth : path
-        A table in any layout that `hierlpr.io` reads.
-    hierarchy : path, HierarchyFile or Hierarchy
-    weights : path, optional
-        A table with the columns ``sample`` and ``weight``: how much each sample counts in shares
-        and means. Sizes and counts are unweighted.
-    **options
-        As in `fit_file`.
+    truth, hierarchy, weights, **options
+        As in `fit_file`. Weights count in shares and means; sizes and counts are unweighted.
     """
     loaded = _load_hierarchy(hierarchy)
     given = {"aliases": loaded.aliases, **options}
@@ -370,17 +326,12 @@ def report_file(
 
     Parameters
     ----------
-    model, scores, truth : path
-        If the scores do not fit into memory, the page is about a random subset of the samples.
+    model, scores, truth, weights, **options
+        As in `fit_file`.
     out : path
         The page, written whole or not at all.
     title, max_samples
         See :func:`hierlpr.report.write_report`.
-    weights : path, optional
-        A table with the columns ``sample`` and ``weight``: how much each sample counts in shares,
-        means and curves.
-    **options
-        As in `fit_file`.
     """
     from hierlpr.report import write_report
 
@@ -397,7 +348,7 @@ def report_file(
         data.pair.scores,
         None if truth is None else data.pair.truth,
         title=title,
-        about=_file_names(inputs),
+        about={k[4:].capitalize(): os.path.basename(x) for k, x in inputs.items() if x is not None},
         max_samples=max_samples,
         sample_weight=weighing and weighing.match(names, os.fspath(scores)),
     )
@@ -421,8 +372,13 @@ def _split_options(
 def _load_for_scores(
     model: AnyPath, options: Mapping[str, Any]
 ) -> tuple[HierLPR, ReadOptions, ExecutionOptions]:
-    """Load a model of scores, and how scores are read for it."""
-    fitted = _load_score_model(model)
+    """Load a model of scores, and how scores are read for it; refuse a classifier."""
+    fitted = load_model(model)
+    if not isinstance(fitted, HierLPR):
+        raise FileError(
+            f"{os.fspath(model)}: it holds a HierarchicalClassifier, which takes features. In "
+            "Python, hierlpr.load_model reads it; its model_ is the model of scores."
+        )
     reading, execution = _split_options(
         fitted.hierarchy_, {"missing_scores": fitted.missing, **options}
     )
@@ -433,16 +389,8 @@ def _read_weights(
     path: AnyPath | None, reading: ReadOptions, max_weight: float | None = None
 ) -> Weights | None:
     """Read the weights of samples, if a file has them."""
-    if path is None:
-        return None
     options = {**reading.table, "lenient": reading.lenient}
-    return read_weights(path, max_weight=max_weight, **options)
-
-
-def _file_names(inputs: Mapping[str, AnyPath | None]) -> dict[str, str]:
-    """Return the names of the input files, without their folders, as a report shows them."""
-    names = {name.removeprefix("the ").capitalize(): path for name, path in inputs.items()}
-    return {name: os.path.basename(path) for name, path in names.items() if path is not None}
+    return None if path is None else read_weights(path, max_weight=max_weight, **options)
 
 
 def _load_hierarchy(hierarchy: Any) -> HierarchyFile:
@@ -452,14 +400,3 @@ def _load_hierarchy(hierarchy: Any) -> HierarchyFile:
     if isinstance(hierarchy, Hierarchy):
         return HierarchyFile(hierarchy, ReadReport("", "hierarchy"), {})
     return load_hierarchy(hierarchy)
-
-
-def _load_score_model(path: AnyPath) -> HierLPR:
-    """Load a model of scores; refuse a classifier, which takes features."""
-    model = load_model(path)
-    if not isinstance(model, HierLPR):
-        raise FileError(
-            f"{os.fspath(path)}: it holds a HierarchicalClassifier, which takes features. In "
-            "Python, hierlpr.load_model reads it; its model_ is the model of scores."
-        )
-    return model

@@ -8,7 +8,8 @@ def test_the_demo_runs_end_to_end(tmp_path):
     code, out, err = run("demo", "--calls", "5", "--out", folder)
     assert code == 0, err
     assert "196 samples x 110 labels" in out
-    assert "hierlpr: 0 times" in out
+    assert "90 % with 90 % confidence: kept." in out
+    assert "before one of their parents: 0." in out
     assert out.count("yes  ") + out.count("no   ") >= 5
     for command in ("fit", "rank", "evaluate", "report"):
         assert f"\n$ hierlpr {command} " in out

@@ -90,11 +90,6 @@ def test_labels_come_and_go(parts, models):
     wide = np.column_stack([test.scores[:, kept], test.scores[:, 1]])
     assert not model.hierarchy_.violations(model.predict_proba(wide))
 
-    weights = model.joint_.tempering.others.copy()
-    model.replace(["C"], fit.scores[:, [2]], fit.truth[:, [2]])
-    weights[at("C")] = 0.0
-    assert np.array_equal(model.joint_.tempering.others, weights)
-
 
 def load_copy(model):
     twin = clone(model)

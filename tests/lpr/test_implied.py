@@ -254,7 +254,6 @@ def test_labels_come_and_go(case):
         m.add_labels(parents, scores[:N_FIT, 39:], truth[:N_FIT, 39:])
     m.add_labels(parents, listed[:N_FIT, [39]], truth[:N_FIT, 39:])
     assert m.implied_.curves.n_labels == m.hierarchy_.n_labels
-    m.replace(["L39"], listed[:N_FIT, [39]], truth[:N_FIT, 39:])
     assert not m.hierarchy_.violations(m.predict(listed).toarray())
 
 

@@ -1,3 +1,4 @@
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -10,17 +11,18 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, HierlprError, load_model
 from hierlpr.data.partial_truth import align_known
-from hierlpr.exceptions import DataError
+from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.first_stage import FirstStage, KernelRidgeClassifier
 from realdata import DATA, needs_data
 
@@ -140,7 +142,9 @@ def test_text_pipelines_inside_and_outside():
     outside = make_pipeline(
         TfidfVectorizer(), HierarchicalClassifier(LogisticRegression(), TREE, cv=3, maximize="f1")
     )
-    for model in (inside.fit(texts, truth), outside.fit(texts, truth)):
+    with pytest.warns(HierlprWarning, match="TfidfVectorizer in front of HierarchicalClassifier"):
+        outside.fit(texts, truth)
+    for model in (inside.fit(texts, truth), outside):
         calls = model.predict(texts)
         assert len(TREE.violations(calls)) == 0
         assert (calls == truth).mean() > 0.95
@@ -408,3 +412,48 @@ def test_a_vectorizer_inside_is_never_fitted_on_the_calibration_part(estimator, 
         assert RecordingVectorizer.seen == set(texts) - held_out
         assert model.predict(given).shape == (120, 2)
         assert model.score(given, truth) > 0.8
+
+
+def test_only_fitted_steps_of_a_pipeline_in_front_are_warned_of():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(90, 3))
+    truth = TREE.close_upward(x[:, :1] + rng.normal(size=(90, 5)) > 0)
+    classifier = HierarchicalClassifier(LogisticRegression(), TREE, cv=3, maximize="f1")
+    make_pipeline(Normalizer(), "passthrough", classifier).fit(x, truth)
+    with pytest.warns(HierlprWarning, match="StandardScaler in front"):
+        make_pipeline(StandardScaler(), classifier).fit(x, truth)
+
+
+def test_selection_inside_certifies_no_noise():
+    h = Hierarchy([("A", "B")])
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(240, 1500))
+        truth = h.close_upward(rng.random((240, 2)) < 0.4)
+        inside = make_pipeline(SelectKBest(k=20), LogisticRegression())
+        model = HierarchicalClassifier(inside, h, cv=3, joint=False, precision=0.9, confidence=0.9)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert not model.fit(x, truth).cutoff_.reachable
+
+
+def test_rare_words_inside_keep_the_certificate():
+    h = Hierarchy([("A", "B")])
+    failures = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        truth = h.close_upward(rng.random((900, 2)) < 0.35)
+        words = rng.integers(20_000, size=(900, 30))
+        texts = [
+            " ".join([*(f"w{w}" for w in row), *(["alpha"] * int(a and rng.random() < 0.8))])
+            for row, a in zip(words, truth[:, 0], strict=True)
+        ]
+        inside = make_pipeline(TfidfVectorizer(), LogisticRegression())
+        model = HierarchicalClassifier(inside, h, cv=3, joint=False, precision=0.8, confidence=0.9)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(texts[:450], truth[:450])
+            calls = model.predict(texts[450:])
+        right = truth[450:][calls]
+        failures += bool(right.size and right.mean() < 0.8 - 2.0 / np.sqrt(right.size))
+    assert failures <= 1

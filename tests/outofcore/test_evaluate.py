@@ -47,7 +47,7 @@ def both(folder, monkeypatch, ranking="ranked.parquet", **options):
     for part in ours:
         assert ours[part] == pytest.approx(theirs[part], rel=1e-9), part
     assert streamed.notes == whole.notes
-    assert streamed.ranking.lines() == whole.ranking.lines()
+    assert streamed.reports[0].lines() == whole.reports[0].lines()
     return whole
 
 

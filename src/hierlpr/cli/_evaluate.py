@@ -24,37 +24,17 @@ from hierlpr.metrics.evaluation import Evaluation
 @opt.weights
 @opt.with_truth
 def evaluate(
-    hierarchy: str,
-    ranking: str,
-    truth: str,
-    weights: str | None,
-    json_out: str | None,
-    quiet: bool,
-    **options: Any,
+    hierarchy: str, ranking: str, truth: str, json_out: str | None, quiet: bool, **options: Any
 ) -> None:
     """Measure a ranking and its calls against the truth.
 
     All instances of the samples with truth count; those missing from the ranking come last.
     """
     shell = Shell(quiet=quiet)
-    opt.refuse_overlap()
     loaded = opt.read_hierarchy_file(shell, options, hierarchy)
-    tables = opt.take(options, opt.TABLES)
-    with shell.progress("rows") as on_progress:
-        done = workflows.evaluate_file(
-            shell.input_file(ranking),
-            shell.input_file(truth),
-            loaded,
-            weights=shell.input_file(weights),
-            table=tables,
-            on_progress=on_progress,
-            **options,
-        )
-    shell.read(done.ranking)
-    shell.read(done.truth)
-    if done.weights is not None:
-        shell.read(done.weights)
-    shell.notes(done.notes)
+    done = opt.run_workflow(
+        shell, workflows.evaluate_file, ranking, truth, loaded, unit="rows", **options
+    )
     found = done.evaluation
     if json_out != "-":
         shell.result("\n".join(_lines(found)))
@@ -108,40 +88,17 @@ def _lines(found: Evaluation) -> list[str]:
 @opt.weights
 @opt.execution
 @opt.tables
-@opt.other_hierarchy
+@opt.other_names_in
 @opt.lenient
 @opt.quiet
 def report(
-    model: str,
-    scores: str,
-    truth: str | None,
-    out: str,
-    weights: str | None,
-    hierarchy: str | None,
-    quiet: bool,
-    **options: Any,
+    model: str, scores: str, truth: str | None, out: str, quiet: bool, **options: Any
 ) -> None:
     """Write one self-contained HTML page: cutoff, curves, hierarchy, samples, labels."""
     shell = Shell(quiet=quiet)
     if truth is None and (options["missing_truth"] is not None or options["propagate_truth"]):
         raise click.UsageError("--missing-truth and --propagate-truth need --truth.")
-    opt.refuse_overlap()
-    tables = opt.take(options, opt.TABLES)
-    with shell.progress() as on_progress:
-        done = workflows.report_file(
-            model,
-            shell.input_file(scores),
-            shell.input_file(truth),
-            out,
-            weights=shell.input_file(weights),
-            aliases=opt.label_aliases(hierarchy),
-            table=tables,
-            on_progress=on_progress,
-            **options,
-        )
-    for report in done.reports:
-        shell.read(report)
-    shell.notes(done.notes)
+    done = opt.run_workflow(shell, workflows.report_file, model, scores, truth, out=out, **options)
     answer = done.report.answer
     shell.close(
         f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {answer.n_samples:,} "

@@ -21,14 +21,7 @@ from hierlpr.cli._predict import rank
 from hierlpr.cli._shell import Shell
 from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io import (
-    read_ranking,
-    read_scores,
-    write_hierarchy,
-    write_scores,
-    write_truth,
-)
-from hierlpr.model import load_model
+from hierlpr.io import read_ranking, write_hierarchy, write_scores, write_truth
 from hierlpr.simulate import Simulation
 
 RANDOM = ("tree", "forest", "dag")
@@ -167,37 +160,16 @@ def _demo(ctx: click.Context, out: Path, files: dict[str, str], calls: int, seed
         f"{test.n_samples} samples x {h.n_labels} labels, {int(test.truth.sum()):,} true: {h!r}"
     )
     tree, model, ranking = files["hierarchy.csv"], files["model.hlpr"], files["ranking.csv"]
-    _run(
-        ctx,
-        fit,
-        hierarchy=tree,
-        scores=files["scores.csv"],
-        truth=files["truth.csv"],
-        fdr=FDR,
-        confidence=CONFIDENCE,
-        out=model,
-    )
-    _run(ctx, rank, model=model, scores=files["test_scores.csv"], out=ranking)
+    new = {"model": model, "scores": files["test_scores.csv"]}
+    known, test_truth = files["truth.csv"], files["test_truth.csv"]
+    goal = {"fdr": FDR, "confidence": CONFIDENCE, "out": model}
+    _run(ctx, fit, hierarchy=tree, scores=files["scores.csv"], truth=known, **goal)
+    _run(ctx, rank, **new, out=ranking)
     _show(ranking, test, calls)
-    _run(ctx, evaluate, hierarchy=tree, ranking=ranking, truth=files["test_truth.csv"])
-    _run(
-        ctx,
-        report,
-        model=model,
-        scores=files["test_scores.csv"],
-        truth=files["test_truth.csv"],
-        title="Simulated disease data",
-        out=files["report.html"],
-    )
-    click.echo(
-        f"\nThe report: {out / 'report.html'} (open it in a browser)\n\n"
-        "With your own files, type:\n"
-        "  hierlpr fit --hierarchy TREE.csv --scores SCORES.csv --truth TRUTH.csv --fdr 0.1 "
-        "--confidence 0.9 --out model.hlpr\n"
-        "  hierlpr rank --model model.hlpr --scores NEW.csv --out calls.csv\n"
-        "  hierlpr report --model model.hlpr --scores TEST.csv --truth TEST_TRUTH.csv "
-        "--out report.html"
-    )
+    _run(ctx, evaluate, hierarchy=tree, ranking=ranking, truth=test_truth)
+    title = "Simulated disease data"
+    _run(ctx, report, **new, truth=test_truth, title=title, out=files["report.html"])
+    click.echo(f"\nThe report: {out / 'report.html'} (open it in a browser)")
 
 
 def _run(ctx: click.Context, command: click.Command, **options: Any) -> None:
@@ -207,35 +179,28 @@ def _run(ctx: click.Context, command: click.Command, **options: Any) -> None:
     ctx.invoke(command, quiet=True, **options)
 
 
-def _show(path: str, test: Simulation, n_calls: int) -> None:
-    """Print the first calls, and compare the ranking with a plain order by LPR."""
-    h = test.hierarchy
-    ranked = read_ranking(path, h)
+def _show(path: str, test: Simulation, n_shown: int) -> None:
+    """Print the first calls, and whether the target was kept."""
+    ranked = read_ranking(path, test.hierarchy)
     row = np.array([int(name.removeprefix("t")) - 1 for name in ranked.samples])[ranked.sample]
     truth = test.truth[row, ranked.label]
+    names = [ranked.samples[i] for i in ranked.sample[:n_shown]]
+    labels = [test.hierarchy.labels[k] for k in ranked.label[:n_shown]]
+    numbers = zip(ranked.score.tolist(), truth.tolist(), strict=True)
     rows = [
-        (
-            i + 1,
-            ranked.samples[ranked.sample[i]],
-            float(ranked.score[i]),
-            bool(truth[i]),
-            h.labels[ranked.label[i]],
-        )
-        for i in range(min(n_calls, len(ranked)))
+        (i, name, *number, label)
+        for i, (name, number, label) in enumerate(zip(names, numbers, labels, strict=False), 1)
     ]
     click.echo(f"\nThe first {len(rows)} calls:")
     click.echo(text_table(("rank", "sample", "score", "true", "label"), rows))
-    folder = Path(path).parent
-    scores = read_scores(folder / "test_scores.csv", h).table.values
-    lpr = load_model(folder / "model.hlpr").lpr_.predict(scores)
-    flat = np.argsort(-lpr, axis=None, kind="stable")
-    before = metrics.order_violations_error(flat // h.n_labels, flat % h.n_labels, h)
-    after = metrics.order_violations_error(row, ranked.label, h)
-    area = metrics.normalized_hit_area_score
+    correct = truth[ranked.call]
+    precision = correct.mean() if correct.size else 1.0
+    violations = metrics.order_violations_error(row, ranked.label, test.hierarchy)
     click.echo(
-        f"\nSorted by LPR alone, a label comes before its parent {before:,} times "
-        f"(hit area {area(test.truth.reshape(-1)[flat]):.4f}).\n"
-        f"hierlpr: {after} times (hit area {area(truth):.4f}; 0 is random, 1 is perfect)."
+        f"\n{correct.size:,} calls, {100 * precision:.1f} % of them correct. Target: at least "
+        f"{100 * (1 - FDR):.0f} % with {100 * CONFIDENCE:.0f} % confidence: "
+        f"{'kept' if precision >= 1.0 - FDR else 'missed'}.\n"
+        f"Labels listed before one of their parents: {violations}."
     )
 
 

@@ -12,7 +12,6 @@ from hierlpr._utils.checks import check_level
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
 from hierlpr.cutoff.choose import Unreachable
-from hierlpr.exceptions import DataError
 from hierlpr.workflows import FitOutcome
 
 LPR_NAMES = (
@@ -94,10 +93,8 @@ def fit(
     scores: str,
     truth: str,
     out: str,
-    joint: bool | None,
     calibration_scores: str | None,
     calibration_truth: str | None,
-    weights: str | None,
     max_weight: float | None,
     seed: int,
     json_out: str | None,
@@ -115,39 +112,30 @@ def fit(
         raise click.UsageError("give both --calibration-scores and --calibration-truth, or none.")
     if calibration_scores is not None and goal is None and sets is None:
         raise click.UsageError("calibration files need --fdr, --precision, --max-f or --error.")
-    _add_max_weight(goal, weights, max_weight)
-    opt.refuse_overlap()
+    _add_max_weight(goal, options["weights"], max_weight)
     loaded = opt.read_hierarchy_file(shell, options, hierarchy)
-    tables = opt.take(options, opt.TABLES)
     calibration: Any = None
     if calibration_scores is not None:
         calibration = tuple(map(shell.input_file, (calibration_scores, calibration_truth)))
-    with shell.progress() as on_progress:
-        done = workflows.fit_file(
-            loaded,
-            shell.input_file(scores),
-            shell.input_file(truth),
-            out,
-            goal=goal,
-            sets=sets,
-            calibration=calibration,
-            joint="auto" if joint is None else joint,
-            seed=seed,
-            weights=shell.input_file(weights),
-            table=tables,
-            on_progress=on_progress,
-            **options,
-        )
-    for report in done.reports:
-        shell.read(report)
-    shell.notes(done.notes)
+    joint = options.pop("joint")
+    done = opt.run_workflow(
+        shell,
+        workflows.fit_file,
+        loaded,
+        scores,
+        truth,
+        out=out,
+        goal=goal,
+        sets=sets,
+        calibration=calibration,
+        joint="auto" if joint is None else joint,
+        seed=seed,
+        **options,
+    )
     if goal is not None or sets is not None:
         what = "the cutoff" if sets is None else "the sets" if goal is None else "cutoff and sets"
         kept, n = done.n_calibration, done.n_calibration_given
-        if calibration is None:
-            shell.say(f"{kept:,} of {n:,} samples are kept for {what} (seed {seed})")
-        elif kept < n:
-            shell.say(f"{kept:,} of {n:,} calibration samples are used for {what} (seed {seed})")
+        shell.say(f"{kept:,} of {n:,} samples are kept for {what} (seed {seed})")
     _print_result(done, out, json_out, shell)
 
 
@@ -156,18 +144,15 @@ def _add_max_weight(
 ) -> None:
     """Add the largest weight to the goal; refuse options that do not fit together."""
     is_certified = goal is not None and "confidence" in goal
-    if max_weight is None:
-        if weights is not None and is_certified:
-            raise click.UsageError(
-                "--confidence with --weights needs --max-weight, the largest weight that a sample "
-                "can have, known before the truth."
-            )
-        return
-    if weights is None or goal is None or not is_certified:
+    if max_weight is not None and (weights is None or not is_certified):
         raise click.UsageError("--max-weight needs --weights and a target with --confidence.")
-    if not 0.0 < max_weight < float("inf"):
-        raise click.UsageError(f"--max-weight must be a positive number, got {max_weight}.")
-    goal["max_weight"] = max_weight
+    if max_weight is None and weights is not None and is_certified:
+        raise click.UsageError(
+            "--confidence with --weights needs --max-weight, the largest weight that a sample can "
+            "have, known before the truth."
+        )
+    if goal is not None and max_weight is not None:
+        goal["max_weight"] = max_weight
 
 
 def _sets_target(options: dict[str, Any]) -> dict[str, Any] | None:
@@ -176,46 +161,30 @@ def _sets_target(options: dict[str, Any]) -> dict[str, Any] | None:
     error, confidence, one_path = opt.take(options, names).values()
     if error is None:
         if confidence is not None or one_path:
-            name = "--error-confidence" if confidence is not None else "--one-path"
-            raise click.UsageError(f"{name} needs --error.")
+            raise click.UsageError("--error-confidence and --one-path need --error.")
         return None
-    _check_levels({"--error": error, "--error-confidence": confidence})
+    check_level(error, name="--error")
     return {"error": error, "confidence": confidence, "one_path": one_path}
 
 
 def _target(options: dict[str, Any]) -> dict[str, Any] | None:
     """Remove the options of ``HierLPR.calibrate`` and return them; None without a target."""
-    names = ("fdr", "precision", "max_f", "beta", "confidence", "groups", "unreachable")
-    fdr, precision, max_f, beta, *others = opt.take(options, names).values()
-    more = dict(zip(names[4:], others, strict=True))
-    more = {name: value for name, value in more.items() if value is not None}
-    confidence = more.get("confidence")
-    targets = {"--fdr": fdr, "--precision": precision, "--max-f": max_f or None}
-    given = [name for name, value in targets.items() if value is not None]
-    if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(given)} exclude each other; give one.")
-    _check_levels({"--fdr": fdr, "--precision": precision, "--confidence": confidence})
-    if confidence is not None and given not in (["--fdr"], ["--precision"]):
-        raise click.UsageError("--confidence needs --fdr or --precision.")
-    if not given:
-        if more:
-            raise click.UsageError(f"--{next(iter(more))} needs --fdr, --precision or --max-f.")
-        return None
+    max_f, beta = opt.take(options, ("max_f", "beta")).values()
+    names = ("fdr", "precision", "confidence", "groups", "unreachable")
+    goal = {name: x for name, x in opt.take(options, names).items() if x is not None}
     if max_f:
-        if not 1e-100 <= beta <= 1e100:  # its square must be a number too
-            raise click.UsageError(f"--beta must be a number from 1e-100 to 1e100, got {beta}.")
-        return {"maximize": f"f{beta!r}"} | more
-    chosen: dict[str, Any] = {"fdr": fdr} if fdr is not None else {"precision": precision}
-    return chosen | more
-
-
-def _check_levels(given: dict[str, float | None]) -> None:
-    for name, value in given.items():
-        if value is not None:
-            try:
-                check_level(value, name=name)
-            except DataError as error:
-                raise click.UsageError(str(error)) from error
+        goal["maximize"] = f"f{beta!r}"
+    targets = [name for name in ("fdr", "precision", "maximize") if name in goal]
+    if not targets and goal:
+        raise click.UsageError(f"--{next(iter(goal))} needs --fdr, --precision or --max-f.")
+    if len(targets) > 1:
+        raise click.UsageError("--fdr, --precision and --max-f exclude each other; give one.")
+    for name in ("fdr", "precision", "confidence"):
+        if name in goal:
+            check_level(goal[name], name=f"--{name}")
+    if max_f and "confidence" in goal:
+        raise click.UsageError("--confidence needs --fdr or --precision.")
+    return goal or None
 
 
 def _print_result(done: FitOutcome, out: str, json_out: str | None, shell: Shell) -> None:

@@ -71,43 +71,34 @@ def _facts(loaded: HierarchyFile) -> dict[str, Any]:
 
 def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
     def named(names: list[str], n: int) -> str:
-        shown = ", ".join(
-            f"{x} ({loaded.names[x]})" if loaded.names.get(x, x) != x else x
-            for x in names[:MOST_SHOWN]
-        )
-        return f"{shown}, ..." if n > MOST_SHOWN else shown
+        shown = ", ".join(loaded.hierarchy.caption(x) for x in names[:MOST_SHOWN])
+        return f"{n:,}" + (f": {shown}" if n else "") + (", ..." if n > MOST_SHOWN else "")
 
-    lines = [
-        f"file          {facts['path']}",
-        f"read as       {facts['format']}",
-        f"kind          {facts['kind']}",
-        f"labels        {facts['labels']:,}",
-        f"edges         {facts['edges']:,}",
-        f"depth         {facts['depth']} (labels per level: "
-        f"{', '.join(f'{n:,}' for n in facts['labels_per_level'])})",
-        f"roots         {facts['roots']:,}: {named(facts['root_names'], facts['roots'])}",
-        f"leaves        {facts['leaves']:,}",
-        f"standalone    {facts['standalone']:,}",
-        f"multi-parent  {facts['multi_parent']:,}",
-    ]
-    if facts["multi_parent"]:
-        shown = named(facts["multi_parent_names"], facts["multi_parent"])
-        lines[-1] += f": {shown} (at most {facts['most_parents']} parents)"
-    if facts["names"]:
-        lines.append(f"names         {facts['names']:,} of {facts['labels']:,} labels")
-    if facts["other_names"]:
-        lines.append(f"other names   {facts['other_names']:,} (alternative and replaced ids)")
     report = loaded.report
-    ordinary = {"labels", "edges", "roots"}
-    lines += [
-        f"seen          {n:,} {what}" for what, n in report.counts.items() if what not in ordinary
+    per_level = ", ".join(f"{n:,}" for n in facts["labels_per_level"])
+    rows = [
+        ("file", facts["path"]),
+        ("read as", facts["format"]),
+        ("kind", facts["kind"]),
+        ("labels", f"{facts['labels']:,}"),
+        ("edges", f"{facts['edges']:,}"),
+        ("depth", f"{facts['depth']} (labels per level: {per_level})"),
+        ("roots", named(facts["root_names"], facts["roots"])),
+        ("leaves", f"{facts['leaves']:,}"),
+        ("standalone", f"{facts['standalone']:,}"),
+        ("multi-parent", named(facts["multi_parent_names"], facts["multi_parent"])),
     ]
-    lines += [f"note          {note}" for note in report.notes]
-    problems = list(report.problems)
-    if report.n_problems > len(problems):
-        problems.append(f"... and {report.n_problems - len(problems):,} more")
-    lines += [f"problem       {text}" for text in problems] or ["problems      none"]
-    return lines
+    if facts["names"]:
+        rows.append(("names", f"{facts['names']:,} of {facts['labels']:,} labels"))
+    if facts["other_names"]:
+        rows.append(("other names", f"{facts['other_names']:,} (alternative and replaced ids)"))
+    ordinary = {"labels", "edges", "roots"}
+    rows += [("seen", f"{n:,} {x}") for x, n in report.counts.items() if x not in ordinary]
+    rows += [("note", note) for note in report.notes]
+    rows += [("problem", text) for text in report.problems] or [("problems", "none")]
+    if report.n_problems > len(report.problems):
+        rows.append(("problem", f"... and {report.n_problems - len(report.problems):,} more"))
+    return [f"{name:<12}  {text}" for name, text in rows]
 
 
 @click.command(

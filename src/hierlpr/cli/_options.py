@@ -78,11 +78,12 @@ weights = path("--weights", "W", _weights, required=False)
 seed = count("--seed", "Seed of the random numbers.", 0, least=0)
 quiet = click.option("-q", "--quiet", is_flag=True, help="Only print warnings and errors.")
 lenient = flag("--lenient", "Skip and count rows with problems and unknown labels.")
-other_hierarchy = path(
+other_names_in = click.option(
     "--hierarchy",
-    "H",
-    "The hierarchy file, if scores use alternative names of labels (OBO alt_id, replaced_by).",
-    required=False,
+    "other_names_in",
+    type=click.Path(),
+    metavar="H",
+    help="The hierarchy file, if scores use alternative names of labels (OBO alt_id, replaced_by).",
 )
 json_out = click.option(
     "--json",
@@ -141,7 +142,7 @@ tables = _all(
         "all",
     ),
 )
-prediction = _all(execution, tables, other_hierarchy, lenient, json_out, quiet)
+prediction = _all(execution, tables, other_names_in, lenient, json_out, quiet)
 """The options that all commands that use a model end with."""
 
 with_truth = _all(execution, tables, reading_hierarchy, lenient, json_out, quiet)
@@ -155,6 +156,25 @@ def refuse_overlap() -> None:
     paths = {option: run.params[name] for option, name in named.items() if option != "--work"}
     outputs = {option: paths.pop(option) for option in OUTPUTS if option in paths}
     files.refuse_overlap(outputs, paths)
+
+
+def run_workflow(
+    shell: Shell, function: Callable[..., Any], *inputs: Any, unit: str = "", **options: Any
+) -> Any:
+    """Call a function of `workflows` on the input files; print what it read and noted."""
+    refuse_overlap()
+    options["table"] = take(options, TABLES)
+    if "other_names_in" in options:
+        options["aliases"] = label_aliases(options.pop("other_names_in"))
+    if "weights" in options:
+        options["weights"] = shell.input_file(options["weights"])
+    paths = [shell.input_file(x) if x is None or isinstance(x, str) else x for x in inputs]
+    with shell.progress(unit) as on_progress:
+        done = function(*paths, on_progress=on_progress, **options)
+    for report in done.reports:
+        shell.read(report)
+    shell.notes(done.notes)
+    return done
 
 
 def take(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

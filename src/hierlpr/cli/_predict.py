@@ -44,7 +44,6 @@ def rank(
     scores: str,
     out: str,
     format: str,
-    hierarchy: str | None,
     json_out: str | None,
     quiet: bool,
     **options: Any,
@@ -55,10 +54,8 @@ def rank(
     called together; it never rises along the list.
     """
     shell = Shell(quiet=quiet)
-    done, path = _predict(
-        shell, workflows.rank_file, model, scores, out, f".{format}", hierarchy, json_out, options
-    )
-    shell.notes(done.notes)
+    files = model, scores, out, f".{format}"
+    done, path = _predict(shell, workflows.rank_file, *files, json_out, options)
     if done.drift is not None:
         (shell.say if done.drift.is_clean else shell.warn)(str(done.drift))
         shell.warn(
@@ -93,33 +90,17 @@ def _predict(
     scores: str,
     out: str,
     ending: str,
-    hierarchy: str | None,
     json_out: str | None,
     options: dict[str, Any],
 ) -> tuple[Any, str]:
-    """Run a workflow; return its outcome and the file it wrote.
-
-    Output for stdout is written to a temporary file first.
-    """
+    """Run a workflow, through a temporary file for stdout; return its outcome and the file."""
     if out == json_out == "-":
         raise click.UsageError("--out and --json cannot both go to stdout.")
     path = shell.temporary_file(f"stdout{ending}", "stdout") if out == "-" else out
-    opt.refuse_overlap()
-    tables = opt.take(options, opt.TABLES)
-    with shell.progress("instances") as on_progress:
-        done = workflow(
-            model,
-            shell.input_file(scores),
-            path,
-            aliases=opt.label_aliases(hierarchy),
-            table=tables,
-            on_progress=on_progress,
-            **options,
-        )
+    done = opt.run_workflow(shell, workflow, model, scores, unit="instances", out=path, **options)
     if out == "-" and sys.stdout is not None:
         with open(path, "rb") as written:
             shutil.copyfileobj(written, sys.stdout.buffer)
-    shell.read(done.report)
     return done, path
 
 
@@ -136,13 +117,7 @@ def _predict(
 @opt.scheduler
 @opt.prediction
 def sets(
-    model: str,
-    scores: str,
-    out: str,
-    hierarchy: str | None,
-    json_out: str | None,
-    quiet: bool,
-    **options: Any,
+    model: str, scores: str, out: str, json_out: str | None, quiet: bool, **options: Any
 ) -> None:
     """Write for every sample which labels are sure, possible or neither.
 
@@ -153,9 +128,8 @@ def sets(
     deepest = options["deepest"]
     if deepest and options["possible_only"]:
         raise click.UsageError("--deepest writes one label per sample; leave out --possible-only.")
-    done, path = _predict(
-        shell, workflows.sets_file, model, scores, out, ".csv", hierarchy, json_out, options
-    )
+    files = model, scores, out, ".csv"
+    done, path = _predict(shell, workflows.sets_file, *files, json_out, options)
     if deepest and not done.rule.one_path:
         shell.warn(
             "samples may have several paths of sure labels, of which the deepest is listed; for a "
@@ -194,13 +168,7 @@ def sets(
 )
 @opt.prediction
 def check(
-    model: str,
-    scores: str,
-    out: str | None,
-    hierarchy: str | None,
-    json_out: str | None,
-    quiet: bool,
-    **options: Any,
+    model: str, scores: str, out: str | None, json_out: str | None, quiet: bool, **options: Any
 ) -> None:
     """Report how far new scores differ from those of the fit, as CSV with one row per label.
 
@@ -208,20 +176,10 @@ def check(
     classifiers or the samples have changed.
     """
     shell = Shell(quiet=quiet)
-    opt.refuse_overlap()
-    tables = opt.take(options, opt.TABLES)
-    with shell.progress("instances") as on_progress:
-        drift, report, notes = workflows.check_file(
-            model,
-            shell.input_file(scores),
-            out=out,
-            aliases=opt.label_aliases(hierarchy),
-            table=tables,
-            on_progress=on_progress,
-            **options,
-        )
-    shell.read(report)
-    shell.notes(notes)
+    options["out"] = out
+    drift = opt.run_workflow(
+        shell, workflows.check_file, model, scores, unit="instances", **options
+    ).drift
     if not drift.is_clean:
         shell.warn(str(drift))
     for line in drift.csv_lines():

@@ -6,11 +6,9 @@ import importlib
 import logging
 import os
 import shutil
-import signal
 import stat
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -68,9 +66,6 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; warnings become lines on stderr."""
-        if threading.current_thread() is threading.main_thread():
-            # As for Ctrl-C: temporary files are removed.
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
         with warnings.catch_warnings():
             warnings.simplefilter("default", HierlprWarning)
             warnings.showwarning = _show_warning
@@ -132,35 +127,31 @@ def _with_stream_names(text: str) -> str:
 
 
 class _LogHandler(logging.Handler):
-    """Print what the library logs as messages of the running command."""
-
-    shell: Shell | None = None
+    """Print what the library logs to stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the message to stderr, unless quiet."""
-        if self.shell is not None:
-            self.shell.say(record.getMessage())
+        """Print the message."""
+        click.echo(record.getMessage(), err=True)
 
 
-_log_handler = _LogHandler()
+_logger = logging.getLogger("hierlpr")
+_logger.addHandler(_LogHandler())
 
 
 class Shell:
-    """One run of a command: its messages and its duration."""
+    """One run of a command: its messages, its progress and its duration."""
 
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
-        self._start = time.perf_counter()
-        self._progress: Progress | None = None
+        self._start = self._shown = time.perf_counter()
+        self._width = 0  # of the progress line on the terminal
         _streams.clear()
-        _log_handler.shell = self  # one handler for all runs in this process
-        logger = logging.getLogger("hierlpr")
-        logger.setLevel(logging.INFO)
-        logger.addHandler(_log_handler)
+        _logger.setLevel(logging.WARNING if quiet else logging.INFO)
 
     def _clear(self) -> None:
-        if self._progress is not None:
-            self._progress.clear()
+        if self._width:
+            click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
+            self._width = 0
 
     def say(self, text: str) -> None:
         """Print a message to stderr, unless quiet."""
@@ -196,12 +187,8 @@ class Shell:
             raise click.UsageError("stdin (-) is closed.")
         name = "stdin" if path == "-" else path
         file = self.temporary_file(os.path.basename(name), name)
-        with open(file, "wb") as part:
-            if path == "-":
-                shutil.copyfileobj(sys.stdin.buffer, part)
-            else:
-                with open(path, "rb") as pipe:
-                    shutil.copyfileobj(pipe, part)
+        with click.open_file(path, "rb") as stream, open(file, "wb") as part:
+            shutil.copyfileobj(stream, part)
         return file
 
     def temporary_file(self, filename: str, name: str) -> str:
@@ -224,54 +211,31 @@ class Shell:
 
     @contextmanager
     def progress(self, unit: str = "") -> Iterator[Callable[[str, int, int], None]]:
-        """Yield an ``on_progress(stage, done, total)``."""
-        if self.quiet:
-            yield lambda stage, done, total: None
-            return
-        self._progress = Progress(unit, is_terminal=sys.stderr is not None and sys.stderr.isatty())
+        """Yield an ``on_progress(stage, done, total)`` that draws one line of a terminal."""
+        is_drawn = not self.quiet and sys.stderr is not None and sys.stderr.isatty()
+        last = ""
+
+        def draw(stage: str, done: int, total: int) -> None:
+            nonlocal last
+            now = time.perf_counter()
+            if not is_drawn or (stage == last and now - self._shown < 0.5):
+                return
+            share = f"{100 * done // max(total, 1):3d} %, {done:,} of {total:,} {unit}".rstrip()
+            text = f"{stage} {share}" if stage == last else f"{stage} ..."
+            click.echo(f"\r{text:<{self._width}}", err=True, nl=False)
+            last, self._shown, self._width = stage, now, max(self._width, len(text))
+
         try:
-            yield self._progress.update
+            yield draw
         finally:
             self._clear()
 
 
-def _is_pipe(path: str) -> bool:
+def _is_pipe(path: Any) -> bool:
     try:
         return stat.S_ISFIFO(os.stat(path).st_mode)
     except (OSError, ValueError):
         return False
-
-
-class Progress:
-    """Progress of the stages of a run: one line of a terminal, or a line every ten seconds."""
-
-    def __init__(self, unit: str, *, is_terminal: bool) -> None:
-        self._unit = f" {unit}" if unit else ""
-        self._is_terminal = is_terminal
-        self._stage, self._width = "", 0
-        self._shown = time.perf_counter()
-
-    def update(self, stage: str, done: int, total: int) -> None:
-        """Show the progress of a stage, at most twice per second on a terminal."""
-        now, is_new = time.perf_counter(), stage != self._stage
-        wait = 0.5 if self._is_terminal else 10.0
-        self._stage = stage
-        if now - self._shown < wait and not (is_new and self._is_terminal):
-            return
-        self._shown = now
-        share = f"{100 * done // max(total, 1):3d} %, {done:,} of {total:,}{self._unit}"
-        text = f"{stage} ..." if is_new else f"{stage} {share}"
-        if self._is_terminal:
-            click.echo(f"\r{text:<{self._width}}", err=True, nl=False)
-            self._width = max(self._width, len(text))
-        else:
-            click.echo(text, err=True)
-
-    def clear(self) -> None:
-        """Clear the line of a terminal."""
-        if self._width:
-            click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
-            self._width = 0
 
 
 def put_json(out: str | None, data: Any) -> None:

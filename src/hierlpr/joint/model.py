@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -85,32 +84,27 @@ class JointModel:
             "label is used with its rarest parent only; the ranking respects all edges."
         )
 
-    def changed(
-        self, hierarchy: Hierarchy, prevalence: Float, fresh: Collection[str] = ()
-    ) -> JointModel:
+    def changed(self, hierarchy: Hierarchy, prevalence: Float) -> JointModel:
         """Return the model for a changed hierarchy, without new truth.
 
         For labels whose parents have changed, P(label | parents) becomes the ratio of their
-        prevalence to that of their rarest parent. New labels, and those named in `fresh`, get the
-        default weights: the LPR, or the joint posterior if that is used unchanged.
+        prevalence to that of their rarest parent. New labels get the default
+        weights: the LPR, or the joint posterior if that is used unchanged.
 
         Parameters
         ----------
         hierarchy : Hierarchy
         prevalence : ndarray of shape (n_labels,)
             For all labels of the new hierarchy; only the values of new labels are used.
-        fresh : collection of str
-            Labels whose classifiers are new.
         """
         former = self.hierarchy
         last = former.n_labels
         place = np.array([former.index(x) if x in former else last for x in hierarchy.labels])
         tempering = self.tempering.select(np.arange(last), n_new=1)
-        learned = np.where([x in fresh for x in hierarchy.labels], last, place)
         share = np.append(self.prior.conditional, 0.5)[place]
         kept = np.append(self.prior.prevalence, 0.5)[place]
         prior = LabelPrior(np.where(place < last, kept, prevalence), share).on(hierarchy, former)
-        return JointModel(hierarchy, prior, tempering.select(learned))
+        return JointModel(hierarchy, prior, tempering.select(place))
 
     def transform(
         self, lpr: Any, *, absent: Float | None = None, n_threads: int | None = None

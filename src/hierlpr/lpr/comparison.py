@@ -92,7 +92,7 @@ def sample_statistics(
 ) -> Float:
     """Return statistics of whole samples, of shape (n_statistics, n_samples).
 
-    For complete scores, the sum over edges of how far the LPR of the child exceeds that of the
+    For complete scores, the mean over edges of how far the LPR of the child exceeds that of the
     parent: permuted columns raise it. For listed scores, the mean score and the mean log frequency
     of the listed labels, NaN for samples that list none.
     """
@@ -104,7 +104,8 @@ def sample_statistics(
         child = h.order[h.child_idx]
         own = np.asarray(predict_known(lpr, scores, n_threads=1))
         excess = np.maximum(own[:, child] - own[:, parent], 0.0)
-        return np.asarray(np.nansum(excess, axis=1)[None])
+        n_known = np.maximum(np.count_nonzero(~np.isnan(excess), axis=1), 1)
+        return np.asarray((np.nansum(excess, axis=1) / n_known)[None])
     assert log_frequency is not None
     size = np.diff(scores.indptr).astype(np.float64)
     row = np.repeat(np.arange(size.size), np.diff(scores.indptr))
@@ -144,11 +145,11 @@ def find_difference(
     if found or quantiles is None or scores.shape[0] == 1:
         return found
     values = sample_statistics(lpr, scores, hierarchy, quantiles.log_frequency).T
-    moved = np.abs(_shares(values, quantiles.edge) - quantiles.share).max(axis=1)
+    change = quantiles.share - _shares(values, quantiles.edge)
     limit = np.maximum(_limit(_n_known(values), n_fitted, n_compared), LEAST_DISTANCE)
-    is_moved = moved > limit
     if quantiles.log_frequency is None:
-        return CONTRADICTING if is_moved.any() else ""
+        return CONTRADICTING if (change.max(axis=1) > limit).any() else ""
+    is_moved = np.abs(change).max(axis=1) > limit
     return OTHER_VALUES if is_moved[0] else OTHER_LABELS if is_moved[1] else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline
 from sklearn.utils import TargetTags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _num_samples, check_is_fitted
@@ -33,7 +35,7 @@ from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 from hierlpr.model.cross_fitting import Progress, multi_scores, scores_of, train, weight_name
 from hierlpr.model.estimator import HierLPR
 from hierlpr.model.explain import Explanation
-from hierlpr.model.persistence import load_as, save_classifier
+from hierlpr.model.persistence import save_classifier
 from hierlpr.model.training import check_params
 from hierlpr.model.validation import refuse_unknown_labels, truth_beside, weighed
 from hierlpr.ranking.order import Ranking
@@ -176,6 +178,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             Called as ``on_progress(done, total)``.
         """
         self._check_params()
+        _warn_of_steps_in_front(self)
         estimator = self._make_estimator()
         on_progress = on_progress or terminal_progress("fitting", verbose=self.verbose)
         goal = self._goal()
@@ -301,11 +304,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         save_classifier(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> HierarchicalClassifier:
-        """Read a classifier that `save` wrote; raise for other files."""
-        return load_as(cls, path)
 
     @property
     def cutoff_(self) -> Cutoff:
@@ -444,6 +442,31 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             )
         shuffled = rng.permutation(n_samples)
         return np.sort(shuffled[:n_apart]), np.sort(shuffled[n_apart:])
+
+
+def _warn_of_steps_in_front(classifier: HierarchicalClassifier) -> None:
+    """Warn if `fit` is called by a pipeline with fitted steps before the classifier.
+
+    Those steps have seen the samples that are held out. Only a scikit-learn pipeline that is
+    fitting right now is detected, from the call stack; features that were transformed before are
+    not.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        pipeline = frame.f_locals.get("self")
+        if isinstance(pipeline, Pipeline) and pipeline.steps[-1][1] is classifier:
+            steps = [step for _, step in pipeline.steps[:-1] if hasattr(step, "fit")]
+            fitted = [type(x).__name__ for x in steps if get_tags(x).requires_fit]
+            if fitted:
+                warnings.warn(
+                    f"{', '.join(fitted)} in front of HierarchicalClassifier was fitted on the "
+                    "held-out samples too, so the cutoff and its guarantee do not hold.\n"
+                    "Hint: HierarchicalClassifier(make_pipeline(..., classifier)).",
+                    HierlprWarning,
+                    stacklevel=3,
+                )
+            return
+        frame = frame.f_back
 
 
 def _indexable(x: Any) -> Any:

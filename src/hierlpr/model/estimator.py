@@ -36,7 +36,7 @@ from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
 from hierlpr.model import label_updates, naming
 from hierlpr.model.explain import Explanation, explain_sample, summarize
-from hierlpr.model.persistence import load_as, save_model
+from hierlpr.model.persistence import save_model
 from hierlpr.model.prediction import choose_rule, compute_lprs, set_rule, sets_of
 from hierlpr.model.training import fit_model
 from hierlpr.model.validation import (
@@ -219,7 +219,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table = self._scores(scores)
-        held = self._truth(truth, self.hierarchy_, table)
+        held = self._truth(truth, table)
         given = check_sample_weight(sample_weight, table.n_samples, keep_equal=True)
         check_bound(goals[0], given, max_weight)
         is_certified = goals[0].confidence is not None
@@ -254,15 +254,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def set_cutoff(self, level: float) -> Self:
-        """Set the cutoff to a block score of your choice, from 0 to 1; nothing is promised.
-
-        Examples
-        --------
-        >>> from hierlpr import HierLPR
-        >>> model = HierLPR({"dog": "animal"}).fit([[0.9, 0.2], [0.1, 0.0]], [["animal"], []])
-        >>> print(model.set_cutoff(0.6).cutoff_)
-        Calls at a block score of 0.6 or more, set by hand; nothing is promised about them.
-        """
+        """Set the cutoff to a block score of your choice, from 0 to 1; nothing is promised."""
         check_is_fitted(self)
         self.cutoff_ = Cutoff(level=check_fraction(level, name="level"), kind="by hand")
         self.cutoff_keys_ = None
@@ -295,7 +287,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             smaller sets. Complete scores need a forest; for listed scores see `assign`.
         """
         table = self._scores(scores)
-        held = self._truth(truth, self.hierarchy_, table)
+        held = self._truth(truth, table)
         if isinstance(held, PartialTruth):
             refuse_unknown_samples(held)
         keys, doubts = check_leakage(table, self.fit_keys_)
@@ -335,12 +327,6 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         label_updates.remove_labels(self, labels)
         return self
 
-    def replace(self, labels: Iterable[str], scores: Any, truth: Any) -> Self:
-        """Refit the curves of some labels, for example after their classifiers changed."""
-        check_is_fitted(self)
-        label_updates.replace_labels(self, labels, scores, truth)
-        return self
-
     # -- prediction -------------------------------------------------------------------------
 
     def transform(self, scores: Any) -> Any:
@@ -369,10 +355,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         `target` selects one of several calibrated targets for this call.
         """
         score = self.block_scores(self._new_scores(scores))
-        cutoff = self.cutoff_ if target is None else self.cutoff_.for_target(target)
-        if not cutoff.reachable:
-            warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=2)
-        return self._like(scores, decide(score, cutoff, self.hierarchy_))
+        return self._like(scores, decide(score, self._cutoff(target), self.hierarchy_))
 
     def predict_sets(self, scores: Any) -> CallSets:
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
@@ -403,7 +386,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         table = self._new_scores(scores)
         score = self.block_scores(table)
-        calls = decide(score, self.cutoff_, self.hierarchy_)
+        calls = decide(score, self._cutoff(), self.hierarchy_)
         sets = None if self.sets_ is None else sets_of(self, table, self.sets_, score).codes()
         return call_lists(calls, score, self.hierarchy_, sets=sets)
 
@@ -425,7 +408,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, scores: Any, truth: Any, sample_weight: Any = None) -> float:
         """Return AU(PRC) of the block scores, pooled over all instances that were judged."""
         table = self._scores(scores)
-        held = self._truth(truth, self.hierarchy_, table)
+        held = self._truth(truth, table)
         weight = check_sample_weight(sample_weight, table.n_samples)
         if isinstance(held, PartialTruth):
             held = held.judged(self.hierarchy_, weight)
@@ -446,8 +429,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         keys = SampleKeys.of_rows(self._scores(scores).values)
         known = {"fit": self.fit_keys_, "cutoff": self.cutoff_keys_, "sets": self.sets_keys_}
-        notes = {name: overlap_note(keys, given) for name, given in known.items()}
-        return {name: note for name, note in notes.items() if note}
+        return {name: note for name, x in known.items() if (note := overlap_note(keys, x))}
 
     def summary(self) -> str:
         """Return what was learned as text: labels, samples, joint posterior, cutoff and sets."""
@@ -458,11 +440,6 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Write the fitted model to one file, which :func:`hierlpr.load_model` reads."""
         check_is_fitted(self)
         save_model(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> HierLPR:
-        """Read a model that `save` wrote; raise for other files, such as classifiers."""
-        return load_as(cls, path)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the labels, one per column of `transform`."""
@@ -496,8 +473,15 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _new_scores(self, scores: Any) -> Table:
         return warn_of_difference(self, self._scores(scores))
 
-    def _truth(self, truth: Any, hierarchy: Hierarchy, table: Table) -> AnyTruth:
-        return truth_beside(table, truth, hierarchy, close=self.close_truth)
+    def _cutoff(self, target: float | None = None) -> Cutoff:
+        """Return the cutoff in use; warn if it does not reach its target."""
+        cutoff = self.cutoff_ if target is None else self.cutoff_.for_target(target)
+        if not cutoff.reachable:
+            warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=3)
+        return cutoff
+
+    def _truth(self, truth: Any, table: Table) -> AnyTruth:
+        return truth_beside(table, truth, self.hierarchy_, close=self.close_truth)
 
     def _like(self, scores: Any, values: Any) -> Any:
         """Return dense values in the container of the scores."""

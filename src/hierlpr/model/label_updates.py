@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -73,33 +73,15 @@ def add_labels(
 def remove_labels(model: HierLPR, labels: Iterable[str]) -> None:
     """Remove labels; edges pass through them."""
     hierarchy = model.hierarchy_
-    removed = set(_check_labels(hierarchy, labels, name="remove_labels"))
+    removed = {labels} if isinstance(labels, str) else set(labels)
+    unknown = [label for label in removed if label not in hierarchy]
+    if unknown or not removed:
+        raise DataError(f"remove_labels: unknown label(s): {quote_names(unknown)}.")
     kept = [label for label in hierarchy.labels if label not in removed]
     if not kept:
         raise DataError("remove_labels: no label would be left.")
     curves = model.lpr_.select([hierarchy.index(label) for label in kept])
     _set(model, hierarchy.subset(kept), curves)
-
-
-def replace_labels(model: HierLPR, labels: Iterable[str], scores: Any, truth: Any) -> None:
-    """Refit the curves of `labels` on their own scores and truth."""
-    hierarchy = model.hierarchy_
-    named = _check_labels(hierarchy, labels, name="replace")
-    fitted = _fit(model, hierarchy, named, scores, truth)
-    place = list(range(hierarchy.n_labels))
-    for i, label in enumerate(named):
-        place[hierarchy.index(label)] = hierarchy.n_labels + i
-    _set(model, hierarchy, LPRModel.join([model.lpr_, fitted]).select(place), refitted=named)
-
-
-def _check_labels(hierarchy: Hierarchy, labels: Iterable[str], *, name: str) -> Sequence[str]:
-    named = [labels] if isinstance(labels, str) else list(labels)
-    unknown = [label for label in named if label not in hierarchy]
-    if unknown:
-        raise DataError(f"{name}: unknown label(s): {quote_names(unknown)}.")
-    if len(set(named)) != len(named) or not named:
-        raise DataError(f"{name}: name each label once, and at least one.")
-    return named
 
 
 def _fit(
@@ -119,9 +101,7 @@ def _fit(
     return fit_known(table.values, held, part, **options)
 
 
-def _set(
-    model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel, *, refitted: Collection[str] = ()
-) -> None:
+def _set(model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel) -> None:
     """Set the new labels and curves, and drop the cutoff and sets of the old ones."""
     lost = ["the cutoff is back at 0.5"] if model.cutoff_.kind != "default" else []
     lost += ["sure and possible labels are forgotten"] if model.sets_ is not None else []
@@ -136,7 +116,7 @@ def _set(
         place = [former.index(x) if x in former else former.n_labels for x in hierarchy.labels]
         model.implied_ = model.implied_.select(place, hierarchy.levels, prevalence)
     if model.joint_ is not None:
-        model.joint_ = model.joint_.changed(hierarchy, prevalence, refitted)
+        model.joint_ = model.joint_.changed(hierarchy, prevalence)
     model.hierarchy = hierarchy
     set_labels(model, hierarchy, has_names=hasattr(model, "feature_names_in_"))
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sklearn
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "hierlpr model", 1
 HINT = "Hint: give a file that `hierlpr fit --out` or model.save wrote, or save the model again."
 Arrays = dict[str, NDArray[Any]]
-AnyModel = TypeVar("AnyModel")
 
 # What forged content can raise besides errors of this package.
 CONTENT_ERRORS = (
@@ -152,17 +151,6 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
             stacklevel=2,
         )
     return classifier
-
-
-def load_as(kind: type[AnyModel], path: str | os.PathLike[str]) -> AnyModel:
-    """Read a model of one class; raise if the file holds another."""
-    loaded = load_model(path)
-    if not isinstance(loaded, kind):
-        raise FileError(
-            f"{path}: it holds a {type(loaded).__name__}, not a {kind.__name__}.\n"
-            "Hint: hierlpr.load_model reads both; classifier.model_ is its model of scores."
-        )
-    return loaded
 
 
 # -- models ------------------------------------------------------------------------------------

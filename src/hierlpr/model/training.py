@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,11 @@ from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.label_sets import kind_of
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, implied_share
 from hierlpr.data.tables import Table, draw_samples, sample_limit
-from hierlpr.exceptions import DataError
+from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import as_hierarchy
 from hierlpr.joint import fit_joint, learn_depth_weights
-from hierlpr.lpr import fit_known, fit_listed, own_lpr, with_sharing
+from hierlpr.lpr import LPRModel, fit_known, fit_listed, own_lpr, with_sharing
 from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.estimators import check_methods
 from hierlpr.model.validation import (
@@ -66,6 +67,7 @@ def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> No
         lpr = replace(lpr, seen=None)  # bins say nothing about labels that are not listed
     else:
         lpr = fit_known(table.values, held, hierarchy, **options)
+    _warn_of_reversed_scores(lpr)
     progress(1, 2)
     forget_cutoff(model)  # first, so that no promise outlives an interrupted fit
     set_labels(model, hierarchy, has_names=table.backend is not None)
@@ -84,6 +86,20 @@ def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> No
     model.sample_quantiles_ = SampleQuantiles.of(lpr, table.values, hierarchy, weight)
     model.profile_ = _fit_profile(model, table, held, weight)
     progress(2, 2)
+
+
+def _warn_of_reversed_scores(lpr: LPRModel) -> None:
+    """Warn if most labels have AUCs clearly below 0.5, at least 3 standard errors."""
+    n1, n0 = lpr.report.positives, lpr.report.negatives
+    standard_errors = np.sqrt(12.0 * n1 * n0 / (n1 + n0 + 1.0))
+    n_below = int(np.count_nonzero((lpr.report.auc - 0.5) * standard_errors < -3.0))
+    if 2 * n_below > lpr.n_labels:
+        warnings.warn(
+            f"The AUC of {n_below:,} of {lpr.n_labels:,} labels is below 0.5; do larger scores "
+            "mean more likely labels?",
+            HierlprWarning,
+            stacklevel=4,
+        )
 
 
 def _fit_path_weight(

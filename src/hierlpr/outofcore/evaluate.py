@@ -55,10 +55,8 @@ class EvaluateOutcome(NamedTuple):
     """An evaluation and what was read."""
 
     evaluation: Evaluation
-    ranking: ReadReport
-    truth: ReadReport
+    reports: tuple[ReadReport, ...]
     notes: tuple[str, ...]
-    weights: ReadReport | None = None
 
 
 class _Matched(NamedTuple):
@@ -100,8 +98,8 @@ def evaluate(
         call=None if ranked.call is None else ranked.call[keep],
         sample_weight=weights and weights.match(found.names, f"{truth} and {ranking}"),
     )
-    reports = ranked.report, known.report, tuple(found.notes), weights and weights.report
-    return EvaluateOutcome(evaluation, *reports)
+    reports = (ranked.report, known.report, *([weights.report] if weights else []))
+    return EvaluateOutcome(evaluation, reports, tuple(found.notes))
 
 
 def _match(
@@ -177,9 +175,8 @@ class _Streamed:
         evaluation = sums.evaluation(*groups, None if weight is None else effective_number(weight))
         n_rows = self._n_rows - self._n_again
         report = self._file.log.complete(rows=n_rows, samples=len(self._samples))
-        own = self._weights and self._weights.report
-        reports = report, self._known.report, tuple(found.notes), own
-        return EvaluateOutcome(evaluation, *reports)
+        own = [self._weights.report] if self._weights else []
+        return EvaluateOutcome(evaluation, (report, self._known.report, *own), tuple(found.notes))
 
     @property
     def _hierarchy(self) -> Any:

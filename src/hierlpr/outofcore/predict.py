@@ -156,7 +156,7 @@ class RankOutcome(NamedTuple):
     n_calls: int
     n_samples: int
     n_instances: int
-    report: ReadReport
+    reports: tuple[ReadReport, ...]
     cutoff: Cutoff
     drift: Drift | None
     notes: tuple[str, ...]
@@ -203,7 +203,7 @@ def rank_scores(
                 break
     n_samples = source.n_samples
     counts = writer.n_rows, n_calls, n_samples, n_samples * n_labels
-    return RankOutcome(*counts, source.report, cutoff, drift, tuple(job.notes))
+    return RankOutcome(*counts, (source.report,), cutoff, drift, tuple(job.notes))
 
 
 def ranked_rows(
@@ -291,7 +291,7 @@ class SetsOutcome(NamedTuple):
     n_samples: int
     n_sure: int
     n_possible: int
-    report: ReadReport
+    reports: tuple[ReadReport, ...]
     rule: SetRule
     notes: tuple[str, ...]
 
@@ -320,7 +320,7 @@ def write_sets(job: PredictionJob, wanted: SetRows) -> SetsOutcome:
             n_sure += int(np.count_nonzero(level.to_numpy() == SURE))
             n_possible += int(np.count_nonzero(level.to_numpy()))
     counts = writer.n_rows, source.n_samples, n_sure, n_possible
-    return SetsOutcome(*counts, source.report, set_rule(job.model), tuple(job.notes))
+    return SetsOutcome(*counts, (source.report,), set_rule(job.model), tuple(job.notes))
 
 
 def set_rows(model: HierLPR, batch: Numbered, *, wanted: SetRows) -> pa.RecordBatch:
