@@ -43,7 +43,7 @@ def test_scores_come_from_stdin_and_calls_go_to_stdout(folder, tmp_path):
     code, out, err = piped(*args, stdin=given)
     assert code == 0, err
     assert out == (tmp_path / "c.csv").read_text()
-    assert "stdin: wide scores, 60 rows" in err
+    assert err.startswith("stdin: ")
     assert "wrote stdout" in err
     assert "hierlpr-" not in err
     assert piped(*args, "--format", "tsv", stdin=given)[1].splitlines()[0].count("\t") == 2
