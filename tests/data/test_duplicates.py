@@ -22,6 +22,7 @@ from hierlpr.data.duplicates import (
     SampleKeys,
     copies_note,
     feature_leakage_warnings,
+    has_near_copies,
     overlap_note,
     rounded_keys,
 )
@@ -123,10 +124,32 @@ def test_shared_samples_are_found_up_to_rounding(n_labels, change):
     assert 30 <= n_found <= 62
 
 
-def test_copies_with_noise_are_not_promised_to_be_found():
+def test_honest_samples_are_no_near_copies():
+    rng = np.random.default_rng(7)
+    draws = [
+        *HONEST.values(),
+        *(lambda r, n, k=k: softmax(30.0 * r.normal(size=(n, k)), axis=1) for k in (5, 20, 50)),
+        lambda r, n: r.normal(size=(n, 1)) + np.arange(30.0),
+        lambda r, n: np.exp(r.normal(size=(n, 1)) * np.linspace(1.0, 9.0, 30)),
+        lambda r, n: (
+            r.normal(size=(n // 8, 6))[np.arange(n) % (n // 8)] + 0.1 * r.normal(size=(n, 6))
+        ),
+    ]
+    for draw in draws:
+        for n in (50, 100, 200, 600):
+            assert not any(has_near_copies(draw(rng, n)) for _ in range(5))
+
+
+@pytest.mark.parametrize("n_labels", [2, 4, 12, 110])
+@pytest.mark.parametrize("times", [2, 5])
+def test_copies_with_little_noise_are_found(n_labels, times):
     rng = np.random.default_rng(8)
-    fit = rng.random((400, 110))
-    assert overlap_note(keys(fit + 1e-4 * rng.normal(size=fit.shape)), keys(fit)) == ""
+    for n in (60, 400):
+        rows = np.repeat(rng.beta(0.5, 2.0, (n, n_labels)), times, axis=0)
+        noise = rng.normal(size=rows.shape)
+        assert has_near_copies(rng.permutation(rows + 1e-4 * noise))
+        assert not has_near_copies(rows + 0.1 * noise)  # what is not promised
+    assert not has_near_copies(np.repeat(rng.random((60, 1)), 5, axis=0))
 
 
 def test_keys_do_not_depend_on_how_the_rows_come():

@@ -2,8 +2,9 @@
 
 Rows are compared after each score is rounded to 10 binary digits, about three decimal ones (16
 with up to three labels, where coarser rows would be equal by chance). Copies in single precision,
-or read back from a file with six digits, are found. Copies with noise or with fewer digits are
-found only where no score crosses a rounding boundary: with many labels hardly any of them.
+or read back from a file with six digits, are found. Copies with noise are found only if at least
+half of the calibration samples have one that differs by at most a thousandth of the spread of the
+scores; not with a single label, nor in scores that omit pairs, nor between fit and calibration.
 
 Equal rows alone prove nothing, since coarse or saturated scores repeat by chance. The counts are
 therefore compared with what independent samples can show, whatever their distribution.
@@ -19,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
+from scipy.stats import rankdata
 
 from hierlpr._utils.checks import is_sparse
 from hierlpr._utils.row_hash import row_keys
@@ -27,6 +29,8 @@ MAX_KEYS = 2**16  # kept in a model, at 12 bytes each
 MAX_COPIES = 64  # rows that occur more often are taken for saturated scores
 MIN_ROWS = 20  # distinct rows whose counts have a common factor: 2**-20 by chance
 FAR = 4.0  # standard errors
+MAX_NEIGHBOURS = 1000  # rows whose distances are compared
+MIN_NEIGHBOURS = 40
 RARE = math.log(0.001)  # probability that two sets have the same rows, each equally often
 
 Keys = NDArray[np.uint64]
@@ -199,10 +203,41 @@ def _is_copied(count: NDArray[Any]) -> bool:
     return bool(np.any(k * low[k] ** 2 > (k + 1) * high[k - 1] * high[k + 1]))
 
 
+def has_near_copies(values: Any) -> bool:
+    """Return whether at least half of the rows of a matrix are nearly equal to another one.
+
+    The distance of a row to the nearest other row is compared with that to the tenth nearest, both
+    in standardized scores and in ranks. Where independent samples crowd, as in saturated scores,
+    their ranks do not. Equal rows count once; of many rows 1,000 neighbours are looked at.
+    """
+    if is_sparse(values) or values.shape[1] < 2:
+        return False
+    rows = np.unique(values[np.isfinite(values).all(axis=1)], axis=0)
+    spread = rows.std(axis=0) if len(rows) else np.zeros(values.shape[1])
+    rows = (rows[:, spread > 0.0] - rows[:, spread > 0.0].mean(axis=0)) / spread[spread > 0.0]
+    rows = rows[np.argsort(rows.sum(axis=1))][:MAX_NEIGHBOURS]
+    if len(rows) < MIN_NEIGHBOURS or _isolation(rows) > 0.02:
+        return False
+    return _isolation(rankdata(rows, axis=0)) < 0.1
+
+
+def _isolation(rows: NDArray[np.float64]) -> float:
+    """Return the median over rows of the distance to the nearest row over that to the tenth."""
+    norm = (rows * rows).sum(axis=1)
+    squared = np.maximum(norm[:, None] + norm - 2.0 * rows @ rows.T, 0.0)
+    np.fill_diagonal(squared, np.inf)
+    squared = np.partition(squared, (0, 9), axis=1)
+    ratio = squared[:, 0] / np.maximum(squared[:, 9], np.finfo(np.float64).tiny)
+    return float(np.sqrt(np.median(ratio)))
+
+
 def leakage_warnings(
-    keys: SampleKeys, fit_keys: SampleKeys | None, *, what: str = "scores"
+    keys: SampleKeys, fit_keys: SampleKeys | None, *, what: str = "scores", values: Any = None
 ) -> list[str]:
-    """Return warnings about calibration samples that were fitted on, or are copies."""
+    """Return warnings about calibration samples that were fitted on, or are copies.
+
+    With `values`, the rows themselves, samples that are nearly copies are looked for too.
+    """
     found = []
     if overlap := overlap_note(keys, fit_keys):
         found.append(
@@ -215,6 +250,12 @@ def leakage_warnings(
             f"Calibration samples are copies of each other: {copies.replace('scores', what)}. They "
             "count as if they were independent, so the result is less certain than it seems, and "
             "no promise holds. Keep one of each."
+        )
+    if not found and values is not None and has_near_copies(values):
+        found.append(
+            f"Calibration samples are nearly copies of each other: most rows of {what} differ from "
+            "another one by noise only. They count as if they were independent, so the result is "
+            "less certain than it seems, and no promise holds. Keep one of each."
         )
     return found
 

@@ -149,7 +149,7 @@ def refuse_unknown_samples(truth: PartialTruth) -> None:
 def check_leakage(table: Table, fit_keys: SampleKeys | None) -> tuple[SampleKeys, list[str]]:
     """Return the keys of calibration samples; warn if they are not new or not independent."""
     keys = SampleKeys.of_rows(table.values)
-    caveats = leakage_warnings(keys, fit_keys)
+    caveats = leakage_warnings(keys, fit_keys, values=table.values)
     for note in caveats:
         warnings.warn(note, HierlprWarning, stacklevel=3)
     return keys, caveats
