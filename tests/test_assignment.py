@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hierlpr import HierLPR, load_model
 from hierlpr.assignment import assign_names, learn_names
 from hierlpr.cli import main
-from hierlpr.exceptions import FileError, HierlprError
+from hierlpr.exceptions import DataError, FileError, HierlprError
 from hierlpr.io.known_names import read_known_names
 from hierlpr.io.predictions import read_predictions
 
@@ -309,7 +309,7 @@ def test_a_file_that_is_no_model(tmp_path):
     with pytest.raises(FileError):
         assign_names(known, file, tmp_path / "out.csv")
     learn_names(file, known, tmp_path / "m.hlpr")
-    with pytest.raises(FileError, match="must end in"):
+    with pytest.raises(DataError, match="ending of the output"):
         assign_names(tmp_path / "m.hlpr", file, tmp_path / "out.xyz")
     rows, truth, _ = read_known_names(known, read_predictions(file))
     assert truth.shape[0] == rows.size

@@ -6,27 +6,28 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import warnings
+from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils import AnyPath
-from hierlpr._utils.files import atomic_output, refuse_overlap
+from hierlpr._utils.files import refuse_overlap
 from hierlpr.data.tables import Table, split_samples
 from hierlpr.exceptions import DataError, FileError, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.known_names import read_known_names
 from hierlpr.io.lineages import Float, Index, Predictions, written_paths
 from hierlpr.io.predictions import match_labels, read_predictions, write_like_input
+from hierlpr.io.table_output import output_ending, write_table
 from hierlpr.model import HierLPR, load_model
 from hierlpr.model.naming import (
     NamedSamples,
@@ -42,7 +43,6 @@ from hierlpr.model.validation import difference_note
 
 BATCH = 1 << 17  # samples named at a time
 MOST_REPORTED = 20_000  # samples of a report on new predictions
-OWN_COLUMNS = ("sample", "name", "path", "rank", "chance")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +147,7 @@ def learn_names(
         model.path_style_["reading"] = {k: v for k, v in reading.items() if v}
     ours, last = _cross_name(model, scores[kept], held[kept], goal, rng)
     if report is not None:  # the model is now calibrated on the other half
-        _write_report(report, model, found, rows[kept][last], held[kept][last])
+        _write_report(report, model, found, found.scores, rows[kept][last], held[kept][last])
     _calibrate(model, scores[kept], held[kept], goal)
     if out is not None:
         model.save(out)
@@ -202,17 +202,11 @@ def _cross_name(
 
 
 def _write_report(
-    path: AnyPath,
-    model: HierLPR,
-    found: Predictions,
-    rows: Index,
-    truth: Any = None,
-    scores: Any = None,
+    path: AnyPath, model: HierLPR, found: Predictions, scores: Any, rows: Index, truth: Any = None
 ) -> None:
     """Write a report on some samples of the predictions."""
     from hierlpr.report import write_report  # an extra
 
-    scores = found.scores if scores is None else scores
     samples = tuple(found.samples[i] for i in rows.tolist())
     table = Table(scores[rows], model.hierarchy_.labels, samples)
     about = {"Predictions": os.path.basename(found.path)}
@@ -277,27 +271,27 @@ def assign_names(
     known = (fitted.path_style_ or {}).get("reading", {})
     given = {name: value for name, value in reading.items() if value}
     found = read_predictions(predictions, **{**known, **given})
+    like_input = like_input or (found.format == "anndata" and str(out).endswith(".h5ad"))
+    if not like_input:
+        output_ending(out, "output")
     scores, column, is_unknown = match_labels(found, fitted.hierarchy_)
     parts = [
         name_samples(fitted, Table(scores[i : i + BATCH], fitted.hierarchy_.labels))
         for i in range(0, len(found.samples), BATCH)
     ]
     label, chance = (np.concatenate(part) for part in zip(*parts, strict=True))
-    if like_input or (found.format == "anndata" and str(out).endswith(".h5ad")):
+    if like_input:
         own = np.full(fitted.hierarchy_.n_labels + 1, -1, dtype=np.int64)
         own[column[::-1]] = np.arange(column.size)[::-1]
         own[-1] = -1
         write_like_input(found, own[label], chance, out)
     else:
-        _write_table(fitted, found, label, chance, out)
+        write_table(out, _name_table(fitted, found, label, chance), is_cafa=False)
     if report is not None:
         rows = np.random.default_rng(0).permutation(label.size)[:MOST_REPORTED]
-        _write_report(report, fitted, found, np.sort(rows), scores=scores)
-    ranks = rank_names(fitted)
-    counts = np.bincount(label[label >= 0], minlength=len(ranks))
-    by_rank: dict[str, int] = {}
-    for rank, n in zip(ranks, counts.tolist(), strict=True):
-        by_rank[rank] = by_rank.get(rank, 0) + n
+        _write_report(report, fitted, found, scores, np.sort(rows))
+    ranks = np.array(rank_names(fitted), dtype=object)
+    by_rank = Counter(ranks[label[label >= 0]].tolist())
     promise, is_promised = promise_of(fitted)
     notes = [*found.notes, *([] if is_promised else [promise])]
     if note := difference_note(fitted, Table(scores, fitted.hierarchy_.labels)):
@@ -310,39 +304,23 @@ def assign_names(
     return AssignOutcome(
         n_samples=label.size,
         n_named=int((label >= 0).sum()),
-        by_rank={rank: n for rank, n in by_rank.items() if n},
+        by_rank={rank: by_rank[rank] for rank in dict.fromkeys(ranks) if rank in by_rank},
         notes=tuple(notes),
     )
 
 
-def _write_table(
-    model: HierLPR, found: Predictions, label: Index, chance: Float, out: AnyPath
-) -> None:
-    """Write one row per sample: the name, and then the tool's own columns."""
-    ending = str(out).removesuffix(".gz").rpartition(".")[2].lower()
-    if ending not in ("csv", "tsv", "parquet"):
-        raise FileError(
-            f"{out}: the output must end in .csv, .tsv or .parquet.\n"
-            "Hint: --like-input writes the format of the predictions, with any ending."
-        )
+def _name_table(model: HierLPR, found: Predictions, label: Index, chance: Float) -> pa.Table:
+    """Return one row per sample: the name, and then the tool's own columns."""
     h, ranks = model.hierarchy_, rank_names(model)
     paths = written_paths(h, ranks, model.path_style_ or {})
-    texts = [*zip((h.name(x) for x in h.labels), paths, ranks, strict=True), ("", "", "")]
-    header = [*OWN_COLUMNS, *(f"tool_{x}" if x in OWN_COLUMNS else x for x in found.columns)]
-    rows = (
-        (sample, *texts[at], round(sure, 4) if at >= 0 else None, *cells)
-        for sample, at, sure, cells in zip(
-            found.samples, label.tolist(), chance.tolist(), found.cells(), strict=False
-        )
-    )
-    with atomic_output(out, compress=True) as part:
-        if ending == "parquet":
-            columns = zip(*rows, strict=True)
-            pq.write_table(pa.table(dict(zip(header, map(pa.array, columns), strict=True))), part)
-        else:
-            with open(part, "w", encoding="utf-8", newline="") as stream:
-                writer = csv.writer(
-                    stream, delimiter="," if ending == "csv" else "\t", lineterminator="\n"
-                )
-                writer.writerow(header)
-                writer.writerows(rows)
+    texts = {"name": [h.name(x) for x in h.labels], "path": paths, "rank": ranks}
+    at = pa.array(np.where(label >= 0, label, h.n_labels))
+    columns = {"sample": pa.array(found.samples, pa.string())}
+    columns |= {x: pa.array([*of_label, ""]).take(at) for x, of_label in texts.items()}
+    columns["chance"] = pa.array(chance.round(4), mask=label < 0)
+    rows, own = found.cells(), []
+    while found.columns and (batch := list(islice(rows, BATCH))):
+        own.append([pa.array(column, pa.string()) for column in zip(*batch, strict=True)])
+    for name, parts in zip(found.columns, zip(*own, strict=True), strict=True):
+        columns[f"tool_{name}" if name in columns else name] = pa.chunked_array(parts)
+    return pa.table(columns)
