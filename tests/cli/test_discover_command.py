@@ -108,38 +108,6 @@ def test_the_page_is_written(folder):
     assert "<b>x</b>" not in text
 
 
-BAD_TABLES = [
-    ("csv", "", "empty"),
-    ("csv", "label,p\n", "no label of the hierarchy has a p-value"),
-    ("csv", "name,p\nA,0.1\n", "line 1: there is no column 'label'"),
-    ("csv", "label,score\nA,0.1\n", "line 1: there is no column 'p'"),
-    ("csv", "label,p,pvalue\nA,0.1,0.2\n", "more than one column 'p'"),
-    ("csv", "label;p\nA;0.1\n", "no column 'label'"),
-    ("csv", "label,p\nA,0.1\nA,0.2\n", "line 3: label 'A' occurs again"),
-    ("csv", "label,p\nA,1.5\n", "line 2, column 'p': 1.5 is outside [0, 1]"),
-    ("csv", "label,p\nA,-0.1\n", "outside [0, 1]"),
-    ("csv", "label,p\nA,inf\n", "outside [0, 1]"),
-    ("csv", "label,p\nA,<0.001\n", "'<0.001' is not a number"),
-    ("csv", "label,p\nA,0_1\n", "'0_1' is not a number"),
-    ("csv", "# none\n", "has no rows"),
-    ("csv", "label,p\nA,0.1\nZ,0.1\n", "line 3: label 'Z' is not in the hierarchy"),
-    ("csv", "label,p\nA,0.1,9\n", "line 2: the row has 3 columns, expected 2"),
-    ("csv", "label,p\nA,NA\n", "no label of the hierarchy has a p-value"),
-    ("csv", b"label,p\nA,\xff\n", "not UTF-8"),
-    ("parquet", b"PAR1 not really", "not a readable Parquet"),
-]
-
-
-@pytest.mark.parametrize(("end", "content", "message"), BAD_TABLES, ids=range(len(BAD_TABLES)))
-def test_bad_tables(folder, end, content, message):
-    path = folder / f"bad.{end}"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    said = refused(*command(folder, "-q", "--out", folder / "o.csv", p=path.name))
-    assert message in said
-    assert "bad." in said
-    assert not (folder / "o.csv").exists()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
