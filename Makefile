@@ -33,7 +33,6 @@ slow: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/table.py
-	$(BIN)/python benchmarks/ratios.py
 
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -48,9 +47,6 @@ dist: $(VENV)/.dev
 SIZES ?= 1e6 1e7 1e8
 bench-scale: $(VENV)/.test
 	$(BIN)/python benchmarks/scale.py $(SIZES)
-	$(BIN)/python benchmarks/scale_fit.py $(SIZES)
-	$(BIN)/python benchmarks/scale_evaluate.py $(SIZES)
-	$(BIN)/python benchmarks/growth.py
 
 clean:
 	rm -rf $(VENV) $(OLDEST) build dist site paper .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -358,5 +358,3 @@ def test_the_benchmarks_print_their_ratios(capsys):
     lpr.predicting(300, 5)
     lpr.growth((300, 600), 1)
     assert capsys.readouterr().out.count("units") >= 9
-    load("benchmarks/joint_ratios.py").compare(scale=200)
-    assert capsys.readouterr().out.count("units") == 16
