@@ -1,7 +1,6 @@
 """Competing methods: the paper's competitors and simple alternatives.
 
-Ranking methods have the signature of `hierlpr.rank` and an attribute `consistent`, which is True if
-no label is ever ranked before one of its parents. Methods that learn are classes with
+Ranking methods have the signature of `hierlpr.rank`. Methods that learn are classes with
 ``fit(scores, truth, hierarchy)`` whose method `rank` has the same signature. Procedures on p-values
 have the signature of `hierlpr.discover`.
 """

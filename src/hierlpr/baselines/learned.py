@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -52,8 +52,6 @@ class FirstStageCalls:
     >>> stage.predict([[0.5, 0.7]])
     array([[False,  True]])
     """
-
-    consistent: ClassVar[bool] = False
 
     cutoff_: Float
     hierarchy_: Hierarchy
@@ -109,8 +107,6 @@ class BayesianCorrection:
     >>> bool(p[0, 0] >= p[0, 1])
     True
     """
-
-    consistent: ClassVar[bool] = True
 
     first_stage_: FirstStageCalls
     conditional_: Float
@@ -190,8 +186,6 @@ class ClusHMC:
     >>> model.predict_proba(test.scores).shape
     (100, 3)
     """
-
-    consistent: ClassVar[bool] = True
 
     stopping_: float
     hierarchy_: Hierarchy

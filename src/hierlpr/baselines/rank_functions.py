@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,19 +23,6 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.ranking.order import Ranking, rank
 
 Float = NDArray[np.float64]
-
-
-Ranker = TypeVar("Ranker", bound=Callable[..., Ranking])
-
-
-def baseline(*, consistent: bool) -> Callable[[Ranker], Ranker]:
-    """Return a decorator that sets the attribute `consistent` of a ranking function."""
-
-    def mark(function: Ranker) -> Ranker:
-        function.consistent = consistent  # type: ignore[attr-defined]
-        return function
-
-    return mark
 
 
 def align_dense(values: Any, hierarchy: Hierarchy, *, name: str) -> tuple[Table, Float]:
@@ -76,7 +63,6 @@ def order_by(
     )
 
 
-@baseline(consistent=False)
 def lpr_alone(
     lpr: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
 ) -> Ranking:
@@ -97,7 +83,6 @@ def lpr_alone(
     return order_by(weighted(values, weight, hierarchy), values, table, hierarchy, top=top)
 
 
-@baseline(consistent=False)
 def raw_scores(
     scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
 ) -> Ranking:
@@ -109,10 +94,9 @@ def raw_scores(
     >>> raw_scores([[-3.0, 7.0]], h).score
     array([ 7., -3.])
     """
-    return _order_by_changed(None, scores, hierarchy, top, weight)
+    return _order_by_changed(lambda values, _: values, scores, hierarchy, top, weight)
 
 
-@baseline(consistent=True)
 def max_propagation(
     scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
 ) -> Ranking:
@@ -129,7 +113,6 @@ def max_propagation(
     return _order_by_changed(propagate_max, scores, hierarchy, top, weight)
 
 
-@baseline(consistent=True)
 def top_down(
     scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
 ) -> Ranking:
@@ -146,7 +129,6 @@ def top_down(
     return _order_by_changed(propagate_min, scores, hierarchy, top, weight)
 
 
-@baseline(consistent=True)
 def gpav(
     scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
 ) -> Ranking:
@@ -191,20 +173,17 @@ def _along(kernel: Callable[..., None], values: Float, h: Hierarchy, *edges: Any
 
 
 def _order_by_changed(
-    change: Callable[[Float, Hierarchy], Float] | None,
+    change: Callable[[Float, Hierarchy], Float],
     scores: Any,
     hierarchy: Hierarchy,
     top: int | None,
     weight: Any,
 ) -> Ranking:
     table, values = align_dense(scores, hierarchy, name="scores")
-    score = weighted(values, weight, hierarchy)
-    if change is not None:
-        score = change(score, hierarchy)
+    score = change(weighted(values, weight, hierarchy), hierarchy)
     return order_by(score, values, table, hierarchy, top=top)
 
 
-@baseline(consistent=False)
 def single_parent(
     lpr: Any,
     hierarchy: Hierarchy,

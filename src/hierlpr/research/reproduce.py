@@ -54,39 +54,22 @@ class Claim(NamedTuple):
     equal: bool = False
 
 
+_AREA = "HierLPR has a larger hit area than LPR"
+_PRECISE = "HierLPR is more precise than ClusHMC to recall 0.5"
+_OVERALL, _INITIAL = "performs better overall", "is better in the initial portion"
+_OTHERS = ("ClusHMC", "LPR", "corrected calls")
 CLAIMS = (
-    *(
-        Claim("HierLPR has a larger hit area than LPR", setting, "hit_area", "HierLPR", "LPR")
-        for setting in "123"
-    ),
+    *(Claim(_AREA, setting, "hit_area", "HierLPR", "LPR") for setting in "123"),
     Claim("without hierarchy HierLPR is LPR", "4", "hit_area", "HierLPR", "LPR", equal=True),
     Claim("LPR alone looks better in the beginning", "3", "start", "LPR", "HierLPR"),
     Claim("after a sharp drop HierLPR dominates LPR", "3", "middle", "HierLPR", "LPR"),
-    *(
-        Claim(f"{better} is more precise than {other} to recall 0.5", s, "early", better, other)
-        for s, better, other in (
-            ("1", "HierLPR", "ClusHMC"),
-            ("2", "HierLPR", "ClusHMC"),
-            ("4", "HierLPR", "ClusHMC"),
-            ("3", "ClusHMC", "HierLPR"),
-        )
-    ),
-    *(
-        Claim(f"HierLPR {text} than {other}", "disease", measure, "HierLPR", other)
-        for text, measure in (
-            ("performs better overall", "au_prc"),
-            ("is better in the initial portion", "early"),
-        )
-        for other in ("ClusHMC", "LPR", "corrected calls")
-    ),
-    Claim(
-        "ClusHMC calls standalone positives later than HierLPR",
-        "disease",
-        "others_before_alone",
-        "ClusHMC",
-        "HierLPR",
-    ),
-)
+    *(Claim(_PRECISE, setting, "early", "HierLPR", "ClusHMC") for setting in "124"),
+    Claim("ClusHMC is more precise than HierLPR to recall 0.5", "3", "early", "ClusHMC", "HierLPR"),
+    *(Claim(f"HierLPR {_OVERALL} than {x}", "disease", "au_prc", "HierLPR", x) for x in _OTHERS),
+    *(Claim(f"HierLPR {_INITIAL} than {x}", "disease", "early", "HierLPR", x) for x in _OTHERS),
+    Claim("ClusHMC calls standalone positives later than HierLPR", "disease",
+          "others_before_alone", "ClusHMC", "HierLPR"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
