@@ -1,7 +1,7 @@
 """Blocks of all samples as 64-bit keys, so that one sort of integers puts them in calling order.
 
 A key holds, from its highest bit: the mean of the block, falling; the number of its first node; its
-sample; and one bit that tells whether the block has more nodes, which saves looking them up. The
+sample; and one bit that is set if the block has more nodes, which saves looking them up. The
 mean gets the bits that are left and is cut off there, so keys may tie in it: `tied_means` gives the
 exact means of such blocks.
 """

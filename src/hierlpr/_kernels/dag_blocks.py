@@ -100,15 +100,15 @@ def _find_blocks(
 ) -> tuple[Int32s, Bools]:
     """Return a number of the block of each node, and the edges inside blocks.
 
-    A set of nodes that holds all parents of its nodes and has the mean of its level set must have
-    both ends of every edge that is paid along. So the smallest blocks are the strongly connected
-    components of the edges to parents of equal mean, and of those that hold blocks together
-    in both directions (Picard and Queyranne, 1980).
+    A set of nodes that contains all parents of its nodes and has the mean of its level set contains
+    both ends of every active edge. So the smallest blocks are the strongly connected components
+    of the edges to parents of equal mean together with the active edges in both directions (Picard
+    and Queyranne, 1980).
     """
-    mean, holds = pool_blocks(value, up_ptr, up_idx, child)
+    mean, active = pool_blocks(value, up_ptr, up_idx, child)
     same = mean[child] == mean[up_idx]
-    tails = np.concatenate((child[same], up_idx[holds]))
-    heads = np.concatenate((up_idx[same], child[holds]))
+    tails = np.concatenate((child[same], up_idx[active]))
+    heads = np.concatenate((up_idx[same], child[active]))
     block = strong_components(value.size, tails, heads)
     return block, block[child] == block[up_idx]
 
@@ -132,7 +132,7 @@ def _good_order(value: Int64s, up_ptr: Int64s, up_idx: Int32s) -> tuple[Int32s, 
     If each node keeps one of its parents, the best order is that of a forest, and its area bounds
     the best area of the block from above; so does the mean, as no closed part of a block has a
     larger one. The order of the forest with the ancestors of each node called right before it is
-    good for the block as well, and tells which parent to keep next: that called latest.
+    good for the block as well, and determines which parent to keep next: that called latest.
     """
     n = value.size
     bound = float(value.sum()) * (n + 1) / 2.0

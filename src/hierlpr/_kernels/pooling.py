@@ -1,11 +1,12 @@
-"""Isotonic regression of values on DAGs by pooling: a child above a parent joins its block.
+"""Isotonic regression of values on DAGs by pooling, a dual active-set method.
 
-A block is held together by a tree of edges along which children pay for parents, each more than
-nothing. A child whose block has a larger mean than that of a parent starts to pay for it: its block
-sinks and the parent's rises until they meet and are one. Parts of a block leave on the way, as
-soon as the edge to the rest has nothing left to pay. Every meeting raises the objective of the dual
-problem, so the method ends, and then block means are the isotonic regression. It is the dual
-active-set method (Goldfarb and Idnani, 1983); on trees it needs no linear algebra.
+Each edge is a constraint: the fitted value of the child is at most that of the parent. A block is a
+tree of active constraints, edges with a positive multiplier, and its fitted value is its mean. A
+violated constraint, whose child has the larger block mean, becomes active: while its multiplier
+grows, the child's block falls and the parent's block rises, until they meet and are merged. If the
+multiplier of another edge of these trees reaches zero first, this edge is dropped and the part
+of the block behind it separates. Every merge raises the dual objective, so the method ends
+(Goldfarb and Idnani, 1983); on trees it needs no linear algebra.
 """
 
 from typing import Any
@@ -34,7 +35,7 @@ def fixed_mean(total: Any, count: Any) -> Any:
 def pool_blocks(
     value: Floats, up_ptr: Int64s, up_idx: Int32s, child: Int32s
 ) -> tuple[Int64s, Bools]:
-    """Return the mean of each node's block, see `fixed_mean`, and the edges that hold blocks.
+    """Return the mean of each node's block, see `fixed_mean`, and which constraints are active.
 
     Edge ``e`` leads from ``child[e]`` to its parent ``up_idx[e]``; those of node ``i`` are
     ``up_ptr[i]`` to ``up_ptr[i + 1]``, and parents are smaller than children. Values are whole
@@ -70,14 +71,14 @@ def pool_blocks(
     count = np.empty(n, np.int32)
     order = np.empty(n, np.int32)
     forest_blocks(value, np.array([0, n]), parent, True, order, count, mean)
-    holds = np.zeros(n_edges, np.bool_)
+    active = np.zeros(n_edges, np.bool_)
     total = np.zeros(n, np.int64)
     root = np.empty(n, np.int32)
     for i in range(n):
         root[i] = i
         if count[i] == 0:
             root[i] = root[parent[i]]
-            holds[via[i]] = True
+            active[via[i]] = True
         total[root[i]] += np.int64(value[i])
     level = np.empty(n, np.int64)
     for i in range(n):
@@ -114,19 +115,19 @@ def pool_blocks(
                         total[v] = np.int64(value[v])
                         count[v] = 1
                         for f in range(up_ptr[v], up_ptr[v + 1]):
-                            if holds[f] and f != via[v]:
+                            if active[f] and f != via[v]:
                                 stack[depth] = up_idx[f]
                                 via[up_idx[f]] = f
                                 depth += 1
                         for k in range(down_ptr[v], down_ptr[v + 1]):
                             f = down[k]
-                            if holds[f] and f != via[v]:
+                            if active[f] and f != via[v]:
                                 stack[depth] = child[f]
                                 via[child[f]] = f
                                 depth += 1
-                # While the child's block sinks, parts above an edge need less and less; that of
-                # largest mean is the first to need nothing. While the parent's block rises,
-                # parts below an edge pay less and less; that of least mean is the first to stop.
+                # While the child's block falls, the multipliers of edges to a part above them
+                # shrink; that of the part with the largest mean is the first to reach zero. While
+                # the parent's block rises, it is that of the part below with the smallest mean.
                 upper = lower = -1
                 high = low = np.int64(0)
                 for at in range(size - 1, 0, -1):
@@ -152,15 +153,15 @@ def pool_blocks(
                 if not (upper_leaves or lower_leaves):
                     for at in range(size):
                         level[order[at]] = met
-                    holds[e] = True
+                    active[e] = True
                     break
                 if upper_leaves and lower_leaves:
-                    # What has been paid until then tells which is first.
+                    # The one that the new multiplier, as it grows, reaches first.
                     given = total[c] - count[c] * (high / 2.0**32)
                     taken = count[p] * (low / 2.0**32) - total[p]
                     upper_leaves = given <= taken
                 leaves = upper if upper_leaves else lower
-                holds[via[order[leaves]]] = False
+                active[via[order[leaves]]] = False
                 for at in range(leaves, leaves + count[order[leaves]]):
                     level[order[at]] = high if upper_leaves else low
-    return level, holds
+    return level, active

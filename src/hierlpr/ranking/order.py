@@ -146,7 +146,7 @@ class Ranking:
         return certified
 
     def eauc_gap(self) -> float:
-        """Return an upper bound on what `eauc` lacks to the largest possible; 0 if it is reached.
+        """Return an upper bound on how far `eauc` is below the largest possible; 0 if none.
 
         Blocks that are not certified add to it what the best order, with some of the parents
         left out, would reach more. Always 0 on forests.
