@@ -259,6 +259,20 @@ def test_certified_cutoffs_on_resampled_real_data():
     assert found[0]["certified"] > 6
 
 
+def test_names_of_sequences():
+    taxa = study("taxa")
+    rows = list(taxa.run_set(ROOT / "examples/data/its_known.tsv.gz", config_of("taxa"), 3))
+    lines = {
+        row[1]: dict(zip(taxa.COLUMNS, row, strict=True)) for row in taxa.summarize("its", rows)
+    }
+    for error in (0.05, 0.1, 0.2):  # 240 calibration samples, 240 tested, 3 runs
+        bound = error + 4 * math.sqrt(error / 240 * 2 / 3)
+        assert float(lines[f"error {error:g}"]["wrong"]) <= bound
+        tuned = (float(lines[f"tuned {x} {error:g}"]["recall"]) for x in ("threshold", "per rank"))
+        assert float(lines[f"error {error:g}"]["recall"]) > max(tuned)
+    assert float(lines["threshold 0.7"]["wrong"]) > 0.4
+
+
 @pytest.mark.parametrize("name", ["few", "dependent"])
 def test_sets(name):
     run = study("sets")

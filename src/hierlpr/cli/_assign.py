@@ -13,18 +13,14 @@ from hierlpr.assignment import LearnOutcome
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
 from hierlpr.io import load_hierarchy
-
-_PREDICTIONS = (
-    "SINTAX, mothur, RDP, QIIME 2 or DADA2 taxonomy, SpeciesNet or MegaDetector JSON, MapMyCells "
-    "CSV or JSON, .h5ad; recognised by content."
-)
+from hierlpr.io.predictions import FORMATS
 
 
 @click.command(
     epilog="Example: hierlpr assign --predictions asv.sintax --truth known.tsv --error 0.1 --out "
     "model.hlpr; hierlpr assign --model model.hlpr --predictions new.sintax --out new.tsv"
 )
-@opt.path("--predictions", "P", _PREDICTIONS)
+@opt.path("--predictions", "P", FORMATS)
 @opt.path("--out", "F", "With --truth a model file; with --model .csv, .tsv, .parquet or .h5ad.")
 @opt.path(
     "--truth",

@@ -25,6 +25,7 @@ Aliases = dict[str, str | None]
 SEPARATOR = ";"  # between the names of a label's path
 MOST_RANKS = 64
 LONGEST_NAME = 1_000  # characters
+_LEVELS = tuple(f"level {i + 1}" for i in range(MOST_RANKS + 1))  # of ranks without a name
 RANKS = {
     "d": "domain", "sk": "superkingdom", "k": "kingdom", "p": "phylum", "c": "class", "o": "order",
     "f": "family", "g": "genus", "s": "species", "t": "strain", "sh": "species hypothesis",
@@ -136,16 +137,11 @@ class Collector:
 
     def label(self, above: int, text: str, rank: str) -> int:
         """Return the label of a name below another (-1: none), which stays if nothing is named."""
-        key = (above, text)
-        found = self._number.get(key)
-        return self._add_label(key, rank) if found is None else found
-
-    def _add_label(self, key: tuple[int, str], rank: str) -> int:
-        above, text = key
+        found = self._number.get((above, text))
+        if found is not None:
+            return found
         name, own_rank, prefix = split_prefix(text, self.kind == "sintax")
-        found = above
-        if has_name(name):
-            found = self._number.get((above, name), len(self.parent))
+        found = self._number.get((above, name), len(self.parent)) if has_name(name) else above
         if found == len(self.parent):
             if len(name) > LONGEST_NAME:
                 raise refuse(self.path, "", f"the name {quote(name)} is over {LONGEST_NAME:,} long")
@@ -155,7 +151,7 @@ class Collector:
             self._number[above, name] = found
         if prefix:
             self.prefixes.setdefault(own_rank, prefix)
-        self._number[key] = found
+        self._number[above, text] = found
         return found
 
     def path_to(self, pairs: Iterable[tuple[str, str]]) -> list[int]:
@@ -169,9 +165,7 @@ class Collector:
         """Add a sample with one path; names that name nothing are skipped, with their score."""
         above = -1
         for place, (text, rank, score) in enumerate(entries):
-            label = self._number.get((above, text))
-            if label is None:
-                label = self._add_label((above, text), rank or f"level {place + 1}")
+            label = self.label(above, text, rank or _LEVELS[min(place, MOST_RANKS)])
             if label == above:
                 continue
             above = label

@@ -34,9 +34,9 @@ _BY_LINE = {
     re.compile(r"^[^\t]+\t(\d+\t)?[^;\t]+\([^()]*\)(;|$)|^OTU\tSize\tTaxonomy$"): read_mothur,
     re.compile(r"^[^\t]+\t[-+]?\t[^\t]*\t[^\t]*\t[0-9.]+(\t|$)"): read_rdp,
 }
-_KNOWN = (
-    "SINTAX, mothur, RDP (fixrank, allrank), DADA2 (names with bootstraps), QIIME 2 taxonomy, "
-    "SpeciesNet and MegaDetector JSON, MapMyCells CSV and extended JSON, .h5ad"
+FORMATS = (
+    "SINTAX, mothur, RDP, QIIME 2 or DADA2 taxonomy, SpeciesNet or MegaDetector JSON, MapMyCells "
+    "CSV or JSON, .h5ad; recognised by content."
 )
 
 
@@ -53,8 +53,7 @@ def read_predictions(
     Parameters
     ----------
     path : path or AnnData
-        SINTAX, mothur, RDP, DADA2, QIIME 2, SpeciesNet, MegaDetector, MapMyCells or ``.h5ad``,
-        recognised by content; ``.gz`` is unpacked.
+        One of `FORMATS`; ``.gz`` is unpacked.
     hierarchy : Hierarchy, optional
         Used instead of the hierarchy of the paths; labels are matched by path or name.
     confidences : path or list of str, optional
@@ -91,7 +90,7 @@ def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
     if len({name.removeprefix("tax.") for name in names} & set(RANKS.values())) >= 2:
         is_path = isinstance(confidences, str | os.PathLike)
         return read_dada2(path, raw, (confidences, read_bytes(confidences)) if is_path else None)
-    raise refuse(path, "line 1", "the format is not recognised.", f"known are {_KNOWN}.")
+    raise refuse(path, "line 1", "the format is not recognised.", f"known are {FORMATS}")
 
 
 def write_like_input(found: Predictions, label: Index, chance: Float, path: AnyPath) -> None:
