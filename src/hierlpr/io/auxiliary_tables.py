@@ -86,21 +86,11 @@ def read_p_values(
     lenient: bool = False,
     sep: str | None = None,
 ) -> PValuesFile:
-    """Read a table with a column ``label`` and one of p-values.
+    """Read a table with a column ``label`` and one of p-values; other columns are ignored.
 
-    Parameters
-    ----------
-    path : path
-        Text, Parquet or an Excel sheet. The column of p-values is called ``p``, ``p_value``,
-        ``pvalue``, ``p-value``, ``p.value`` or ``pval``; other columns are ignored. Labels that are
-        not listed, and empty or NA cells, have no p-value.
-    hierarchy : Hierarchy
-    aliases : mapping, optional
-        Other names of labels.
-    lenient : bool
-        Skip unknown labels and bad rows, and count them.
-    sep : str, optional
-        The character between columns; by default ``.csv`` has commas and ``.tsv`` tabs.
+    The column of p-values is called ``p``, ``p_value``, ``pvalue``, ``p-value``, ``p.value`` or
+    ``pval``. Labels that are not listed, and empty or NA cells, have no p-value. The options are
+    those of `TableOptions`.
     """
     log = ReadReport(os.fspath(path), "p-values", lenient=lenient)
     source = open_source(log, sep=sep)

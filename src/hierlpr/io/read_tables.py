@@ -32,14 +32,8 @@ MissingTruth = Literal["negative", "skip"]
 class ReadTable:
     """A table read from a file.
 
-    Attributes
-    ----------
-    table : Table
-        Scores, or truth: 0 and 1, closed upward, NaN where unknown. Scores are sparse if the file
-        omits some (sample, label) pairs.
-    report : ReadReport
-    layout : {"wide", "long"}
-    is_cafa : bool
+    `table` holds scores, or truth: 0 and 1, closed upward, NaN where unknown. Scores are sparse if
+    the file omits some (sample, label) pairs.
     """
 
     table: Table
@@ -314,18 +308,10 @@ def pair_samples(
 ) -> Pair:
     """Match the samples of scores and truth by name.
 
-    Parameters
-    ----------
-    scores, truth : ReadTable
-    missing_truth : {"negative", "skip"}, optional
-        Scored samples that the truth file does not mention: they have no positive label, or they
-        are left out. By default they are negative if the truth is a long table and left out if it
-        is a CAFA file; if it is a wide table they are an error.
-
-    Returns
-    -------
-    Pair
-        Samples with truth but without scores are left out.
+    Samples with truth but without scores are left out. Scored samples that the truth file does not
+    mention have no positive label (`missing_truth` is "negative"), or are left out ("skip"). By
+    default they are negative if the truth is a long table and left out if it is a CAFA file; if it
+    is a wide table they are an error.
     """
     names = scores.samples
     at, is_negative, notes = match_samples(
@@ -376,17 +362,11 @@ def match_samples(
     source: str,
     word: str,
 ) -> tuple[NDArray[np.int64], bool, list[str]]:
-    """Find samples by name in the truth.
+    """Return the row of each sample in the truth, -1 if it has none.
 
-    Returns
-    -------
-    at : ndarray of int
-        The row of each sample in the truth, -1 if it has none.
-    is_negative : bool
-        Whether samples without a row count as negative; otherwise they are left out.
-    notes : list of str
-        About the samples without a row. `source` is the file of the samples and `word` what they
-        are there: "scored" or "ranked".
+    Also returns whether samples without a row count as negative (otherwise they are left out), and
+    notes about them. `source` is the file of the samples, and `word` what they are there: "scored"
+    or "ranked".
     """
     if missing_truth is not None:
         check_choice(missing_truth, ("negative", "skip"), name="missing_truth")

@@ -93,18 +93,10 @@ def write_ranking(
 ) -> int:
     """Write a ranking; return the number of rows.
 
-    Parameters
-    ----------
-    path : path
-        ``.parquet`` and ``.csv`` hold rank, sample, label, lpr, score, call. ``.tsv`` holds the
-        CAFA layout (sample, label, score; no header). Text may end in ``.gz``.
-    ranking : Ranking
-    samples : sequence of str, optional
-        Names of the samples; by default those of the ranking, or numbers.
-    call : array-like of bool, optional
-        Whether each instance is called; by default all are.
-    keep : array-like of bool, optional
-        Write only these instances; they keep their rank.
+    ``.parquet`` and ``.csv`` hold rank, sample, label, lpr, score and call; ``.tsv`` the CAFA
+    layout (sample, label, score; no header). Text may end in ``.gz``. `samples` are names of the
+    samples, by default those of the ranking, or numbers. `call` says whether each instance is
+    called, by default all are. With `keep` only these instances are written, with their rank.
     """
     output_ending(path, "ranking file")
     n = len(ranking.sample)
@@ -182,17 +174,10 @@ def write_table(path: AnyPath, table: pa.Table, *, is_cafa: bool = True) -> int:
 
 
 class TableWriter:
-    """Write batches of rows to one file, in the format of its ending.
+    """Write batches of rows with the columns of `schema` to one file, in the format of its ending.
 
-    Parameters
-    ----------
-    path : Path
-        Ends in ``.parquet``, ``.csv`` or ``.tsv``; text also in ``.gz``. Use the temporary path
-        of `atomic_output`, so that the file appears when it is complete.
-    schema : pyarrow.Schema
-        The columns of the batches.
-    is_cafa : bool
-        Whether ``.tsv`` means the CAFA layout: sample, label and score without a header.
+    `path` is the temporary path of `atomic_output`, so that the file appears when it is complete.
+    With `is_cafa`, ``.tsv`` means the CAFA layout: sample, label and score without a header.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, *, is_cafa: bool = True) -> None:
