@@ -43,6 +43,7 @@ _MAX_LABELS = 1024
 _JUDGED_VALUES = 2**17  # scores by which sharing is chosen
 LEAST_LABELS = 30
 LEAST_JUDGED = 20
+ENOUGH_JUDGED = 2000  # from this many samples on, half of them judge
 N_FOLDS = 2
 
 
@@ -285,13 +286,14 @@ def _choose(
         rows = rows[: max(LEAST_JUDGED, 8 * _JUDGED_VALUES // n_judged)]
     loss = np.zeros((len(scales), len(kappas)))
     fold = np.arange(rows.size) % N_FOLDS
-    for f in range(N_FOLDS):
+    for f in range(N_FOLDS if rows.size < ENOUGH_JUDGED else 1):
         train, test = data.take(rows[fold != f]), data.take(rows[fold == f])
         curves, _, part = _fit_own(train, labels[judged], estimator.coarser(), n_threads)
-        entries = test.entries(labels[judged])
+        groups = test.groups(labels[judged])
+        held_out = LabelBins.of(groups, np.zeros(groups.total.size))
         for i, scale in enumerate(scales):
             loss[i] += held_out_losses(
-                curves, part, depth[judged], estimator, scale, kappas, entries
+                curves, part, depth[judged], estimator, scale, kappas, held_out
             )
     best = np.unravel_index(int(np.argmin(loss)), loss.shape)
     return scales[best[0]], kappas[best[1]]

@@ -300,21 +300,19 @@ def held_out_losses(
     estimator: Any,
     scale: Scale,
     kappas: tuple[float, ...],
-    entries: tuple[Ints, Float, NDArray[np.bool_], Float],
+    held_out: LabelBins,
 ) -> Float:
-    """Log-loss of blends with each kappa on held-out entries: label, score, truth and weight."""
-    label, score, truth, weight = entries
+    """Log-loss of blends with each kappa on held-out samples, which are given in bins."""
+    label, score, positive, total = held_out.listed("score")
     shared, offset = fit_shared(bins, depth, estimator, scale)
     x = _coordinate(bins, scale, label, score)
     pooled = shared.log_odds(shared.curve_of(depth)[label], x) + offset[label]
     pooled = np.clip(pooled, -MAX_LOG_ODDS, MAX_LOG_ODDS)
     single = _log_odds(own.evaluate_each(label.astype(np.int32), score, n_threads=1))
-    # Signed, so that the log-loss is log(1 + exp(margin)).
-    single, pooled = (np.where(truth, -x, x) for x in (single, pooled))
     support, losses = bins.support(), []
     for kappa in kappas:
-        margin = single + shared_weight(support, kappa)[label] * (pooled - single)
-        losses.append(float(weight @ np.logaddexp(0.0, margin)))
+        log_odds = single + shared_weight(support, kappa)[label] * (pooled - single)
+        losses.append(float((total * np.logaddexp(0.0, log_odds) - positive * log_odds).sum()))
     return np.array(losses)
 
 

@@ -187,28 +187,6 @@ class TrainingData:
         pairs = None if self.pairs is None else self.pairs.take(rows)
         return TrainingData(self.scores[rows], self.truth[rows], self.weight[rows], pairs)
 
-    def entries(
-        self, labels: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
-        """Return position in `labels`, score, truth and weight of all scores of some labels."""
-        if isinstance(self.scores, np.ndarray):
-            row, at = (x.ravel() for x in np.indices((self.n_samples, labels.size)))
-            score = self.scores[:, labels].ravel()
-            held = np.asarray(self.truth[:, labels]).ravel()
-        else:
-            columns = self.scores[:, labels]
-            row, score = columns.indices, columns.data
-            at = np.repeat(np.arange(labels.size), np.diff(columns.indptr))
-            truth: Any = self.truth[:, labels]
-            position = np.repeat(np.arange(labels.size), np.diff(truth.indptr))
-            held = np.isin(at * self.n_samples + row, position * self.n_samples + truth.indices)
-        if self.pairs is None:
-            weight = self.weight[row]
-        else:
-            weight = np.stack([self.pairs.weight(int(k)) for k in labels])[at, row]
-        used = weight > 0.0
-        return at[used], score[used], held[used], weight[used]
-
     @property
     def values_per_label(self) -> int:
         """Number of scores to sort per label: all samples, or the mean number of stored ones."""
