@@ -115,7 +115,7 @@ def main():
     )
     if options.go:
         h = Hierarchy(read_edges(options.go))
-        print(h)
+        print(f"{h.n_labels:,} labels, {h.n_edges:,} edges")
         for n_active in (100, 200, 400, 800, 1600):
             lpr = sparse_samples(h, rng, n_active, 50)
             kept = lpr.toarray()

@@ -28,11 +28,15 @@ def test_the_ranking_reads_like_the_contract():
 
 def test_a_slice_keeps_the_scores_of_blocks_it_cuts():
     r = rank(LPR, H)
+    starts = np.flatnonzero(r.first)
     for start in range(7):
         for stop in range(start, 7):
             part = r[start:stop]
             assert part.score.tolist() == r.score[start:stop].tolist()
             assert part.lpr.tolist() == r.lpr[start:stop].tolist()
+            inside = (starts >= start) & (starts < stop)
+            assert part.block_score.tolist() == r.block_score[inside].tolist()
+            assert part.certified.size == inside.sum()
     with pytest.raises(HierlprError, match="without a step"):
         r[::2]
 
@@ -75,14 +79,6 @@ def test_a_hundred_thousand_labels(name):
     assert np.array_equal(scores[r.sample, r.label], r.score)
 
 
-def test_long_blocks_of_a_rising_chain_are_one_block():
-    n = 5000
-    h = hierarchy_of(list(range(-1, n - 1)))
-    r = rank(np.linspace(0, 1, n)[None, :], h)
-    assert r.label.tolist() == list(range(n))
-    assert int(r.first.sum()) == 1
-
-
 def test_one_label_one_instance_all_ties_all_zero_all_one():
     alone = Hierarchy([], labels=["only"])
     assert rank([[0.3]], alone).score.tolist() == pytest.approx([0.3])
@@ -102,16 +98,6 @@ def test_zero_samples_give_an_empty_ranking():
     empty = rank(sparse.csr_array((2, 3)), H)
     assert len(empty) == 0
     assert empty.n_instances == 6
-
-
-def test_the_blocks_of_a_part_are_those_of_the_whole():
-    r = rank(LPR, H)
-    starts = np.flatnonzero(r.first)
-    for start in range(7):
-        for stop in range(start, 7):
-            inside = (starts >= start) & (starts < stop)
-            assert r[start:stop].block_score.tolist() == r.block_score[inside].tolist()
-            assert r[start:stop].certified.size == inside.sum()
 
 
 def test_sparse_rows_list_stored_entries_and_their_ancestors():
@@ -139,9 +125,7 @@ def test_weights_by_name_and_by_position_agree_and_scale_does_not_matter():
 
 
 @pytest.mark.parametrize("h", [H, DIAMOND], ids=["forest", "dag"])
-@pytest.mark.parametrize(
-    "factor", [5e-324, 1e-320, 1e-300, 2.0**-1022, 1e-9, 1.0, 1e300, 4e307], ids=str
-)
+@pytest.mark.parametrize("factor", [5e-324, 1e-320, 2.0**-1022, 1e-9, 1e300, 4e307], ids=str)
 def test_weights_of_any_size_give_the_order_of_their_ratios(h, factor):
     rng = np.random.default_rng(7)
     lpr = rng.integers(0, 5, (30, h.n_labels)) / 4.0
@@ -205,13 +189,9 @@ def test_means_that_differ_beyond_the_bits_of_a_key_are_still_ordered():
         ([[0.1, np.nan, 0.2]], r"not finite .*: nan at sample 0, label 'B'"),
         ([[0.1, 0.2, 0.2], [0.1, 0.1, np.inf]], r"not finite .*: inf at sample 1, label 'C'"),
         ([[0.1, 1.2, -0.1]], r"outside \[0, 1\]: 1.2 at sample 0, label 'B' \(2 such entries\)"),
-        ([[0.1, 0.2]], r"2 columns, but there are 3 labels: expected shape \(n_samples, 3\)"),
         ([0.1, 0.2, 0.3], r"must be a matrix .* got shape \(3,\)"),
         ([["a", "b", "c"]], "real numbers, got dtype"),
-        ([[1j, 0, 0]], "Complex data not supported"),
         ([[None, 0.1, 0.2]], "not finite"),
-        ([["x", 0.1, None]], "must hold"),
-        (np.empty((0, 0)), "0 columns"),
         ([], "must be a matrix"),
     ],
 )
@@ -226,9 +206,6 @@ def test_bad_lprs_say_what_and_where(lpr, message):
     ("options", "message"),
     [
         ({"top": -1}, "top must be a whole number"),
-        ({"top": 2.5}, "top must be a whole number"),
-        ({"top": True}, "top must be a whole number"),
-        ({"weight": [1.0, 2.0]}, "3 labels"),
         ({"weight": [1.0, -2.0, 1.0]}, "weight of label 'B' is -2.0"),
         ({"weight": [1.0, np.nan, 1.0]}, "weight of label 'B' is nan"),
         ({"weight": {"A": 1.0, "Z": 2.0}}, r"2 missing \('B', 'C'\), 1 unknown \('Z'\)"),
@@ -264,24 +241,6 @@ def test_the_order_does_not_depend_on_batches_and_threads(shape, n_values, monke
                 short = rank(x, h, top=top, n_threads=threads)
                 np.testing.assert_array_equal(short.place, expected.place[:top])
                 np.testing.assert_array_equal(short.score, expected.score[:top])
-
-
-def test_two_samples_of_very_many_labels():
-    rng = np.random.default_rng(9)
-    h = Hierarchy([], labels=[f"L{i}" for i in range(1 << 15)])
-    lpr = 0.5 + rng.integers(0, 1 << 10, (2, h.n_labels)) * 2.0**-30
-    r = rank(lpr, h)
-    expected = np.lexsort((np.tile(np.arange(h.n_labels), 2), -lpr.ravel()))
-    np.testing.assert_array_equal(r.place, expected)
-
-
-def test_a_long_short_list_on_two_threads_begins_like_the_whole_one():
-    rng = np.random.default_rng(3)
-    h = hierarchy_of(random_forest(rng, 40))
-    lpr = rng.random((10_000, 40))
-    whole, short = rank(lpr, h, n_threads=1), rank(lpr, h, top=300_000, n_threads=2)
-    np.testing.assert_array_equal(short.place, whole.place[:300_000])
-    np.testing.assert_array_equal(short.score, whole.score[:300_000])
 
 
 def test_a_short_list_begins_like_the_whole_one_where_keys_cannot_tell_means_apart():
