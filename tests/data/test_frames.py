@@ -125,6 +125,6 @@ def test_the_classifier_gives_frames_for_frames(case):
         assert out.index.equals(frame.index)
     assert isinstance(one.explain(frame, "p3").why("deep"), str)
     assert one.rank(frame).samples == tuple(frame.index)
-    assert one.set_cutoff(0.7).cutoff_.level == 0.7
+    assert one.model_.set_cutoff(0.7).cutoff_.level == 0.7
     plain = HierarchicalClassifier(LogisticRegression(), TREE, cv=2, joint=False).fit(scores, truth)
     assert isinstance(plain.predict(scores), np.ndarray)

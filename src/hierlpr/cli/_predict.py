@@ -64,8 +64,10 @@ def rank(
         )
     if done.cutoff.kind == "default":
         shell.warn("the model has no cutoff; instances with a score of 0.5 or more are called")
-    if not done.cutoff.reachable:
+    elif not done.cutoff.reachable:
         shell.warn(done.cutoff.reason)
+    elif done.cutoff.confidence is None:
+        shell.say("nothing is promised about these calls: the cutoff was chosen without confidence")
     put_json(
         json_out,
         {
@@ -135,6 +137,8 @@ def sets(
             "samples may have several paths of sure labels, of which the deepest is listed; for a "
             "taxonomy, fit with --one-path"
         )
+    if done.rule.sure_level is None:
+        shell.warn(str(done.rule))
     put_json(
         json_out,
         {

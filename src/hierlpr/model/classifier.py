@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
 from collections.abc import Sequence
@@ -12,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
-from sklearn.pipeline import Pipeline
 from sklearn.utils import TargetTags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _num_samples, check_is_fitted
@@ -32,7 +30,14 @@ from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.first_stage import FirstStage
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
-from hierlpr.model.cross_fitting import Progress, multi_scores, scores_of, train, weight_name
+from hierlpr.model.cross_fitting import (
+    Progress,
+    multi_scores,
+    scores_of,
+    train,
+    warn_of_steps_in_front,
+    weight_name,
+)
 from hierlpr.model.estimator import HierLPR
 from hierlpr.model.explain import Explanation
 from hierlpr.model.persistence import save_classifier
@@ -178,7 +183,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             Called as ``on_progress(done, total)``.
         """
         self._check_params()
-        _warn_of_steps_in_front(self)
+        warn_of_steps_in_front(self)
         estimator = self._make_estimator()
         on_progress = on_progress or terminal_progress("fitting", verbose=self.verbose)
         goal = self._goal()
@@ -264,12 +269,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.model_.use_target(target)
         return self
 
-    def set_cutoff(self, level: float) -> Self:
-        """Set the cutoff to a block score of your choice; see :meth:`HierLPR.set_cutoff`."""
-        check_is_fitted(self, "model_")
-        self.model_.set_cutoff(level)
-        return self
-
     def score(self, X: Any, truth: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Return AU(PRC) of the block scores; `sample_weight` is as in `fit`."""
         table = self.score_table(X)
@@ -290,11 +289,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         if self.model_.joint_ is not None:
             lines.append(self.model_.joint_.describe())
         return "\n".join(lines)
-
-    def summary(self) -> str:
-        """Return what was learned as text; see :meth:`HierLPR.summary`."""
-        check_is_fitted(self, "model_")
-        return self.model_.summary()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted classifier to one file, which :func:`hierlpr.load_model` reads.
@@ -337,12 +331,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         if truth is None:
             raise DataError("requires y to be passed, but the target y is None.")
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
-        labels = (
-            None
-            if given is not None or truth is None
-            else align_labels(truth, None, name="truth").labels
-        )
-        hierarchy = given or Hierarchy(labels=labels or ())
+        hierarchy = given or Hierarchy(labels=align_labels(truth, None, name="truth").labels)
         samples = Table(np.empty((_num_samples(x), 0)), (), row_names(x, "X"))
         held = truth_beside(samples, truth, hierarchy, close=self.close_truth, name="X")
         refuse_unknown_labels(held, hierarchy)
@@ -442,31 +431,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             )
         shuffled = rng.permutation(n_samples)
         return np.sort(shuffled[:n_apart]), np.sort(shuffled[n_apart:])
-
-
-def _warn_of_steps_in_front(classifier: HierarchicalClassifier) -> None:
-    """Warn if `fit` is called by a pipeline with fitted steps before the classifier.
-
-    Those steps have seen the samples that are held out. Only a scikit-learn pipeline that is
-    fitting right now is detected, from the call stack; features that were transformed before are
-    not.
-    """
-    frame = inspect.currentframe()
-    while frame is not None:
-        pipeline = frame.f_locals.get("self")
-        if isinstance(pipeline, Pipeline) and pipeline.steps[-1][1] is classifier:
-            steps = [step for _, step in pipeline.steps[:-1] if hasattr(step, "fit")]
-            fitted = [type(x).__name__ for x in steps if get_tags(x).requires_fit]
-            if fitted:
-                warnings.warn(
-                    f"{', '.join(fitted)} in front of HierarchicalClassifier was fitted on the "
-                    "held-out samples too, so the cutoff and its guarantee do not hold.\n"
-                    "Hint: HierarchicalClassifier(make_pipeline(..., classifier)).",
-                    HierlprWarning,
-                    stacklevel=3,
-                )
-            return
-        frame = frame.f_back
 
 
 def _indexable(x: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,11 +13,11 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 from threadpoolctl import threadpool_limits
 
-from hierlpr.exceptions import DataError, HierlprError
+from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 
 Progress = Callable[[int, int], None]
 Truth = NDArray[Any]  # bool, or 0, 1 and NaN where unknown
@@ -170,3 +172,28 @@ def multi_scores(fitted: Any, x: Any, n_labels: int) -> Float:
             f"expected {shape}."
         )
     return out
+
+
+def warn_of_steps_in_front(classifier: Any) -> None:
+    """Warn if `fit` is called by a pipeline with fitted steps before the classifier.
+
+    Those steps have seen the samples that are held out. Only a scikit-learn pipeline that is
+    fitting right now is detected, from the call stack; features that were transformed before are
+    not.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        pipeline = frame.f_locals.get("self")
+        if isinstance(pipeline, Pipeline) and pipeline.steps[-1][1] is classifier:
+            steps = [step for _, step in pipeline.steps[:-1] if hasattr(step, "fit")]
+            fitted = [type(x).__name__ for x in steps if get_tags(x).requires_fit]
+            if fitted:
+                warnings.warn(
+                    f"{', '.join(fitted)} in front of HierarchicalClassifier was fitted on the "
+                    "held-out samples too, so the cutoff and its guarantee do not hold.\n"
+                    "Hint: HierarchicalClassifier(make_pipeline(..., classifier)).",
+                    HierlprWarning,
+                    stacklevel=3,
+                )
+            return
+        frame = frame.f_back

@@ -15,10 +15,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from hierlpr._utils.checks import Matrix, check_fraction, check_sample_weight
-from hierlpr.cutoff.choose import Unreachable, cutoff_on
+from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists, decide
 from hierlpr.cutoff.estimate import Rule
-from hierlpr.cutoff.outcome import Cutoff, check_bound, goals_of
+from hierlpr.cutoff.outcome import Cutoff, goals_of
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.duplicates import SampleKeys, overlap_note
@@ -38,7 +38,7 @@ from hierlpr.model import label_updates, naming
 from hierlpr.model.explain import Explanation, explain_sample, summarize
 from hierlpr.model.persistence import save_model
 from hierlpr.model.prediction import choose_rule, compute_lprs, set_rule, sets_of
-from hierlpr.model.training import fit_model
+from hierlpr.model.training import choose_cutoff, fit_model
 from hierlpr.model.validation import (
     check_leakage,
     new_scores,
@@ -46,7 +46,6 @@ from hierlpr.model.validation import (
     truth_beside,
     truth_matrix,
     warn_of_difference,
-    weighed_rows,
 )
 from hierlpr.ranking.blocks import consistent_scores
 from hierlpr.ranking.order import Ranking, rank
@@ -103,8 +102,7 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
     >>> model.calibrate(rest.scores, rest.truth, precision=0.9).cutoff_.reachable
     True
-    >>> calls = model.predict(rest.scores)
-    >>> len(fit.hierarchy.violations(calls))
+    >>> len(fit.hierarchy.violations(model.predict(rest.scores)))
     0
     """
 
@@ -148,8 +146,6 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.missing = missing
         self.n_threads = n_threads
         self.verbose = verbose
-
-    # -- learning ---------------------------------------------------------------------------
 
     def fit(self, scores: Any, truth: Any, sample_weight: Any = None) -> Self:
         """Fit one curve from score to local precision rate per label, and the joint posterior.
@@ -211,44 +207,20 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             As in `fit`: precision, recall and F are then weighted.
         max_weight : float, optional
             Upper bound on all weights, known before the truth; certificates with weights need it.
-
-        Returns
-        -------
-        HierLPR
-            The model itself; `cutoff_` says what was reached.
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
-        table = self._scores(scores)
-        held = self._truth(truth, table)
-        given = check_sample_weight(sample_weight, table.n_samples, keep_equal=True)
-        check_bound(goals[0], given, max_weight)
-        is_certified = goals[0].confidence is not None
-        table, held, weight = weighed_rows(table, held, given, keep_equal=is_certified)
-        keys, doubts = check_leakage(table, self.fit_keys_)
-        cutoff = cutoff_on(
-            goals,
-            self.block_scores(table),
-            held,
-            self.hierarchy_,
-            self.profile_,
-            groups=groups,
-            rule=rule,
-            unreachable=unreachable,
-            weight=weight,
-            max_weight=max_weight,
-        )
+        check_is_fitted(self)
+        options: dict[str, Any] = {"groups": groups, "rule": rule, "unreachable": unreachable}
+        given = scores, truth, goals, sample_weight
+        cutoff, keys = choose_cutoff(self, *given, max_weight=max_weight, **options)
         for part in cutoff.targets or (cutoff,):
             if not part.reachable:
                 warnings.warn(part.reason, UnreachableWarning, stacklevel=2)
-        self.cutoff_, self.cutoff_keys_ = cutoff.with_caveats(doubts), keys
+        self.cutoff_, self.cutoff_keys_ = cutoff, keys
         return self
 
     def use_target(self, target: float) -> Self:
-        """Select one of several calibrated targets for `predict` and all other decisions.
-
-        A certificate for several targets holds for all of them, so the choice may be made after
-        looking at ``cutoff_``.
-        """
+        """Select one of several calibrated targets for all decisions; see ``cutoff_``."""
         check_is_fitted(self)
         self.cutoff_ = self.cutoff_.for_target(target)
         return self
@@ -298,9 +270,8 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def adapt(self, scores: Any) -> Self:
         """Return a new model for a population with other prevalences, estimated from its `scores`.
 
-        LPRs and the joint prior follow the prevalences; this model is not changed. The new one has
-        no cutoff, because certificates do not carry over. Scores that differ from those of the fit
-        by more than prevalences can explain are refused.
+        The new model has no cutoff, because certificates do not carry over. Scores that differ from
+        those of the fit by more than prevalences can explain are refused.
         """
         return label_updates.adapted(self, self.check(scores))
 
@@ -332,15 +303,14 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, scores: Any) -> Any:
         """Return the local precision rates; with `joint`, P(label | all scores of the sample).
 
-        Containers are as in `predict_proba`; CSR scores give listed labels and their ancestors.
+        CSR scores give listed labels and their ancestors.
         """
         return self._like(scores, self.lprs(self._scores(scores)).values)
 
     def predict_proba(self, scores: Any) -> Any:
         """Return the block scores: comparable across labels, and no child above a parent.
 
-        Data frames give data frames of the same library, with one column per label in the order of
-        ``hierarchy_.labels``. Arrays give arrays, CSR gives CSR.
+        The result has the container of the scores, with one column per label.
         """
         return self._like(scores, self.block_scores(self._new_scores(scores)))
 
@@ -394,14 +364,6 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Explain why each label of one sample is called or not.
 
         `sample` is its row, or its name if the scores have sample names.
-
-        Examples
-        --------
-        >>> from hierlpr import HierLPR
-        >>> scores, truth = [[0.9, 0.8], [0.8, 0.1], [0.2, 0.3]] * 20, [[1, 1], [1, 0], [0, 0]] * 20
-        >>> model = HierLPR({"animal": None, "dog": "animal"}, joint=False).fit(scores, truth)
-        >>> model.explain(scores, 1).why("dog")
-        'Not called: the chance that it holds, 0.00, is below the cutoff of 0.50.'
         """
         return explain_sample(self, self._scores(scores), sample)
 
@@ -422,10 +384,9 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return label_updates.compare_with_fit(self, self._scores(scores))
 
     def seen(self, scores: Any) -> dict[str, str]:
-        """Report samples whose scores equal those of samples the model has learned from.
+        """Count samples whose scores equal those used for "fit", "cutoff" and "sets".
 
-        The counts, such as "37 of 400", are under "fit", "cutoff" and "sets"; a key is missing
-        where equal scores are no more frequent than between different samples.
+        A key is missing where equal scores are no more frequent than by chance.
         """
         keys = SampleKeys.of_rows(self._scores(scores).values)
         known = {"fit": self.fit_keys_, "cutoff": self.cutoff_keys_, "sets": self.sets_keys_}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import check_choice
+from hierlpr._utils.checks import check_choice, check_sample_weight
 from hierlpr._utils.display import terminal_progress
+from hierlpr.cutoff.choose import cutoff_on
 from hierlpr.cutoff.instances import list_instances
-from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
+from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff, check_bound
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.label_sets import kind_of
@@ -26,6 +28,8 @@ from hierlpr.lpr import LPRModel, fit_known, fit_listed, own_lpr, with_sharing
 from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.estimators import check_methods
 from hierlpr.model.validation import (
+    check_leakage,
+    new_scores,
     refuse_unknown_labels,
     scores_to_fit,
     truth_beside,
@@ -129,6 +133,30 @@ def _fit_profile(
         held = held.judged(model.hierarchy_, share=share)
     listed = list_instances(score, held, own)
     return replace(LevelProfile.of(listed), implied_share=share)
+
+
+def choose_cutoff(
+    model: HierLPR,
+    scores: Any,
+    truth: Any,
+    goals: Sequence[Any],
+    sample_weight: Any,
+    *,
+    max_weight: float | None,
+    **options: Any,
+) -> tuple[Cutoff, SampleKeys]:
+    """Choose a cutoff on calibration samples; also return the keys of these."""
+    table = new_scores(scores, model.hierarchy_, model.kind_, missing=model.missing)
+    held = truth_beside(table, truth, model.hierarchy_, close=model.close_truth)
+    given = check_sample_weight(sample_weight, table.n_samples, keep_equal=True)
+    check_bound(goals[0], given, max_weight)
+    is_certified = goals[0].confidence is not None
+    table, held, weight = weighed_rows(table, held, given, keep_equal=is_certified)
+    keys, caveats = check_leakage(table, model.fit_keys_)
+    options |= {"weight": weight, "max_weight": max_weight}
+    score = model.block_scores(table)
+    cutoff = cutoff_on(goals, score, held, model.hierarchy_, model.profile_, **options)
+    return cutoff.with_caveats(caveats), keys
 
 
 def forget_cutoff(model: HierLPR) -> None:

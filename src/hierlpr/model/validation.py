@@ -151,7 +151,7 @@ def check_leakage(table: Table, fit_keys: SampleKeys | None) -> tuple[SampleKeys
     keys = SampleKeys.of_rows(table.values)
     caveats = leakage_warnings(keys, fit_keys, values=table.values)
     for note in caveats:
-        warnings.warn(note, HierlprWarning, stacklevel=3)
+        warnings.warn(note, HierlprWarning, stacklevel=4)
     return keys, caveats
 
 
