@@ -385,6 +385,10 @@ class RecordingVectorizer(TfidfVectorizer):
 
     seen: ClassVar[set[str]] = set()
 
+    def fit(self, raw_documents, y=None):
+        self.seen.update(raw_documents)
+        return super().fit(raw_documents, y)
+
     def fit_transform(self, raw_documents, y=None):
         self.seen.update(raw_documents)
         return super().fit_transform(raw_documents, y)
