@@ -356,10 +356,10 @@ JUDGED = ("30 % of pairs", "60 % of pairs", "other shares by label", "stopped on
           "only below positives", "low scores not looked at")  # fmt: skip
 
 
-def judged(config):
+def judged(config, shapes=("tree", "dag")):
     """Compare reported numbers with those of all pairs, a row per hierarchy and pattern."""
     target, n = config["target"], 600
-    for shape in ("tree", "dag"):
+    for shape in shapes:
         h = (simulate.random_dag if shape == "dag" else simulate.random_tree)(25, rng=3)
         model = simulate.random_model(h, quality="medium", root=0.9, conditional=0.55, rng=5)
         for pattern in JUDGED:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -27,7 +27,7 @@ from hierlpr.cutoff.decisions import (
 from hierlpr.cutoff.estimate import LevelCurve, Rule, precision_caveats, with_calls
 from hierlpr.cutoff.guarantee import Certified, certified_level, certified_levels, choose_limit
 from hierlpr.cutoff.instances import Instances, as_instances, list_instances, split_at_random
-from hierlpr.cutoff.outcome import Cutoff, Goal, describe_goal, goals_of, percent, precision_of
+from hierlpr.cutoff.outcome import Cutoff, describe_goal, goals_of, percent, precision_of
 from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.data.partial_truth import PartialTruth, implied_share
 from hierlpr.exceptions import DataError
@@ -50,27 +50,9 @@ def choose_cutoff(
 ) -> Cutoff:
     r"""Choose a cutoff from the block scores and truth of calibration samples.
 
-    Parameters
-    ----------
-    score : array-like or CSR of shape (n_samples, n_labels), or Instances
-        Block scores (consistent scores) of samples that were not used to fit.
-    truth : array-like of the same shape
-        Whether each label holds.
-    precision, fdr, maximize : float, float, str
-        Exactly one: a target for the pooled precision, ``1 - precision``, or ``"f1"`` (``"f0.5"``,
-        ``"f2"``, ...) for the largest F-beta.
-    confidence : float, optional
-        Certify the target: with this probability over the draw of the calibration samples it is
-        met. Needs `profile`; see :func:`hierlpr.cutoff.guarantee.certified_level`.
-    profile : LevelProfile, optional
-        Of other samples than these, such as those of the fit. With `confidence` it plans the
-        tests; without, it shows how many calls a sample can have, for `Cutoff.caveats`.
-    rule : {"cautious", "plain"}
-        Without `confidence`: how precision is estimated, see Notes.
-    unreachable : {"best-precision", "max-f", "nothing", "error"}
-        What to use if the target is unreachable: the level of the best precision, that of the
-        largest F1, one that calls nothing, or an error. The result says so in every case. Default:
-        "nothing" with `confidence`, otherwise "best-precision".
+    Options are those of :meth:`hierlpr.HierLPR.calibrate`. `profile` is of other samples than
+    these, such as those of the fit: with `confidence` it plans the tests; without, it shows how
+    many calls a sample can have, for `Cutoff.caveats`.
 
     Notes
     -----
@@ -78,15 +60,13 @@ def choose_cutoff(
     samples, the plain rule takes the lowest level with :math:`H/N \ge p`. The cautious rule takes
     the lowest level with :math:`H / (N + N/S) \ge p`: one more sample, with the mean number of
     calls and all of them incorrect, must not break the target. Otherwise a single correct first
-    call would reach any target. Neither rule promises anything about new samples; see
-    :func:`~hierlpr.cutoff.estimate.precision_caveats`. For the largest F, the middle of the levels
-    within half a standard error of it is taken, because F is flat near its maximum.
+    call would reach any target. Neither rule promises anything about new samples. For the largest
+    F, the middle of the levels within half a standard error of it is taken.
 
     References
     ----------
-    The paper's Section 4.3. The added sample is the finite-sample term of conformal risk control,
-    key ``angelopoulos2024conformal`` in ``docs/references.bib``, with the mean instead of the
-    largest loss.
+    The paper's Section 4.3; conformal risk control, key ``angelopoulos2024conformal``, with the
+    mean instead of the largest loss.
 
     Examples
     --------
@@ -103,7 +83,7 @@ def choose_cutoff(
 
 
 def cutoff_for(
-    goal: Goal,
+    goal: Cutoff,
     instances: Instances,
     *,
     profile: LevelProfile | None = None,
@@ -159,7 +139,7 @@ def cutoff_for(
         best = replace(best, max_calls=certified.max_calls, max_weight=max_weight)
         found = certified.level
     if found is None:
-        return _fall_back(goal, best, instances, unreachable)
+        return _fall_back(best, instances, unreachable)
     chosen = with_calls(replace(best, level=found), instances)
     if goal.confidence is not None:
         return chosen
@@ -167,16 +147,11 @@ def cutoff_for(
     return replace(chosen, caveats=caveats)
 
 
-def _undecided(goal: Goal, **known: Any) -> Cutoff:
-    """Return a cutoff for a goal whose level is not yet chosen."""
-    return Cutoff(level=math.inf, **asdict(goal), **known)
-
-
-def _alternatives(goal: Goal, instances: Instances, curve: LevelCurve, rule: Rule) -> Cutoff:
+def _alternatives(goal: Cutoff, instances: Instances, curve: LevelCurve, rule: Rule) -> Cutoff:
     """Return a cutoff with the counts, best precision and largest F that fit any level."""
     precision = curve.precision(rule)
     most_precise = int(np.flatnonzero(precision == precision.max())[-1])
-    return _undecided(
+    return replace(
         goal,
         n_positives=instances.n_positives,
         n_samples=instances.n_samples,
@@ -191,10 +166,10 @@ def _alternatives(goal: Goal, instances: Instances, curve: LevelCurve, rule: Rul
     )
 
 
-def _fall_back(goal: Goal, best: Cutoff, instances: Instances, unreachable: Unreachable) -> Cutoff:
-    what = "can be certified" if goal.confidence is not None else "meets it"
+def _fall_back(best: Cutoff, instances: Instances, unreachable: Unreachable) -> Cutoff:
+    what = "can be certified" if best.confidence is not None else "meets it"
     reason = (
-        f"{describe_goal(goal)}: unreachable; no level {what} on these {best.n_samples:,} samples. "
+        f"{describe_goal(best)}: unreachable; no level {what} on these {best.n_samples:,} samples. "
         f"The best precision is about {percent(best.best_precision)}, with "
         f"{best.best_precision_calls:,} call{'' if best.best_precision_calls == 1 else 's'}."
     )
@@ -226,7 +201,7 @@ def _fall_back(goal: Goal, best: Cutoff, instances: Instances, unreachable: Unre
 
 
 def cutoff_on(
-    goals: Sequence[Goal],
+    goals: Sequence[Cutoff],
     score: Matrix,
     truth: Any,
     hierarchy: Hierarchy,
@@ -276,7 +251,7 @@ def cutoff_on(
 
 
 def cutoff_by_group(
-    goal: Goal,
+    goal: Cutoff,
     score: Any,
     truth: Any,
     hierarchy: Hierarchy,
@@ -323,7 +298,7 @@ def cutoff_by_group(
         chosen[g] = replace(part, level=max(part.level, least))
     parts = {name: chosen[g] for g, name in enumerate(columns)}
     failed = [f"{name}: {part.reason}" for name, part in parts.items() if not part.reachable]
-    cutoff = _undecided(
+    cutoff = replace(
         goal,
         reachable=not failed,
         reason="\n".join(failed),
@@ -351,7 +326,7 @@ class GroupTests(NamedTuple):
     @classmethod
     def of(
         cls,
-        goal: Goal,
+        goal: Cutoff,
         score: Any,
         hierarchy: Hierarchy,
         columns: list[NDArray[np.intp]],

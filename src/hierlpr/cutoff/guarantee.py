@@ -168,31 +168,19 @@ def _is_precise(
     delta: float,
     share: NDArray[np.float64] | None = None,
 ) -> bool:
-    """Test one pair: True with probability at most `delta` if its precision is below the target.
-
-    `share` is the weight of each sample as a share of the largest possible weight.
-    """
+    """Test one pair: True with probability at most `delta` if its precision is below the target."""
     if pair.limit == 1 and share is None:
         chance = bdtrc(float(hits.sum()) - 1.0, int(calls.sum()), 1.0 - alpha)
         return bool(chance <= delta)
-    gain = hits - (1.0 - alpha) * calls
-    return _is_won(pair, gain if share is None else share * gain, shuffle, alpha=alpha, delta=delta)
-
-
-def _is_won(
-    pair: Pair, gain: NDArray[np.float64], shuffle: Shuffle, *, alpha: float, delta: float
-) -> bool:
-    """Bet on the gain of every sample; return whether the wealth reaches ``1 / delta``."""
+    gain = (hits - (1.0 - alpha) * calls) * (1.0 if share is None else share)
     goal = math.log(1.0 / delta)
     largest = LARGEST_STAKE / ((1.0 - alpha) * pair.limit)
     if not shuffle.is_fair:
         stake = min(math.sqrt(2.0 * goal / (gain.size * pair.square)), largest)
         if np.log1p(stake * gain).sum() < goal:
             return False
-    log_wealth = bet(
-        gain, shuffle.order, largest, pair.square, PROFILE_WEIGHT, goal, float(_STEPS), _urgency()
-    )
-    return log_wealth >= goal
+    options = (largest, pair.square, PROFILE_WEIGHT, goal, float(_STEPS), _urgency())
+    return bool(bet(gain, shuffle.order, *options) >= goal)
 
 
 @cache

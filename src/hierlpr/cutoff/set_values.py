@@ -111,14 +111,7 @@ def by_cost(chance: Float, order: NDArray[np.intp], floor: float) -> Float:
     decrease along the order. After the last label with :math:`V \ge` `floor` the value is
     :math:`V` itself, which is lower than all other values; a floor of 1 changes nothing.
 
-    Parameters
-    ----------
-    chance : ndarray of shape (n_samples, n_labels)
-        Decreasing along `order`, between 0 and 1.
-    order : ndarray of the same shape
-        Columns of each sample.
-    floor : float
-        At least 1/2, so that the costs of a sample cannot reach it.
+    `order` has the columns of each sample; `floor` is at least 1/2, so that costs cannot reach it.
 
     Examples
     --------
@@ -152,22 +145,16 @@ class SetValues(NamedTuple):
     sure: Float
     possible: Float
 
-    def rounded(self) -> SetValues:
-        """Round to 40 bits, so that ties do not depend on the machine's logarithms.
+    @classmethod
+    def of(cls, sure: Float, possible: Float, score: Float) -> SetValues:
+        """Break ties between samples, then round to 40 bits.
 
-        A value just above a level is called and the level itself is not, so ties must stay ties.
-        """
-        return SetValues(*map(_rounded, self))
-
-    def with_ties_broken(self, score: Float) -> SetValues:
-        """Break ties between samples by a tiny factor that grows with their mean score.
-
-        A level cannot separate tied samples, so ties waste part of the allowed error. Any function
-        of a sample's own scores keeps samples exchangeable, and one factor per sample keeps the
-        order of its labels. Samples with the same scores still tie.
+        A level cannot separate tied samples, so ties waste part of the allowed error: values are
+        lowered by a tiny factor that grows with a sample's mean score. Any function of a sample's
+        own scores keeps samples exchangeable. Rounded ties do not depend on the machine.
         """
         factor = 1.0 - TIE_BREAK * (1.0 - np.ascontiguousarray(score).mean(axis=1, keepdims=True))
-        return SetValues(self.sure * factor, self.possible * factor)
+        return cls(_rounded(sure * factor), _rounded(possible * factor))
 
 
 def many_label_values(score: Any, hierarchy: Hierarchy, floor: float) -> Iterator[SetValues]:
@@ -178,7 +165,7 @@ def many_label_values(score: Any, hierarchy: Hierarchy, floor: float) -> Iterato
         order = call_order(part, hierarchy)
         sure = by_cost(all_true_values(part, hierarchy, order), order, floor)
         possible = any_true_values(part, hierarchy, order)
-        yield SetValues(sure, possible).with_ties_broken(part).rounded()
+        yield SetValues.of(sure, possible, part)
 
 
 def one_path_values(ends: Float, hierarchy: Hierarchy, floor: float) -> Iterator[SetValues]:
@@ -191,24 +178,12 @@ def one_path_values(ends: Float, hierarchy: Hierarchy, floor: float) -> Iterator
     order = call_order(reach, hierarchy)
     along = np.take_along_axis(ends, order, axis=1)
     tail = np.cumsum(along[:, ::-1], axis=1)[:, ::-1]
-    chance = np.where(_most_likely_path(reach, hierarchy), reach, 0.0)
+    paths = likely_paths(reach, hierarchy)
+    chance = np.zeros_like(reach)
+    chance[paths.sample, paths.label] = paths.chance
     sure = by_cost(chance, call_order(chance, hierarchy), floor)
     tail = _place(np.ascontiguousarray(tail), order)
-    yield SetValues(sure, tail).with_ties_broken(reach).rounded()
-
-
-def _most_likely_path(reach: Float, hierarchy: Hierarchy) -> Bool:
-    """Mark the labels from the most likely root down, each time to the most likely child."""
-    best = np.zeros(reach.shape, dtype=bool)
-    rows = np.arange(len(reach))
-    groups = [[hierarchy.index(root) for root in hierarchy.roots]]
-    groups += [[hierarchy.index(c) for c in hierarchy.children(x)] for x in hierarchy.labels]
-    for group in groups:
-        if group:
-            best[rows, np.asarray(group)[reach[:, group].argmax(axis=1)]] = True
-    for parents, children in _edges(hierarchy):
-        best[:, children] &= best[:, parents]
-    return best
+    yield SetValues.of(sure, tail, reach)
 
 
 # -- listed scores, one path per sample ------------------------------------------------------------

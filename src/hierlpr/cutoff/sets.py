@@ -153,11 +153,6 @@ class CallSets:
         more = f"<p>and {len(self) - SHOWN:,} more</p>" if len(self) > SHOWN else ""
         return f"<p>{escape(str(self))}</p>{html_table(_COLUMNS, self._first_rows())}{more}"
 
-    def words(self) -> NDArray[np.object_]:
-        """Return ``"sure"``, ``"possible"`` or ``"no"`` for every (sample, label)."""
-        words: NDArray[np.object_] = np.array(SET_WORDS, dtype=object)[self.codes()]
-        return words
-
     def codes(self) -> NDArray[np.int8]:
         """Return the index into `SET_WORDS` for every (sample, label)."""
         sure, possible = (np.asarray(dense(part), np.int8) for part in (self.sure, self.possible))

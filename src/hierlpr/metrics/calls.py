@@ -13,6 +13,7 @@ from hierlpr.metrics.hits import (
     au_prc_score,
     by_instance,
     check_known,
+    check_positives,
     check_status,
     f_of,
     hit_sums,
@@ -180,8 +181,7 @@ def mean_au_prc_score(
     status = check_known(truth)[0]
     own = check_sample_weight(sample_weight, len(status))
     support = status.sum(axis=0) if own is None else own @ status
-    if not support.any():
-        raise DataError("Recall is not defined: no instance is positive.")
+    check_positives(float(support.sum()))
     known = support > 0
     weights = None if weight == "uniform" else support[known]
     return float(np.average(areas[known], weights=weights))

@@ -149,17 +149,17 @@ class HitSums:
 
     def au_prc(self) -> float:
         """Return the area under the precision-recall curve, by steps."""
-        self._check_positives()
+        check_positives(self.positives)
         return self._precision / self.positives
 
     def early_precision(self) -> float:
         """Return the mean precision up to `max_recall`."""
-        self._check_positives()
+        check_positives(self.positives)
         return self._early_precision / self._early_hits
 
     def f_max(self) -> float:
         """Return the largest F."""
-        self._check_positives()
+        check_positives(self.positives)
         return self.best_f
 
     def normalized_area(self) -> float:
@@ -174,9 +174,11 @@ class HitSums:
         best = positives * (positives + 1.0) / 2.0 + positives * (n - positives)
         return (self.area - random) / (best - random)
 
-    def _check_positives(self) -> None:
-        if self.positives == 0:
-            raise DataError("Recall is not defined: no instance is positive.")
+
+def check_positives(positives: float) -> None:
+    """Refuse to compute recall without positives."""
+    if positives == 0:
+        raise DataError("Recall is not defined: no instance is positive.")
 
 
 def hit_sums(truth: Any, scores: Any, sample_weight: Any = None, **options: float) -> HitSums:
@@ -245,13 +247,9 @@ def hit_curve(truth: Any, scores: Any = None, *, sample_weight: Any = None) -> t
         raise DataError(f"scores has shape {values.shape}, truth {status.shape}; they must agree.")
     if np.isnan(values).any():
         raise DataError("scores has NaN.\nHint: fill in or drop missing scores first.")
-    flat = values[kept].ravel()
-    order = np.argsort(-flat, kind="stable")
-    ends = _group_ends(flat[order])
-    if own is not None:
-        own = own[order]
-        ends = ends[np.cumsum(own)[ends] > 0.0]  # samples of weight 0 add no corner before others
-    return _corners(called[order], own, ends)
+    curve = HitCurve.of(called, values[kept].ravel(), own)
+    first = np.count_nonzero(curve.calls == 0.0)  # samples of weight 0 add no corner before others
+    return np.append(0.0, curve.calls[first:]), np.append(0.0, curve.hits[first:])
 
 
 def hit_area_score(truth: Any, scores: Any = None) -> float:
@@ -337,8 +335,7 @@ def precision_recall_curve(
     (array([1.        , 0.66666667]), array([0.5, 1. ]))
     """
     calls, hits = hit_curve(truth, scores, sample_weight=sample_weight)
-    if hits[-1] == 0:
-        raise DataError("Recall is not defined: no instance is positive.")
+    check_positives(hits[-1])
     return hits[1:] / calls[1:], hits[1:] / hits[-1], calls[1:]
 
 
