@@ -3,7 +3,6 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, metrics, simulate
-from hierlpr.exceptions import DataError
 
 
 def write_cafa(folder, hierarchy, truth, scores, weight):
@@ -97,26 +96,3 @@ def test_sparse_and_dense_are_the_same():
     )
     np.testing.assert_array_equal(dense.f, thin.f)
     np.testing.assert_array_equal(dense.s, thin.s)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"thresholds": [0.5, 0.1]}, "ascend"),
-        ({"thresholds": [0.0]}, "positive"),
-        ({"weight": [1.0]}, "there are 2 labels"),
-        ({"weight": [1.0, -1.0]}, "not negative"),
-        ({"normalization": "all"}, "'cafa', 'pred', 'gt'"),
-    ],
-)
-def test_bad_options_are_named(options, message):
-    with pytest.raises(DataError, match=message):
-        metrics.cafa_curve([[1, 0]], [[0.5, 0.0]], Hierarchy([("A", "B")]), **options)
-
-
-def test_bad_scores_are_named():
-    h = Hierarchy([("A", "B")])
-    with pytest.raises(DataError, match="negative"):
-        metrics.cafa_curve([[1, 0]], [[0.5, -0.1]], h)
-    with pytest.raises(DataError, match="nothing is called"):
-        metrics.s_min_error([[1, 0]], [[0.0, 0.0]], h)

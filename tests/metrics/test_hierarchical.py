@@ -82,17 +82,3 @@ def test_violations():
 def test_an_order_of_instances_that_do_not_exist_is_refused(sample, label):
     with pytest.raises(DataError, match="sample"):
         metrics.order_violations_error(sample, label, H)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: metrics.h_error(TRUTH, CALLS[:1], H), "must agree"),
-        (lambda: metrics.h_error(TRUTH, CALLS, H, cost="depth"), "'uniform', 'sibling', 'subtree'"),
-        (lambda: metrics.h_error(TRUTH, CALLS, H, cost=[1.0]), "there are 6 labels"),
-        (lambda: metrics.matching_error(TRUTH, [[0, 1, 0, 0, 0, 0]] * 2, H), "close_upward"),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(DataError, match=message):
-        call()

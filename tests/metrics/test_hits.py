@@ -76,12 +76,6 @@ def test_ties_are_the_mean_over_their_orders(case):
     assert got == pytest.approx(all_orders_area(truth, scores))
 
 
-def test_matrices_are_pooled():
-    truth, scores = np.array([[1, 0], [0, 1]]), np.array([[0.9, 0.2], [0.8, 0.7]])
-    pooled = metrics.hit_area_score(truth.ravel(), scores.ravel())
-    assert metrics.hit_area_score(truth, scores) == pooled
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
