@@ -51,8 +51,8 @@ def _section(name: str, command: click.Command, shared: list[str]) -> str:
     lines = [f"## hierlpr {name}", ""]
     lines += [inspect.cleandoc(command.help or ""), ""]
     if command.epilog:
-        title, _, example = command.epilog.partition(": ")
-        lines += [f"{title}:", "", "```sh", *example.split("; "), "```", ""]
+        _, _, example = command.epilog.partition(": ")
+        lines += ["```sh", *example.split("; "), "```", ""]
     lines += _table([_row(option) for option in options if _row(option) not in shared])
     also = [f"`{option.opts[-1]}`" for option in options if _row(option) in shared]
     if also:
