@@ -377,7 +377,7 @@ def _check_wide_header(
     given: list[str], at: int, is_chosen: bool, content: Content, source: Source
 ) -> dict[str, int]:
     log, place = source.log, source.first_place
-    log.format = f"wide {source.kind} {content}"
+    log.format = " ".join(filter(None, ("wide", source.kind, content)))
     if len(given) < 2:
         separators = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
         other = next((name for sep, name in separators.items() if sep in given[0]), "")
