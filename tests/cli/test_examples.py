@@ -1,4 +1,4 @@
-"""The demo goes the whole way through files, and the report command writes its page."""
+"""The demo goes the whole way through files; `reproduce` writes the paper's tables."""
 
 from shellrun import refused, run
 
@@ -31,3 +31,20 @@ def test_the_demo_runs_end_to_end(tmp_path):
     said = refused(*base, "--truth", tmp_path / "t.csv", "--out", tmp_path / "no.html", "-q")
     assert "t.csv, line 2: label 'Nonsense'" in said
     assert not (tmp_path / "no.html").exists()
+
+
+def test_reproduce_prints_its_folder(tmp_path):
+    code, out, err = run(
+        "reproduce", "table2", "--out", tmp_path / "paper", "--replications", 2, "--jobs", 1
+    )
+    assert code == 0
+    assert out.strip() == str(tmp_path / "paper")
+    assert "2 replications" in err
+    assert (tmp_path / "paper" / "table2.csv").exists()
+
+
+def test_reproduce_refuses_nonsense(tmp_path):
+    code, _, err = run("reproduce", "figure7", "--out", tmp_path)
+    assert (code, "figure7" in err) == (2, True)
+    (tmp_path / "file").write_text("")
+    assert "cannot create this folder" in refused("reproduce", "--out", tmp_path / "file" / "x")
