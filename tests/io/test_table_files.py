@@ -232,6 +232,19 @@ def test_lenient_reading_goes_on_after_the_block_with_the_bad_row(tmp_path, monk
     assert (read.report.n_problems, read.report.counts["comments"]) == (1, 1)
 
 
+def test_places_beyond_the_first_block_and_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "BLOCK", 4096)
+    rows = [f's{i},1,"1",2\n' for i in range(2000)]
+    for bad in (3, 700, 1999):
+        text = "# a\n\nsample,A,B,C\n" + "".join(rows[:bad]) + "x,1,?,2\n" + "".join(rows[bad:])
+        table = open_table(write(tmp_path / "s.csv", text), "scores", H)
+        with pytest.raises(FileError, match=f"line {bad + 4}, column 'B'"):
+            list(table.batches(n_rows=7))
+        text = text.replace("x,1,?,2", 'x,1,"2,2')
+        with pytest.raises(FileError, match=f"line {bad + 4}: the quotes"):
+            read_scores(write(tmp_path / "s.csv", text), H)
+
+
 def test_lenient_unknown_labels_are_counted_by_name(tmp_path):
     path = write(tmp_path / "s.csv", LONG + "s1,Q,1\ns2,Q,1\ns2,R,1\n")
     with pytest.raises(FileError, match=r"line 5: label 'Q'"):
