@@ -116,3 +116,19 @@ def test_what_cannot_be_used_is_refused_before_any_work(files, tmp_path):
     with pytest.raises(HierlprError, match="takes features"):
         workflows.rank_file(tmp_path / "c.hlpr", files / "scores.csv", tmp_path / "r.csv")
     assert {path.name for path in tmp_path.iterdir()} == {"c.hlpr"}
+
+
+def test_too_few_samples_and_other_scores_are_said(files, tmp_path):
+    for name in ("scores", "truth"):
+        lines = (files / f"{name}.csv").read_text().splitlines()[:9]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    given = (files / "tree.csv", tmp_path / "scores.csv", tmp_path / "truth.csv")
+    done = workflows.fit_file(*given, tmp_path / "m.hlpr", goal={"fdr": 0.3}, **FAST)
+    assert "2 calibration samples are too few; about 40 are needed" in done.notes
+    header, *rows = (files / "test_scores.csv").read_text().splitlines()
+    scaled = [",".join([row.split(",")[0], *(f"{100 * float(x)}" for x in row.split(",")[1:])])
+              for row in rows]  # fmt: skip
+    (tmp_path / "scaled.csv").write_text("\n".join([header, *scaled]) + "\n")
+    for scores, is_noted in ((files / "test_scores.csv", False), (tmp_path / "scaled.csv", True)):
+        ranked = workflows.rank_file(files / "m.hlpr", scores, tmp_path / "r.csv")
+        assert any("outside the range" in note for note in ranked.notes) is is_noted

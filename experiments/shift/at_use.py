@@ -8,8 +8,8 @@ new ones come from classifiers fitted on all training samples, as users have the
 
 Writes at_use.csv: per population and batch size, the number of batches with a warning. With three
 labels, a permutation may exchange labels with nearly the same scores, and scores may be symmetric
-about 1/2: such changes cannot be seen in a batch of 50. The e-mails in the test part of enron are
-of another kind than those fitted on (a random split of all e-mails gives no warning).
+about 1/2: such changes cannot be seen in a batch of 50. The e-mails in the test part of enron
+seem to be of another kind than those fitted on; its row "same" is no false alarm rate.
 """
 
 import argparse
