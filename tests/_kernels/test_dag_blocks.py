@@ -242,7 +242,7 @@ def test_long_ladders_and_grids_are_ranked_and_bounded(h):
 
 
 def test_values_that_rise_with_depth_on_a_large_dag_meet_in_few_blocks():
-    # Large gaps are pooled first; in any order of edges this takes minutes.
+    # Blocks of half of the labels: slow unless large gaps are pooled first.
     rng = np.random.default_rng(93)
     parents = [rng.integers(0, i, 2).tolist() for i in range(1, 20_000)]
     h = Hierarchy(
