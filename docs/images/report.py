@@ -52,7 +52,7 @@ def photograph(path: Path) -> list[Image.Image]:
         page.goto(path.as_uri())
         answer = crop(page, "html", "#answer", end=-8)
         figures = crop(page, "#curves", "#curves figure:nth-child(2)", end=GAP)
-        sample = crop(page, "#samples-title", "#samples-tree", start=-GAP, end=-220)
+        sample = crop(page, "#samples-title", "#samples-tree", start=-GAP, end=-820)
         browser.close()
     return [answer, figures, sample]
 
