@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_choice, check_label_weights
-from hierlpr.data.tables import align, align_truth, dense
+from hierlpr.data.tables import align, dense
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.upper_sets import UpperSet, sample_ranges
@@ -166,75 +166,6 @@ def hierarchical_hamming_error(
     return float(np.mean((status != called) @ label_costs(hierarchy, cost)))
 
 
-def matching_error(
-    truth: Any, calls: Any, hierarchy: Hierarchy, *, cost: Cost = "uniform"
-) -> float:
-    r"""Return the matching loss: distances of errors to the nearest correct label.
-
-    The sum over errors, averaged over samples.
-
-    :math:`\ell = \sum_{k\ \mathrm{missed}} \phi(k, \hat Q) +
-    \sum_{k\ \mathrm{false}} \phi(k, Q)`, where :math:`\phi(k, Y)` is the cost of the edges from
-    the nearest label of Y down to k. `cost` is that of the edge into each label. Both sets must
-    be closed upward, so the nearest label is an ancestor; a virtual label above all roots always
-    holds.
-
-    References
-    ----------
-    Nowak et al. (2010), key ``nowak2010``.
-
-    Examples
-    --------
-    The truth A-B-C, called A only: B is one step away, C two.
-
-    >>> matching_error([[1, 1, 1]], [[1, 0, 0]], Hierarchy([("A", "B"), ("B", "C")]))
-    3.0
-    """
-    status = align_truth(truth, hierarchy)
-    called = align_truth(calls, hierarchy, name="calls")
-    costs = label_costs(hierarchy, cost)
-    to_called, to_true = (_steps_below(y, hierarchy, costs) for y in (called, status))
-    # Distances are 0 at labels that hold, so only errors contribute.
-    return float(np.mean(np.sum(to_called * status + to_true * called, axis=1)))
-
-
-def hierarchical_ranking_error(
-    truth: Any, scores: Any, hierarchy: Hierarchy, *, cost: Cost = "sibling"
-) -> float:
-    r"""Return the weighted share of (positive, negative) pairs of a sample in the wrong order.
-
-    :math:`\sum_{i: Q_i = 1} \sum_{j: Q_j = 0} c_i c_j (I\{s_i < s_j\} + \tfrac12 I\{s_i = s_j\})
-    / \sum_{ij} c_i c_j`, the mean over samples; a sample without such pairs counts 0.
-
-    References
-    ----------
-    Bi and Kwok (2015), key ``bi2015``. Without ties and with uniform costs it is scikit-learn's
-    ``label_ranking_loss``.
-
-    Examples
-    --------
-    >>> h = Hierarchy([("A", "B"), ("A", "C")])
-    >>> hierarchical_ranking_error([[1, 1, 0]], [[0.9, 0.2, 0.5]], h)  # c: 1, 1/2, 1/2
-    0.3333333333333333
-    """
-    status = align_truth(truth, hierarchy)
-    values = dense(align(scores, hierarchy, name="scores").values)
-    costs = label_costs(hierarchy, cost)
-    order = np.argsort(values, axis=1, kind="stable")
-    total = 0.0
-    for row, place, positive in zip(values, order, status, strict=True):
-        ordered, weight, is_positive = row[place], costs[place], positive[place]
-        above = np.append(0.0, np.cumsum(np.where(is_positive, 0.0, weight)))
-        pairs = above[-1] * np.dot(weight, is_positive)
-        if pairs == 0.0:
-            continue
-        first = np.searchsorted(ordered, ordered, side="left")
-        last = np.searchsorted(ordered, ordered, side="right")
-        higher = above[-1] - 0.5 * (above[first] + above[last])
-        total += np.dot(weight * is_positive, higher) / pairs
-    return float(total / max(1, status.shape[0]))
-
-
 def violations_error(matrix: Any, hierarchy: Hierarchy) -> int:
     """Count the (sample, parent, child) where the child's value exceeds its parent's.
 
@@ -289,17 +220,6 @@ def late_parents(upper: UpperSet, number: Any, sample: Any, n_samples: int) -> i
     place[upper.row[number], sample] = np.arange(len(number), dtype=np.int32)
     parents, children = upper.edges
     return int(np.count_nonzero(place[children] < place[parents]))
-
-
-def _steps_below(holds: NDArray[np.bool_], h: Hierarchy, costs: Float) -> Float:
-    """Return the cost of the cheapest path down to each label from one that holds."""
-    numbered, edge = holds[:, h.order], costs[h.order]
-    steps = np.zeros(holds.shape)
-    for k in range(h.n_labels):
-        above = h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]]
-        from_above = steps[:, above].min(axis=1) if above.size else 0.0
-        steps[:, k] = np.where(numbered[:, k], 0.0, from_above + edge[k])
-    return steps[:, h.position]
 
 
 def _pair(
