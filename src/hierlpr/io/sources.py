@@ -116,7 +116,7 @@ class TextSource:
             is_short = table.num_rows <= text.rstrip().count(b"\n")
             # Arrow takes the end of the text for a missing quote.
             last = text.rstrip().rpartition(b"\n")[2].decode(errors="replace")
-            if split_line(last, self.delimiter) is None:
+            if not self.log.lenient and split_line(last, self.delimiter) is None:
                 raise pa.ArrowInvalid("a quote is not closed")
             if is_short and any(pc.any(pc.match_substring(x, "\n")).as_py() for x in table.columns):
                 raise pa.ArrowInvalid("a quoted value contains a line end")
