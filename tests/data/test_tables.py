@@ -143,3 +143,10 @@ def test_a_profile_of_many_samples_is_one_of_some(data, monkeypatch):
     wanted = LevelProfile.of(model.predict_proba(scores[drawn]), truth[drawn])
     assert np.array_equal(model.profile_.calls, wanted.calls)
     assert sample_limit(300, h, n_stored=300) == 9 * 50 // (1 + min(8, 1 + int(h.levels.mean())))
+
+
+def test_sparse_matrices_with_indices_out_of_range_are_refused():
+    bad = sparse.csr_array(np.eye(3))
+    bad.indices[1] = 7
+    with pytest.raises(DataError, match="scores is not a valid sparse matrix"):
+        HierLPR({"b": "a", "c": "a"}).fit(bad, np.eye(3))

@@ -319,6 +319,10 @@ def _sparse_values(data: Any, name: str) -> sparse.csr_array:
     if data.dtype.kind not in "biuf":
         raise DataError(f"{name} must hold real numbers, got dtype {data.dtype}.")
     csr = sparse.csr_array(data, dtype=np.float64)
+    try:
+        csr.check_format()  # kernels trust the index arrays
+    except ValueError as error:
+        raise DataError(f"{name} is not a valid sparse matrix: {error}.") from None
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
