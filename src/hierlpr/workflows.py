@@ -87,8 +87,7 @@ def fit_file(
     hierarchy : path, HierarchyFile or Hierarchy
         A file in any format of `hierlpr.io.load_hierarchy`, or what it returned.
     scores, truth : path
-        Tables in any layout that `hierlpr.io` reads, folders of Parquet files, or addresses such as
-        ``s3://bucket/scores.parquet``.
+        Tables in any layout that `hierlpr.io` reads, or folders of Parquet files.
     out : path
         The model file, written whole or not at all.
     goal, sets : mapping, optional

@@ -173,20 +173,10 @@ def test_reversal_of_a_dag_is_suspected_but_a_right_one_is_not(tmp_path):
     assert load_hierarchy(chain).report.notes == []
 
 
-@pytest.mark.parametrize(
-    ("text", "edges", "labels"),
-    [
-        ('{"B": "A", "C": ["A", "D"], "E": null}', 3, ("B", "C", "E", "A", "D")),
-        ('{"name": "A", "children": [{"name": "B", "children": ["C"]}, "D"]}', 3,
-         ("A", "B", "D", "C")),
-        ('[{"name": "A", "children": []}, "B"]', 0, ("A", "B")),
-        ('{"A": {"B": {"C": {}}, "D": null}}', 3, ("A", "B", "D", "C")),
-        ('{"labels": ["Z"], "edges": [["A", "B"]]}', 1, ("Z", "A", "B")),
-    ],
-)  # fmt: skip
-def test_json(tmp_path, text, edges, labels):
+def test_json(tmp_path):
+    text = '{"B": "A", "C": ["A", "D"], "E": null}'
     hierarchy = read_hierarchy(write(tmp_path / "h.json", text))
-    assert (hierarchy.n_edges, hierarchy.labels) == (edges, labels)
+    assert (hierarchy.n_edges, hierarchy.labels) == (3, ("B", "C", "E", "A", "D"))
 
 
 @pytest.mark.parametrize("sep", ["/", "|", ">", ";", "::", " / "])

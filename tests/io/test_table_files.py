@@ -86,19 +86,6 @@ def test_many_small_row_groups_and_files(tmp_path):
         read_scores(folder, H)
 
 
-def test_addresses_of_object_stores(tmp_path):
-    import fsspec
-
-    with fsspec.open("memory://b/s.csv", "wb") as stream:
-        stream.write(WIDE.encode())
-    assert read_scores("memory://b/s.csv", H).table.n_samples == 2
-    parquet(tmp_path / "s.parquet", sample=["a"], A=[1.0], B=[2.0], C=[3.0])
-    fsspec.filesystem("memory").put(str(tmp_path / "s.parquet"), "/b/s.parquet")
-    assert read_scores("memory://b/s.parquet", H).samples == ("a",)
-    with pytest.raises(FileError, match="cannot be reached"):
-        read_scores("zzz://b/s.csv", H)
-
-
 # -- layouts ----------------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ import pytest
 import scalecases as sc
 
 from hierlpr import HierLPR, HierlprError, workflows
-from hierlpr.io import read_ranking
 
 
 @pytest.mark.parametrize("options", [{}, {"top": 1234}, {"calls_only": True}])
@@ -103,16 +102,3 @@ def test_errors_leave_the_output_as_it_was(tmp_path, small_batches):
         workflows.rank_file(model, scores, scores)
     assert out.read_bytes() == before
     assert {p.name for p in tmp_path.iterdir()} == {"out.parquet", "model.hlpr", "scores.parquet"}
-
-
-def test_rank_writes_to_other_file_systems(tmp_path):
-    pytest.importorskip("fsspec")
-    case = sc.make_case()
-    model, scores = sc.write_inputs(tmp_path, case)
-    workflows.rank_file(model, scores, "memory://calls/out.csv")
-    workflows.rank_file(model, scores, tmp_path / "out.csv")
-    import fsspec
-
-    stored = fsspec.filesystem("memory").cat_file("/calls/out.csv")
-    assert stored == (tmp_path / "out.csv").read_bytes()
-    assert len(read_ranking(tmp_path / "out.csv")) == 600 * sc.N_LABELS

@@ -131,26 +131,16 @@ def refuse_overlap(
                     f"{path}: {key} is also {other} ({used}), which would be overwritten.\n"
                     "Hint: give another name."
                 )
-        if "://" not in os.fspath(path):
-            _refuse_special_file(Path(os.path.realpath(path)), path)
+        _refuse_special_file(Path(os.path.realpath(path)), path)
         taken[key] = path
 
 
 def _overlaps(path: str, used: str) -> bool:
     """Whether two paths are the same file, or `path` lies in the folder `used`."""
-    path, used = (_canonical(name) for name in (path, used))
-    if path == used or path.startswith(
-        used.rstrip("/" + os.sep) + ("/" if "://" in used else os.sep)
-    ):
+    path, used = os.path.realpath(path), os.path.realpath(used)
+    if path == used or path.startswith(used.rstrip(os.sep) + os.sep):
         return True
     try:
         return os.path.samefile(path, used)
     except (OSError, ValueError):
         return False
-
-
-def _canonical(path: str) -> str:
-    """Return a path without links, or an address, in one spelling."""
-    for prefix in ("file://", "local://"):
-        path = path.removeprefix(prefix)
-    return path.rstrip("/") if "://" in path else os.path.realpath(path)

@@ -13,10 +13,7 @@ from hierlpr import workflows
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
 
-_SCORES = (
-    "Scores of new samples, in any format of fit; also a folder of Parquet files or a URL such as "
-    "s3://bucket/scores.parquet."
-)
+_SCORES = "Scores of new samples, in any format of fit; also a folder of Parquet files."
 
 
 @click.command(epilog="Example: hierlpr rank --model model.hlpr --scores new.csv --out calls.csv")

@@ -44,13 +44,6 @@ class _Attribute:
     values: tuple[str, ...]
     line: int
 
-    @property
-    def omitted(self) -> str:
-        """What a sparse row means if it does not mention this column."""
-        if self.type == "nominal":
-            return self.values[0]
-        return "" if self.type == "hierarchical" else "0"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArffData:
@@ -241,27 +234,14 @@ def split_row(text: str) -> list[str] | None:
 
 
 def _split(text: str, attributes: Sequence[_Attribute], line: int, log: ReadReport) -> list[str]:
-    """Return one value per attribute.
-
-    A sparse row ``{place value, ...}`` omits zeros, first nominal values and missing labels.
-    """
-    is_sparse = text.startswith("{") and text.endswith("}")
-    cells = split_row(text[1:-1] if is_sparse else text)
+    """Return one value per attribute."""
+    cells = split_row(text)
     if cells is None:
         raise log.file_error("the quotes do not match.", line=line)
-    if not is_sparse:
-        if len(cells) == len(attributes):
-            return cells
+    if len(cells) != len(attributes):
         text = f"the row has {len(cells)} values, but there are {len(attributes)} attributes."
         raise log.file_error(text, line=line)
-    values = [attribute.omitted for attribute in attributes]
-    for cell in filter(None, cells):
-        place, _, value = cell.partition(" ")
-        if not (place.isascii() and place.isdigit()) or int(place[:9]) >= len(values):
-            text = f"{cell[:30]!r} is not an entry 'place value' of a sparse row."
-            raise log.file_error(text, line=line)
-        values[int(place)] = value.strip().strip("'\"")
-    return values
+    return cells
 
 
 def _number(text: str, attribute: _Attribute, line: int, log: ReadReport) -> float:

@@ -295,7 +295,7 @@ def parse_edge_list(log: ReadReport, *, sep: str | None = None) -> Graph:
 
 
 def parse_json(lines: list[str], log: ReadReport) -> Graph:
-    """Read nested objects, a map of labels to parents, or ``{"labels": ..., "edges": ...}``."""
+    """Read a map of each label to its parent, its parents, or null."""
 
     def check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
@@ -315,69 +315,11 @@ def parse_json(lines: list[str], log: ReadReport) -> Graph:
         if str(error).startswith(log.path):
             raise
         raise log.file_error(f"the JSON cannot be read ({error}).") from None
+    if not isinstance(data, dict) or not data:
+        hint = 'write {"child": "parent", ...}.'
+        raise log.file_error("the JSON is not a map of labels to parents.", line=1, hint=hint)
+    log.format = "JSON (parent map)"
     graph = Graph()
-    if isinstance(data, dict) and isinstance(data.get("edges"), list):
-        log.format = "JSON (edges)"
-        _read_edges(data, graph, log)
-    elif isinstance(data, list) or _is_node(data) or _is_nested_map(data):
-        log.format = "JSON (nested)"
-        _read_nested(data, graph, log)
-    elif isinstance(data, dict) and data:
-        log.format = "JSON (parent map)"
-        _read_parent_map(data, graph, log)
-    else:
-        hint = 'write {"child": "parent", ...}, or {"name": "A", "children": [...]}.'
-        raise log.file_error("the JSON holds no labels.", line=1, hint=hint)
-    log.check(len(graph.labels))
-    return graph
-
-
-def _is_node(data: Any) -> bool:
-    """Return whether this is a label with children, ``{"name": ..., "children": [...]}``."""
-    if not isinstance(data, dict) or not isinstance(data.get("name"), str):
-        return False
-    return isinstance(data.get("children"), list) or set(data) == {"name"}
-
-
-def _is_nested_map(data: Any) -> bool:
-    return isinstance(data, dict) and bool(data) and all(isinstance(x, dict) for x in data.values())
-
-
-def _read_edges(data: dict[str, Any], graph: Graph, log: ReadReport) -> None:
-    labels = data.get("labels", [])
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise log.file_error("labels must be a list of names.", column="labels")
-    graph.labels.update(dict.fromkeys(labels))
-    for i, edge in enumerate(data["edges"]):
-        is_pair = isinstance(edge, list) and len(edge) == 2
-        if is_pair and all(isinstance(end, str) for end in edge):
-            graph.link(edge[0], edge[1], log, f"edges[{i}]")
-        else:
-            log.problem("this is not a pair [parent, child] of names.", line=f"edges[{i}]")
-
-
-def _read_nested(data: Any, graph: Graph, log: ReadReport) -> None:
-    """Read nodes with children, or maps of a name to the map below it, without recursion."""
-    stack = [(data, "")]
-    while stack:
-        level, above = stack.pop()
-        nodes = [level] if _is_node(level) else level or []
-        if isinstance(nodes, dict):
-            nodes = [{"name": name, "children": below} for name, below in nodes.items()]
-        for node in nodes if isinstance(nodes, list) else [nodes]:
-            name = node.get("name") if isinstance(node, dict) else node
-            if not isinstance(name, str):
-                where = f"a child of {above!r}" if above else "the top"
-                hint = 'a label is a name, or {"name": ..., "children": [...]}.'
-                log.problem("an item is not a label.", line=where, hint=hint)
-                continue
-            graph.labels.setdefault(name)
-            if above:
-                graph.link(above, name, log)
-            stack.append((node.get("children") if isinstance(node, dict) else None, name))
-
-
-def _read_parent_map(data: dict[str, Any], graph: Graph, log: ReadReport) -> None:
     for child, given in data.items():
         graph.labels.setdefault(child)
         parents = [given] if isinstance(given, str) else [] if given is None else given
@@ -387,6 +329,8 @@ def _read_parent_map(data: dict[str, Any], graph: Graph, log: ReadReport) -> Non
         else:
             hint = "give a name, a list of names, or null for a root."
             log.problem("the parents are not names.", line=f"key {child!r}", hint=hint)
+    log.check(len(graph.labels))
+    return graph
 
 
 # -- paths ------------------------------------------------------------------------------------

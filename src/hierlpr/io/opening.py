@@ -1,4 +1,4 @@
-"""Open local files, folders of Parquet files and object stores (fsspec); gzip is unpacked.
+"""Open files and folders of Parquet files; gzip is unpacked.
 
 A sheet of an Excel workbook, ``x.xlsx::scores``, is read as if it were saved as CSV.
 
@@ -43,31 +43,9 @@ def ending(path: AnyPath) -> str:
     return Path(Path(path).name.lower().removesuffix(".gz")).suffix
 
 
-def is_remote(path: str) -> bool:
-    """Return whether a path is an address such as ``s3://bucket/scores.parquet``."""
-    return "://" in path
-
-
-def filesystem_of(path: str) -> tuple[Any, str]:
-    """Return the fsspec file system of an address, and the path in it."""
-    try:
-        import fsspec
-
-        filesystem, inside = fsspec.core.url_to_fs(path)
-    except (ImportError, ValueError) as error:
-        raise FileError(
-            f"{path}: the store cannot be reached ({reason(error)}).\n"
-            "Hint: pip install fsspec and the package for the store, such as s3fs or gcsfs."
-        ) from None
-    return filesystem, inside
-
-
 def open_bytes(path: str) -> Any:
-    """Open a local or remote file for reading bytes."""
+    """Open a file for reading bytes."""
     try:
-        if is_remote(path):
-            filesystem, inside = filesystem_of(path)
-            return filesystem.open(inside, "rb")
         if stat.S_ISFIFO(os.stat(path).st_mode):
             raise FileError(f"{path}: this is a pipe.\nHint: save it to a file first.")
         return open(path, "rb")
@@ -216,7 +194,7 @@ def is_parquet(path: str) -> bool:
     """Return whether a path is a Parquet file or a folder of Parquet files."""
     if is_workbook(path):
         return False
-    if ending(path) == ".parquet" or (not is_remote(path) and os.path.isdir(path)):
+    if ending(path) == ".parquet" or os.path.isdir(path):
         return True
     with open_bytes(path) as stream:
         return bool(stream.read(4) == b"PAR1")
@@ -224,17 +202,10 @@ def is_parquet(path: str) -> bool:
 
 def parquet_files(path: str) -> list[str]:
     """Return the Parquet files of a folder in order of their names, or the file itself."""
-    if is_remote(path):
-        filesystem, inside = filesystem_of(path)
-        if not filesystem.isdir(inside):
-            return [path]
-        scheme = path.split("://", 1)[0]
-        found = [f"{scheme}://{name}" for name in filesystem.find(inside)]
-    elif os.path.isdir(path):
-        found = [os.path.join(path, name) for name in os.listdir(path)]
-    else:
+    if not os.path.isdir(path):
         return [path]
-    files = sorted(name for name in found if name.lower().endswith(".parquet"))
+    names = sorted(name for name in os.listdir(path) if name.lower().endswith(".parquet"))
+    files = [os.path.join(path, name) for name in names]
     if not files:
         raise FileError(f"{path}: the folder holds no .parquet file.")
     return files
@@ -245,8 +216,7 @@ def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; what is wrong in it, now or later, raises a `FileError`."""
     stream = open_bytes(path)
     try:
-        source = stream if is_remote(path) else path
-        with stream, pq.ParquetFile(source, pre_buffer=False) as opened:
+        with stream, pq.ParquetFile(path, pre_buffer=False) as opened:
             yield opened
     except HierlprError:
         raise

@@ -285,8 +285,8 @@ def open_table(
     """Open a table of scores, truth or ranked instances.
 
     The path is text (``.csv``, ``.tsv``, also ``.gz``), Parquet, a folder of Parquet files, or a
-    sheet of an Excel workbook; a local path or an address that fsspec knows. The labels of the
-    hierarchy number those of the table; without it the table defines the labels.
+    sheet of an Excel workbook. The labels of the hierarchy number those of the table; without it
+    the table defines the labels.
     """
     missing = options.get("missing_scores", "error")
     check_choice(missing, ("error", "allow"), name="missing_scores")

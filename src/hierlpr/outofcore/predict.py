@@ -6,15 +6,12 @@ the whole order of :func:`hierlpr.rank`, so that the result does not depend on t
 
 from __future__ import annotations
 
-import os
-import tempfile
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -30,7 +27,7 @@ from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
-from hierlpr.io.opening import ending, filesystem_of, is_remote
+from hierlpr.io.opening import ending
 from hierlpr.io.table_output import ENDINGS, RANKING_SCHEMA, TableWriter
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR
@@ -104,19 +101,6 @@ class PredictionJob:
         with closing(rows):
             yield from rows
 
-    @contextmanager
-    def output(self) -> Iterator[Path]:
-        """Yield a path to write to; the file appears complete at the end."""
-        if not is_remote(self.out):
-            with atomic_output(self.out) as part:
-                yield part
-            return
-        filesystem, inside = filesystem_of(self.out)
-        with tempfile.TemporaryDirectory(prefix="hierlpr-", dir=self.execution.work) as folder:
-            part = Path(folder) / os.path.basename(inside)
-            yield part
-            filesystem.put_file(str(part), inside)
-
     def label_columns(self, code: pa.Array) -> dict[str, pa.Array]:
         """Return the labels by number as a column of names, and their captions if requested."""
         names = {"label": self.model.hierarchy_.labels, "name": self.captions}
@@ -178,7 +162,7 @@ def rank_scores(
     n_labels, n_ranked, n_calls = len(labels), 0, 0
     schema = job.schema(RANKING_SCHEMA)
     with (
-        job.output() as part,
+        atomic_output(job.out) as part,
         closing(job.rows(function, source, "depth, place")) as rows,
         TableWriter(part, schema) as writer,
     ):
@@ -305,7 +289,7 @@ def write_sets(job: PredictionJob, wanted: SetRows) -> SetsOutcome:
     if wanted != "deepest":
         schema = schema.append(pa.field("set", pa.dictionary(pa.int8(), pa.string())))
     schema, n_sure, n_possible = job.schema(schema), 0, 0
-    with job.output() as part, TableWriter(part, schema, is_cafa=False) as writer:
+    with atomic_output(job.out) as part, TableWriter(part, schema, is_cafa=False) as writer:
         for batch in map_batches(function, job.batches(source), job.execution.scheduler):
             sample, label, level = batch.columns
             number = sample.to_numpy()
