@@ -13,8 +13,7 @@ from hierlpr import HierLPR, load_model
 from hierlpr.assignment import assign_names, learn_names
 from hierlpr.cli import main
 from hierlpr.exceptions import DataError, FileError, HierlprError
-from hierlpr.io.known_names import read_known_names
-from hierlpr.io.predictions import read_predictions
+from hierlpr.io.predictions import read_known_names, read_predictions
 
 N = 600
 

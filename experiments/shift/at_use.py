@@ -24,8 +24,7 @@ from scipy.special import logit
 
 from hierlpr import HierLPR, simulate
 from hierlpr.data.tables import Table
-from hierlpr.io.known_names import read_known_names
-from hierlpr.io.predictions import read_predictions
+from hierlpr.io.predictions import read_known_names, read_predictions
 from hierlpr.model.validation import difference_note
 
 HERE = Path(__file__).parent

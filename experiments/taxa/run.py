@@ -27,8 +27,7 @@ from hierlpr import HierLPR
 from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table
-from hierlpr.io.known_names import read_known_names
-from hierlpr.io.predictions import read_predictions
+from hierlpr.io.predictions import read_known_names, read_predictions
 from hierlpr.model.naming import name_by_threshold, name_samples
 
 HERE = Path(__file__).resolve().parent

@@ -24,9 +24,13 @@ from hierlpr._utils.files import refuse_overlap
 from hierlpr.data.tables import Table, split_samples
 from hierlpr.exceptions import DataError, FileError, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.known_names import read_known_names
 from hierlpr.io.lineages import Float, Index, Predictions, written_paths
-from hierlpr.io.predictions import match_labels, read_predictions, write_like_input
+from hierlpr.io.predictions import (
+    match_labels,
+    read_known_names,
+    read_predictions,
+    write_like_input,
+)
 from hierlpr.io.table_output import output_ending, write_table
 from hierlpr.model import HierLPR, load_model
 from hierlpr.model.naming import (
@@ -97,7 +101,7 @@ def learn_names(
     ----------
     predictions, truth : path or AnnData
         See :func:`hierlpr.io.predictions.read_predictions` and
-        :func:`hierlpr.io.known_names.read_known_names`.
+        :func:`hierlpr.io.predictions.read_known_names`.
     out : path, optional
         Where to write the model.
     hierarchy : Hierarchy, optional

@@ -19,7 +19,6 @@ from hierlpr.io.lineages import (
     lineage,
     quote,
     refuse,
-    written_paths,
 )
 
 FIELDS = ("class", "order", "family", "genus", "species")
@@ -183,28 +182,26 @@ def _speciesnet(path: AnyPath, content: Any, raw: bytes) -> Predictions:
 
 
 def _edit_speciesnet(
-    found: Predictions, content: Any, label: Sequence[int], chance: Sequence[float]
+    found: Predictions, content: Any, labels: Sequence[int], chance: Sequence[float]
 ) -> None:
     """Replace the prediction, its score and its source."""
     lists = (image.get("classifications") or {} for image in content["predictions"])
     texts = {text for listed in lists for text in listed.get("classes", ())}
     own = {found.aliases[text.lower()]: text for text in texts if text.lower() in found.aliases}
-    for image, at, sure in zip(content["predictions"], label, chance, strict=True):
-        name = found.hierarchy.labels[at]
-        written = own.get(name) or _speciesnet_class(found, name)
-        image["prediction"] = written if at >= 0 else ";;;;;;unknown"
+    h = found.hierarchy
+    for image, at, sure in zip(content["predictions"], labels, chance, strict=True):
+        written = ";;;;;;unknown"
+        if at >= 0:
+            label = h.labels[at]
+            of_rank = {found.ranks[h.index(x)]: bare_name(x) for x in lineage(h, label)}
+            pieces = ["", *(of_rank.get(rank, "") for rank in FIELDS), h.name(label)]
+            written = own.get(label) or ";".join(pieces)
+        image["prediction"] = written
         image["prediction_score"] = sure if at >= 0 else 0.0
         image["prediction_source"] = "hierlpr"
 
 
-def _speciesnet_class(found: Predictions, label: str) -> str:
-    """Return a label as ``;class;order;family;genus;species;name``."""
-    hierarchy = found.hierarchy
-    of_rank = {found.ranks[hierarchy.index(x)]: bare_name(x) for x in lineage(hierarchy, label)}
-    return ";".join(["", *(of_rank.get(rank, "") for rank in FIELDS), hierarchy.name(label)])
-
-
-def _megadetector(path: AnyPath, content: Any, raw: bytes) -> Predictions:
+def _megadetector(path: AnyPath, content: Any, _raw: bytes) -> Predictions:
     """Read the MegaDetector format: for each image its most confident classified detection."""
     categories = field(content, "classification_categories", dict, default={})
     described = field(content, "classification_category_descriptions", dict, default={})
@@ -224,8 +221,7 @@ def _megadetector(path: AnyPath, content: Any, raw: bytes) -> Predictions:
     _collect(found, images, parse)
     n_others = sum(max(0, len(_classified(image)) - 1) for image in images)
     note = f"{n_others:,} further classified detections of images with several were not used"
-    style, rewrite = classes.style(), _rewriter(raw, _edit_megadetector)
-    return found.finish(style=style, rewrite=rewrite, notes=(note,) if n_others else ())
+    return found.finish(style=classes.style(), notes=(note,) if n_others else ())
 
 
 def _classified(image: Any) -> list[dict[str, Any]]:
@@ -233,29 +229,6 @@ def _classified(image: Any) -> list[dict[str, Any]]:
     detections = field(image, "detections", list, default=[])
     classified = [x for x in detections if field(x, "classifications", list, default=[])]
     return sorted(classified, key=lambda x: -as_score(x.get("conf")))
-
-
-def _edit_megadetector(
-    found: Predictions, content: Any, label: Sequence[int], chance: Sequence[float]
-) -> None:
-    """Give the classified detection of each image one classification: the name and its chance."""
-    categories = content.setdefault("classification_categories", {})
-    described = content.get("classification_category_descriptions") or {}
-    hierarchy = found.hierarchy
-    paths = written_paths(hierarchy, found.ranks, found.style)
-    number: dict[str | None, str] = {}
-    for key in categories:
-        text = str(described.get(key, categories[key])).lower()
-        number.setdefault(found.aliases.get(text), key)
-    for image, at, sure in zip(content["images"], label, chance, strict=True):
-        name = hierarchy.labels[at]
-        if at >= 0 and name not in number:
-            number[name] = str(1 + max((int(x) for x in categories if x.isdecimal()), default=-1))
-            categories[number[name]] = hierarchy.name(name)
-            if described:
-                described[number[name]] = paths[at]
-        for detection in _classified(image)[:1]:
-            detection["classifications"] = [[number[name], sure]] if at >= 0 else []
 
 
 # -- MapMyCells ---------------------------------------------------------------------------------

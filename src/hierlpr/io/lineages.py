@@ -61,7 +61,7 @@ class Predictions:
         Names of the tool's own columns, and a function that gives their cells for each sample.
     rewrite
         Writes the tool's own format with other names: called with these predictions, the label of
-        each sample (-1 for none), its chance and a path.
+        each sample (-1 for none), its chance and a path. None if that is not possible.
     place
         Where in its path each listed score stands; None if a sample may list several paths.
     notes
@@ -76,7 +76,7 @@ class Predictions:
     ranks: tuple[str, ...]
     style: Mapping[str, Any]
     aliases: Aliases
-    rewrite: Callable[[Predictions, Index, Float, AnyPath], None]
+    rewrite: Callable[[Predictions, Index, Float, AnyPath], None] | None = None
     columns: tuple[str, ...] = ()
     cells: Callable[[], Iterator[Sequence[str]]] = lambda: repeat(())
     place: Index | None = None

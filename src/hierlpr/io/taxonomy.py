@@ -113,8 +113,17 @@ def read_table(
             yield [*cells[1 : n_own + 1], *repeat("", n_own + 1 - len(cells))]
 
     def rewrite(found: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
-        kept = count_kept(found, label)
-        rows = (layout.cut(cells, n) for (_, cells), n in zip(table.rows(), kept, strict=True))
+        if found.place is None:
+            raise DataError(
+                f"{found.path}: its paths were replaced by another hierarchy and cannot be cut.\n"
+                "Hint: leave --hierarchy out, or --like-input."
+            )
+        row = np.repeat(np.arange(label.size), np.diff(found.scores.indptr))
+        at = np.flatnonzero(found.scores.indices == label[row])
+        n_kept = np.zeros(label.size, dtype=np.int64)
+        n_kept[row[at]] = found.place[at] + 1  # names that name nothing count
+        cuts = zip(table.rows(), n_kept.tolist(), strict=True)
+        rows = (layout.cut(cells, n) for (_, cells), n in cuts)
         with open(out, "w", encoding="utf-8", newline="") as stream:
             stream.writelines(line.decode().rstrip("\r") + "\n" for line in table.head)
             if table.delimiter == ",":
@@ -125,20 +134,6 @@ def read_table(
     return found.finish(
         style=layout.style, columns=tuple(layout.columns), cells=own_cells, rewrite=rewrite
     )
-
-
-def count_kept(found: Predictions, label: Index) -> list[int]:
-    """Return how many names of each sample's path stay, counting those that name nothing."""
-    if found.place is None:
-        raise DataError(
-            f"{found.path}: its paths were replaced by another hierarchy and cannot be cut.\n"
-            "Hint: leave --hierarchy out, or --like-input."
-        )
-    row = np.repeat(np.arange(label.size), np.diff(found.scores.indptr))
-    at = np.flatnonzero(found.scores.indices == label[row])
-    kept = np.zeros(label.size, dtype=np.int64)
-    kept[row[at]] = found.place[at] + 1
-    return list(kept.tolist())
 
 
 def _split_score(piece: str) -> Entry:
@@ -238,25 +233,17 @@ def read_qiime2(path: AnyPath, raw: bytes) -> Predictions:
     return read_table(table, layout)
 
 
-class Level(NamedTuple):
-    """The columns of a rank in a table: name, confidence, and all that say something of it."""
-
-    rank: str
-    name: int
-    score: int
-    own: Sequence[int] = ()
-
-
 def level_layout(
     kind: str,
     columns: Sequence[str],
-    levels: Sequence[Level],
+    levels: Sequence[tuple[str, int, int, Sequence[int]]],
     style: dict[str, Any],
     missing: str,
     scores: Mapping[str, Cells] | None = None,
 ) -> Layout:
     """Return the layout of a table with columns for each rank; `missing` stands below a cut.
 
+    A level is a rank, the columns of its name and confidence, and all columns that a cut empties.
     `scores` has the row with the confidences of each sample if they are in another table.
     """
 
@@ -265,10 +252,10 @@ def level_layout(
         if given is None:
             raise ValueError(f"there are no bootstraps for the sequence {quote(cells[0])}.")
         # Where there is no name, DADA2 writes a confidence all the same, and others nothing.
-        return [(cells[x.name], x.rank, given[x.score] or "0") for x in levels]
+        return [(cells[name], rank, given[score] or "0") for rank, name, score, _ in levels]
 
     def cut(cells: Cells, kept: int) -> Cells:
-        blank = {i for level in levels[kept:] for i in level.own}
+        blank = {i for *_, own in levels[kept:] for i in own}
         return [missing if i in blank else cell for i, cell in enumerate(cells)]
 
     return Layout(kind, parse, cut, columns, style)
@@ -290,7 +277,7 @@ def read_dada2(path: AnyPath, raw: bytes, confidences: tuple[AnyPath, bytes] | N
         if prefix + rank not in columns:
             text = f"there are no bootstraps for {quote(rank)}."
             raise refuse(path, "line 1", text, _HINTS["dada2"])
-        levels.append(Level(rank.lower(), at, columns.index(prefix + rank), (at,)))
+        levels.append((rank.lower(), at, columns.index(prefix + rank), (at,)))
     return read_table(table, level_layout("dada2", table.header[1:], levels, {}, "NA", scores))
 
 
@@ -307,7 +294,7 @@ def read_mapmycells_csv(path: AnyPath, raw: bytes) -> Predictions:
             text = f"the level {quote(rank)} has no column {quote(rank + _CONFIDENCES[0])}."
             raise refuse(path, f"line {at + 1}", text, _HINTS["mapmycells"])
         own = [i for name, i in column.items() if name.startswith(f"{rank}_")]
-        levels.append(Level(rank, column[f"{rank}_label"], column[score], own))
+        levels.append((rank, column[f"{rank}_label"], column[score], own))
         shown_at += [(column[f"{rank}_label"], column[f"{rank}_name"])] * (f"{rank}_name" in column)
     if not levels:
         text = "there is no column LEVEL_label."
