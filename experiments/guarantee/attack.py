@@ -13,9 +13,9 @@ from scipy import sparse
 from hierlpr import Hierarchy
 from hierlpr.cutoff.choose import choose_cutoff, cutoff_by_group
 from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import split_at_random
 from hierlpr.cutoff.outcome import Cutoff, goals_of
-from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.exceptions import DataError
 
 METHODS = ("certified", "former")

@@ -46,9 +46,9 @@ from sklearn.preprocessing import StandardScaler
 
 from hierlpr import HierarchicalClassifier, HierLPR, simulate
 from hierlpr.cutoff.choose import cutoff_for
+from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import limit_calls, list_instances
 from hierlpr.cutoff.outcome import goals_of
-from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.first_stage import FirstStage
 from hierlpr.metrics import au_prc_score

@@ -10,9 +10,10 @@ from scipy.stats import binom, multinomial
 
 import reference_certify as twin
 from hierlpr import Hierarchy
-from hierlpr._kernels.betting import bet, count_calls
+from hierlpr._kernels.testing import bet, count_calls
 from hierlpr.cutoff.choose import choose_cutoff
 from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.guarantee import (
     BEYOND,
     LARGEST_STAKE,
@@ -28,7 +29,6 @@ from hierlpr.cutoff.instances import (
     random_order,
     sort_by_sample,
 )
-from hierlpr.cutoff.profile import LevelProfile
 
 
 def draw(n_samples, rng, *, n_labels=3, shift=0.0):

@@ -13,9 +13,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from cases import by_number, random_dag
 from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, load_model, simulate
 from hierlpr.cutoff.choose import choose_cutoff
+from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.guarantee import Pair, _count
 from hierlpr.cutoff.instances import list_instances, sort_by_sample, split_at_random
-from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.data.partial_truth import PartialTruth, _weights, align_known, curve_weights
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.joint.prior import fit_prior

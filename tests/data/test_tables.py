@@ -8,7 +8,7 @@ from scipy import sparse
 
 from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
-from hierlpr.cutoff.profile import LevelProfile
+from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.data.tables import (
     align,
     align_labels,

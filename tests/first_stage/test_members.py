@@ -7,7 +7,6 @@ import pytest
 from sklearn.base import clone
 
 import reference_first_stage as reference
-from hierlpr._kernels.gradient_steps import add_block, take_block
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage import FirstStage, KernelRidgeClassifier, NetworkEnsemble, ProjectionForest
 from hierlpr.first_stage.descent import (
@@ -17,7 +16,9 @@ from hierlpr.first_stage.descent import (
     _cut,
     _descend,
     _start,
+    add_block,
     predict_network,
+    take_block,
     train_network,
 )
 from hierlpr.first_stage.kernel_ridge import _kernel, _solve

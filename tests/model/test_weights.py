@@ -12,10 +12,10 @@ from sklearn.preprocessing import FunctionTransformer
 from hierlpr import HierLPR, metrics, simulate
 from hierlpr._utils.checks import check_sample_weight, effective_number
 from hierlpr.cutoff.choose import cutoff_for
+from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.guarantee import Pair, _is_precise
 from hierlpr.cutoff.instances import list_instances, random_order
 from hierlpr.cutoff.outcome import goals_of
-from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.exceptions import DataError, UnreachableWarning
 from hierlpr.joint.prior import _count_known, count_labels, fit_prior
 from hierlpr.metrics import au_prc_score, hit_curve, precision_recall_curve

@@ -62,7 +62,7 @@ def test_threads_change_nothing(case):
     expected = listed(rank(many, h, n_threads=1))
     with pytest.MonkeyPatch.context() as patch:
         # Few as they are, share them among threads and merge them in small batches.
-        patch.setattr("hierlpr._kernels._threads.WORTH_SHARING", 1)
+        patch.setattr("hierlpr._kernels._jit.WORTH_SHARING", 1)
         patch.setattr("hierlpr.ranking.blocks.BATCH", 8)
         for n_threads in (1, 2, 3, 5):
             assert listed(rank(many, h, n_threads=n_threads)) == expected

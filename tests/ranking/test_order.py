@@ -231,7 +231,7 @@ def test_the_order_does_not_depend_on_batches_and_threads(shape, n_values, monke
     listed = sparse.csr_array(lpr * (rng.random(lpr.shape) < 0.3))
     whole = [rank(x, h, n_threads=1) for x in (lpr, listed)]
     monkeypatch.setattr(blocks, "BATCH", 200)
-    monkeypatch.setattr("hierlpr._kernels._threads.WORTH_SHARING", 1)
+    monkeypatch.setattr("hierlpr._kernels._jit.WORTH_SHARING", 1)
     for threads in (1, 3):
         for x, expected in zip((lpr, listed), whole, strict=True):
             found = rank(x, h, n_threads=threads)

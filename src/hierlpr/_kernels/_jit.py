@@ -1,10 +1,14 @@
-"""The decorator of all kernels: Numba compiles on first use and keeps the result on disk."""
+"""What all kernels share: the decorator that compiles them, names of array types, and threads."""
 
 import logging
+import math
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numba
 import numpy as np
@@ -13,6 +17,29 @@ from numpy.typing import NDArray
 P = ParamSpec("P")
 R = TypeVar("R")
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+WORTH_SHARING = 1 << 13  # numbers to work on, below which a thread costs more than it saves
+
+# Array types in the signatures of kernels, C-contiguous unless a docstring says otherwise. Numba
+# infers the types by itself.
+Bools: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.float64]
+Float32s: TypeAlias = NDArray[np.float32]
+Int8s: TypeAlias = NDArray[np.int8]
+Int32s: TypeAlias = NDArray[np.int32]
+Int64s: TypeAlias = NDArray[np.int64]
+Integers: TypeAlias = NDArray[np.integer[Any]]  # int32 or int64
+UInt64s: TypeAlias = NDArray[np.uint64]
+Records: TypeAlias = NDArray[Any]  # a structured dtype
+
+# Two and three dimensions; the same to a type checker.
+Bools2D: TypeAlias = NDArray[np.bool_]
+Floats2D: TypeAlias = NDArray[np.float64]
+Float32s2D: TypeAlias = NDArray[np.float32]
+Int8s2D: TypeAlias = NDArray[np.int8]
+Int64s2D: TypeAlias = NDArray[np.int64]
+Floats3D: TypeAlias = NDArray[np.float64]
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -39,3 +66,51 @@ def _announce_compilation(cache_path: str) -> None:
     """Log one line if no kernel has been compiled on this machine yet."""
     if not any(Path(cache_path).glob("*.nbi")):
         logging.getLogger("hierlpr").info("compiling kernels, once: later runs start right away")
+
+
+def n_threads_or_default(n_threads: int | None) -> int:
+    """`n_threads`, or HIERLPR_NUM_THREADS, or the number of cores this process may use."""
+    if n_threads is not None:
+        return max(1, int(n_threads))
+    from_environment = os.environ.get("HIERLPR_NUM_THREADS", "")
+    if from_environment.isdigit():
+        return max(1, int(from_environment))
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def threads_for(size: int, n_threads: int | None) -> int:
+    """Threads to share so many numbers among; where they are few, the machine is not asked."""
+    return 1 if size < WORTH_SHARING else n_threads_or_default(n_threads)
+
+
+def even_bounds(work: NDArray[np.int64], n_chunks: int) -> list[int]:
+    """Split rows into up to `n_chunks` runs of about equal work; `work` is its cumulative sum."""
+    n_rows = work.size - 1
+    if n_chunks == 1 or work[-1] - work[0] < WORTH_SHARING:
+        return [0, n_rows]
+    targets = np.linspace(work[0], work[-1], n_chunks + 1)[1:-1]
+    inner = np.searchsorted(work, targets).tolist()
+    return [0, *(min(int(b), n_rows) for b in inner), n_rows]
+
+
+def even_chunks(n: int, n_chunks: int) -> list[int]:
+    """Bounds of `n_chunks` runs of about equal length."""
+    return [n * chunk // n_chunks for chunk in range(n_chunks + 1)]
+
+
+def row_chunks(shape: tuple[int, ...], n_threads: int) -> list[int]:
+    """Bounds of runs of rows for threads; one run where there is too little to share."""
+    n_chunks = 1 if math.prod(shape) < WORTH_SHARING else min(n_threads, shape[0])
+    return even_chunks(shape[0], n_chunks)
+
+
+def run_chunks(task: Callable[[int, int], R], bounds: list[int], n_threads: int) -> list[R]:
+    """Call ``task(start, stop)`` on every run between bounds; results in the order of the runs."""
+    runs = list(pairwise(bounds))
+    if n_threads == 1 or len(runs) <= 1:
+        return [task(start, stop) for start, stop in runs]
+    # A pool per call: it costs well under a millisecond and is safe under fork and nesting.
+    with ThreadPoolExecutor(max_workers=min(n_threads, len(runs))) as pool:
+        return list(pool.map(lambda run: task(*run), runs))

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools, Floats, Int32s, Int64s, Integers, UInt64s
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._jit import Bools, Floats, Int32s, Int64s, Integers, UInt64s, kernel
 
 LARGEST_MEAN = 2.0**30  # in steps of the grid
 ROUNDER = 2.0**52  # floats of this size have no digits after the point

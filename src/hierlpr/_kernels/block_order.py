@@ -5,8 +5,7 @@ The area of an order is the sum of its running sums of values, and the best orde
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools, Floats, Int32s, Int64s
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._jit import Bools, Floats, Int32s, Int64s, kernel
 
 MOST_NODES = 512  # of a block that the dynamic program takes
 HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Floats, Int32s, Int64s
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._jit import Floats, Int32s, Int64s, kernel
 
 # One record per node, which lies in one cache line: separate arrays take 1.5 times as long.
 NODE = np.dtype(

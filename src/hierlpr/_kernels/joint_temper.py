@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools2D, Floats, Floats2D, Int32s, Int64s
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._jit import Bools2D, Floats, Floats2D, Int32s, Int64s, kernel
 
 MAX_STEPS = 30
 

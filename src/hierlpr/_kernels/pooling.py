@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools, Floats, Int32s, Int64s
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._jit import Bools, Floats, Int32s, Int64s, kernel
 from hierlpr._kernels.forest_blocks import forest_blocks
 
 MOST_ROUNDS = 1000  # after which no part leaves any more; about 25 are the rule

@@ -6,8 +6,7 @@ the local precision rate is G(u) - (1 - u) G'(u).
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Floats
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._jit import Floats, kernel
 
 _CELLS = 16  # cells per bandwidth: the kernel's error is then about 0.1 %
 

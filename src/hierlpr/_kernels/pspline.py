@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Floats, Floats2D, Int64s
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._jit import Floats, Floats2D, Int64s, kernel
 
 
 class SplineGrid(NamedTuple):

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from hierlpr._kernels._arrays import Bools, Bools2D, Floats, Floats2D, Int32s, Int64s, Int64s2D
-from hierlpr._kernels._jit import kernel
+from hierlpr._kernels._jit import Bools, Bools2D, Floats, Floats2D, Int32s, Int64s, Int64s2D, kernel
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 
 from hierlpr import metrics
 from hierlpr import simulate as sim
-from hierlpr._kernels._threads import n_threads_or_default
+from hierlpr._kernels._jit import n_threads_or_default
 from hierlpr._utils.display import text_table
 from hierlpr._utils.files import output_directory
 from hierlpr.cli import _options as opt

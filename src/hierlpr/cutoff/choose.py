@@ -24,11 +24,10 @@ from hierlpr.cutoff.decisions import (
     limit_thresholds,
     parts_of,
 )
-from hierlpr.cutoff.estimate import LevelCurve, Rule, precision_caveats, with_calls
+from hierlpr.cutoff.estimate import LevelCurve, LevelProfile, Rule, precision_caveats, with_calls
 from hierlpr.cutoff.guarantee import Certified, certified_level, certified_levels, choose_limit
 from hierlpr.cutoff.instances import Instances, as_instances, list_instances, split_at_random
 from hierlpr.cutoff.outcome import Cutoff, describe_goal, goals_of, percent, precision_of
-from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.data.partial_truth import PartialTruth, implied_share
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, ndtri_exp
 
-from hierlpr._kernels.betting import bet, count_calls
+from hierlpr._kernels.testing import bet, count_calls
+from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import (
     Instances,
     Shuffle,
@@ -22,7 +23,6 @@ from hierlpr.cutoff.instances import (
     random_order,
     sort_by_sample,
 )
-from hierlpr.cutoff.profile import LevelProfile
 
 # Share of the largest stake that cannot lose everything on one sample.
 LARGEST_STAKE = 0.95

@@ -12,8 +12,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_real_array, is_sparse
-from hierlpr._utils.row_hash import mix, row_keys
-from hierlpr.data.duplicates import log_chance
+from hierlpr.data.duplicates import log_chance, mix, row_keys
 from hierlpr.data.partial_truth import PartialTruth
 from hierlpr.data.tables import dense
 from hierlpr.exceptions import DataError

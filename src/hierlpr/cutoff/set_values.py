@@ -21,7 +21,7 @@ from hierlpr._kernels.smoothing import make_monotone
 from hierlpr._utils.checks import check_level
 from hierlpr.data.tables import dense
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.upper_sets import UpperSet, sample_ranges
+from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
 from hierlpr.joint.one_path import reach_of
 
 TIE_BREAK = 2.0**-20  # largest relative change of a value to break ties

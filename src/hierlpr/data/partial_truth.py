@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils.checks import Matrix, refuse_entries
-from hierlpr._utils.row_hash import mix
+from hierlpr.data.duplicates import mix
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import align, align_truth_to
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.upper_sets import UpperSet, sample_ranges
+from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]

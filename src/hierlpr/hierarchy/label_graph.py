@@ -27,7 +27,7 @@ from hierlpr.hierarchy.graph import (
     topological_order,
     tree_text,
 )
-from hierlpr.hierarchy.upper_sets import SweepEdges, sweep_edges
+from hierlpr.hierarchy.matrices import SweepEdges, sweep_edges
 
 if TYPE_CHECKING:
     import networkx as nx

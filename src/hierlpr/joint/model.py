@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._kernels._threads import n_threads_or_default, row_chunks, run_chunks
+from hierlpr._kernels._jit import n_threads_or_default, row_chunks, run_chunks
 from hierlpr._kernels.joint_temper import HeldOutEvidence
 from hierlpr._utils.checks import Matrix, check_unit_interval
 from hierlpr.data.partial_truth import AnyTruth

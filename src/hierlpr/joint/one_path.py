@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hierlpr.data.partial_truth import AnyTruth, held_and_known
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.upper_sets import UpperSet
+from hierlpr.hierarchy.matrices import UpperSet
 
 Float = NDArray[np.float64]
 

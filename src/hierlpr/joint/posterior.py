@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
+from hierlpr._kernels._jit import row_chunks, run_chunks, threads_for
 from hierlpr._kernels.joint_passes import Bounds, Tree, joint_dag, joint_forest
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy

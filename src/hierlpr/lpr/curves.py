@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._kernels._threads import row_chunks, run_chunks, threads_for
+from hierlpr._kernels._jit import row_chunks, run_chunks, threads_for
 from hierlpr._kernels.smoothing import compress_curves, evaluate_curves, evaluate_stored
 from hierlpr._utils.checks import Matrix
 from hierlpr.exceptions import DataError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels._threads import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels._jit import even_chunks, n_threads_or_default, run_chunks
 from hierlpr._kernels.smoothing import make_monotone
 from hierlpr._utils.checks import Matrix, quote_names
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth

@@ -21,7 +21,7 @@ from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.upper_sets import UpperSet, sample_ranges
+from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
 from hierlpr.metrics.hits import f_of, ratio
 
 Float = NDArray[np.float64]

@@ -19,7 +19,7 @@ from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import implied_share, judged_among, unknown_among
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.upper_sets import UpperSet, sample_ranges
+from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
 from hierlpr.metrics.cafa import THRESHOLDS, CafaSums, accretion_of, smallest_s
 from hierlpr.metrics.calls import calibration_gaps
 from hierlpr.metrics.hierarchical import first_errors, label_costs, late_parents

@@ -11,7 +11,7 @@ from hierlpr._utils.checks import check_choice, check_label_weights
 from hierlpr.data.tables import align, dense
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.upper_sets import UpperSet, sample_ranges
+from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
 from hierlpr.metrics.calls import f_score, precision_score, recall_score
 from hierlpr.metrics.hits import check_status
 

@@ -17,9 +17,8 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from hierlpr._utils.checks import Matrix, check_fraction, check_sample_weight
 from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists, decide
-from hierlpr.cutoff.estimate import Rule
+from hierlpr.cutoff.estimate import LevelProfile, Rule
 from hierlpr.cutoff.outcome import Cutoff, goals_of
-from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.duplicates import SampleKeys, overlap_note
 from hierlpr.data.frames import like_given

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from hierlpr._utils import require
 from hierlpr._utils.checks import quote_names
 from hierlpr._utils.files import atomic_output
+from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.outcome import Cutoff
-from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.cutoff.sets import SetRule
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.exceptions import FileError, HierlprError, HierlprWarning

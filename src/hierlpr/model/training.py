@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from hierlpr._utils.checks import check_choice, check_sample_weight
 from hierlpr._utils.display import terminal_progress
 from hierlpr.cutoff.choose import cutoff_on
+from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import list_instances
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff, check_bound
-from hierlpr.cutoff.profile import LevelProfile
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.label_sets import kind_of
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, implied_share

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hierlpr._kernels._threads import n_threads_or_default
+from hierlpr._kernels._jit import n_threads_or_default
 from hierlpr._utils import AnyPath, require
 from hierlpr.exceptions import DataError, FileError, HierlprError
 from hierlpr.io.opening import (

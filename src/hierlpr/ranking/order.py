@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels._threads import even_bounds, run_chunks, threads_for
+from hierlpr._kernels._jit import even_bounds, run_chunks, threads_for
 from hierlpr._kernels.block_keys import pack_keys, split_keys, tied_means, write_order
 from hierlpr._utils.checks import check_count
 from hierlpr._utils.display import html_table, text_table
@@ -18,8 +18,7 @@ from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
-from hierlpr.ranking.blocks import merge_batches
-from hierlpr.ranking.instances import GRID, Instances, list_instances, relative_weights
+from hierlpr.ranking.blocks import GRID, Instances, list_instances, merge_batches, relative_weights
 
 SHOWN = 8  # rows of a ranking that is printed
 MOST_BUCKET_BITS = 12

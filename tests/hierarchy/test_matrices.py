@@ -6,7 +6,7 @@ from scipy import sparse
 
 from hierlpr import Hierarchy, simulate
 from hierlpr.data.label_sets import LabelSets
-from hierlpr.hierarchy.upper_sets import CELLS, FEWEST_SAMPLES, UpperSet, sample_ranges
+from hierlpr.hierarchy.matrices import CELLS, FEWEST_SAMPLES, UpperSet, sample_ranges
 from hierlpr.metrics.cafa import propagate_max_sparse
 
 
