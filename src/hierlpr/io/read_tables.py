@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -102,7 +103,7 @@ def read_scores(
         table = _read_wide(file)
     else:
         entries = _read_entries(file)
-        order, ptr = entries.by_sample(file)
+        order, ptr = entries.by_sample()
         shape = (len(entries.samples), len(file.labels))
         value, label = entries.columns["value"][order], entries.label[order]
         is_whole = value.size == shape[0] * shape[1]
@@ -146,7 +147,7 @@ def read_truth_sets(
         given, samples = LabelSets.of(wide.values), wide.samples or ()
     else:
         entries = _read_entries(file)
-        order, ptr = entries.by_sample(file)
+        order, ptr = entries.by_sample()
         label, value, samples = entries.label, entries.columns["value"], entries.samples
         given = LabelSets.of_entries(ptr, label[order], value[order], hierarchy.n_labels)
     propagates = propagate_truth or file.log.lenient or file.is_cafa
@@ -196,10 +197,9 @@ def read_ranking(
     """
     file = open_table(path, "ranking", hierarchy, **options)
     entries = _read_entries(file)
-    columns = entries.columns
-    place = columns.get("rank", -columns["value"])
-    once, _ = entries.by_sample(file, place)
-    order = once[np.lexsort((once, place[once]))]
+    columns, place = entries.columns, entries.place
+    is_sorted = bool((place[1:] >= place[:-1]).all())
+    order: Any = slice(None) if is_sorted else np.argsort(place, kind="stable")
     return RankingFile(
         sample=entries.sample[order],
         label=entries.label[order],
@@ -208,7 +208,7 @@ def read_ranking(
         call=columns["call"][order] != 0 if "call" in columns else None,
         samples=entries.samples,
         labels=file.labels,
-        report=file.log.complete(rows=int(order.size), samples=len(entries.samples)),
+        report=file.log.complete(rows=place.size, samples=len(entries.samples)),
     )
 
 
@@ -235,44 +235,65 @@ class _Entries:
     sample: NDArray[np.int64]
     label: NDArray[np.int32]
     columns: dict[str, NDArray[np.float64]]  # "value", and those of a ranking
+    n_labels: int
 
-    def by_sample(
-        self, file: TableFile, place: NDArray[np.float64] | None = None
-    ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """Return the rows by sample and label without repeated pairs, and where samples begin.
+    @property
+    def place(self) -> NDArray[np.float64]:
+        """Rank of every row; by falling value, if the file has no ranks."""
+        return self.columns["rank"] if "rank" in self.columns else -self.columns["value"]
 
-        Of repeated pairs the one with the lowest `place` is kept, by default the highest value.
-        """
-        place = -self.columns["value"] if place is None else place
-        order = np.lexsort((place, self.label, self.sample))
-        sample, label = self.sample[order], self.label[order]
-        again = np.zeros(order.size, dtype=bool)
-        again[1:] = (sample[1:] == sample[:-1]) & (label[1:] == label[:-1])
-        if again.any():
-            at = int(np.argmax(again))
-            pair = self.samples[sample[at]], file.labels[label[at]]
-            file.report_repeated_pairs(int(again.sum()), *pair)
+    @property
+    def pair(self) -> NDArray[np.int64]:
+        """Number of the (sample, label) pair of every row."""
+        return self.sample * self.n_labels + self.label
+
+    def by_sample(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """Return the rows by sample and label, and where samples begin."""
         ptr = np.zeros(len(self.samples) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(sample[~again], minlength=len(self.samples)), out=ptr[1:])
-        return order[~again], ptr
+        np.cumsum(np.bincount(self.sample, minlength=len(self.samples)), out=ptr[1:])
+        return np.argsort(self.pair, kind="stable"), ptr
+
+    def take(self, rows: Any) -> _Entries:
+        """Return some of the rows."""
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return replace(self, sample=self.sample[rows], label=self.label[rows], columns=columns)
 
 
 def _read_entries(file: TableFile) -> _Entries:
-    batches = list(file.batches())
-    if not batches:
+    """Return the rows; of repeated pairs the one with the lowest place."""
+    names, label = [], []
+    parts: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
+    for batch in file.batches():
+        names.append(batch.column("sample"))
+        label.append(label_codes(batch))
+        for name in batch.schema.names[2:]:
+            parts[name].append(batch.column(name).to_numpy())
+    if not names:
         raise file.no_rows_error()
-    label = np.concatenate([label_codes(batch) for batch in batches])
-    kept = label >= 0
+    coded = pa.chunked_array(names).dictionary_encode().combine_chunks()
+    del names
+    samples, sample = tuple(coded.dictionary.to_pylist()), coded.indices.to_numpy()
+    columns = {}
+    for name in list(parts):
+        columns[name] = np.concatenate(parts.pop(name))
+        pa.default_memory_pool().release_unused()  # at once: it is a large part of the memory
+    entries = _Entries(
+        samples, sample.astype(np.int64), np.concatenate(label), columns, len(file.labels)
+    )
+    kept = entries.label >= 0
     if not kept.any() and file.content != "truth":
         raise file.no_rows_error()
-    coded = pa.chunked_array([batch.column("sample") for batch in batches]).combine_chunks()
-    coded = coded.dictionary_encode()
-    columns = {
-        name: np.concatenate([batch.column(name).to_numpy() for batch in batches])[kept]
-        for name in batches[0].schema.names[2:]
-    }
-    sample = coded.indices.to_numpy().astype(np.int64)[kept]
-    return _Entries(tuple(coded.dictionary.to_pylist()), sample, label[kept], columns)
+    entries = entries if kept.all() else entries.take(kept)
+    ordered = entries.pair
+    ordered.sort()
+    again = ordered[1:] == ordered[:-1]
+    if not again.any():
+        return entries
+    at, column = divmod(int(ordered[np.argmax(again)]), entries.n_labels)
+    file.report_repeated_pairs(int(again.sum()), samples[at], file.labels[column])
+    order = np.lexsort((entries.place, entries.pair))
+    again = np.diff(entries.pair[order], prepend=-1) == 0
+    return entries.take(np.sort(order[~again]))
 
 
 def label_codes(batch: pa.RecordBatch) -> NDArray[np.int32]:

@@ -86,7 +86,8 @@ def evaluate(
     ranked = read_ranking(ranking, reading.hierarchy, **options)
     found = _match(ranked.samples, known, reading, ranking)
     row = found.row[ranked.sample]
-    keep = row >= 0
+    keep: Any = row >= 0
+    keep = slice(None) if keep.all() else keep
     execution.on_progress("measuring", 0, len(ranked))
     evaluation = evaluate_ranking(
         row[keep],

@@ -39,7 +39,7 @@ CHUNK_ROWS = 1 << 18
 BATCH_BYTES = 200
 RANK_BYTES = 140
 FIT_BYTES = 80
-EVALUATE_BYTES = 250
+EVALUATE_BYTES = 100
 # Bytes of text per instance of a wide table, and per row of a ranking; rough.
 TEXT_INSTANCE_BYTES = 6
 TEXT_ROW_BYTES = 20
