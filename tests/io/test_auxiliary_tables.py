@@ -111,9 +111,9 @@ def test_weights(tmp_path):
 
 def test_p_values(tmp_path):
     path = write(tmp_path / "p.csv", "label,p_value,x\nB,0.5,1\nold,1e-3,2\n")
-    found = read_p_values(path, H, aliases={"old": "A"})
-    assert found.p[:2].tolist() == [0.001, 0.5]
-    assert found.p[2] != found.p[2]
+    p, _ = read_p_values(path, H, aliases={"old": "A"})
+    assert p[:2].tolist() == [0.001, 0.5]
+    assert p[2] != p[2]
     bad = ("label,p\nB,1.5\n", "label,p\nB,x\n", "label,p\nB,1\nB,1\n", "label,p\nQ,1\n", "p\n1\n")
     for text in bad:
         with pytest.raises(FileError, match="line"):

@@ -31,11 +31,10 @@ def truth_of(path):
 
 
 @pytest.mark.parametrize("end", [".csv", ".csv.gz", ".parquet", ".tsv"])
-@pytest.mark.parametrize("long", [None, True])
-def test_scores_round_trip(tmp_path, end, long):
+def test_scores_round_trip(tmp_path, end):
     rng = np.random.default_rng(0)
     dense = Table(rng.normal(size=(4, 3)), H.labels, ("a", "b", "c", 'd,"e"'))
-    write_scores(tmp_path / f"s{end}", dense, long=long)
+    write_scores(tmp_path / f"s{end}", dense)
     back = read_scores(tmp_path / f"s{end}", H).table
     assert back.samples == dense.samples
     np.testing.assert_array_equal(back.values, dense.values)
@@ -45,15 +44,12 @@ def test_scores_round_trip(tmp_path, end, long):
     again = read_scores(tmp_path / f"t{end}", H).table.values
     assert again.nnz == 2
     np.testing.assert_array_equal(again.toarray(), stored.toarray())
-    with pytest.raises(DataError, match="write it long"):
-        write_scores(tmp_path / f"u{end}", Table(stored, H.labels), long=False)
 
 
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".tsv"])
-@pytest.mark.parametrize("long", [False, True])
-def test_truth_round_trip(tmp_path, end, long):
+def test_truth_round_trip(tmp_path, end):
     truth = Table(np.array([[1.0, 1, 0], [0, 0, 0], [1, 1, 1]]), H.labels, ("a", "b", "c"))
-    write_truth(tmp_path / f"t{end}", truth, long=long)
+    write_truth(tmp_path / f"t{end}", truth)
     back = truth_of(tmp_path / f"t{end}")
     expected = {"a": [1, 1, 0], "b": [0, 0, 0], "c": [1, 1, 1]}
     if end == ".tsv":
@@ -89,14 +85,11 @@ def test_ranking_round_trip(tmp_path, end):
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.csv.gz"])
-@pytest.mark.parametrize("long", [False, True])
-def test_unknown_truth_is_written_and_read_again(tmp_path, name, long):
+def test_unknown_truth_is_written_and_read_again(tmp_path, name):
     values = np.array([[1, np.nan, 0], [np.nan, 1, np.nan], [0, 0, 0]])
-    write_truth(tmp_path / name, Table(values, H.labels, ("s1", "s2", "s3")), long=long)
+    write_truth(tmp_path / name, Table(values, H.labels, ("s1", "s2", "s3")))
     read = read_truth(tmp_path / name, H)
-    again = read.table.values
-    again = again if isinstance(again, np.ndarray) else again.toarray()
-    np.testing.assert_array_equal(again, values)
+    np.testing.assert_array_equal(read.table.values, values)
     assert read.samples == ("s1", "s2", "s3")
     with pytest.raises(DataError, match="CAFA layout"):
         write_truth(tmp_path / "t.tsv", Table(values, H.labels, ("s1", "s2", "s3")))

@@ -24,14 +24,10 @@ def is_sparse(x: Any) -> bool:
     return bool(sparse.issparse(x))
 
 
-def quote_names(names: Sequence[Any], *, most: int = 5, total: int | None = None) -> str:
-    """Quote the first names and count the rest: ``'a', 'b' and 7 more``.
-
-    `total` is the number of names if only the first of them are given.
-    """
-    total = len(names) if total is None else total
+def quote_names(names: Sequence[Any], *, most: int = 5) -> str:
+    """Quote the first names and count the rest: ``'a', 'b' and 7 more``."""
     quoted = ", ".join(repr(str(name)) for name in names[:most])
-    return quoted if total <= most else f"{quoted} and {total - most:,} more"
+    return quoted if len(names) <= most else f"{quoted} and {len(names) - most:,} more"
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

@@ -178,9 +178,9 @@ def discover(
     opt.refuse_overlap()
     loaded = opt.read_hierarchy_file(shell, options, hierarchy)
     h = loaded.hierarchy
-    given = read_p_values(shell.input_file(p_values), h, aliases=loaded.aliases, **options)
-    shell.read(given.report)
-    found = discovery.discover(given.p, h, fdr, dependence, seed, bayes=bayes)
+    p, report = read_p_values(shell.input_file(p_values), h, aliases=loaded.aliases, **options)
+    shell.read(report)
+    found = discovery.discover(p, h, fdr, dependence, seed, bayes=bayes)
     if out is not None:
         write_discoveries(out, found)
     if page is not None:

@@ -169,7 +169,7 @@ class Shell:
         first, *others = report.lines()
         self.say(first)
         for line in others:
-            lost = any(word in line for word in ("skipped", "passed over", "left out", "reversed"))
+            lost = any(word in line for word in ("skipped", "passed over", "left out"))
             (self.warn if lost else self.say)(line)
 
     def notes(self, notes: Iterable[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Unpack
 
@@ -70,14 +69,6 @@ def read_weights(
     return Weights(dict(zip(read.samples, values.tolist(), strict=True)), read.report)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PValuesFile:
-    """p-values in the order of ``hierarchy.labels``, NaN where missing."""
-
-    p: NDArray[np.float64]
-    report: ReadReport
-
-
 def read_p_values(
     path: AnyPath,
     hierarchy: Hierarchy,
@@ -85,12 +76,12 @@ def read_p_values(
     aliases: Mapping[str, str] | None = None,
     lenient: bool = False,
     sep: str | None = None,
-) -> PValuesFile:
+) -> tuple[NDArray[np.float64], ReadReport]:
     """Read a table with a column ``label`` and one of p-values; other columns are ignored.
 
     The column of p-values is called ``p``, ``p_value``, ``pvalue``, ``p-value``, ``p.value`` or
-    ``pval``. Labels that are not listed, and empty or NA cells, have no p-value. The options are
-    those of `TableOptions`.
+    ``pval``. Returns p-values in the order of ``hierarchy.labels``, NaN for labels without one. The
+    options are those of `TableOptions`.
     """
     log = ReadReport(os.fspath(path), "p-values", lenient=lenient)
     source = open_source(log, sep=sep)
@@ -120,7 +111,7 @@ def read_p_values(
     if np.isnan(p).all():
         raise log.file_error("no label of the hierarchy has a p-value.")
     counts = {"p-values": int((~np.isnan(p)).sum()), "labels without one": int(np.isnan(p).sum())}
-    return PValuesFile(p, log.complete(**counts))
+    return p, log.complete(**counts)
 
 
 def read_names(

@@ -107,12 +107,8 @@ def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     <Hierarchy: forest, 3 labels, 2 edges, 1 roots, depth 2>
     """
     loaded = load_hierarchy(path, **options)
-    report = loaded.report
-    said = [note for note in report.notes if "reversed" in note]
-    if report.n_problems:
-        said.append(report.lines()[-1])
-    for text in said:
-        warnings.warn(text, HierlprWarning, stacklevel=2)
+    if loaded.report.n_problems:
+        warnings.warn(loaded.report.lines()[-1], HierlprWarning, stacklevel=2)
     return loaded.hierarchy
 
 
@@ -171,27 +167,15 @@ def _build(graph: Graph, direction: Direction, log: ReadReport) -> Hierarchy:
 
 
 def _check_direction(hierarchy: Hierarchy, log: ReadReport) -> None:
-    """Refuse, or note, edges that seem to run from child to parent.
-
-    Labels usually have many children and few parents. The edges are certainly reversed if no label
-    has two children and one has three parents or more.
-    """
+    """Refuse edges from child to parent: no label has two children, and one has three parents."""
     n_children, n_parents = np.diff(hierarchy.child_ptr), np.diff(hierarchy.parent_ptr)
-    if n_parents.max() < 3:
-        return
-    if n_children.max() <= 1 and not log.lenient:
+    if n_parents.max() >= 3 and n_children.max() <= 1:
         label = max(hierarchy.labels, key=lambda x: len(hierarchy.parents(x)))
         raise log.file_error(
             "the edges look reversed: no label has two children, while "
             f"{label!r} has {n_parents.max():,} parents.",
             hint="name the columns parent and child, or use --direction child-parent to reverse "
             "the edges, --direction parent-child to keep them.",
-        )
-    is_wider_above = (n_parents == 0).sum() > (n_children == 0).sum()
-    if is_wider_above and n_parents.max() > n_children.max():
-        log.notes.append(
-            f"{log.path}: the edges may be reversed (more roots than leaves, and no label has as "
-            "many children as one has parents); --direction child-parent reverses them"
         )
 
 
@@ -277,20 +261,17 @@ def _frame_edges(given: Any) -> list[tuple[Any, Any]]:
 # -- writing ------------------------------------------------------------------------------------
 
 
-def write_hierarchy(
-    path: AnyPath, hierarchy: Hierarchy, *, aliases: Mapping[str, str] | None = None
-) -> None:
+def write_hierarchy(path: AnyPath, hierarchy: Hierarchy) -> None:
     """Write a hierarchy in the format of the ending; `read_hierarchy` returns the same labels.
 
     OBO and edge lists (``.csv``, ``.tsv``, ``.parquet``) also keep the names of labels. A
-    ``.json`` file maps each label to its parents. Text is compressed if ``.gz`` follows. `aliases`
-    are other identifiers of labels, for OBO files.
+    ``.json`` file maps each label to its parents. Text is compressed if ``.gz`` follows.
     """
     kind = check_choice(ending(path), _WRITTEN_ENDINGS, name="the ending of the file")
     if kind in ENDINGS:
         write_table(path, pa.table(_columns(hierarchy)), is_cafa=False)
         return
-    text = _obo(hierarchy, aliases or {}) if kind == ".obo" else _parent_map(hierarchy)
+    text = _obo(hierarchy) if kind == ".obo" else _parent_map(hierarchy)
     with atomic_output(path, compress=True) as part:
         part.write_text(text, encoding="utf-8", newline="\n")
 
@@ -319,15 +300,11 @@ def _columns(hierarchy: Hierarchy) -> dict[str, list[str]]:
     return columns
 
 
-def _obo(hierarchy: Hierarchy, aliases: Mapping[str, str]) -> str:
-    alternatives: dict[str, list[str]] = {}
-    for alias, label in aliases.items():
-        alternatives.setdefault(label, []).append(alias)
+def _obo(hierarchy: Hierarchy) -> str:
     lines = ["format-version: 1.2"]
     for label in hierarchy.labels:
         lines += ["", "[Term]", f"id: {escape(label, word=True)}"]
         lines += [f"name: {escape(hierarchy.name(label))}", "namespace: hierlpr"]
-        lines += [f"alt_id: {escape(x, word=True)}" for x in alternatives.get(label, ())]
         lines += [f"is_a: {escape(p, word=True)}" for p in hierarchy.parents(label)]
     return "\n".join(lines) + "\n"
 

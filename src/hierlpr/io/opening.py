@@ -173,18 +173,10 @@ def read_bytes(path: AnyPath) -> bytes:
 
 def read_lines(path: AnyPath) -> list[str]:
     """Return all lines of a UTF-8 text file; line ``i + 1`` of the file is item ``i``."""
-    name = os.fspath(path)
-    lines: list[str] = []
-    size = 0
-    with open_plain(name) as stream:
-        for first, block in text_blocks(name, stream):
-            size += len(block) + 64 * block.count(b"\n")  # what Python needs for a short line
-            if size > MAX_TEXT:
-                raise FileError(f"{name}: the text is larger than {MAX_TEXT >> 20} MB.")
-            lines += (line for _, line in decoded_lines(name, first, block))
-    if not any(line.strip() for line in lines):
-        raise FileError(f"{name}: the file is empty.")
-    return lines
+    raw = read_bytes(path)
+    if len(raw) + 64 * raw.count(b"\n") > MAX_TEXT:  # what Python needs for short lines
+        raise FileError(f"{path}: the text is larger than {MAX_TEXT >> 20} MB.")
+    return [line for _, line in numbered_lines(path, io.BytesIO(raw))]
 
 
 # -- Parquet ----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class ReadReport:
     problems
         The first problems with rows that were skipped; `n_problems` counts all of them.
     notes
-        Remarks about the whole file, such as possibly reversed edges.
+        Remarks about the whole file, such as columns that are ignored.
     lenient
         Whether bad rows are skipped instead of raising.
     """

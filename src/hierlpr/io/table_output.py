@@ -42,45 +42,31 @@ RANKING_SCHEMA = pa.schema(
 )
 
 
-def write_scores(path: AnyPath, scores: Table, *, long: bool | None = None) -> None:
-    """Write scores as ``.csv`` or ``.parquet``, wide or long, or as ``.tsv`` in the CAFA layout.
+def write_scores(path: AnyPath, scores: Table) -> None:
+    """Write scores as ``.csv`` or ``.parquet``, or as ``.tsv`` in the CAFA layout.
 
-    A sparse matrix is written long and a dense one wide, unless `long` says otherwise; ``.tsv`` is
-    always long. Text may end in ``.gz``.
+    A sparse matrix is written long and a dense one wide; ``.tsv`` is always long. Text may end in
+    ``.gz``.
     """
-    kind = output_ending(path, "scores file")
     is_sparse = not isinstance(scores.values, np.ndarray)
-    if long is False and is_sparse:
-        raise DataError("A sparse matrix omits scores, which a wide table cannot; write it long.")
-    is_long = kind == ".tsv" or long or (long is None and is_sparse)
+    is_long = output_ending(path, "scores file") == ".tsv" or is_sparse
     write_table(path, _long(scores, "score") if is_long else _wide(scores, pa.float64()))
 
 
-def write_truth(path: AnyPath, truth: Table, *, long: bool = False) -> None:
-    """Write truth as wide 0/1, as long pairs, or as ``.tsv`` pairs in the CAFA layout.
+def write_truth(path: AnyPath, truth: Table) -> None:
+    """Write truth as wide 0/1, with empty cells (null) if unknown, or as ``.tsv`` pairs for CAFA.
 
-    In a long table a sample without labels has one row with an empty label; the CAFA layout omits
-    such samples. Unknown truth (NaN) is an empty cell (null). A long table then has a column
-    ``truth``; the CAFA layout cannot hold unknown truth.
+    The CAFA layout omits samples without labels, and cannot hold unknown truth (NaN).
     """
-    kind = output_ending(path, "truth file")
-    if kind != ".tsv" and not long:
+    if output_ending(path, "truth file") != ".tsv":
         write_table(path, _wide(truth, pa.int8()))
         return
     held = sparse.csr_array(truth.values, copy=True)
     held.eliminate_zeros()
-    has_unknown = bool(np.isnan(held.data).any())
-    if has_unknown and kind == ".tsv":
+    if np.isnan(held.data).any():
         raise DataError(f"{path}: the CAFA layout cannot hold unknown truth; write .csv.")
     table = _long(Table(held, truth.labels, truth.samples), "truth")
-    values = pa.array(table.column("truth").to_numpy(), from_pandas=True).cast(pa.int8())
-    table = table.set_column(2, "truth", values)
-    if kind != ".tsv":
-        names = _sample_names(truth)
-        bare = [names[i] for i in np.flatnonzero(np.diff(held.indptr) == 0).tolist()]
-        rows = {"sample": bare, "label": [""] * len(bare), "truth": [0] * len(bare)}
-        table = pa.concat_tables([table, pa.table(rows, schema=table.schema)])
-    write_table(path, table if has_unknown else table.drop_columns(["truth"]))
+    write_table(path, table.drop_columns(["truth"]))
 
 
 def write_ranking(
@@ -89,29 +75,27 @@ def write_ranking(
     *,
     samples: Sequence[str] | None = None,
     call: ArrayLike | None = None,
-    keep: ArrayLike | None = None,
 ) -> int:
     """Write a ranking; return the number of rows.
 
     ``.parquet`` and ``.csv`` hold rank, sample, label, lpr, score and call; ``.tsv`` the CAFA
     layout (sample, label, score; no header). Text may end in ``.gz``. `samples` are names of the
     samples, by default those of the ranking, or numbers. `call` says whether each instance is
-    called, by default all are. With `keep` only these instances are written, with their rank.
+    called, by default all are.
     """
     output_ending(path, "ranking file")
     n = len(ranking.sample)
     called = np.ones(n, dtype=bool) if call is None else np.asarray(call, dtype=bool)
     if called.shape != (n,):
         raise DataError(f"call has shape {called.shape}, but the ranking has {n:,} instances.")
-    at = np.arange(n) if keep is None else np.flatnonzero(np.asarray(keep, dtype=bool))
     names = {"sample": samples or ranking.samples, "label": ranking.labels}
-    columns: dict[str, Any] = {"rank": at + 1}
+    columns: dict[str, Any] = {"rank": np.arange(1, n + 1)}
     for name, codes in (("sample", ranking.sample), ("label", ranking.label)):
-        numbers = np.asarray(codes)[at].astype(np.int32)
+        numbers = np.asarray(codes).astype(np.int32)
         known = names[name] or [str(i) for i in range(int(numbers.max(initial=-1)) + 1)]
         coded = pa.DictionaryArray.from_arrays(numbers, pa.array(known, pa.string()))
         columns[name] = coded.cast(RANKING_SCHEMA.field(name).type)
-    columns |= {"lpr": ranking.lpr[at], "score": ranking.score[at], "call": called[at]}
+    columns |= {"lpr": ranking.lpr, "score": ranking.score, "call": called}
     return write_table(path, pa.table(columns, schema=RANKING_SCHEMA))
 
 
@@ -213,7 +197,7 @@ class TableWriter:
         if self._is_cafa:
             rows = rows.select([x for x in CAFA_COLUMNS if x in rows.column_names])
         rows = _as_text_columns(rows)
-        texts = {x: rows.column(x) for x in rows.column_names if _is_string(rows.field(x))}
+        texts = {f.name: rows.column(f.name) for f in rows.schema if pa.types.is_string(f.type)}
         for name, column in texts.items():
             self._refuse_names(name, column)
         pattern = f'["{self._delimiter}]|^#'
@@ -248,10 +232,6 @@ class TableWriter:
         self._stream.close()
         if stream is not None:
             stream.close()
-
-
-def _is_string(field: pa.Field) -> bool:
-    return bool(pa.types.is_string(field.type))
 
 
 def _as_text_columns(table: pa.Table) -> pa.Table:
