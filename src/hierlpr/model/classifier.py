@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
-from sklearn.utils import TargetTags, _safe_indexing, get_tags
+from sklearn.utils import TargetTags, get_tags
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from hierlpr._utils import checks
@@ -32,8 +32,10 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 from hierlpr.model.cross_fitting import (
     Progress,
+    count_rows,
     multi_scores,
     scores_of,
+    take_rows,
     train,
     warn_of_steps_in_front,
     weight_name,
@@ -205,7 +207,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.model_.fit(scores, as_given(held[kept]), kept_weight)
         if goal:
             self.model_.calibrate(
-                self.scores(_safe_indexing(X, held_out)),
+                self.scores(take_rows(X, held_out)),
                 as_given(held[held_out]),
                 groups=self.groups,
                 unreachable=self.unreachable,
@@ -226,7 +228,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         n_labels = self.hierarchy_.n_labels
         if self.multi_output or _learns_all_labels(self.estimators_[0]):
             return multi_scores(self.estimators_[0], X, n_labels)
-        out = np.zeros((_num_samples(X), n_labels))
+        out = np.zeros((count_rows(X), n_labels))
         with threadpool_limits(limits=1, user_api="blas"):
             for column, fitted in enumerate(self.estimators_):
                 if fitted is not None:
@@ -332,7 +334,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             raise DataError("requires y to be passed, but the target y is None.")
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
         hierarchy = given or Hierarchy(labels=align_labels(truth, None, name="truth").labels)
-        samples = Table(np.empty((_num_samples(x), 0)), (), row_names(x, "X"))
+        samples = Table(np.empty((count_rows(x), 0)), (), row_names(x, "X"))
         held = truth_beside(samples, truth, hierarchy, close=self.close_truth, name="X")
         refuse_unknown_labels(held, hierarchy)
         return given, hierarchy, held
@@ -348,7 +350,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         on_progress: Progress | None,
     ) -> NDArray[np.float64]:
         """Fit the first stage on the kept samples; return their out-of-fold scores."""
-        x_kept, part = _safe_indexing(x, kept), truth[kept]
+        x_kept, part = take_rows(x, kept), truth[kept]
         held, known = held_and_known(part)
         if isinstance(part, PartialTruth):
             known = part.learnable
@@ -437,7 +439,7 @@ def _indexable(x: Any) -> Any:
     """Return features whose rows can be taken: sparse matrices as CSR, others as they are."""
     if hasattr(x, "tocsr"):
         return x.tocsr()
-    if isinstance(x, str) or not hasattr(x, "__len__"):
+    if isinstance(x, str) or not hasattr(x, "__len__") or getattr(x, "shape", None) == ():
         raise DataError(
             f"X must have one row per sample, got a {type(x).__name__}."
             + ("\nHint: collect it first, X.collect()." if hasattr(x, "collect") else "")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.validation import _num_samples, has_fit_parameter
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
@@ -22,6 +22,20 @@ from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 Progress = Callable[[int, int], None]
 Truth = NDArray[Any]  # bool, or 0, 1 and NaN where unknown
 Float = NDArray[np.float64]
+
+
+def count_rows(x: Any) -> int:
+    """Return the number of samples of an array, sparse matrix, data frame or list."""
+    return int(x.shape[0]) if hasattr(x, "shape") else len(x)
+
+
+def take_rows(x: Any, rows: NDArray[np.intp]) -> Any:
+    """Return some samples of an array, CSR matrix, data frame or list, in the same container."""
+    if not hasattr(x, "shape"):
+        return [x[i] for i in rows.tolist()]
+    if hasattr(x, "iloc"):  # pandas
+        return x.iloc[rows]
+    return x.take(rows) if hasattr(x, "schema") and hasattr(x, "take") else x[rows]  # Arrow
 
 
 def weight_name(estimator: Any) -> str | None:
@@ -87,8 +101,8 @@ def _fit_each(
     scores, fitted = np.zeros(truth.shape), list[Any]([None] * n_labels)
     everything = np.arange(n_samples)
     for train_rows, test_rows in [*folds, (everything, None)]:
-        x_train = x if test_rows is None else _safe_indexing(x, train_rows)
-        x_test = None if test_rows is None else _safe_indexing(x, test_rows)
+        x_train = x if test_rows is None else take_rows(x, train_rows)
+        x_test = None if test_rows is None else take_rows(x, test_rows)
         for label in np.flatnonzero(is_usable).tolist():
             column = truth[train_rows, label]
             known = np.flatnonzero(column == column)  # NaN differs from itself
@@ -96,7 +110,7 @@ def _fit_each(
             if test_rows is not None and (y.all() or not y.any()):
                 scores[test_rows, label] = np.nan
                 continue
-            part = x_train if known.size == column.size else _safe_indexing(x_train, known)
+            part = x_train if known.size == column.size else take_rows(x_train, known)
             one = _fit_one(estimator, part, y, weight, train_rows[known])
             if test_rows is None:
                 fitted[label] = one
@@ -122,7 +136,7 @@ def _fit_together(
         )
     scores, target = np.zeros(truth.shape), truth.astype(np.int8)
     for train_rows, test_rows in folds:
-        x_train, x_test = _safe_indexing(x, train_rows), _safe_indexing(x, test_rows)
+        x_train, x_test = take_rows(x, train_rows), take_rows(x, test_rows)
         one = _fit_one(estimator, x_train, target[train_rows], weight, train_rows)
         scores[test_rows] = multi_scores(one, x_test, truth.shape[1])
     scores[:, _support(truth) < max(1, min_positives)] = 0.0
@@ -155,7 +169,7 @@ def scores_of(fitted: Any, x: Any) -> Float:
 
 def multi_scores(fitted: Any, x: Any, n_labels: int) -> Float:
     """Return the scores of a classifier of all labels, in any form scikit-learn has for them."""
-    shape = (_num_samples(x), n_labels)
+    shape = (count_rows(x), n_labels)
     has_proba = hasattr(fitted, "predict_proba")
     out = fitted.predict_proba(x) if has_proba else fitted.decision_function(x)
     if isinstance(out, list):  # one (n_samples, n_classes) per label

@@ -9,10 +9,10 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import TargetTags
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix, check_fraction, check_sample_weight
 from hierlpr.cutoff.choose import Unreachable
@@ -50,7 +50,7 @@ from hierlpr.ranking.blocks import consistent_scores
 from hierlpr.ranking.order import Ranking, rank
 
 
-class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn classifier scores into comparable scores, one ranking, and calls that fit a hierarchy.
 
     Parameters
@@ -404,9 +404,8 @@ class HierLPR(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the labels, one per column of `transform`."""
         check_is_fitted(self)
-        names = _check_feature_names_in(self, input_features)
-        is_given = input_features is not None and not hasattr(self, "feature_names_in_")
-        return np.asarray(names if is_given else self.classes_, dtype=object)
+        names = self.classes_ if input_features is None else input_features
+        return np.asarray(super().get_feature_names_out(names), dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
