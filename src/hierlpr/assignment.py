@@ -33,7 +33,7 @@ from hierlpr.io.predictions import (
 )
 from hierlpr.io.table_output import output_ending, write_table
 from hierlpr.model import HierLPR, load_model
-from hierlpr.model.naming import (
+from hierlpr.model.prediction import (
     NamedSamples,
     RankRow,
     compare_ranks,

@@ -232,7 +232,7 @@ def sets_file(
         As in `rank_file`.
     """
     if deepest and possible_only:
-        raise DataError("deepest writes one label per sample; leave out possible_only.")
+        raise DataError("deepest and possible-only exclude each other; give one.")
     endings = (".parquet", ".csv")
     job = _prediction_job(model, scores, out, options, with_names=with_names, endings=endings)
     set_rule(job.model)  # raises before any work if the model has none

@@ -139,8 +139,8 @@ def test_changed_models(tmp_path, good):
         (["--calibration-scores", "x"], "give both --calibration-scores"),
         (["--fdr", "0.1", "--calibration-scores", "no.csv", "--calibration-truth", "no.csv"],
          "no.csv: there is no such file"),
-        (["--fdr", "0.1", "--weights", "w.csv", "--max-weight", "2"], "--max-weight needs"),
-        (["--fdr", "0.1", "--confidence", "0.9", "--weights", "w.csv"], "needs --max-weight"),
+        (["--fdr", "0.1", "--weights", "w.csv", "--max-weight", "2"], "--max-weight is needed"),
+        (["--fdr", "0.1", "--confidence", "0.9", "--weights", "w.csv"], "--max-weight is needed"),
     ],
 )  # fmt: skip
 def test_options(tmp_path, good, options, message):

@@ -312,7 +312,6 @@ def test_weights_are_routed(data):
             assert np.all(folds > 0.5)
 
 
-@needs_data
 # -- truth of which some is unknown ------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR, plots
 from hierlpr.data.tables import Table
-from hierlpr.model.naming import NamedSamples, compare_ranks, name_samples
+from hierlpr.model.prediction import NamedSamples, compare_ranks, name_samples
 from hierlpr.report import write_report
 
 LABELS = ["Life", "A", "B", "A1", "A2", "B1"]

@@ -30,27 +30,18 @@ from hierlpr.io.predictions import FORMATS
     required=False,
 )
 @opt.path("--model", "M", "Name new samples with a model that --truth wrote.", required=False)
-@click.option(
+@opt.number(
     "--error",
-    type=float,
-    metavar="E",
-    help="With --truth: at most this share of new samples gets a wrong name; default: 0.1.",
+    "E",
+    "With --truth: at most this share of new samples gets a wrong name; default: 0.1.",
 )
-@click.option(
+@opt.number(
     "--precision",
-    type=float,
-    metavar="P",
-    help="With --truth, instead of --error: at least this share of names is correct at every rank.",
+    "P",
+    "With --truth, instead of --error: at least this share of names is correct at every rank.",
 )
-@click.option(
-    "--confidence",
-    type=float,
-    metavar="C",
-    help="Guarantee --error or --precision with this probability.",
-)
-@click.option(
-    "--like-input", is_flag=True, help="Write the format of the predictions, with paths shortened."
-)
+@opt.number("--confidence", "C", "Guarantee --error or --precision with this probability.")
+@opt.flag("--like-input", "Write the format of the predictions, with paths shortened.")
 @opt.path("--report", "PAGE", "Also write an HTML page about the names.", required=False)
 @click.option("--truth-column", metavar="NAME", help="Column of the truth with the names.")
 @opt.path(

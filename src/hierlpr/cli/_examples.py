@@ -15,12 +15,10 @@ from hierlpr._kernels._jit import n_threads_or_default
 from hierlpr._utils.display import text_table
 from hierlpr._utils.files import output_directory
 from hierlpr.cli import _options as opt
-from hierlpr.cli._evaluate import evaluate, report
 from hierlpr.cli._fit import fit
-from hierlpr.cli._predict import rank
+from hierlpr.cli._predict import evaluate, rank, report
 from hierlpr.cli._shell import Shell
 from hierlpr.data.tables import Table
-from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import read_ranking, write_hierarchy, write_scores, write_truth
 from hierlpr.simulate import Simulation
 
@@ -86,22 +84,14 @@ def draw(
         n_test = test_samples or n_train
         return sim.disease(n_samples=n_train, rng=rng), sim.disease(n_samples=n_test, rng=rng)
     if setting in RANDOM:
-        model = sim.random_model(
-            _random_hierarchy(setting, labels, rng),
-            conditional=rng.uniform(0.3, 1.0, labels),
-            rng=rng,
-        )
+        if setting == "dag":
+            h = sim.random_dag(labels, n_roots=max(1, labels // 10), rng=rng)
+        else:
+            n_trees = 1 if setting == "tree" else max(1, labels // 10)
+            h = sim.random_forest(labels, n_trees=n_trees, max_depth=6, rng=rng)
+        model = sim.random_model(h, conditional=rng.uniform(0.3, 1.0, labels), rng=rng)
         return model.draw(n_train, rng), model.draw(n_test, rng)
     return sim.train_test(setting, n_train=n_train, n_test=n_test, rng=rng)
-
-
-def _random_hierarchy(kind: str, labels: int, rng: Any) -> Hierarchy:
-    if kind == "tree":
-        return sim.random_tree(labels, max_depth=6, rng=rng)
-    roots = max(1, labels // 10)
-    if kind == "forest":
-        return sim.random_forest(labels, n_trees=roots, max_depth=6, rng=rng)
-    return sim.random_dag(labels, n_roots=roots, rng=rng)
 
 
 def simulation_names(ending: str = "csv") -> list[str]:
@@ -148,27 +138,21 @@ def demo(ctx: click.Context, out: Path, calls: int, seed: int) -> None:
     FDR of 10 % at 90 % confidence, and used on 196 others.
     """
     names = [*simulation_names(), "model.hlpr", "ranking.csv", "report.html"]
-    with output_directory(out, names):
-        _demo(ctx, out, {name: str(out / name) for name in names}, calls, seed)
-
-
-def _demo(ctx: click.Context, out: Path, files: dict[str, str], calls: int, seed: int) -> None:
-    train, test = draw("disease", N_FIT, N_RANKED, 0, seed)
-    write_simulation(out, train, test)
-    h = test.hierarchy
-    click.echo(
-        f"{test.n_samples} samples x {h.n_labels} labels, {int(test.truth.sum()):,} true: {h!r}"
+    tree, known_scores, known, new_scores, new_truth, _, model, ranking, page = (
+        str(out / name) for name in names
     )
-    tree, model, ranking = files["hierarchy.csv"], files["model.hlpr"], files["ranking.csv"]
-    new = {"model": model, "scores": files["test_scores.csv"]}
-    known, test_truth = files["truth.csv"], files["test_truth.csv"]
+    new = {"model": model, "scores": new_scores}
     goal = {"fdr": FDR, "confidence": CONFIDENCE, "out": model}
-    _run(ctx, fit, hierarchy=tree, scores=files["scores.csv"], truth=known, **goal)
-    _run(ctx, rank, **new, out=ranking)
-    _show(ranking, test, calls)
-    _run(ctx, evaluate, hierarchy=tree, ranking=ranking, truth=test_truth)
-    title = "Simulated disease data"
-    _run(ctx, report, **new, truth=test_truth, title=title, out=files["report.html"])
+    with output_directory(out, names):
+        train, test = draw("disease", N_FIT, N_RANKED, 0, seed)
+        write_simulation(out, train, test)
+        size = f"{test.n_samples} samples x {test.hierarchy.n_labels} labels"
+        click.echo(f"{size}, {int(test.truth.sum()):,} true: {test.hierarchy!r}")
+        _run(ctx, fit, hierarchy=tree, scores=known_scores, truth=known, **goal)
+        _run(ctx, rank, **new, out=ranking)
+        _show(ranking, test, calls)
+        _run(ctx, evaluate, hierarchy=tree, ranking=ranking, truth=new_truth)
+        _run(ctx, report, **new, truth=new_truth, title="Simulated disease data", out=page)
     click.echo(f"\nThe report: {out / 'report.html'} (open it in a browser)")
 
 

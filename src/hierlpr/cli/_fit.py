@@ -12,17 +12,8 @@ from hierlpr._utils.checks import check_level
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
 from hierlpr.cutoff.choose import Unreachable
+from hierlpr.lpr.estimators import ESTIMATORS
 from hierlpr.workflows import FitOutcome
-
-LPR_NAMES = (
-    "auto",
-    "probability",
-    "p-spline",
-    "isotonic",
-    "density-ratio",
-    "spline",
-    "local-quadratic",
-)
 
 
 @click.command(
@@ -63,7 +54,7 @@ LPR_NAMES = (
 )
 @opt.number("--error-confidence", "C", "Guarantee --error with this probability.")
 @opt.flag("--one-path", "Each sample has at most one path of labels, as in a taxonomy.")
-@opt.choice("--lpr", LPR_NAMES, "Estimator of the local precision rates.", "auto")
+@opt.choice("--lpr", list(ESTIMATORS), "Estimator of the local precision rates.", "auto")
 @click.option(
     "--joint/--no-joint",
     default=None,
@@ -112,7 +103,14 @@ def fit(
         raise click.UsageError("give both --calibration-scores and --calibration-truth, or none.")
     if calibration_scores is not None and goal is None and sets is None:
         raise click.UsageError("calibration files need --fdr, --precision, --max-f or --error.")
-    _add_max_weight(goal, options["weights"], max_weight)
+    is_bounded = options["weights"] is not None and goal is not None and "confidence" in goal
+    if is_bounded != (max_weight is not None):
+        raise click.UsageError(
+            "--max-weight is needed with --weights and --confidence, and only then: the largest "
+            "weight that a sample can have, known before the truth."
+        )
+    if goal is not None and is_bounded:
+        goal["max_weight"] = max_weight
     loaded = opt.read_hierarchy_file(shell, options, hierarchy)
     calibration: Any = None
     if calibration_scores is not None:
@@ -137,22 +135,6 @@ def fit(
         kept, n = done.n_calibration, done.n_calibration_given
         shell.say(f"{kept:,} of {n:,} samples are kept for {what} (seed {seed})")
     _print_result(done, out, json_out, shell)
-
-
-def _add_max_weight(
-    goal: dict[str, Any] | None, weights: str | None, max_weight: float | None
-) -> None:
-    """Add the largest weight to the goal; refuse options that do not fit together."""
-    is_certified = goal is not None and "confidence" in goal
-    if max_weight is not None and (weights is None or not is_certified):
-        raise click.UsageError("--max-weight needs --weights and a target with --confidence.")
-    if max_weight is None and weights is not None and is_certified:
-        raise click.UsageError(
-            "--confidence with --weights needs --max-weight, the largest weight that a sample can "
-            "have, known before the truth."
-        )
-    if goal is not None and max_weight is not None:
-        goal["max_weight"] = max_weight
 
 
 def _sets_target(options: dict[str, Any]) -> dict[str, Any] | None:

@@ -118,14 +118,7 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
     required=False,
     dir_okay=False,
 )
-@click.option(
-    "--fdr",
-    type=float,
-    default=0.1,
-    show_default=True,
-    metavar="A",
-    help="Largest false discovery rate, between 0 and 1.",
-)
+@opt.number("--fdr", "A", "Largest false discovery rate, between 0 and 1.", 0.1)
 @opt.choice(
     "--dependence",
     ("positive", "independent", "arbitrary"),
@@ -142,12 +135,12 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
     metavar="S",
     help="Break ties at random with this seed (independent only).",
 )
-@click.option(
+@opt.path(
     "--report",
-    "page",
-    type=click.Path(dir_okay=False),
-    metavar="HTML",
-    help="Also write a page with the hierarchy, figures and all labels.",
+    "HTML",
+    "Also write a page with the hierarchy, figures and all labels.",
+    required=False,
+    dir_okay=False,
 )
 @click.option("--title", help="Heading of the page.")
 @opt.sep
@@ -163,7 +156,7 @@ def discover(
     dependence: Any,
     bayes: bool,
     seed: int | None,
-    page: str | None,
+    report: str | None,
     title: str | None,
     json_out: str | None,
     quiet: bool,
@@ -183,10 +176,10 @@ def discover(
     found = discovery.discover(p, h, fdr, dependence, seed, bayes=bayes)
     if out is not None:
         write_discoveries(out, found)
-    if page is not None:
+    if report is not None:
         from hierlpr.report import write_discoveries_report
 
-        write_discoveries_report(page, found, title=title)
+        write_discoveries_report(report, found, title=title)
     if json_out != "-":
         shell.result(found.summary())
     put_json(json_out, found.to_dict() | {"rejected": list(found.rejected)})

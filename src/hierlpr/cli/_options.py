@@ -42,9 +42,10 @@ def flag(name: str, text: str) -> Callable[[F], F]:
     return click.option(name, is_flag=True, help=text)
 
 
-def number(name: str, metavar: str, text: str) -> Callable[[F], F]:
+def number(name: str, metavar: str, text: str, default: float | None = None) -> Callable[[F], F]:
     """Return an option for a real number."""
-    return click.option(name, type=float, metavar=metavar, help=text)
+    given: dict[str, Any] = {"default": default, "show_default": default is not None}
+    return click.option(name, type=float, metavar=metavar, help=text, **given)
 
 
 def choice(

@@ -242,28 +242,23 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
         """Return the block scores, as a data frame if `X` is one."""
-        table = self.score_table(X)
-        return self._like(X, self.model_.predict_proba(table.values))
+        return self._like(X, self.model_.predict_proba(self.score_table(X).values))
 
     def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:  # noqa: N803
         """Rank all (sample, label) instances; see :meth:`HierLPR.rank`."""
-        table = self.score_table(X)
-        return self.model_.rank(table, top=top, weight=weight)
+        return self.model_.rank(self.score_table(X), top=top, weight=weight)
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """Return the calls at the cutoff, closed upward, as a data frame if `X` is one."""
-        table = self.score_table(X)
-        return self._like(X, self.model_.predict(table.values))
+        return self._like(X, self.model_.predict(self.score_table(X).values))
 
     def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:  # noqa: N803
         """Return the calls of each sample as a list, best first."""
-        table = self.score_table(X)
-        return self.model_.call_lists(table)
+        return self.model_.call_lists(self.score_table(X))
 
     def explain(self, X: Any, sample: int | str = 0) -> Explanation:  # noqa: N803
         """Explain why each label of one sample is called or not; see :meth:`HierLPR.explain`."""
-        table = self.score_table(X)
-        return self.model_.explain(table, sample)
+        return self.model_.explain(self.score_table(X), sample)
 
     def use_target(self, target: float) -> Self:
         """Select one of several calibrated targets; see :meth:`HierLPR.use_target`."""
@@ -273,8 +268,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, truth: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Return AU(PRC) of the block scores; `sample_weight` is as in `fit`."""
-        table = self.score_table(X)
-        return self.model_.score(table, truth, sample_weight)
+        return self.model_.score(self.score_table(X), truth, sample_weight)
 
     def describe(self) -> str:
         """Return as text what was fitted, on which samples, and how scores are combined."""

@@ -33,10 +33,9 @@ from hierlpr.lpr import ImpliedLPR, LPRModel
 from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
-from hierlpr.model import label_updates, naming
+from hierlpr.model import label_updates, prediction
 from hierlpr.model.explain import Explanation, explain_sample, summarize
 from hierlpr.model.persistence import save_model
-from hierlpr.model.prediction import choose_rule, compute_lprs, set_rule, sets_of
 from hierlpr.model.training import choose_cutoff, fit_model
 from hierlpr.model.validation import (
     check_leakage,
@@ -262,7 +261,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         if isinstance(held, PartialTruth):
             refuse_unknown_samples(held)
         keys, doubts = check_leakage(table, self.fit_keys_)
-        rule = choose_rule(self, table, held, error=error, confidence=confidence, one_path=one_path)
+        rule = prediction.choose_rule(
+            self, table, held, error=error, confidence=confidence, one_path=one_path
+        )
         self.sets_, self.sets_keys_ = rule.with_caveats(doubts), keys
         return self
 
@@ -328,12 +329,12 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def predict_sets(self, scores: Any) -> CallSets:
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
-        return sets_of(self, self._new_scores(scores), set_rule(self))
+        return prediction.sets_of(self, self._new_scores(scores), prediction.set_rule(self))
 
     def deepest(self, scores: Any) -> list[str | None]:
         """Return the deepest sure label of every sample, None where no label is sure."""
-        set_rule(self)
-        found, _ = naming.name_samples(self, self._new_scores(scores))
+        prediction.set_rule(self)
+        found, _ = prediction.name_samples(self, self._new_scores(scores))
         labels = self.hierarchy_.labels
         return [labels[k] if k >= 0 else None for k in found.tolist()]
 
@@ -346,7 +347,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         read as ``hierlpr assign`` does, and returned as a copy with the answer in obs.
         """
         check_is_fitted(self)
-        return naming.assign(self, scores)
+        return prediction.assign(self, scores)
 
     def call_lists(self, scores: Any) -> list[tuple[LabelCall, ...]]:
         """Return the calls of each sample as a list, best first, with their block scores.
@@ -356,7 +357,11 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         table = self._new_scores(scores)
         score = self.block_scores(table)
         calls = decide(score, self._cutoff(), self.hierarchy_)
-        sets = None if self.sets_ is None else sets_of(self, table, self.sets_, score).codes()
+        sets = (
+            None
+            if self.sets_ is None
+            else prediction.sets_of(self, table, self.sets_, score).codes()
+        )
         return call_lists(calls, score, self.hierarchy_, sets=sets)
 
     def explain(self, scores: Any, sample: int | str = 0) -> Explanation:
@@ -418,7 +423,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def lprs(self, table: Table, known: Matrix | None = None) -> Table:
         """Return the LPRs of an aligned table; `known` is the result of `predict_known`, if any."""
-        return compute_lprs(self, table, known)
+        return prediction.compute_lprs(self, table, known)
 
     def block_scores(self, table: Table) -> Matrix:
         """Return the block scores of an aligned table as a plain matrix."""

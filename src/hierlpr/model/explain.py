@@ -141,17 +141,17 @@ class Explanation:
             lines.append(f"{sign} {escape_control(caption)}: {escape_control(self.reason[k])}")
         return "\n".join([*lines, *([rest] if rest else [])])
 
-    def __repr__(self) -> str:
-        return f"<Explanation: {self._headline()}>\n{self}"
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """Return the same for a notebook."""
         shown, rest = self._shown()
-        names = [self.hierarchy.caption(self.label[k]) for k in shown]
-        numbers = [(float(self.lpr[k]), float(self.block_score[k])) for k in shown]
-        calls = [(bool(self.called[k]), self.reason[k]) for k in shown]
-        rows = [(name, *n, *c) for name, n, c in zip(names, numbers, calls, strict=True)]
-        table = html_table(["label", "LPR", "block score", "called", "why"], rows)
+        names = (self.hierarchy.caption(x) for x in self.label)
+        columns = self.lpr.tolist(), self.block_score.tolist(), self.called.tolist(), self.reason
+        every = list(zip(names, *columns, strict=True))
+        table = html_table(
+            ["label", "LPR", "block score", "called", "why"], [every[k] for k in shown]
+        )
         head = f"<p><b>{escape(self._headline())}</b><br>{escape(str(self.cutoff))}</p>"
         return head + table + (f"<p>{escape(rest)}</p>" if rest else "")
 
@@ -210,19 +210,17 @@ def _reasons(
     members: dict[int, list[int]] = {}
     for k, block in enumerate(ranked.block.tolist()):
         members.setdefault(block, []).append(k)
-    reasons = []
-    for k, block in enumerate(ranked.block.tolist()):
-        reasons.append(
-            fill(
-                int(codes[k]),
-                lpr=float(ranked.lpr[k]),
-                score=float(ranked.score[k]),
-                level=float(level[k]),
-                others=[(caption[j], float(ranked.lpr[j])) for j in members[block] if j != k],
-                most=limits[int(ranked.label[k])],
-            )
+    return tuple(
+        fill(
+            int(codes[k]),
+            lpr=float(ranked.lpr[k]),
+            score=float(ranked.score[k]),
+            level=float(level[k]),
+            others=[(caption[j], float(ranked.lpr[j])) for j in members[block] if j != k],
+            most=limits[int(ranked.label[k])],
         )
-    return tuple(reasons)
+        for k, block in enumerate(ranked.block.tolist())
+    )
 
 
 def _row_of(table: Table, sample: int | str) -> int:

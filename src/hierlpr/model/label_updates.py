@@ -93,8 +93,7 @@ def _fit(
     known = match_rows(align_labels(truth, part, name="truth"), table)
     held = align_known(table.values, known, part)
     options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
-    levels = np.asarray(hierarchy.levels)
-    options["depth"] = levels[[hierarchy.index(label) for label in part.labels]]
+    options["depth"] = hierarchy.levels[[hierarchy.index(label) for label in part.labels]]
     options["shared"] = model.lpr_.shared
     if model.kind_ == "listed":
         return fit_listed(table.values, held, part, **options)[0]

@@ -1,14 +1,20 @@
-"""What a fitted `HierLPR` computes from aligned tables: LPRs, and sure and possible labels."""
+"""What a fitted `HierLPR` computes: LPRs, sure and possible labels, and one name per sample."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix
+from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.instances import holds_at
+from hierlpr.cutoff.outcome import precision_of
 from hierlpr.cutoff.set_values import (
     SetValues,
     least_chance,
@@ -22,16 +28,28 @@ from hierlpr.cutoff.sets import (
     call_sets,
     choose_path_rule,
     choose_sets,
+    deepest_sure,
     path_sets,
+    trusted_entries,
 )
+from hierlpr.data.frames import new_frame
 from hierlpr.data.partial_truth import AnyTruth
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import HierlprError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.anndata import write_obs
+from hierlpr.io.predictions import match_labels, read_predictions
 from hierlpr.joint import end_posterior
 from hierlpr.lpr import own_lpr, predict_known, without_gaps
+from hierlpr.model.validation import new_scores, warn_of_difference
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
+
+# What is usually required of a confidence: the tools' defaults, else 0.8.
+_USUAL = {"dada2": 0.5, "qiime2": 0.7, "speciesnet": 0.65, "megadetector": 0.65}
+Index = NDArray[np.intp]
+Float = NDArray[np.float64]
 
 
 def compute_lprs(model: HierLPR, table: Table, known: Matrix | None = None) -> Table:
@@ -112,3 +130,176 @@ def _set_values(
     prevalence = model.lpr_.report.base_rate
     ends = end_posterior(lpr, prevalence, model.hierarchy_, model.path_weight_)
     return one_path_values(ends, model.hierarchy_, floor)
+
+
+# -- one name per sample -------------------------------------------------------------------------
+
+
+def assign(model: HierLPR, scores: Any) -> Any:
+    """Return the frame of `HierLPR.assign`, or an AnnData with the names in obs."""
+    if hasattr(scores, "obs_names"):
+        found = read_predictions(scores, **(model.path_style_ or {}).get("reading", {}))
+        values, _, _ = match_labels(found, model.hierarchy_)
+        table = Table(values, model.hierarchy_.labels, found.samples)
+    else:
+        table = new_scores(scores, model.hierarchy_, model.kind_, missing=model.missing)
+    warn_of_difference(model, table)
+    label, chance = name_samples(model, table)
+    h, ranks = model.hierarchy_, rank_names(model)
+    if hasattr(scores, "obs_names"):
+        names = [h.name(h.labels[i]) if i >= 0 else "" for i in label]
+        named_ranks = [ranks[i] if i >= 0 else "" for i in label]
+        return write_obs(scores.copy(), names, named_ranks, chance)
+    columns = {
+        "sample": np.arange(label.size)
+        if table.samples is None
+        else np.array(table.samples, object),
+        "label": np.array([*h.labels, None], dtype=object)[label],
+        "rank": np.array([*ranks, None], dtype=object)[label],
+        "chance": np.where(label >= 0, chance, np.nan),
+    }
+    return new_frame(columns, table.backend)
+
+
+def name_samples(model: HierLPR, table: Table, score: Any = None) -> tuple[Index, Float]:
+    """Return the deepest trusted label of each sample (-1 for none) and its block score.
+
+    Trusted are sure labels if the model has sets, else calls. If samples have one path of labels,
+    only the most likely one of those listed counts. `score` has the block scores, if known.
+    """
+    score = model.block_scores(table) if score is None else score
+    h, rule = model.hierarchy_, model.sets_
+    if rule is None and model.cutoff_.kind == "default":
+        raise HierlprError(
+            "The model does not know which labels can be trusted.\n"
+            "Hint: first call calibrate_sets(scores, truth, error=0.1, one_path=True), or "
+            "calibrate, with samples not used to fit."
+        )
+    if rule is not None and not (rule.one_path and table.n_stored is not None):
+        label = deepest_sure(sets_of(model, table, rule, score), h)
+        row = np.arange(label.size)
+        return label, np.where(label >= 0, np.asarray(score[row, label]).ravel(), 0.0)
+    paths, n = likely_paths(score, h), table.n_samples
+    if rule is not None:
+        entry = trusted_entries(paths, n, rule)
+    else:
+        calls = decide(score, model.cutoff_, h)
+        entry = paths.last(holds_at(calls, paths.sample, paths.label), n)
+    label, chance = np.append(paths.label, -1), np.append(paths.chance, 0.0)
+    return label[entry], chance[entry]
+
+
+def name_by_threshold(scores: Any, hierarchy: Hierarchy, threshold: float | Float) -> Index:
+    """Follow the predicted path while its confidences reach a threshold, or one per label."""
+    paths = likely_paths(scores, hierarchy)
+    level = np.broadcast_to(threshold, hierarchy.n_labels)[paths.label]
+    below = np.concatenate([[0], np.cumsum(paths.chance < level)])
+    start = np.searchsorted(paths.sample, paths.sample)
+    entry = paths.last(below[1:] == below[start], scores.shape[0])
+    return np.append(paths.label, -1)[entry]
+
+
+def usual_threshold(model: HierLPR) -> float:
+    """Return the confidence that users of the tool usually require."""
+    return _USUAL.get((model.path_style_ or {}).get("format", ""), 0.8)
+
+
+def rank_names(model: HierLPR) -> tuple[str, ...]:
+    """Return the rank of each label, such as "genus"; "level 2" if it has no name."""
+    known = (model.path_style_ or {}).get("ranks", {})
+    named = zip(model.hierarchy_.labels, model.hierarchy_.levels.tolist(), strict=True)
+    return tuple(known.get(label) or f"level {level}" for label, level in named)
+
+
+def promise_of(model: HierLPR) -> tuple[str, bool]:
+    """Return what is promised of names in one sentence, and whether all asked for is promised."""
+    rule, cutoff = model.sets_, model.cutoff_
+    if rule is not None:
+        if rule.sure_level is None:
+            return (
+                "No name can be trusted: there are too few calibration samples for this error, or "
+                "too many wrong predictions."
+            ), False
+        given = "" if rule.confidence is None else f", with confidence {rule.confidence:g}"
+        return f"At most {100 * rule.error:.4g} % of new samples get a wrong name{given}.", True
+    if cutoff.groups is None or cutoff.confidence is None or cutoff.target is None:
+        return str(cutoff), cutoff.confidence is not None and cutoff.reachable
+    certified = [rank for rank, part in cutoff.groups.items() if part.reachable]
+    others = [rank for rank in cutoff.groups if rank not in certified]
+    text = "No rank can be certified."
+    if certified:
+        text = (
+            f"At least {100 * precision_of(cutoff):.4g} % of the names are correct at each of "
+            f"these ranks, with confidence {cutoff.confidence:g}: {', '.join(certified)}."
+        )
+    if others:
+        text += f" Not certified, so not named: {', '.join(others)}."
+    return text, not others
+
+
+@dataclass(frozen=True, slots=True)
+class RankRow:
+    """How one rank was named: shares of the samples, those with the usual threshold beside.
+
+    `correct` is the share of names that are right, None without truth or names; `is_certified` is
+    None if nothing was asked for this rank.
+    """
+
+    rank: str
+    named: float
+    correct: float | None
+    usual_named: float
+    usual_correct: float | None
+    is_certified: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedSamples:
+    """The label given to each sample, -1 for none, beside the truth if it is known."""
+
+    label: Index
+    hierarchy: Hierarchy
+    truth: Any = None
+
+    def calls(self) -> tuple[Index, Index, NDArray[np.bool_]]:
+        """Return row and label of each name and its ancestors, and whether it is true."""
+        row = np.flatnonzero(self.label >= 0)
+        ones = np.ones(row.size, dtype=bool)
+        shape = (self.label.size, self.hierarchy.n_labels)
+        given = sparse.csr_array((ones, (row, self.label[row])), shape=shape)
+        row, label = sparse.coo_array(self.hierarchy.close_upward(given)).coords
+        holds = np.zeros(row.size, dtype=bool)
+        if self.truth is not None and row.size:
+            holds = np.asarray(self.truth[row, label]).ravel() > 0
+        return row.astype(np.intp), label.astype(np.intp), holds
+
+    def wrong(self) -> float:
+        """Return the share of samples with a wrong name."""
+        row, _, holds = self.calls()
+        return float(np.unique(row[~holds]).size / max(self.label.size, 1))
+
+    def mean_correct(self) -> float:
+        """Return the mean number of correct ranks per sample."""
+        return float(np.count_nonzero(self.calls()[2]) / max(self.label.size, 1))
+
+
+def compare_ranks(model: HierLPR, ours: NamedSamples, usual: NamedSamples) -> tuple[RankRow, ...]:
+    """Return one row per rank, the highest first."""
+    ranks, levels, has_truth = rank_names(model), model.hierarchy_.levels, ours.truth is not None
+    names, code = np.unique(ranks, return_inverse=True)
+    mean_level = np.bincount(code, levels) / np.bincount(code)
+    counts = []
+    for given in (ours, usual):
+        _, label, holds = given.calls()
+        counts.append([np.bincount(code[x], minlength=names.size) for x in (label, label[holds])])
+    groups = model.cutoff_.groups if model.sets_ is None else None
+    n, rows = max(ours.label.size, 1), []
+    for i in np.argsort(mean_level, kind="stable").tolist():
+        shares = [
+            (n_named[i] / n, n_right[i] / n_named[i] if n_named[i] and has_truth else None)
+            for n_named, n_right in counts
+        ]
+        part = (groups or {}).get(names[i])
+        is_certified = None if part is None else part.reachable
+        rows.append(RankRow(str(names[i]), *shares[0], *shares[1], is_certified))
+    return tuple(rows)

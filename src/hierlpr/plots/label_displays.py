@@ -14,7 +14,7 @@ from hierlpr._utils.display import escape_control
 from hierlpr.data.tables import align_truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.model.naming import name_samples, rank_names
+from hierlpr.model.prediction import name_samples, rank_names
 from hierlpr.model.validation import new_scores
 from hierlpr.plots.displays import _Display
 from hierlpr.plots.drawing import PALETTE, Colors, legend, line_style, new_axes, percent_axis

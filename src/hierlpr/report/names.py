@@ -9,7 +9,7 @@ import numpy as np
 
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table
-from hierlpr.model.naming import (
+from hierlpr.model.prediction import (
     NamedSamples,
     RankRow,
     compare_ranks,
