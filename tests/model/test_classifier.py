@@ -366,6 +366,7 @@ def test_unknown_truth_that_cannot_be_learned_is_refused(data):
         HierarchicalClassifier(LogisticRegression(), hierarchy=h).fit(x, odd)
 
 
+@needs_data
 @pytest.mark.slow
 def test_funcat_cellcycle_one_logistic_model_a_label():
     from hierlpr.io import read_arff
