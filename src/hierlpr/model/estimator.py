@@ -36,6 +36,7 @@ from hierlpr.metrics import au_prc_score
 from hierlpr.model import label_updates, prediction
 from hierlpr.model.explain import Explanation, explain_sample, summarize
 from hierlpr.model.persistence import save_model
+from hierlpr.model.prediction import choose_rule, compute_lprs, name_samples, set_rule, sets_of
 from hierlpr.model.training import choose_cutoff, fit_model
 from hierlpr.model.validation import (
     check_leakage,
@@ -261,9 +262,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         if isinstance(held, PartialTruth):
             refuse_unknown_samples(held)
         keys, doubts = check_leakage(table, self.fit_keys_)
-        rule = prediction.choose_rule(
-            self, table, held, error=error, confidence=confidence, one_path=one_path
-        )
+        rule = choose_rule(self, table, held, error=error, confidence=confidence, one_path=one_path)
         self.sets_, self.sets_keys_ = rule.with_caveats(doubts), keys
         return self
 
@@ -329,12 +328,12 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def predict_sets(self, scores: Any) -> CallSets:
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
-        return prediction.sets_of(self, self._new_scores(scores), prediction.set_rule(self))
+        return sets_of(self, self._new_scores(scores), set_rule(self))
 
     def deepest(self, scores: Any) -> list[str | None]:
         """Return the deepest sure label of every sample, None where no label is sure."""
-        prediction.set_rule(self)
-        found, _ = prediction.name_samples(self, self._new_scores(scores))
+        set_rule(self)
+        found, _ = name_samples(self, self._new_scores(scores))
         labels = self.hierarchy_.labels
         return [labels[k] if k >= 0 else None for k in found.tolist()]
 
@@ -357,11 +356,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         table = self._new_scores(scores)
         score = self.block_scores(table)
         calls = decide(score, self._cutoff(), self.hierarchy_)
-        sets = (
-            None
-            if self.sets_ is None
-            else prediction.sets_of(self, table, self.sets_, score).codes()
-        )
+        sets = None if self.sets_ is None else sets_of(self, table, self.sets_, score).codes()
         return call_lists(calls, score, self.hierarchy_, sets=sets)
 
     def explain(self, scores: Any, sample: int | str = 0) -> Explanation:
@@ -423,7 +418,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def lprs(self, table: Table, known: Matrix | None = None) -> Table:
         """Return the LPRs of an aligned table; `known` is the result of `predict_known`, if any."""
-        return prediction.compute_lprs(self, table, known)
+        return compute_lprs(self, table, known)
 
     def block_scores(self, table: Table) -> Matrix:
         """Return the block scores of an aligned table as a plain matrix."""
