@@ -71,7 +71,7 @@ def test_obo_terms_aliases_and_report(tmp_path):
     assert read.hierarchy.labels == ("X:1", "X:2", "X:3", "X:4")
     assert set(read.hierarchy.edges) == {("X:1", "X:2"), ("X:1", "X:3")}
     assert read.aliases == {"X:10": "X:1", "X:11": "X:1", "X:5": "X:3"}
-    assert read.names["X:1"] == "top, first"
+    assert read.hierarchy.name("X:1") == "top, first"
     counts = read.report.counts
     assert (counts["obsolete terms"], counts["replaced terms"], counts["comments"]) == (2, 1, 1)
     assert "2 part_of relationships are not used as edges" in read.report.notes
@@ -104,7 +104,7 @@ def test_obo_line_continuation_and_escapes(tmp_path):
     text = "format-version: 1.2\n[Term]\nid: a\\Wb\nname: one \\\ntwo\n[Term]\nid: c\nis_a: a\\Wb\n"
     read = load_hierarchy(write(tmp_path / "x.obo", text))
     assert read.hierarchy.edges == (("a b", "c"),)
-    assert read.names["a b"] == "one two"
+    assert read.hierarchy.name("a b") == "one two"
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,6 @@ def test_obo_keeps_names(tmp_path):
     write_hierarchy(tmp_path / "x.obo", h)
     back = load_hierarchy(tmp_path / "x.obo")
     assert back.hierarchy == h
-    assert back.names == back.hierarchy.names
 
 
 def test_report_is_plain_data(tmp_path):

@@ -33,14 +33,7 @@ def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 def require(*libraries: str, extra: str, what: str) -> None:
     """Raise an error that says what to install if one of the libraries is missing.
 
-    Parameters
-    ----------
-    *libraries : str
-        Names to import.
-    extra : str
-        The extra of hierlpr that installs them.
-    what : str
-        What needs them; the message begins with it.
+    `extra` is the extra of hierlpr that installs them, and `what` the feature that needs them.
     """
     missing = [name for name in libraries if importlib.util.find_spec(name) is None]
     if missing:

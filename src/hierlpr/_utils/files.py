@@ -27,16 +27,9 @@ def atomic_output(path: AnyPath, *, compress: bool = False) -> Iterator[Path]:
 
     Readers see the old file or the complete new one. After an error or an interruption `path` is
     unchanged. Links are followed, and the permissions of an existing file are kept.
+    Directories, devices and pipes are refused. With `compress`, the finished file is compressed if
+    the name of `path` ends in ``.gz``.
 
-    Parameters
-    ----------
-    path : path
-        The file to write. Directories, devices and pipes are refused.
-    compress : bool
-        Compress the finished file with gzip if the name of `path` ends in ``.gz``.
-
-    Examples
-    --------
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with atomic_output(Path(folder) / "a.txt") as part:
     ...         _ = part.write_text("whole")

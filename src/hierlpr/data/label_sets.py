@@ -143,13 +143,7 @@ def kind_of(table: Table) -> Kind:
 
 
 def as_kind(table: Table, kind: Kind) -> Table:
-    """Convert a table to the kind of scores a model was fitted on.
-
-    Raises
-    ------
-    DataError
-        If the scores would mean something else to the model.
-    """
+    """Convert a table to the kind of scores a model was fitted on, if they mean the same to it."""
     if kind_of(table) == kind:
         return table
     values: Any = table.values

@@ -392,16 +392,8 @@ def mismatch_hint(
 ) -> str:
     """Return why columns are probably not the labels, as one sentence; empty if that is unclear.
 
-    Parameters
-    ----------
-    extra, missing : sequence of str
-        Columns that are not labels, and labels without a column.
-    hierarchy : Hierarchy or None
-    rows : sequence of str
-        Names of some rows.
+    `extra` are columns that are not labels, `missing` labels without a column, `rows` row names.
 
-    Examples
-    --------
     >>> h = Hierarchy([("A", "B")], names={"A": "animal", "B": "bird"})
     >>> mismatch_hint(["animal", "bird"], ["A", "B"], h)
     "the columns are names of labels; use the labels instead, such as 'A' for 'animal'."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from html import escape
@@ -118,12 +117,7 @@ class Hierarchy:
     # -- other constructors ---------------------------------------------------------
 
     @classmethod
-    def from_parents(
-        cls,
-        parents: Mapping[str, str | Iterable[str] | None],
-        *,
-        names: Mapping[str, str] | None = None,
-    ) -> Hierarchy:
+    def from_parents(cls, parents: Mapping[str, str | Iterable[str] | None]) -> Hierarchy:
         """Build from a map of each label to its parent, its parents, or None for a root.
 
         Examples
@@ -135,12 +129,10 @@ class Hierarchy:
         for child, given in parents.items():
             for parent in [given] if isinstance(given, str) else given or ():
                 edges.append((parent, child))
-        return cls(edges, labels=parents.keys(), names=names)
+        return cls(edges, labels=parents.keys())
 
     @classmethod
-    def from_paths(
-        cls, paths: Iterable[str], *, sep: str = "/", names: Mapping[str, str] | None = None
-    ) -> Hierarchy:
+    def from_paths(cls, paths: Iterable[str], *, sep: str = "/") -> Hierarchy:
         """Build from paths; a label is named by its whole path, so segments may repeat.
 
         Examples
@@ -149,7 +141,7 @@ class Hierarchy:
         ('A', 'A/B', 'A/B/C', 'A/D')
         """
         edges, labels = edges_of_paths(paths, sep)
-        return cls(edges, labels=labels, names=names)
+        return cls(edges, labels=labels)
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph) -> Hierarchy:
@@ -206,9 +198,6 @@ class Hierarchy:
                 f"{len(unknown):,} label(s) are not in the hierarchy: {quote_names(unknown)}."
                 f"{self._hint(unknown[0])}"
             )
-        if len(set(kept)) != len(kept):
-            repeated = [label for label, count in Counter(kept).items() if count > 1]
-            raise HierarchyError(f"subset: duplicate labels: {quote_names(repeated)}.")
         through = edges_among(
             self.position[[self._index[x] for x in kept]], self.parent_ptr, self.parent_idx
         )

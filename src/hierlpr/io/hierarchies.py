@@ -63,11 +63,6 @@ class HierarchyFile:
     report: ReadReport
     aliases: Mapping[str, str]
 
-    @property
-    def names(self) -> Mapping[str, str]:
-        """Readable names of labels."""
-        return self.hierarchy.names
-
 
 def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierarchy:
     r"""Read a hierarchy from an OBO, edge list, JSON, path list, Clus ARFF, Parquet or Excel file.

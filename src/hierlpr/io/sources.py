@@ -131,8 +131,8 @@ class TextSource:
             return "skip"
         if not self.log.lenient:
             return "error"
-        text = _cells_text(row.actual_columns, row.expected_columns)
-        self.log.problem(f"{text.removesuffix('.')}: {row.text[:40]!r}.")
+        text = f"the row has {row.actual_columns:,} columns, expected {row.expected_columns:,}"
+        self.log.problem(f"{text}: {row.text[:40]!r}.")
         return "skip"
 
     def _is_ignored(self, line: str) -> bool:
@@ -159,13 +159,9 @@ class TextSource:
                 return self.log.file_error("the quotes do not match.", line=number, hint=hint)
             if len(cells) != width:
                 hint = "is the delimiter right, and is a value with a comma in quotes?"
-                text = _cells_text(len(cells), width)
+                text = f"the row has {len(cells):,} columns, expected {width:,}."
                 return self.log.file_error(text, line=number, hint=hint)
         return self.log.file_error(f"the rows cannot be read ({why}).", line=first)
-
-
-def _cells_text(n_cells: int, expected: int) -> str:
-    return f"the row has {n_cells:,} columns, expected {expected:,}."
 
 
 def _open_text(log: ReadReport, sep: str | None, decimal: str) -> TextSource:
