@@ -12,7 +12,7 @@ from scipy.stats import binom
 import reference_certify as twin
 from cases import DIAMOND, falling_scores
 from hierlpr import Hierarchy
-from hierlpr.cutoff.choose import GroupTests, choose_cutoff, cutoff_by_group, cutoff_on
+from hierlpr.cutoff.choose import choose_cutoff, cutoff_by_group, cutoff_on, group_tests
 from hierlpr.cutoff.decisions import decide, group_columns, label_groups, label_levels
 from hierlpr.cutoff.instances import split_at_random
 from hierlpr.cutoff.outcome import Cutoff, goals_of
@@ -322,12 +322,8 @@ def test_the_chosen_levels_match_the_slow_twin(seed):
     cutoff = cutoff_by_group(goal, *rest, h, "depth", planning=planning)
     columns = group_columns(cutoff.label_groups)
     own = replace(goal, confidence=1 - 0.1 / 3)
-    tests = GroupTests.of(own, rest[0], h, list(columns.values()), planning)
-    certified = {}
-    for g, name in enumerate(columns):
-        levels = {0.0, *np.unique(planning[0][:, columns[name]]).tolist()}
-        found = {tests.certify(g, *rest, least).level for least in levels}
-        certified[name] = {level for level in found if level is not None}
+    *_, levels = group_tests(own, *rest, h, list(columns.values()), planning)
+    certified = {name: set(own.tolist()) for name, own in zip(columns, levels, strict=True)}
     above = {"1": [], "2": ["1"], "3": ["1", "2"]}
     expected = twin.lowest_allowed(certified, above)
     assert {name: part.level for name, part in cutoff.groups.items()} == expected

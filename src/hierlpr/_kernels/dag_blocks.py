@@ -12,15 +12,15 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from hierlpr._kernels._jit import Bools, Floats, Int32s, Int64s, kernel
-from hierlpr._kernels.block_order import (
+from hierlpr._kernels.block_search import (
     block_graph,
     latest_parents,
     order_area,
     order_blocks,
+    pool_blocks,
     pull_parents,
 )
 from hierlpr._kernels.forest_blocks import forest_blocks, walk_blocks
-from hierlpr._kernels.pooling import pool_blocks
 
 STATE_CAP = 20_000  # closed sets of a block to look at before its order stays uncertified
 RELAXATIONS = 6

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse
@@ -246,7 +246,7 @@ def cutoff_on(
         profile = profile if planning is None else LevelProfile.of(list_instances(*planning))
         options |= {"profile": profile, "max_weight": max_weight}
         cutoffs = [cutoff_for(goal, instances, **options) for goal in goals]
-    return Cutoff.of_targets(cutoffs)
+    return replace(cutoffs[0], targets=tuple(cutoffs) if len(cutoffs) > 1 else None)
 
 
 def cutoff_by_group(
@@ -277,20 +277,23 @@ def cutoff_by_group(
     """
     named = label_groups(hierarchy, groups)
     columns = group_columns(named)
-    own, tests = goal, None
-    order: dict[int, list[int]] = {g: [] for g in range(len(columns))}
+    places = list(columns.values())
+    own, limits, levels = goal, None, None
+    parents: dict[int, list[int]] = {g: [] for g in range(len(columns))}
     if goal.confidence is not None:
         if planning is None:
             raise DataError("confidence= with groups= needs planning=, scores of other samples.")
         own = replace(goal, confidence=1.0 - (1.0 - goal.confidence) / len(columns))
-        tests = GroupTests.of(own, score, hierarchy, list(columns.values()), planning)
-        order = tests.parents
+        parents, limits, levels = group_tests(own, score, truth, hierarchy, places, planning)
     chosen: dict[int, Cutoff] = {}
-    for g, above in order.items():
-        where = list(columns.values())[g]
+    for g, above in parents.items():
+        where = places[g]
         least = max((chosen[p].level for p in above), default=0.0)
         instances = list_instances(score[:, where], truth[:, where])
-        certified = None if tests is None else tests.certify(g, score, truth, least)
+        certified = None
+        if limits is not None and levels is not None:
+            level = next((x for x in levels[g].tolist() if x >= least), None)
+            certified = Certified(level, limits[g] if limits[g] < where.size else None)
         part = cutoff_for(own, instances, rule=rule, unreachable=unreachable, certified=certified)
         if part.n_calls + part.n_unknown_calls == instances.score.size:
             part = replace(part, level=0.0)  # everything: the groups below inherit no cut
@@ -311,57 +314,36 @@ def cutoff_by_group(
     return _with_group_calls(cutoff, score, truth, hierarchy)
 
 
-class GroupTests(NamedTuple):
-    """What `planning` samples fix about the tests of all groups."""
+def group_tests(
+    goal: Cutoff,
+    score: Any,
+    truth: Any,
+    hierarchy: Hierarchy,
+    columns: list[NDArray[np.intp]],
+    planning: tuple[Any, Any],
+) -> tuple[dict[int, list[int]], list[int], list[NDArray[np.float64]]]:
+    """Return the parents, the limit of calls per sample and the certified levels of each group.
 
-    alpha: float
-    delta: float
-    columns: list[NDArray[np.intp]]
-    parents: dict[int, list[int]]
-    limits: list[int]
-    profiles: list[LevelProfile]
-    past: NDArray[np.float64]
-
-    @classmethod
-    def of(
-        cls,
-        goal: Cutoff,
-        score: Any,
-        hierarchy: Hierarchy,
-        columns: list[NDArray[np.intp]],
-        planning: tuple[Any, Any],
-    ) -> GroupTests:
-        """Choose the limits, and profile the levels under these limits."""
-        assert goal.confidence is not None
-        alpha, delta = 1.0 - precision_of(goal), 1.0 - goal.confidence
-        group = np.empty(hierarchy.n_labels, dtype=np.intp)
-        limits = []
-        for g, where in enumerate(columns):
-            group[where] = g
-            profile = LevelProfile.of(list_instances(planning[0][:, where], planning[1][:, where]))
-            limits.append(
-                choose_limit(profile, score.shape[0], where.size, alpha=alpha, delta=delta)
-            )
-        parents = group_parents(hierarchy, group)
-        past, planned = (
-            limit_thresholds(x, columns, limits, parents) for x in (score, planning[0])
+    The `planning` samples fix the limits, and the profiles of the levels under these limits.
+    """
+    assert goal.confidence is not None
+    alpha, delta = 1.0 - precision_of(goal), 1.0 - goal.confidence
+    group = np.empty(hierarchy.n_labels, dtype=np.intp)
+    limits = []
+    for g, where in enumerate(columns):
+        group[where] = g
+        profile = LevelProfile.of(list_instances(planning[0][:, where], planning[1][:, where]))
+        limits.append(choose_limit(profile, score.shape[0], where.size, alpha=alpha, delta=delta))
+    parents = group_parents(hierarchy, group)
+    past, planned = (limit_thresholds(x, columns, limits, parents) for x in (score, planning[0]))
+    levels = []
+    for g, where in enumerate(columns):
+        profile = LevelProfile.of(_within_limits(*planning, where, planned[:, g]))
+        instances = _within_limits(score, truth, where, past[:, g])
+        levels.append(
+            certified_levels(instances, profile, limit=limits[g], alpha=alpha, delta=delta)
         )
-        profiles = [
-            LevelProfile.of(_within_limits(*planning, where, planned[:, g]))
-            for g, where in enumerate(columns)
-        ]
-        return cls(alpha, delta, columns, parents, limits, profiles, past)
-
-    def certify(self, g: int, score: Any, truth: Any, least: float) -> Certified:
-        """Return the lowest certified level of a group that is at least `least`, and its limit."""
-        instances = _within_limits(score, truth, self.columns[g], self.past[:, g])
-        limit = self.limits[g]
-        levels = certified_levels(
-            instances, self.profiles[g], limit=limit, alpha=self.alpha, delta=self.delta
-        )
-        allowed = levels[levels >= least]
-        level = float(allowed[0]) if allowed.size else None
-        return Certified(level, limit if limit < self.columns[g].size else None)
+    return parents, limits, levels
 
 
 def _within_limits(

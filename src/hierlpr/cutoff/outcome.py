@@ -103,19 +103,14 @@ class Cutoff:
     label_groups: tuple[str, ...] | None = None
     targets: tuple[Cutoff, ...] | None = None
 
-    @classmethod
-    def of_targets(cls, cutoffs: Sequence[Cutoff]) -> Cutoff:
-        """Return the first of several cutoffs, together with all of them if there are more."""
-        return replace(cutoffs[0], targets=tuple(cutoffs) if len(cutoffs) > 1 else None)
-
     def for_target(self, target: float) -> Cutoff:
         """Return the cutoff for one of several targets, together with the others.
 
         Examples
         --------
-        >>> cutoff = Cutoff.of_targets([Cutoff(0.6, "fdr", 0.2), Cutoff(0.8, "fdr", 0.1)])
-        >>> cutoff.level, cutoff.for_target(0.1).level
-        (0.6, 0.8)
+        >>> several = Cutoff(0.6, "fdr", 0.2), Cutoff(0.8, "fdr", 0.1)
+        >>> Cutoff(0.6, "fdr", 0.2, targets=several).for_target(0.1).level
+        0.8
         """
         cutoffs = self.targets or (self,)
         for cutoff in cutoffs:
@@ -213,7 +208,14 @@ class Cutoff:
     def __str__(self) -> str:
         """Describe the cutoff in sentences, one line per group or target."""
         if self.targets is not None:
-            return "\n".join([self._targets_header(), *map(str, self.targets)])
+            header = f"In use: {describe_goal(replace(self, confidence=None)).lower()}."
+            if self.confidence is not None:
+                sure = percent(1.0 - (1.0 - self.confidence) * len(self.targets))
+                header = (
+                    f"With {sure} confidence, all of the {len(self.targets)} certified targets "
+                    f"hold simultaneously. {header}"
+                )
+            return "\n".join([header, *map(str, self.targets)])
         caveats = f" Caveats: {self.caveats}" if self.caveats else ""
         if self.groups is not None:
             lines = [f"{name}: {part}" for name, part in self.groups.items()]
@@ -233,23 +235,21 @@ class Cutoff:
             return self.reason + caveats
         limit = f" and at most {self.max_calls:,} calls per sample" if self.max_calls else ""
         everything = " (every instance)" if self.n_calls == self.n_instances else ""
-        unsure = ""
+        weights = unsure = ""
+        if self.n_effective is not None:
+            bound = self.max_weight
+            certified = "" if bound is None else f"; certified for weights up to {bound:g}"
+            weights = (
+                f" (weighted, equivalent to {self.n_effective:,.4g} of equal weight{certified})"
+            )
         if self.target is not None and self.confidence is None:
             unsure = " Without a confidence nothing is promised about new samples."
         return (
             f"{describe_goal(self)}: {calls[0].lower()}{calls[1:]}{limit}. On "
-            f"{self.n_samples:,} calibration samples{self._weights()}: {self.n_calls:,} "
+            f"{self.n_samples:,} calibration samples{weights}: {self.n_calls:,} "
             f"calls{everything}, {percent(self.precision)} correct, recall "
             f"{percent(self.recall)}.{self._unknown()}{unsure}{caveats}"
         )
-
-    def _weights(self) -> str:
-        if self.n_effective is None:
-            return ""
-        text = f"weighted, equivalent to {self.n_effective:,.4g} of equal weight"
-        if self.max_weight is not None:
-            text += f"; certified for weights up to {self.max_weight:g}"
-        return f" ({text})"
 
     def _unknown(self) -> str:
         if not self.n_unknown:
@@ -263,16 +263,6 @@ class Cutoff:
             f" {self.n_unknown_calls:,} more calls were not judged{certified}: of all calls, "
             f"{percent(self.precision_if_random)} are correct if it is random within each label "
             f"what is judged, and at least {percent(self.precision_worst)} in any case."
-        )
-
-    def _targets_header(self) -> str:
-        in_use = f"In use: {describe_goal(replace(self, confidence=None)).lower()}."
-        if self.confidence is None or self.targets is None:
-            return in_use
-        sure = percent(1.0 - (1.0 - self.confidence) * len(self.targets))
-        return (
-            f"With {sure} confidence, all of the {len(self.targets)} certified targets hold "
-            f"simultaneously. {in_use}"
         )
 
     def __repr__(self) -> str:
@@ -355,10 +345,7 @@ def check_bound(
     if not is_number or not 0.0 < max_weight < math.inf:
         raise DataError(f"max_weight must be a positive number, got {max_weight!r}.")
     if not needs_bound or weight is None:
-        raise DataError(
-            "max_weight= is only used with sample_weight= and confidence=.\n"
-            "Hint: leave it out, or give both."
-        )
+        raise DataError("max_weight= is only used with sample_weight= and confidence=.")
     if weight.max() > max_weight:
         raise DataError(
             f"sample_weight is {weight.max():g} for sample {int(weight.argmax())}, more than "
