@@ -13,7 +13,7 @@ from hierlpr import HierLPR, load_model
 from hierlpr.assignment import assign_names, learn_names
 from hierlpr.cli import main
 from hierlpr.exceptions import DataError, FileError, HierlprError
-from hierlpr.io.predictions import read_known_names, read_predictions
+from hierlpr.io.predictions import read_predictions
 
 N = 600
 
@@ -310,5 +310,3 @@ def test_a_file_that_is_no_model(tmp_path):
     learn_names(file, known, tmp_path / "m.hlpr")
     with pytest.raises(DataError, match="ending of the output"):
         assign_names(tmp_path / "m.hlpr", file, tmp_path / "out.xyz")
-    rows, truth, _ = read_known_names(known, read_predictions(file))
-    assert truth.shape[0] == rows.size

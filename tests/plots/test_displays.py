@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hierlpr import Hierarchy, HierLPR, baselines, plots, simulate
+from hierlpr import Hierarchy, HierLPR, plots, simulate
 from hierlpr.exceptions import DataError, HierarchyError
 from hierlpr.metrics import au_prc_score
 
@@ -74,27 +74,6 @@ def test_the_numbers_are_those_of_the_model(case):
     assert (x, y) == (n_true / truth.sum(), n_true / n_calls)
 
 
-def test_displays_of_rankings(case, tmp_path):
-    model, scores, truth = case
-    h, lpr = model.hierarchy_, model.transform(scores)
-    ranking = model.rank(scores)
-    others = {"raw": baselines.raw_scores(scores, h), "alone": baselines.lpr_alone(lpr, h)}
-    for kind in (plots.RecallDisplay, plots.HitDisplay):
-        display = kind.from_ranking(ranking, truth, others=others).plot()
-        assert [m.name for m in display.methods] == ["this ranking", "raw", "alone"]
-        texts = [t.get_text() for t in drawn(display, tmp_path).get_legend().get_texts()]
-        assert "cutoff in use" not in texts
-    expected = au_prc_score(truth, model.predict_proba(scores))
-    assert display.methods[0].au_prc == pytest.approx(expected)
-    short = plots.PrecisionDisplay.from_ranking(ranking[:50], truth).plot()
-    assert short.curve.mean_score.size == len(np.unique(ranking.score[:50]))
-    lists = [[h.labels[k] for k in np.flatnonzero(row)] for row in truth]
-    again = plots.HitDisplay.from_ranking(ranking, lists)
-    assert again.methods[0].au_prc == pytest.approx(expected)
-    with pytest.raises(DataError, match="The ranking has"):
-        plots.HitDisplay.from_ranking(ranking, truth[:5])
-
-
 def test_curves_of_labels(case, tmp_path):
     model, _, _ = case
     h = model.hierarchy_
@@ -145,7 +124,6 @@ def test_hostile_names_and_dags_are_drawn_as_text(tmp_path):
     for display in (
         plots.LPRDisplay.from_model(model),
         plots.SampleDisplay.from_model(model, scores, 0, truth=truth),
-        plots.HitDisplay.from_ranking(model.rank(scores), truth, others={"$y": model.rank(scores)}),
     ):
         drawn(display.plot(), tmp_path)
 

@@ -12,7 +12,7 @@ from hierlpr.baselines import propagate_max
 from hierlpr.lpr import own_lpr
 from hierlpr.metrics.cafa import propagate_max_sparse
 from hierlpr.plots.model_output import apply_model, known_instances
-from hierlpr.plots.summary import calibration_curve, share_interval, summarize, tradeoffs
+from hierlpr.plots.summary import calibration_curve, share_interval, summarize
 
 EDGES = {
     "tree": [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (5, 6)],
@@ -78,18 +78,6 @@ def test_summary_matches_the_slow_reference(case, n):
         assert method.precision_at_cutoff == (at_cutoff and pytest.approx(at_cutoff))
         if not listed:
             assert method.violations == len(h.violations(matrices[method.key]))
-
-
-def test_a_target_that_is_not_reached_has_no_calls():
-    curve = known_instances(np.array([[0.9, 0.1]]), np.array([[False, True]])).curve()
-    assert [row.n_calls for row in tradeoffs(curve)] == [0, 0, 0, 0, 0, 2]
-
-
-def test_missing_scores_come_last():
-    truth = np.array([[1, 1], [0, 1]], bool)
-    curve = known_instances(np.array([[0.9, np.nan], [0.2, 0.8]]), truth).curve()
-    assert curve.n_calls.tolist() == [0, 1, 2, 3, 4]
-    assert curve.n_hits.tolist() == [0, 1, 2, 2, 3]
 
 
 def test_a_thinned_curve_keeps_both_ends():

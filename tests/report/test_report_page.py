@@ -47,20 +47,6 @@ def test_the_answer_counts_calls_and_hits(disease, report):
     assert f"{answer.n_positives - answer.n_true_calls:,}" in answer.cost
 
 
-def test_tradeoffs_are_the_longest_prefixes_that_meet_the_target(disease, report):
-    score = disease.model.predict_proba(disease.scores).ravel()
-    order = np.argsort(-score, kind="stable")
-    hits = np.cumsum(disease.truth.ravel()[order])
-    for row in report.answer.tradeoffs:
-        ends = [
-            k + 1
-            for k in range(score.size)
-            if k + 1 == score.size or score[order[k + 1]] < score[order[k]]
-        ]
-        good = [k for k in ends if hits[k - 1] / k >= row.target]
-        assert row.n_calls == max(good, default=0)
-
-
 def test_sparse_scores_give_the_numbers_of_dense_ones():
     model = simulate.random_model(simulate.random_tree(30, rng=0), rng=1, root=0.9)
     data = model.draw(400, rng=2)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from hierlpr.data.tables import align_truth
-from hierlpr.exceptions import DataError
-from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics.hits import HitCurve
 from hierlpr.plots.drawing import (
     PALETTE,
@@ -28,22 +24,20 @@ from hierlpr.plots.summary import CalibrationCurve, Counts, MethodCurve, summari
 
 if TYPE_CHECKING:
     from hierlpr.model import HierLPR
-    from hierlpr.ranking import Ranking
 
 
 class CutoffPoint(NamedTuple):
     """Calls at the cutoff in use, the correct ones among them, and all positives and instances.
 
-    `precision` and `recall` are weighted where samples have weights. `n_calls` is 0 where there is
-    no cutoff to show.
+    `precision` and `recall` are weighted where samples have weights.
     """
 
     n_calls: int
     n_true_calls: int
     n_positives: int
     n_instances: int
-    precision: float = 0.0
-    recall: float = 0.0
+    precision: float
+    recall: float
 
     @classmethod
     def of(cls, counts: Counts) -> CutoffPoint:
@@ -52,11 +46,6 @@ class CutoffPoint(NamedTuple):
         sizes = (int(c.judged.sum()), int(c.hits.sum()), c.n_positives, c.n_instances)
         shares = (c.share(c.hits, c.judged), c.share(c.hits, c.positives))
         return cls(*sizes, *(share or 0.0 for share in shares))
-
-    @classmethod
-    def none(cls, curve: HitCurve) -> CutoffPoint:
-        """Take a ranking without a cutoff."""
-        return cls(0, 0, int(curve.n_hits[-1]), int(curve.n_calls[-1]))
 
     @property
     def axis_end(self) -> int:
@@ -98,12 +87,6 @@ class PrecisionDisplay(_Display):
         """Show a model's ranking of some samples, and its cutoff."""
         found = summarize(apply_model(model, scores, truth))
         return cls(found.curve, CutoffPoint.of(found.counts))
-
-    @classmethod
-    def from_ranking(cls, ranking: Ranking, truth: Any) -> Self:
-        """Show a ranking as it is, without a cutoff."""
-        curve = _ranking_curve(ranking, truth)
-        return cls(curve, CutoffPoint.none(curve))
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""
@@ -151,16 +134,6 @@ class _MethodsDisplay(_Display):
         """Compare a model with LPRs alone, max-propagation and raw scores."""
         found = summarize(apply_model(model, scores, truth))
         return cls(found.methods, CutoffPoint.of(found.counts))
-
-    @classmethod
-    def from_ranking(
-        cls, ranking: Ranking, truth: Any, *, others: Mapping[str, Ranking] | None = None
-    ) -> Self:
-        """Compare a ranking with others of the same samples by name; see `hierlpr.baselines`."""
-        named = {"this ranking": ranking, **(others or {})}
-        curves = {name: _ranking_curve(one, truth) for name, one in named.items()}
-        methods = tuple(MethodCurve.of(name, name, curve) for name, curve in curves.items())
-        return cls(methods, CutoffPoint.none(curves["this ranking"]))
 
 
 class RecallDisplay(_MethodsDisplay):
@@ -221,9 +194,9 @@ class CalibrationDisplay(_Display):
         self.block = block
 
     @classmethod
-    def from_model(cls, model: HierLPR, scores: Any, truth: Any, *, n_bins: int = 10) -> Self:
+    def from_model(cls, model: HierLPR, scores: Any, truth: Any) -> Self:
         """Compare a model's predictions for some samples with their truth."""
-        found = summarize(apply_model(model, scores, truth), n_bins=n_bins)
+        found = summarize(apply_model(model, scores, truth))
         assert found.calibration is not None
         assert found.block_calibration is not None
         return cls(found.calibration, found.block_calibration)
@@ -262,15 +235,3 @@ class CalibrationDisplay(_Display):
         percent_axis(axes.yaxis)
         legend(axes, colors)
         return self._keep(axes)
-
-
-def _ranking_curve(ranking: Ranking, truth: Any) -> HitCurve:
-    """Return the hit curve of a ranking; equal scores are one group."""
-    held = align_truth(truth, Hierarchy(labels=ranking.labels))
-    if held.size != ranking.n_instances:
-        raise DataError(
-            f"The ranking has {ranking.n_instances:,} instances, the truth {held.size:,}.\n"
-            "Hint: give the truth of the samples that were ranked, in their order."
-        )
-    total = (held.size, held.sum(), held.size, held.sum())
-    return HitCurve.of(held[ranking.sample, ranking.label], ranking.score, total=total)

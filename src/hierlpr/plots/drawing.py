@@ -68,13 +68,13 @@ def style_axes(axes: Any, colors: Colors) -> None:
     axes.tick_params(colors=colors["muted"], labelcolor=colors["ink"], length=3)
 
 
-def thin(x: NDArray[Any], *columns: NDArray[Any], most: int = MOST_POINTS) -> tuple[Any, ...]:
-    """Keep at most `most` points of curves over a rising `x`: the early ones, then even steps."""
-    if x.size <= most:
+def thin(x: NDArray[Any], *columns: NDArray[Any]) -> tuple[Any, ...]:
+    """Keep some points of curves over a rising `x`: the early ones, then even steps."""
+    if x.size <= MOST_POINTS:
         return (x, *columns)
-    early = np.arange(most // 4)
+    early = np.arange(MOST_POINTS // 4)
     # Even steps in x, not in points: ties make some steps long.
-    steps = np.searchsorted(x, np.linspace(x[0], x[-1], most - early.size))
+    steps = np.searchsorted(x, np.linspace(x[0], x[-1], MOST_POINTS - early.size))
     keep = np.unique(np.concatenate([early, np.minimum(steps, x.size - 1)]))
     return tuple(column[keep] for column in (x, *columns))
 

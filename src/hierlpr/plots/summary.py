@@ -25,6 +25,7 @@ from hierlpr.plots.model_output import (
 Float = NDArray[np.float64]
 
 MOST_CORNERS = 1 << 16  # kept of a curve
+N_BINS = 10  # of a calibration curve
 TARGETS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.5)  # precision targets whose trade-off is shown
 METHODS = {
     "hierlpr": "HierLPR",
@@ -118,16 +119,16 @@ class CalibrationCurve:
 
 
 def calibration_curve(
-    instances: Instances, n_samples: int, *, n_bins: int = 10, weight: Float | None = None
+    instances: Instances, n_samples: int, weight: Float | None = None
 ) -> CalibrationCurve:
     """Compare predictions with the truth in bins of equal width; `weight` is that of each sample.
 
     The labels of one sample are dependent, so intervals count samples, not instances.
     """
-    place = np.minimum((instances.score * n_bins).astype(np.intp), n_bins - 1)
+    place = np.minimum((instances.score * N_BINS).astype(np.intp), N_BINS - 1)
     cell = place * n_samples + instances.sample
     sums = [
-        np.bincount(cell, x, n_bins * n_samples).reshape(n_bins, n_samples)
+        np.bincount(cell, x, N_BINS * n_samples).reshape(N_BINS, n_samples)
         for x in (None, instances.truth, instances.score)
     ]
     bins = []
@@ -281,7 +282,7 @@ class Summary:
     block_calibration: CalibrationCurve | None
 
 
-def summarize(output: ModelOutput, *, n_bins: int = 10) -> Summary:
+def summarize(output: ModelOutput) -> Summary:
     """Count calls and hits, and compare the model with simpler orders of the same instances."""
     counts = Counts(output)
     n_calls = int(counts.judged.sum())
@@ -296,7 +297,7 @@ def summarize(output: ModelOutput, *, n_bins: int = 10) -> Summary:
             n_wrong = _violations(output.hierarchy, matrix) if output.is_dense else None
             methods.append(MethodCurve.of(key, name, along, n_calls=n_calls, violations=n_wrong))
         calibrations = [
-            calibration_curve(x, output.n_samples, n_bins=n_bins, weight=output.weight)
+            calibration_curve(x, output.n_samples, output.weight)
             for x in (output.instances(output.lpr), ours)
         ]
     return Summary(

@@ -13,7 +13,7 @@ from hierlpr.cutoff.outcome import Cutoff, precision_of
 from hierlpr.data.tables import Table
 from hierlpr.model.validation import difference_note
 from hierlpr.plots.summary import Counts, Summary, Tradeoff, share_interval
-from hierlpr.report.names import Names
+from hierlpr.report.entries import Names
 
 UNKNOWN = "\N{EN DASH}"
 Interval = tuple[float, float]

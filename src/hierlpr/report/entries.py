@@ -1,4 +1,4 @@
-"""Data of a page: one entry per label, and one for each of the samples that are shown."""
+"""Data of a page: its labels, the samples that are shown, and one trusted name per sample."""
 
 from __future__ import annotations
 
@@ -11,10 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.cutoff.decisions import reason_codes
+from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table, dense
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.model import HierLPR
 from hierlpr.model.explain import ranked_labels
+from hierlpr.model.prediction import (
+    NamedSamples,
+    RankRow,
+    compare_ranks,
+    name_by_threshold,
+    name_samples,
+    promise_of,
+    rank_names,
+    usual_threshold,
+)
+from hierlpr.plots.label_displays import NamesDisplay
 from hierlpr.plots.model_output import ModelOutput
 from hierlpr.plots.summary import Counts
 from hierlpr.ranking.order import rank
@@ -24,6 +36,7 @@ MOST_CURVES = 6_000  # with more labels, only the best supported ones get a draw
 MOST_ENTRIES = 40_000  # labels over all samples shown: keeps the file small
 FEWEST_LABELS = 60  # shown of one sample
 CELLS = 1 << 21  # dense cells held at once
+MOST_STOPPED = 15  # samples that stop highest
 
 
 def label_entries(counts: Counts) -> dict[str, Any]:
@@ -218,3 +231,80 @@ def _views(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator[S
             n_hidden_true=int(truth[i].sum() - truth[i, shown].sum()),
             n_hidden_called=int(called[i].sum() - is_called.sum()),
         )
+
+
+# -- one name per sample -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Names:
+    """Names of the samples of a report, and what is promised of them.
+
+    `wrong` and `usual_wrong` are the shares of samples with a wrong name, None without truth.
+    `stopped` are samples that stop high: the name, and the most likely name below with its chance.
+    """
+
+    n_named: int
+    promise: str
+    error: float | None
+    wrong: float | None
+    usual: float
+    usual_wrong: float | None
+    rows: tuple[RankRow, ...]
+    stopped: tuple[dict[str, Any], ...]
+    display: NamesDisplay
+
+    @property
+    def is_certifying(self) -> bool:
+        """Whether a precision was asked for at every rank."""
+        return any(row.is_certified is not None for row in self.rows)
+
+
+def names_of(output: ModelOutput) -> Names | None:
+    """Name the samples of a report; None if the model is not for one name per sample."""
+    model, h = output.model, output.hierarchy
+    rule = model.sets_
+    if model.path_style_ is None and (rule is None or not rule.one_path):
+        return None
+    table = Table(output.scores, h.labels)
+    label, chance = name_samples(model, table, output.block_score)
+    truth = output.truth if output.has_truth else None
+    usual = usual_threshold(model)
+    ours = NamedSamples(label, h, truth)
+    theirs = NamedSamples(name_by_threshold(output.scores, h, usual), h, truth)
+    return Names(
+        n_named=int(np.count_nonzero(label >= 0)),
+        promise=promise_of(model)[0],
+        error=None if rule is None else rule.error,
+        wrong=ours.wrong() if output.has_truth else None,
+        usual=usual,
+        usual_wrong=theirs.wrong() if output.has_truth else None,
+        rows=compare_ranks(model, ours, theirs),
+        stopped=_stopped_highest(output, ours, chance),
+        display=NamesDisplay(h, rank_names(model), label),
+    )
+
+
+def _stopped_highest(
+    output: ModelOutput, ours: NamedSamples, chance: NDArray[np.float64]
+) -> tuple[dict[str, Any], ...]:
+    """Return the samples with the highest names, those without a name first."""
+    h, ranks = output.hierarchy, rank_names(output.model)
+    paths = likely_paths(output.block_score, h)
+    depth = np.where(ours.label >= 0, h.levels[ours.label], 0)
+    found = []
+    for row in np.argsort(depth, kind="stable")[:MOST_STOPPED].tolist():
+        at = int(ours.label[row])
+        path = slice(*np.searchsorted(paths.sample, [row, row + 1]))
+        below = [
+            (h.name(h.labels[k]), float(sure))
+            for k, sure in zip(paths.label[path], paths.chance[path], strict=True)
+            if h.levels[k] > depth[row]
+        ]
+        name, rank_name, sure = ("", "", 0.0)
+        if at >= 0:
+            name, rank_name, sure = h.name(h.labels[at]), ranks[at], float(chance[row])
+        stop = {"sample": output.samples[row], "name": name, "rank": rank_name, "chance": sure}
+        next_name, next_chance = below[0] if below else ("", None)
+        found.append({**stop, "below": next_name, "below_chance": next_chance})
+    return tuple(found)

@@ -29,14 +29,15 @@ from hierlpr.plots.model_output import apply_model
 from hierlpr.plots.summary import Summary, summarize
 from hierlpr.report.answer import Answer, answer_of, percent, seen_warnings
 from hierlpr.report.entries import (
+    Names,
     SampleChoice,
     SampleView,
     choose_samples,
     label_entries,
+    names_of,
     sample_views,
 )
 from hierlpr.report.html import COLORS, FigureText, figure, figure_text, render_page, write_page
-from hierlpr.report.names import Names, names_of
 
 if TYPE_CHECKING:
     from hierlpr.model import HierarchicalClassifier
@@ -185,18 +186,19 @@ def gather(
 
 def render(report: Report) -> str:
     """Return the page as text."""
+    figures = _figures(report)
     return render_page(
         "report.html.j2",
         SCRIPTS,
         _data(report),
         title=report.title,
         about=report.about,
-        sections=SECTIONS,
+        sections={k: x for k, x in SECTIONS.items() if figures or k != "curves"},
         report=report,
         answer=report.answer,
         names=report.names,
         names_figure=None if report.names is None else _names_figure(report.names),
-        figures=_figures(report),
+        figures=figures,
     )
 
 
@@ -212,6 +214,8 @@ def _names_figure(names: Names) -> FigureText:
 
 def _figures(report: Report) -> tuple[FigureText, ...]:
     answer, summary = report.answer, report.summary
+    if report.names is not None and summary.output.model.cutoff_.kind == "default":
+        return ()  # names do not use this cutoff
     cutoff, methods = CutoffPoint.of(summary.counts), summary.methods
     display = PrecisionDisplay(summary.curve, cutoff, has_truth=answer.has_truth)
     first = _drawn("fig-calls", display, *_precision_text(answer))
