@@ -85,14 +85,6 @@ def test_missing_p_values_and_json_on_stdout(folder):
     assert "3 labels without one" in err
 
 
-def test_lenient_counts_what_it_leaves_out(folder):
-    (folder / "p.csv").write_text("label,p\nA,0.1\nZ,0.1\nB,7\nB,0.3\n")
-    code, _, err = run(*command(folder, "--lenient"))
-    assert code == 0
-    assert "unknown label" in err
-    assert "outside [0, 1]" in err
-
-
 def test_bayes_and_seed(folder):
     code, out, _ = run(*command(folder, "--bayes", "--fdr", "0.3"))
     assert code == 0

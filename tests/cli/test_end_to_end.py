@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -57,20 +56,6 @@ def fitted(example):
     assert "FDR" in done.stdout
     assert "\r" not in done.stderr  # no progress bar outside a terminal
     return example
-
-
-def test_the_terminal_says_the_caveats_and_what_is_not_promised(example):
-    for name in ("scores", "truth"):
-        lines = (example / f"test_{name}.csv").read_text().splitlines(keepends=True)
-        (example / f"few_{name}.csv").write_text("".join(lines[:13]))
-    code, out, err = run(
-        "fit", "--hierarchy", example / "hierarchy.csv", "--scores", example / "scores.csv",
-        "--truth", example / "truth.csv", "--precision", "0.7", "--out", example / "few.hlpr",
-        "--calibration-scores", example / "few_scores.csv",
-        "--calibration-truth", example / "few_truth.csv",
-    )  # fmt: skip
-    assert code == 0, err
-    assert "Without a confidence nothing is promised about new samples. Caveats: " in out
 
 
 def test_two_commands_from_files_to_calls(fitted):
@@ -292,19 +277,6 @@ def test_calls_in_files_keep_the_limit_of_calls(tmp_path, kind):
             assert wanted <= listed
         if "--calls-only" in more:
             assert all(row[2] for row in rows)
-
-
-def test_environment_shows_tracebacks_on_request(tmp_path, monkeypatch):
-    import hierlpr.io.hierarchies as module
-
-    def broken(*_, **__):
-        raise RuntimeError("inside")
-
-    (tmp_path / "a.csv").write_text("A,B\n")
-    monkeypatch.setattr(module, "parse_edge_list", broken)
-    monkeypatch.setitem(os.environ, "HIERLPR_DEBUG", "1")
-    with pytest.raises(RuntimeError, match="inside"):
-        run("inspect", tmp_path / "a.csv")
 
 
 def test_other_names_of_labels_are_understood(example, tmp_path):

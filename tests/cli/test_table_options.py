@@ -1,8 +1,13 @@
 """Tables that people have: semicolons, decimal commas, other columns; whole and in parts alike."""
 
+import json
+
 import numpy as np
 import pytest
 from shellrun import refused, run
+
+from hierlpr import HierLPR, read_hierarchy
+from hierlpr.io import read_scores, read_truth
 
 TREE = "parent,child\nA,B\nA,C\n"
 OPTIONS = ("--sep", ";", "--decimal", ",", "--sample-column", "patient_id", "--columns", "labels")
@@ -44,40 +49,37 @@ def fit(folder, out, scores, truth, *more, tree="tree.csv"):
 
 
 def test_every_command_reads_them(folder, tmp_path):
-    more = ()
     model, _ = fit(folder, tmp_path / "m.hlpr", "scores.csv", "truth.csv")
-    odd, err = fit(folder, tmp_path / "o.hlpr", "odd.csv", "odd_truth.csv", *OPTIONS, *more,
+    odd, err = fit(folder, tmp_path / "o.hlpr", "odd.csv", "odd_truth.csv", *OPTIONS,
                    tree="tree2.csv")  # fmt: skip
     assert odd == model
     assert "'age', 'note'" in err
     assert "'ward'" in err
-    listed, _ = fit(folder, tmp_path / "l.hlpr", "long.csv", "truth.csv", *OPTIONS, *more)
+    listed, _ = fit(folder, tmp_path / "l.hlpr", "long.csv", "truth.csv", *OPTIONS)
     assert len(listed) > 0
     calls = []
     for name, given in (("scores", ()), ("odd", OPTIONS)):
         code, _, err = run("rank", "--model", tmp_path / "m.hlpr", "--scores",
-                           folder / f"{name}.csv", "--out", tmp_path / f"{name}_calls.csv", *given,
-                           *more)  # fmt: skip
+                           folder / f"{name}.csv", "--out", tmp_path / f"{name}_calls.csv",
+                           *given)  # fmt: skip
         assert code == 0, err
         calls.append((tmp_path / f"{name}_calls.csv").read_bytes())
     assert calls[0] == calls[1]
     measured = []
     for truth, given in (("truth", ()), ("odd_truth", OPTIONS)):
         code, out, err = run("evaluate", "--hierarchy", folder / "tree.csv", "--ranking",
-                             tmp_path / "odd_calls.csv", "--truth", folder / f"{truth}.csv", *given,
-                             *more)  # fmt: skip
+                             tmp_path / "odd_calls.csv", "--truth", folder / f"{truth}.csv",
+                             *given)  # fmt: skip
         assert code == 0, err
         measured.append(out)
     assert measured[0] == measured[1]
 
 
-@pytest.mark.parametrize("more", [(), ("--work", "here")], ids=["whole", "parts"])
-def test_the_report_reads_them(folder, tmp_path, more):
+def test_the_report_reads_them(folder, tmp_path):
     fit(folder, tmp_path / "m.hlpr", "scores.csv", "truth.csv")
-    more = [tmp_path if x == "here" else x for x in more]
     code, _, err = run("report", "--model", tmp_path / "m.hlpr", "--scores", folder / "odd.csv",
                        "--truth", folder / "odd_truth.csv", "--out", tmp_path / "r.html",
-                       *OPTIONS, *more)  # fmt: skip
+                       *OPTIONS)  # fmt: skip
     assert code == 0, err
     assert "160 of 240 samples were also used" in err
 
@@ -97,3 +99,59 @@ def test_the_message_names_the_option(folder, tmp_path, scores, given, named):
             "--truth", folder / "truth.csv", "--out", tmp_path / "m.hlpr", *given)  # fmt: skip
     said = refused(*args)
     assert named in said
+
+
+# -- empty cells of a wide table of scores -------------------------------------------------------
+
+
+@pytest.fixture
+def gaps(tmp_path):
+    rng = np.random.default_rng(0)
+    truth = np.repeat([[1, 1, 0], [1, 0, 1], [1, 0, 0], [0, 0, 0]], 30, axis=0)
+    scores = (truth + rng.normal(size=truth.shape)).round(3)
+    is_gap = rng.random(scores.shape) < 0.1
+    is_gap[0] = True  # nothing is known of this sample
+    rows = [
+        ",".join([f"p{i}", *("" if gap else str(x) for x, gap in zip(*row, strict=True))])
+        for i, row in enumerate(zip(scores.tolist(), is_gap.tolist(), strict=True))
+    ]
+    held = [f"p{i},{','.join(map(str, row))}" for i, row in enumerate(truth.tolist())]
+    for name, head, lines in (("s", "sample,A,B,C", rows), ("t", "sample,A,B,C", held)):
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *lines]) + "\n")
+    (tmp_path / "h.csv").write_text(TREE)
+    return tmp_path
+
+
+def fit_gaps(gaps, *more):
+    return ("fit", "--hierarchy", gaps / "h.csv", "--scores", gaps / "s.csv", "--truth",
+            gaps / "t.csv", "--out", gaps / "m.hlpr", *more)  # fmt: skip
+
+
+def test_without_the_option_the_message_names_it(gaps):
+    message = refused(*fit_gaps(gaps))
+    assert "line 2, column 'A': the value is missing" in message
+    assert "--missing-scores allow" in message
+    assert not (gaps / "m.hlpr").exists()
+
+
+def test_the_model_is_that_of_python_and_takes_gaps_ever_after(gaps):
+    code, _, err = run(*fit_gaps(gaps, "--missing-scores", "allow", "--fdr", 0.3))
+    assert code == 0, err
+    out = gaps / "calls.csv"
+    code, _, err = run("rank", "--model", gaps / "m.hlpr", "--scores", gaps / "s.csv", "--out", out)
+    assert code == 0, err
+    assert out.read_bytes().count(b",p0,") == 3  # a sample without any score is ranked, too
+    h = read_hierarchy(gaps / "h.csv")
+    scores = read_scores(gaps / "s.csv", h, missing_scores="allow")
+    code, out, err = run(*fit_gaps(gaps, "--missing-scores", "allow", "--json", "-"))
+    assert code == 0, err
+    assert json.loads(out)["samples_fitted"] == 120
+    assert np.isnan(scores.table.values).sum() > 20
+    truth = read_truth(gaps / "t.csv", h)
+    HierLPR(h, missing="allow").fit(scores, truth).save(gaps / "p.hlpr")
+    assert (gaps / "p.hlpr").read_bytes() == (gaps / "m.hlpr").read_bytes()
+
+
+def test_infinite_scores_and_empty_truth_are_refused_all_the_same(gaps):
+    (gaps / "s.csv").write_text("sample,A,B,C\np0,inf,,1\n")
+    assert "infinite" in refused(*fit_gaps(gaps, "--missing-scores", "allow"))

@@ -203,18 +203,12 @@ def test_a_fold_without_positives_is_filled_in():
     ("options", "message"),
     [
         ({"fdr": 0.1, "precision": 0.9}, "exactly one"),
-        ({"confidence": 0.9}, "exactly one"),
         ({"fdr": 0.1, "holdout": 1.5}, "holdout must lie"),
         ({"cv": 1}, "cv must be a whole number of at least 2"),
-        ({"min_positives": "a"}, "min_positives must be a whole number"),
-        ({"holdout": "a"}, "holdout must be a number between 0 and 1"),
         ({"unreachable": "x"}, "unreachable must be one of 'best-precision'"),
         ({"n_jobs": 0}, "n_jobs must be None or a whole number that is not 0"),
-        ({"n_jobs": "a"}, "n_jobs must be"),
         ({"random_state": -1}, "random_state must be a whole number of at least 0"),
-        ({"random_state": "a"}, "random_state must be"),
         ({"lpr": "nope"}, r"lpr \(method\) must be one of"),
-        ({"lpr": 5}, "method must be the name of an LPR estimator or one itself; got 5"),
         ({"joint": "nope"}, "joint must be False, True or 'auto'"),
         ({"estimator": LogisticRegression}, "estimator must be 'auto'"),
     ],
@@ -439,25 +433,3 @@ def test_selection_inside_certifies_no_noise():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert not model.fit(x, truth).cutoff_.reachable
-
-
-def test_rare_words_inside_keep_the_certificate():
-    h = Hierarchy([("A", "B")])
-    failures = 0
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        truth = h.close_upward(rng.random((900, 2)) < 0.35)
-        words = rng.integers(20_000, size=(900, 30))
-        texts = [
-            " ".join([*(f"w{w}" for w in row), *(["alpha"] * int(a and rng.random() < 0.8))])
-            for row, a in zip(words, truth[:, 0], strict=True)
-        ]
-        inside = make_pipeline(TfidfVectorizer(), LogisticRegression())
-        model = HierarchicalClassifier(inside, h, cv=3, joint=False, precision=0.8, confidence=0.9)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.fit(texts[:450], truth[:450])
-            calls = model.predict(texts[450:])
-        right = truth[450:][calls]
-        failures += bool(right.size and right.mean() < 0.8 - 2.0 / np.sqrt(right.size))
-    assert failures <= 1

@@ -6,13 +6,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hierlpr import Hierarchy, HierlprError, HierlprWarning, simulate
+from hierlpr import Hierarchy, HierlprWarning, simulate
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import fit_lpr
 from hierlpr.model import HierLPR
@@ -75,15 +74,6 @@ def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 
 
-def test_clone_and_parameters(parts):
-    h = parts[0].hierarchy
-    twin = clone(HierLPR(h, lpr="isotonic", close_truth=True))
-    assert twin.get_params() == {
-        "hierarchy": h, "lpr": "isotonic", "joint": "auto", "close_truth": True,
-        "missing": "error", "n_threads": None, "verbose": None,
-    }  # fmt: skip
-
-
 def test_grid_search_and_pipeline(parts):
     fit, cal, _ = parts
     search = GridSearchCV(
@@ -142,16 +132,6 @@ def test_a_sample_alone_gets_what_it_gets_among_many(most_parents, joint):
         for m in range(0, 400, 37):
             np.testing.assert_array_equal(method(scores[m : m + 1])[0], together[m])
             assert model.call_lists(scores[m : m + 1]) == [lists[m]]
-
-
-def test_before_calibration_the_cut_is_at_one_half(parts):
-    fit, _, test = parts
-    model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
-    assert model.cutoff_.level == 0.5
-    assert "not calibrated" in str(model.cutoff_)
-    np.testing.assert_array_equal(
-        model.predict(test.scores), model.predict_proba(test.scores) >= 0.5
-    )
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
@@ -271,16 +251,6 @@ def test_bad_input_is_named(parts, change, message):
     scores, truth = change(fit.scores, fit.truth)
     with pytest.raises(DataError, match=message):
         HierLPR(fit.hierarchy).fit(scores, truth)
-
-
-def test_wrong_parameters(parts):
-    fit = parts[0]
-    with pytest.raises(HierlprError, match=r"hierarchy must be a Hierarchy, a path.*got int"):
-        HierLPR(7).fit(fit.scores, fit.truth)
-    with pytest.raises(HierlprError, match=r"lpr \(method\) must be one of"):
-        HierLPR(fit.hierarchy, lpr="magic").fit(fit.scores, fit.truth)
-    with pytest.raises(HierlprError, match="joint"):
-        HierLPR(fit.hierarchy, joint="perhaps").fit(fit.scores, fit.truth)
 
 
 @pytest.mark.parametrize("how", ["fit", "remove_labels"])

@@ -78,12 +78,6 @@ def test_equal_models_give_equal_files(path, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["again.hlpr", "model.hlpr"]
 
 
-def test_numpy_reads_the_file_without_pickling(path):
-    with np.load(path, allow_pickle=False) as arrays:
-        meta = json.loads(arrays["meta"].tobytes())
-    assert (meta["format"], meta["version"]) == ("hierlpr model", 1)
-
-
 def test_models_of_every_kind_come_back(case, tmp_path):
     _, scores, cal = case
     target = tmp_path / "m.hlpr"

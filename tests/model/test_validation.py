@@ -113,15 +113,6 @@ def test_labels_of_each_sample_in_any_form_are_the_matrix(case):
         np.testing.assert_array_equal(found, expected, err_msg=form)
 
 
-def test_samples_without_any_label_are_samples(case):
-    scores, truth, lists = case
-    assert not all(lists)
-    model = HierLPR(TREE, joint=False).fit(scores, lists)
-    assert model.lpr_.report.positives.tolist() == truth.sum(axis=0).tolist()
-    with pytest.raises(DataError, match="scores have 120 samples, truth 3"):
-        model.calibrate(scores, [[], [], []], fdr=0.1)
-
-
 def test_paths_of_labels_stand_for_all_labels_on_them(case):
     scores, truth, lists = case
     whole = Hierarchy.from_paths(["root/left/deep", "root/right"])
@@ -154,23 +145,6 @@ def test_unknown_labels_are_named_with_the_nearest(case):
             HierLPR(TREE).fit(scores, [lists[0] or ["root"], bad, *lists[2:]])
     with pytest.raises(DataError, match=r"label 7 \(int\), but labels are strings"):
         HierLPR(TREE).fit(scores, [["root", 7], *lists[1:]])
-
-
-def test_slips_are_answered_with_the_way_out(case):
-    scores, truth, lists = case
-    frame = pd.DataFrame(scores, columns=TREE.labels)
-    slips = {
-        "lists of labels are truth, which comes after": lambda: HierLPR(TREE).fit(lists, scores),
-        "is the hierarchy of the labels that": lambda: HierLPR(TREE).fit(frame.iloc[:, :2], truth),
-        "did you mean 'spline'": lambda: HierLPR(TREE, lpr="splin").fit(scores, truth),
-        "80 % is 0.8": lambda: (
-            HierLPR(TREE).fit(scores, truth).calibrate(scores, truth, precision=80)
-        ),
-    }
-    for words, slip in slips.items():
-        with pytest.raises(DataError) as error:
-            slip()
-        assert words in str(error.value)
 
 
 def test_closing_a_frame_goes_by_name(case):
@@ -254,11 +228,3 @@ def test_a_cutoff_set_by_hand(case, tmp_path):
     for level in (-0.1, 1.1, "x", None, np.nan, True):
         with pytest.raises(DataError, match="level"):
             model.set_cutoff(level)
-
-
-def test_one_cutoff_for_each_label(case):
-    scores, truth, _ = case
-    model = HierLPR(TREE, joint=False).fit(scores[:60], truth[:60])
-    model.calibrate(scores[60:], truth[60:], maximize="f1", groups="label")
-    assert set(model.cutoff_.groups) == set(TREE.labels)
-    assert not TREE.violations(model.predict(scores))

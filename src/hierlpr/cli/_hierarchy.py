@@ -171,8 +171,8 @@ def discover(
     opt.refuse_overlap()
     loaded = opt.read_hierarchy_file(shell, options, hierarchy)
     h = loaded.hierarchy
-    p, report = read_p_values(shell.input_file(p_values), h, aliases=loaded.aliases, **options)
-    shell.read(report)
+    p, was_read = read_p_values(shell.input_file(p_values), h, aliases=loaded.aliases, **options)
+    shell.read(was_read)
     found = discovery.discover(p, h, fdr, dependence, seed, bayes=bayes)
     if out is not None:
         write_discoveries(out, found)
