@@ -30,8 +30,6 @@ class LabelSets:
     `open` are the labels whose truth was not given, None if there are none. Some of them follow
     from labels below or above: see :mod:`hierlpr.data.partial_truth`.
 
-    Examples
-    --------
     >>> sets = LabelSets.of(np.array([[1, 0, 1], [0, 0, 0]]))
     >>> sets.row_ptr, sets.label, sets.shape
     (array([0, 2, 2]), array([0, 2], dtype=int32), (2, 3))

@@ -229,8 +229,6 @@ def still_unknown(sets: LabelSets, hierarchy: Hierarchy) -> LabelSets:
 
     `sets` are closed upward. A label that neither holds nor is open was given as negative.
 
-    Examples
-    --------
     >>> h = Hierarchy([("A", "B"), ("B", "C"), ("A", "D")])
     >>> sets = LabelSets.of(np.array([[1, np.nan, 1, np.nan], [0, np.nan, np.nan, 0]])).closed(h)
     >>> still_unknown(sets, h).label
@@ -318,8 +316,6 @@ def align_known(
 ) -> AnyTruth:
     """Convert truth as `align_truth_to` does; NaN is an unknown pair.
 
-    Examples
-    --------
     >>> h = Hierarchy([("A", "B"), ("B", "C")])
     >>> truth = align_known(np.zeros((2, 3)), [[np.nan, np.nan, 1], [1, 0, np.nan]], h)
     >>> truth.held.astype(int).tolist(), bool(truth.known.all())

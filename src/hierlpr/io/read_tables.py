@@ -20,11 +20,7 @@ from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.read_report import ReadReport
-from hierlpr.io.table_files import (
-    TableFile,
-    TableOptions,
-    open_table,
-)
+from hierlpr.io.table_files import TableFile, TableOptions, open_table
 
 MissingTruth = Literal["negative", "skip"]
 
