@@ -8,14 +8,20 @@ from sklearn.base import clone
 
 import reference_first_stage as reference
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage import FirstStage, KernelRidgeClassifier, NetworkEnsemble, ProjectionForest
+from hierlpr.first_stage import (
+    FirstStage,
+    KernelRidgeClassifier,
+    NetworkEnsemble,
+    ProjectionForest,
+    projection_forest,
+)
 from hierlpr.first_stage.descent import (
     WEIGHT_DECAY,
     NetworkPlan,
-    _adam,
     _cut,
     _descend,
     _start,
+    adam_step,
     add_block,
     predict_network,
     take_block,
@@ -92,7 +98,8 @@ def test_adam_as_printed():
     moments = np.zeros_like(w), np.zeros_like(w)
     for n, slope in enumerate(slopes, start=1):
         gradient += slope  # each step leaves it empty
-        _adam(w, gradient, moments, n, PLAN)
+        rate, widen = PLAN.learning_rate / (1.0 - 0.9**n), 1.0 / (1.0 - 0.999**n)
+        adam_step(w, gradient, *moments, rate, widen, WEIGHT_DECAY)
     np.testing.assert_allclose(w, expected, atol=1e-6)
 
 
@@ -170,10 +177,11 @@ def test_the_first_fold_chooses_the_regularization():
 # -- forest ----------------------------------------------------------------------------------
 
 
-def test_out_of_bag_shares_tree_by_tree():
+def test_out_of_bag_shares_tree_by_tree(monkeypatch):
+    monkeypatch.setattr(projection_forest, "PROJECTIONS", 99)
     rng = np.random.default_rng(1)
     x, y = data(50)
-    ours = ProjectionForest(8, n_projections=99).fit(x, y)
+    ours = ProjectionForest(8).fit(x, y)
     encoded, forest = ours.encoder_.transform(x), ours.forest_
     in_bag = np.stack([np.bincount(rows, minlength=50) for rows in forest.estimators_samples_])
     leaves = forest.apply(encoded)

@@ -23,6 +23,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.ranking.order import Ranking, rank
 
 Float = NDArray[np.float64]
+MOST_CHOICES = 4096  # of parents, in a connected component
 
 
 def align_dense(values: Any, hierarchy: Hierarchy, *, name: str) -> tuple[Table, Float]:
@@ -185,26 +186,14 @@ def _order_by_changed(
 
 
 def single_parent(
-    lpr: Any,
-    hierarchy: Hierarchy,
-    *,
-    top: int | None = None,
-    weight: Any = None,
-    most_choices: int = 4096,
+    lpr: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
 ) -> Ranking:
     """Keep one parent per label, chosen for the largest eAUC, and rank that forest.
 
     The dropped edges are ignored, so a label may come before one of its parents;
     `hierlpr.metrics.order_violations_error` counts this. On a forest it equals `hierlpr.rank`.
 
-    Parameters
-    ----------
-    lpr : array-like of shape (n_samples, n_labels)
-    hierarchy : Hierarchy
-    top : int, optional
-    weight : array-like of shape (n_labels,), optional
-    most_choices : int
-        Error if a connected component of the hierarchy has more choices than this.
+    All choices are tried; more than 4,096 in a connected component are an error.
 
     References
     ----------
@@ -229,10 +218,10 @@ def single_parent(
         part = [hierarchy.labels[k] for k in columns]
         options = [[(p, x) for p in hierarchy.parents(x)] for x in part if hierarchy.parents(x)]
         n_choices = math.prod(len(parents) for parents in options)
-        if n_choices > most_choices:
+        if n_choices > MOST_CHOICES:
             raise HierarchyError(
                 f"There are {n_choices:.3g} ways to keep one parent per label, more than "
-                f"{most_choices:,}.\nHint: hierlpr.rank respects all parents without such a search."
+                f"{MOST_CHOICES:,}.\nHint: hierlpr.rank respects all parents without such a search."
             )
         choices = list(product(*options))
         areas = [

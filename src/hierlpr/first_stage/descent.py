@@ -124,7 +124,9 @@ def train_network(
                         plan, rng,
                     )  # fmt: skip
                 n_steps += 1
-                _adam(parameters, gradient, moments, n_steps, plan)
+                rate = plan.learning_rate / (1.0 - 0.9**n_steps)
+                widen = 1.0 / (1.0 - 0.999**n_steps)
+                adam_step(parameters, gradient, *moments, rate, widen, WEIGHT_DECAY)
             if watch(epoch, layers):
                 break
 
@@ -215,11 +217,3 @@ def _sigmoid(values: Array) -> Array:
     values += np.float32(1.0)
     np.reciprocal(values, out=values)
     return values
-
-
-def _adam(
-    parameters: Array, gradient: Array, moments: tuple[Array, Array], n: int, plan: NetworkPlan
-) -> None:
-    """Make step `n` of Adam with weight decay, and reset the gradient to 0."""
-    rate, share = plan.learning_rate / (1.0 - 0.9**n), 1.0 / (1.0 - 0.999**n)
-    adam_step(parameters, gradient, *moments, rate, share, WEIGHT_DECAY)

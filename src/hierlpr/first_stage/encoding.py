@@ -47,9 +47,6 @@ class FeatureEncoder:
         What was left out, as text.
     """
 
-    def __init__(self, *, random_state: int = 0) -> None:
-        self.random_state = random_state
-
     def fit(self, X: Any) -> Self:  # noqa: N803
         """Learn vocabulary, categories, singular vectors, means and scales."""
         self.notes: list[str] = []
@@ -108,7 +105,7 @@ class FeatureEncoder:
         k = min(COMPONENTS, matrix.shape[0] - 1)
         if k < 1:
             raise DataError("X has one sample; there is nothing to learn from it.")
-        self.svd = TruncatedSVD(k, n_iter=4, random_state=self.random_state).fit(matrix)
+        self.svd = TruncatedSVD(k, n_iter=4, random_state=0).fit(matrix)
         self.notes.append(f"{matrix.shape[1]:,} sparse features by {k} singular vectors")
 
     def _fit_categories(self, columns: list[Column]) -> None:

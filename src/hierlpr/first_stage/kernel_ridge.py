@@ -111,16 +111,6 @@ class KernelRidgeClassifier(MultiLabelEstimator):
         return self.map_.probabilities(_log_odds(fitted), self.prior_)
 
 
-def fill_unknown(x: Encoded, labels: LabelColumns) -> LabelColumns:
-    """Replace unknown truth, at first its prevalence, by leave-one-out kernel probabilities.
-
-    This is one step of EM; three steps were no better.
-    """
-    kernel = KernelRidgeClassifier()
-    kernel.learn(x, labels)
-    return labels.filled(kernel.outside_)
-
-
 def _squared(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     out: NDArray[Any] = a @ b.T
     out *= -2.0

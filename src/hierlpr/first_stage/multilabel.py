@@ -138,7 +138,7 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
             is vectorized by tf-idf.
         y : matrix of shape (n_samples, n_labels)
             0 or 1; NaN where unknown. There members learn from the probability that a kernel
-            method gives (:func:`fill_unknown`).
+            method gives.
         on_progress : callable, optional
             Called as ``on_progress(done, total)``.
         """
@@ -155,9 +155,12 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
         labels = LabelColumns.of(held, known)
         if labels.known is not None:
-            from hierlpr.first_stage.kernel_ridge import fill_unknown
+            from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier
 
-            labels = fill_unknown(x, labels)
+            kernel = KernelRidgeClassifier()
+            kernel.learn(x, labels)
+            # This is one step of EM from the prevalences; three steps were no better.
+            labels = labels.filled(kernel.outside_)
         self.learn(x, labels, on_progress=on_progress)
         self.labels_ = replace(labels, known=None)
         return self
@@ -220,9 +223,7 @@ def mean_log_loss(proba: NDArray[Any], y: NDArray[Any]) -> float:
     return float(loss.sum() / max(1, y.shape[0]))
 
 
-def blend_weights(
-    members: Sequence[NDArray[Any]], y: NDArray[Any], *, rng: int = 0
-) -> NDArray[np.float64]:
+def blend_weights(members: Sequence[NDArray[Any]], y: NDArray[Any]) -> NDArray[np.float64]:
     r"""Return nonnegative weights of sum 1 that minimize the log-loss of the average.
 
     Unknown truth (NaN in `y`) does not count.
@@ -239,7 +240,7 @@ def blend_weights(
     most = max(1, MAX_BLENDED // max(1, y.shape[1]))
     rows = np.arange(n_samples)
     if n_samples > most:
-        rows = np.sort(np.random.default_rng(rng).permutation(n_samples)[:most])
+        rows = np.sort(np.random.default_rng(0).permutation(n_samples)[:most])
     known = ~np.isnan(y[rows])
     happened = y[rows] > 0.5
     q = np.stack([np.where(happened, p[rows], 1.0 - p[rows])[known] for p in members])

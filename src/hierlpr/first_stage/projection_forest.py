@@ -13,6 +13,7 @@ from hierlpr._utils.checks import check_count, check_jobs
 from hierlpr.first_stage.multilabel import LabelColumns, MultiLabelEstimator, Progress
 
 Encoded = NDArray[np.float32]
+PROJECTIONS = 16  # columns that the trees are grown on; fewer labels are used themselves
 BATCH = 25  # trees between two reports of progress
 
 
@@ -25,8 +26,6 @@ class ProjectionForest(MultiLabelEstimator):
     Parameters
     ----------
     n_trees : int
-    n_projections : int
-        Columns that the trees are grown on; with fewer labels, the labels themselves.
     n_jobs : int, optional
         Threads for growing; results do not depend on it.
     random_state : int
@@ -54,12 +53,10 @@ class ProjectionForest(MultiLabelEstimator):
         self,
         n_trees: int = 200,
         *,
-        n_projections: int = 16,
         n_jobs: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.n_trees = n_trees
-        self.n_projections = n_projections
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -68,7 +65,6 @@ class ProjectionForest(MultiLabelEstimator):
     ) -> None:
         """Fit to encoded features; see :class:`MultiLabelEstimator`."""
         check_count(self.n_trees, name="n_trees")
-        check_count(self.n_projections, name="n_projections")
         check_count(self.random_state, name="random_state", least=0)
         check_jobs(self.n_jobs)
         y = labels.values
@@ -79,8 +75,8 @@ class ProjectionForest(MultiLabelEstimator):
             return
         rng = np.random.default_rng(self.random_state)
         target = y
-        if y.shape[1] > self.n_projections:
-            target = y @ rng.standard_normal((y.shape[1], self.n_projections)).astype(np.float32)
+        if y.shape[1] > PROJECTIONS:
+            target = y @ rng.standard_normal((y.shape[1], PROJECTIONS)).astype(np.float32)
         self.forest_ = ExtraTreesRegressor(
             0,
             min_samples_leaf=3,

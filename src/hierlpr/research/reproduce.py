@@ -103,7 +103,7 @@ def reproduce(
     ----------
     what : {"table2", "curves", "disease", "all"}
     out : path
-        Created if needed. Gets every table as CSV and every figure as PNG.
+        Created if needed. Gets every table as CSV and the precision-recall curves as PNG.
     replications : int
         The paper has 100. The disease-like study, which is slower and varies less, runs a fifth.
     options : Options, optional
@@ -132,7 +132,8 @@ def reproduce(
         for setting in (("disease",) if study == "disease" else SETTINGS)
         for r in range(n_disease if study == "disease" else replications)
     ]
-    names = [f"{study}.{ending}" for study in asked for ending in ("csv", "png")]
+    drawn = [study for study in asked if study != "table2"]
+    names = [*(f"{study}.csv" for study in asked), *(f"{study}.png" for study in drawn)]
     with output_directory(out, [*names, "claims.csv", "table2_runs.csv"]) as folder:
         results: dict[str, list[Row]] = {study: [] for study in asked}
         parallel = Parallel(n_jobs=n_jobs, return_as="generator")
@@ -147,9 +148,9 @@ def reproduce(
         results["claims"] = check_claims(results.get("curves", []) + results.get("disease", []))
         for name, rows in results.items():
             _write_csv(folder / f"{name}.csv", rows)
-        for study in asked:
+        for study in drawn:
             with atomic_output(folder / f"{study}.png") as part:
-                _draw(study, results[study]).savefig(part, format="png", dpi=150)
+                _draw(results[study]).savefig(part, format="png", dpi=150)
     return results
 
 
@@ -346,8 +347,8 @@ def _values(rows: Iterable[Row], name: str) -> list[str]:
 # -- files ----------------------------------------------------------------------------------------
 
 
-def _draw(study: str, rows: list[Row]) -> Any:
-    """Draw one panel per setting: mean precision against recall, or how far targets are missed."""
+def _draw(rows: list[Row]) -> Any:
+    """Draw mean precision against recall, one panel per setting."""
     from matplotlib.figure import Figure
 
     settings = _values(rows, "setting")
@@ -356,24 +357,15 @@ def _draw(study: str, rows: list[Row]) -> Any:
     axes = figure.subplots(n_rows, min(len(settings), 2), squeeze=False).ravel()
     for axis, setting in zip(axes, settings, strict=True):
         own = _select(rows, setting=setting)
-        if study == "table2":
-            places = np.arange(len(TARGETS))
-            axis.bar(places - 0.2, [r["paper_mean"] for r in own], 0.38, label="paper")
-            here = [r["mean_if_reachable"] for r in own]
-            axis.bar(places + 0.2, here, 0.38, label="here, target reachable")
-            axis.set_xticks(places, TARGETS)
-            axis.set(ylabel="target minus achieved, points")
-        else:
-            for method in _values(own, "method"):
-                runs = _select(own, method=method)
-                if "curve" in runs[0]:
-                    mean = np.mean([row["curve"] for row in runs], axis=0)
-                    axis.plot(RECALL_GRID, mean, label=method)
-                else:  # a single set of calls is a point
-                    point = [np.mean([r[x] for r in runs]) for x in ("recall", "precision")]
-                    axis.plot(*point, "X", label=method)
-            axis.set(xlabel="recall", ylabel="precision")
-        axis.set(title=f"Setting {setting}")
+        for method in _values(own, "method"):
+            runs = _select(own, method=method)
+            if "curve" in runs[0]:
+                mean = np.mean([row["curve"] for row in runs], axis=0)
+                axis.plot(RECALL_GRID, mean, label=method)
+            else:  # a single set of calls is a point
+                point = [np.mean([r[x] for r in runs]) for x in ("recall", "precision")]
+                axis.plot(*point, "X", label=method)
+        axis.set(xlabel="recall", ylabel="precision", title=f"Setting {setting}")
     axes[0].legend(frameon=False)
     return figure
 
