@@ -224,15 +224,19 @@ def other_rows(name, replications, cache=None):
 
 
 def moved_together(rng, h, truth, factor, n):
-    """Draw samples so that the roots, and with them all labels, are more frequent by a factor."""
+    """Leave out samples so that all labels are more frequent by a factor; at most `n`, none twice.
+
+    The roots have the factor on average, without those that all samples have.
+    """
     held = truth[:, [h.index(root) for root in h.roots]]
+    held = held[:, held.min(axis=0) < held.max(axis=0)]
     target, low, high = min(0.9, factor * held.mean()), -12.0, 12.0
     for _ in range(60):
         chance = np.exp((low + high) / 2 * (held.sum(axis=1) - held.shape[1]))
         chance /= chance.sum()
         low, high = ((low + high) / 2, high) if chance @ held.mean(axis=1) < target else (
             low, (low + high) / 2)  # fmt: skip
-    return rng.choice(len(truth), n, p=chance)
+    return rng.permutation(np.flatnonzero(rng.random(len(truth)) < chance / chance.max()))[:n]
 
 
 def noticed_rows(name, replications, cache=None):

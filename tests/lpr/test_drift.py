@@ -129,6 +129,43 @@ def test_mixtures_recover_the_prevalence_they_were_drawn_with():
     assert residual[0] < 0.05
 
 
+def test_many_samples_are_explained_by_any_prevalence():
+    """The prevalence must be as exact as the samples allow, or large samples raise alarms."""
+    rng = np.random.default_rng(3)
+    p1, p0 = np.array([0.05, 0.15, 0.3, 0.5]), np.array([0.45, 0.3, 0.2, 0.05])
+    positive = 2e5 * np.tile(p1, (20, 1))
+    total = positive + 8e5 * p0
+    true = rng.uniform(0.02, 0.98, 20)
+    count = np.stack([rng.multinomial(300_000, x * p1 + (1 - x) * p0) for x in true])
+    _, p_value, rate, _ = explain_by_prevalence(total, positive, count)
+    assert p_value.min() > 1e-3
+    assert np.abs(rate - true).max() < 0.005
+
+
+@pytest.mark.parametrize("seed", [5, 11])
+def test_an_unlikely_draw_of_the_same_population_raises_no_alarm(seed):
+    """Each has a p-value near .002; alarms at 1 % would be frequent where each batch is checked."""
+    train, pool = simulate.train_test(
+        2, n_train=3000, n_test=20000, rng=np.random.default_rng(seed)
+    )
+    model = HierLPR(train.hierarchy, joint=False).fit(train.scores, train.truth)
+    drift = model.check(pool.scores[:1000])
+    assert drift.p_value.min() < 0.01 / 3
+    assert drift.is_clean
+
+
+def test_a_label_that_always_holds_is_no_objection_to_a_move():
+    """A flat set with one certain label; the others become a third as frequent, or thrice."""
+    rng = np.random.default_rng(6)
+    truth = rng.random((1000, 5)) < [1.0, 0.3, 0.3, 0.2, 0.1]
+    model = HierLPR(joint=False).fit(truth + 0.5 * rng.normal(size=truth.shape), truth)
+    for factor in (1 / 3, 3.0):
+        new = rng.random((1000, 5)) < np.array([1.0, *(factor * np.array([0.3, 0.3, 0.2, 0.1]))])
+        drift = model.check(new + 0.5 * rng.normal(size=new.shape))
+        assert not drift.is_far
+        assert drift.expected[1:] == pytest.approx(new[:, 1:].mean(axis=0), rel=0.4)
+
+
 def test_labels_without_choice_raise_no_alarm():
     """Scores that tie leave bins empty; one value, two values, and a score beyond all seen."""
     rng = np.random.default_rng(4)

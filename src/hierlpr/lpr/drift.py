@@ -23,9 +23,10 @@ Float = NDArray[np.float64]
 
 LEAST_SAMPLES = 30
 # A label looks different if no prevalence explains its scores: at a family-wise error rate of
-# CHANCE, and with at least this total variation distance left.
-CHANCE = 0.01
+# CHANCE_DIFFERENT (every batch may be checked), and with at least this total variation distance.
+CHANCE_DIFFERENT = 0.001
 DISTANCE = 0.05
+CHANCE = 0.01  # error rate of the other tests
 UNCLEAR = 2.0  # if a common change by this factor would not show, nothing can be said
 # If this share of labels is different, or this distance is left on average, nothing can be adapted.
 FAR_SHARE = 0.5
@@ -200,7 +201,7 @@ def compare_scores(
         ),
         residual=residual,
         p_value=p_value,
-        is_different=(p_value < CHANCE / hierarchy.n_labels) & (residual > DISTANCE),
+        is_different=(p_value < CHANCE_DIFFERENT / hierarchy.n_labels) & (residual > DISTANCE),
         visible_factor=visible,
         impossible_share=_impossible_share(rate, error, hierarchy),
     )
@@ -247,6 +248,12 @@ def explain_by_prevalence(
     each = np.stack([chi_squared(np.full((len(total), 1), rate))[0] for rate in grid])
     rate = grid[np.argmin(each, axis=0)][:, None]
     best, variance = chi_squared(rate)
+    for _ in range(3):  # weighted least squares, because the grid is coarse for many samples
+        weight = np.where(used, (p1 - p0) / variance, 0.0)
+        slope = np.maximum((weight * (p1 - p0)).sum(axis=1, keepdims=True), 1e-12)
+        next_rate = np.clip((weight * (now - p0)).sum(axis=1, keepdims=True) / slope, 0.0, 1.0)
+        rate = np.where(chi_squared(next_rate)[0][:, None] < best[:, None], next_rate, rate)
+        best, variance = chi_squared(rate)
     information = np.where(used, (p1 - p0) ** 2 / variance, 0.0).sum(axis=1)
     free = np.count_nonzero(used, axis=1) - 1
     p_value = np.where(free > 0, scipy.special.chdtrc(np.maximum(free, 1), best), 1.0)
