@@ -66,7 +66,6 @@ class Answer:
     n_true_calls: int
     n_violations: int
     n_called_samples: int
-    level: float
     headline: str
     claim: str
     precision_text: str
@@ -114,8 +113,12 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
     precision_text = percent(precision)
     if precision is not None and verdict == "missed" and precision_text in target:
         precision_text = f"{math.floor(1000.0 * precision) / 10.0:.1f} %"  # 89.8 % of 90 %
-    headline = _headline(n_calls, c.n_instances)
-    claim = _claim(n_calls, precision_text, ranges.get("precision_range"), expected)
+    headline = f"{n_calls:,} call{'' if n_calls == 1 else 's'}" if n_calls else "No calls"
+    claim, bounds = "", ranges.get("precision_range")
+    if n_calls and bounds is None:
+        claim = f"{percent(expected)} expected to be correct"
+    elif bounds is not None:
+        claim = f"{precision_text} correct (95 % CI {from_to(bounds)})"
     if names is not None:
         headline, claim, target, verdict = _names_headline(names, output.n_samples, difference)
     return Answer(
@@ -127,7 +130,6 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
         n_true_calls=n_true,
         n_violations=c.n_violations,
         n_called_samples=int(np.count_nonzero(c.called)),
-        level=cutoff.level,
         headline=headline,
         claim=claim,
         precision_text=precision_text,
@@ -171,13 +173,6 @@ def percent(share: float | None) -> str:
     return f"{value:.0f} %"
 
 
-def _headline(n_calls: int, n_instances: int) -> str:
-    if n_calls == 0:
-        return "No calls"
-    calls = "1 call" if n_calls == 1 else f"{n_calls:,} calls"
-    return f"{calls} (all instances)" if n_calls == n_instances else calls
-
-
 def _names_headline(names: Names, n_samples: int, difference: str) -> tuple[str, str, str, str]:
     """Return headline, claim, target and verdict of a page about one name per sample."""
     headline = f"{names.n_named:,} of {n_samples:,} samples named"
@@ -191,14 +186,6 @@ def _names_headline(names: Names, n_samples: int, difference: str) -> tuple[str,
     claim = f"{100 * names.wrong:.1f} % with a wrong name (95 % CI {from_to((low, high))})"
     verdict = "missed" if names.error is not None and low > names.error else "kept"
     return headline, claim, target, verdict if target else ""
-
-
-def _claim(n_calls: int, precision: str, bounds: Interval | None, expected: float | None) -> str:
-    if n_calls == 0:
-        return ""
-    if bounds is None:
-        return f"{percent(expected)} expected to be correct"
-    return f"{precision} correct (95 % CI {from_to(bounds)})"
 
 
 def _target(cutoff: Cutoff, n_calls: int, precision: float | None) -> tuple[str, str]:
