@@ -213,34 +213,25 @@ def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
             f"score has shape {tuple(score.shape)}; expected (n_samples, {hierarchy.n_labels})."
         )
     level = label_levels(cutoff, hierarchy)
-    limits = _limits(cutoff, hierarchy)
+    parts, group = parts_of(cutoff, hierarchy.n_labels)
+    past = None  # what the scores of each sample and group must exceed because of limits
+    limits = [part.max_calls for part in parts]
+    if any(limit is not None for limit in limits):
+        ends = np.cumsum(np.bincount(group, minlength=len(parts)))
+        columns = np.split(np.argsort(group, kind="stable"), ends[:-1])
+        past = limit_thresholds(score, columns, limits, group_parents(hierarchy, group))
     if not is_sparse(score):
         called: NDArray[np.bool_] = score >= level
-        if limits is not None:
-            group, arguments = limits
-            called &= score > limit_thresholds(score, *arguments)[:, group]
-        return called
+        return called if past is None else called & (score > past[:, group])
     csr = scipy.sparse.csr_array(score)
     kept = (csr.data > 0.0) & (csr.data >= level[csr.indices])
     row = np.repeat(np.arange(csr.shape[0], dtype=np.intp), np.diff(csr.indptr))
-    if limits is not None:
-        group, arguments = limits
-        kept &= csr.data > limit_thresholds(csr, *arguments)[row, group[csr.indices]]
+    if past is not None:
+        kept &= csr.data > past[row, group[csr.indices]]
     indptr = np.append(0, np.cumsum(np.bincount(row[kept], minlength=csr.shape[0])))
     indptr = indptr.astype(csr.indptr.dtype)
     data = (np.ones(indptr[-1], dtype=bool), csr.indices[kept], indptr)
     return scipy.sparse.csr_array(data, shape=csr.shape)
-
-
-def _limits(cutoff: Cutoff, hierarchy: Hierarchy) -> tuple[NDArray[np.intp], Any] | None:
-    """Return the group of each label and the arguments of `limit_thresholds`, None without."""
-    parts, group = parts_of(cutoff, hierarchy.n_labels)
-    limits = [part.max_calls for part in parts]
-    if all(limit is None for limit in limits):
-        return None
-    ends = np.cumsum(np.bincount(group, minlength=len(parts)))
-    columns = np.split(np.argsort(group, kind="stable"), ends[:-1])
-    return group, (columns, limits, group_parents(hierarchy, group))
 
 
 class LabelCall(NamedTuple):

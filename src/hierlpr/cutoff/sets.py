@@ -135,12 +135,10 @@ class CallSets:
         def joined(names: tuple[str, ...]) -> str:
             return ", ".join(names[:MOST_NAMED]) + ", ..." * (len(names) > MOST_NAMED)
 
-        rows = []
         first = replace(self, sure=self.sure[:SHOWN], possible=self.possible[:SHOWN])
-        for i, (sure, others) in enumerate(first.lists()):
-            name: Any = i if self.samples is None else self.samples[i]
-            rows.append((name, joined(sure), joined(others)))
-        return rows
+        names = range(len(first)) if self.samples is None else self.samples
+        listed = zip(names, first.lists(), strict=False)
+        return [(name, joined(sure), joined(others)) for name, (sure, others) in listed]
 
     def __repr__(self) -> str:
         head = f"<CallSets: {self}>"
@@ -194,14 +192,12 @@ class CallSets:
 
     def lists(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """List the sure labels, and the possible labels that are not sure, of each sample."""
-        sure, possible = scipy.sparse.csr_array(self.sure), scipy.sparse.csr_array(self.possible)
+        kinds = [scipy.sparse.csr_array(kind) for kind in (self.sure, self.possible)]
         out = []
         for i in range(len(self)):
-            certain = sure.indices[sure.indptr[i] : sure.indptr[i + 1]].tolist()
-            open_ = possible.indices[possible.indptr[i] : possible.indptr[i + 1]].tolist()
-            rest = sorted(set(open_) - set(certain))
-            names = self.labels
-            out.append((tuple(names[j] for j in sorted(certain)), tuple(names[j] for j in rest)))
+            sure, possible = (set(x.indices[x.indptr[i] : x.indptr[i + 1]].tolist()) for x in kinds)
+            names = [[self.labels[j] for j in sorted(x)] for x in (sure, possible - sure)]
+            out.append((tuple(names[0]), tuple(names[1])))
         return out
 
 

@@ -65,7 +65,8 @@ class CrossFitting:
         self.part = part
         self.held = truth.held if isinstance(truth, PartialTruth) else truth
         self.bin_of, self.bin_score = bin_scores(scores, self.n_threads)
-        self._counts = None if self.is_weighted else [self._count(part == p) for p in _parts(part)]
+        numbers = range(int(part.max()) + 1)
+        self._counts = None if self.is_weighted else [self._count(part == p) for p in numbers]
         self._fits: dict[frozenset[int], tuple[LPRModel, LabelPrior]] = {}
 
     @property
@@ -155,10 +156,6 @@ class CrossFitting:
         truth, h = self.truth[rows], self.hierarchy
         given = None if self.sample_weight is None else self.sample_weight[rows]
         return np.stack([curve_weights(truth, h, k, given) for k in range(h.n_labels)], axis=1)
-
-
-def _parts(part: Ints) -> range:
-    return range(int(part.max()) + 1)
 
 
 def _faster(method: Any) -> Any:
