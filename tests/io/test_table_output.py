@@ -95,6 +95,20 @@ def test_unknown_truth_is_written_and_read_again(tmp_path, name):
         write_truth(tmp_path / "t.tsv", Table(values, H.labels, ("s1", "s2", "s3")))
 
 
+def test_rows_of_a_ranking_come_in_the_order_of_ranks_or_scores(tmp_path):
+    """Of repeated pairs the one with the best rank or score counts."""
+    rows = "b,A,0.5,3\na,B,0.4,4\na,A,0.9,1\nb,A,0.5,2\n"
+    path = write(tmp_path / "r.csv", "sample,label,score,rank\n" + rows)
+    read = read_ranking(path, H, lenient=True)
+    assert [read.samples[i] for i in read.sample] == ["a", "b", "a"]
+    assert read.score.tolist() == [0.9, 0.5, 0.4]
+    cafa = write(tmp_path / "p.tsv", "b\tC\t0.50\na\tB\t0.50\na\tA\t0.90\nb\tC\t0.70\n")
+    read = read_ranking(cafa, H)
+    assert [read.samples[i] for i in read.sample] == ["a", "b", "a"]
+    assert [H.labels[k] for k in read.label] == ["A", "C", "B"]
+    assert read.score.tolist() == [0.9, 0.7, 0.5]
+
+
 def test_rankings_that_cannot_be_read_or_written(tmp_path):
     for text in ("rank,sample,label\n1,a,A\n", "sample,label,score\na,A,1\na,Q,1\n"):
         with pytest.raises(FileError, match="line"):
