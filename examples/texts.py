@@ -1,7 +1,8 @@
 """Texts in a taxonomy, with scikit-learn.
 
-From documents to calls: a vectorizer, one logistic regression a topic, and a cutoff for at most
-20 % wrong calls. The texts are made of made-up words, so that the example needs no download.
+From documents to calls: a vectorizer and one logistic regression per topic, and a cutoff for at
+most 20 % incorrect calls. The vectorizer is part of the classifier, so that it never sees the texts
+that the cutoff is chosen on. The words are invented; the example needs no download.
 """
 
 import os
@@ -27,7 +28,7 @@ topics = [
 
 
 def words(topic):
-    """Words of a topic and of everything above it, in a sea of common ones."""
+    """Return words of some topics and of all labels above them."""
     own = [t for name in topic for t in [name, *h.ancestors(name)]]
     return [f"{rng.choice(own)}{rng.integers(12)}" for _ in range(4 * len(topic))]
 
@@ -41,16 +42,14 @@ for row, topic in enumerate(topics):
     truth[row, [h.index(t) for name in topic for t in [name, *h.ancestors(name)]]] = True
 
 half = n // 2
-model = make_pipeline(
-    TfidfVectorizer(),
-    HierarchicalClassifier(LogisticRegression(C=10), hierarchy=h, fdr=0.2, random_state=0),
-)
+estimator = make_pipeline(TfidfVectorizer(), LogisticRegression(C=10))
+model = HierarchicalClassifier(estimator, hierarchy=h, fdr=0.2, random_state=0)
 model.fit(texts[:half], truth[:half])
 calls = model.predict(texts[half:])
-right = (calls & truth[half:]).sum()
-print(model[-1].cutoff_)
-print(f"New texts: {calls.sum():,} calls, {right / calls.sum():.1%} right, "
-      f"{right / truth[half:].sum():.1%} of the topics found.")  # fmt: skip
+correct = (calls & truth[half:]).sum()
+print(model.cutoff_)
+print(f"New texts: {calls.sum():,} calls, {correct / calls.sum():.1%} correct, "
+      f"{correct / truth[half:].sum():.1%} of the topics found.")  # fmt: skip
 
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 found = [(calls[:, k] & truth[half:, k]).sum() / truth[half:, k].sum() for k in range(h.n_labels)]

@@ -52,6 +52,7 @@ def test_nothing_to_choose(small_networks):
     assert not np.array_equal(other.predict_proba(x_new), model.predict_proba(x_new))
 
 
+@pytest.mark.filterwarnings("ignore:The scores of")  # training samples have other scores
 def test_frames_with_gaps_and_categories(small_networks):
     x, truth = features(200, 0)
     frame = pd.DataFrame(x, columns=list("abcdef"))

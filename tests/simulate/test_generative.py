@@ -50,7 +50,7 @@ def test_random_hierarchies_keep_their_promises():
     [
         (lambda: simulate.setting("9"), "no setting '9'"),
         (lambda: simulate.random_forest(3, n_trees=5), "5 trees"),
-        (lambda: simulate.random_tree(3, max_depth=1), "no room"),
+        (lambda: simulate.random_tree(3, max_depth=1), "too small"),
         (lambda: simulate.random_model(simulate.random_tree(3), quality="good"), "quality"),
         (lambda: simulate.setting(1, n_samples=10, min_positives=11), "No model"),
     ],
