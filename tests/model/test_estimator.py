@@ -367,3 +367,13 @@ def test_reversed_scores_are_asked_about(parts):
         HierLPR(fit.hierarchy, joint=False).fit(-fit.scores, fit.truth)
     noise = np.random.default_rng(0).normal(size=fit.scores.shape)
     HierLPR(fit.hierarchy, joint=False).fit(noise, fit.truth)
+
+
+def test_before_calibration_the_cut_is_at_one_half(parts):
+    fit, _, test = parts
+    model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
+    assert model.cutoff_.level == 0.5
+    assert "not calibrated" in str(model.cutoff_)
+    np.testing.assert_array_equal(
+        model.predict(test.scores), model.predict_proba(test.scores) >= 0.5
+    )

@@ -228,3 +228,12 @@ def test_a_cutoff_set_by_hand(case, tmp_path):
     for level in (-0.1, 1.1, "x", None, np.nan, True):
         with pytest.raises(DataError, match="level"):
             model.set_cutoff(level)
+
+
+def test_samples_without_any_label_are_samples(case):
+    scores, truth, lists = case
+    assert not all(lists)
+    model = HierLPR(TREE, joint=False).fit(scores, lists)
+    assert model.lpr_.report.positives.tolist() == truth.sum(axis=0).tolist()
+    with pytest.raises(DataError, match="scores have 120 samples, truth 3"):
+        model.calibrate(scores, [[], [], []], fdr=0.1)

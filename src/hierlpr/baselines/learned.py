@@ -10,6 +10,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
+from hierlpr._utils.checks import check_choice
 from hierlpr.baselines.rank_functions import align_dense, order_by, propagate_min, weighted
 from hierlpr.data.tables import Table, align_truth
 from hierlpr.exceptions import DataError, HierarchyError
@@ -153,13 +154,15 @@ class ClusHMC:
     r"""Bagged ensemble of predictive clustering trees over whole label vectors.
 
     Each split reduces the variance of the label vectors,
-    :math:`\sum_k \mathrm{Var}(Q_k)`, as much as possible; a leaf predicts its mean label
+    :math:`\sum_k w_k \mathrm{Var}(Q_k)`, as much as possible; a leaf predicts its mean label
     vector, and the ensemble averages. Leaf means never rise from parent to child, so the result is
     consistent. The trees are scikit-learn's ``DecisionTreeRegressor`` with one output per label.
 
     Parameters
     ----------
     n_trees : int
+    weights : {"uniform", "depth"}
+        Weights of the labels: 1, or as Vens et al. 0.75 times the mean weight of the parents.
     stopping : "cv", float or None
         A node is split only if the remaining variance is at most this share of its own.
         ``"cv"`` chooses among `STOPPING` by 5-fold cross-validated AU(PRC); None never stops.
@@ -194,11 +197,13 @@ class ClusHMC:
         self,
         *,
         n_trees: int = 100,
+        weights: Literal["uniform", "depth"] = "uniform",
         stopping: Literal["cv"] | float | None = "cv",
         n_jobs: int = 1,
         rng: Any = None,
     ) -> None:
         self.n_trees = n_trees
+        self.weights = weights
         self.stopping = stopping
         self.n_jobs = n_jobs
         self.rng = rng
@@ -212,6 +217,7 @@ class ClusHMC:
             )
         generator = np.random.default_rng(self.rng)
         self.hierarchy_ = hierarchy
+        self._root_weight = np.sqrt(self._label_weights(hierarchy))
         if self.stopping == "cv":
             self.stopping_ = self._choose_stopping(x, status, generator)
         else:
@@ -231,10 +237,18 @@ class ClusHMC:
         score = propagate_min(weighted(chance, weight, hierarchy), hierarchy)
         return order_by(score, chance, Table(chance, hierarchy.labels), hierarchy, top=top)
 
+    def _label_weights(self, h: Hierarchy) -> Float:
+        weight = np.ones(h.n_labels)
+        if check_choice(self.weights, ("uniform", "depth"), name="weights") == "depth":
+            for k in range(h.n_labels):  # parents have smaller numbers
+                above = weight[h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]]]
+                weight[k] = 0.75 * (above.mean() if above.size else 1.0)
+        return weight[h.position]
+
     def _grow(
         self, x: Features, status: Mask, n_trees: int, generator: np.random.Generator
     ) -> list[Any]:
-        n_samples = x.shape[0]
+        n_samples, target = x.shape[0], status * self._root_weight
 
         def grow(rng: np.random.Generator) -> Any:
             drawn = np.bincount(rng.integers(n_samples, size=n_samples), minlength=n_samples)
@@ -243,7 +257,7 @@ class ClusHMC:
                 min_weight_fraction_leaf=min(0.5, _MIN_LEAF / n_samples),
                 random_state=int(rng.integers(2**31)),
             )
-            tree.fit(x[inside], status[inside], sample_weight=drawn[inside].astype(np.float64))
+            tree.fit(x[inside], target[inside], sample_weight=drawn[inside].astype(np.float64))
             return tree.tree_
 
         parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
@@ -253,7 +267,7 @@ class ClusHMC:
         total = np.zeros((x.shape[0], self.hierarchy_.n_labels))
         for tree in trees:
             total += tree.value[_ends(tree, share)[tree.apply(x)], :, 0]
-        mean = np.clip(total / len(trees), 0.0, 1.0)
+        mean = np.clip(total / (len(trees) * self._root_weight), 0.0, 1.0)
         return propagate_min(mean, self.hierarchy_)  # corrects rounding errors only
 
     def _choose_stopping(self, x: Features, status: Mask, generator: np.random.Generator) -> float:

@@ -194,7 +194,7 @@ def summarize(model: HierLPR) -> str:
     lines = [
         repr(model.hierarchy_),
         f"Fitted on {model.kind_} scores{samples}; {n_weak:,} of {model.hierarchy_.n_labels:,} "
-        "labels had too few examples for a curve of their own.",
+        "labels rely mostly on the curve of similar labels.",
     ]
     lines += [] if model.joint_ is None else [model.joint_.describe()]
     lines += [f"Cutoff: {model.cutoff_}"]

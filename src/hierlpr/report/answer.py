@@ -320,8 +320,8 @@ def _warnings(c: Counts) -> tuple[str, ...]:
     n_weak = int(np.count_nonzero(output.model.lpr_.report.is_weak))
     if n_weak:
         found.append(
-            f"{n_weak:,} of {output.hierarchy.n_labels:,} labels had too few examples for a curve "
-            "of their own and rely on other labels or on their prevalence; see the label table."
+            f"{n_weak:,} of {output.hierarchy.n_labels:,} labels rely mostly on the curve that "
+            "similar labels share, or on their prevalence; see the label table."
         )
     if c.n_positives == 0 and output.has_truth:
         found.append("These samples have no true labels: precision and recall mean nothing.")
