@@ -42,7 +42,7 @@ def test_two_names_are_a_problem(tmp_path):
         FileError, match=r"line 3, column 'name': label 'B' also has the name 'bird'"
     ):
         read_hierarchy(path)
-    assert load_hierarchy(path, lenient=True).names == {"B": "bird"}
+    assert load_hierarchy(path, lenient=True).hierarchy.names == {"B": "bird"}
 
 
 @pytest.mark.parametrize("end", ["obo", "csv", "tsv", "parquet", "csv.gz"])

@@ -235,6 +235,11 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
                     out[:, column] = scores_of(fitted, X)
         return out
 
+    @property
+    def _fitted(self) -> HierLPR:
+        check_is_fitted(self, "model_")
+        return self.model_
+
     def score_table(self, X: Any) -> Table:  # noqa: N803
         """Return the scores with the names of the samples, if `X` is a data frame that has them."""
         check_is_fitted(self, "model_")
@@ -242,33 +247,32 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
         """Return the block scores, as a data frame if `X` is one."""
-        return self._like(X, self.model_.predict_proba(self.score_table(X).values))
+        return self._like(X, self._fitted.predict_proba(self.score_table(X).values))
 
     def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:  # noqa: N803
         """Rank all (sample, label) instances; see :meth:`HierLPR.rank`."""
-        return self.model_.rank(self.score_table(X), top=top, weight=weight)
+        return self._fitted.rank(self.score_table(X), top=top, weight=weight)
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """Return the calls at the cutoff, closed upward, as a data frame if `X` is one."""
-        return self._like(X, self.model_.predict(self.score_table(X).values))
+        return self._like(X, self._fitted.predict(self.score_table(X).values))
 
     def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:  # noqa: N803
         """Return the calls of each sample as a list, best first."""
-        return self.model_.call_lists(self.score_table(X))
+        return self._fitted.call_lists(self.score_table(X))
 
     def explain(self, X: Any, sample: int | str = 0) -> Explanation:  # noqa: N803
         """Explain why each label of one sample is called or not; see :meth:`HierLPR.explain`."""
-        return self.model_.explain(self.score_table(X), sample)
+        return self._fitted.explain(self.score_table(X), sample)
 
     def use_target(self, target: float) -> Self:
         """Select one of several calibrated targets; see :meth:`HierLPR.use_target`."""
-        check_is_fitted(self, "model_")
-        self.model_.use_target(target)
+        self._fitted.use_target(target)
         return self
 
     def score(self, X: Any, truth: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Return AU(PRC) of the block scores; `sample_weight` is as in `fit`."""
-        return self.model_.score(self.score_table(X), truth, sample_weight)
+        return self._fitted.score(self.score_table(X), truth, sample_weight)
 
     def describe(self) -> str:
         """Return as text what was fitted, on which samples, and how scores are combined."""
@@ -282,8 +286,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             lines.append(self.estimators_[0].describe())
         if self.weighs_training_ is False:
             lines.append("Sample weights were not used to train the first stage.")
-        if self.model_.joint_ is not None:
-            lines.append(self.model_.joint_.describe())
+        if self._fitted.joint_ is not None:
+            lines.append(self._fitted.joint_.describe())
         return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -298,8 +302,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     @property
     def cutoff_(self) -> Cutoff:
         """Where `predict` cuts, and what that achieved on the held-out samples."""
-        check_is_fitted(self, "model_")
-        return self.model_.cutoff_
+        return self._fitted.cutoff_
 
     @property
     def classes_(self) -> NDArray[np.object_]:
