@@ -19,7 +19,7 @@ LARGEST_STAKE = 0.95
 
 
 class FormerProfile:
-    """Moments of the calls and right calls a sample at each level, of other samples."""
+    """Moments of the calls and correct calls per sample at each level, of other samples."""
 
     def __init__(self, score, truth):
         instances = list_instances(score, truth)

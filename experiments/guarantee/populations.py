@@ -185,7 +185,7 @@ def at_the_boundary(target):
 
 @population
 def just_short(target):
-    """Every level is two thousandths short of the target, with three labels a sample."""
+    """Every level is .002 below the target, with three labels per sample."""
     return Population(rng_of(7).random((N_KINDS, 3)), np.full((N_KINDS, 3), target - 0.002))
 
 
@@ -242,7 +242,7 @@ def uneven_calls(target):
 
 @population
 def one_fate(target):
-    """Twenty labels a sample that are right or wrong together, a hundredth short everywhere."""
+    """Twenty labels per sample correct or incorrect together, .01 below target everywhere."""
     score = np.repeat(rng_of(11).random((4000, 1)), 20, axis=1)
     score = score - 1e-3 * np.arange(20)
     return Population(score, np.full(score.shape, target - 0.01), together=True)

@@ -47,7 +47,7 @@ def is_short(precision: float, target: float) -> bool:
 
 
 def attack(name: str, config: dict) -> list[dict]:
-    """Return one row a cell and method of one population."""
+    """Return one row per cell and method of one population."""
     number = zlib.crc32(name.encode())
     rows = []
     for target in config["targets"]:

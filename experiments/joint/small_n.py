@@ -9,7 +9,7 @@ those of the parents, coarse scores with ties). For each fit the AU(PRC) of the 
 samples is compared with that of the LPRs alone; a fit is worse if it loses more than two standard
 errors, taken over batches of the test samples.
 
-``small_n_runs.csv`` has a row a fit, ``small_n.csv`` sums them up for three rules:
+``small_n_runs.csv`` has one row per fit, ``small_n.csv`` sums them up for three rules:
 
 - ``third``: a third of the samples judges, and a gain of one standard error is enough (the rule up
   to version 0.1);

@@ -65,7 +65,7 @@ def measure(scores: sparse.csr_array, truth: np.ndarray, h: Any, way: str, confi
 
 
 def rows(config: Any) -> Iterator[dict[str, Any]]:
-    """One row a file and way."""
+    """One row per file and method."""
     loaded = load_hierarchy(DATA / config["hierarchy"])
     h, aliases = loaded.hierarchy, loaded.aliases
     known = read_truth(DATA / config["truth"], h, aliases=aliases)

@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 NAMES = {
     "plain": "threshold 0.5",
     "pooled": "one threshold\nat 90 %",
-    "per label": "one a label\nat 90 %",
+    "per label": "one per label\nat 90 %",
     "mapie": "MAPIE\n(certified)",
     "hierlpr": "hierlpr\n(certified)",
 }

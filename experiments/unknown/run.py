@@ -125,7 +125,7 @@ def compared(found):
 
 
 def learned(config):
-    """Compare the ways on simulated populations, a row a cell."""
+    """Compare the methods on simulated populations, one row per cell."""
     for setting, pattern, n in CELLS:
         found = np.empty((len(WAYS), config["replications"], 2))
         for i in range(config["replications"]):
@@ -181,7 +181,7 @@ def real_sets():
 
 
 def real(config):
-    """Compare the ways on real sets, a row a cell."""
+    """Compare the methods on real sets, one row per cell."""
     for name, h, scores, truth in real_sets():
         kept = np.flatnonzero(truth.sum(axis=0) >= 30)
         part = h.subset([h.labels[k] for k in kept])

@@ -61,7 +61,7 @@ def test_a_heavy_tail_has_a_caveat_even_if_the_calibration_samples_do_not_show_i
         rng = np.random.default_rng([50, run])
         profile = LevelProfile.of(*heavy_tailed(1200, rng))
         cutoff = choose_cutoff(*heavy_tailed(300, rng), precision=0.9, profile=profile)
-        # At any level from 0.8 on, 0.97 x 3.99 of 3.99 + 0.75 calls a sample are right: 82 %.
+        # At any level from 0.8 on, 0.97 x 3.99 of 3.99 + 0.75 calls per sample are correct: 82 %.
         if cutoff.reachable and cutoff.level >= 0.8 and cutoff.precision > 0.95:
             far_off += 1
             assert "one more sample with" in cutoff.caveats

@@ -276,7 +276,7 @@ def test_even_a_misleading_profile_keeps_the_promise(n_samples):
 
 
 def test_a_few_hundred_samples_with_many_labels_can_be_certified():
-    # 110 labels and up to dozens of calls a sample: strict levels, where samples get few calls,
+    # 110 labels and up to dozens of calls per sample: strict levels, where samples get few calls,
     # must not be held to the limit that lenient levels need.
     from hierlpr import consistent_scores, simulate
 
@@ -290,7 +290,7 @@ def test_a_few_hundred_samples_with_many_labels_can_be_certified():
 
 
 def rare_disaster(n_samples, rng, *, rate):
-    """100 labels, about three calls a sample, nearly all right; at `rate` all labels, all false."""
+    """About three calls per sample, nearly all correct; at `rate` all labels, all false."""
     score = 0.3 * rng.random((n_samples, 100))
     truth = np.zeros(score.shape, dtype=bool)
     rows = np.arange(n_samples)

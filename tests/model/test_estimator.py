@@ -58,7 +58,7 @@ EXPECTED_FAILURES = {
     "check_n_features_in_after_fitting": "the check passes y to score by that name",
     "check_dtype_object": "entries that are no numbers raise DataError, a ValueError, where the "
     "check wants TypeError",
-    "check_estimator_sparse_array": "the check wants one column from predict; we give one a label",
+    "check_estimator_sparse_array": "the check wants one column from predict; ours: one per label",
     "check_estimator_sparse_matrix": "the same",
     "check_dataframe_column_names_consistency": "frames go by label name, in any order, so there "
     "is no warning about order; and errors name the labels in our own words",
