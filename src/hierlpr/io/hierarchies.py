@@ -74,6 +74,9 @@ def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     Parameters
     ----------
     path : path
+
+    Other Parameters
+    ----------------
     relationships : collection of str, optional
         OBO relationships that are edges, by default ``("is_a",)``.
     namespaces : collection of str, optional
