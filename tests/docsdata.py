@@ -133,6 +133,10 @@ def _amplicons() -> None:
         shutil.copy(EXAMPLES / "data" / name, name)
 
 
+def _readme() -> None:
+    shutil.copytree(EXAMPLES / "data", "examples/data")
+
+
 def _camera_traps() -> None:
     for name in ("images_known", "images_truth", "images_new"):
         shutil.copy(EXAMPLES / "data" / f"{name}.json.gz", ".")
@@ -259,7 +263,7 @@ FILES = {
     "how-to-go.md": _go, "how-to-amplicons.md": _amplicons, "how-to-service.md": _service,
     "cli.md": _cli, "discover.md": _discover, "how-to-large-files.md": _parquet, "index.md": _start,
     "promises.md": _promises, "tutorial-python.md": _tour, "report.md": _report, "shift.md": _shift,
-    "sets.md": _sets,
+    "sets.md": _sets, "README.md": _readme,
 }  # fmt: skip
 
 EXTRA = {

@@ -33,13 +33,15 @@ def box(x: float, y: float, width: float, height: float) -> str:
     )
 
 
-def tree(x: float, y: float, head: str, values: dict[str, str], blocks: bool = False) -> list[str]:
+def tree(
+    x: float, y: float, head: str, values: dict[str, str], caption: str, blocks: bool = False
+) -> list[str]:
     """Draw the four labels of one sample with a value each."""
     out = [f'<g transform="translate({x} {y})">', heading(95, head)]
     if blocks:
         out.append(f'<rect x="6" y="112" width="88" height="112" rx="16" fill="none" '
                    f'stroke="{CALL}" stroke-width="2" stroke-dasharray="5 4"/>')  # fmt: skip
-        out.append(text(95, 243, "block: (.50 + .90) / 2 = .70", 12, CALL, MIDDLE))
+    out.append(text(95, 243, caption, 12, CALL if blocks else GREY, MIDDLE))
     for a, b in EDGES:
         (x1, y1), (x2, y2) = TREE[a], TREE[b]
         out.append(f'<line x1="{x1}" y1="{y1 + 15}" x2="{x2}" y2="{y2 - 16}" stroke="{GREY}"/>')
@@ -92,8 +94,10 @@ def drawing(width: int, height: int, title: str, parts: list[str]) -> str:
 def idea(places: list[tuple[int, int]], width: int, height: int, arrows: list[str]) -> str:
     """Draw the idea with its four panels at the given places."""
     first, second, third, fourth = places
-    parts = tree(*first, "1. scores", SCORES) + tree(*second, "2. chances (LPRs)", LPRS)
-    parts += tree(*third, "3. blocks", LPRS, blocks=True) + ranking(*fourth)
+    parts = tree(*first, "1. scores", SCORES, "any scale per label")
+    parts += tree(*second, "2. LPRs", LPRS, "chance given its own score")
+    parts += tree(*third, "3. blocks", LPRS, "block: (.50 + .90) / 2 = .70", blocks=True)
+    parts += ranking(*fourth)
     return drawing(width, height, TITLE, parts + arrows)
 
 

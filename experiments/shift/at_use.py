@@ -2,7 +2,8 @@
 
 A model is fitted, and `rank` or `predict` gets batches of new samples: as they are, multiplied by
 100, as log-odds, with permuted columns, and as 1 - s. Real scores are out-of-fold in the fit, and
-new ones come from classifiers fitted on all training samples, as users have them.
+new ones come from classifiers fitted on all training samples, as users have them. The
+populations of experiments/guarantee give unchanged batches only.
 
     python experiments/shift/at_use.py [--only NAME ...] [--cache DIR]     # needs HIERLPR_DATA
 
@@ -15,6 +16,7 @@ seem to be of another kind than those fitted on; its row "same" is no false alar
 import argparse
 import csv
 import importlib.util
+import sys
 import tomllib
 import warnings
 from pathlib import Path
@@ -27,8 +29,15 @@ from hierlpr.data.tables import Table
 from hierlpr.io.predictions import read_known_names, read_predictions
 from hierlpr.model.validation import difference_note
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "guarantee"))
+
+import end_to_end  # noqa: E402, F401  (its populations enter the table)
+import populations  # noqa: E402, F401
+from attack import POPULATIONS, Population, standalone  # noqa: E402
+
 CONFIG = tomllib.loads((HERE / "config.toml").read_text())["at_use"]
+CHANGES = ("same", "x 100", "logits", "permuted", "1 - s")
 RANDOM = {
     "random tree": lambda n, rng: simulate.random_tree(n, max_depth=6, rng=rng),
     "random forest": lambda n, rng: simulate.random_forest(n, n_trees=10, max_depth=6, rng=rng),
@@ -49,6 +58,18 @@ def simulated(name, n_fit, rng):
         train, test = simulate.train_test(name, n_train=n_fit, n_test=n_new, rng=rng)
     model = HierLPR(train.hierarchy, joint=False).fit(train.scores, train.truth)
     return model, test.scores
+
+
+def attacked(name, n_fit, rng):
+    """A model fitted on a population of the guarantee study, and new scores."""
+    victim = POPULATIONS[name](0.8)
+    if not isinstance(victim, Population):
+        plan = victim.plan(rng)
+        return plan.model, plan.scores
+    scores, truth = victim.draw(rng, n_fit + 20 * max(CONFIG["batches"]))
+    h = standalone(truth.shape[1])
+    model = HierLPR(h, joint=False).fit(Table(scores[:n_fit], h.labels), truth[:n_fit])
+    return model, scores[n_fit:]
 
 
 def real(name, rng, cache):
@@ -102,11 +123,12 @@ def measure(name, n_fit, cache, rng):
     """Rows of the table: the share of batches with a warning for each change."""
     counts = {}
     is_real = name in CONFIG["real"]
+    draw = simulated if name in CONFIG["simulated"] else attacked
     for _ in range(1 if is_real else CONFIG["models"]):
-        model, pool = real(name, rng, cache) if is_real else simulated(name, n_fit, rng)
+        model, pool = real(name, rng, cache) if is_real else draw(name, n_fit, rng)
         n_batches = CONFIG["repeats"] * (CONFIG["models"] if is_real else 1)
         for size in CONFIG["batches"]:
-            for how in ("same", "x 100", "logits", "permuted", "1 - s"):
+            for how in ("same",) if draw is attacked and not is_real else CHANGES:
                 for _ in range(n_batches):
                     batch = pool[rng.choice(pool.shape[0], size, replace=False)]
                     scores = changed(batch, how, rng)
@@ -131,6 +153,9 @@ def main():
     warnings.simplefilter("ignore")
     names = [(name, n) for name in CONFIG["simulated"] for n in CONFIG["fitted"]]
     names += [(name, 0) for name in CONFIG["real"]]
+    names += [
+        (name, 300) for name in POPULATIONS if name != "classifier"
+    ]  # it starts from features
     rows = []
     for name, n_fit in names:
         if not args.only or name in args.only:

@@ -1,4 +1,4 @@
-"""Draw docs/images/thresholds.png from runs.csv: the precision got where 90 % was asked for."""
+"""Draw docs/images/thresholds.png from runs.csv: precision reached for a target of 90 %."""
 
 import csv
 from pathlib import Path
@@ -18,7 +18,7 @@ TITLES = {"disease": "110 diseases (simulated)", "enron": "e-mails, 56 topics (r
 
 
 def main() -> None:
-    """One panel a data set, one column a method, one point a run."""
+    """Draw one panel per data set, one column per method, one point per run."""
     with (HERE / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
     figure, panels = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True, layout="constrained")
@@ -35,18 +35,18 @@ def main() -> None:
             axes.plot(
                 x + rng.uniform(-0.2, 0.2, made.size), low, "o", ms=3, alpha=0.6, color=colour
             )
-            said = f"short {np.sum(made < 0.9):.0f}\u00d7\nfinds {recall:.0%}"
-            axes.text(x, 0.966, said if made.size else "makes\nno call", ha="center", va="bottom")
+            text = f"{np.sum(made < 0.9):.0f} below\nfinds {recall:.0%}"
+            axes.text(x, 0.966, text if made.size else "makes\nno call", ha="center", va="bottom")
             if made.size and made.mean() < 0.78:
-                axes.text(x, 0.784, f"{made.mean():.0%} right", ha="center", va="bottom")
+                axes.text(x, 0.784, f"{made.mean():.0%} correct", ha="center", va="bottom")
         axes.set(title=title, ylim=(0.775, 1.0), xlim=(-0.6, 4.6))
         axes.set_xticks(range(len(NAMES)), NAMES.values())
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("calls that are right, new samples")
+    panels[0].set_ylabel("correct calls, new samples")
     panels[0].yaxis.set_major_formatter("{x:.0%}")
     panels[0].set_yticks([0.8, 0.85, 0.9, 0.95])
-    panels[0].text(-0.55, 0.902, "asked for", va="bottom")
-    figure.suptitle("At least 90 % of the calls right, please: 100 tries each")
+    panels[0].text(-0.55, 0.902, "target", va="bottom")
+    figure.suptitle("Target precision 90 %: 100 runs per rule")
     figure.savefig(HERE.parents[1] / "docs" / "images" / "thresholds.png", dpi=140)
 
 

@@ -1,19 +1,21 @@
-"""Ask for 90 % right calls, and count who delivers: thresholds of five kinds on the same scores.
+"""Set a target precision of 90 % and count the runs below it, for five rules on the same scores.
 
-Each run draws samples with known truth, chooses thresholds from them, and judges the calls on other
-samples. Simulated diseases (110 labels) are drawn afresh and judged on 5,000 samples, so that the
-precision is known to half a percent; e-mails (enron, 56 labels, scores of one model a
-label) are split at random into two thirds that choose and one third that judges.
+Each run draws samples with known truth, chooses thresholds from them, and computes the precision of
+the calls in the population. Simulated diseases (110 labels) are drawn afresh and judged on 5,000
+samples, so that the precision is known to half a percent. Of the e-mails (enron, 56 labels, scores
+of one model per label) a random third is used to fit; the other two thirds are the population:
+calibration e-mails are drawn from it with replacement, so its precision is known exactly. (Two
+parts of one split would not do: an easy calibration part leaves a hard part to judge on.)
 
     python experiments/thresholds/run.py [--replications N] [--only disease|enron]
 
-Scores are those of the first stage, as they come. ``plain`` calls at 0.5. ``pooled`` takes one
-threshold for all labels, the lowest with 90 % right among the samples that choose. ``per label``
-takes such a threshold for each label. ``mapie`` is MAPIE's multi-label controller of precision
-(learn then test, confidence 0.9; its precision is the mean of the samples' precisions), if MAPIE is
-installed; samples without any label are left out of its calibration, because it refuses them.
-``hierlpr`` fits on half of the samples and certifies its cutoff on the other half, with default
-options. Without MAPIE its rows stay as they are in ``runs.csv``: they do not depend on hierlpr.
+Scores are used as they come. ``plain`` calls at 0.5. ``pooled`` takes one threshold for all labels,
+the lowest with 90 % correct calls among the samples that choose. ``per label`` takes one such
+threshold per label. ``mapie`` is MAPIE's multi-label controller of precision (learn then test,
+confidence 0.9; its precision is the mean of the samples' precisions), if MAPIE is installed;
+samples without any label are left out of its calibration, because it refuses them. ``hierlpr`` fits
+on half of the samples and certifies its cutoff on the other half, with default options. Without
+MAPIE its rows stay as they are in ``runs.csv``: they do not depend on hierlpr.
 """
 
 import argparse
@@ -39,7 +41,7 @@ def read_config() -> dict:
 
 
 def lowest_threshold(scores: np.ndarray, truth: np.ndarray, target: float) -> float:
-    """Return the lowest threshold at which the share of right calls is at least the target."""
+    """Return the lowest threshold at which the share of correct calls is at least the target."""
     order = np.argsort(-scores, kind="stable")
     value = scores[order]
     share = np.cumsum(truth[order]) / np.arange(1, value.size + 1)
@@ -59,7 +61,7 @@ def pooled(scores, truth, new, h, config):
 
 
 def per_label(scores, truth, new, h, config):
-    """Choose a threshold for each label by itself."""
+    """Choose one threshold per label."""
     columns = range(truth.shape[1])
     return new >= [lowest_threshold(scores[:, k], truth[:, k], config["target"]) for k in columns]
 
@@ -117,26 +119,26 @@ def draw(data: str, config: dict, rng: np.random.Generator) -> tuple:
         scores, truth = archive["S"].astype(float), archive["Y"].astype(bool)
         labels, parent = archive["labels"].tolist(), archive["parent"]
     h = Hierarchy([(labels[p], labels[k]) for k, p in enumerate(parent) if p >= 0], labels=labels)
-    order = rng.permutation(len(scores))
-    learn, judge = order[: 2 * len(order) // 3], order[2 * len(order) // 3 :]
-    return h, scores[learn], truth[learn], scores[judge], truth[judge]
+    fit, population = np.split(rng.permutation(len(scores)), [len(scores) // 3])
+    learn = np.concatenate([fit, rng.choice(population, fit.size)])
+    return h, scores[learn], truth[learn], scores[population], truth[population]
 
 
 def judge(calls: np.ndarray, truth: np.ndarray, h: Hierarchy) -> dict:
-    """Pooled precision and recall, and the share of samples with a label called, not its parent."""
-    right = int((calls & truth).sum())
+    """Return pooled precision, recall, and the share of samples with a label but not its parent."""
+    correct = int((calls & truth).sum())
     broken = np.zeros(len(calls), dtype=bool)
     for parent, child in h.edges:
         broken |= calls[:, h.index(child)] & ~calls[:, h.index(parent)]
     return {
-        "precision": right / calls.sum() if calls.any() else np.nan,
-        "recall": right / truth.sum(),
+        "precision": correct / calls.sum() if calls.any() else np.nan,
+        "recall": correct / truth.sum(),
         "contradictions": broken.mean(),
     }
 
 
 def study(data: str, config: dict, replications: int) -> list[dict]:
-    """Judge every method on so many draws."""
+    """Judge every method on each draw."""
     rows = []
     for run in range(replications):
         rng = np.random.default_rng([config["seed"], run, data == "enron"])
@@ -148,7 +150,7 @@ def study(data: str, config: dict, replications: int) -> list[dict]:
 
 
 def summarize(rows: list[dict], target: float) -> list[dict]:
-    """One line a method: how often it was short, and what it found."""
+    """Return one line per method: how often it was below target, and what it found."""
     lines = []
     for data, name in dict.fromkeys((row["data"], row["method"]) for row in rows):
         own = [r for r in rows if (r["data"], r["method"]) == (data, name)]
@@ -156,7 +158,7 @@ def summarize(rows: list[dict], target: float) -> list[dict]:
         made = precision[~np.isnan(precision)]
         lines.append({
             "data": data, "method": name, "runs": len(own), "runs_with_calls": made.size,
-            "short": f"{(precision < target).mean():.2f}",
+            "below_target": f"{(precision < target).mean():.2f}",
             "precision": f"{made.mean():.3f}" if made.size else "",
             "worst": f"{made.min():.3f}" if made.size else "",
             "recall": f"{np.mean([float(r['recall']) for r in own]):.3f}",

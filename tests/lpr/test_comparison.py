@@ -86,6 +86,27 @@ def test_listed_scores_are_compared_too():
             model.predict(sparse.csr_array(mistake))
 
 
+@pytest.mark.parametrize("population", ["rare labels", "long lists"])
+def test_false_alarms_on_listed_scores_are_rare(population):
+    """A label is rarer in new samples than in those it was found in; one list may be very long."""
+    rng = np.random.default_rng(0)
+    value = rng.integers(1, 21, (2300, 200)) / 20
+    if population == "rare labels":
+        is_listed = rng.random(value.shape) < 0.015
+    else:
+        is_listed = np.tile(np.arange(200) < 2, (2300, 1))
+        value[:, :2] = 0.5 + 0.4 * rng.random((2300, 2))
+        is_listed[350::400], value[350::400] = True, 0.9 + 0.1 * rng.random((5, 200))
+    scores = sparse.csr_array(np.where(is_listed, value, 0.0))
+    truth = rng.random(value.shape) < scores.toarray()
+    model = HierLPR(joint=False).fit(scores[:300], truth[:300])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(40):
+            model.predict(scores[300 + rng.choice(2000, 50, replace=False)])
+    assert len(caught) <= 1
+
+
 def test_the_report_withdraws_the_guarantee(fitted, tmp_path):
     model, new = fitted
     good = write_report(tmp_path / "a.html", model, new.scores, new.truth).answer

@@ -68,17 +68,21 @@ class SampleQuantiles:
     ) -> SampleQuantiles:
         """Summarize the training samples, or some of them if there are many."""
         n, limit = scores.shape[0], max(1000, 8 * MOST_VALUES // hierarchy.n_labels)
+        if not isinstance(
+            scores, np.ndarray
+        ):  # the others tell how common the labels are, as for new samples
+            limit = min(limit, (n + 1) // 2)
         rows, n_samples = draw_samples(n, limit, rng=0), n
         if weight is not None:
             share = weight / weight.sum()
             rows = np.random.default_rng(0).choice(n, min(n, limit), p=share)
             n_samples = max(1, int(effective_number(weight)))
-        drawn = scores[rows]
         log_frequency = None
         if not isinstance(scores, np.ndarray):
-            listed = np.bincount(scores.indices, minlength=hierarchy.n_labels)
-            log_frequency = np.log((listed + 0.5) / (scores.shape[0] + 1.0))
-        values = sample_statistics(lpr, drawn, hierarchy, log_frequency)
+            others = np.setdiff1d(np.arange(n), rows)
+            listed = np.bincount(scores[others].indices, minlength=hierarchy.n_labels)
+            log_frequency = np.log((listed + 0.5) / (others.size + 1.0))
+        values = sample_statistics(lpr, scores[rows], hierarchy, log_frequency)
         values = values[:, ~np.isnan(values).any(axis=0)]
         if values.size == 0:  # no hierarchy, or nothing is listed
             values = np.zeros((values.shape[0], 1))
@@ -140,8 +144,12 @@ def find_difference(
         found = _compare_labels(lpr, scores, n_compared)
     else:
         knots = lpr.curves.knot_score
-        n_out = int(np.count_nonzero((scores.data < knots.min()) | (scores.data > knots.max())))
-        found = _outside(n_out, scores.nnz, "listed pairs") if 2 * n_out > scores.nnz else ""
+        size = np.diff(scores.indptr)
+        is_out = (scores.data < knots.min()) | (scores.data > knots.max())
+        row = np.repeat(np.arange(size.size), size)
+        n_out = int(np.count_nonzero(2 * np.bincount(row, is_out, size.size) > size))
+        n_listing = int(np.count_nonzero(size))
+        found = _outside(n_out, n_listing, "samples") if 2 * n_out > n_listing else ""
     if found or quantiles is None or scores.shape[0] == 1:
         return found
     values = sample_statistics(lpr, scores, hierarchy, quantiles.log_frequency).T
