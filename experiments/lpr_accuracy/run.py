@@ -27,7 +27,7 @@ QUALITIES = {"high": 2.0, "medium": 4.0, "low": 5.5}
 FAMILIES = {"beta": 1, "power8": 2, "two-humped": 3}
 PUBLISHED = "published"  # local quadratic as published: no correction, no monotone curve
 ESTIMATORS = (
-    "auto", "p-spline", "density-ratio", "local-quadratic", "spline", "isotonic", PUBLISHED,
+    "auto", "density-ratio", "local-quadratic", "spline", "isotonic", PUBLISHED,
 )  # fmt: skip
 REDUCED = 4  # replications whose mean is stored too, for a quick check of this study
 
@@ -146,7 +146,8 @@ def calibration(config: dict[str, Any], n_labels: int) -> Iterator[dict[str, Any
 def rare(config: dict[str, Any], n_labels: int) -> Iterator[dict[str, Any]]:
     """Cost of not knowing the LPR, in nats per label, for rare labels among common ones.
 
-    ``own``: every label's own curve; ``shared``: the curve shared with the common labels alone;
+    ``own``: the label's own curve if it has a positive; ``shared``: the curve shared with the
+    common labels alone;
     ``auto``: the default, a blend of both. ``scales``: whether scores are comparable across labels
     ("one") or each label has a scale of its own.
     """
@@ -158,7 +159,7 @@ def rare(config: dict[str, Any], n_labels: int) -> Iterator[dict[str, Any]]:
         for e, p in zip(etas, 10 ** rng.uniform(-2.2, -0.5, part["pool"]), strict=True)
     ]
     common, common_truth, _ = draw_labels((config["seed"], 21), pool, n, exact=False)
-    methods = {"own": {"method": "p-spline"}, "shared": {"kappa": np.inf}, "auto": {}}
+    methods = {"own": {"kappa": 0.0}, "shared": {"kappa": np.inf}, "auto": {}}
     for i, expected in enumerate(part["expected_positives"]):
         etas = [list(QUALITIES.values())[j % 3] for j in range(n_labels)]
         labels = [("beta", eta, expected / n) for eta in etas]

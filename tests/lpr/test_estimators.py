@@ -151,4 +151,4 @@ def test_inside_the_model_with_joint_threads_and_files(tmp_path):
     model.save(tmp_path / "m.hlpr")
     again = load_model(tmp_path / "m.hlpr")
     np.testing.assert_array_equal(model.predict_proba(p), again.predict_proba(p))
-    assert "and score" in model.lpr_.diagnostics()["estimator"][0]
+    assert "and score" in model.lpr_.report.estimator[0]

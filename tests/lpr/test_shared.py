@@ -7,7 +7,7 @@ from scipy.special import expit, logit
 
 from hierlpr import Hierarchy, HierLPR, fit_lpr, load_model
 from hierlpr.exceptions import DataError
-from hierlpr.lpr import LPRCurves, SharedCurves
+from hierlpr.lpr import LPRCurves, SharedCurves, fit_data
 from hierlpr.lpr.estimators import Auto
 from hierlpr.lpr.fitting import _fit_own
 from hierlpr.lpr.shared import fit_offsets, fit_shared, shared_weight
@@ -99,7 +99,7 @@ def test_rare_labels_gain_where_scores_are_comparable_and_lose_nothing_elsewhere
             scores, truth, _ = rare_labels(seed=seed, comparable=comparable)
             new, _, chance = rare_labels(seed=seed, comparable=comparable)
             model = fit_lpr(scores, truth)
-            single = fit_lpr(scores, truth, method="p-spline")
+            single = fit_lpr(scores, truth, kappa=0.0)
             gain.append(
                 log_loss(single.predict(new), chance) - log_loss(model.predict(new), chance)
             )
@@ -113,7 +113,8 @@ def test_depths_have_curves_of_their_own():
     depth = np.repeat([1, 4], 20)
     scores = rng.random((300, 40))
     truth = rng.random(scores.shape) < np.where(depth == 1, scores, 0.2 * scores)
-    model = fit_lpr(scores, truth, depth=depth, kappa=np.inf, scale="score")
+    data = read_training_data(scores, truth, None, None)
+    model = fit_data(data, method=Auto(kappa=np.inf, scale="score"), depth=depth)
     assert model.shared.depths.tolist() == [1, 4]
     assert model.shared.curve_of(np.array([0, 1, 2, 4, 9])).tolist() == [0, 0, 0, 1, 1]
     found = model.predict(np.full((1, 40), 0.8))[0]

@@ -105,7 +105,7 @@ def test_out_of_fold_scores_do_not_know_their_own_truth():
     x, truth = rng.normal(size=(300, 4)), rng.random((300, 1)) < 0.5
     forest = RandomForestClassifier(20, random_state=0)
     classifier = HierarchicalClassifier(forest, maximize="f1").fit(x, truth)
-    assert classifier.model_.lpr_.diagnostics()["auc"][0] < 0.65
+    assert classifier.model_.lpr_.report.auc[0] < 0.65
 
 
 def test_the_same_seed_gives_the_same_result_with_any_number_of_jobs(data, fitted):
@@ -184,7 +184,7 @@ def test_labels_with_too_few_positives_get_their_prevalence(data, multi):
     assert lpr[:, 2].max() < 0.02
     assert lpr[:, 3].max() < 0.01
     assert lpr[:, 4].min() > 0.99
-    assert classifier.model_.lpr_.diagnostics()["shared_weight"][3] == 1.0
+    assert classifier.model_.lpr_.report.shared_weight[3] == 1.0
 
 
 def test_a_fold_without_positives_is_filled_in():

@@ -78,7 +78,7 @@ def test_grid_search_and_pipeline(parts):
     fit, cal, _ = parts
     search = GridSearchCV(
         make_pipeline(StandardScaler(), HierLPR(fit.hierarchy)),
-        {"hierlpr__lpr": ["isotonic", "p-spline"]},
+        {"hierlpr__lpr": ["isotonic", "auto"]},
         cv=KFold(2),
     )
     search.fit(fit.scores, fit.truth)

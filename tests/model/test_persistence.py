@@ -53,8 +53,8 @@ def test_round_trip_is_identical(case, path):
     np.testing.assert_array_equal(again.predict_sets(scores).sure, model.predict_sets(scores).sure)
     assert again.seen(cal.scores) == model.seen(cal.scores)
     assert str(again.check(cal.scores)) == str(model.check(cal.scores))
-    for name, column in model.lpr_.diagnostics().items():
-        np.testing.assert_array_equal(again.lpr_.diagnostics()[name], column)
+    for name, column in model.lpr_.report.columns().items():
+        np.testing.assert_array_equal(again.lpr_.report.columns()[name], column)
     # Calibrating the loaded model needs everything that the fit left behind.
     again.calibrate(cal.scores, cal.truth, fdr=0.2, confidence=0.8)
     assert again.cutoff_ == model.cutoff_

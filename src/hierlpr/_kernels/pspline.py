@@ -307,13 +307,12 @@ def average_psplines(
     grid: SplineGrid,
     slope_sd: float,
     lpr: Floats,
-    smoothing: Floats,
 ) -> None:
     """Fit every label's P-splines and average them over the penalties by their evidence.
 
     Groups of tied scores ``ptr[k]:ptr[k + 1]`` are those of label ``k``: positives and all.
-    Writes LPRs (not monotone yet) per group to `lpr` and the mean penalty (geometric) per label to
-    `smoothing`. A label with one class or one distinct score gets its share of positives.
+    Writes LPRs (not monotone yet) per group to `lpr`. A label with one class or one distinct score
+    gets its share of positives.
     """
     normal_table, penalties, n_segments, n_bins = grid
     share = np.empty(penalties.size)
@@ -325,7 +324,6 @@ def average_psplines(
         if end == begin + 1 or min(n_positive, n_all - n_positive) <= 0.0:
             for g in range(begin, end):
                 lpr[g] = n_positive / n_all
-            smoothing[k] = np.nan
             continue
         z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
             positive[begin:end], total[begin:end], normal_table, n_bins, True
@@ -343,63 +341,10 @@ def average_psplines(
         for at in range(penalties.size):
             share[at] = np.exp(log_evidence[at] - best)
             share_all += share[at]
-        log_penalty = 0.0
         mean = np.zeros(size)
         for at in range(penalties.size):
             share[at] /= share_all
-            log_penalty += share[at] * np.log(penalties[at])
             if share[at] > 1e-6:
                 for b in range(size):
                     mean[b] += share[at] / (1.0 + np.exp(-fitted[at, b]))
         spread_bins(z, bin_z, mean, lpr[begin:end])
-        smoothing[k] = np.exp(log_penalty)
-
-
-@kernel
-def crossvalidate_psplines(
-    ptr: Int64s,
-    positive: Floats,
-    total: Floats,
-    grid: SplineGrid,
-    n_folds: int,
-    slope_sd: float,
-    lpr: Floats,
-    smoothing: Floats,
-) -> None:
-    """Fit every label's P-spline with the penalty of least cross-validated log-loss.
-
-    Writes LPRs (not monotone yet) per group to `lpr` and the penalty per label to `smoothing`.
-    """
-    normal_table, penalties, n_segments, n_bins = grid
-    for k in range(ptr.size - 1):
-        begin, end = ptr[k], ptr[k + 1]
-        if end == begin + 1:
-            lpr[begin] = positive[begin] / total[begin]
-            smoothing[k] = np.nan
-            continue
-        z, bin_of, bin_z, bin_positive, bin_total = bin_normal_scores(
-            positive[begin:end], total[begin:end], normal_table, n_bins, False
-        )
-        size = bin_z.size
-        fold_positive, fold_total = deal_folds(
-            positive[begin:end], total[begin:end], bin_of, size, n_folds
-        )
-        fitted = np.empty((penalties.size, size))
-        unused = np.empty(penalties.size)
-        loss = np.zeros(penalties.size)
-        for fold in range(n_folds):
-            fit_pspline_path(
-                bin_z, bin_positive - fold_positive[fold], bin_total - fold_total[fold],
-                penalties, n_segments, slope_sd, fitted, unused,
-            )  # fmt: skip
-            for at in range(penalties.size):
-                for b in range(size):
-                    eta = fitted[at, b]
-                    log_sum = max(eta, 0.0) + np.log1p(np.exp(-abs(eta)))  # log(1 + exp(eta))
-                    loss[at] -= fold_positive[fold, b] * eta - fold_total[fold, b] * log_sum
-        best = int(np.argmin(loss))
-        fit_pspline_path(
-            bin_z, bin_positive, bin_total, penalties, n_segments, slope_sd, fitted, unused
-        )
-        spread_bins(z, bin_z, 1.0 / (1.0 + np.exp(-fitted[best])), lpr[begin:end])
-        smoothing[k] = penalties[best]

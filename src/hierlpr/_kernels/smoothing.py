@@ -344,57 +344,20 @@ def evaluate_stored(
 
 
 @kernel
-def summarize_groups(ptr: Int64s, positive: Floats, total: Floats, lpr: Floats) -> Floats:
-    """Per label: AUC, mean log-loss, Brier score, calibration error and its largest z. O(size).
-
-    Calibration is judged in at most ten runs of neighbouring scores with about equal expected
-    positives: the error is the mean over samples of ``|observed - expected share|``; z is the
-    largest ``|observed - expected| / sd`` of a run.
-    """
-    n_labels = ptr.size - 1
-    out = np.zeros((n_labels, 5))
-    for k in range(n_labels):
+def area_under_roc(ptr: Int64s, positive: Floats, total: Floats) -> Floats:
+    """Area under the ROC curve per label, NaN without both classes. O(size)."""
+    out = np.full(ptr.size - 1, np.nan)
+    for k in range(ptr.size - 1):
         n_positive = positive[ptr[k] : ptr[k + 1]].sum()
-        n_all = total[ptr[k] : ptr[k + 1]].sum()
-        expected_all = 0.0
-        for g in range(ptr[k], ptr[k + 1]):
-            expected_all += total[g] * lpr[g]
-        n_negative = n_all - n_positive
+        n_negative = total[ptr[k] : ptr[k + 1]].sum() - n_positive
         below = 0.0
         area = 0.0
-        loss = 0.0
-        brier = 0.0
-        observed = 0.0
-        expected = 0.0
-        variance = 0.0
-        filled = 0.0
-        run = 1
         for g in range(ptr[k], ptr[k + 1]):
-            yes = positive[g]
-            no = total[g] - positive[g]
-            p = min(max(lpr[g], 1e-15), 1.0 - 1e-15)
-            area += yes * (below + 0.5 * no)
-            below += no
-            # Most groups are single samples of one class: one logarithm each.
-            if yes > 0.0:
-                loss -= yes * np.log(p)
-            if no > 0.0:
-                loss -= no * np.log1p(-p)
-            brier += yes * (1.0 - p) ** 2 + no * p * p
-            observed += yes
-            expected += total[g] * p
-            variance += total[g] * p * (1.0 - p)
-            filled += total[g] * p
-            if filled >= expected_all * run / 10.0 or g == ptr[k + 1] - 1:
-                out[k, 3] += abs(observed - expected) / n_all
-                if variance > 0.0:
-                    out[k, 4] = max(out[k, 4], abs(observed - expected) / np.sqrt(variance))
-                observed = expected = variance = 0.0
-                while filled >= expected_all * run / 10.0 and run <= 10:
-                    run += 1
-        out[k, 0] = area / (n_positive * n_negative) if n_positive * n_negative > 0.0 else np.nan
-        out[k, 1] = loss / n_all
-        out[k, 2] = brier / n_all
+            negative = total[g] - positive[g]
+            area += positive[g] * (below + 0.5 * negative)
+            below += negative
+        if n_positive * n_negative > 0.0:
+            out[k] = area / (n_positive * n_negative)
     return out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ class CrossFitting:
     hierarchy : Hierarchy
     part : ndarray of shape (n_samples,)
         Number of each sample's part.
-    method : str or estimator, or one per label
+    method : str or estimator
     n_threads : int, optional
     sample_weight : ndarray of shape (n_samples,), optional
     """
@@ -160,8 +160,6 @@ class CrossFitting:
 
 def _faster(method: Any) -> Any:
     """Replace the default estimator by one with nearly the same curves for half the work."""
-    if isinstance(method, Sequence) and not isinstance(method, str):
-        return [_faster(one) for one in method]
     if method == Auto.name:
         return Auto().coarser()
     return method.coarser() if isinstance(method, Auto) else method

@@ -15,6 +15,7 @@ from hierlpr._utils.checks import Matrix, effective_number
 from hierlpr.data.tables import draw_samples
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.diagnostics import count_below
 from hierlpr.lpr.fitting import LPRModel, predict_known
 
 Float = NDArray[np.float64]
@@ -212,8 +213,8 @@ def _n_known(values: Float) -> Float:
 
 def _shares(values: Float, edge: Float) -> Float:
     """Return the share of each column of `values` at or below each of its edges."""
-    below = [np.count_nonzero(values <= edge[:, j], axis=0) for j in range(edge.shape[1])]
-    return np.array(below).T / _n_known(values)[:, None]
+    counts = count_below(values, edge)
+    return np.asarray(counts[:, :-1] / np.maximum(counts[:, -1:], 1))
 
 
 def _limit(n: Float, n_fitted: Float | float, n_compared: int) -> Float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from typing import Any, ClassVar, Protocol
@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._kernels.pspline import SplineGrid, average_psplines, crossvalidate_psplines
+from hierlpr._kernels.pspline import SplineGrid, average_psplines
 from hierlpr._kernels.smoothing import fit_isotonic
 from hierlpr._utils.checks import check_choice
 from hierlpr.exceptions import DataError
@@ -24,11 +24,11 @@ ESTIMATORS: Mapping[str, tuple[str, str]] = {
     "density-ratio": ("hierlpr.research.estimators", "DensityRatio"),
     "isotonic": ("hierlpr.lpr.estimators", "Isotonic"),
     "local-quadratic": ("hierlpr.research.estimators", "LocalQuadratic"),
-    "p-spline": ("hierlpr.lpr.estimators", "PSpline"),
     "probability": ("hierlpr.lpr.estimators", "Probability"),
     "spline": ("hierlpr.research.estimators", "Spline"),
 }
 
+PREVALENCE = "prevalence"  # how a label without a curve is fitted
 N_PENALTIES = 12
 N_SEGMENTS = 24
 N_BINS = 160
@@ -42,30 +42,20 @@ _tables_lock = threading.Lock()
 
 @dataclass(slots=True, eq=False)
 class GroupFit:
-    """Result of an estimator: an LPR per group, and diagnostics per label.
+    """Result of an estimator: an LPR per group, and what was done per label.
 
-    `lpr` need be neither monotone nor inside (0, 1); `fit_data` takes care of both. `smoothing`
-    is in the estimator's own unit, NaN if it has none. `weak` marks labels that have no curve of
-    their own, and `fallback` explains why (empty if not).
+    `lpr` need be neither monotone nor inside (0, 1); `fit_data` takes care of both. `fallback`
+    explains why a label has no curve of its own (empty if it has).
     """
 
     lpr: NDArray[np.float64]
-    smoothing: NDArray[np.float64]
     estimator: list[str]
     fallback: list[str]
-    weak: NDArray[np.bool_]
 
     @classmethod
     def empty(cls, groups: ScoreGroups, name: str) -> GroupFit:
         """Allocate the fields, to be filled in."""
-        n_labels = groups.n_labels
-        return cls(
-            lpr=np.empty(groups.total.size),
-            smoothing=np.full(n_labels, np.nan),
-            estimator=[name] * n_labels,
-            fallback=[""] * n_labels,
-            weak=np.zeros(n_labels, np.bool_),
-        )
+        return cls(np.empty(groups.total.size), [name] * groups.n_labels, [""] * groups.n_labels)
 
 
 class Estimator(Protocol):
@@ -104,13 +94,6 @@ def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
     return make(**options)
 
 
-def check_methods(method: Any) -> None:
-    """Raise unless `method` is an estimator, the name of one, or a sequence of these."""
-    single = isinstance(method, str) or not isinstance(method, Sequence)
-    for one in [method] if single else method:
-        make_estimator(one)
-
-
 def fall_back_to_prevalence(groups: ScoreGroups, fit: GroupFit, *, least: float) -> None:
     """Use ``(positives + 1/2) / (samples + 1)`` for labels without a curve, in place.
 
@@ -120,9 +103,7 @@ def fall_back_to_prevalence(groups: ScoreGroups, fit: GroupFit, *, least: float)
     fewer = np.minimum(n_positive, n_all - n_positive)
     for k in np.flatnonzero((fewer < least * (1.0 - 1e-9)) | (groups.n_groups == 1)):
         fit.lpr[groups.ptr[k] : groups.ptr[k + 1]] = (n_positive[k] + 0.5) / (n_all[k] + 1.0)
-        fit.estimator[k] = "prevalence"
-        fit.smoothing[k] = np.nan
-        fit.weak[k] = True
+        fit.estimator[k] = PREVALENCE
         if groups.n_groups[k] == 1:
             fit.fallback[k] = "all scores are equal: used the prevalence"
         else:
@@ -144,12 +125,6 @@ def normal_table(n_samples: float) -> NDArray[np.float64]:
     return table
 
 
-def _spline_grid(groups: ScoreGroups, n_penalties: int = N_PENALTIES) -> SplineGrid:
-    # From nearly free to nearly a straight line.
-    penalties = np.exp2(np.linspace(-4.0, 18.0, n_penalties))
-    return SplineGrid(normal_table(groups.n_samples), penalties, N_SEGMENTS, N_BINS)
-
-
 @dataclass(frozen=True, slots=True)
 class Auto:
     r"""P-spline averaged over all penalties; rare labels lean on a curve shared with others.
@@ -168,12 +143,15 @@ class Auto:
 
     Notes
     -----
-    A label's own curve is that of `PSpline`. Instead of choosing one penalty :math:`\lambda`, the
-    fitted curves are averaged with weights proportional to the evidence
+    In a label's own curve, :math:`\operatorname{logit} P(Q = 1 \mid z)` is a cubic spline in the
+    normal score :math:`z = \Phi^{-1}(\text{mid-rank} / n)` with a penalty :math:`\lambda` on the
+    second differences of its coefficients, so that a large :math:`\lambda` leaves a logistic line,
+    and a weak normal prior on the slope, which keeps the fit finite when the classes separate.
+    Samples are put in 160 bins of equal width in :math:`z`, so the cost is O(n) after sorting.
+    The curves of all penalties are averaged with weights proportional to the evidence
     :math:`p(Q \mid \lambda) = \int p(Q \mid \beta) p(\beta \mid \lambda) d\beta` (Laplace
-    approximation), :math:`\log\lambda` being uniform a priori. This needs no folds, and was at
-    least as accurate as the cross-validated penalty nearly everywhere (``docs/lpr.md``). For the
-    shared curve see :mod:`hierlpr.lpr.shared`.
+    approximation), :math:`\log\lambda` being uniform a priori. For the shared curve see
+    :mod:`hierlpr.lpr.shared`.
 
     References
     ----------
@@ -204,50 +182,11 @@ class Auto:
     def fit_groups(self, groups: ScoreGroups) -> GroupFit:
         """Fit every label's own curve; labels with one class are left to the shared curve."""
         fit = GroupFit.empty(groups, "p-spline")
-        counts = groups.ptr, groups.positive, groups.total
-        grid = _spline_grid(groups, self.n_penalties)
-        average_psplines(*counts, grid, SLOPE_SD, fit.lpr, fit.smoothing)
+        # From nearly free to nearly a straight line.
+        penalties = np.exp2(np.linspace(-4.0, 18.0, self.n_penalties))
+        grid = SplineGrid(normal_table(groups.n_samples), penalties, N_SEGMENTS, N_BINS)
+        average_psplines(groups.ptr, groups.positive, groups.total, grid, SLOPE_SD, fit.lpr)
         fall_back_to_prevalence(groups, fit, least=1e-9)
-        return fit
-
-
-@dataclass(frozen=True, slots=True)
-class PSpline:
-    r"""Logistic P-spline with the penalty of least cross-validated log-loss, made monotone.
-
-    Parameters
-    ----------
-    n_folds : int
-        Number of cross-validation folds, drawn along the sorted scores from a fixed sequence.
-
-    Notes
-    -----
-    :math:`\operatorname{logit} P(Q = 1 \mid z)` is a cubic spline in the normal score
-    :math:`z = \Phi^{-1}(\text{mid-rank} / n)` with a penalty :math:`\lambda` on the second
-    differences of its coefficients, so that a large :math:`\lambda` leaves a logistic line, and a
-    weak normal prior on the slope, which keeps the fit finite when the classes separate. Samples
-    are first put in 160 bins of equal width in :math:`z`, so the cost is O(n) after sorting.
-
-    References
-    ----------
-    Eilers and Marx (1996), key ``eilers1996`` in ``docs/references.bib``.
-    """
-
-    n_folds: int = 5
-
-    name: ClassVar[str] = "p-spline"
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.n_folds, int) and 2 <= self.n_folds <= 100):
-            raise DataError(f"n_folds must be a whole number from 2 to 100, got {self.n_folds!r}.")
-
-    def fit_groups(self, groups: ScoreGroups) -> GroupFit:
-        """Fit every label; labels with one class or constant scores get the prevalence."""
-        fit = GroupFit.empty(groups, self.name)
-        counts = groups.ptr, groups.positive, groups.total
-        grid = _spline_grid(groups)
-        crossvalidate_psplines(*counts, grid, self.n_folds, SLOPE_SD, fit.lpr, fit.smoothing)
-        fall_back_to_prevalence(groups, fit, least=1.0)
         return fit
 
 
@@ -285,7 +224,6 @@ class Isotonic:
         """Fit every label."""
         fit = GroupFit.empty(groups, self.name)
         fit.lpr = fit_isotonic(groups.ptr, groups.positive, groups.total, float(self.shrinkage))
-        fit.smoothing[:] = self.shrinkage
         return fit
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hierlpr._kernels._jit import even_chunks, n_threads_or_default, run_chunks
 from hierlpr._kernels.smoothing import make_monotone
 from hierlpr._utils.checks import Matrix, quote_names
+from hierlpr.data.frames import new_frame
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -101,20 +102,21 @@ class LPRModel:
         lpr = self.curves.evaluate(matrix, n_threads=n_threads)
         return lpr[:, 0] if isinstance(lpr, np.ndarray) and np.ndim(scores) == 1 else lpr
 
-    def diagnostics(self) -> dict[str, NDArray[Any]]:
-        """Return the columns of the report by name."""
-        return self.report.columns()
-
     def diagnostics_frame(
         self, labels: Sequence[str] | None = None, *, backend: str = "pandas"
     ) -> Any:
         """Return the report as a data frame of the given library (pandas, polars, pyarrow)."""
-        return self.report.to_frame(labels, backend=backend)
+        columns: dict[str, Any] = {} if labels is None else {"label": list(labels)}
+        if labels is not None and len(labels) != self.n_labels:
+            raise DataError(f"{len(labels):,} names are given for {self.n_labels:,} labels.")
+        columns |= {name: column.tolist() for name, column in self.report.columns().items()}
+        return new_frame(columns, backend)
 
     def select(self, labels: Sequence[int] | NDArray[np.integer]) -> LPRModel:
         """Return the model of some labels, by number; their curves do not change."""
-        seen = None if self.seen is None else self.seen.select(np.asarray(labels, dtype=np.int64))
-        return LPRModel(self.curves.select(labels), self.report.select(labels), seen, self.shared)
+        index = np.asarray(labels, dtype=np.int64)
+        seen = None if self.seen is None else self.seen.select(index)
+        return LPRModel(self.curves.select(index), self.report.select(index), seen, self.shared)
 
     @classmethod
     def join(cls, parts: Sequence[LPRModel]) -> LPRModel:
@@ -129,9 +131,7 @@ class LPRModel:
 
 
 def with_sharing(method: Any, shared: SharedCurves | None) -> Any:
-    """Return the method with the sharing of an earlier fit where it is the default one."""
-    if isinstance(method, Sequence) and not isinstance(method, str):
-        return [with_sharing(one, shared) for one in method]
+    """Return the default method with the sharing of an earlier fit, any other as it is."""
     if shared is None or method != Auto.name:
         return method
     return Auto(kappa=shared.kappa, scale=shared.scale)
@@ -141,7 +141,7 @@ def fit_lpr(
     scores: Any,
     truth: Any,
     *,
-    method: str | Estimator | Sequence[str | Estimator] = "auto",
+    method: str | Estimator = "auto",
     sample_weight: Any = None,
     labels: Sequence[str] | None = None,
     n_threads: int | None = None,
@@ -157,9 +157,9 @@ def fit_lpr(
         samples without any stored entry are left out.
     truth : array-like or sparse matrix of the same shape
         True or 1 where the sample has the label.
-    method : str, estimator, or one of them per label
-        ``"auto"``, ``"p-spline"``, ``"isotonic"``, ``"density-ratio"``, ``"local-quadratic"``,
-        ``"spline"``, ``"probability"``; see ``docs/lpr.md``.
+    method : str or estimator
+        ``"auto"``, ``"isotonic"``, ``"probability"``, ``"density-ratio"``, ``"local-quadratic"``,
+        ``"spline"``; see ``docs/lpr.md``.
     sample_weight : array-like of shape (n_samples,), optional
         Relative weights; 0 leaves a sample out. Only their ratios matter: they are scaled to add
         up to the effective number of samples, (sum w)^2 / sum w^2.
@@ -185,57 +185,40 @@ def fit_lpr(
     [0.0, 0.2, 0.9]
     """
     data = read_training_data(scores, truth, sample_weight, labels)
-    return fit_data(data, method=method, n_threads=n_threads, **options)
+    return fit_data(data, method=make_estimator(method, **options), n_threads=n_threads)
 
 
 def fit_data(
     data: LabelData,
     *,
-    method: str | Estimator | Sequence[str | Estimator] = "auto",
+    method: str | Estimator = "auto",
     depth: NDArray[np.integer] | None = None,
     shared: SharedCurves | None = None,
     n_threads: int | None = None,
-    **options: Any,
 ) -> LPRModel:
     """Do the work of `fit_lpr` on prepared training data.
 
     `depth` of each label decides which labels share a curve, by default all. `shared` are curves of
     an earlier fit, to be used instead of new ones.
     """
-    threads = n_threads_or_default(n_threads)
+    threads, estimator = n_threads_or_default(n_threads), make_estimator(method)
     levels = np.zeros(data.n_labels, np.int64)
     levels += 0 if depth is None else depth
-
-    def fit(labels: NDArray[np.int64], estimator: Estimator) -> LPRModel:
-        curves, report, bins = _fit_own(data, labels, estimator, threads)
-        lpr, found = bins.lpr, None
-        lowest = curves.knot_score[curves.knot_ptr[:-1]]
-        if isinstance(estimator, Auto):
-            own_depth, found = levels[labels], shared
-            if found is None:
-                scale, kappa = _choose(data, labels, own_depth, estimator, bins, threads)
-                found, offset = fit_shared(bins, own_depth, estimator, scale)
-                found = replace(found, kappa=kappa)
-            else:
-                offset = fit_offsets(found, bins, own_depth)
-            curves, lpr, weight = blend(curves, bins, own_depth, found, offset)
-            report = report.blended(bins, lpr, weight, found, own_depth)
-        complete = isinstance(data, TrainingData) and isinstance(data.scores, np.ndarray)
-        seen = ScoreBins.of(bins, lpr, lowest) if complete else None
-        return LPRModel(curves, report, seen, found)
-
-    if isinstance(method, str) or not isinstance(method, Sequence):
-        return fit(np.arange(data.n_labels), make_estimator(method, **options))
-    if len(method) != data.n_labels:
-        raise DataError(f"{len(method):,} methods are given for {data.n_labels:,} labels.")
-    # Labels of one method are fitted together, so that they can share curves.
-    parts = []
-    places = []
-    for name in dict.fromkeys(method):
-        place = np.flatnonzero([other == name for other in method])
-        parts.append(fit(place, make_estimator(name, **options)))
-        places.append(place)
-    return LPRModel.join(parts).select(np.argsort(np.concatenate(places)))
+    own, report, bins = _fit_own(data, np.arange(data.n_labels), estimator, threads)
+    curves, lpr, found = own, bins.lpr, None
+    if isinstance(estimator, Auto):
+        if shared is None:
+            scale, kappa = _choose(data, levels, estimator, bins, threads)
+            found, offset = fit_shared(bins, levels, estimator, scale)
+            found = replace(found, kappa=kappa)
+        else:
+            found, offset = shared, fit_offsets(shared, bins, levels)
+        curves, lpr, weight = blend(own, bins, levels, found, offset)
+        report = report.blended(weight, found, levels)
+    seen = None
+    if isinstance(data, TrainingData) and isinstance(data.scores, np.ndarray):
+        seen = ScoreBins.of(bins, lpr, own.knot_score[own.knot_ptr[:-1]])
+    return LPRModel(curves, report, seen, found)
 
 
 def _fit_own(
@@ -259,12 +242,7 @@ def _fit_own(
 
 
 def _choose(
-    data: LabelData,
-    labels: NDArray[np.int64],
-    depth: NDArray[np.int64],
-    estimator: Auto,
-    bins: LabelBins,
-    n_threads: int,
+    data: LabelData, depth: NDArray[np.int64], estimator: Auto, bins: LabelBins, n_threads: int
 ) -> tuple[Scale, float]:
     """Choose what labels share, and how much, by cross-validated log-loss."""
     scales = [scale for scale in SCALES if estimator.scale in (None, scale)]
@@ -272,14 +250,14 @@ def _choose(
     default = scales[0] if len(scales) == 1 else DEFAULT[0]
     if len(scales) * len(kappas) == 1:
         return scales[0], kappas[0]
-    if labels.size == 1 and estimator.kappa is None:
+    if data.n_labels == 1 and estimator.kappa is None:
         return default, 0.0  # there is nobody to share with
     rows = np.flatnonzero(data.weight > 0.0) if isinstance(data, TrainingData) else np.empty(0)
     if not isinstance(data, TrainingData) or rows.size < LEAST_JUDGED:
         return default, DEFAULT[1] if estimator.kappa is None else kappas[0]
     # Evenly spaced in the order of their support, labels of all kinds are judged.
-    n_judged = int(min(labels.size, max(LEAST_LABELS, _JUDGED_VALUES // data.values_per_label)))
-    spaced = np.linspace(0, labels.size - 1, n_judged).astype(np.int64)
+    n_judged = min(data.n_labels, max(LEAST_LABELS, _JUDGED_VALUES // data.values_per_label))
+    spaced = np.linspace(0, data.n_labels - 1, n_judged).astype(np.int64)
     judged = np.sort(np.argsort(bins.support(), kind="stable")[spaced])
     rows = np.random.default_rng(0).permutation(rows)
     if isinstance(data.scores, np.ndarray):
@@ -288,8 +266,8 @@ def _choose(
     fold = np.arange(rows.size) % N_FOLDS
     for f in range(N_FOLDS if rows.size < ENOUGH_JUDGED else 1):
         train, test = data.take(rows[fold != f]), data.take(rows[fold == f])
-        curves, _, part = _fit_own(train, labels[judged], estimator.coarser(), n_threads)
-        groups = test.groups(labels[judged])
+        curves, _, part = _fit_own(train, judged, estimator.coarser(), n_threads)
+        groups = test.groups(judged)
         held_out = LabelBins.of(groups, np.zeros(groups.total.size))
         for i, scale in enumerate(scales):
             loss[i] += held_out_losses(

@@ -261,13 +261,13 @@ def _pack_method(lpr: Any) -> Any:
     """Return the name and options of an LPR estimator."""
     if is_dataclass(lpr) and not isinstance(lpr, type):
         return {"name": getattr(lpr, "name", type(lpr).__name__), "options": asdict(lpr)}
-    return [_pack_method(one) for one in lpr] if isinstance(lpr, list | tuple) else lpr
+    return lpr
 
 
 def _unpack_method(method: Any) -> Any:
     if isinstance(method, dict):
         return make_estimator(str(method["name"]), **method["options"])
-    return [_unpack_method(one) for one in method] if isinstance(method, list) else method
+    return method
 
 
 # -- values ------------------------------------------------------------------------------------

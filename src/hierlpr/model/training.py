@@ -24,9 +24,8 @@ from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import as_hierarchy
 from hierlpr.joint import fit_joint, learn_depth_weights
-from hierlpr.lpr import LPRModel, fit_known, fit_listed, own_lpr, with_sharing
+from hierlpr.lpr import LPRModel, fit_known, fit_listed, make_estimator, own_lpr, with_sharing
 from hierlpr.lpr.comparison import SampleQuantiles
-from hierlpr.lpr.estimators import check_methods
 from hierlpr.model.validation import (
     check_leakage,
     new_scores,
@@ -49,7 +48,7 @@ def check_params(model: HierLPR) -> None:
     if model.joint is not False and model.joint is not True and model.joint != "auto":
         raise DataError(f"joint must be False, True or 'auto'; got {model.joint!r}.")
     check_choice(model.missing, ("error", "allow"), name="missing")
-    check_methods(model.lpr)
+    make_estimator(model.lpr)
 
 
 def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> None:

@@ -51,10 +51,10 @@ class _OneByOne:
         for k in range(groups.n_labels):
             at = slice(groups.ptr[k], groups.ptr[k + 1])
             positive, total = groups.positive[at], groups.total[at]
-            fit.lpr[at], fit.smoothing[k] = (positive + 0.5) / (total + 1.0), np.nan
+            fit.lpr[at], smoothing = (positive + 0.5) / (total + 1.0), np.nan
             if total.size >= self.least_distinct:
-                fit.lpr[at], fit.smoothing[k] = self._fit_label(positive, total)
-            if np.isnan(fit.smoothing[k]):
+                fit.lpr[at], smoothing = self._fit_label(positive, total)
+            if np.isnan(smoothing):
                 fit.estimator[k] = "shares"
                 fit.fallback[k] = "few distinct scores: used the share of positives of each"
         fall_back_to_prevalence(groups, fit, least=2.0)
