@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-EXTRAS = ("report", "scale", "excel", "dask", "classifiers", "anndata")
+EXTRAS = ("report", "scale", "dask", "classifiers", "anndata")
 
 
 def lower_bounds() -> list[str]:

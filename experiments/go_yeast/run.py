@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import sys
 import time
 import tomllib
 import warnings
@@ -30,10 +31,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from hierlpr import Hierarchy, HierLPR, baselines, consistent_scores, rank
-from hierlpr.io import read_arff
 from hierlpr.metrics import au_prc_score, order_violations_error
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from clus_arff import read_arff  # noqa: E402
+
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE / "../../../shared/data"))
 Float = NDArray[np.float64]
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import sys
 import time
 import tomllib
 import warnings
@@ -26,9 +27,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
 from hierlpr import Hierarchy, HierLPR, metrics
-from hierlpr.io import read_arff
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from clus_arff import read_arff  # noqa: E402
+
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE / "../../../shared/data"))
 
 

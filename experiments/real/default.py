@@ -20,6 +20,7 @@ import argparse
 import csv
 import os
 import resource
+import sys
 import time
 import tomllib
 from multiprocessing import get_context
@@ -29,9 +30,11 @@ from typing import Any
 import numpy as np
 
 from hierlpr import HierarchicalClassifier, Hierarchy, metrics
-from hierlpr.io import read_arff
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from clus_arff import read_arff  # noqa: E402
+
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE.parents[1] / ".." / "shared" / "data"))
 COLUMNS = [
     "set", "seed", "forest", "kernel", "networks", "average", "mapped", "default", "hit_area",
@@ -46,21 +49,9 @@ def load(files: dict[str, Any]) -> tuple[Any, ...]:
     h = first.hierarchy
     parts = [first, *(read_arff(DATA / name, hierarchy=h) for name in files["train"][1:])]
     test = read_arff(DATA / files["test"], hierarchy=h)
-    features = [_columns(part) for part in (*parts, test)]
+    features = [part.features for part in (*parts, test)]
     truths = [h.close_upward(part.truth) for part in (*parts, test)]
     return np.vstack(features[:-1]), np.vstack(truths[:-1]), features[-1], truths[-1], h
-
-
-def _columns(part: Any) -> np.ndarray:
-    """Numbers; nominal features as text, which the first stage takes for categories."""
-    if not part.categories:
-        return part.features
-    out = part.features.astype(object)
-    for name, kinds in part.categories.items():
-        i = part.feature_names.index(name)
-        codes = part.features[:, i]
-        out[:, i] = [None if np.isnan(c) else kinds[int(c)] for c in codes]
-    return out
 
 
 def judged(h: Hierarchy, name: str) -> np.ndarray:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import sys
 import time
 import tomllib
 import warnings
@@ -26,10 +27,12 @@ import numpy as np
 
 from hierlpr import Hierarchy, metrics, rank
 from hierlpr.baselines import ClusHMC, lpr_alone, max_propagation, raw_scores, top_down
-from hierlpr.io import read_arff
 from hierlpr.lpr import fit_lpr
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from clus_arff import read_arff  # noqa: E402
+
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE.parents[1] / ".." / "shared" / "data"))
 MODELS = ("logistic", "forest", "clus")
 PUBLISHED = ("CLUS-HMC", "CLUS-ENS", "C-HMCNN")
@@ -47,28 +50,16 @@ class Data:
 
 
 def load(files: dict[str, Any]) -> Data:
-    """Read a set; nominal features become indicators, gaps the mean of the training part."""
+    """Read a set; gaps become the mean of the training part."""
     first = read_arff(DATA / files["train"][0])
     h = first.hierarchy
     parts = [first, *(read_arff(DATA / name, hierarchy=h) for name in files["train"][1:])]
     test = read_arff(DATA / files["test"], hierarchy=h)
-    train_x = np.vstack([_indicators(part) for part in parts])
-    test_x = _indicators(test)
+    train_x = np.vstack([part.features for part in parts])
+    test_x = test.features
     mean = np.nan_to_num(np.nanmean(train_x, axis=0))
     train_x, test_x = (np.where(np.isnan(x), mean, x) for x in (train_x, test_x))
     return Data(train_x, np.vstack([p.truth for p in parts]), test_x, test.truth, h)
-
-
-def _indicators(part: Any) -> np.ndarray:
-    columns = []
-    for i, name in enumerate(part.feature_names):
-        values = part.features[:, i]
-        kinds = part.categories.get(name)
-        if kinds is None or len(kinds) <= 2:
-            columns.append(values)
-        else:
-            columns.extend((values == code).astype(float) for code in range(len(kinds)))
-    return np.stack(columns, axis=1)
 
 
 def logistic_scores(data: Data, config: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:

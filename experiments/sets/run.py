@@ -27,11 +27,11 @@ from hierlpr.cutoff.set_values import (
     one_path_values,
 )
 from hierlpr.cutoff.sets import choose_sets
-from hierlpr.io import read_arff
 from hierlpr.joint import end_posterior
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+from clus_arff import read_arff  # noqa: E402
 from selective import climb_values, descent_values  # noqa: E402
 
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE.parents[2] / "shared" / "data"))

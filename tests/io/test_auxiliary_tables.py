@@ -99,12 +99,12 @@ def test_bad_tables_of_names(tmp_path, text, message):
 
 
 def test_weights(tmp_path):
-    found = read_weights(write(tmp_path / "w.csv", "age,sample,weight\n7,a,2\n8,b,0\n"),
-                         sample_column="sample")  # fmt: skip
+    found = read_weights(write(tmp_path / "w.csv", "age,sample,weight\n7,a,2\n8,b,0\n"))
     assert found.match(["b", "a"], "scores.csv").tolist() == [0.0, 2.0]
     with pytest.raises(DataError, match="have no weight: 'c'"):
         found.match(["a", "c"], "scores.csv")
-    for text in ("sample,mass\na,1\n", "sample,weight\na,-1\n", "sample,weight\na,1e200\n"):
+    for text in ("sample,mass\na,1\n", "sample,weight\na,-1\n", "sample,weight\na,1e200\n",
+                 "sample,weight\na,1\na,2\n", "sample,weight\na,\n"):  # fmt: skip
         with pytest.raises(FileError, match=r"w\.csv"):
             read_weights(write(tmp_path / "w.csv", text))
 

@@ -14,7 +14,6 @@ from hierlpr.io import load_hierarchy, read_hierarchy, write_hierarchy
 from realdata import DATA, needs_data
 
 OBO = r"""format-version: 1.2
-default-namespace: things
 ! a comment line
 
 [Term]
@@ -38,7 +37,6 @@ relationship: has_part X:4
 [Term]
 id: X:4
 name: elsewhere
-namespace: other
 relationship: part_of X:1
 
 [Term]
@@ -77,17 +75,14 @@ def test_obo_terms_aliases_and_report(tmp_path):
     assert "2 part_of relationships are not used as edges" in read.report.notes
 
 
-def test_obo_relationships_and_namespaces(tmp_path):
+def test_obo_relationships(tmp_path):
     path = write(tmp_path / "x.obo", OBO)
     both = load_hierarchy(path, relationships=["is_a", "part_of"])
     assert both.hierarchy.parents("X:3") == ("X:1", "X:2")
-    things = load_hierarchy(path, namespaces=["things"])
-    assert things.hierarchy.labels == ("X:1", "X:2", "X:3")
-    assert things.report.counts["terms of other namespaces"] == 1
-    with pytest.raises(FileError, match=r"namespace 'thing'.*\n.*'other', 'things'"):
-        load_hierarchy(path, namespaces=["thing"])
     with pytest.raises(FileError, match="no term has a relationship 'partof'"):
         load_hierarchy(path, relationships=["is_a", "partof"])
+    with pytest.raises(FileError, match="only OBO"):
+        read_hierarchy(write(tmp_path / "e.csv", "parent,child\nA,B\n"), relationships=["is_a"])
 
 
 def test_obo_parents_from_another_ontology_are_left_out_and_counted(tmp_path):
@@ -143,13 +138,6 @@ def test_edge_lists(tmp_path):
     assert read_hierarchy(zipped).edges == (("A", "B"),)
 
 
-def test_only_obo_has_relationships_to_choose(tmp_path):
-    path = write(tmp_path / "e.csv", "parent,child\nA,B\n")
-    for options in ({"relationships": ["is_a"]}, {"namespaces": ["x"]}):
-        with pytest.raises(FileError, match="only OBO"):
-            read_hierarchy(path, **options)
-
-
 REVERSED = "parent,child\nB,A\nC,A\nD,A\nE,B\n"
 
 
@@ -182,14 +170,42 @@ def test_path_lists(tmp_path, sep):
     assert given.hierarchy.labels == ("a", "a.b", "a.c")
 
 
-def test_arff_header_and_unknown_endings(tmp_path):
-    text = "@RELATION x\n@ATTRIBUTE class hierarchical root/a,a/b\n@DATA\n"
-    assert read_hierarchy(write(tmp_path / "x.arff", text)).edges == (("a", "b"),)
-    assert read_hierarchy(write(tmp_path / "x.dat", text)).edges == (("a", "b"),)
-    assert read_hierarchy(write(tmp_path / "y.dat", OBO)).n_labels == 4
-    assert read_hierarchy(write(tmp_path / "z.dat", '{"B": "A"}')).n_labels == 2
-    assert read_hierarchy(write(tmp_path / "w.dat", "A\tB\nB\tC\n")).n_edges == 2
-    assert read_hierarchy(write(tmp_path / "v.dat", "A/B\n")).labels == ("A", "A/B")
+@pytest.mark.parametrize(
+    ("listed", "labels", "edges"),
+    [
+        ("1,1/1,1/2,2/3", ("1", "1/1", "1/2", "2", "2/3"), 3),
+        ("root/a,root/b,a/c,b/c,c/d", ("a", "b", "c", "d"), 3),
+        ("1/1,1/2,2/1", ("1", "1/1", "1/2", "2", "2/1"), 3),  # a name that is its own child
+    ],
+)
+def test_arff_headers(tmp_path, listed, labels, edges):
+    text = f"% x\n@RELATION 'x'\n@ATTRIBUTE 'a b' REAL\n@attribute class hierarchical {listed}\n"
+    found = read_hierarchy(write(tmp_path / "x.arff", text + "@DATA\n1,?\n"))
+    assert (found.labels, found.n_edges) == (labels, edges)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("@RELATION x\n@ATTRIBUTE a numeric\n@DATA\n1\n", "0 attributes of type hierarchical"),
+        ("hello\n", "line 1: 'hello' is not"),
+        ("@ATTRIBUTE a hierarchical\n@DATA\n", "line 1: a label"),
+        ("@ATTRIBUTE a hierarchical x//y\n@DATA\n", "line 1: .*has no name"),
+        ("@ATTRIBUTE a hierarchical x,x/y\n", "no @DATA line"),
+    ],
+)
+def test_bad_arff_headers(tmp_path, text, message):
+    with pytest.raises(FileError, match=message):
+        read_hierarchy(write(tmp_path / "h.arff", text))
+
+
+def test_unknown_endings_and_nested_json_are_refused(tmp_path):
+    for name in ("x.dat", "x.xlsx"):
+        with pytest.raises(FileError, match=r"not read\.\nHint: tables are \.csv"):
+            read_hierarchy(write(tmp_path / name, "parent,child\nA,B\n"))
+    for text in ('{"name": "A", "children": ["B", "C"]}', '{"name": "A", "children": [{}]}'):
+        with pytest.raises(FileError, match="nested JSON"):
+            read_hierarchy(write(tmp_path / "h.json", text))
 
 
 def test_parquet_edge_lists_are_read_as_text_ones_are(tmp_path):

@@ -12,7 +12,6 @@ from hierlpr.exceptions import FileError
 from hierlpr.io import (
     open_table,
     opening,
-    read_hierarchy,
     read_ranking,
     read_scores,
     read_truth,
@@ -119,16 +118,12 @@ def test_long_layouts_read_the_same(tmp_path):
 
 
 def test_options_for_odd_tables(tmp_path):
-    text = "age;patient;A;B;note;C\n61;p1;0,5;1;x, y;-2,25\n"
-    options = {"sep": ";", "decimal": ",", "sample_column": "patient", "columns": "labels"}
-    read = read_scores(write(tmp_path / "s.csv", text), H, **options)
+    text = "sample;A;B;C\np1;0,5;1;-2,25\n"
+    read = read_scores(write(tmp_path / "s.csv", text), H, sep=";", decimal=",")
     np.testing.assert_array_equal(read.table.values, [[0.5, 1, -2.25]])
-    assert read.samples == ("p1",)
-    assert "'age', 'note'" in read.report.notes[0]
-    # Options that a file has no use for are ignored.
-    plain = read_scores(write(tmp_path / "p.csv", WIDE), H, sep=";", sample_column="patient")
-    assert plain.samples == ("s1", "s2")
-    for bad in ({"sep": "ab"}, {"sep": '"'}, {"decimal": ";"}, {"columns": "A"}):
+    # A separator that a file does not have is ignored.
+    assert read_scores(write(tmp_path / "p.csv", WIDE), H, sep=";").samples == ("s1", "s2")
+    for bad in ({"sep": "ab"}, {"sep": '"'}, {"decimal": ";"}):
         with pytest.raises(HierlprError):
             read_scores(tmp_path / "s.csv", H, **bad)
 
@@ -259,7 +254,7 @@ WHOLE = [  # tables that cannot be read at all
     ("s.csv.gz", gzip.compress(WIDE.encode() * 99)[:-9]), ("s.csv.gz", b"\x1f\x8b" + bytes(40)),
     ("s.csv.gz", gzip.compress(gzip.compress(WIDE.encode()))), ("s.csv.gz", gzip.compress(b"")),
     ("s.csv.gz", gzip.compress(b"sample,A,B,C\ns1,1,1," + b"1" * (1 << 26))),
-    ("s.parquet", "PAR1 junk"), ("s.parquet", ""),
+    ("s.parquet", "PAR1 junk"), ("s.parquet", ""), ("s.xlsx", WIDE), ("s.dat", WIDE),
 ]  # fmt: skip
 
 
@@ -316,31 +311,3 @@ def test_scores_are_not_taken_for_truth(tmp_path):
     yes = "sample,A,B,C\ns1,yes,no,no\n"
     with pytest.raises(FileError, match=r"line 2, column 'A'(.|\n)*1 for yes"):
         read_truth(write(tmp_path / "y.csv", yes), H)
-
-
-def test_sheets_of_a_workbook(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    path = tmp_path / "study.xlsx"
-    for row in (["sample", "A", "B", "C"], ["s1", 0.9, 0.5, 0.25], [], [7, 1, 0, 1e-3]):
-        book.active.append(row)
-    truth, edges = book.create_sheet("truth"), book.create_sheet("edges")
-    for row in (["sample", "A", "B", "C"], ["s1", 1, 0, True], [7, 1, None, 0]):
-        truth.append(row)
-    for row in (["parent", "child"], ["A", "B"], ["A", "C"]):
-        edges.append(row)
-    book.save(path)
-    scores = read_scores(path, H).table
-    assert scores.samples == ("s1", "7")
-    np.testing.assert_array_equal(scores.values, [[0.9, 0.5, 0.25], [1, 0, 1e-3]])
-    assert read_truth(f"{path}::truth", H).report.counts["unknown pairs"] == 1
-    assert read_hierarchy(f"{path}::edges") == H
-    with pytest.raises(FileError, match="nowhere"):
-        read_scores(f"{path}::nowhere", H)
-    book.active["B2"] = "high"
-    book.save(path)
-    with pytest.raises(FileError, match=r"line 2, column 'A': 'high' is not a number"):
-        read_scores(path, H)
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(FileError, match="cannot be read"):
-        read_scores(path, H)

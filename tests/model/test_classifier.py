@@ -24,7 +24,7 @@ from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, HierlprError, lo
 from hierlpr.data.partial_truth import align_known
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.first_stage import FirstStage, KernelRidgeClassifier
-from realdata import DATA, needs_data
+from realdata import DATA, ROOT, needs_data
 
 TREE = Hierarchy([("A", "B"), ("A", "C"), ("B", "D")], labels=["A", "B", "C", "D", "E"])
 
@@ -362,8 +362,9 @@ def test_unknown_truth_that_cannot_be_learned_is_refused(data):
 
 @needs_data
 @pytest.mark.slow
-def test_funcat_cellcycle_one_logistic_model_a_label():
-    from hierlpr.io import read_arff
+def test_funcat_cellcycle_one_logistic_model_per_label(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "experiments")
+    from clus_arff import read_arff
 
     train = read_arff(DATA / "funcat" / "cellcycle_FUN.train.arff.gz")
     classifier = HierarchicalClassifier(

@@ -24,8 +24,7 @@ from hierlpr.workflows import FitOutcome
 @opt.path(
     "--scores",
     "S",
-    "Wide (sample,LABEL,...), long (sample,label,score), CAFA or Clus predictions; .csv, .tsv, "
-    ".parquet, .arff.",
+    "Wide (sample,LABEL,...), long (sample,label,score) or CAFA; .csv, .tsv, .parquet.",
 )
 @opt.truth
 @opt.path("--out", "MODEL", "Model file to write, such as model.hlpr.", dir_okay=False)

@@ -26,8 +26,8 @@ MOST_SHOWN = 10
 def inspect(hierarchy: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Print size, depth, roots, multi-parent labels and problems of HIERARCHY.
 
-    HIERARCHY is an OBO file (.obo), an edge list (.csv or .tsv, parent and child), JSON, a path
-    list (.txt or .paths), a Clus ARFF header (.arff) or a Parquet edge list; .gz is unpacked.
+    HIERARCHY is an OBO file (.obo), an edge list (.csv, .tsv or .parquet, parent and child),
+    JSON, a path list (.txt or .paths) or a Clus ARFF header (.arff); .gz is unpacked.
     """
     shell = Shell(quiet=quiet)
     with shell.progress() as on_progress:

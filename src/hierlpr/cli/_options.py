@@ -13,9 +13,9 @@ from hierlpr.cli._shell import Shell
 from hierlpr.io import HierarchyFile, load_hierarchy, read_names
 
 F = TypeVar("F", bound=Callable[..., Any])
-TABLES = ("sep", "decimal", "sample_column", "columns")  # hierlpr.io.TableOptions
+TABLES = ("sep", "decimal")  # hierlpr.io.TableOptions
 OUTPUTS = ("--out", "--report", "--json")
-HIERARCHY = ("relationships", "namespaces", "direction", "path_sep", "names")
+HIERARCHY = ("relationships", "direction", "path_sep", "names")
 
 
 def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -65,7 +65,7 @@ def count(name: str, text: str, default: int | None = None, *, least: int = 1) -
 
 hierarchy = path("--hierarchy", "H", "OBO, edge list, JSON, path list or Clus ARFF.")
 model = path("--model", "M", "Model file that hierlpr fit wrote.")
-truth = path("--truth", "T", "Wide 0/1, long pairs (sample,label), CAFA or Clus.")
+truth = path("--truth", "T", "Wide 0/1, long pairs (sample,label) or CAFA pairs.")
 propagate_truth = flag("--propagate-truth", "Add the missing ancestors of true labels.")
 missing_truth = choice(
     "--missing-truth",
@@ -108,7 +108,6 @@ scheduler = click.option(
     help="Use the workers of this Dask scheduler (tcp://host:8786); local: one worker per core.",
 )
 _relationship = "OBO relationship to use as edges besides is_a, such as part_of. May be repeated."
-_namespace = "Keep only OBO terms of this namespace. May be repeated."
 _names = (
     "Table (code, name): names shown beside the codes of labels, if the hierarchy file has none."
 )
@@ -116,7 +115,6 @@ reading_hierarchy = _all(
     click.option(
         "--relationship", "relationships", multiple=True, metavar="NAME", help=_relationship
     ),
-    click.option("--namespace", "namespaces", multiple=True, metavar="NAME", help=_namespace),
     choice(
         "--direction",
         ("auto", "parent-child", "child-parent"),
@@ -131,18 +129,7 @@ sep = click.option(
     metavar="CHAR",
     help="Column separator of text files, such as ';' or tab; default: comma (.csv), tab (.tsv).",
 )
-_sample_column = "Column with the names of the samples; default: sample."
-tables = _all(
-    sep,
-    choice("--decimal", (".", ","), "Decimal mark in text files.", "."),
-    click.option("--sample-column", metavar="NAME", help=_sample_column),
-    choice(
-        "--columns",
-        ("all", "labels"),
-        "Columns of a wide table that are not labels are errors (all) or ignored (labels).",
-        "all",
-    ),
-)
+tables = _all(sep, choice("--decimal", (".", ","), "Decimal mark in text files.", "."))
 prediction = _all(execution, tables, other_names_in, lenient, json_out, quiet)
 """The options that all commands that use a model end with."""
 
@@ -186,11 +173,10 @@ def take(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 def read_hierarchy_file(shell: Shell, options: dict[str, Any], hierarchy: str) -> HierarchyFile:
     """Read a hierarchy as the options say, and print what was found; the options are removed."""
     lenient, sep = options["lenient"], options.get("sep")
-    edges, namespaces, direction, path_sep, names = take(options, HIERARCHY).values()
+    edges, direction, path_sep, names = take(options, HIERARCHY).values()
     loaded = load_hierarchy(
         shell.input_file(hierarchy),
         relationships=tuple(dict.fromkeys(("is_a", *edges))) if edges else None,
-        namespaces=namespaces or None,
         direction=direction,
         sep=path_sep,
         table_sep=sep,

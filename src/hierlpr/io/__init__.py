@@ -4,7 +4,6 @@ Every reader stops at the first problem with a `FileError` that names the file a
 with ``lenient=True``, skips bad rows and counts them in its report.
 """
 
-from hierlpr.io.arff import read_arff
 from hierlpr.io.auxiliary_tables import read_names, read_p_values, read_weights
 from hierlpr.io.hierarchies import (
     HierarchyFile,
@@ -39,7 +38,6 @@ __all__ = [
     "load_hierarchy",
     "open_table",
     "pair_samples",
-    "read_arff",
     "read_hierarchy",
     "read_names",
     "read_p_values",

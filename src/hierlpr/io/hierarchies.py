@@ -19,21 +19,20 @@ from hierlpr._utils.checks import check_choice
 from hierlpr._utils.files import atomic_output
 from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.arff import arff_hierarchy
 from hierlpr.io.hierarchy_formats import (
     Graph,
     escape,
+    parse_arff,
     parse_edge_list,
     parse_json,
     parse_obo,
     parse_paths,
 )
-from hierlpr.io.opening import ending, is_parquet, is_workbook, read_lines
+from hierlpr.io.opening import ending, read_lines
 from hierlpr.io.read_report import ReadReport
 from hierlpr.io.table_output import ENDINGS, write_table
 
-_BY_ENDING = {".obo": "obo", ".json": "json", ".arff": "arff", ".paths": "paths"}
-_BY_ENDING |= dict.fromkeys((".csv", ".tsv", ".tab"), "edges")
+_TEXTS = (".obo", ".json", ".arff", ".txt", ".paths")
 _WRITTEN_ENDINGS = (".obo", ".json", *ENDINGS)
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -44,7 +43,6 @@ class HierarchyOptions(TypedDict, total=False):
     """Options of `read_hierarchy`, which describes them."""
 
     relationships: Collection[str] | None
-    namespaces: Collection[str] | None
     direction: Direction
     sep: str | None
     table_sep: str | None
@@ -65,10 +63,10 @@ class HierarchyFile:
 
 
 def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierarchy:
-    r"""Read a hierarchy from an OBO, edge list, JSON, path list, Clus ARFF, Parquet or Excel file.
+    r"""Read a hierarchy from a file in the format of its ending; gzip is unpacked.
 
-    The ending decides the format (``.obo``, ``.csv``, ``.tsv``, ``.json``, ``.txt``, ``.paths``,
-    ``.arff``, ``.parquet``, ``.xlsx``; gzip is unpacked), for other endings the content does.
+    ``.obo`` is OBO, ``.csv``, ``.tsv`` and ``.parquet`` are edge lists, ``.json`` maps each label
+    to its parents, ``.txt`` and ``.paths`` list paths, and ``.arff`` has a Clus header.
     `hierlpr.io.load_hierarchy` also returns aliases and a report.
 
     Parameters
@@ -79,8 +77,6 @@ def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     ----------------
     relationships : collection of str, optional
         OBO relationships that are edges, by default ``("is_a",)``.
-    namespaces : collection of str, optional
-        OBO namespaces to keep, by default all.
     direction : {"auto", "parent-child", "child-parent"}
         Order of the names in an edge. "auto" follows the header, reads parent, child without one,
         and refuses edges that are clearly reversed.
@@ -129,26 +125,23 @@ def load_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
 
 
 def _read_graph(path: AnyPath, options: HierarchyOptions, log: ReadReport) -> Graph:
-    relationships, namespaces = options.get("relationships"), options.get("namespaces")
-    is_table = is_workbook(log.path) or is_parquet(log.path)
-    kind = "edges" if is_table else _BY_ENDING.get(ending(path))
-    lines = [] if kind == "edges" else read_lines(path)
-    kind = kind or _guess(lines)
-    if kind == "obo":
+    relationships = options.get("relationships")
+    kind = ending(path)
+    if kind != ".obo" and relationships:
+        raise log.file_error("only OBO files have relationships to choose.")
+    if kind not in _TEXTS:
+        log.format = "edge list"
+        return parse_edge_list(log, sep=options.get("table_sep"))
+    lines = read_lines(path)
+    if kind == ".obo":
         log.format = "OBO"
-        wanted = relationships or ("is_a",)
-        return parse_obo(lines, log, relationships=wanted, namespaces=namespaces)
-    if relationships or namespaces:
-        raise log.file_error("only OBO files have relationships and namespaces to choose.")
-    if kind == "arff":
-        return arff_hierarchy(lines, log)
-    if kind == "json":
+        return parse_obo(lines, log, relationships or ("is_a",))
+    if kind == ".arff":
+        return parse_arff(lines, log)
+    if kind == ".json":
         return parse_json(lines, log)
-    if kind == "paths":
-        log.format = "path list"
-        return parse_paths(lines, log, sep=options.get("sep"))
-    log.format = "edge list"
-    return parse_edge_list(log, sep=options.get("table_sep"))
+    log.format = "path list"
+    return parse_paths(lines, log, sep=options.get("sep"))
 
 
 def _build(graph: Graph, direction: Direction, log: ReadReport) -> Hierarchy:
@@ -175,22 +168,6 @@ def _check_direction(hierarchy: Hierarchy, log: ReadReport) -> None:
             hint="name the columns parent and child, or use --direction child-parent to reverse "
             "the edges, --direction parent-child to keep them.",
         )
-
-
-def _guess(lines: list[str]) -> str:
-    """Return the format of a text file by its first lines."""
-    first = [text for line in lines[:200] if (text := line.strip()) and text[0] not in "#%!"][:20]
-    if not first:
-        return "paths"
-    if any(text in ("[Term]", "[Typedef]") for text in first) or first[0].startswith("format-v"):
-        return "obo"
-    if first[0][0] in "{[":
-        return "json"
-    if any(text.lower().startswith("@attribute") for text in first):
-        return "arff"
-    if all(text.count("\t") == 1 for text in first) or all(text.count(",") == 1 for text in first):
-        return "edges"
-    return "paths"
 
 
 # -- other objects ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-r"""Read hierarchies from OBO, edge lists, JSON and path lists.
+"""Read hierarchies from OBO, edge lists, JSON, path lists and the headers of Clus ARFF files.
 
 Each reader returns a `Graph`: labels and edges as the file gives them, not yet checked as a whole.
 Bad rows are remembered in the log and left out.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,7 @@ from hierlpr.hierarchy.graph import edges_of_paths
 from hierlpr.io.read_report import ReadReport
 from hierlpr.io.sources import open_source, read_cells
 
-_TAGS = {"id", "name", "namespace", "alt_id", "is_a", "relationship", "is_obsolete", "replaced_by"}
+_TAGS = {"id", "name", "alt_id", "is_a", "relationship", "is_obsolete", "replaced_by"}
 _ESCAPES = {"n": "\n", "t": "\t", "W": " "}
 _SPECIAL = re.compile(r'([\\"{}!])')
 _COMMENT = re.compile(r"(?<!\\)(?:\s!|\s\{|^!)")
@@ -28,6 +28,10 @@ _HEADER_WORDS = re.compile(
     "from|to|source|target|subject|object|node|term|label|name|id|parents?|child|children"
 )
 _SEPARATORS = ("/", "|", ">", ";", "\\", "::")
+_HIERARCHICAL = re.compile(
+    r"""@attribute\s+(?:'[^']*'|"[^"]*"|[^\s'"]\S*)\s+hierarchical\b(.*)""", re.IGNORECASE
+)
+_TOP = "root"  # an artificial label above all others in the ARFF header of a DAG
 
 
 @dataclass(slots=True)
@@ -53,22 +57,11 @@ class Graph:
 @dataclass(slots=True)
 class _Term:
     line: int
-    namespace: str
-    id: str = ""
-    name: str = ""
-    alt_ids: list[str] = field(default_factory=list)
+    tags: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     parents: list[tuple[str, str, int]] = field(default_factory=list)  # relation, id, line
-    replaced_by: list[str] = field(default_factory=list)
-    is_obsolete: bool = False
 
 
-def parse_obo(
-    lines: list[str],
-    log: ReadReport,
-    *,
-    relationships: Collection[str] = ("is_a",),
-    namespaces: Collection[str] | None = None,
-) -> Graph:
+def parse_obo(lines: list[str], log: ReadReport, relationships: Collection[str]) -> Graph:
     """Return the terms that are not obsolete and their edges along the chosen relationships.
 
     Alternative identifiers, and obsolete terms with one replacement, are aliases.
@@ -76,30 +69,31 @@ def parse_obo(
     terms: dict[str, _Term] = {}
     obsolete: dict[str, _Term] = {}
     for term in _read_terms(lines, log):
-        known = obsolete if term.is_obsolete else terms
-        if not term.id:
-            log.problem("the [Term] stanza has no id.", line=term.line)
-        elif known.setdefault(term.id, term) is not term:
-            text = f"term {term.id!r} is defined again (first on line {known[term.id].line})."
+        ids = term.tags["id"]
+        known = obsolete if "true" in map(str.lower, term.tags["is_obsolete"]) else terms
+        if len(ids) != 1:
+            log.problem(f"the [Term] stanza has {len(ids) or 'no'} id.", line=term.line)
+        elif known.setdefault(ids[0], term) is not term:
+            text = f"term {ids[0]!r} is defined again (first on line {known[ids[0]].line})."
             log.problem(text, line=term.line)
-    kept = terms if namespaces is None else _in_namespaces(terms, namespaces, log)
-    graph = Graph(dict.fromkeys(kept))
-    graph.names = {term.id: term.name for term in kept.values() if term.name}
-    for term in kept.values():
-        for alt in term.alt_ids:
-            owner = alt if alt in terms else graph.aliases.setdefault(alt, term.id)
-            if owner != term.id:
-                text = f"the alt_id {alt!r} of {term.id!r} also means {owner!r}."
+    graph = Graph(dict.fromkeys(terms))
+    graph.names = {x: term.tags["name"][-1] for x, term in terms.items() if term.tags["name"]}
+    for label, term in terms.items():
+        for alt in term.tags["alt_id"]:
+            owner = alt if alt in terms else graph.aliases.setdefault(alt, label)
+            if owner != label:
+                text = f"the alt_id {alt!r} of {label!r} also means {owner!r}."
                 log.problem(text, line=term.line)
     log.counts["alternative ids"] = len(graph.aliases)
     log.counts["obsolete terms"] = len(obsolete)
     _add_edges(graph, terms, obsolete, set(relationships), log)
-    for term in obsolete.values():
+    for label, term in obsolete.items():
         # Several replacements are a choice for a curator, not for a program.
-        if len(term.replaced_by) == 1 and term.id not in terms:
-            target = graph.aliases.get(term.replaced_by[0], term.replaced_by[0])
+        if len(term.tags["replaced_by"]) == 1 and label not in terms:
+            target = term.tags["replaced_by"][0]
+            target = graph.aliases.get(target, target)
             if target in graph.labels:
-                graph.aliases[term.id] = target
+                graph.aliases[label] = target
                 log.counts["replaced terms"] += 1
     log.check(len(terms))
     return graph
@@ -109,7 +103,6 @@ def _read_terms(lines: list[str], log: ReadReport) -> Iterator[_Term]:
     """Yield the [Term] stanzas; other stanzas are skipped."""
     term: _Term | None = None
     is_header = True
-    namespace = ""
     numbered = enumerate(lines, start=1)
     for number, line in numbered:
         tag, colon, value = line.partition(":")
@@ -119,11 +112,9 @@ def _read_terms(lines: list[str], log: ReadReport) -> Iterator[_Term]:
             if term is not None:
                 yield term
             is_header = False
-            term = _Term(number, namespace) if line.strip() == "[Term]" else None
+            term = _Term(number) if line.strip() == "[Term]" else None
         elif not colon and (term is not None or is_header):
             log.problem(f"{line[:40]!r} is not a 'tag: value' line.", line=number)
-        elif is_header and tag == "default-namespace":
-            namespace = _strip_comment(value)
         elif term is not None and tag in _TAGS:
             parts = [value]
             while parts[-1].endswith("\\") and not parts[-1].endswith("\\\\"):
@@ -139,28 +130,15 @@ def _read_terms(lines: list[str], log: ReadReport) -> Iterator[_Term]:
 
 
 def _add_tag(term: _Term, tag: str, text: str, line: int, log: ReadReport) -> None:
-    if tag == "is_obsolete":
-        term.is_obsolete = text.lower() == "true"
-    elif tag == "relationship":
-        relation, *target = text.split() or [""]
-        if len(target) == 1:
-            term.parents.append((unescape(relation), unescape(target[0]), line))
-        else:
-            log.problem(f"relationship {text[:40]!r} is not 'type target'.", line=line)
-    elif tag in ("name", "namespace"):
-        setattr(term, tag, unescape(text))
-    elif not text:
+    words = text.split() if tag == "relationship" else [tag, text]
+    if not all(words) and tag != "name":
         log.problem(f"the tag {tag} has no value.", line=line)
-    elif tag == "is_a":
-        term.parents.append(("is_a", unescape(text), line))
-    elif tag == "alt_id":
-        term.alt_ids.append(unescape(text))
-    elif tag == "replaced_by":
-        term.replaced_by.append(unescape(text))
-    elif term.id:
-        log.problem(f"the term {term.id!r} has a second id, {text!r}.", line=line)
+    elif len(words) != 2:
+        log.problem(f"relationship {text[:40]!r} is not 'type target'.", line=line)
+    elif tag in ("is_a", "relationship"):
+        term.parents.append((unescape(words[0]), unescape(words[1]), line))
     else:
-        term.id = unescape(text)
+        term.tags[tag].append(unescape(text))
 
 
 def _strip_comment(value: str) -> str:
@@ -191,21 +169,6 @@ def escape(text: str, *, word: bool = False) -> str:
     return text.replace(" ", "\\W") if word else text
 
 
-def _in_namespaces(
-    terms: dict[str, _Term], namespaces: Collection[str], log: ReadReport
-) -> dict[str, _Term]:
-    present = {term.namespace for term in terms.values()}
-    missing = [name for name in namespaces if name not in present]
-    if missing:
-        raise log.file_error(
-            f"no term has the namespace {quote_names(missing)}.",
-            hint=f"the file has {quote_names(sorted(filter(None, present)), most=10) or 'none'}.",
-        )
-    kept = {key: term for key, term in terms.items() if term.namespace in set(namespaces)}
-    log.counts["terms of other namespaces"] += len(terms) - len(kept)
-    return kept
-
-
 def _add_edges(
     graph: Graph,
     terms: dict[str, _Term],
@@ -224,8 +187,6 @@ def _add_edges(
             parent = target if target in graph.labels else graph.aliases.get(target, target)
             if parent in graph.labels:
                 graph.link(parent, label, log, line)
-            elif parent in terms:
-                log.counts["edges to other namespaces"] += 1
             elif parent not in obsolete and _ontology(parent) not in ("", _ontology(label)):
                 foreign[parent] += 1
             else:
@@ -318,6 +279,9 @@ def parse_json(lines: list[str], log: ReadReport) -> Graph:
     if not isinstance(data, dict) or not data:
         hint = 'write {"child": "parent", ...}.'
         raise log.file_error("the JSON is not a map of labels to parents.", line=1, hint=hint)
+    if {"name", "children"} <= data.keys():
+        hint = 'write {"child": "parent", ...}.'
+        raise log.file_error("nested JSON (name, children) is not read.", line=1, hint=hint)
     log.format = "JSON (parent map)"
     graph = Graph()
     for child, given in data.items():
@@ -361,3 +325,42 @@ def parse_paths(lines: list[str], log: ReadReport, *, sep: str | None = None) ->
     log.check(len(paths))
     edges, labels = edges_of_paths(whole, sep)
     return Graph(dict.fromkeys(labels), edges)
+
+
+# -- Clus ARFF --------------------------------------------------------------------------------
+
+
+def parse_arff(lines: list[str], log: ReadReport) -> Graph:
+    """Read the hierarchy in the header: paths of a tree (``1,1/2``), or pairs of a DAG (``a/b``).
+
+    Pairs are edges of a DAG if some of them start at ``root`` or form chains.
+    """
+    found: list[tuple[int, str]] = []
+    for line, text in enumerate(map(str.strip, lines), start=1):
+        if text.lower().startswith("@data"):
+            break
+        if match := _HIERARCHICAL.fullmatch(text):
+            found.append((line, match[1]))
+        elif text and text[0] not in "@%":
+            hint = "an ARFF header has lines @RELATION, @ATTRIBUTE and @DATA."
+            raise log.file_error(f"{text[:40]!r} is not an ARFF declaration.", line=line, hint=hint)
+    else:
+        raise log.file_error("there is no @DATA line.")
+    if len(found) != 1:
+        text = f"the header has {len(found)} attributes of type hierarchical; expected one."
+        hint = "labels are declared as: @ATTRIBUTE class hierarchical a,a/b,a/c"
+        raise log.file_error(text, hint=hint)
+    line, listed = found[0]
+    values = [x.strip() for x in listed.split(",") if x.strip()]
+    paths = [value.split("/") for value in values]
+    if not paths or not all(map(all, paths)):
+        raise log.file_error("a label or a segment of its path has no name.", line=line)
+    parents = {path[0] for path in paths}
+    is_dag = all(len(path) == 2 and path[0] != path[1] for path in paths)
+    if not (is_dag and (_TOP in parents or any(path[1] in parents for path in paths))):
+        log.format = "Clus ARFF (tree)"
+        edges, labels = edges_of_paths(values, "/")
+        return Graph(dict.fromkeys(labels), edges)
+    log.format = "Clus ARFF (DAG)"
+    names = dict.fromkeys(name for path in paths for name in path if name != _TOP)
+    return Graph(names, [(parent, child) for parent, child in paths if parent != _TOP])

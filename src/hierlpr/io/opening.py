@@ -1,19 +1,15 @@
 """Open files and folders of Parquet files; gzip is unpacked.
 
-A sheet of an Excel workbook, ``x.xlsx::scores``, is read as if it were saved as CSV.
-
 Limits that keep damaged or hostile files from using all memory: a line has at most
 `MAX_LINE` bytes, and a file that is read whole (a hierarchy) has at most `MAX_TEXT`.
 """
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import os
 import stat
-import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hierlpr._utils import AnyPath, require
+from hierlpr._utils import AnyPath
 from hierlpr.exceptions import FileError, HierlprError
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -31,7 +27,6 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK = 1 << 22  # bytes of text that are processed at a time
 MAX_LINE = 1 << 24  # a header of 500,000 labels fits
 MAX_TEXT = 1 << 29  # the Gene Ontology has 35 MB
-MAX_WORKBOOK = 1 << 27
 
 
 def ending(path: AnyPath) -> str:
@@ -62,9 +57,6 @@ def open_bytes(path: str) -> Any:
 @contextmanager
 def open_plain(path: str) -> Iterator[Any]:
     """Open a file for reading bytes; gzip is recognised by its first bytes and unpacked."""
-    if is_workbook(path):
-        yield io.BytesIO(_sheet_text(path).encode())
-        return
     with open_bytes(path) as stream:
         is_packed = stream.read(2) == GZIP_MAGIC
         stream.seek(0)
@@ -79,40 +71,6 @@ def open_plain(path: str) -> Iterator[Any]:
                 f"{path}: the gzip data is damaged or cut off ({reason(error)}).\n"
                 "Hint: copy or download the file again."
             ) from None
-
-
-def is_workbook(path: str) -> bool:
-    """Return whether a path is an Excel workbook or a sheet of one."""
-    return path.partition("::")[0].lower().endswith((".xlsx", ".xlsm"))
-
-
-def _sheet_text(path: str) -> str:
-    """Return a sheet as CSV; line ``i`` is row ``i``."""
-    require("openpyxl", extra="excel", what="Reading Excel workbooks")
-    from openpyxl import load_workbook
-
-    file, _, sheet = path.partition("::")
-    text = io.StringIO()
-    with open_bytes(file) as stream:
-        try:
-            if sum(part.file_size for part in zipfile.ZipFile(stream).infolist()) > MAX_WORKBOOK:
-                raise ValueError(f"it is larger than {MAX_WORKBOOK >> 20} MB; use Parquet")
-            book = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
-            rows = list(book[sheet or book.sheetnames[0]].iter_rows(values_only=True))
-            header = next(row for row in rows if any(row))
-            width = max(i for i, cell in enumerate(header, start=1) if cell is not None)
-            csv.writer(text, lineterminator="\n").writerows(
-                [_cell_text(cell) for cell in row[:width]] if any(row) else [] for row in rows
-            )
-        except Exception as error:  # anything may be wrong inside a damaged workbook
-            raise FileError(f"{path}: the sheet cannot be read ({reason(error)}).") from None
-    return text.getvalue()
-
-
-def _cell_text(value: Any) -> str:
-    if isinstance(value, bool | float) and value == int(value):
-        return str(int(value))
-    return "" if value is None else " ".join(str(value).split())
 
 
 # -- text -------------------------------------------------------------------------------------
@@ -184,8 +142,6 @@ def read_lines(path: AnyPath) -> list[str]:
 
 def is_parquet(path: str) -> bool:
     """Return whether a path is a Parquet file or a folder of Parquet files."""
-    if is_workbook(path):
-        return False
     if ending(path) == ".parquet" or os.path.isdir(path):
         return True
     with open_bytes(path) as stream:

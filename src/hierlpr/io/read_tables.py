@@ -61,7 +61,7 @@ class TruthSets:
 def read_scores(
     path: AnyPath, hierarchy: Hierarchy | None = None, **options: Unpack[TableOptions]
 ) -> ReadTable:
-    r"""Read a table of scores: wide, long or CAFA; text, Parquet or an Excel sheet.
+    r"""Read a table of scores: wide, long or CAFA; text or Parquet.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def read_scores(
     hierarchy : Hierarchy, optional
         The columns become its labels, in its order. Without it the file defines the labels.
     **options
-        `lenient`, `aliases`, `missing_scores`, `sep`, `decimal`, `sample_column` and `columns`:
-        see :class:`hierlpr.io.TableOptions`.
+        `lenient`, `aliases`, `missing_scores`, `sep` and `decimal`: see
+        :class:`hierlpr.io.TableOptions`.
 
     Returns
     -------
@@ -87,11 +87,9 @@ def read_scores(
     --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "scores.csv"
-    >>> _ = path.write_text("age;patient;A;B\n61;p1;0,5;0,25\n")
+    >>> _ = path.write_text("sample;A;B\np1;0,5;0,25\n")
     >>> h = Hierarchy([("A", "B")])
-    >>> read_scores(
-    ...     path, h, sep=";", decimal=",", sample_column="patient", columns="labels"
-    ... ).table.values
+    >>> read_scores(path, h, sep=";", decimal=",").table.values
     array([[0.5 , 0.25]])
     """
     file = open_table(path, "scores", hierarchy, **options)
@@ -117,7 +115,7 @@ def read_truth(
     propagate_truth: bool = False,
     **options: Unpack[TableOptions],
 ) -> ReadTable:
-    """Read a table of truth: wide 0/1, long pairs or CAFA pairs; text, Parquet or Excel.
+    """Read a table of truth: wide 0/1, long pairs or CAFA pairs; text or Parquet.
 
     CAFA files list the most specific labels and are closed upward. In other layouts a label without
     its parent is an error, unless `propagate_truth` or `lenient` adds the missing ancestors, or the

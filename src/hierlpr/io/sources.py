@@ -31,7 +31,6 @@ from hierlpr.io.opening import (
     decoded_lines,
     ending,
     is_parquet,
-    is_workbook,
     numbered_lines,
     open_parquet,
     open_plain,
@@ -41,6 +40,11 @@ from hierlpr.io.opening import (
 )
 from hierlpr.io.read_report import Place, ReadReport
 
+TEXT_ENDINGS = (".csv", ".tsv", ".txt", "")  # stdin has none
+READ_ENDINGS = (
+    "tables are .csv, .tsv, .txt or .parquet, also with .gz; a hierarchy may also be .obo, .json, "
+    ".paths or .arff."
+)
 MISSING = ("", "NA", "N/A", "nan", "NaN", "NAN", "null", "None", "?")
 FLAGS = {"1": 1.0, "1.0": 1.0, "true": 1.0, "0": 0.0, "0.0": 0.0, "false": 0.0}
 FLAGS |= dict.fromkeys((*(x.lower() for x in MISSING), "unknown"), math.nan)
@@ -214,8 +218,10 @@ def _find_delimiter(path: str, first_line: str, sep: str | None) -> str:
         )
     if sep is not None and sep in first_line:
         return sep
-    by_ending = {".tsv": "\t", ".tab": "\t", ".csv": ","}.get(ending(path))
-    by_ending = "," if is_workbook(path) else by_ending
+    kind = ending(path)
+    if kind not in TEXT_ENDINGS:
+        raise FileError(f"{path}: files that end in {kind} are not read.\nHint: {READ_ENDINGS}")
+    by_ending = {".tsv": "\t", ".csv": ","}.get(kind)
     if by_ending == "\t" and "\t" not in first_line and len(first_line.split(" ")) in (2, 3):
         return " "  # CAFA files are sometimes written with spaces
     return by_ending or next((x for x in ("\t", ",", " ") if x in first_line), ",")

@@ -60,10 +60,6 @@ class TableOptions(TypedDict, total=False):
         It is ignored if the first row does not contain it.
     decimal : {".", ","}
         The decimal mark.
-    sample_column : str
-        The column that names the samples, if the table has it; by default ``sample``.
-    columns : {"all", "labels"}
-        Whether columns of a wide table that are not labels are an error, or ignored.
     """
 
     aliases: Mapping[str, str] | None
@@ -71,8 +67,6 @@ class TableOptions(TypedDict, total=False):
     missing_scores: MissingScores
     sep: str | None
     decimal: str
-    sample_column: str | None
-    columns: str
 
 
 class _Numbers(NamedTuple):
@@ -284,21 +278,20 @@ def open_table(
 ) -> TableFile:
     """Open a table of scores, truth or ranked instances.
 
-    The path is text (``.csv``, ``.tsv``, also ``.gz``), Parquet, a folder of Parquet files, or a
-    sheet of an Excel workbook. The labels of the hierarchy number those of the table; without it
-    the table defines the labels.
+    The path is text (``.csv``, ``.tsv``, ``.txt``, also ``.gz``), Parquet, or a folder of Parquet
+    files. The labels of the hierarchy number those of the table; without it the table defines the
+    labels.
     """
     missing = options.get("missing_scores", "error")
     check_choice(missing, ("error", "allow"), name="missing_scores")
-    columns = check_choice(options.get("columns", "all"), ("all", "labels"), name="columns")
     log = ReadReport(os.fspath(path), lenient=options.get("lenient", False))
     source = open_source(log, sep=options.get("sep"), decimal=options.get("decimal", "."))
-    places = _find_columns(source, content, options.get("sample_column"))
+    places = _find_columns(source, content)
     is_wide = "" in places
     aliases = options.get("aliases") or {}
     labels: Sequence[str] = () if hierarchy is None else hierarchy.labels
     if is_wide and hierarchy is not None:
-        places = _match_columns(places, hierarchy, aliases, source, columns == "labels")
+        places = _match_columns(places, hierarchy, aliases, source)
     elif is_wide:
         labels = list(places)[1:]
     return TableFile(
@@ -318,16 +311,14 @@ def open_table(
 # -- columns ----------------------------------------------------------------------------------
 
 
-def _find_columns(source: Source, content: Content, sample_column: str | None) -> dict[str, int]:
+def _find_columns(source: Source, content: Content) -> dict[str, int]:
     """Return the columns to read: sample, label and numbers, or ``""`` (the samples) and labels."""
     log, place = source.log, source.first_place
     given = [name.strip() for name in source.columns]
     lower = [name.lower() for name in given]
-    chosen = (sample_column or "").strip().lower()
-    samples = (chosen, *SAMPLE_NAMES) if chosen and chosen in lower else SAMPLE_NAMES
     sample, label, value = (
         next((lower.index(name) for name in names if name in lower), None)
-        for names in (samples, LABEL_NAMES, VALUE_NAMES[content])
+        for names in (SAMPLE_NAMES, LABEL_NAMES, VALUE_NAMES[content])
     )
     if sample is not None and label is not None and (value is not None or content == "truth"):
         found = {"sample": sample, "label": label}
@@ -335,7 +326,7 @@ def _find_columns(source: Source, content: Content, sample_column: str | None) -
         if content == "ranking":
             found |= {name: lower.index(name) for name in RANKING_NAMES if name in lower}
         return _check_long_header(given, found, content, source)
-    is_headless = isinstance(source, TextSource) and set(samples).isdisjoint(lower) and lower[0]
+    is_headless = isinstance(source, TextSource) and sample is None and lower[0]
     if content == "truth" and is_headless and len(given) in (2, 3):
         source.has_header, log.format = False, "CAFA truth"
         if len(given) == 3 and parse_number(given[2]) is not None:
@@ -350,8 +341,7 @@ def _find_columns(source: Source, content: Content, sample_column: str | None) -
         needed = "sample,label,score" if content == "scores" else "sample,label,score,lpr,call,rank"
         text = f"a column is missing; the columns are {quote_names(given)}."
         raise log.file_error(text, line=place, hint=f"expected the columns {needed}.")
-    at = next((lower.index(name) for name in (chosen, SAMPLE_COLUMN) if name in lower and name), 0)
-    return _check_wide_header(given, at, bool(chosen), content, source)
+    return _check_wide_header(given, content, source)
 
 
 def _check_long_header(
@@ -373,9 +363,7 @@ def _check_long_header(
     return found
 
 
-def _check_wide_header(
-    given: list[str], at: int, is_chosen: bool, content: Content, source: Source
-) -> dict[str, int]:
+def _check_wide_header(given: list[str], content: Content, source: Source) -> dict[str, int]:
     log, place = source.log, source.first_place
     log.format = " ".join(filter(None, ("wide", source.kind, content)))
     if len(given) < 2:
@@ -383,14 +371,12 @@ def _check_wide_header(
         other = next((name for sep, name in separators.items() if sep in given[0]), "")
         hint = f"--sep {other} (sep=) reads columns separated by it." if other else _EXPECTED
         raise log.file_error("the table has only one column.", line=place, hint=hint)
+    lower = [name.lower() for name in given]
+    at = lower.index(SAMPLE_COLUMN) if SAMPLE_COLUMN in lower else 0
     first = given[at][:60]
-    if first and first.lower() != SAMPLE_COLUMN and not is_chosen:
-        raise log.file_error(
-            f"the first column is {first!r}; expected {SAMPLE_COLUMN!r}.",
-            line=place,
-            hint=f"{_EXPECTED} --sample-column {first!r} (sample_column=) takes this column as the "
-            "samples.",
-        )
+    if first and first.lower() != SAMPLE_COLUMN:
+        text = f"the first column is {first!r}; expected {SAMPLE_COLUMN!r}."
+        raise log.file_error(text, line=place, hint=f"{_EXPECTED} Rename the column of samples.")
     if not first:
         log.notes.append(f"{log.path}: the first column has no name and is taken as the samples")
     labels = {name: i for i, name in enumerate(given) if i != at}
@@ -408,7 +394,6 @@ def _match_columns(
     hierarchy: Hierarchy,
     aliases: Mapping[str, str],
     source: Source,
-    only_labels: bool,
 ) -> dict[str, int]:
     """Sort the columns of a wide table in the order of the hierarchy; every label needs one."""
     log = source.log
@@ -431,13 +416,8 @@ def _match_columns(
             line="the header",
             hint=hint or f"the hierarchy has {quote_names(hierarchy.labels, most=3)}.",
         )
-    if extra and only_labels:
-        log.notes.append(
-            f"{log.path}: columns that are not labels are ignored: {quote_names(extra)}"
-        )
-    elif extra:
-        hint = mismatch_hint(extra, missing, hierarchy)
-        hint = hint or "--columns labels (columns='labels') ignores columns that are not labels."
+    if extra:
+        hint = mismatch_hint(extra, missing, hierarchy) or "remove columns that are not labels."
         for given in extra:
             log.unknown_label(given, hierarchy.labels, line="the header", hint=hint)
         log.check(0)

@@ -21,7 +21,6 @@ from hierlpr.exceptions import DataError, FileError, HierlprError
 from hierlpr.io.opening import (
     GZIP_MAGIC,
     is_parquet,
-    is_workbook,
     open_bytes,
     open_parquet,
     open_plain,
@@ -142,8 +141,6 @@ def _text_bytes(path: str) -> int:
 
     Compressed text is unpacked to find it, because the size of the file says little.
     """
-    if is_workbook(path):
-        return 4 * os.path.getsize(path.partition("::")[0])
     with open_bytes(path) as stream:
         is_packed = stream.read(2) == GZIP_MAGIC
         if not is_packed:
