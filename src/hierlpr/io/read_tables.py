@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -23,6 +23,7 @@ from hierlpr.io.read_report import ReadReport
 from hierlpr.io.table_files import TableFile, TableOptions, open_table
 
 MissingTruth = Literal["negative", "skip"]
+Rows = dict[str, NDArray[Any]]  # columns of a long table; samples and labels as numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -96,14 +97,14 @@ def read_scores(
     if file.layout == "wide":
         table = _read_wide(file)
     else:
-        entries = _read_entries(file)
-        order, ptr = entries.by_sample()
-        shape = (len(entries.samples), len(file.labels))
-        value, label = entries.columns["value"][order], entries.label[order]
+        samples, rows = _read_entries(file)
+        ptr, label, value = _by_sample(samples, rows, file)
+        shape = (len(samples), len(file.labels))
         is_whole = value.size == shape[0] * shape[1]
-        whole: Any = value.reshape(shape) if is_whole else None
-        values = whole if is_whole else sparse.csr_array((value, label, ptr), shape=shape)
-        table = Table(values, file.labels, entries.samples, is_list=is_whole)
+        values: Any = value.reshape(shape) if is_whole else None
+        if not is_whole:
+            values = sparse.csr_array((value, label, ptr), shape=shape)
+        table = Table(values, file.labels, samples, is_list=is_whole)
     report = file.log.complete(samples=table.n_samples, labels=len(table.labels))
     return ReadTable(table, report, file.layout, file.is_cafa)
 
@@ -140,10 +141,8 @@ def read_truth_sets(
         wide = _read_wide(file)
         given, samples = LabelSets.of(wide.values), wide.samples or ()
     else:
-        entries = _read_entries(file)
-        order, ptr = entries.by_sample()
-        label, value, samples = entries.label, entries.columns["value"], entries.samples
-        given = LabelSets.of_entries(ptr, label[order], value[order], hierarchy.n_labels)
+        samples, rows = _read_entries(file)
+        given = LabelSets.of_entries(*_by_sample(samples, rows, file), hierarchy.n_labels)
     propagates = propagate_truth or file.log.lenient or file.is_cafa
     closed = close_given(given, hierarchy, close=propagates)
     if closed.n_missing and not propagates:
@@ -190,19 +189,19 @@ def read_ranking(
     labels are numbered as there and unknown ones are an error. See `read_scores` for the options.
     """
     file = open_table(path, "ranking", hierarchy, **options)
-    entries = _read_entries(file)
-    columns, place = entries.columns, entries.place
-    is_sorted = bool((place[1:] >= place[:-1]).all())
-    order: Any = slice(None) if is_sorted else np.argsort(place, kind="stable")
+    samples, rows = _read_entries(file)
+    place = _place(rows)
+    if (place[1:] < place[:-1]).any():
+        rows = _take(rows, np.argsort(place, kind="stable"))
     return RankingFile(
-        sample=entries.sample[order],
-        label=entries.label[order],
-        score=columns["value"][order],
-        lpr=columns["lpr"][order] if "lpr" in columns else None,
-        call=columns["call"][order] != 0 if "call" in columns else None,
-        samples=entries.samples,
+        sample=rows["sample"],
+        label=rows["label"],
+        score=rows["value"],
+        lpr=rows.get("lpr"),
+        call=rows["call"] != 0 if "call" in rows else None,
+        samples=samples,
         labels=file.labels,
-        report=file.log.complete(rows=place.size, samples=len(entries.samples)),
+        report=file.log.complete(rows=place.size, samples=len(samples)),
     )
 
 
@@ -221,73 +220,63 @@ def _read_wide(file: TableFile) -> Table:
     return Table(np.concatenate(parts), file.labels, tuple(names))
 
 
-@dataclass(slots=True)
-class _Entries:
-    """Rows of a long table that have a label; samples are numbered as they appear."""
+def _read_entries(file: TableFile) -> tuple[tuple[str, ...], Rows]:
+    """Return the samples of a long table, in order of appearance, and its rows with a label.
 
-    samples: tuple[str, ...]
-    sample: NDArray[np.int64]
-    label: NDArray[np.int32]
-    columns: dict[str, NDArray[np.float64]]  # "value", and those of a ranking
-    n_labels: int
-
-    @property
-    def place(self) -> NDArray[np.float64]:
-        """Rank of every row; by falling value, if the file has no ranks."""
-        return self.columns["rank"] if "rank" in self.columns else -self.columns["value"]
-
-    @property
-    def pair(self) -> NDArray[np.int64]:
-        """Number of the (sample, label) pair of every row."""
-        return self.sample * self.n_labels + self.label
-
-    def by_sample(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """Return the rows by sample and label, and where samples begin."""
-        ptr = np.zeros(len(self.samples) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(self.sample, minlength=len(self.samples)), out=ptr[1:])
-        return np.argsort(self.pair, kind="stable"), ptr
-
-    def take(self, rows: Any) -> _Entries:
-        """Return some of the rows."""
-        columns = {name: column[rows] for name, column in self.columns.items()}
-        return replace(self, sample=self.sample[rows], label=self.label[rows], columns=columns)
-
-
-def _read_entries(file: TableFile) -> _Entries:
-    """Return the rows; of repeated pairs the one with the lowest place."""
-    names, label = [], []
-    parts: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
+    Of repeated pairs the row with the best rank or, without ranks, the highest value is kept.
+    """
+    parts: dict[str, list[Any]] = defaultdict(list)
     for batch in file.batches():
-        names.append(batch.column("sample"))
-        label.append(label_codes(batch))
+        parts["sample"].append(batch.column("sample"))
+        parts["label"].append(label_codes(batch))
         for name in batch.schema.names[2:]:
             parts[name].append(batch.column(name).to_numpy())
-    if not names:
+    if not parts:
         raise file.no_rows_error()
-    coded = pa.chunked_array(names).dictionary_encode().combine_chunks()
-    del names
-    samples, sample = tuple(coded.dictionary.to_pylist()), coded.indices.to_numpy()
-    columns = {}
+    coded = pa.chunked_array(parts.pop("sample")).dictionary_encode().combine_chunks()
+    samples = tuple(coded.dictionary.to_pylist())
+    rows: Rows = {"sample": coded.indices.to_numpy().astype(np.int64)}
     for name in list(parts):
-        columns[name] = np.concatenate(parts.pop(name))
+        rows[name] = np.concatenate(parts.pop(name))
         pa.default_memory_pool().release_unused()  # at once: it is a large part of the memory
-    entries = _Entries(
-        samples, sample.astype(np.int64), np.concatenate(label), columns, len(file.labels)
-    )
-    kept = entries.label >= 0
-    if not kept.any() and file.content != "truth":
+    has_label = rows["label"] >= 0
+    if not has_label.any() and file.content != "truth":
         raise file.no_rows_error()
-    entries = entries if kept.all() else entries.take(kept)
-    ordered = entries.pair
+    if not has_label.all():
+        rows = _take(rows, has_label)
+    ordered = _pair(rows, file)
     ordered.sort()
     again = ordered[1:] == ordered[:-1]
     if not again.any():
-        return entries
-    at, column = divmod(int(ordered[np.argmax(again)]), entries.n_labels)
+        return samples, rows
+    at, column = divmod(int(ordered[np.argmax(again)]), len(file.labels))
     file.report_repeated_pairs(int(again.sum()), samples[at], file.labels[column])
-    order = np.lexsort((entries.place, entries.pair))
-    again = np.diff(entries.pair[order], prepend=-1) == 0
-    return entries.take(np.sort(order[~again]))
+    pair = _pair(rows, file)
+    order = np.lexsort((_place(rows), pair))
+    return samples, _take(rows, np.sort(order[np.diff(pair[order], prepend=-1) != 0]))
+
+
+def _take(rows: Rows, at: Any) -> Rows:
+    return {name: column[at] for name, column in rows.items()}
+
+
+def _place(rows: Rows) -> NDArray[Any]:
+    """Return the rank of every row; by falling value, if the file has no ranks."""
+    return rows["rank"] if "rank" in rows else -rows["value"]
+
+
+def _pair(rows: Rows, file: TableFile) -> NDArray[np.int64]:
+    """Return the number of the (sample, label) pair of every row."""
+    return np.asarray(rows["sample"] * len(file.labels) + rows["label"])
+
+
+def _by_sample(
+    samples: tuple[str, ...], rows: Rows, file: TableFile
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+    """Return where samples begin, and the labels and values sorted by sample and label."""
+    counts = np.bincount(rows["sample"], minlength=len(samples))
+    order = np.argsort(_pair(rows, file), kind="stable")
+    return np.append(0, np.cumsum(counts)), rows["label"][order], rows["value"][order]
 
 
 def label_codes(batch: pa.RecordBatch) -> NDArray[np.int32]:
