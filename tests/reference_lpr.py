@@ -69,11 +69,3 @@ def local_quadratic(u, value, weight, bandwidth, at):
     design = np.column_stack([np.ones_like(d), d, d**2])
     coef = np.linalg.lstsq(design * root[:, None], value * root, rcond=None)[0]
     return coef[0], coef[1]
-
-
-def density_ratio(z, positive, total, h_positive, h_negative):
-    """Gaussian kernel sums over all pairs of points."""
-    distance = z[:, None] - z[None, :]
-    yes = np.exp(-0.5 * (distance / h_positive) ** 2) @ positive / h_positive
-    no = np.exp(-0.5 * (distance / h_negative) ** 2) @ (total - positive) / h_negative
-    return yes / (yes + no)

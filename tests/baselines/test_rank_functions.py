@@ -5,7 +5,7 @@ import pytest
 
 import reference
 from cases import by_number, hierarchy_of, random_dag, random_forest
-from hierlpr import Hierarchy, baselines, consistent_scores, metrics, rank, simulate
+from hierlpr import Hierarchy, baselines, metrics, rank, simulate
 from hierlpr.exceptions import DataError, HierarchyError
 
 PLAIN = [
@@ -13,7 +13,6 @@ PLAIN = [
     baselines.raw_scores,
     baselines.max_propagation,
     baselines.top_down,
-    baselines.gpav,
 ]
 
 
@@ -38,7 +37,7 @@ def test_order_is_complete_falling_and_as_consistent_as_promised(method, kind):
     )
     assert (np.diff(r.score) <= 0).all()
     np.testing.assert_array_equal(r.lpr, scores[r.sample, r.label])
-    keeps_order = method.__name__ in ("max_propagation", "top_down", "gpav")
+    keeps_order = method.__name__ in ("max_propagation", "top_down")
     assert (violations(r, h) == 0) == keeps_order
 
 
@@ -72,20 +71,6 @@ def test_propagation_against_definitions():
         above = [k, *(h.index(x) for x in h.ancestors(label))]
         np.testing.assert_array_equal(up[:, k], scores[:, below].max(axis=1))
         np.testing.assert_array_equal(down[:, k], scores[:, above].min(axis=1))
-
-
-def test_gpav_is_isotonic_regression_on_forests_and_feasible_on_dags():
-    rng = np.random.default_rng(4)
-    for _ in range(30):
-        h = simulate.random_forest(10, n_trees=2, rng=rng)
-        scores = tied(rng, 5, 10)
-        np.testing.assert_allclose(
-            baselines.gpav_scores(scores, h), consistent_scores(scores, h), atol=1e-9
-        )
-        dag = simulate.random_dag(10, several_parents=0.6, rng=rng)
-        fitted = baselines.gpav_scores(scores, dag)
-        assert not dag.violations(fitted)
-        np.testing.assert_allclose(fitted.sum(axis=1), scores.sum(axis=1))
 
 
 def test_single_parent_equals_rank_on_forests():

@@ -1,39 +1,10 @@
-"""Smoothing of a label's precision curve, and density ratios: LPRs the classical ways.
-
-The precision curve is G(u), the share of positives among the samples whose rank is at least u;
-the local precision rate is G(u) - (1 - u) G'(u).
-"""
+"""Local quadratic smoothing of a label's precision curve."""
 
 import numpy as np
 
 from hierlpr._kernels._jit import Floats, kernel
 
 _CELLS = 16  # cells per bandwidth: the kernel's error is then about 0.1 %
-
-
-@kernel
-def precision_points(positive: Floats, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Points of the precision curve of one label, one per group of rising score.
-
-    Returns the share of samples below the group, the share of positives from the group upward,
-    the number of samples from the group upward, and the mid-rank share of the group. O(groups).
-    """
-    n_groups = total.size
-    below = np.empty(n_groups)
-    precision = np.empty(n_groups)
-    above = np.empty(n_groups)
-    middle = np.empty(n_groups)
-    n_all = total.sum()
-    hits = 0.0
-    size = 0.0
-    for g in range(n_groups - 1, -1, -1):
-        hits += positive[g]
-        size += total[g]
-        above[g] = size
-        precision[g] = hits / size if size > 0.0 else 0.0
-        below[g] = max(0.0, 1.0 - size / n_all)
-        middle[g] = min(1.0, max(0.0, 1.0 - (size - 0.5 * total[g]) / n_all))
-    return below, precision, above, middle
 
 
 @kernel
@@ -127,107 +98,3 @@ def local_quadratic(
         out[i] = fit[c] + t * (fit[c + 1] - fit[c])
         derivative[i] = slope[c] + t * (slope[c + 1] - slope[c])
     return out, derivative, loss / mass
-
-
-@kernel
-def smoothing_spline(x: Floats, y: Floats, weight: Floats, penalty: float) -> tuple[Floats, Floats]:
-    """Cubic smoothing spline through at least three points: values and derivatives at rising `x`.
-
-    Minimizes ``sum w (y - f)^2 + penalty * integral f''^2`` by Reinsch's banded equations for
-    the second derivatives; O(points) time and memory.
-    """
-    n = x.size
-    h = x[1:] - x[:-1]
-    m = n - 2
-    # (R + penalty Q' W^-1 Q) gamma = Q' y, with five bands.
-    diagonal = np.empty(m)
-    upper = np.zeros(m)
-    upper2 = np.zeros(m)
-    right = np.empty(m)
-    for i in range(m):
-        a, b = 1.0 / h[i], 1.0 / h[i + 1]
-        middle = -(a + b)
-        diagonal[i] = (h[i] + h[i + 1]) / 3.0 + penalty * (
-            a * a / weight[i] + middle * middle / weight[i + 1] + b * b / weight[i + 2]
-        )
-        right[i] = (y[i + 2] - y[i + 1]) * b - (y[i + 1] - y[i]) * a
-        if i + 1 < m:
-            c = 1.0 / h[i + 2]
-            upper[i] = h[i + 1] / 6.0 + penalty * (
-                middle * b / weight[i + 1] - b * (b + c) / weight[i + 2]
-            )
-        if i + 2 < m:
-            upper2[i] = penalty * b * (1.0 / h[i + 2]) / weight[i + 2]
-    for i in range(m):  # elimination, the right-hand side carried along
-        if i + 1 < m:
-            ratio = upper[i] / diagonal[i]
-            diagonal[i + 1] -= ratio * upper[i]
-            if i + 2 < m:
-                upper[i + 1] -= ratio * upper2[i]
-            right[i + 1] -= ratio * right[i]
-        if i + 2 < m:
-            ratio = upper2[i] / diagonal[i]
-            diagonal[i + 2] -= ratio * upper2[i]
-            right[i + 2] -= ratio * right[i]
-    gamma = np.zeros(n)  # second derivatives; 0 at both ends
-    for i in range(m - 1, -1, -1):
-        value = right[i]
-        if i + 1 < m:
-            value -= upper[i] * gamma[i + 2]
-        if i + 2 < m:
-            value -= upper2[i] * gamma[i + 3]
-        gamma[i + 1] = value / diagonal[i]
-    fit = np.empty(n)
-    for i in range(n):
-        bend = 0.0  # (Q gamma)_i
-        if i > 0:
-            bend -= (gamma[i] - gamma[i - 1]) / h[i - 1]
-        if i < n - 1:
-            bend += (gamma[i + 1] - gamma[i]) / h[i]
-        fit[i] = y[i] - penalty * bend / weight[i]
-    slope = np.empty(n)
-    for i in range(n - 1):
-        slope[i] = (fit[i + 1] - fit[i]) / h[i] - h[i] / 6.0 * (2.0 * gamma[i] + gamma[i + 1])
-    slope[n - 1] = (fit[n - 1] - fit[n - 2]) / h[n - 2] + h[n - 2] / 6.0 * gamma[n - 2]
-    return fit, slope
-
-
-@kernel
-def density_ratio(
-    z: Floats, positive: Floats, total: Floats, h_positive: float, h_negative: float
-) -> Floats:
-    """Share of positives in Gaussian kernel estimates of both classes at the groups' `z`.
-
-    Each class is put on a grid of an 8th of its bandwidth (linear binning) and smoothed there:
-    O(groups + range / bandwidth), whatever the number of samples.
-    """
-    n_groups = z.size
-    density = np.empty((2, n_groups))
-    low = z[0]
-    for kind in range(2):
-        h = h_positive if kind == 0 else h_negative
-        step = h / 8.0
-        n_cells = int((z[-1] - low) / step) + 2
-        count = np.zeros(n_cells)
-        for g in range(n_groups):
-            mass = positive[g] if kind == 0 else total[g] - positive[g]
-            at = (z[g] - low) / step
-            c = min(int(at), n_cells - 2)
-            count[c] += mass * (1.0 - (at - c))
-            count[c + 1] += mass * (at - c)
-        reach = 8 * 8  # eight bandwidths: beyond, the kernel is 1e-14 of its top
-        bell = np.exp(-0.5 * (np.arange(reach + 1) / 8.0) ** 2) / h
-        smooth = np.zeros(n_cells)
-        for c in range(n_cells):
-            if count[c] > 0.0:
-                for j in range(max(0, c - reach), min(n_cells, c + reach + 1)):
-                    smooth[j] += count[c] * bell[abs(j - c)]
-        for g in range(n_groups):
-            at = (z[g] - low) / step
-            c = min(int(at), n_cells - 2)
-            density[kind, g] = smooth[c] + (at - c) * (smooth[c + 1] - smooth[c])
-    out = np.empty(n_groups)
-    for g in range(n_groups):
-        both = density[0, g] + density[1, g]
-        out[g] = density[0, g] / both if both > 0.0 else 0.5
-    return out

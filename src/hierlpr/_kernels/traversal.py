@@ -181,54 +181,6 @@ def min_down(values: Floats2D, parent_ptr: Int32s, parent_idx: Int32s) -> None:
 
 
 @kernel
-def gpav_rows(values: Floats2D, child_ptr: Int32s, child_idx: Int32s) -> None:
-    """Replace each row by means over blocks, children never above parents; topological columns.
-
-    Generalized pooled adjacent violators: an approximate isotonic regression on DAGs.
-    Labels join from the bottom up. A new block takes in, one after another, the highest of the
-    blocks right below it as long as that is higher than itself. Exact on forests.
-    O(labels x edges) at worst.
-    """
-    n_samples, n_labels = values.shape
-    block = np.empty(n_labels, np.int64)  # name of the block of each label
-    total = np.empty(n_labels)
-    size = np.empty(n_labels, np.int64)
-    last = np.empty(n_labels, np.int64)  # labels of a block form a linked list
-    following = np.empty(n_labels, np.int64)
-    for m in range(n_samples):
-        # Invariant: blocks of labels after k respect every edge among them.
-        for k in range(n_labels - 1, -1, -1):
-            block[k] = k
-            total[k] = values[m, k]
-            size[k] = 1
-            last[k] = k
-            following[k] = -1
-            while True:
-                highest = total[k] / size[k]
-                found = -1
-                j = k
-                while j >= 0:
-                    for e in range(child_ptr[j], child_ptr[j + 1]):
-                        b = block[child_idx[e]]
-                        if b != k and total[b] / size[b] > highest:
-                            highest = total[b] / size[b]
-                            found = b
-                    j = following[j]
-                if found < 0:
-                    break
-                j = found
-                while j >= 0:
-                    block[j] = k
-                    j = following[j]
-                following[last[k]] = found
-                last[k] = last[found]
-                total[k] += total[found]
-                size[k] += size[found]
-        for k in range(n_labels):
-            values[m, k] = total[block[k]] / size[block[k]]
-
-
-@kernel
 def local_parents(row_ptr: Int64s, nodes: Int32s, parent: Int32s) -> Int32s:
     """Place of each node's parent within its own closed row, -1 for roots; forests only."""
     out = np.empty(nodes.size, np.int32)

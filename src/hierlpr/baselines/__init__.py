@@ -5,7 +5,7 @@ Ranking methods have the signature of `hierlpr.rank`. Methods that learn are cla
 have the signature of `hierlpr.discover`.
 """
 
-from hierlpr.baselines.learned import BayesianCorrection, ClusHMC, FirstStageCalls
+from hierlpr.baselines.learned import BayesianCorrection, ClusHMC
 from hierlpr.baselines.p_value_procedures import (
     benjamini_hochberg,
     dagger,
@@ -14,8 +14,6 @@ from hierlpr.baselines.p_value_procedures import (
     yekutieli,
 )
 from hierlpr.baselines.rank_functions import (
-    gpav,
-    gpav_scores,
     lpr_alone,
     max_propagation,
     propagate_max,
@@ -28,11 +26,8 @@ from hierlpr.baselines.rank_functions import (
 __all__ = [
     "BayesianCorrection",
     "ClusHMC",
-    "FirstStageCalls",
     "benjamini_hochberg",
     "dagger",
-    "gpav",
-    "gpav_scores",
     "lpr_alone",
     "max_propagation",
     "meinshausen",

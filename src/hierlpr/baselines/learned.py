@@ -31,68 +31,13 @@ _FOLD_TREES = 10
 _MIN_LEAF = 5  # samples, counted as drawn
 
 
-class FirstStageCalls:
-    """Call each label where its score reaches the cutoff with the largest F of that label.
-
-    Attributes
-    ----------
-    cutoff_ : ndarray of shape (n_labels,)
-        Infinite for labels without positives, which are never called.
-
-    References
-    ----------
-    Huang, Liu and Zhou (2010), key ``huang2010``.
-
-    Examples
-    --------
-    >>> h = Hierarchy([("A", "B")])
-    >>> scores, truth = [[0.9, 0.2], [0.8, 0.6], [0.1, 0.4]], [[1, 0], [1, 1], [0, 0]]
-    >>> stage = FirstStageCalls().fit(scores, truth, h)
-    >>> stage.cutoff_
-    array([0.8, 0.6])
-    >>> stage.predict([[0.5, 0.7]])
-    array([[False,  True]])
-    """
-
-    cutoff_: Float
-    hierarchy_: Hierarchy
-
-    def fit(self, scores: Any, truth: Any, hierarchy: Hierarchy) -> FirstStageCalls:
-        """Find the cutoff of each label."""
-        _, values = align_dense(scores, hierarchy, name="scores")
-        status = align_truth(truth, hierarchy)
-        if values.shape != status.shape:
-            raise DataError(f"scores has shape {values.shape}, truth {status.shape}.")
-        cutoff = np.full(hierarchy.n_labels, np.inf)
-        for k in np.flatnonzero(status.any(axis=0)):
-            f, calls = f_curve(status[:, k], values[:, k])
-            n_calls = int(calls[np.argmax(f)])
-            cutoff[k] = np.partition(values[:, k], values.shape[0] - n_calls)[-n_calls:].min()
-        self.cutoff_, self.hierarchy_ = cutoff, hierarchy
-        return self
-
-    def predict(self, scores: Any) -> Mask:
-        """Return the calls, which may violate the hierarchy."""
-        _, values = align_dense(scores, self.hierarchy_, name="scores")
-        calls: Mask = values >= self.cutoff_
-        return calls
-
-    def rank(
-        self, scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
-    ) -> Ranking:
-        """Rank all calls, with score 1, before all other instances, with score 0."""
-        table, values = align_dense(scores, hierarchy, name="scores")
-        calls = weighted(self.predict(values).astype(np.float64), weight, hierarchy)
-        return order_by(calls, values, table, hierarchy, top=top)
-
-
 class BayesianCorrection:
     r"""Posterior of each label given the first-stage calls of all labels of its sample.
 
-    Labels form a Markov tree with :math:`P(Q_k = 1 | Q_{parent} = 1)` counted from the truth;
-    each call is a noisy observation of its label with :math:`P(\hat Q_k | Q_k)` counted from the
-    calls on the same samples. The posterior is exact and never rises from parent to child. Forests
-    only.
+    A label is called where its score reaches the cutoff with the largest F of that label. Labels
+    form a Markov tree with :math:`P(Q_k = 1 | Q_{parent} = 1)` counted from the truth; each call is
+    a noisy observation of its label with :math:`P(\hat Q_k | Q_k)` counted from the calls on the
+    same samples. The posterior is exact and never rises from parent to child. Forests only.
 
     References
     ----------
@@ -109,9 +54,10 @@ class BayesianCorrection:
     True
     """
 
-    first_stage_: FirstStageCalls
+    cutoff_: Float
     conditional_: Float
     log_ratio_: Float
+    hierarchy_: Hierarchy
 
     def fit(self, scores: Any, truth: Any, hierarchy: Hierarchy) -> BayesianCorrection:
         """Count labels given their parents, and calls given labels."""
@@ -120,8 +66,16 @@ class BayesianCorrection:
             raise HierarchyError(
                 "The Bayesian correction is exact on forests only, and this hierarchy is a DAG."
             )
-        self.first_stage_ = FirstStageCalls().fit(scores, truth, h)
-        status, calls = align_truth(truth, h), self.first_stage_.predict(scores)
+        self.hierarchy_ = h
+        _, values = align_dense(scores, h, name="scores")
+        status = align_truth(truth, h)
+        if values.shape != status.shape:
+            raise DataError(f"scores has shape {values.shape}, truth {status.shape}.")
+        self.cutoff_ = np.full(h.n_labels, np.inf)  # labels without positives are never called
+        for k in np.flatnonzero(status.any(axis=0)):
+            f, n_calls = f_curve(status[:, k], values[:, k])
+            self.cutoff_[k] = np.sort(values[:, k])[-int(n_calls[np.argmax(f)])]
+        calls = self.first_stage_calls(values)
         positive = status.sum(axis=0, dtype=np.float64)
         above = np.full(h.n_labels, float(status.shape[0]))
         above[h.order[np.diff(h.parent_ptr) > 0]] = positive[h.order[h.parent_idx]]
@@ -133,11 +87,16 @@ class BayesianCorrection:
         self.log_ratio_ = np.log(np.stack([(1.0 - on) / (1.0 - off), on / off]))
         return self
 
+    def first_stage_calls(self, scores: Any) -> Mask:
+        """Return the calls that are corrected; they may violate the hierarchy."""
+        _, values = align_dense(scores, self.hierarchy_, name="scores")
+        return np.asarray(values >= self.cutoff_)
+
     def predict_proba(self, scores: Any) -> Float:
         """Return the posterior of every label given all calls of its sample."""
-        calls = self.first_stage_.predict(scores)
+        calls = self.first_stage_calls(scores)
         evidence = np.where(calls, self.log_ratio_[1], self.log_ratio_[0])
-        return joint_posterior(evidence, self.conditional_, self.first_stage_.hierarchy_)
+        return joint_posterior(evidence, self.conditional_, self.hierarchy_)
 
     def rank(
         self, scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels.traversal import gpav_rows, max_up, min_down
+from hierlpr._kernels.traversal import max_up, min_down
 from hierlpr._utils.checks import check_finite, check_label_weights, check_unit_interval
 from hierlpr.cutoff.decisions import group_columns, label_groups
 from hierlpr.data.tables import Table, align, dense
@@ -130,26 +130,6 @@ def top_down(
     return _order_by_changed(propagate_min, scores, hierarchy, top, weight)
 
 
-def gpav(
-    scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
-) -> Ranking:
-    """Rank by generalized pooled adjacent violators, an approximate isotonic regression on DAGs.
-
-    On a forest the scores equal those of `hierlpr.consistent_scores`; on a DAG they respect every
-    edge but are not the least-squares solution.
-
-    References
-    ----------
-    Burdakov et al. (2006), key ``burdakov2006``; Notaro et al. (2017), key ``notaro2017``.
-
-    Examples
-    --------
-    >>> gpav([[0.2, 0.8, 0.1]], Hierarchy([("A", "B"), ("A", "C")])).score
-    array([0.5, 0.5, 0.1])
-    """
-    return _order_by_changed(gpav_scores, scores, hierarchy, top, weight)
-
-
 def propagate_max(values: Float, hierarchy: Hierarchy) -> Float:
     """Return scores raised to that of the highest descendant."""
     raised = np.array(values, dtype=np.float64, order="C")
@@ -159,18 +139,9 @@ def propagate_max(values: Float, hierarchy: Hierarchy) -> Float:
 
 def propagate_min(values: Float, hierarchy: Hierarchy) -> Float:
     """Return scores lowered to that of the lowest ancestor."""
-    return _along(min_down, values, hierarchy, hierarchy.parent_ptr, hierarchy.parent_idx)
-
-
-def gpav_scores(values: Float, hierarchy: Hierarchy) -> Float:
-    """Return the fitted values of generalized pooled adjacent violators."""
-    return _along(gpav_rows, values, hierarchy, hierarchy.child_ptr, hierarchy.child_idx)
-
-
-def _along(kernel: Callable[..., None], values: Float, h: Hierarchy, *edges: Any) -> Float:
-    numbered = np.ascontiguousarray(values[:, h.order])
-    kernel(numbered, *edges)
-    return numbered[:, h.position]
+    numbered = np.ascontiguousarray(values[:, hierarchy.order])
+    min_down(numbered, hierarchy.parent_ptr, hierarchy.parent_idx)
+    return numbered[:, hierarchy.position]
 
 
 def _order_by_changed(

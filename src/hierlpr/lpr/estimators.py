@@ -21,7 +21,6 @@ from hierlpr.lpr.training import ScoreGroups
 # Module and class of each estimator. Those in `research` are in a later layer: loaded by name.
 ESTIMATORS: Mapping[str, tuple[str, str]] = {
     "auto": ("hierlpr.lpr.estimators", "Auto"),
-    "density-ratio": ("hierlpr.research.estimators", "DensityRatio"),
     "isotonic": ("hierlpr.lpr.estimators", "Isotonic"),
     "local-quadratic": ("hierlpr.research.estimators", "LocalQuadratic"),
     "probability": ("hierlpr.lpr.estimators", "Probability"),

@@ -1,23 +1,15 @@
-"""LPR estimators for comparison: those of the paper and a density ratio.
-
-`hierlpr.lpr.fit_lpr` loads them by name.
-"""
+"""The paper's estimators of LPRs, for comparison; `hierlpr.lpr.fit_lpr` loads them by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import make_smoothing_spline
 
-from hierlpr._kernels.precision_curve import (
-    density_ratio,
-    local_quadratic,
-    precision_points,
-    smoothing_spline,
-)
+from hierlpr._kernels.precision_curve import local_quadratic
 from hierlpr._kernels.pspline import bin_normal_scores, deal_folds, spread_bins
 from hierlpr._kernels.smoothing import make_monotone
 from hierlpr.lpr.estimators import GroupFit, fall_back_to_prevalence, normal_table
@@ -25,7 +17,6 @@ from hierlpr.lpr.training import ScoreGroups
 
 LEAST_DISTINCT = 8  # with fewer points the precision curve has no usable derivative
 BANDWIDTHS: NDArray[np.float64] = np.geomspace(0.01, 1.0, 14)
-ADJUSTMENTS: NDArray[np.float64] = np.array([0.2, 0.3, 0.45, 0.7, 1.0, 1.5])
 SPLINE_PENALTIES: NDArray[np.float64] = 10.0 ** np.arange(-14.0, 1.0)  # per unit of total weight
 SPLINE_BINS = 256
 N_FOLDS = 5
@@ -43,7 +34,6 @@ class _OneByOne:
 
     __slots__ = ()
     name: ClassVar[str]
-    least_distinct: ClassVar[int] = LEAST_DISTINCT
 
     def fit_groups(self, groups: ScoreGroups) -> GroupFit:
         """Fit every label; labels with fewer than two samples of a class get the prevalence."""
@@ -52,7 +42,7 @@ class _OneByOne:
             at = slice(groups.ptr[k], groups.ptr[k + 1])
             positive, total = groups.positive[at], groups.total[at]
             fit.lpr[at], smoothing = (positive + 0.5) / (total + 1.0), np.nan
-            if total.size >= self.least_distinct:
+            if total.size >= LEAST_DISTINCT:
                 fit.lpr[at], smoothing = self._fit_label(positive, total)
             if np.isnan(smoothing):
                 fit.estimator[k] = "shares"
@@ -94,17 +84,24 @@ class LocalQuadratic(_OneByOne):
 
     def _fit_label(self, positive: Floats, total: Floats) -> tuple[Floats, float]:
         if self.corrected:
-            # The small weight keeps scores all of whose samples were held out.
-            bandwidth = _least_brier(
-                lambda yes, both, h: _monotone(self._smooth(yes, both, h)[0], both + 1e-9),
-                BANDWIDTHS,
-                positive,
-                total,
-            )
+            losses = self._held_out_brier(positive, total)
         else:
-            losses = [self._smooth(positive, total, h)[1] for h in BANDWIDTHS]
-            bandwidth = float(BANDWIDTHS[int(np.argmin(losses))])
+            losses = np.array([self._smooth(positive, total, h)[1] for h in BANDWIDTHS])
+        bandwidth = float(BANDWIDTHS[int(np.argmin(losses))])
         return self._smooth(positive, total, bandwidth)[0], bandwidth
+
+    def _held_out_brier(self, positive: Floats, total: Floats) -> Floats:
+        """Return the Brier score of each bandwidth on held-out truth."""
+        every = np.arange(total.size)
+        brier = np.zeros(BANDWIDTHS.size)
+        folds = deal_folds(positive, total, every, total.size, N_FOLDS)
+        for yes, both in zip(*folds, strict=True):
+            for i, bandwidth in enumerate(BANDWIDTHS):
+                lpr, _ = self._smooth(positive - yes, total - both, bandwidth)
+                # The small weight keeps scores all of whose samples were held out.
+                make_monotone(np.array([0, lpr.size]), lpr, total - both + 1e-9)
+                brier[i] += np.sum(yes * (1.0 - lpr) ** 2 + (both - yes) * lpr**2)
+        return brier
 
     def _smooth(self, positive: Floats, total: Floats, bandwidth: float) -> tuple[Floats, float]:
         """Return the LPR at every score, and how badly the curve predicts its own points."""
@@ -112,51 +109,6 @@ class LocalQuadratic(_OneByOne):
         weight = total * above if self.corrected else total
         value, slope, loss = local_quadratic(below, precision, weight, bandwidth, middle)
         return np.clip(value - (1.0 - middle) * slope, 0.0, 1.0), loss
-
-
-@dataclass(frozen=True, slots=True)
-class DensityRatio(_OneByOne):
-    r"""Ratio of kernel density estimates of both classes, on the normal score of the rank.
-
-    Notes
-    -----
-    :math:`\mathrm{LPR} = \pi f_1 / (\pi f_1 + (1 - \pi) f_0)`, the local true discovery rate. On
-    the normal score of the rank both densities have light tails and no boundary, where kernel
-    estimates would be biased. The bandwidth of each class is 0.9 min(sd, IQR / 1.34) n^(-1/5) times
-    a factor common to both, because that rule alone oversmooths where a good classifier separates
-    the classes. The factor minimizes the Brier score on held-out truth.
-
-    References
-    ----------
-    Jiang et al. (2014), key ``jiang2014``; Silverman (1986), key ``silverman1986``.
-    """
-
-    name: ClassVar[str] = "density-ratio"
-    least_distinct: ClassVar[int] = 0
-
-    def _fit_label(self, positive: Floats, total: Floats) -> tuple[Floats, float]:
-        z = bin_normal_scores(positive, total, normal_table(total.sum()), total.size, False)[0]
-        h = np.array([_rule_of_thumb(z, positive), _rule_of_thumb(z, total - positive)])
-        h *= _least_brier(
-            lambda yes, both, a: _monotone(density_ratio(z, yes, both, *(h * a)), total),
-            ADJUSTMENTS,
-            positive,
-            total,
-        )
-        return density_ratio(z, positive, total, *h), h[0]
-
-
-def _rule_of_thumb(z: Floats, weight: Floats) -> float:
-    """Silverman's bandwidth for weighted points; at least 0.02, for classes on a single score."""
-    n = float(weight.sum())
-    if n <= 0.0:
-        return 1.0
-    mean = np.sum(weight * z) / n
-    spread = float(np.sqrt(np.sum(weight * (z - mean) ** 2) / n))
-    lower, upper = z[np.searchsorted(np.cumsum(weight) / n, [0.25, 0.75])]
-    if upper > lower:
-        spread = min(spread, float(upper - lower) / 1.34)
-    return max(0.9 * spread * float(n**-0.2), 0.02)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +125,7 @@ class Spline(_OneByOne):
 
     References
     ----------
-    Lee (2013), key ``lee2013``; Reinsch (1967), key ``reinsch1967``, for the spline.
+    Lee (2013), key ``lee2013``.
     """
 
     name: ClassVar[str] = "spline"
@@ -219,31 +171,24 @@ def _spline_lpr(positive: Floats, total: Floats, middle: Floats, penalty: float)
     """Return LPRs at the mid-ranks `middle` from one weighted spline of the precision curve."""
     used = total > 0.0
     below, precision, above, _ = precision_points(positive[used], total[used])
-    if below.size < 3:
+    if below.size < 5:  # the fewest that SciPy's spline takes
         return np.full(middle.size, positive.sum() / total.sum())
     weight = above * total[used]
     weight /= weight.sum()
-    value, slope = smoothing_spline(below, precision, weight, penalty)
-    return np.interp(middle, below, np.clip(value - (1.0 - below) * slope, 0.0, 1.0))
+    curve = make_smoothing_spline(below, precision, weight, lam=penalty)
+    lpr = np.clip(curve(below) - (1.0 - below) * curve(below, 1), 0.0, 1.0)
+    return np.asarray(np.interp(middle, below, lpr))
 
 
-def _monotone(lpr: Floats, weight: Floats) -> Floats:
-    make_monotone(np.array([0, lpr.size]), lpr, weight)
-    return lpr
+def precision_points(positive: Floats, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the points of the precision curve of one label, one per group of rising score.
 
-
-def _least_brier(
-    estimate: Callable[[Floats, Floats, float], Floats],
-    options: Floats,
-    positive: Floats,
-    total: Floats,
-) -> float:
-    """Return the option whose LPRs have the lowest Brier score on held-out truth."""
-    every = np.arange(total.size)
-    held_positive, held_total = deal_folds(positive, total, every, total.size, N_FOLDS)
-    brier = np.zeros(options.size)
-    for yes, both in zip(held_positive, held_total, strict=True):
-        for i, option in enumerate(options):
-            lpr = estimate(positive - yes, total - both, float(option))
-            brier[i] += np.sum(yes * (1.0 - lpr) ** 2 + (both - yes) * lpr**2)
-    return float(options[int(np.argmin(brier))])
+    They are the share of samples below the group, the share of positives from the group upward,
+    the number of samples from the group upward, and the mid-rank share of the group.
+    """
+    above = np.cumsum(total[::-1])[::-1]
+    hits = np.cumsum(positive[::-1])[::-1]
+    precision = np.divide(hits, above, out=np.zeros_like(hits), where=above > 0.0)
+    below = np.clip(1.0 - above / total.sum(), 0.0, 1.0)
+    middle = np.clip(1.0 - (above - 0.5 * total) / total.sum(), 0.0, 1.0)
+    return below, precision, above, middle

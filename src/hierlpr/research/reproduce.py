@@ -17,7 +17,7 @@ from hierlpr import metrics, simulate
 from hierlpr._utils import require
 from hierlpr._utils.checks import check_choice
 from hierlpr._utils.files import atomic_output, output_directory
-from hierlpr.baselines import BayesianCorrection, ClusHMC, FirstStageCalls, lpr_alone
+from hierlpr.baselines import BayesianCorrection, ClusHMC, lpr_alone
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.lpr import fit_lpr
 from hierlpr.model import HierLPR
@@ -25,8 +25,7 @@ from hierlpr.ranking.order import rank
 
 Row = dict[str, Any]
 
-STUDIES = ("table2", "curves", "disease", "all")
-SETTINGS = ("1", "2", "3", "4")
+STUDIES = {"curves": ("1", "2", "3", "4", "disease"), "table2": ("1", "2", "3", "4")}
 RECALL_GRID = np.linspace(0.005, 1.0, 200)
 TARGETS = ("max F", "0.80", "0.90", "0.95", "0.99")
 
@@ -101,11 +100,11 @@ def reproduce(
 
     Parameters
     ----------
-    what : {"table2", "curves", "disease", "all"}
+    what : {"table2", "curves", "all"}
     out : path
         Created if needed. Gets every table as CSV and the precision-recall curves as PNG.
     replications : int
-        The paper has 100. The disease-like study, which is slower and varies less, runs a fifth.
+        The paper has 100. The disease-like data, which are slower and vary less, get a fifth.
     options : Options, optional
         Sizes, seed and the LPR estimator.
     n_jobs : int
@@ -116,26 +115,22 @@ def reproduce(
     Returns
     -------
     dict
-        Rows of each study ("table2" is a summary of "table2_runs"), and under "claims" whether
-        the paper's claims hold.
+        Rows of "table2" and "curves", and under "claims" whether the paper's claims hold.
     """
     require("matplotlib", extra="report", what="Reproducing the paper's figures")
-    check_choice(what, STUDIES, name="what")
+    check_choice(what, ("table2", "curves", "all"), name="what")
     if replications < 2:
         raise DataError(f"replications must be at least 2, got {replications}.")
     options = Options() if options is None else options
-    asked = [study for study in ("curves", "disease", "table2") if what in (study, "all")]
-    n_disease = max(2, replications // 5)
+    results: dict[str, list[Row]] = {study: [] for study in STUDIES if what in (study, "all")}
     tasks = [
         (study, setting, r)
-        for study in asked
-        for setting in (("disease",) if study == "disease" else SETTINGS)
-        for r in range(n_disease if study == "disease" else replications)
+        for study in results
+        for setting in STUDIES[study]
+        for r in range(max(2, replications // 5) if setting == "disease" else replications)
     ]
-    drawn = [study for study in asked if study != "table2"]
-    names = [*(f"{study}.csv" for study in asked), *(f"{study}.png" for study in drawn)]
-    with output_directory(out, [*names, "claims.csv", "table2_runs.csv"]) as folder:
-        results: dict[str, list[Row]] = {study: [] for study in asked}
+    names = [f"{name}.csv" for name in results]
+    with output_directory(out, [*names, "claims.csv", "curves.png"]) as folder:
         parallel = Parallel(n_jobs=n_jobs, return_as="generator")
         jobs = (delayed(replicate)(*task, options) for task in tasks)
         for done, rows in enumerate(parallel(jobs), start=1):
@@ -143,21 +138,20 @@ def reproduce(
             if on_progress is not None:
                 on_progress(done, len(tasks))
         if "table2" in results:
-            results["table2_runs"] = results["table2"]
-            results["table2"] = summarize_table2(results["table2_runs"])
-        results["claims"] = check_claims(results.get("curves", []) + results.get("disease", []))
+            results["table2"] = summarize_table2(results["table2"])
+        if "curves" in results:
+            results["claims"] = check_claims(results["curves"])
+            with atomic_output(folder / "curves.png") as part:
+                _draw(results["curves"]).savefig(part, format="png", dpi=150)
         for name, rows in results.items():
             _write_csv(folder / f"{name}.csv", rows)
-        for study in drawn:
-            with atomic_output(folder / f"{study}.png") as part:
-                _draw(results[study]).savefig(part, format="png", dpi=150)
     return results
 
 
 def replicate(study: str, setting: str, replication: int, options: Options) -> list[Row]:
     """Return the rows of one replication of a study, from its own random generator."""
     rng = np.random.default_rng([options.seed, replication, *setting.encode()])
-    run = {"curves": _curves, "table2": _table2, "disease": _disease}[study]
+    run = _table2 if study == "table2" else _disease if setting == "disease" else _curves
     place = {"setting": setting, "replication": replication}
     return [place | row for row in run(setting, options, rng)]
 
@@ -167,8 +161,7 @@ def replicate(study: str, setting: str, replication: int, options: Options) -> l
 
 def _curves(setting: str, options: Options, rng: np.random.Generator) -> list[Row]:
     """Rank one test set by every method and measure each ranking."""
-    sizes = {"n_train": options.n_train, "n_test": options.n_test}
-    train, test = simulate.train_test(setting, **sizes, rng=rng)
+    train, test = _train_test(setting, options, rng)
     h = test.hierarchy
     lpr = _lpr(train.scores, train.truth, test.scores, options)
     clus = ClusHMC(n_trees=options.n_trees, stopping=options.stopping, rng=rng)
@@ -179,16 +172,44 @@ def _curves(setting: str, options: Options, rng: np.random.Generator) -> list[Ro
         "ClusHMC": clus.rank(test.scores, h),
         "oracle": rank(test.posterior_true, h, n_threads=1),  # the best that any method can do
     }
-    return [
-        {"method": method, **_measures(test.truth[r.sample, r.label])}
-        for method, r in rankings.items()
-    ]
+    return [_measures(method, test.truth[r.sample, r.label]) for method, r in rankings.items()]
+
+
+def _disease(_setting: str, options: Options, rng: np.random.Generator) -> list[Row]:
+    """Cross-validate every method on a disease-like data set of 196 samples."""
+    data = simulate.disease(rng=rng)
+    h = data.hierarchy
+    fold = rng.permutation(data.n_samples) % options.n_folds
+    lpr, clus_chance, corrected_chance = (np.zeros(data.truth.shape) for _ in range(3))
+    for held_out in range(options.n_folds):
+        inside, outside = fold != held_out, fold == held_out
+        known, new = (data.scores[inside], data.truth[inside]), data.scores[outside]
+        lpr[outside] = _lpr(*known, new, options)
+        clus = ClusHMC(n_trees=options.n_trees, stopping=None, rng=rng)
+        clus_chance[outside] = clus.fit(*known, h).predict_proba(new)
+        corrected_chance[outside] = BayesianCorrection().fit(*known, h).predict_proba(new)
+    rankings = {
+        "LPR": lpr_alone(lpr, h),
+        "HierLPR": rank(lpr, h, n_threads=1),
+        "ClusHMC": rank(clus_chance, h, n_threads=1),
+        "corrected calls": rank(corrected_chance, h, n_threads=1),
+    }
+    alone = np.array([not h.parents(x) and not h.children(x) for x in h.labels])
+    rows = []
+    for method, r in rankings.items():
+        called, is_alone = data.truth[r.sample, r.label], alone[r.label]
+        # Share of the other positives called before the median standalone positive.
+        middle = np.median(np.flatnonzero(called & is_alone))
+        before = float(np.mean(np.flatnonzero(called & ~is_alone) < middle))
+        violations = metrics.order_violations_error(r.sample, r.label, h)
+        found = {"violations": violations, "others_before_alone": before}
+        rows.append(_measures(method, called) | found)
+    return rows
 
 
 def _table2(setting: str, options: Options, rng: np.random.Generator) -> list[Row]:
     """Choose cutoffs on half of the training part and apply them to the test part."""
-    sizes = {"n_train": options.n_train, "n_test": options.n_test}
-    train, test = simulate.train_test(setting, **sizes, rng=rng)
+    train, test = _train_test(setting, options, rng)
     half = options.n_train // 2
     model = HierLPR(train.hierarchy, lpr=options.lpr, joint=False, n_threads=1)
     model.fit(train.scores[:half], train.truth[:half])
@@ -202,73 +223,30 @@ def _table2(setting: str, options: Options, rng: np.random.Generator) -> list[Ro
             model.calibrate(train.scores[half:], train.truth[half:], **goal)
             calls = model.predict(test.scores)
         achieved = (metrics.f_score if is_f else metrics.precision_score)(test.truth, calls)
-        rows.append(
-            {
-                "target": target,
-                "difference": 100.0 * ((best_f if is_f else float(target)) - achieved),
-                "reachable": model.cutoff_.reachable,
-                "n_calls": int(calls.sum()),
-                "recall": metrics.recall_score(test.truth, calls),
-            }
-        )
+        shortfall = 100.0 * ((best_f if is_f else float(target)) - achieved)
+        reachable = model.cutoff_.reachable
+        rows.append({"target": target, "difference": shortfall, "reachable": reachable})
     return rows
 
 
-def _disease(_setting: str, options: Options, rng: np.random.Generator) -> list[Row]:
-    """Cross-validate every method on a disease-like data set of 196 samples."""
-    data = simulate.disease(rng=rng)
-    h = data.hierarchy
-    fold = rng.permutation(data.n_samples) % options.n_folds
-    lpr, clus_chance, first_calls, corrected_chance = (np.zeros(data.truth.shape) for _ in range(4))
-    for held_out in range(options.n_folds):
-        inside, outside = fold != held_out, fold == held_out
-        known, new = (data.scores[inside], data.truth[inside]), data.scores[outside]
-        lpr[outside] = _lpr(*known, new, options)
-        clus = ClusHMC(n_trees=options.n_trees, stopping=None, rng=rng)
-        clus_chance[outside] = clus.fit(*known, h).predict_proba(new)
-        first_calls[outside] = FirstStageCalls().fit(*known, h).predict(new)
-        corrected_chance[outside] = BayesianCorrection().fit(*known, h).predict_proba(new)
-    rankings = {
-        "LPR": lpr_alone(lpr, h),
-        "HierLPR": rank(lpr, h, n_threads=1),
-        "ClusHMC": rank(clus_chance, h, n_threads=1),
-        "corrected calls": rank(corrected_chance, h, n_threads=1),
-    }
-    alone = np.array([not h.parents(x) and not h.children(x) for x in h.labels])
-    rows = []
-    for method, r in rankings.items():
-        called, is_alone = data.truth[r.sample, r.label], alone[r.label]
-        row = {"method": method, **_measures(called)}
-        row["violations"] = metrics.order_violations_error(r.sample, r.label, h)
-        # Share of the other positives called before the median standalone positive.
-        middle = np.median(np.flatnonzero(called & is_alone))
-        row["others_before_alone"] = float(np.mean(np.flatnonzero(called & ~is_alone) < middle))
-        rows.append(row)
-    calls = first_calls > 0
-    first_stage: Row = {
-        "method": "first-stage calls",
-        "precision": metrics.precision_score(data.truth, calls),
-        "recall": metrics.recall_score(data.truth, calls),
-        "violations": metrics.violations_error(calls, h),
-    }
-    return [*rows, first_stage]
+def _train_test(setting: str, options: Options, rng: np.random.Generator) -> Any:
+    return simulate.train_test(setting, n_train=options.n_train, n_test=options.n_test, rng=rng)
 
 
 def _lpr(scores: Any, truth: Any, new: NDArray[np.float64], options: Options) -> Any:
     return fit_lpr(scores, truth, method=options.lpr, n_threads=1).predict(new, n_threads=1)
 
 
-def _measures(called: NDArray[np.bool_]) -> Row:
-    """Measure a ranking by the truth of its calls, in calling order."""
+def _measures(method: str, called: NDArray[np.bool_]) -> Row:
+    """Measure the ranking of a method by the truth of its calls, in calling order."""
     to_02, to_05 = (metrics.early_precision_score(called, max_recall=r) for r in (0.2, 0.5))
     return {
+        "method": method,
         "hit_area": metrics.normalized_hit_area_score(called),
         "early": to_05,
         "start": metrics.early_precision_score(called, max_recall=0.05),
         "middle": (0.5 * to_05 - 0.2 * to_02) / 0.3,
         "au_prc": metrics.au_prc_score(called),
-        "f_max": metrics.f_max_score(called),
-        "hit_area_millions": metrics.hit_area_score(called) / 1e6,
         "curve": precision_on_grid(called),
     }
 
@@ -317,7 +295,6 @@ def summarize_table2(rows: Sequence[Row]) -> list[Row]:
     for setting in _values(rows, "setting"):
         for target, (paper_mean, paper_sd) in zip(TARGETS, TABLE2[setting], strict=True):
             cell = _select(rows, setting=setting, target=target)
-            every = np.array([row["difference"] for row in cell])
             within = np.array([row["difference"] for row in cell if row["reachable"]])
             summary.append(
                 {
@@ -327,8 +304,6 @@ def summarize_table2(rows: Sequence[Row]) -> list[Row]:
                     "reachable": within.size / len(cell),
                     "mean_if_reachable": float(within.mean()) if within.size else np.nan,
                     "sd_if_reachable": float(within.std(ddof=1)) if within.size > 1 else np.nan,
-                    "mean_all": float(every.mean()),
-                    "sd_all": float(every.std(ddof=1)),
                     "paper_mean": paper_mean,
                     "paper_sd": paper_sd,
                 }
@@ -352,21 +327,15 @@ def _draw(rows: list[Row]) -> Any:
     from matplotlib.figure import Figure
 
     settings = _values(rows, "setting")
-    n_rows = -(-len(settings) // 2)
-    figure = Figure(figsize=(8.4, 3.4 * n_rows), layout="constrained")
-    axes = figure.subplots(n_rows, min(len(settings), 2), squeeze=False).ravel()
+    figure = Figure(figsize=(4.2 * len(settings), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(settings), squeeze=False).ravel()
     for axis, setting in zip(axes, settings, strict=True):
         own = _select(rows, setting=setting)
         for method in _values(own, "method"):
-            runs = _select(own, method=method)
-            if "curve" in runs[0]:
-                mean = np.mean([row["curve"] for row in runs], axis=0)
-                axis.plot(RECALL_GRID, mean, label=method)
-            else:  # a single set of calls is a point
-                point = [np.mean([r[x] for r in runs]) for x in ("recall", "precision")]
-                axis.plot(*point, "X", label=method)
+            curves = [row["curve"] for row in _select(own, method=method)]
+            axis.plot(RECALL_GRID, np.mean(curves, axis=0), label=method)
         axis.set(xlabel="recall", ylabel="precision", title=f"Setting {setting}")
-    axes[0].legend(frameon=False)
+        axis.legend(frameon=False)
     return figure
 
 

@@ -1,18 +1,12 @@
-"""Precision-curve smoothers and density ratios against direct sums and SciPy."""
+"""Smoothers of the precision curve against direct sums."""
 
 import numpy as np
 import pytest
-from scipy.interpolate import make_smoothing_spline
 
 import reference_lpr as reference
-from hierlpr._kernels.precision_curve import (
-    density_ratio,
-    local_quadratic,
-    precision_points,
-    smoothing_spline,
-)
+from hierlpr._kernels.precision_curve import local_quadratic
 from hierlpr.lpr import fit_lpr
-from hierlpr.research.estimators import LocalQuadratic
+from hierlpr.research.estimators import LocalQuadratic, precision_points
 
 
 def test_precision_points_by_hand():
@@ -43,27 +37,6 @@ def test_local_quadratic_is_exact_on_parabolas_and_survives_gaps():
     assert fit[:50] == pytest.approx((1 - 2 * u + 3 * u**2)[:50], abs=1e-3)
     assert slope[:50] == pytest.approx((-2 + 6 * u)[:50], abs=1e-2)
     assert np.isfinite(fit).all()
-
-
-def test_smoothing_spline_equals_scipy():
-    rng = np.random.default_rng(1)
-    x = np.sort(rng.random(60))
-    y = np.cos(4 * x) + 0.2 * rng.normal(size=60)
-    weight = 0.2 + rng.random(60)
-    for penalty in (1e-6, 1e-4, 1e-1):
-        fit, slope = smoothing_spline(x, y, weight, penalty)
-        spline = make_smoothing_spline(x, y, weight, lam=penalty)
-        assert fit == pytest.approx(spline(x), abs=1e-6)
-        assert slope == pytest.approx(spline(x, 1), abs=1e-4)
-
-
-def test_density_ratio_equals_direct_sums():
-    rng = np.random.default_rng(2)
-    z = np.sort(rng.normal(size=300))
-    total = rng.integers(1, 5, 300).astype(float)
-    positive = rng.binomial(total.astype(int), 1 / (1 + np.exp(1 - z))).astype(float)
-    got = density_ratio(z, positive, total, 0.3, 0.2)
-    assert got == pytest.approx(reference.density_ratio(z, positive, total, 0.3, 0.2), abs=2e-3)
 
 
 def test_the_uncorrected_form_undersmooths():
