@@ -125,7 +125,6 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
     it only if it comes from someone you trust, as with every saved scikit-learn estimator. Types
     that are not trusted are refused, but forged arrays in trusted types are not all detected.
     """
-    from hierlpr.model.classifier import HierarchicalClassifier
     from hierlpr.model.estimator import HierLPR
 
     with _file_errors(path):
@@ -133,7 +132,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
         model = _unpack_model(arrays, meta, HierLPR)
         if meta["kind"] == "HierLPR":
             return model
-        classifier = _unpack_classifier(arrays["skops"], trusted, HierarchicalClassifier)
+        classifier = _unpack_classifier(arrays["skops"], trusted)
         classifier.hierarchy = model.hierarchy_ if meta["has_hierarchy_param"] else None
         classifier.model_, classifier.hierarchy_ = model, model.hierarchy_
     if meta["scikit_learn"].split(".")[:2] != sklearn.__version__.split(".")[:2]:
@@ -183,11 +182,11 @@ def _unpack_model(arrays: Arrays, meta: Mapping[str, Any], kind: type[HierLPR]) 
     return model
 
 
-def _unpack_classifier(
-    stored: NDArray[Any], trusted: Sequence[str], kind: type[HierarchicalClassifier]
-) -> HierarchicalClassifier:
+def _unpack_classifier(stored: NDArray[Any], trusted: Sequence[str]) -> HierarchicalClassifier:
     require("skops", extra="classifiers", what="Reading a HierarchicalClassifier")
     import skops.io
+
+    from hierlpr.model.classifier import HierarchicalClassifier  # imports this module
 
     data = stored.tobytes()
     unknown = skops.io.get_untrusted_types(data=data)
@@ -199,7 +198,7 @@ def _unpack_classifier(
             "name them in load_model(path, trusted=[...])"
         )
     state = skops.io.loads(data, trusted=unknown)
-    classifier = kind(**state["params"])
+    classifier = HierarchicalClassifier(**state["params"])
     for name in (*CLASSIFIER_FITTED, *OPTIONAL_FITTED):
         if name in state["fitted"]:
             setattr(classifier, name, state["fitted"][name])
