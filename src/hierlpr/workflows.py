@@ -87,7 +87,7 @@ def fit_file(
     hierarchy : path, HierarchyFile or Hierarchy
         A file in any format of `hierlpr.io.load_hierarchy`, or what it returned.
     scores, truth : path
-        Tables in any layout that `hierlpr.io` reads, or folders of Parquet files.
+        Tables in any layout that `hierlpr.io` reads.
     out : path
         The model file, written whole or not at all.
     goal, sets : mapping, optional

@@ -96,16 +96,6 @@ def test_odd_files(tmp_path, good, name, where, file, content):
     check(name, good, tmp_path, file, content, where=where)
 
 
-@pytest.mark.parametrize("end", ["csv", "parquet"])
-def test_folders_of_parquet_files(tmp_path, good, end):
-    folder = tmp_path / "many"
-    folder.mkdir()
-    (folder / f"a.{end}").write_bytes(SCORES.encode())
-    said = refused(*command("fit", good, tmp_path, scores=folder))
-    assert {"csv": "many: the folder holds no .parquet file",
-            "parquet": "a.parquet: this is not a readable Parquet file"}[end] in said  # fmt: skip
-
-
 def test_changed_models(tmp_path, good):
     with np.load(good / "model.hlpr") as held:
         parts = dict(held)

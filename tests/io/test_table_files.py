@@ -66,25 +66,6 @@ def test_batches_of_a_ranking_have_its_columns(tmp_path):
     assert batch.column("call").to_pylist() == [1.0, 1.0]
 
 
-def test_many_small_row_groups_and_files(tmp_path):
-    folder = tmp_path / "scores"
-    folder.mkdir()
-    values = np.arange(30.0).reshape(10, 3)
-    for part in range(2):
-        rows = slice(5 * part, 5 * part + 5)
-        columns = {label: values[rows, i] for i, label in enumerate(H.labels)}
-        names = [f"s{i}" for i in range(5 * part, 5 * part + 5)]
-        parquet(folder / f"part-{part}.parquet", sample=names, **columns)
-    read = read_scores(folder, H)
-    np.testing.assert_array_equal(read.table.values, values)
-    parquet(folder / "part-2.parquet", sample=["x"], A=[1.0], B=[None], C=[1.0])
-    with pytest.raises(FileError, match=r"part-2.parquet, row 1, column 'B'"):
-        read_scores(folder, H)
-    (folder / "part-2.parquet").write_bytes(b"PAR1 junk")
-    with pytest.raises(FileError, match=r"part-2.parquet: "):
-        read_scores(folder, H)
-
-
 # -- layouts ----------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
 from hierlpr.metrics.evaluation import Evaluation
 
-_SCORES = "Scores of new samples, in any format of fit; also a folder of Parquet files."
+_SCORES = "Scores of new samples, in any format of fit."
 
 
 @click.command(epilog="Example: hierlpr rank --model model.hlpr --scores new.csv --out calls.csv")

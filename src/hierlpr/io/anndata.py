@@ -12,7 +12,8 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath, require
 from hierlpr._utils.checks import quote_names
-from hierlpr.io.lineages import Collector, Float, Index, Predictions, quote, refuse
+from hierlpr.io.lineages import Collector, Float, Index, Predictions, quote
+from hierlpr.io.read_report import file_error
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 _SCORE_ENDS = ("bootstrapping_probability", "probability", "prob", "confidence", "conf", "score")
@@ -34,7 +35,9 @@ def open_anndata(source: Any) -> tuple[AnyPath, Any]:
     """Return the AnnData object, after its name for messages."""
     if not isinstance(source, str | os.PathLike):
         if not hasattr(source, "obs_names"):
-            raise refuse("predictions", "", f"expected a path or an AnnData, got {type(source)}.")
+            raise file_error(
+                "predictions", "", f"expected a path or an AnnData, got {type(source)}."
+            )
         return "the AnnData object", source
     require("anndata", extra="anndata", what="Reading .h5ad")
     import anndata
@@ -42,7 +45,7 @@ def open_anndata(source: Any) -> tuple[AnyPath, Any]:
     try:
         return source, anndata.read_h5ad(source)
     except Exception as error:  # whatever a damaged file makes HDF5 and anndata raise
-        raise refuse(source, "", f"not a readable .h5ad file ({quote(error)}).") from None
+        raise file_error(source, "", f"not a readable .h5ad file ({quote(error)}).") from None
 
 
 def read_anndata(
@@ -74,7 +77,7 @@ def _add_levels(
     if not levels or len(levels) != len(confidences):
         text = f"{len(levels)} columns of names and {len(confidences)} of confidences."
         hint = "name both, coarsest first, with --levels and --confidences, or a matrix with --obsm"
-        raise refuse(found.path, "obs", text, f"{hint}; obs has {quote_names(columns)}.")
+        raise file_error(found.path, "obs", text, f"{hint}; obs has {quote_names(columns)}.")
     names, scores = (
         zip(*(obs_column(found.path, data, x) for x in given), strict=True)
         for given in (levels, confidences)
@@ -90,7 +93,7 @@ def obs_column(path: AnyPath, data: Any, name: str | None) -> list[str]:
     if name not in data.obs.columns:
         text = "which column has the true names?" if name is None else f"no column {quote(name)}."
         known = quote_names([str(x) for x in data.obs.columns])
-        raise refuse(path, "obs", text, f"--truth-column NAME; there are {known}.")
+        raise file_error(path, "obs", text, f"--truth-column NAME; there are {known}.")
     return ["" if x is None or x != x else str(x) for x in data.obs[name].tolist()]
 
 
@@ -113,26 +116,28 @@ def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:
     """Return a matrix of obsm whose columns are names or paths, with sums for their ancestors."""
     if key not in data.obsm:
         known = quote_names(list(data.obsm.keys()))
-        raise refuse(found.path, "obsm", f"there is no {quote(key)}.", f"there are {known}.")
+        raise file_error(found.path, "obsm", f"there is no {quote(key)}.", f"there are {known}.")
     matrix = data.obsm[key]
     names = getattr(matrix, "columns", data.uns.get(f"{key}_names"))
     where = f"obsm[{quote(key)}]"
     if names is None or len(names) != matrix.shape[1]:
         hint = f"store a data frame, or the names of its columns in uns['{key}_names']."
-        raise refuse(found.path, where, "its columns have no names.", hint)
+        raise file_error(found.path, where, "its columns have no names.", hint)
     values = np.asarray(matrix, dtype=np.float64)
     bad = np.argwhere(~((values >= 0.0) & (values <= 1.0 + 1e-6)))
     if bad.size:
         row, column = bad[0]
         place = f"{where}, cell {quote(data.obs_names[row])}, column {quote(names[column])}"
-        raise refuse(found.path, place, f"the score {values[row, column]:g} is not from 0 to 1.")
+        raise file_error(
+            found.path, place, f"the score {values[row, column]:g} is not from 0 to 1."
+        )
     paths = [
         found.path_to((f"level {i + 1}", x) for i, x in enumerate(str(name).split(";")))
         for name in names
     ]
     own = [path[-1] for path in paths]
     if -1 in own or len(set(own)) < len(own):
-        raise refuse(found.path, where, "two columns have the same name, or one has none.")
+        raise file_error(found.path, where, "two columns have the same name, or one has none.")
     above = np.zeros((len(own), len(found.parent)))
     for i, path in enumerate(paths):
         above[i, [x for x in path if x not in own]] = 1.0

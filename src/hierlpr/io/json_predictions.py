@@ -18,8 +18,8 @@ from hierlpr.io.lineages import (
     bare_name,
     lineage,
     quote,
-    refuse,
 )
+from hierlpr.io.read_report import file_error
 
 FIELDS = ("class", "order", "family", "genus", "species")
 _FIELDS = {
@@ -56,9 +56,9 @@ def load_json(path: AnyPath, raw: bytes) -> Any:
         return json.loads(raw)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise refuse(path, place, f"not valid JSON: {error.msg}.", "was it cut off?") from None
+        raise file_error(path, place, f"not valid JSON: {error.msg}.", "was it cut off?") from None
     except (RecursionError, ValueError) as error:
-        raise refuse(path, "", f"the JSON cannot be read ({quote(error)}).") from None
+        raise file_error(path, "", f"the JSON cannot be read ({quote(error)}).") from None
 
 
 def read_json(path: AnyPath, raw: bytes) -> Predictions:
@@ -70,13 +70,13 @@ def read_json(path: AnyPath, raw: bytes) -> Predictions:
     if key is None:
         text = f"there are no predictions; its keys are {quote_names(sorted(keys))}."
         hint = "SpeciesNet has 'predictions', MegaDetector 'images', MapMyCells 'taxonomy_tree'."
-        raise refuse(path, "the top level", text, hint)
+        raise file_error(path, "the top level", text, hint)
     try:
         return readers[key](path, content, raw)
     except ValueError as error:
         if isinstance(error, FileError):
             raise
-        raise refuse(path, "the top level", str(error)) from None
+        raise file_error(path, "the top level", str(error)) from None
 
 
 def _collect(found: Collector, items: list[Any], parse: Callable[[Any], Parsed]) -> None:

@@ -17,6 +17,7 @@ from hierlpr._utils import AnyPath
 from hierlpr._utils.display import escape_control
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.read_report import file_error
 
 Index = NDArray[np.int64]
 Float = NDArray[np.float64]
@@ -83,12 +84,6 @@ class Predictions:
     notes: tuple[str, ...] = ()
 
 
-def refuse(path: AnyPath, place: str, text: str, hint: str = "") -> FileError:
-    """Return the error that names a place in a file; the caller raises it."""
-    where = f"{path}, {place}" if place else f"{path}"
-    return FileError(f"{where}: {text}" + (f"\nHint: {hint}" if hint else ""))
-
-
 def quote(text: Any) -> str:
     """Return text from a file in quotes, on one line and not too long."""
     return f"'{escape_control(text, most=60)}'"
@@ -144,7 +139,9 @@ class Collector:
         found = self._number.get((above, name), len(self.parent)) if has_name(name) else above
         if found == len(self.parent):
             if len(name) > LONGEST_NAME:
-                raise refuse(self.path, "", f"the name {quote(name)} is over {LONGEST_NAME:,} long")
+                raise file_error(
+                    self.path, "", f"the name {quote(name)} is over {LONGEST_NAME:,} long"
+                )
             self.parent.append(above)
             self.name.append(name)
             self.rank.append(own_rank or rank)
@@ -197,16 +194,18 @@ class Collector:
 
     def error(self, number: int, text: str, hint: str = "") -> FileError:
         """Return the error for a sample."""
-        return refuse(self.path, self.place.format(number), text, hint)
+        return file_error(self.path, self.place.format(number), text, hint)
 
     def finish(
         self, *, style: Mapping[str, Any], scores: sparse.csr_array | None = None, **others: Any
     ) -> Predictions:
         """Build the predictions; `scores` is used instead of the scores added."""
         if not self._samples:
-            raise refuse(self.path, "", "there are no predictions in it.")
+            raise file_error(self.path, "", "there are no predictions in it.")
         if not self.parent:
-            raise refuse(self.path, "", "no sample has a name predicted.", "is it the right file?")
+            raise file_error(
+                self.path, "", "no sample has a name predicted.", "is it the right file?"
+            )
         ids, called = self._names()
         edges = [(ids[p], ids[i]) for i, p in enumerate(self.parent) if p >= 0]
         if scores is None:
@@ -246,7 +245,7 @@ class Collector:
             ids.append(f"{ids[parent]}{SEPARATOR}{piece}" if parent >= 0 else piece)
             if ids[-1].count(SEPARATOR) >= MOST_RANKS:
                 text = f"the path to {quote(name)} has more than {MOST_RANKS} names."
-                raise refuse(self.path, "", text)
+                raise file_error(self.path, "", text)
             if name in self.shown:
                 name = self.shown[name]
             elif self.rank[i] == "species" and parent >= 0 and name[0].islower():

@@ -1,4 +1,4 @@
-"""Open files and folders of Parquet files; gzip is unpacked.
+"""Open text and Parquet files; gzip is unpacked.
 
 Limits that keep damaged or hostile files from using all memory: a line has at most
 `MAX_LINE` bytes, and a file that is read whole (a hierarchy) has at most `MAX_TEXT`.
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from hierlpr._utils import AnyPath
 from hierlpr.exceptions import FileError, HierlprError
+from hierlpr.io.read_report import file_error
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -42,16 +43,16 @@ def open_bytes(path: str) -> Any:
     """Open a file for reading bytes."""
     try:
         if stat.S_ISFIFO(os.stat(path).st_mode):
-            raise FileError(f"{path}: this is a pipe.\nHint: save it to a file first.")
+            raise file_error(path, "", "this is a pipe.", "save it to a file first.")
         return open(path, "rb")
     except FileNotFoundError:
-        raise FileError(f"{path}: there is no such file.") from None
+        raise file_error(path, "", "there is no such file.") from None
     except IsADirectoryError:
-        raise FileError(f"{path}: this is a folder, not a file.") from None
+        raise file_error(path, "", "this is a folder, not a file.") from None
     except FileError:
         raise
     except (OSError, ValueError) as error:
-        raise FileError(f"{path}: cannot be read ({reason(error)}).") from None
+        raise file_error(path, "", f"cannot be read ({reason(error)}).") from None
 
 
 @contextmanager
@@ -67,10 +68,8 @@ def open_plain(path: str) -> Iterator[Any]:
             with gzip.GzipFile(fileobj=stream) as unpacked:
                 yield unpacked
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise FileError(
-                f"{path}: the gzip data is damaged or cut off ({reason(error)}).\n"
-                "Hint: copy or download the file again."
-            ) from None
+            text = f"the gzip data is damaged or cut off ({reason(error)})."
+            raise file_error(path, "", text, "copy or download the file again.") from None
 
 
 # -- text -------------------------------------------------------------------------------------
@@ -83,18 +82,13 @@ def text_blocks(path: AnyPath, stream: Any, size: int = BLOCK) -> Iterator[tuple
         rest = bytes(stream.readline(MAX_LINE + 1))
         if len(block) - block.rfind(b"\n") + len(rest) > MAX_LINE:
             number += block.count(b"\n")
-            raise FileError(
-                f"{path}, line {number}: the line is longer than {MAX_LINE >> 20} MB.\n"
-                "Hint: rows end with a newline; is this a text file?"
-            )
+            text = f"the line is longer than {MAX_LINE >> 20} MB."
+            raise file_error(path, f"line {number}", text, "rows end with a newline; is this text?")
         block += rest
         if b"\0" in block:
             number += block.count(b"\n", 0, block.index(b"\0"))
-            raise FileError(
-                f"{path}, line {number}: this is binary data, not text.\n"
-                "Hint: the ending decides how a file is read; Parquet files end in .parquet. "
-                "Export tables of databases with COPY ... TO 'x.parquet'."
-            )
+            hint = "the ending decides how a file is read; Parquet files end in .parquet."
+            raise file_error(path, f"line {number}", "this is binary data, not text.", hint)
         yield number, block.removeprefix(BYTE_ORDER_MARK) if number == 1 else block
         number += block.count(b"\n")
 
@@ -105,10 +99,9 @@ def decoded_lines(path: AnyPath, first: int, block: bytes) -> Iterator[tuple[int
         try:
             yield number, raw.decode().removesuffix("\r")
         except UnicodeDecodeError as error:
-            raise FileError(
-                f"{path}, line {number}: byte 0x{raw[error.start]:02x} is not UTF-8 text.\n"
-                "Hint: save the file as UTF-8, for example with iconv -f latin1 -t utf-8."
-            ) from None
+            text = f"byte 0x{raw[error.start]:02x} is not UTF-8 text."
+            hint = "save the file as UTF-8, for example with iconv -f latin1 -t utf-8."
+            raise file_error(path, f"line {number}", text, hint) from None
 
 
 def numbered_lines(path: AnyPath, stream: Any) -> Iterator[tuple[int, str]]:
@@ -123,9 +116,9 @@ def read_bytes(path: AnyPath) -> bytes:
     with open_plain(name) as stream:
         raw = bytes(stream.read(MAX_TEXT + 1))
     if len(raw) > MAX_TEXT:
-        raise FileError(f"{name}: the content is larger than {MAX_TEXT >> 20} MB.")
+        raise file_error(name, "", f"the content is larger than {MAX_TEXT >> 20} MB.")
     if not raw.strip():
-        raise FileError(f"{name}: the file is empty.")
+        raise file_error(name, "", "the file is empty.")
     return raw
 
 
@@ -133,7 +126,7 @@ def read_lines(path: AnyPath) -> list[str]:
     """Return all lines of a UTF-8 text file; line ``i + 1`` of the file is item ``i``."""
     raw = read_bytes(path)
     if len(raw) + 64 * raw.count(b"\n") > MAX_TEXT:  # what Python needs for short lines
-        raise FileError(f"{path}: the text is larger than {MAX_TEXT >> 20} MB.")
+        raise file_error(path, "", f"the text is larger than {MAX_TEXT >> 20} MB.")
     return [line for _, line in numbered_lines(path, io.BytesIO(raw))]
 
 
@@ -141,22 +134,11 @@ def read_lines(path: AnyPath) -> list[str]:
 
 
 def is_parquet(path: str) -> bool:
-    """Return whether a path is a Parquet file or a folder of Parquet files."""
-    if ending(path) == ".parquet" or os.path.isdir(path):
+    """Return whether a file is Parquet, by its ending or its first bytes."""
+    if ending(path) == ".parquet":
         return True
     with open_bytes(path) as stream:
         return bool(stream.read(4) == b"PAR1")
-
-
-def parquet_files(path: str) -> list[str]:
-    """Return the Parquet files of a folder in order of their names, or the file itself."""
-    if not os.path.isdir(path):
-        return [path]
-    names = sorted(name for name in os.listdir(path) if name.lower().endswith(".parquet"))
-    files = [os.path.join(path, name) for name in names]
-    if not files:
-        raise FileError(f"{path}: the folder holds no .parquet file.")
-    return files
 
 
 @contextmanager
@@ -169,10 +151,9 @@ def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
     except HierlprError:
         raise
     except (pa.ArrowException, OSError, EOFError, ValueError) as error:
-        raise FileError(
-            f"{path}: this is not a readable Parquet file ({reason(error)}).\n"
-            "Hint: was it cut off while it was copied or written?"
-        ) from None
+        text = f"this is not a readable Parquet file ({reason(error)})."
+        hint = "was it cut off while it was copied or written?"
+        raise file_error(path, "", text, hint) from None
 
 
 def reason(error: BaseException) -> str:

@@ -34,10 +34,10 @@ from hierlpr.io.lineages import (
     has_name,
     merge_aliases,
     quote,
-    refuse,
     split_prefix,
 )
 from hierlpr.io.opening import read_bytes
+from hierlpr.io.read_report import file_error
 from hierlpr.io.taxonomy import (
     TextTable,
     read_dada2,
@@ -112,7 +112,7 @@ def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
     if len({name.removeprefix("tax.") for name in names} & set(RANKS.values())) >= 2:
         is_path = isinstance(confidences, str | os.PathLike)
         return read_dada2(path, raw, (confidences, read_bytes(confidences)) if is_path else None)
-    raise refuse(path, "line 1", "the format is not recognised.", f"known are {FORMATS}")
+    raise file_error(path, "line 1", "the format is not recognised.", f"known are {FORMATS}")
 
 
 def write_like_input(found: Predictions, label: Index, chance: Float, path: AnyPath) -> None:
@@ -165,7 +165,7 @@ def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
     if not (column >= 0).any():
         names = quote_names(list(found.hierarchy.names.values()))
         text = f"none of the predicted names is in the hierarchy; the first are {names}."
-        raise refuse(found.path, "", text, "leave --hierarchy out to take it from the paths.")
+        raise file_error(found.path, "", text, "leave --hierarchy out to take it from the paths.")
     ranks = [f"level {level}" for level in hierarchy.levels]
     new = [hierarchy.labels[i] if i >= 0 else None for i in column]
     for i in np.flatnonzero(column >= 0):
@@ -223,7 +223,7 @@ def read_known_names(
         text = f"none of its samples is in {predictions.path}."
         if unknown:
             text = f"none of its names is predicted; the first are {quote_names(list(unknown))}."
-        raise refuse(path, "", text, "samples and names must be the same in both files.")
+        raise file_error(path, "", text, "samples and names must be the same in both files.")
     if unknown:
         names = quote_names(list(unknown))
         text = (
@@ -264,7 +264,7 @@ def _read_two_columns(
             "which column has the true names?" if column is None else f"no column {quote(column)}."
         )
         hint = f"--truth-column NAME; there are {quote_names(table.header)}."
-        raise refuse(path, "line 1", text, hint)
+        raise file_error(path, "line 1", text, hint)
     rows: Iterable[tuple[int, list[str]]] = table.rows()
     if at is None and table.header[0] in samples:  # there is no header
         rows = chain([(1, table.header)], rows)
@@ -273,7 +273,7 @@ def _read_two_columns(
     for line, cells in rows:
         if seen.setdefault(cells[0], line) != line:
             text = f"the sample {quote(cells[0])} occurs before, in line {seen[cells[0]]}."
-            raise refuse(path, f"line {line}", text, "give one true name per sample.")
+            raise file_error(path, f"line {line}", text, "give one true name per sample.")
         names.append((f"line {line}", cells[0], cells[1 if at is None else at]))
     return names
 
@@ -300,9 +300,11 @@ def _read_coco(path: AnyPath, content: Any, samples: dict[str, int]) -> Names:
             pair = (sample, "blank" if name == "empty" else name)
             names[pair] = (where, *pair)
     except KeyError as error:
-        raise refuse(path, where, f"{quote(error.args[0])} is not defined in the file.") from None
+        raise file_error(
+            path, where, f"{quote(error.args[0])} is not defined in the file."
+        ) from None
     except ValueError as error:
-        raise refuse(path, where, str(error)) from None
+        raise file_error(path, where, str(error)) from None
     return list(names.values())
 
 
@@ -321,7 +323,7 @@ def _find_label(
     top = names[0].lower()
     if len(names) == 1 and top in aliases and aliases[top] is None:
         hint = "give the whole path, such as Bacteria;Firmicutes."
-        raise refuse(path, place, f"the name {quote(text)} is that of several labels.", hint)
+        raise file_error(path, place, f"the name {quote(text)} is that of several labels.", hint)
     # A path may begin above or below the top of the predicted ones.
     label = None
     for name in names:

@@ -7,12 +7,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import nearest, quote_names
 from hierlpr.exceptions import FileError
 
 MAX_PROBLEMS = 10  # kept with their places; all are counted
 
 Place = int | str | None  # a line number, or text such as "row 7"
+Finder = Place | Callable[[], Place]  # a place, or a function that finds it if it is needed
+
+
+def file_error(path: AnyPath, place: str, text: str, hint: str = "") -> FileError:
+    """Return the error that names a place in a file; the caller raises it."""
+    where = f"{path}, {place}" if place else f"{path}"
+    return FileError(f"{where}: {text}" + (f"\nHint: {hint}" if hint else ""))
 
 
 @dataclass(slots=True)
@@ -43,21 +51,21 @@ class ReadReport:
     n_problems: int = 0
     notes: list[str] = field(default_factory=list)
     lenient: bool = False
-    _first: tuple[str, str] | None = None  # message and hint of the first problem
+    _first: tuple[str, str, str] | None = None  # place, message and hint of the first problem
 
     def lines(self) -> list[str]:
         """Return sentences for a terminal: a summary first, then warnings."""
-        counts = ", ".join(f"{n:,} {what}" for what, n in self.counts.items())
-        said = [f"{self.path}: {self.format}" + (f", {counts}" if counts else ""), *self.notes]
+        counts = "".join(f", {n:,} {what}" for what, n in self.counts.items())
+        said = [f"{self.path}: {self.format}{counts}", *self.notes]
         if self.unknown_labels:
             said.append(
                 f"{sum(self.unknown_labels.values()):,} entries for {len(self.unknown_labels):,} "
                 f"unknown label(s) were skipped: {quote_names(list(self.unknown_labels))}"
             )
         if self.n_problems:
+            first = self.problems[0]
             said.append(
-                f"{self.n_problems:,} row(s) with problems were skipped; the first: "
-                f"{self.problems[0]}"
+                f"{self.n_problems:,} row(s) with problems were skipped; the first: {first}"
             )
         return said
 
@@ -69,39 +77,26 @@ class ReadReport:
         self, text: str, *, line: Place = None, column: str | None = None, hint: str = ""
     ) -> FileError:
         """Return the error that names file, place and column; the caller raises it."""
-        where = ", ".join([self.path, *_place_words(line, column)])
-        return FileError(f"{where}: {text}" + (f"\nHint: {hint}" if hint else ""))
+        return file_error(self.path, _place_text(line, column), text, hint)
 
     def problem(
-        self,
-        text: str,
-        *,
-        line: Place | Callable[[], Place] = None,
-        column: str | None = None,
-        hint: str = "",
+        self, text: str, *, line: Finder = None, column: str | None = None, hint: str = ""
     ) -> None:
         """Remember a bad row; the caller leaves it out."""
         self.n_problems += 1
         if len(self.problems) < MAX_PROBLEMS:
-            words = _place_words(line() if callable(line) else line, column)
-            self.problems.append(": ".join([*words, text]))
-            self._first = self._first or (f"{', '.join([self.path, *words])}: {text}", hint)
+            place = _place_text(line, column)
+            self.problems.append(f"{place}: {text}" if place else text)
+            self._first = self._first or (place, text, hint)
 
     def unknown_label(
-        self,
-        label: str,
-        known: Iterable[str],
-        *,
-        line: Place | Callable[[], Place] = None,
-        hint: str = "",
-        times: int = 1,
+        self, label: str, known: Iterable[str], *, line: Finder, hint: str = "", times: int = 1
     ) -> None:
         """Remember a label that is not in the hierarchy."""
-        self.unknown_labels[label] = self.unknown_labels.get(label, 0) + times
+        self.unknown_labels[label] += times
         if self._first is None:
-            words = _place_words(line() if callable(line) else line)
-            text = f"{', '.join([self.path, *words])}: label {label!r} is not in the hierarchy."
-            self._first = text, " ".join(filter(None, (nearest(label, known), hint)))
+            hint = f"{nearest(label, known)} {hint}".strip()
+            self._first = _place_text(line), f"label {label!r} is not in the hierarchy.", hint
 
     def check(self, n_rows: int) -> None:
         """Raise for the first problem in `n_rows` rows, unless reading is lenient.
@@ -111,23 +106,22 @@ class ReadReport:
         """
         if self.lenient or self._first is None:
             return
-        text, hint = self._first
+        place, text, hint = self._first
         n_bad = self.n_problems + sum(self.unknown_labels.values())
         if n_rows and 10 * n_bad <= max(n_rows, 10):
             hint = f"{hint} --lenient (lenient=True) skips such rows and counts them.".strip()
         elif n_rows and n_bad > 1:
             text = f"{text.removesuffix('.')} ({n_bad:,} of {n_rows:,} rows have a problem)."
-        raise FileError(text + (f"\nHint: {hint}" if hint else ""))
+        raise file_error(self.path, place, text, hint)
 
     def complete(self, **counts: int) -> ReadReport:
         """Set the counts that come first, drop those that are zero, and return the report."""
         rows = {"rows": self.counts["rows"]} if "rows" in self.counts else {}
-        seen = {what: n for what, n in self.counts.items() if n}
-        self.counts = {**rows, **counts, **seen}
+        self.counts = {**rows, **counts, **{what: n for what, n in self.counts.items() if n}}
         return self
 
 
-def _place_words(line: Place, column: str | None = None) -> list[str]:
-    words = [f"line {line}" if isinstance(line, int) else line or ""]
-    words.append(f"column {column!r}" if column is not None else "")
-    return list(filter(None, words))
+def _place_text(line: Finder, column: str | None = None) -> str:
+    line = line() if callable(line) else line
+    place = f"line {line}" if isinstance(line, int) else line or ""
+    return place if column is None else f"{place}, column {column!r}".removeprefix(", ")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -34,7 +33,6 @@ from hierlpr.io.opening import (
     numbered_lines,
     open_parquet,
     open_plain,
-    parquet_files,
     reason,
     text_blocks,
 )
@@ -239,11 +237,10 @@ def _is_cafa_line(line: str) -> bool:
 
 @dataclass(slots=True)
 class ParquetSource:
-    """A Parquet file, or a folder of files that are read in the order of their names."""
+    """A Parquet file."""
 
     log: ReadReport
     columns: tuple[str, ...]
-    files: list[str]
     first_place: Place = "the schema"
     decimal: str = "."
     has_header: bool = True
@@ -255,21 +252,15 @@ class ParquetSource:
         twice = next((name for name in names if self.columns.count(name) > 1), None)
         if twice is not None:
             raise self.log.file_error("the column occurs twice.", line="the schema", column=twice)
-        for file in self.files:
-            start = 0
-            row = f"{os.path.basename(file)}, row" if len(self.files) > 1 else "row"
-            with open_parquet(file) as opened:
-                lost = set(names).difference(opened.schema_arrow.names)
-                if lost:
-                    raise FileError(f"{file}: there is no column {min(lost)!r}.")
-                for batch in opened.iter_batches(n_rows, columns=names):
-                    place = partial(_place_in_file, row, start)
-                    yield Chunk(batch.select(names), place)
-                    start += batch.num_rows
+        start = 1
+        with open_parquet(self.log.path) as opened:
+            for batch in opened.iter_batches(n_rows, columns=names):
+                yield Chunk(batch.select(names), partial(_row_text, start))
+                start += batch.num_rows
 
 
-def _place_in_file(row: str, start: int, at: int) -> str:
-    return f"{row} {start + at + 1}"
+def _row_text(start: int, row: int) -> str:
+    return f"row {start + row}"
 
 
 Source: TypeAlias = TextSource | ParquetSource
@@ -280,12 +271,11 @@ def open_source(log: ReadReport, *, sep: str | None = None, decimal: str = ".") 
     check_choice(decimal, (".", ","), name="decimal")
     if not is_parquet(log.path):
         return _open_text(log, sep, decimal)
-    files = parquet_files(log.path)
-    with open_parquet(files[0]) as opened:
+    with open_parquet(log.path) as opened:
         names = tuple(opened.schema_arrow.names)
     if not names:
         raise log.file_error("the table has no columns.")
-    return ParquetSource(log, names, files)
+    return ParquetSource(log, names)
 
 
 # -- values -------------------------------------------------------------------------------------

@@ -278,9 +278,8 @@ def open_table(
 ) -> TableFile:
     """Open a table of scores, truth or ranked instances.
 
-    The path is text (``.csv``, ``.tsv``, ``.txt``, also ``.gz``), Parquet, or a folder of Parquet
-    files. The labels of the hierarchy number those of the table; without it the table defines the
-    labels.
+    The path is text (``.csv``, ``.tsv``, ``.txt``, also ``.gz``) or Parquet. The labels of the
+    hierarchy number those of the table; without it the table defines the labels.
     """
     missing = options.get("missing_scores", "error")
     check_choice(missing, ("error", "allow"), name="missing_scores")
@@ -326,17 +325,16 @@ def _find_columns(source: Source, content: Content) -> dict[str, int]:
         if content == "ranking":
             found |= {name: lower.index(name) for name in RANKING_NAMES if name in lower}
         return _check_long_header(given, found, content, source)
-    is_headless = isinstance(source, TextSource) and sample is None and lower[0]
-    if content == "truth" and is_headless and len(given) in (2, 3):
-        source.has_header, log.format = False, "CAFA truth"
-        if len(given) == 3 and parse_number(given[2]) is not None:
+    has_score = len(given) == 3 and parse_number(given[2], source.decimal) is not None
+    is_pair = content == "truth" and len(given) in (2, 3)
+    if isinstance(source, TextSource) and sample is None and lower[0] and (is_pair or has_score):
+        source.has_header, log.format = False, f"CAFA {content}"
+        if not is_pair:
+            return {"sample": 0, "label": 1, "score": 2}
+        if has_score:
             hint = "the third column holds scores; are scores and truth interchanged?"
             raise log.file_error("this is a file of scores, not of truth.", line=place, hint=hint)
         return {"sample": 0, "label": 1}
-    is_number = len(given) == 3 and parse_number(given[2], source.decimal) is not None
-    if content != "truth" and is_headless and is_number:
-        source.has_header, log.format = False, f"CAFA {content}"
-        return {"sample": 0, "label": 1, "score": 2}
     if content == "ranking" or (sample is not None and label is not None):
         needed = "sample,label,score" if content == "scores" else "sample,label,score,lpr,call,rank"
         text = f"a column is missing; the columns are {quote_names(given)}."

@@ -16,8 +16,9 @@ import numpy as np
 
 from hierlpr._utils import AnyPath
 from hierlpr.exceptions import DataError
-from hierlpr.io.lineages import RANKS, Collector, Entry, Float, Index, Predictions, quote, refuse
+from hierlpr.io.lineages import RANKS, Collector, Entry, Float, Index, Predictions, quote
 from hierlpr.io.opening import BYTE_ORDER_MARK, numbered_lines
+from hierlpr.io.read_report import file_error
 
 Cells = list[str]
 _CONFIDENCES = ("_bootstrapping_probability", "_correlation_coefficient")
@@ -58,7 +59,7 @@ class TextTable:
         ]
         if twice := [x for x in self.header if self.header.count(x) > 1]:
             text = f"the column {quote(twice[0])} occurs twice."
-            raise refuse(path, f"line {header_at + 1}", text)
+            raise file_error(path, f"line {header_at + 1}", text)
 
     def rows(self) -> Iterator[tuple[int, Cells]]:
         """Yield the number of the line and the cells of each sample."""
@@ -78,7 +79,7 @@ class TextTable:
             text = f"{quote(error)}."
         if text:
             hint = "a name that holds the separator must be in double quotes."
-            raise refuse(self.path, f"line {len(self.head) + reader.line_num}", text, hint)
+            raise file_error(self.path, f"line {len(self.head) + reader.line_num}", text, hint)
 
 
 class Layout(NamedTuple):
@@ -213,7 +214,7 @@ def read_qiime2(path: AnyPath, raw: bytes) -> Predictions:
     at = lower.index("taxon")
     score = next((lower.index(x) for x in ("confidence", "consensus") if x in lower), None)
     if score is None:
-        raise refuse(path, "line 1", "there is no column of confidences.", _HINTS["qiime2"])
+        raise file_error(path, "line 1", "there is no column of confidences.", _HINTS["qiime2"])
 
     def parse(cells: Cells) -> Iterable[Entry]:
         names, given = cells[at].split(";"), cells[score].split(";")
@@ -276,7 +277,7 @@ def read_dada2(path: AnyPath, raw: bytes, confidences: tuple[AnyPath, bytes] | N
             continue
         if prefix + rank not in columns:
             text = f"there are no bootstraps for {quote(rank)}."
-            raise refuse(path, "line 1", text, _HINTS["dada2"])
+            raise file_error(path, "line 1", text, _HINTS["dada2"])
         levels.append((rank.lower(), at, columns.index(prefix + rank), (at,)))
     return read_table(table, level_layout("dada2", table.header[1:], levels, {}, "NA", scores))
 
@@ -292,13 +293,13 @@ def read_mapmycells_csv(path: AnyPath, raw: bytes) -> Predictions:
         score = next((rank + x for x in _CONFIDENCES if rank + x in column), None)
         if score is None:
             text = f"the level {quote(rank)} has no column {quote(rank + _CONFIDENCES[0])}."
-            raise refuse(path, f"line {at + 1}", text, _HINTS["mapmycells"])
+            raise file_error(path, f"line {at + 1}", text, _HINTS["mapmycells"])
         own = [i for name, i in column.items() if name.startswith(f"{rank}_")]
         levels.append((rank, column[f"{rank}_label"], column[score], own))
         shown_at += [(column[f"{rank}_label"], column[f"{rank}_name"])] * (f"{rank}_name" in column)
     if not levels:
         text = "there is no column LEVEL_label."
-        raise refuse(path, f"line {at + 1}", text, _HINTS["mapmycells"])
+        raise file_error(path, f"line {at + 1}", text, _HINTS["mapmycells"])
     names = {cells[i]: cells[k] for _, cells in table.rows() for i, k in shown_at if cells[k]}
     layout = level_layout("mapmycells", table.header[1:], levels, {"names": True}, "")
     return read_table(table, layout, shown=names)

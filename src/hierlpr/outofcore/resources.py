@@ -24,7 +24,6 @@ from hierlpr.io.opening import (
     open_bytes,
     open_parquet,
     open_plain,
-    parquet_files,
     reason,
 )
 from hierlpr.io.table_files import LABEL_NAMES
@@ -116,23 +115,17 @@ def estimate_instances(path: str) -> int:
     """Estimate the number of instances in a file of scores or truth without reading it."""
     if not is_parquet(path):
         return _text_bytes(path) // TEXT_INSTANCE_BYTES
-    total = 0
-    for file in parquet_files(path):
-        with open_parquet(file) as opened:
-            names = [name.strip().lower() for name in opened.schema_arrow.names]
-            is_long = len(names) < 10 and not set(names).isdisjoint(LABEL_NAMES)
-            total += opened.metadata.num_rows * (4 if is_long else len(names) - 1)
-    return total
+    with open_parquet(path) as opened:
+        names = [name.strip().lower() for name in opened.schema_arrow.names]
+        is_long = len(names) < 10 and not set(names).isdisjoint(LABEL_NAMES)
+        return int(opened.metadata.num_rows * (4 if is_long else len(names) - 1))
 
 
 def estimate_rows(path: str) -> int:
     """Count the rows of a Parquet ranking, or estimate those of a text file."""
     if is_parquet(path):
-        total = 0
-        for file in parquet_files(path):
-            with open_parquet(file) as opened:
-                total += opened.metadata.num_rows
-        return total
+        with open_parquet(path) as opened:
+            return int(opened.metadata.num_rows)
     return _text_bytes(path) // TEXT_ROW_BYTES
 
 
