@@ -79,8 +79,9 @@ class Population:
             planning, rest = (part[:2] for part in split_at_random(score, truth))
         except DataError:  # too alike to be split: nothing is promised
             return Cutoff(math.inf, "precision", target, reachable=False)
+        groups = dict(zip(self.labels().labels, self.groups, strict=True))
         return cutoff_by_group(
-            goals_of(precision=target, confidence=confidence)[0], *rest, self.labels(), self.groups,
+            goals_of(precision=target, confidence=confidence)[0], *rest, self.labels(), groups,
             planning=planning, unreachable="nothing",
         )  # fmt: skip
 

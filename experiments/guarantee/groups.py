@@ -163,7 +163,7 @@ def study(name: str, n_runs: int, folder: Path, sizes: tuple[int, ...]) -> list[
                 rng = np.random.default_rng([7, n, run])
                 drawn = np.sort(rng.integers(0, score.shape[0], n))
                 goals = goals_of(precision=list(targets), confidence=CONFIDENCE)
-                options: Any = {"groups": groups, "rule": "cautious", "unreachable": "nothing"}
+                options: Any = {"groups": groups, "unreachable": "nothing"}
                 cutoff = cutoff_on(goals, score[drawn], truth[drawn], h, None, **options)
                 found = [
                     short_parts(part, pool, held, n_held) for part in cutoff.targets or (cutoff,)

@@ -31,6 +31,8 @@ from former import FormerProfile, former_cutoff  # noqa: E402
 from hierlpr import HierLPR, simulate  # noqa: E402
 from hierlpr.cutoff.choose import choose_cutoff  # noqa: E402
 from hierlpr.cutoff.decisions import decide  # noqa: E402
+from hierlpr.cutoff.outcome import Cutoff  # noqa: E402
+from hierlpr.metrics.hits import HitCurve  # noqa: E402
 
 # True precisions are exact up to rounding; the population nearest to a target is 1e-9 short of it.
 ROUNDING = 1e-10
@@ -128,8 +130,16 @@ def every_cutoff(score, truth, profile, former, target, config) -> dict:
         "certified": choose_cutoff(score, truth, confidence=sure, profile=profile, **options),
         "former": former_cutoff(score, truth, former, target=target, confidence=sure),
         "cautious": choose_cutoff(score, truth, **options),
-        "plain": choose_cutoff(score, truth, rule="plain", **options),
+        "plain": plain_cutoff(score, truth, target),
     }
+
+
+def plain_cutoff(score, truth, target) -> Cutoff:
+    """Take the lowest level at which the precision reaches the target, as in the paper."""
+    precision = HitCurve.of(truth.ravel(), score.ravel()).precision
+    meets = np.flatnonzero(precision >= target - 1e-12)
+    level = np.unique(score)[::-1][meets[-1]] if meets.size else math.inf
+    return Cutoff(float(level), "precision", target)
 
 
 def cost_of_population(name: str, config: dict) -> list[dict]:

@@ -404,7 +404,7 @@ def test_a_vectorizer_inside_is_never_fitted_on_the_calibration_part(estimator, 
         monkeypatch.setattr("hierlpr.first_stage.encoding.TfidfVectorizer", RecordingVectorizer)
         first = FirstStage(members=["forest", "kernel"], n_trees=10)
     for given in (texts, pd.Series(texts)):
-        model = HierarchicalClassifier(first, h, fdr=0.3, joint=False, unreachable="max-f")
+        model = HierarchicalClassifier(first, h, fdr=0.3, joint=False, unreachable="best-precision")
         model.fit(given, truth)
         held_out = {texts[i] for i in model.held_out_}
         assert len(held_out) == 40

@@ -18,19 +18,17 @@ def case():
     return model, data.scores[400:], data.hierarchy
 
 
-def reference_reason(lpr, score, size, called, level, limited):
+def reference_reason(score, size, called, level, limited):
     """Which sentence it is, by a chain of questions."""
     if np.isinf(level):
         return "Not called: nothing"
     if called and size == 1:
         return "Called: the chance"
     if called:
-        return "Called together" if lpr >= level else "Called although the chance"
+        return "Called together"
     if limited and score >= level:
         return "Not called although its mean"
-    if size == 1:
-        return "Not called: the chance"
-    return "Not called although the chance" if lpr >= level else "Not called: it can only"
+    return "Not called: the chance" if size == 1 else "Not called: it can only"
 
 
 def test_the_numbers_are_those_of_the_model(case):
@@ -62,10 +60,9 @@ def test_random_cases_with_ties_limits_and_no_cutoff():
         level = np.full(n, rng.choice([0.25, 0.5, np.inf]))
         limited = rng.random() < 0.3
         called = (score >= level) & ~(limited & (block == block.max()))
-        for k, code in enumerate(reason_codes(lpr, score, block, called, level)):
-            start = reference_reason(
-                lpr[k], score[k], int((block == block[k]).sum()), called[k], level[k], limited
-            )
+        for k, code in enumerate(reason_codes(score, block, called, level)):
+            size = int((block == block[k]).sum())
+            start = reference_reason(score[k], size, called[k], level[k], limited)
             assert REASONS[code].replace("{own}", "0.2").startswith(start), (lpr, score, level)
 
 

@@ -263,7 +263,7 @@ def test_classifiers_answer_as_before(features, tmp_path):
         (FirstStage(n_networks=2, n_trees=8, folds=2, random_state=0), frame),
     ]
     for estimator, given in cases:
-        one = fitted(estimator, given, truth, fdr=0.3, unreachable="max-f")
+        one = fitted(estimator, given, truth, fdr=0.3, unreachable="best-precision")
         one.save(tmp_path / "c.hlpr")
         again = load_model(tmp_path / "c.hlpr")
         np.testing.assert_array_equal(again.scores(given), one.scores(given))

@@ -153,7 +153,7 @@ def test_cutoffs_go_by_weights_and_say_what_they_are_worth(parts):
     fit, rest, _, _ = parts
     model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
     weight = np.random.default_rng(4).exponential(size=400)
-    model.calibrate(rest.scores, rest.truth, precision=0.8, rule="plain", sample_weight=weight)
+    model.calibrate(rest.scores, rest.truth, precision=0.8, sample_weight=weight)
     called = model.predict(rest.scores)
     own = np.broadcast_to(weight[:, None], called.shape)
     cutoff = model.cutoff_

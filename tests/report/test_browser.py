@@ -95,7 +95,7 @@ def test_why_a_label_was_called_or_not(opened, disease):
     opened.click("#samples-drawing-tools >> text=Open all")
     opened.click(f"#samples-tree [data-label='{label}'] .name", force=True)
     assert opened.inner_text("#samples-panel h3") == h.labels[label]
-    assert opened.inner_text("#why").startswith("Called although the chance that it holds, ")
+    assert opened.inner_text("#why").startswith("Called together with ")
     outcome = "Correct:" if disease.truth[sample, label] else "Incorrect:"
     assert outcome in opened.inner_text("#samples-panel .outcome")
     opened.click("#samples-calls >> text=Show all")

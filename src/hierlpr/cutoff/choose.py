@@ -24,7 +24,7 @@ from hierlpr.cutoff.decisions import (
     limit_thresholds,
     parts_of,
 )
-from hierlpr.cutoff.estimate import LevelCurve, LevelProfile, Rule, precision_caveats, with_calls
+from hierlpr.cutoff.estimate import LevelCurve, LevelProfile, precision_caveats, with_calls
 from hierlpr.cutoff.guarantee import Certified, certified_level, certified_levels, choose_limit
 from hierlpr.cutoff.instances import Instances, as_instances, list_instances, split_at_random
 from hierlpr.cutoff.outcome import Cutoff, describe_goal, goals_of, percent, precision_of
@@ -32,20 +32,16 @@ from hierlpr.data.partial_truth import PartialTruth, implied_share
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
-Unreachable: TypeAlias = Literal["best-precision", "max-f", "nothing", "error"]
+Unreachable: TypeAlias = Literal["best-precision", "nothing"]
 
 
 def choose_cutoff(
     score: ArrayLike | Instances,
     truth: ArrayLike | None = None,
     *,
-    precision: float | None = None,
-    fdr: float | None = None,
-    maximize: str | None = None,
-    confidence: float | None = None,
     profile: LevelProfile | None = None,
-    rule: Rule = "cautious",
     unreachable: Unreachable | None = None,
+    **goal: Any,
 ) -> Cutoff:
     r"""Choose a cutoff from the block scores and truth of calibration samples.
 
@@ -56,11 +52,10 @@ def choose_cutoff(
     Notes
     -----
     With :math:`N(t)` calls at level :math:`t`, :math:`H(t)` of them correct, in :math:`S(t)`
-    samples, the plain rule takes the lowest level with :math:`H/N \ge p`. The cautious rule takes
-    the lowest level with :math:`H / (N + N/S) \ge p`: one more sample, with the mean number of
-    calls and all of them incorrect, must not break the target. Otherwise a single correct first
-    call would reach any target. Neither rule promises anything about new samples. For the largest
-    F, the middle of the levels within half a standard error of it is taken.
+    samples, the lowest level with :math:`H / (N + N/S) \ge p` is taken: one more sample, with the
+    mean number of calls and all of them incorrect, must not break the target. Otherwise a single
+    correct first call would reach any target. This promises nothing about new samples. For the
+    largest F, the middle of the levels within half a standard error of it is taken.
 
     References
     ----------
@@ -75,10 +70,9 @@ def choose_cutoff(
     >>> cutoff.level, cutoff.n_calls, cutoff.precision
     (0.6, 4, 1.0)
     """
-    (goal,) = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
-    check_choice(rule, get_args(Rule), name="rule")
+    (wanted,) = goals_of(**goal)
     instances = as_instances(score, truth)
-    return cutoff_for(goal, instances, profile=profile, rule=rule, unreachable=unreachable)
+    return cutoff_for(wanted, instances, profile=profile, unreachable=unreachable)
 
 
 def cutoff_for(
@@ -86,7 +80,6 @@ def cutoff_for(
     instances: Instances,
     *,
     profile: LevelProfile | None = None,
-    rule: Rule = "cautious",
     unreachable: Unreachable | None = None,
     max_weight: float | None = None,
     certified: Certified | None = None,
@@ -114,13 +107,22 @@ def cutoff_for(
             "known truth.\nHint: give at least one sample with truth."
         )
     curve = LevelCurve.of(known)
-    best = _alternatives(goal, instances, curve, rule)
+    surest = int(np.flatnonzero(curve.precision == curve.precision.max())[-1])
+    best = replace(
+        goal,
+        n_positives=instances.n_positives,
+        n_samples=instances.n_samples,
+        n_instances=instances.n_samples * instances.n_labels,
+        n_unknown=instances.n_unknown,
+        n_effective=None if instances.weight is None else effective_number(instances.weight),
+        best_precision=float(curve.precision[surest]),
+    )
     if goal.kind == "f":
         level = curve.level_of_largest_f(goal.beta, instances.positives)
         return with_calls(replace(best, level=level), instances)
     target = precision_of(goal)
     if goal.confidence is None:
-        found = curve.lowest_level(target, rule)
+        found = curve.lowest_level(target)
     else:
         if certified is None:
             if profile is None:
@@ -138,7 +140,7 @@ def cutoff_for(
         best = replace(best, max_calls=certified.max_calls, max_weight=max_weight)
         found = certified.level
     if found is None:
-        return _fall_back(best, instances, unreachable)
+        return _fall_back(best, float(curve.level[surest]), instances, unreachable)
     chosen = with_calls(replace(best, level=found), instances)
     if goal.confidence is not None:
         return chosen
@@ -146,54 +148,26 @@ def cutoff_for(
     return replace(chosen, caveats=caveats)
 
 
-def _alternatives(goal: Cutoff, instances: Instances, curve: LevelCurve, rule: Rule) -> Cutoff:
-    """Return a cutoff with the counts, best precision and largest F that fit any level."""
-    precision = curve.precision(rule)
-    most_precise = int(np.flatnonzero(precision == precision.max())[-1])
-    return replace(
-        goal,
-        n_positives=instances.n_positives,
-        n_samples=instances.n_samples,
-        n_instances=instances.n_samples * instances.n_labels,
-        n_unknown=instances.n_unknown,
-        n_effective=None if instances.weight is None else effective_number(instances.weight),
-        best_precision=float(precision[most_precise]),
-        best_precision_calls=int(curve.n_calls[most_precise]),
-        best_precision_level=float(curve.level[most_precise]),
-        max_f=float(curve.f(1.0, instances.positives).max()),
-        max_f_level=curve.level_of_largest_f(1.0, instances.positives),
-    )
-
-
-def _fall_back(best: Cutoff, instances: Instances, unreachable: Unreachable) -> Cutoff:
+def _fall_back(
+    best: Cutoff, level: float, instances: Instances, unreachable: Unreachable
+) -> Cutoff:
+    """Call at the level of the best precision, or nothing, and say why."""
+    best = with_calls(replace(best, level=level, reachable=False, max_calls=None), instances)
     what = "can be certified" if best.confidence is not None else "meets it"
     reason = (
         f"{describe_goal(best)}: unreachable; no level {what} on these {best.n_samples:,} samples. "
         f"The best precision is about {percent(best.best_precision)}, with "
-        f"{best.best_precision_calls:,} call{'' if best.best_precision_calls == 1 else 's'}."
+        f"{best.n_calls:,} call{'' if best.n_calls == 1 else 's'}."
     )
-    assert best.max_f_level is not None
-    assert best.best_precision_level is not None
-    if unreachable == "error":
-        raise DataError(
-            f"{reason}\nHint: lower the target, calibrate on more samples, or use the level of the "
-            f"largest F1 ({best.max_f:.3g}, at {best.max_f_level:.4g})."
+    if unreachable == "nothing":
+        reason += " Nothing is called."
+        best = with_calls(replace(best, level=math.inf), instances)
+    else:
+        reason += (
+            f" In use instead: that level, {level:.4g}, where {percent(best.precision)} of the "
+            "calls are correct; nothing is promised about them."
         )
-    level, which = {
-        "best-precision": (best.best_precision_level, "that level"),
-        "max-f": (best.max_f_level, "the level of the largest F1"),
-        "nothing": (math.inf, ""),
-    }[unreachable]
-    in_use = with_calls(replace(best, level=level, reachable=False, max_calls=None), instances)
-    tail = " Nothing is called."
-    if unreachable != "nothing":
-        tail = (
-            f" In use instead: {which}, {level:.4g}, with {in_use.n_calls:,} calls, "
-            f"{percent(in_use.precision)} correct; nothing is promised about them."
-        )
-    if unreachable != "max-f":
-        tail += f" The largest F1, {best.max_f:.3g}, is at level {best.max_f_level:.4g}."
-    return replace(in_use, reason=reason + tail)
+    return replace(best, reason=reason)
 
 
 # -- groups of labels ------------------------------------------------------------------------------
@@ -207,7 +181,6 @@ def cutoff_on(
     profile: LevelProfile | None,
     *,
     groups: Groups | None,
-    rule: Rule,
     unreachable: Unreachable | None,
     weight: NDArray[np.float64] | None = None,
     max_weight: float | None = None,
@@ -224,7 +197,7 @@ def cutoff_on(
             "groups= does not support sample_weight=.\n"
             "Hint: leave out groups=, or calibrate the groups without weights."
         )
-    options: dict[str, Any] = {"rule": rule, "unreachable": unreachable}
+    options: dict[str, Any] = {"unreachable": unreachable}
     is_partial, planning = isinstance(truth, PartialTruth), None
     share = None if profile is None else profile.implied_share
     is_planned = profile is not None and groups is None and (share is not None or not is_partial)
@@ -257,7 +230,6 @@ def cutoff_by_group(
     groups: Groups,
     *,
     planning: tuple[Any, Any] | None = None,
-    rule: Rule = "cautious",
     unreachable: Unreachable | None = None,
 ) -> Cutoff:
     """Choose one level per group of labels, each for the goal on its own labels.
@@ -294,7 +266,7 @@ def cutoff_by_group(
         if limits is not None and levels is not None:
             level = next((x for x in levels[g].tolist() if x >= least), None)
             certified = Certified(level, limits[g] if limits[g] < where.size else None)
-        part = cutoff_for(own, instances, rule=rule, unreachable=unreachable, certified=certified)
+        part = cutoff_for(own, instances, unreachable=unreachable, certified=certified)
         if part.n_calls + part.n_unknown_calls == instances.score.size:
             part = replace(part, level=0.0)  # everything: the groups below inherit no cut
         chosen[g] = replace(part, level=max(part.level, least))

@@ -22,7 +22,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
 Float = NDArray[np.float64]
-Groups: TypeAlias = str | Mapping[str, str] | Sequence[str]
+Groups: TypeAlias = str | Mapping[str, str]
 
 
 # -- groups of labels -----------------------------------------------------------------------------
@@ -31,13 +31,9 @@ Groups: TypeAlias = str | Mapping[str, str] | Sequence[str]
 def label_groups(hierarchy: Hierarchy, groups: Groups) -> tuple[str, ...]:
     """Return the name of the group of every label, in the order of ``hierarchy.labels``.
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-    groups : "tree", "depth", "label", mapping or sequence
-        ``"tree"``: one group per connected component of the hierarchy, named by its first root.
-        ``"depth"``: one per depth. ``"label"``: one per label. Otherwise a mapping from each label
-        to its group, or the groups in label order.
+    ``"tree"``: one group per connected component of the hierarchy, named by its first root.
+    ``"depth"``: one per depth. ``"label"``: one per label. Or a mapping from each label to its
+    group.
 
     Examples
     --------
@@ -45,28 +41,23 @@ def label_groups(hierarchy: Hierarchy, groups: Groups) -> tuple[str, ...]:
     >>> label_groups(h, "tree"), label_groups(h, "depth")
     (('C', 'A', 'A'), ('1', '1', '2'))
     """
-    if isinstance(groups, str):
-        if groups == "tree":
-            return _components(hierarchy)
-        if groups == "depth":
-            return tuple(str(level) for level in hierarchy.levels)
-        if groups == "label":
-            return hierarchy.labels
+    if groups == "tree":
+        return _components(hierarchy)
+    if groups == "depth":
+        return tuple(str(level) for level in hierarchy.levels)
+    if groups == "label":
+        return hierarchy.labels
+    if not isinstance(groups, Mapping):
         raise DataError(
-            f"groups must be 'tree', 'depth', 'label', a mapping or a list; got {groups!r}."
+            "groups must be 'tree', 'depth', 'label' or a mapping from labels to groups; "
+            f"got {groups!r}."
         )
-    if isinstance(groups, Mapping):
-        missing = [label for label in hierarchy.labels if label not in groups]
-        unknown = [label for label in groups if label not in hierarchy]
-        if missing or unknown:
-            what = "no group for" if missing else "unknown labels in groups:"
-            raise DataError(f"groups: {what} {quote_names(missing or unknown)}.")
-        return tuple(str(groups[label]) for label in hierarchy.labels)
-    if len(groups) != hierarchy.n_labels:
-        raise DataError(
-            f"groups has {len(groups):,} entries, but there are {hierarchy.n_labels:,} labels."
-        )
-    return tuple(str(group) for group in groups)
+    missing = [label for label in hierarchy.labels if label not in groups]
+    unknown = [label for label in groups if label not in hierarchy]
+    if missing or unknown:
+        what = "no group for" if missing else "unknown labels in groups:"
+        raise DataError(f"groups: {what} {quote_names(missing or unknown)}.")
+    return tuple(str(groups[label]) for label in hierarchy.labels)
 
 
 def _components(hierarchy: Hierarchy) -> tuple[str, ...]:
@@ -284,17 +275,13 @@ REASONS = (
     "Called: the chance that it holds, {own}, reaches the cutoff of {level}.",
     "Called together with {others}: their mean chance, {mean}, reaches the cutoff of {level}. The "
     "chance that this one holds is {own}.",
-    "Called although the chance that it holds, {own}, is below the cutoff of {level}: it is called "
-    "together with {others} or not at all, and their mean chance, {mean}, reaches the cutoff.",
     "Not called although its mean chance of {mean} reaches the cutoff of {level}: a sample may "
     "have at most {most}.",
     "Not called: the chance that it holds, {own}, is below the cutoff of {level}.",
-    "Not called although the chance that it holds, {own}, reaches the cutoff of {level}: it can "
-    "only be called together with {others}, and their mean chance, {mean}, is below the cutoff.",
     "Not called: it can only be called together with {others}, and their mean chance, {mean}, is "
-    "below the cutoff of {level}.",
+    "below the cutoff of {level}. The chance that this one holds is {own}.",
 )
-_NOTHING, _ALONE, _TOGETHER, _CARRIED, _LIMIT, _LOW, _HELD, _LOW_BLOCK = range(len(REASONS))
+_NOTHING, _ALONE, _TOGETHER, _LIMIT, _LOW, _LOW_BLOCK = range(len(REASONS))
 NAMED = 3  # number of other labels of a block that are named
 
 
@@ -305,34 +292,26 @@ def call_limits(cutoff: Cutoff, n_labels: int) -> list[int | None]:
 
 
 def reason_codes(
-    lpr: Float, score: Float, block: NDArray[np.intp], called: NDArray[np.bool_], level: Float
+    score: Float, block: NDArray[np.intp], called: NDArray[np.bool_], level: Float
 ) -> NDArray[np.intp]:
     """Return the index into `REASONS` of every label of one sample.
 
-    Parameters
-    ----------
-    lpr, score : ndarray
-        LPR of each label, and the score of its block.
-    block : ndarray of int
-        Number of its block.
-    called : ndarray of bool
-    level : ndarray
-        Level of each label; infinite where nothing is called.
+    `score` and `block` are the score and the number of its block; `level` is infinite where nothing
+    is called.
 
     Examples
     --------
-    >>> lpr, score = np.array([0.2, 0.8, 0.1]), np.array([0.5, 0.5, 0.1])
-    >>> called, level = np.array([True, True, False]), np.full(3, 0.4)
-    >>> codes = reason_codes(lpr, score, np.array([0, 0, 1]), called, level)
+    >>> score, level = np.array([0.5, 0.5, 0.1]), np.full(3, 0.4)
+    >>> codes = reason_codes(score, np.array([0, 0, 1]), score > 0.2, level)
     >>> [REASONS[code].split(" ")[1] for code in codes]
-    ['although', 'together', 'called:']
+    ['together', 'together', 'called:']
     """
-    size = np.bincount(block)[block] if block.size else block
-    alone, reaches = size == 1, lpr >= level
-    yes = np.where(alone, _ALONE, np.where(reaches, _TOGETHER, _CARRIED))
-    no = np.where(alone, _LOW, np.where(reaches, _HELD, _LOW_BLOCK))
-    codes = np.where(called, yes, np.where(score >= level, _LIMIT, no))
-    return np.where(~called & ~np.isfinite(level), _NOTHING, codes).astype(np.intp)
+    is_alone = (np.bincount(block)[block] if block.size else block) == 1
+    no = np.where(is_alone, _LOW, _LOW_BLOCK)
+    codes = np.where(called, np.where(is_alone, _ALONE, _TOGETHER), no)
+    codes[~called & (score >= level)] = _LIMIT
+    codes[~called & ~np.isfinite(level)] = _NOTHING
+    return np.asarray(codes, dtype=np.intp)
 
 
 def fill(
@@ -348,9 +327,9 @@ def fill(
 
     Examples
     --------
-    >>> fill(3, lpr=0.2, score=0.5, level=0.4, others=[("dog", 0.8)], most=None)[:76]
-    'Called although the chance that it holds, 0.20, is below the cutoff of 0.40:'
-    >>> fill(5, lpr=0.8996, score=0.8996, level=0.9, others=[], most=None)
+    >>> fill(2, lpr=0.2, score=0.5, level=0.4, others=[("dog", 0.8)], most=None)[:87]
+    'Called together with “dog” (0.80): their mean chance, 0.50, reaches the cutoff of 0.40.'
+    >>> fill(4, lpr=0.8996, score=0.8996, level=0.9, others=[], most=None)
     'Not called: the chance that it holds, 0.8996, is below the cutoff of 0.9000.'
     """
     own, mean, cut = _distinguished(lpr, score, level)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from hierlpr.cutoff.instances import Instances, as_instances, limit_calls, sort_
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.metrics.hits import HitCurve
 
-Rule: TypeAlias = Literal["cautious", "plain"]
 FEWEST_SAMPLES = 30
 STANDARD_ERRORS = 2.0
 N_LEVELS = 200
@@ -204,19 +203,14 @@ class LevelCurve(NamedTuple):
             level, curve.n_calls[1:], curve.calls[1:], curve.hits[1:], total * total / square
         )
 
-    def f(self, beta: float, positives: float) -> NDArray[np.float64]:
-        """Return F-beta at each level."""
-        b2 = beta * beta
-        return np.asarray((1.0 + b2) * self.hits / (self.calls + b2 * positives))
+    @property
+    def precision(self) -> NDArray[np.float64]:
+        """Precision with one more average sample whose calls are all incorrect."""
+        return np.asarray(self.hits / (self.calls + self.calls / self.calling))
 
-    def precision(self, rule: Rule) -> NDArray[np.float64]:
-        """Return the precision; with the cautious rule, as if one more sample was all incorrect."""
-        more = self.calls / self.calling if rule == "cautious" else 0.0
-        return np.asarray(self.hits / (self.calls + more))
-
-    def lowest_level(self, target: float, rule: Rule) -> float | None:
+    def lowest_level(self, target: float) -> float | None:
         """Return the lowest level that meets a target precision, which can dip and recover."""
-        meets = np.flatnonzero(self.precision(rule) >= target - 1e-12)
+        meets = np.flatnonzero(self.precision >= target - 1e-12)
         return float(self.level[meets[-1]]) if meets.size else None
 
     def level_of_largest_f(self, beta: float, positives: float) -> float:
@@ -224,7 +218,7 @@ class LevelCurve(NamedTuple):
 
         F is flat near its maximum, and the position of the maximum itself is mostly noise.
         """
-        f = self.f(beta, positives)
+        f = (1.0 + beta**2) * self.hits / (self.calls + beta**2 * positives)
         top = int(np.argmax(f))
         variance = float(f[top] * max(0.0, 1.0 - f[top])) / float(self.calls[top])
         near = np.flatnonzero(f >= f[top] - 0.5 * math.sqrt(variance))
@@ -238,15 +232,18 @@ def with_calls(cutoff: Cutoff, instances: Instances) -> Cutoff:
         instances = instances.take(kept)
     called = instances.take(instances.score >= cutoff.level)
     known = called.only_known()
-    counted = cutoff.with_counts(known.score.size, int(np.count_nonzero(known.truth)))
+    weight, sums = instances.weight, None
+    if weight is not None:
+        own = known.weights()
+        sums = float(own.sum()), float(own[known.truth].sum()), instances.positives
+    counted = cutoff.with_counts(known.score.size, int(np.count_nonzero(known.truth)), sums)
     n_implied = 0 if called.implied is None else int(np.count_nonzero(called.implied))
-    n_unknown = called.score.size - known.score.size
-    counted = replace(counted, n_unknown_calls=n_unknown, n_implied_calls=n_implied)
-    if instances.weight is None:
-        return replace(counted, precision_if_random=_precision_if_random(called))
-    weight = known.weights()
-    sums = weight.sum(), weight[known.truth].sum(), instances.positives
-    return counted.with_measures(*map(float, sums))
+    return replace(
+        counted,
+        n_unknown_calls=called.score.size - known.score.size,
+        n_implied_calls=n_implied,
+        precision_if_random=None if weight is not None else _precision_if_random(called),
+    )
 
 
 def _precision_if_random(called: Instances) -> float | None:

@@ -46,11 +46,8 @@ class Cutoff:
         Reached on the calibration samples.
     n_calls, n_true_calls, n_positives, n_samples, n_instances : int
         Calls, correct calls, true labels, samples and instances with known truth.
-    best_precision, best_precision_level : float or None
-        The highest target that would have been reached, and its level.
-    best_precision_calls : int
-    max_f, max_f_level : float or None
-        The largest F, and its level.
+    best_precision : float or None
+        The highest target that would have been reached.
     caveats : str
         Why the numbers may be unreliable; empty if there is no sign of that.
     n_unknown, n_unknown_calls, n_implied_calls : int
@@ -87,10 +84,6 @@ class Cutoff:
     n_samples: int = 0
     n_instances: int = 0
     best_precision: float | None = None
-    best_precision_calls: int = 0
-    best_precision_level: float | None = None
-    max_f: float | None = None
-    max_f_level: float | None = None
     max_calls: int | None = None
     caveats: str = ""
     n_unknown: int = 0
@@ -173,17 +166,20 @@ class Cutoff:
             values["targets"] = tuple(cls.from_dict(part) for part in data["targets"])
         return cls(**values)
 
-    def with_counts(self, n_calls: int, n_true_calls: int) -> Cutoff:
-        """Set the numbers of calls and correct calls, and the measures that follow."""
-        measured = self.with_measures(n_calls, n_true_calls, self.n_positives)
-        return replace(measured, n_calls=n_calls, n_true_calls=n_true_calls)
+    def with_counts(
+        self, n_calls: int, n_true_calls: int, weighted: tuple[float, float, float] | None = None
+    ) -> Cutoff:
+        """Set the numbers of calls and correct calls, and the measures that follow.
 
-    def with_measures(self, calls: float, hits: float, positives: float) -> Cutoff:
-        """Set precision, recall and F from (weighted) calls, correct calls and positives."""
+        These use the weights of calls, correct calls and positives, if there are any.
+        """
+        calls, hits, positives = weighted or (n_calls, n_true_calls, self.n_positives)
         b2 = self.beta**2
         whole = calls + b2 * positives
         return replace(
             self,
+            n_calls=n_calls,
+            n_true_calls=n_true_calls,
             precision=hits / calls if calls else None,
             recall=hits / positives if positives else None,
             f=(1.0 + b2) * hits / whole if whole else None,

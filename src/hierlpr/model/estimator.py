@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from hierlpr._utils.checks import Matrix, check_fraction, check_sample_weight
 from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists, decide
-from hierlpr.cutoff.estimate import LevelProfile, Rule
+from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.outcome import Cutoff, goals_of
 from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.duplicates import SampleKeys, overlap_note
@@ -172,7 +172,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         maximize: str | None = None,
         confidence: float | None = None,
         groups: Groups | None = None,
-        rule: Rule = "cautious",
         unreachable: Unreachable | None = None,
         sample_weight: Any = None,
         max_weight: float | None = None,
@@ -192,16 +191,12 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         confidence : float, optional
             The probability, over the draw of these samples, with which the precision on new samples
             reaches the target. None: nothing is promised.
-        groups : {"tree", "depth", "label"}, mapping or sequence, optional
+        groups : {"tree", "depth", "label"} or mapping, optional
             One level per group of labels, each for the target; with `confidence`, for all groups
-            simultaneously. A mapping has the group of each label, a sequence those in label order.
-        rule : {"cautious", "plain"}
-            Without `confidence`: whether the target must survive one more average sample whose
-            calls are all incorrect, or must only be met on these samples, as in the paper.
-        unreachable : {"nothing", "best-precision", "max-f", "error"}, optional
-            What to call if no level reaches the target: nothing (default with `confidence`), what
-            has the best precision within reach (default without), or what has the largest F1; or
-            raise an error.
+            simultaneously. A mapping has the group of each label.
+        unreachable : {"nothing", "best-precision"}, optional
+            What to call if no level reaches the target: nothing (default with `confidence`), or
+            what has the best precision within reach (default without).
         sample_weight : array-like of shape (n_samples,), optional
             As in `fit`: precision, recall and F are then weighted.
         max_weight : float, optional
@@ -209,7 +204,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         check_is_fitted(self)
-        options: dict[str, Any] = {"groups": groups, "rule": rule, "unreachable": unreachable}
+        options: dict[str, Any] = {"groups": groups, "unreachable": unreachable}
         given = scores, truth, goals, sample_weight
         cutoff, keys = choose_cutoff(self, *given, max_weight=max_weight, **options)
         for part in cutoff.targets or (cutoff,):

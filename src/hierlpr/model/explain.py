@@ -168,7 +168,7 @@ def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanati
     given = _row(one.values, h.n_labels)
     own = _row(own_lpr(model.lpr_, one.values, n_threads=model.n_threads), h.n_labels)
     level = label_levels(cutoff, h)[at]
-    codes = reason_codes(ranked.lpr, ranked.score, ranked.block, called[at], level)
+    codes = reason_codes(ranked.score, ranked.block, called[at], level)
     return Explanation(
         sample=table.samples[row] if table.samples is not None else str(row),
         row=row,

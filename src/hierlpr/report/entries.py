@@ -225,7 +225,7 @@ def _views(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator[S
             truth=truth[i, shown],
             unknown=unknown[i, shown],
             reaches=own >= level,
-            reason=reason_codes(own, score, block, is_called, level),
+            reason=reason_codes(score, block, is_called, level),
             set_code=set_code[i, shown],
             n_hidden=h.n_labels - shown.size,
             n_hidden_true=int(truth[i].sum() - truth[i, shown].sum()),
