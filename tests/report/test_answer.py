@@ -10,7 +10,7 @@ from hierlpr.report import write_report
 from hierlpr.report.answer import percent
 from hierlpr.report.report_page import gather, render
 
-CLAIMS_OF_TRUTH = ("incorrect", "missed", "recall", "F1", "95 % CI", "AU(PRC)")
+CLAIMS_OF_TRUTH = ("incorrect", "missed", "Recall", "F1", "95 % CI", "AU(PRC)")
 
 
 @pytest.fixture(scope="module")

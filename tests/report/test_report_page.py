@@ -1,5 +1,6 @@
 """The numbers of a report, against counts anyone can believe."""
 
+import copy
 import math
 from html import unescape
 
@@ -42,8 +43,8 @@ def test_the_answer_counts_calls_and_hits(disease, report):
     assert answer.claim == f"{answer.precision_text} correct (95 % CI {from_to((low, high))})"
     assert answer.target == "target 90 %"
     assert answer.verdict == ("kept" if answer.precision >= 0.9 else "missed")
-    assert "at least 90 %" in answer.promise
-    assert "300 samples" in answer.promise
+    assert "Target FDR 10 %" in answer.promise
+    assert "300 calibration samples" in answer.promise
     assert f"{answer.n_positives - answer.n_true_calls:,}" in answer.cost
 
 
@@ -92,9 +93,24 @@ def test_groups_are_counted_one_by_one():
     report = gather(model, data.scores[600:], data.truth[600:])
     with pytest.warns(HierlprWarning, match="unreachable"):
         calls = model.predict(data.scores[600:])
-    assert sorted(g.n_calls for g in report.answer.groups) == sorted(calls.sum(axis=0).tolist())
-    assert sum(g.n_true_calls for g in report.answer.groups) == report.answer.n_true_calls
+    groups = report.answer.parts["group"]
+    assert sorted(g.n_calls for g in groups) == sorted(calls.sum(axis=0).tolist())
+    assert sum(g.n_true_calls for g in groups) == report.answer.n_true_calls
     assert report.answer.unreachable == "1 of 3 groups cannot reach the target; see below."
+
+
+def test_several_targets_are_counted_one_by_one(disease):
+    model = copy.copy(disease.model)
+    targets = [0.6, 0.8]
+    model.calibrate(disease.scores[:100], disease.truth[:100], precision=targets, confidence=0.8)
+    scores, truth = disease.scores[100:], disease.truth[100:]
+    report = gather(model, scores, truth)
+    for target, part in zip(targets, report.answer.parts["target"], strict=True):
+        calls = model.predict(scores, target=target)
+        assert part.n_calls == calls.sum()
+        assert part.precision == pytest.approx(metrics.precision_score(truth, calls))
+        assert part.recall == pytest.approx(metrics.recall_score(truth, calls))
+    assert "Cutoffs per target" in render(report)
 
 
 def test_samples_of_the_fit_are_recognized(disease):

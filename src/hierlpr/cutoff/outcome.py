@@ -223,10 +223,9 @@ class Cutoff:
                 )
             return "\n".join([*lines, *([caveats[1:]] if caveats else [])])
         calls = f"Calls at a block score of {self.level:.4g} or more"
-        if self.kind == "default":
-            return f"{calls}; {self.reason or 'not calibrated'}."
-        if self.kind == "by hand":
-            return f"{calls}, set by hand; nothing is promised about them."
+        if self.kind in ("default", "by hand"):
+            source = "set by hand" if self.kind == "by hand" else self.reason or "not calibrated"
+            return f"{calls}, {source}; nothing is promised about them."
         if not self.reachable:
             return self.reason + caveats
         limit = f" and at most {self.max_calls:,} calls per sample" if self.max_calls else ""

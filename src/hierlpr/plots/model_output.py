@@ -42,8 +42,8 @@ class ModelOutput:
     scores, own_lpr, lpr, block_score : matrices
         `own_lpr` is P(label | its own score). `lpr` is what was ranked, which may use the scores
         of the sample's other labels as well.
-    called, judged : matrices of bool
-        Labels called; those of them that were judged.
+    called : matrix of bool
+        Labels called; `judged` are those of them that were judged.
     truth, unknown, implied : matrices of bool
         Labels judged to hold; pairs that were not judged; those of them that hold because a
         descendant does (None: everything was judged). Without truth (`has_truth`), nothing is
@@ -63,7 +63,6 @@ class ModelOutput:
     lpr: Matrix
     block_score: Matrix
     called: Any
-    judged: Any
     truth: Any
     unknown: Any
     implied: Any
@@ -81,6 +80,15 @@ class ModelOutput:
     def n_samples(self) -> int:
         """Number of samples."""
         return len(self.samples)
+
+    @property
+    def judged(self) -> Any:
+        """Labels called whose truth is known."""
+        if self.unknown is None:
+            return self.called
+        if isinstance(self.called, np.ndarray):
+            return self.called & ~self.unknown
+        return self.called != both(self.called, self.unknown)
 
     @property
     def is_dense(self) -> bool:
@@ -119,18 +127,12 @@ def apply_model(
     if not isinstance(lpr.values, np.ndarray):
         lpr.values.sort_indices()
     block_score = consistent_scores(lpr, h, n_threads=model.n_threads)
-    called = decide(block_score, model.cutoff_, h)
-    held, unknown, implied, judged = block_score != block_score, None, None, called
+    held, unknown, implied = block_score != block_score, None, None
     if known is not None:
         held = align_known(table.values, known, h, close=model.close_truth)
         if isinstance(held, PartialTruth):
             held = held.judged(h, weight)
             held, unknown, implied = held.held, held.unknown, held.implied
-            judged = (
-                called & ~unknown
-                if isinstance(called, np.ndarray)
-                else called != both(called, unknown)
-            )
     names = table.samples or tuple(map(str, range(table.n_samples)))
     return ModelOutput(
         model=model,
@@ -139,8 +141,7 @@ def apply_model(
         own_lpr=without_gaps(model.lpr_, known_lpr),
         lpr=lpr.values,
         block_score=block_score,
-        called=called,
-        judged=judged,
+        called=decide(block_score, model.cutoff_, h),
         truth=held,
         unknown=unknown,
         implied=implied,

@@ -216,8 +216,8 @@ class Counts:
         self.weighted_by_label: dict[str, Any] = self.by_label
         if output.weight is not None:
             self.weighted_by_label = {
-                name: np.asarray(output.weight @ matrices[name]).ravel()
-                for name in ("calls", "hits")
+                name: np.asarray(output.weight @ matrix).ravel()
+                for name, matrix in matrices.items()
             }
         if isinstance(output.block_score, np.ndarray):
             self.expected_hits = np.einsum("ij,ij->i", output.block_score, output.judged)

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import effective_number
+from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.outcome import Cutoff, precision_of
 from hierlpr.data.tables import Table
 from hierlpr.model.validation import difference_note
-from hierlpr.plots.summary import Counts, Summary, Tradeoff, share_interval
+from hierlpr.plots.summary import Counts, Summary, share_interval
 from hierlpr.report.entries import Names
 
 UNKNOWN = "\N{EN DASH}"
@@ -20,22 +21,22 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """One group of labels with its own cutoff: calls on these samples, and the promise as text."""
+class Part:
+    """A group of labels or a target with its own cutoff, and its calls on these samples."""
 
     name: str
-    level: float
+    cutoff: Cutoff
     n_calls: int
     n_true_calls: int
-    promise: str
     precision: float | None
+    recall: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Counts on the samples of the report, and the sentences that state them.
 
-    Without truth, what is true or correct is not known, and `tradeoffs` use the expected precision.
+    Without truth, what is true or correct is not known.
     With sample weights, shares are weighted, and everything that begins with ``n_`` is a count.
 
     Attributes
@@ -48,6 +49,8 @@ class Answer:
         What the cutoff was chosen for, and on which samples.
     unreachable : str
         Why a target could not be reached; empty if all could.
+    parts : mapping of tuple of Part
+        One row per "group" and per "target", if there are several.
     sets : tuple of str
         The promise of sure and possible labels, and how it was kept.
     warnings : tuple of str
@@ -75,8 +78,7 @@ class Answer:
     cost: str
     unreachable: str
     warnings: tuple[str, ...]
-    tradeoffs: tuple[Tradeoff, ...]
-    groups: tuple[Group, ...]
+    parts: dict[str, tuple[Part, ...]]
     sets: tuple[str, ...]
     has_truth: bool
     expected: float | None
@@ -139,8 +141,7 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
         cost=cost,
         unreachable=_unreachable(cutoff) if names is None else "",
         warnings=_warnings(c),
-        tradeoffs=summary.tradeoffs,
-        groups=_groups(c),
+        parts={"group": _groups(c), "target": _targets(c)},
         sets=_sets(c, difference),
         has_truth=output.has_truth,
         expected=expected,
@@ -215,44 +216,15 @@ def _promise(cutoff: Cutoff, names: Names | None, difference: str) -> str:
             f"{text} What is guaranteed holds for all groups simultaneously with "
             f"{percent(cutoff.confidence)} confidence."
         )
-    at_half = (
-        "Labels are called where they are more likely true than not (a chance of at least 0.5)."
-    )
-    if cutoff.kind == "default" and cutoff.reason:
-        return f"The cutoff is {cutoff.reason}; earlier promises do not apply here. {at_half}"
-    if cutoff.kind == "default":
-        return f"The cutoff was not calibrated. {at_half} Nothing is promised about the precision."
-    if cutoff.kind == "by hand":
-        return (
-            f"The cutoff, a chance of {cutoff.level:.4g}, was set by hand. Nothing is promised "
-            "about the precision."
-        )
-    source = (
-        f"The cutoff, a chance of {cutoff.level:.4g}, was chosen on {cutoff.n_samples:,} "
-        f"samples, where {percent(cutoff.precision)} of {cutoff.n_calls:,} calls were correct."
-    )
     if not cutoff.reachable:
-        return "" if math.isinf(cutoff.level) else source
-    limit = f" No sample gets more than {cutoff.max_calls:,} calls." if cutoff.max_calls else ""
-    caveats = f" Caveats: {cutoff.caveats}" if cutoff.caveats else ""
-    return f"{_goal(cutoff)} {source}{limit}{caveats}"
-
-
-def _goal(cutoff: Cutoff) -> str:
-    if cutoff.kind == "f":
-        return (
-            f"Chosen for the largest F{cutoff.beta:g}, the balance of precision and recall; "
-            "no precision is promised."
-        )
-    target = percent(precision_of(cutoff))
+        return ""  # `unreachable` gives the reason
+    text = str(replace(cutoff, targets=None))
     if cutoff.confidence is None:
-        return (
-            f"Chosen so that at least {target} of the calls are correct on the calibration "
-            "samples. The precision on new samples may be lower: nothing is guaranteed."
-        )
+        return text
     return (
-        f"Guaranteed: at least {target} of the calls are correct for samples like the calibration "
-        f"samples, with {percent(cutoff.confidence)} confidence over their draw."
+        f"Guaranteed: at least {percent(precision_of(cutoff))} of the calls are correct for "
+        "samples like the calibration samples, with "
+        f"{percent(cutoff.confidence)} confidence over their draw. {text}"
     )
 
 
@@ -374,7 +346,7 @@ def _sets(c: Counts, difference: str) -> tuple[str, ...]:
     return tuple(text)
 
 
-def _groups(c: Counts) -> tuple[Group, ...]:
+def _groups(c: Counts) -> tuple[Part, ...]:
     cutoff = c.output.model.cutoff_
     if cutoff.groups is None or cutoff.label_groups is None:
         return ()
@@ -383,7 +355,20 @@ def _groups(c: Counts) -> tuple[Group, ...]:
     for name, part in cutoff.groups.items():
         columns = np.flatnonzero(member == name)
         n_calls, n_hits = (int(c.by_label[x][columns].sum()) for x in ("calls", "hits"))
-        calls, hits = (float(c.weighted_by_label[x][columns].sum()) for x in ("calls", "hits"))
-        precision = hits / calls if calls else None
-        found.append(Group(name, part.level, n_calls, n_hits, str(part), precision))
+        calls, hits, positives = (
+            float(c.weighted_by_label[x][columns].sum()) for x in ("calls", "hits", "positives")
+        )
+        shares = (hits / whole if whole else None for whole in (calls, positives))
+        found.append(Part(name, part, n_calls, n_hits, *shares))
+    return tuple(found)
+
+
+def _targets(c: Counts) -> tuple[Part, ...]:
+    found = []
+    for part in c.output.model.cutoff_.targets or ():
+        called = decide(c.output.block_score, part, c.output.hierarchy)
+        own = Counts(replace(c.output, called=called))
+        shares = own.share(own.hits, own.judged), own.share(own.hits, own.positives)
+        counts = int(own.judged.sum()), int(own.hits.sum())
+        found.append(Part(percent(precision_of(part)), part, *counts, *shares))
     return tuple(found)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hierlpr.cutoff.decisions import reason_codes
 from hierlpr.cutoff.set_values import likely_paths
@@ -36,7 +37,6 @@ MOST_CURVES = 6_000  # with more labels, only the best supported ones get a draw
 MOST_ENTRIES = 40_000  # labels over all samples shown: keeps the file small
 FEWEST_LABELS = 60  # shown of one sample
 CELLS = 1 << 21  # dense cells held at once
-MOST_STOPPED = 15  # samples that stop highest
 
 
 def label_entries(counts: Counts) -> dict[str, Any]:
@@ -110,14 +110,6 @@ def _thousandths(values: NDArray[np.float64]) -> list[int | None]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SampleChoice:
-    """The rows that are shown, in their own order, and a sentence on how they were chosen."""
-
-    rows: NDArray[np.intp]
-    text: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class SampleView:
     """One sample: its labels in calling order, with the decisions and the truth.
 
@@ -146,18 +138,19 @@ class SampleView:
     n_hidden_called: int
 
 
-def choose_samples(counts: Counts, most: int, rng: Any = 0) -> SampleChoice:
+def choose_samples(counts: Counts, most: int) -> tuple[NDArray[np.intp], str]:
     """Choose all samples, or those with most incorrect calls, most misses, and some at random.
 
     Samples that went wrong teach most, but alone they would give a false picture; so each kind
-    gets a third of the places, and the text says so.
+    gets a third of the places, and the text that is returned with the rows says so.
     """
     n = counts.output.n_samples
     if n <= most:
-        text = "The only sample is shown." if n == 1 else f"All {n:,} samples are shown."
-        return SampleChoice(np.arange(n), text)
+        return np.arange(
+            n
+        ), "The only sample is shown." if n == 1 else f"All {n:,} samples are shown."
     if most == 0:
-        return SampleChoice(np.arange(0), f"None of the {n:,} samples is shown on its own.")
+        return np.arange(0), f"None of the {n:,} samples is shown on its own."
     third = most // 3 if counts.output.has_truth else 0
     wrong = _worst(counts.judged - counts.hits, third)
     n_missed = counts.positives - counts.hits
@@ -166,7 +159,7 @@ def choose_samples(counts: Counts, most: int, rng: Any = 0) -> SampleChoice:
     taken = np.union1d(wrong, missed)
     rest = np.setdiff1d(np.arange(n), taken)
     n_random = min(most - taken.size, rest.size)
-    drawn = np.random.default_rng(rng).choice(rest, n_random, replace=False)
+    drawn = np.random.default_rng(0).choice(rest, n_random, replace=False)
     parts = [
         (wrong.size, "with the most incorrect calls"),
         (missed.size, "with the most missed labels"),
@@ -175,7 +168,7 @@ def choose_samples(counts: Counts, most: int, rng: Any = 0) -> SampleChoice:
     kinds = [f"{count:,} {kind}" for count, kind in parts if count]
     joined = ", ".join(kinds[:-1]) + (" and " if len(kinds) > 1 else "") + kinds[-1]
     rows = np.sort(np.concatenate([taken, drawn]))
-    return SampleChoice(rows, f"{most:,} of {n:,} samples are shown: {joined}.")
+    return rows, f"{most:,} of {n:,} samples are shown: {joined}."
 
 
 def _worst(count: NDArray[Any], most: int) -> NDArray[np.intp]:
@@ -241,6 +234,7 @@ class Names:
     """Names of the samples of a report, and what is promised of them.
 
     `wrong` and `usual_wrong` are the shares of samples with a wrong name, None without truth.
+    `called` has the names and their ancestors as a matrix like `ModelOutput.called`.
     `stopped` are samples that stop high: the name, and the most likely name below with its chance.
     """
 
@@ -253,6 +247,7 @@ class Names:
     rows: tuple[RankRow, ...]
     stopped: tuple[dict[str, Any], ...]
     display: NamesDisplay
+    called: Any
 
     @property
     def is_certifying(self) -> bool:
@@ -260,7 +255,7 @@ class Names:
         return any(row.is_certified is not None for row in self.rows)
 
 
-def names_of(output: ModelOutput) -> Names | None:
+def names_of(output: ModelOutput, most_stopped: int) -> Names | None:
     """Name the samples of a report; None if the model is not for one name per sample."""
     model, h = output.model, output.hierarchy
     rule = model.sets_
@@ -272,6 +267,9 @@ def names_of(output: ModelOutput) -> Names | None:
     usual = usual_threshold(model)
     ours = NamedSamples(label, h, truth)
     theirs = NamedSamples(name_by_threshold(output.scores, h, usual), h, truth)
+    row, column, _ = ours.calls()
+    shape = (label.size, h.n_labels)
+    called = sparse.csr_array((np.ones(row.size, dtype=bool), (row, column)), shape=shape)
     return Names(
         n_named=int(np.count_nonzero(label >= 0)),
         promise=promise_of(model)[0],
@@ -280,20 +278,21 @@ def names_of(output: ModelOutput) -> Names | None:
         usual=usual,
         usual_wrong=theirs.wrong() if output.has_truth else None,
         rows=compare_ranks(model, ours, theirs),
-        stopped=_stopped_highest(output, ours, chance),
+        stopped=_stopped_highest(output, ours, chance, most_stopped),
         display=NamesDisplay(h, rank_names(model), label),
+        called=called.toarray() if output.is_dense else called,
     )
 
 
 def _stopped_highest(
-    output: ModelOutput, ours: NamedSamples, chance: NDArray[np.float64]
+    output: ModelOutput, ours: NamedSamples, chance: NDArray[np.float64], most: int
 ) -> tuple[dict[str, Any], ...]:
     """Return the samples with the highest names, those without a name first."""
     h, ranks = output.hierarchy, rank_names(output.model)
     paths = likely_paths(output.block_score, h)
     depth = np.where(ours.label >= 0, h.levels[ours.label], 0)
     found = []
-    for row in np.argsort(depth, kind="stable")[:MOST_STOPPED].tolist():
+    for row in np.argsort(depth, kind="stable")[:most].tolist():
         at = int(ours.label[row])
         path = slice(*np.searchsorted(paths.sample, [row, row + 1]))
         below = [

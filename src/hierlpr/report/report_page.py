@@ -6,7 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ from hierlpr.plots.summary import Summary, summarize
 from hierlpr.report.answer import Answer, answer_of, percent, seen_warnings
 from hierlpr.report.entries import (
     Names,
-    SampleChoice,
     SampleView,
     choose_samples,
     label_entries,
@@ -52,6 +51,7 @@ SCRIPTS = (
     "samples.js",
     "start.js",
 )
+MOST_STOPPED = 15  # listed samples that stop highest
 SECTIONS = {
     "answer": "Answer",
     "curves": "Curves",
@@ -72,7 +72,7 @@ class Report:
     names: Names | None
     summary: Summary
     labels: dict[str, Any]
-    choice: SampleChoice
+    chosen: str  # how the samples that are shown were chosen
     samples: tuple[SampleView, ...]
 
     def __repr__(self) -> str:
@@ -95,7 +95,6 @@ def write_report(
     title: str | None = None,
     about: Mapping[str, str] | None = None,
     max_samples: int = 200,
-    rng: Any = 0,
     sample_weight: Any = None,
 ) -> Report:
     """Write one self-contained HTML file: the answer, curves, hierarchy, samples and labels.
@@ -120,8 +119,6 @@ def write_report(
         The date is added.
     max_samples : int
         How many samples can be looked at on their own; the page says how they were chosen.
-    rng : seed or Generator
-        Draws the part of these samples that is random.
     sample_weight : array-like of shape (n_samples,), optional
         Weight of each sample in shares, means and curves; 0 leaves it out. Counts stay plain.
 
@@ -147,7 +144,7 @@ def write_report(
     require("jinja2", "matplotlib", extra="report", what="A report")
     if not isinstance(model, HierLPR):  # a classifier: features become scores
         model, scores = model.model_, model.score_table(scores)
-    options = {"max_samples": max_samples, "rng": rng, "sample_weight": sample_weight}
+    options = {"max_samples": max_samples, "sample_weight": sample_weight}
     report = gather(model, scores, truth, title=title, about=about, **options)
     for note in seen_warnings(report.summary.counts):
         warnings.warn(note, HierlprWarning, stacklevel=2)
@@ -163,15 +160,16 @@ def gather(
     title: str | None = None,
     about: Mapping[str, str] | None = None,
     max_samples: int = 200,
-    rng: Any = 0,
     sample_weight: Any = None,
 ) -> Report:
     """Compute all numbers of the report; parameters as in `write_report`."""
     max_samples = check_count(max_samples, name="max_samples", least=0)
     output = apply_model(model, scores, truth, is_truth_needed=False, sample_weight=sample_weight)
+    names = names_of(output, min(max_samples, MOST_STOPPED))
+    if names is not None:  # calls are names; why a name ends where it does is no matter of a cutoff
+        output, max_samples = replace(output, called=names.called), 0
     summary = summarize(output)
-    names = names_of(output)
-    choice = choose_samples(summary.counts, max_samples, rng)
+    rows, chosen = choose_samples(summary.counts, max_samples)
     return Report(
         title=title or "Calls under a label hierarchy",
         about={"Created": date.today().isoformat(), **(about or {})},
@@ -179,21 +177,22 @@ def gather(
         names=names,
         summary=summary,
         labels=label_entries(summary.counts),
-        choice=choice,
-        samples=sample_views(output, choice.rows),
+        chosen=chosen,
+        samples=sample_views(output, rows),
     )
 
 
 def render(report: Report) -> str:
     """Return the page as text."""
     figures = _figures(report)
+    left_out = {"" if figures else "curves", "" if report.names is None else "samples"}
     return render_page(
         "report.html.j2",
         SCRIPTS,
         _data(report),
         title=report.title,
         about=report.about,
-        sections={k: x for k, x in SECTIONS.items() if figures or k != "curves"},
+        sections={k: x for k, x in SECTIONS.items() if k not in left_out},
         report=report,
         answer=report.answer,
         names=report.names,
@@ -289,6 +288,7 @@ def _data(report: Report) -> dict[str, Any]:
         "nFit": entries["nFit"],
         "nSamples": report.answer.n_samples,
         "hasTruth": report.answer.has_truth,
+        "isNames": report.names is not None,
         "sets": None if output.sets is None else SET_WORDS,
         "labels": entries["labels"],
         "notes": entries["notes"],

@@ -1,6 +1,7 @@
 /* The hierarchy of the labels: quality, support, search. */
 (() => {
   const { labels, row } = hl;
+  const called = hl.data.isNames ? "Named" : "Called";
 
   function describe(i) {
     const auc = hl.auc(i), share = hl.share(i);
@@ -41,7 +42,7 @@
         ...(parents.length ? row("Share of the parent's", hl.percent(hl.share(i))) : []),
         ...row("AUC of its classifier", auc === null ? "not known" : auc.toFixed(3)),
         ...(hl.hasTruth ? row("True here", hl.count(labels.positives[i])) : []),
-        ...row("Called here", calls ? `${hl.count(calls)}${hl.hasTruth ? `, ${hl.count(labels.hits[i])} correct` : ""}` : "never")),
+        ...row(`${called} here`, calls ? `${hl.count(calls)}${hl.hasTruth ? `, ${hl.count(labels.hits[i])} correct` : ""}` : "never")),
       hl.el("p", { class: "small", text: `Chance by score${note ? ` (${note})` : ""}` }),
       hl.curve(i, 240, 120),
     ];
@@ -56,7 +57,7 @@
     { title: "AUC", value: hl.auc, text: (v) => v.toFixed(2), mark: (i) => hl.quality(hl.auc(i)) },
     { title: "chance by score", cell: (i) => hl.curve(i, 132, 50) },
     ...(hl.hasTruth ? [{ title: "true here", value: (i) => labels.positives[i] }] : []),
-    { title: "calls", value: (i) => labels.calls[i] },
+    { title: hl.data.isNames ? "named" : "calls", value: (i) => labels.calls[i] },
     ...(hl.hasTruth ? [
       { title: "precision", value: (i) => ratio(labels.hits[i], labels.calls[i]), text: hl.percent },
       { title: "recall", value: (i) => ratio(labels.hits[i], labels.positives[i]), text: hl.percent },

@@ -139,6 +139,7 @@
 
   hl.startSamples = () => {
     const { samples } = hl.data;
+    if (!hl.id("samples")) return;
     if (!samples.length) {
       hl.id("samples-tree").replaceChildren(hl.el("p", { class: "small", text: "This report shows no single samples." }));
       return;
