@@ -1,5 +1,7 @@
 """The default first stage inside HierarchicalClassifier, and scikit-learn's own checks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,7 +12,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hierlpr import HierarchicalClassifier, Hierarchy, HierlprError
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage import FirstStage, KernelRidgeClassifier, NetworkEnsemble, ProjectionForest
+from hierlpr.first_stage import (
+    FirstStage,
+    KernelRidgeClassifier,
+    NetworkEnsemble,
+    ProjectionForest,
+    networks,
+)
 
 TREE = Hierarchy([("A", "B"), ("A", "C"), ("B", "D")], labels=["A", "B", "C", "D", "E"])
 CHEAP = FirstStage(members=["forest", "kernel"], n_trees=25)
@@ -29,8 +37,8 @@ def features(n_samples, rng):
 @pytest.fixture
 def small_networks(monkeypatch):
     """The default as it is, with networks that train in an instant."""
-    for name, value in {"hidden": (16,), "epochs": 10, "learning_rate": 0.01}.items():
-        monkeypatch.setitem(NetworkEnsemble.__init__.__kwdefaults__, name, value)
+    small = {"hidden": (16,), "epochs": 10, "learning_rate": 0.01}
+    monkeypatch.setattr(networks, "PLANS", [replace(plan, **small) for plan in networks.PLANS])
 
 
 def test_nothing_to_choose(small_networks):
@@ -160,8 +168,8 @@ class CheckedKernel(KernelRidgeClassifier):
 
 
 class CheckedNetworks(NetworkEnsemble):
-    def __init__(self, n_networks=2, *, hidden=(8,), epochs=5, random_state=0):
-        super().__init__(n_networks, hidden=hidden, epochs=epochs, random_state=random_state)
+    def __init__(self, n_networks=2, *, random_state=0):
+        super().__init__(n_networks, random_state=random_state)
 
     def fit(self, X, y=None):  # noqa: N803
         return super().fit(X, _two_labels(y))
@@ -199,5 +207,5 @@ SPARSE = {"check_estimator_sparse_array": COLUMNS, "check_estimator_sparse_matri
     [CheckedForest(), CheckedKernel(), CheckedNetworks(), CheckedStage(), CheckedClassifier()],
     expected_failed_checks=lambda estimator: SPARSE,
 )
-def test_scikit_learn_estimator_checks(estimator, check):
+def test_scikit_learn_estimator_checks(estimator, check, small_networks):
     check(estimator)

@@ -71,11 +71,11 @@ def adam_step(
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """How a network is trained; see :class:`hierlpr.first_stage.NetworkEnsemble`."""
+    """How a network is trained: by Adam, for at most so many epochs."""
 
-    hidden: tuple[int, ...]
-    dropout: float
-    noise: float
+    hidden: tuple[int, ...]  # units of the hidden layers
+    dropout: float  # share of hidden units dropped
+    noise: float  # standard deviation of noise on standardized features
     learning_rate: float
     batch_size: int
     epochs: int

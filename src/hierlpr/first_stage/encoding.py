@@ -8,7 +8,6 @@ projected on their leading singular vectors. `notes` says what was left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Literal, Self
@@ -37,6 +36,11 @@ Column = NDArray[Any]  # float64 with NaN for gaps, or objects: texts, None for 
 class FeatureEncoder:
     """Learn how to turn features into numbers, and apply it to new samples.
 
+    Parameters
+    ----------
+    owner : str
+        The estimator that messages name.
+
     Attributes
     ----------
     n_features : int
@@ -47,27 +51,28 @@ class FeatureEncoder:
         What was left out, as text.
     """
 
+    def __init__(self, owner: str = "FeatureEncoder") -> None:
+        self.owner = owner
+
     def fit(self, X: Any) -> Self:  # noqa: N803
         """Learn vocabulary, categories, singular vectors, means and scales."""
         self.notes: list[str] = []
         self.names: tuple[str, ...] | None = None
         self.svd: TruncatedSVD | None = None
         self.kind = _kind(X)
-        if self.kind == "texts":
-            self.n_features = 1
+        if self.kind == "dense":
+            columns, self.names = _read_columns(X)
+            self.n_features = len(columns)
+            self._fit_categories(columns)
+        else:
             self.vectorizer = TfidfVectorizer(sublinear_tf=True)
             try:
-                self.vectorizer.fit(list(X))
+                if self.kind == "texts":
+                    self.vectorizer.fit(list(X))
             except ValueError as error:
                 raise DataError(f"X: {error}") from None
-            self._fit_svd(self.vectorizer.transform(list(X)))
-        elif self.kind == "sparse":
-            matrix = _sparse_matrix(X)
-            self.n_features = int(matrix.shape[1])
-            self._fit_svd(matrix)
-        else:
-            columns, self.names = _read_columns(X)
-            self._fit_categories(columns)
+            self.n_features = 1 if self.kind == "texts" else int(X.shape[1])
+            self._fit_svd(self._sparse_matrix(X))
         self._fit_scale(self._numbers(X))
         return self
 
@@ -92,11 +97,15 @@ class FeatureEncoder:
                 texts = np.stack([_as_texts(columns[i]) for i in self.categories], axis=1)
                 parts.append(self.indicators.transform(texts))
             return np.hstack(parts)
-        matrix = self.vectorizer.transform(list(X)) if self.kind == "texts" else _sparse_matrix(X)
-        if self.kind == "sparse":
-            self._check_width(int(matrix.shape[1]))
+        matrix = self._sparse_matrix(X)
         dense = matrix.toarray() if self.svd is None else self.svd.transform(matrix)
         return np.asarray(dense, dtype=np.float64)
+
+    def _sparse_matrix(self, X: Any) -> Any:  # noqa: N803
+        if self.kind == "texts":
+            return self.vectorizer.transform(list(X))
+        self._check_width(int(X.shape[1]))
+        return _checked(X, accept_sparse="csr", dtype=np.float64)
 
     def _fit_svd(self, matrix: Any) -> None:
         """Learn the singular vectors of a matrix with many columns."""
@@ -109,7 +118,6 @@ class FeatureEncoder:
         self.notes.append(f"{matrix.shape[1]:,} sparse features by {k} singular vectors")
 
     def _fit_categories(self, columns: list[Column]) -> None:
-        self.n_features = len(columns)
         self.categories = [i for i, column in enumerate(columns) if column.dtype == object]
         if not self.categories:
             return
@@ -161,8 +169,8 @@ class FeatureEncoder:
     def _check_width(self, n_features: int) -> None:
         if n_features != self.n_features:  # in the words of scikit-learn
             raise DataError(
-                f"X has {n_features} features, but FeatureEncoder is expecting "
-                f"{self.n_features} features as input."
+                f"X has {n_features} features, but {self.owner} is expecting {self.n_features} "
+                "features as input."
             )
 
 
@@ -187,14 +195,11 @@ def _read_columns(data: Any) -> tuple[list[Column], tuple[str, ...] | None]:
     names: tuple[str, ...] | None = None
     if frame is not None:
         names = tuple(str(name) for name in frame.columns)
-        _refuse_duplicates(names)
-        given = [_frame_column(c, x) for x, c in zip(names, frame.iter_columns(), strict=True)]
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise DataError(f"X has more than one column named {quote_names(twice)}.")
+        given = [_frame_column(column) for column in frame.iter_columns()]
     else:
-        try:
-            array = check_array(data, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
-        except ValueError as error:
-            raise DataError(f"X: {error}") from None
-        given = list(array.T)
+        given = list(_checked(data, dtype=None, ensure_all_finite=False).T)
     if not given:
         raise DataError(f"X has 0 feature(s) (shape=({len(data)}, 0)) while at least 1 is needed.")
     return [_column(x, _column_name(names, i)) for i, x in enumerate(given)], names
@@ -204,31 +209,20 @@ def _as_frame(data: Any) -> Any:
     """Return a narwhals data frame, or None if `data` is something else."""
     try:
         frame = nw.from_native(data, pass_through=True)
-    except nw.exceptions.DuplicateError:
-        _refuse_duplicates([str(name) for name in data.columns])
-        raise
+    except nw.exceptions.DuplicateError as error:
+        raise DataError(f"X: {error}") from None
     if isinstance(frame, nw.LazyFrame):
         raise DataError("X is a lazy frame.\nHint: collect it first, X.collect().")
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def _refuse_duplicates(names: Iterable[str]) -> None:
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise DataError(f"X has more than one column named {quote_names(twice)}.")
-
-
-def _frame_column(series: Any, name: str) -> Column:
+def _frame_column(series: Any) -> Column:
     kind = series.dtype
     if kind.is_numeric() or kind == nw.Boolean:
         return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    if kind in (nw.Categorical, nw.Enum, nw.String, nw.Object, nw.Unknown):
-        values = np.empty(len(series), dtype=object)
-        values[:] = series.to_list()
-        return _as_texts(values) if kind in (nw.Categorical, nw.Enum) else values
-    raise DataError(
-        f"Column {name!r} of X is of type {kind}; only numbers and categories can be used.\n"
-        "Hint: convert dates to numbers first, or drop the column."
-    )
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_list()
+    return _as_texts(values) if kind in (nw.Categorical, nw.Enum) else values
 
 
 def _column(values: NDArray[Any], name: str) -> Column:
@@ -241,7 +235,8 @@ def _column(values: NDArray[Any], name: str) -> Column:
             if value is not None and not isinstance(value, (str, bytes, *NUMBERS)):
                 raise DataError(
                     f"Column {name} of X holds a {type(value).__name__}; an argument must be a "
-                    "string or a number."
+                    "string or a number.\n"
+                    "Hint: convert dates to numbers first, or drop the column."
                 )
         if any(isinstance(value, str | bytes) for value in entries):
             return _as_texts(values)
@@ -280,11 +275,12 @@ def _column_name(names: tuple[str, ...] | None, column: int) -> str:
     return repr(names[column]) if names else f"number {column}"
 
 
-def _sparse_matrix(matrix: Any) -> Any:
+def _checked(matrix: Any, **options: Any) -> Any:
+    """Apply scikit-learn's `check_array`."""
     try:
-        return check_array(matrix, accept_sparse="csr", dtype=np.float64, ensure_min_samples=0)
+        return check_array(matrix, ensure_min_samples=0, **options)
     except ValueError as error:
+        hint = "Hint: fill in missing values; only in a dense matrix NaN is a missing value."
         raise DataError(
-            f"X: {error}\nHint: fill in missing values, or give a dense matrix, where NaN is a "
-            "missing value."
+            f"X: {error}\n{hint}" if sparse.issparse(matrix) else f"X: {error}"
         ) from None

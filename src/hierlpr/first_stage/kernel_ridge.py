@@ -11,17 +11,18 @@ from scipy.linalg import eigh, lapack
 from hierlpr._utils.checks import check_count
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.multilabel import (
+    Encoded,
     LabelColumns,
     MultiLabelEstimator,
     Progress,
     fit_pooled_map,
 )
 
-Encoded = NDArray[np.float32]
 Float = NDArray[np.float64]
 # Kernels exp(-(d / s)^p), by p and by s^2 over the median squared distance.
 SHAPES = ((1, 0.5), (1, 2.0), (2, 0.5), (2, 1.5))
 PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+MAX_SAMPLES = 12_000
 TUNING_SAMPLES = 1_200  # samples on which kernel and penalty are chosen
 SOFT = 0.02  # scale of the smooth clipping of fitted values at 0 and 1
 
@@ -31,11 +32,9 @@ class KernelRidgeClassifier(MultiLabelEstimator):
 
     Parameters
     ----------
-    max_samples : int
-        With more samples, a random subset of this size is used: time grows with its cube, memory
-        with its square.
     random_state : int
-        Seed of that choice.
+        Seed of the subset of 12,000 samples that is used of more: time grows with the cube of their
+        number, memory with its square.
 
     Attributes
     ----------
@@ -62,19 +61,16 @@ class KernelRidgeClassifier(MultiLabelEstimator):
 
     is_calibrated: ClassVar[bool] = True
 
-    def __init__(self, *, max_samples: int = 12_000, random_state: int = 0) -> None:
-        self.max_samples = max_samples
+    def __init__(self, *, random_state: int = 0) -> None:
         self.random_state = random_state
 
     def learn(
         self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
     ) -> None:
         """Fit to encoded features; see :class:`MultiLabelEstimator`."""
-        check_count(self.max_samples, name="max_samples", least=2)
         rng = np.random.default_rng(check_count(self.random_state, name="random_state", least=0))
         shuffled = rng.permutation(x.shape[0])
-        kept = np.sort(shuffled[: self.max_samples])
-        others = np.sort(shuffled[self.max_samples :])
+        kept, others = np.sort(shuffled[:MAX_SAMPLES]), np.sort(shuffled[MAX_SAMPLES:])
         y = labels.values
         self.mean_ = y[kept].mean(axis=0, dtype=np.float64)
         self.x_ = x[kept]
@@ -116,8 +112,7 @@ def _squared(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     out *= -2.0
     out += np.square(a).sum(axis=1)[:, None]
     out += np.square(b).sum(axis=1)[None, :]
-    np.maximum(out, 0.0, out=out)
-    return out
+    return np.maximum(out, 0.0, out=out)
 
 
 def _kernel(a: Encoded, b: Encoded, power: int, width: float) -> NDArray[Any]:
@@ -125,8 +120,7 @@ def _kernel(a: Encoded, b: Encoded, power: int, width: float) -> NDArray[Any]:
     out /= np.float32(width)
     if power == 1:
         np.sqrt(out, out=out)
-    np.negative(out, out=out)
-    np.exp(out, out=out)
+    np.exp(np.negative(out, out=out), out=out)
     if a is b:  # rounding leaves distances of samples to themselves slightly above 0
         np.fill_diagonal(out, 1.0)
     return out

@@ -142,7 +142,7 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
         on_progress : callable, optional
             Called as ``on_progress(done, total)``.
         """
-        encoder = FeatureEncoder().fit(X)
+        encoder = FeatureEncoder(type(self).__name__).fit(X)
         x = encoder.transform(X)
         held, known = check_labels(y, x.shape[0])
         if x.shape[0] < 2:
@@ -168,8 +168,7 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Return the probability of every label, of shape (n_samples, n_labels)."""
         check_is_fitted(self, "encoder_")
-        x = self._encode(X)
-        return self.labels_.spread(self.proba(x))
+        return self.labels_.spread(self.proba(self.encoder_.transform(X)))
 
     def predict(self, X: Any) -> NDArray[np.bool_]:  # noqa: N803
         """Return the labels with a probability of one half or more."""
@@ -190,13 +189,6 @@ class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
     def proba(self, x: Encoded) -> NDArray[Any]:
         """Return the probabilities of the distinct label columns."""
         raise NotImplementedError
-
-    def _encode(self, X: Any) -> Encoded:  # noqa: N803
-        try:
-            return self.encoder_.transform(X)
-        except DataError as error:
-            text = str(error).replace("FeatureEncoder", type(self).__name__)
-            raise DataError(text) from None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,17 +9,21 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from hierlpr._utils.checks import check_amount, check_count, check_jobs
-from hierlpr.exceptions import DataError
+from hierlpr._utils.checks import check_count, check_jobs
 from hierlpr.first_stage.descent import Layers, NetworkPlan, predict_network, train_network
 from hierlpr.first_stage.multilabel import (
+    Encoded,
     LabelColumns,
     MultiLabelEstimator,
     Progress,
     mean_log_loss,
 )
 
-Encoded = NDArray[np.float32]
+# The first fold chooses the regularization by log-loss.
+PLANS = tuple(
+    NetworkPlan((500, 500), dropout, noise, learning_rate=1e-3, batch_size=64, epochs=100)
+    for dropout, noise in ((0.7, 0.5), (0.5, 0.1))
+)
 CHECKPOINTS = (5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)  # hundredths of all epochs
 N_VALIDATED = 2  # networks whose left-out samples decide when to stop
 # The mean of many networks gains from training longer than is best for one.
@@ -41,15 +44,6 @@ class NetworkEnsemble(MultiLabelEstimator):
         Networks, from different seeds; at least 2.
     folds : int
         At most as many folds as networks and samples, at least 2.
-    hidden : tuple of int
-        Units of the hidden layers.
-    regularization : sequence of (dropout, noise)
-        Shares of dropped hidden units, and standard deviations of noise on standardized features;
-        the first fold chooses by log-loss.
-    epochs : int
-        Maximum number of epochs; the log-loss of left-out samples may stop earlier.
-    learning_rate, batch_size
-        Of Adam.
     n_jobs : int, optional
         Processes, as in joblib; results do not depend on it.
     random_state : int
@@ -69,8 +63,7 @@ class NetworkEnsemble(MultiLabelEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 3))
     >>> y = np.stack([X[:, 0] > 0, X[:, 0] + X[:, 1] > 1], axis=1)
-    >>> networks = NetworkEnsemble(2, hidden=(20,), epochs=40, batch_size=16, learning_rate=0.01)
-    >>> float((networks.fit(X, y).predict(X) == y).mean()) > 0.9
+    >>> float((NetworkEnsemble(2).fit(X, y).predict(X) == y).mean()) > 0.9
     True
     """
 
@@ -79,21 +72,11 @@ class NetworkEnsemble(MultiLabelEstimator):
         n_networks: int = 10,
         *,
         folds: int = 5,
-        hidden: Sequence[int] = (500, 500),
-        regularization: Sequence[tuple[float, float]] = ((0.7, 0.5), (0.5, 0.1)),
-        epochs: int = 100,
-        learning_rate: float = 1e-3,
-        batch_size: int = 64,
         n_jobs: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.n_networks = n_networks
         self.folds = folds
-        self.hidden = hidden
-        self.regularization = regularization
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -101,7 +84,7 @@ class NetworkEnsemble(MultiLabelEstimator):
         self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
     ) -> None:
         """Fit to encoded features; see :class:`MultiLabelEstimator`."""
-        plans = self._plans()
+        check_jobs(self.n_jobs)
         n_networks = check_count(self.n_networks, name="n_networks", least=2)
         folds = min(check_count(self.folds, name="folds", least=2), x.shape[0], n_networks)
         seed = check_count(self.random_state, name="random_state", least=0)
@@ -127,15 +110,16 @@ class NetworkEnsemble(MultiLabelEstimator):
                 paths.append(path)
                 done += 1
                 if on_progress is not None:
-                    on_progress(done, n_networks + len(plans) - 1)
+                    on_progress(done, n_networks + len(PLANS) - 1)
             return paths
 
-        tried = train([(0, plan, True) for plan in plans])
+        tried = train([(0, plan, True) for plan in PLANS])
         best = int(np.argmin([min(path.losses) for path in tried]))
+        plan = PLANS[best]
         n_validated = min(N_VALIDATED, folds)
-        paths = [tried[best], *train([(i, plans[best], True) for i in range(1, n_validated)])]
+        paths = [tried[best], *train([(i, plan, True) for i in range(1, n_validated)])]
         at = _last_good(paths)
-        self.plan_ = replace(plans[best], epochs=_ends(plans[best])[at])
+        self.plan_ = replace(plan, epochs=_ends(plan)[at])
         others = train([(i, self.plan_, False) for i in range(n_validated, n_networks)])
         states = [path.states[at] for path in paths] + [path.states[-1] for path in others]
         self.networks_ = [layers for layers, _ in states]
@@ -151,26 +135,6 @@ class NetworkEnsemble(MultiLabelEstimator):
             out += predict_network(layers, x)
         out /= np.float32(len(self.networks_))
         return out
-
-    def _plans(self) -> list[NetworkPlan]:
-        """Check the options and return one plan per regularization."""
-        check_jobs(self.n_jobs)
-        try:
-            pairs = [(float(dropout), float(noise)) for dropout, noise in self.regularization]
-        except (TypeError, ValueError):
-            pairs = []
-        if not pairs or any(not 0.0 <= d < 1.0 or not 0.0 <= n < np.inf for d, n in pairs):
-            raise DataError(
-                "regularization must list (dropout, noise) pairs with dropout from 0 to below 1 "
-                f"and noise of at least 0; got {self.regularization!r}."
-            )
-        if not isinstance(self.hidden, Sequence) or isinstance(self.hidden, str):
-            raise DataError(f"hidden must list the units of each layer, got {self.hidden!r}.")
-        hidden = tuple(check_count(size, name="each of hidden") for size in self.hidden)
-        rate = check_amount(self.learning_rate, name="learning_rate", above=True)
-        batch = check_count(self.batch_size, name="batch_size")
-        epochs = check_count(self.epochs, name="epochs")
-        return [NetworkPlan(hidden, d, n, rate, batch, epochs) for d, n in pairs]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from scipy import sparse
 from sklearn.ensemble import ExtraTreesRegressor
 
 from hierlpr._utils.checks import check_count, check_jobs
-from hierlpr.first_stage.multilabel import LabelColumns, MultiLabelEstimator, Progress
+from hierlpr.first_stage.multilabel import Encoded, LabelColumns, MultiLabelEstimator, Progress
 
-Encoded = NDArray[np.float32]
 PROJECTIONS = 16  # columns that the trees are grown on; fewer labels are used themselves
 BATCH = 25  # trees between two reports of progress
 

@@ -13,6 +13,7 @@ from hierlpr._utils.checks import check_choice, check_count
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier
 from hierlpr.first_stage.multilabel import (
+    Encoded,
     LabelColumns,
     MultiLabelEstimator,
     Progress,
@@ -24,7 +25,6 @@ from hierlpr.first_stage.multilabel import (
 from hierlpr.first_stage.networks import NetworkEnsemble
 from hierlpr.first_stage.projection_forest import ProjectionForest
 
-Encoded = NDArray[np.float32]
 MEMBERS = ("forest", "kernel", "networks")
 LEAST_WEIGHT = 0.05  # a member that gets less does not help
 

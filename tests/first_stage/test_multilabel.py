@@ -13,6 +13,8 @@ from hierlpr.first_stage import (
     KernelRidgeClassifier,
     NetworkEnsemble,
     ProjectionForest,
+    kernel_ridge,
+    networks,
     projection_forest,
 )
 from hierlpr.first_stage.descent import (
@@ -37,8 +39,13 @@ from hierlpr.first_stage.multilabel import (
     mean_log_loss,
 )
 
-SMALL = {"hidden": (12, 8), "epochs": 16, "batch_size": 16, "learning_rate": 0.01}
+SMALL = NetworkPlan((12, 8), 0.7, 0.5, 0.01, 16, 16)
 PLAN = NetworkPlan((7, 5), 0.0, 0.0, 0.01, 8, 4)
+
+
+@pytest.fixture(autouse=True)
+def small_networks(monkeypatch):
+    monkeypatch.setattr(networks, "PLANS", (SMALL, replace(SMALL, dropout=0.5, noise=0.1)))
 
 
 def views_of(vector, layers):
@@ -63,7 +70,7 @@ def members(**options):
     return [
         ProjectionForest(30, **options),
         KernelRidgeClassifier(**options),
-        NetworkEnsemble(2, folds=2, **SMALL, **options),
+        NetworkEnsemble(2, folds=2, **options),
     ]
 
 
@@ -139,39 +146,40 @@ def test_stopping_early_is_on_the_same_path():
 
 def test_each_sample_is_judged_by_networks_that_have_not_seen_it():
     x, y = data(90)
-    networks = NetworkEnsemble(7, folds=3, **SMALL).fit(x, y)
-    assert len(networks.networks_) == 7
+    ensemble = NetworkEnsemble(7, folds=3).fit(x, y)
+    assert len(ensemble.networks_) == 7
     labels = LabelColumns.of(y)
     # Trained again one by one: the folds are the first draws of the last seed.
     seeds = np.random.SeedSequence(0).spawn(8)
     rng = np.random.default_rng(seeds[-1])
     partitions = [rng.permutation(90) % 3 for _ in range(3)]
     total, count = np.zeros_like(labels.values), np.zeros((90, 1))
-    encoded = networks.encoder_.transform(x)
+    encoded = ensemble.encoder_.transform(x)
     for i in range(7):
         apart = partitions[i // 3] == i % 3
-        layers = trained(encoded[~apart], labels.values[~apart], networks.plan_, seeds[i])
+        layers = trained(encoded[~apart], labels.values[~apart], ensemble.plan_, seeds[i])
         total[apart] += predict_network(layers, encoded[apart])
         count[apart] += 1
     assert set(count.ravel()) == {2, 3}
-    np.testing.assert_allclose(networks.outside_, total / count, atol=1e-6)
+    np.testing.assert_allclose(ensemble.outside_, total / count, atol=1e-6)
 
 
-def test_training_ends_where_left_out_samples_lose():
+def test_training_ends_where_left_out_samples_lose(monkeypatch):
     rng = np.random.default_rng(0)
     x, noise = rng.normal(size=(60, 30)), rng.random((60, 2)) < 0.5
-    options = {"hidden": (50,), "epochs": 100, "batch_size": 8, "learning_rate": 0.01}
-    networks = NetworkEnsemble(3, folds=3, regularization=((0.0, 0.0),), **options)
-    assert networks.fit(x, noise).plan_.epochs <= 10
+    monkeypatch.setattr(networks, "PLANS", (NetworkPlan((50,), 0.0, 0.0, 0.01, 8, 100),))
+    ensemble = NetworkEnsemble(3, folds=3)
+    assert ensemble.fit(x, noise).plan_.epochs <= 10
     x, y = data(300)
-    assert networks.fit(x, y).plan_.epochs > 10
+    assert ensemble.fit(x, y).plan_.epochs > 10
 
 
-def test_the_first_fold_chooses_the_regularization():
+def test_the_first_fold_chooses_the_regularization(monkeypatch):
     x, y = data(300)
-    networks = NetworkEnsemble(2, folds=2, regularization=((0.9, 5.0), (0.0, 0.0)), **SMALL)
-    networks.fit(x, y)
-    assert (networks.plan_.dropout, networks.plan_.noise) == (0.0, 0.0)
+    plans = [replace(SMALL, dropout=d, noise=n) for d, n in ((0.9, 5.0), (0.0, 0.0))]
+    monkeypatch.setattr(networks, "PLANS", plans)
+    chosen = NetworkEnsemble(2, folds=2).fit(x, y).plan_
+    assert (chosen.dropout, chosen.noise) == (0.0, 0.0)
 
 
 # -- forest ----------------------------------------------------------------------------------
@@ -210,9 +218,10 @@ def test_left_one_out_in_closed_form(power):
     np.testing.assert_allclose(kernel @ dual + 0.3 * dual, target, atol=1e-4)
 
 
-def test_more_samples_than_allowed_are_predicted_by_the_others():
+def test_more_samples_than_allowed_are_predicted_by_the_others(monkeypatch):
     x, y = data(120)
-    kernel = KernelRidgeClassifier(max_samples=60).fit(x, y)
+    monkeypatch.setattr(kernel_ridge, "MAX_SAMPLES", 60)
+    kernel = KernelRidgeClassifier().fit(x, y)
     assert kernel.x_.shape[0] == 60
     assert mean_log_loss(kernel.outside_, kernel.labels_.values) < 1.5
     assert np.isfinite(kernel.oof_proba_).all()
@@ -409,13 +418,8 @@ def test_wrong_options():
     for member, message in [
         (NetworkEnsemble(1), "n_networks must be a whole number of at least 2"),
         (NetworkEnsemble(2, folds=1), "folds"),
-        (NetworkEnsemble(2, regularization=((1.0, 0.0),)), "dropout"),
-        (NetworkEnsemble(2, regularization=0.5), "dropout"),
-        (NetworkEnsemble(2, hidden="ab"), "hidden must list"),
-        (NetworkEnsemble(2, learning_rate=np.nan), "learning_rate must be a number above 0"),
         (NetworkEnsemble(2, n_jobs="a"), "n_jobs"),
         (ProjectionForest("many"), "n_trees"),
-        (KernelRidgeClassifier(max_samples=1), "max_samples"),
         (FirstStage(members=["trees"]), "'forest', 'kernel', 'networks'"),
         (FirstStage(members="forest"), "must list"),
         (FirstStage(folds="x"), "folds"),
