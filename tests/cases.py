@@ -96,3 +96,12 @@ def falling_scores(h, n_samples, rng):
             own, its = h.order[number], h.order[parent]
             score[:, own] = np.minimum(score[:, own], score[:, its])
     return score
+
+
+def write_obo(path, hierarchy):
+    """Write a hierarchy of one namespace as the CAFA evaluator reads it."""
+    lines = ["format-version: 1.2"]
+    for label in hierarchy.labels:
+        lines += ["", "[Term]", f"id: {label}", f"name: {label}", "namespace: all"]
+        lines += [f"is_a: {parent}" for parent in hierarchy.parents(label)]
+    path.write_text("\n".join(lines) + "\n")

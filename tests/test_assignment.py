@@ -140,7 +140,8 @@ def test_anndata_comes_back_with_the_answer(tmp_path):
     obs["truth"] = [";".join(x for x in path[:2] if x) for path in true]
     obs.index = [f"c{i}" for i in range(N)]
     data = anndata.AnnData(np.zeros((N, 1), dtype=np.float32), obs=obs)
-    done = learn_names(data, data, error=0.1, truth_column="truth")
+    columns = {"levels": ["kind", "type"], "confidences": ["kind_conf", "type_conf"]}
+    done = learn_names(data, data, error=0.1, truth_column="truth", **columns)
     named = done.model.assign(data)
     assert "hierlpr_label" not in data.obs
     assert set(named.obs["hierlpr_rank"]) <= {"", "kind", "type"}

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from shellrun import run
 
+from cases import write_obo
 from hierlpr import rank, simulate
 from hierlpr.data.tables import Table
-from hierlpr.io import write_hierarchy, write_ranking, write_truth
+from hierlpr.io import write_ranking, write_truth
 from realdata import DATA, needs_data
 
 
@@ -37,7 +38,7 @@ def test_f_max_of_a_ranking_file(tmp_path, seed):
     drawn = simulate.random_model(h, conditional=0.7, root=0.999, rng=rng).draw(80, rng)
     names = tuple(f"T{i}" for i in range(80))
     ranking, obo, truth = (tmp_path / x for x in ("r.tsv", "h.obo", "truth.tsv"))
-    write_hierarchy(obo, h)
+    write_obo(obo, h)
     write_truth(truth, Table(drawn.truth.astype(float), h.labels, names))
     ranked = rank(drawn.lpr_true, h)
     assert write_ranking(ranking, ranked, samples=names) == 80 * 40

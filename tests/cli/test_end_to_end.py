@@ -13,6 +13,7 @@ import pytest
 from scipy import sparse
 from shellrun import refused, run
 
+from cases import write_obo
 from hierlpr import HierLPR, simulate
 from hierlpr.data.tables import Table
 from hierlpr.io import (
@@ -130,8 +131,8 @@ def test_every_format_gives_the_same_ranking(example, tmp_path):
     listed = replace(scores, values=sparse.csr_array(scores.values))  # written long
     for name, hierarchy, kind, table in [
         ("wide csv", "h.csv", ".csv", scores),
-        ("long csv", "h.obo", ".csv.gz", listed),
-        ("wide parquet", "h.json", ".parquet", scores),
+        ("long csv", "h.csv.gz", ".csv.gz", listed),
+        ("wide parquet", "h.csv", ".parquet", scores),
         ("long parquet", "h.tsv", ".parquet", listed),
         ("cafa", "h.parquet", ".tsv", scores),
     ]:
@@ -281,7 +282,7 @@ def test_calls_in_files_keep_the_limit_of_calls(tmp_path, kind):
 
 def test_other_names_of_labels_are_understood(example, tmp_path):
     h = read_hierarchy(example / "hierarchy.csv")
-    write_hierarchy(tmp_path / "h.obo", h)
+    write_obo(tmp_path / "h.obo", h)
     text = (tmp_path / "h.obo").read_text()
     (tmp_path / "h.obo").write_text(text.replace("id: A\n", "id: A\nalt_id: old:1\n", 1))
     for name in ("scores.csv", "truth.csv"):

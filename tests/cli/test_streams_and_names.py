@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from shellrun import run
 
-from hierlpr import Hierarchy, HierLPR, load_model
+from hierlpr import Hierarchy, HierLPR
 from hierlpr.cli import main
 
 H = Hierarchy([("A", "B"), ("A", "C")], names={"B": 'a "bird", <b>', "C": "cat"})
@@ -101,18 +101,3 @@ def test_names_that_cannot_be_written(folder, tmp_path):
     assert (code, "has no names" in err) == (2, True)
     code, _, err = run(*args, folder / "m.hlpr", "--out", tmp_path / "c.tsv")
     assert (code, "no column for names" in err) == (2, True)
-
-
-def test_a_table_of_names_goes_into_the_model(folder, tmp_path):
-    rows = ["sample,A,B,C"] + [f"p{i},1,{i % 2},0" for i in range(60)]
-    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
-    (tmp_path / "h.csv").write_text("parent,child\nA,B\nA,C\n")
-    (tmp_path / "n.csv").write_text("code,name\nB,bird\nZ,zebra\n")
-    code, _, err = run("fit", "--hierarchy", tmp_path / "h.csv", "--names", tmp_path / "n.csv",
-                       "--scores", folder / "s.csv", "--truth", tmp_path / "t.csv", "--out",
-                       tmp_path / "m.hlpr")  # fmt: skip
-    assert code == 0, err
-    assert "1 names of other labels" in err
-    assert load_model(tmp_path / "m.hlpr").hierarchy_.names == {"B": "bird"}
-    out = run("inspect", tmp_path / "h.csv", "--names", tmp_path / "n.csv")[1]
-    assert "names         1 of 3 labels" in out

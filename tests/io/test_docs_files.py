@@ -7,7 +7,6 @@ import pytest
 from hierlpr.io import (
     load_hierarchy,
     read_hierarchy,
-    read_names,
     read_ranking,
     read_scores,
     read_truth,
@@ -42,7 +41,6 @@ def test_table_snippets(folder):
     odd = read_scores(folder / "odd.csv", h, sep=";", decimal=",")
     plain = read_scores(folder / "scores.csv", h).table
     assert (odd.table.values == plain.values).all()
-    assert len(read_names(folder / "names.csv", h)[0]) == 2
     for name in ("truth.csv", "truth_long.csv", "truth.tsv"):
         assert read_truth(folder / name, h).table.n_samples == 2
     for name, n_unknown in (("truth_unknown.csv", 4), ("truth_unknown_long.csv", 2)):
@@ -55,6 +53,5 @@ def test_table_snippets(folder):
 def test_no_snippet_is_left_out(folder):
     known = {*HIERARCHIES, "scores.csv", "scores_long.csv", "predictions.tsv",
              "truth.csv", "truth_long.csv", "truth.tsv", "ranking.csv", "ranking.tsv",
-             "truth_unknown.csv", "truth_unknown_long.csv", "weights.csv", "odd.csv",
-             "names.csv"}  # fmt: skip
+             "truth_unknown.csv", "truth_unknown_long.csv", "weights.csv", "odd.csv"}  # fmt: skip
     assert set(SNIPPETS) == known

@@ -188,6 +188,9 @@ def test_scores_come_to_the_labels_of_another_hierarchy():
         read("asv.sintax", hierarchy=Hierarchy([("x", "y")]))
 
 
+LEVELS = {"levels": ["class", "subclass"], "confidences": ["class_conf", "subclass_conf"]}
+
+
 # -- AnnData ----------------------------------------------------------------------------------
 
 
@@ -213,7 +216,7 @@ def cells():
 
 
 def test_anndata_levels_scores_and_truth(cells, tmp_path):
-    found = read_predictions(cells)
+    found = read_predictions(cells, **LEVELS)
     assert found.ranks == ("class", "subclass", "subclass", "class", "subclass")
     assert listed(found, 0) == {"T": 0.9, "T;T4": 0.5}
     path = tmp_path / "cells.h5ad"
@@ -241,6 +244,7 @@ def test_anndata_levels_scores_and_truth(cells, tmp_path):
     [
         ({"levels": ["nowhere"], "confidences": ["class_conf"]}, "obs"),
         ({"levels": ["class"], "confidences": []}, "obs"),
+        ({}, "obs"),
         ({"levels": ["class"], "confidences": ["truth"]}, "cell 0"),
         ({"obsm": "nothing"}, "obsm"),
     ],
@@ -249,7 +253,7 @@ def test_anndata_without_what_is_asked_for(cells, options, place):
     with pytest.raises(FileError, match=place):
         read_predictions(cells, **options)
     with pytest.raises(FileError, match="obs"):
-        read_known_names(cells, read_predictions(cells))
+        read_known_names(cells, read_predictions(cells, **LEVELS))
     cells.obsm["bad"] = np.full((3, 1), 2.0)
     with pytest.raises(FileError, match="no names"):
         read_predictions(cells, obsm="bad")

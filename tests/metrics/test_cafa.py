@@ -2,17 +2,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from cases import write_obo
 from hierlpr import Hierarchy, metrics, simulate
 
 
 def write_cafa(folder, hierarchy, truth, scores, weight):
     """One namespace as OBO, truth and predictions of the given labels, and weights."""
-    terms = []
-    for label in hierarchy.labels:
-        lines = ["[Term]", f"id: {label}", f"name: {label}", "namespace: all"]
-        lines += [f"is_a: {parent}" for parent in hierarchy.parents(label)]
-        terms.append("\n".join(lines))
-    (folder / "terms.obo").write_text("format-version: 1.2\n\n" + "\n\n".join(terms) + "\n")
+    write_obo(folder / "terms.obo", hierarchy)
     names = hierarchy.labels
     rows = [f"T{m}\t{names[k]}" for m, k in zip(*np.nonzero(truth), strict=True)]
     (folder / "truth.tsv").write_text("\n".join(rows) + "\n")

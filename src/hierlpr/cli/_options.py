@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 
 from hierlpr._utils import files
 from hierlpr.cli._shell import Shell
-from hierlpr.io import HierarchyFile, load_hierarchy, read_names
+from hierlpr.io import HierarchyFile, load_hierarchy
 
 F = TypeVar("F", bound=Callable[..., Any])
 TABLES = ("sep", "decimal")  # hierlpr.io.TableOptions
 OUTPUTS = ("--out", "--report", "--json")
-HIERARCHY = ("relationships", "direction", "path_sep", "names")
+HIERARCHY = ("relationships", "direction", "path_sep")
 
 
 def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -108,9 +107,6 @@ scheduler = click.option(
     help="Use the workers of this Dask scheduler (tcp://host:8786); local: one worker per core.",
 )
 _relationship = "OBO relationship to use as edges besides is_a, such as part_of. May be repeated."
-_names = (
-    "Table (code, name): names shown beside the codes of labels, if the hierarchy file has none."
-)
 reading_hierarchy = _all(
     click.option(
         "--relationship", "relationships", multiple=True, metavar="NAME", help=_relationship
@@ -122,7 +118,6 @@ reading_hierarchy = _all(
         "auto",
     ),
     click.option("--path-sep", metavar="TEXT", help="Separator of a path list."),
-    path("--names", "TABLE", _names, required=False),
 )
 sep = click.option(
     "--sep",
@@ -172,24 +167,17 @@ def take(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 def read_hierarchy_file(shell: Shell, options: dict[str, Any], hierarchy: str) -> HierarchyFile:
     """Read a hierarchy as the options say, and print what was found; the options are removed."""
-    lenient, sep = options["lenient"], options.get("sep")
-    edges, direction, path_sep, names = take(options, HIERARCHY).values()
+    edges, direction, path_sep = take(options, HIERARCHY).values()
     loaded = load_hierarchy(
         shell.input_file(hierarchy),
         relationships=tuple(dict.fromkeys(("is_a", *edges))) if edges else None,
         direction=direction,
         sep=path_sep,
-        table_sep=sep,
-        lenient=lenient,
+        table_sep=options.get("sep"),
+        lenient=options["lenient"],
     )
     shell.read(loaded.report)
-    if names is None:
-        return loaded
-    found, report = read_names(
-        names, loaded.hierarchy, aliases=loaded.aliases, lenient=lenient, sep=sep
-    )
-    shell.read(report)
-    return replace(loaded, hierarchy=loaded.hierarchy.with_names(found))
+    return loaded
 
 
 def label_aliases(hierarchy: str | None) -> dict[str, str]:

@@ -4,7 +4,7 @@ Every reader stops at the first problem with a `FileError` that names the file a
 with ``lenient=True``, skips bad rows and counts them in its report.
 """
 
-from hierlpr.io.auxiliary_tables import read_names, read_p_values, read_weights
+from hierlpr.io.auxiliary_tables import read_p_values, read_weights
 from hierlpr.io.hierarchies import (
     HierarchyFile,
     as_hierarchy,
@@ -39,7 +39,6 @@ __all__ = [
     "open_table",
     "pair_samples",
     "read_hierarchy",
-    "read_names",
     "read_p_values",
     "read_ranking",
     "read_scores",

@@ -16,8 +16,6 @@ from hierlpr.io.lineages import Collector, Float, Index, Predictions, quote
 from hierlpr.io.read_report import file_error
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
-_SCORE_ENDS = ("bootstrapping_probability", "probability", "prob", "confidence", "conf", "score")
-_NAME_ENDS = ("", "_name", "_label", "_labels")
 
 
 def is_anndata(source: Any) -> bool:
@@ -72,8 +70,6 @@ def _add_levels(
 ) -> None:
     """Add the names and confidences of columns of obs, the coarsest level first."""
     columns = [str(name) for name in data.obs.columns]
-    if not levels:
-        levels, confidences = _find_levels(data.obs, columns)
     if not levels or len(levels) != len(confidences):
         text = f"{len(levels)} columns of names and {len(confidences)} of confidences."
         hint = "name both, coarsest first, with --levels and --confidences, or a matrix with --obsm"
@@ -95,21 +91,6 @@ def obs_column(path: AnyPath, data: Any, name: str | None) -> list[str]:
         known = quote_names([str(x) for x in data.obs.columns])
         raise file_error(path, "obs", text, f"--truth-column NAME; there are {known}.")
     return ["" if x is None or x != x else str(x) for x in data.obs[name].tolist()]
-
-
-def _find_levels(obs: Any, columns: list[str]) -> tuple[list[str], list[str]]:
-    """Pair columns of names with columns of confidences, those of fewest names first."""
-    pairs = []
-    for score in columns:
-        end = next((f"_{x}" for x in _SCORE_ENDS if score.endswith(f"_{x}")), None)
-        if end is None or obs[score].dtype.kind != "f":
-            continue
-        stems = (score.removesuffix(end) + x for x in _NAME_ENDS)
-        name = next((stem for stem in stems if stem in columns), None)
-        if name is not None:
-            pairs.append((int(obs[name].nunique()), name, score))
-    pairs.sort(key=lambda pair: pair[0])
-    return [name for _, name, _ in pairs], [score for _, _, score in pairs]
 
 
 def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:

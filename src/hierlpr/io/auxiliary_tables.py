@@ -1,11 +1,11 @@
-"""Read weights of samples, p-values of labels, and readable names of labels."""
+"""Read weights of samples and p-values of labels."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,6 @@ from hierlpr.io.table_files import TableOptions
 
 Names = tuple[str, ...]  # of a column; any of them will do
 P_NAMES = ("p", "p_value", "pvalue", "p-value", "p.value", "pval")
-LABEL_NAMES = ("label", "code", "id", "term")
-CAPTION_NAMES = ("name", "title", "description", "text")
 
 
 class Weights(NamedTuple):
@@ -102,36 +100,11 @@ def read_p_values(
     return p, log.complete(**counts)
 
 
-def read_names(
-    path: AnyPath, hierarchy: Hierarchy, **options: Unpack[TableOptions]
-) -> tuple[dict[str, str], ReadReport]:
-    """Read a table of readable names with the columns ``code`` and ``name``.
-
-    The columns may also be called ``label``, ``id`` or ``term``, and ``title``, ``description`` or
-    ``text``. Names of labels that are not in the hierarchy are counted.
-    """
-    log = ReadReport(os.fspath(path), "names", lenient=options.get("lenient", False))
-    aliases = options.get("aliases") or {}
-    names: dict[str, str] = {}
-    for line, given, name in _rows(log, LABEL_NAMES, CAPTION_NAMES, options, is_text=True):
-        label = given if given in hierarchy else aliases.get(given, given)
-        if label not in hierarchy:
-            log.counts["names of other labels"] += 1
-        elif not (name := (name or "").strip()):
-            log.counts["labels with an empty name"] += 1
-        elif names.setdefault(label, name) != name:
-            log.problem(f"label {given!r} also has the name {names[label]!r}.", line=line)
-    log.check(log.counts["rows"])
-    if not names:
-        raise log.file_error("no label of the hierarchy has a name.")
-    return names, log.complete(names=len(names), labels=hierarchy.n_labels)
-
-
 def _rows(
-    log: ReadReport, keys: Names, values: Names, options: TableOptions, *, is_text: bool = False
-) -> Iterator[tuple[Callable[[], Place], str, Any]]:
-    """Yield place, name and value of every row: text, or a number (NaN if missing)."""
-    source = open_source(log, sep=options.get("sep"))
+    log: ReadReport, keys: Names, values: Names, options: TableOptions
+) -> Iterator[tuple[Callable[[], Place], str, float]]:
+    """Yield place, name and number (NaN if missing) of every row; other text is a problem."""
+    source = open_source(log, sep=options.get("sep"), decimal=options.get("decimal", "."))
     columns = []
     for known in (keys, values):
         found = [i for i, name in enumerate(source.columns) if name.lower() in known]
@@ -146,16 +119,10 @@ def _rows(
         columns += found
     for batch, place in source.chunks(columns):
         log.counts["rows"] += batch.num_rows
-        cells: Any
-        if is_text:
-            cells = as_names(batch.column(1), log, values[0]).to_pylist()
-            bad = np.zeros(batch.num_rows, dtype=bool)
-        else:
-            decimal = options.get("decimal", ".")
-            cells, bad = as_numbers(batch.column(1), log, values[0], decimal=decimal)
+        numbers, bad = as_numbers(batch.column(1), log, values[0], decimal=source.decimal)
         for i, name in enumerate(as_names(batch.column(0), log, keys[0]).to_pylist()):
             if bad[i]:
                 text = f"{str(batch.column(1)[i])[:40]!r} is not a number."
                 log.problem(text, line=partial(place, i), column=values[0])
             else:
-                yield partial(place, i), (name or "").strip(), cells[i]
+                yield partial(place, i), (name or "").strip(), float(numbers[i])

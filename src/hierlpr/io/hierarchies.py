@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import warnings
@@ -16,12 +15,10 @@ import pyarrow as pa
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice
-from hierlpr._utils.files import atomic_output
 from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchy_formats import (
     Graph,
-    escape,
     parse_arff,
     parse_edge_list,
     parse_json,
@@ -30,10 +27,9 @@ from hierlpr.io.hierarchy_formats import (
 )
 from hierlpr.io.opening import ending, read_lines
 from hierlpr.io.read_report import ReadReport
-from hierlpr.io.table_output import ENDINGS, write_table
+from hierlpr.io.table_output import output_ending, write_table
 
 _TEXTS = (".obo", ".json", ".arff", ".txt", ".paths")
-_WRITTEN_ENDINGS = (".obo", ".json", *ENDINGS)
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 
 Direction = Literal["auto", "parent-child", "child-parent"]
@@ -237,25 +233,12 @@ def _frame_edges(given: Any) -> list[tuple[Any, Any]]:
 
 
 def write_hierarchy(path: AnyPath, hierarchy: Hierarchy) -> None:
-    """Write a hierarchy in the format of the ending; `read_hierarchy` returns the same labels.
+    """Write an edge list (``.csv``, ``.tsv``, ``.parquet``; text also with ``.gz``).
 
-    OBO and edge lists (``.csv``, ``.tsv``, ``.parquet``) also keep the names of labels. A
-    ``.json`` file maps each label to its parents. Text is compressed if ``.gz`` follows.
+    `read_hierarchy` returns the same labels in the same order. A row without a parent declares a
+    label. Names stand beside the child, each once.
     """
-    kind = check_choice(ending(path), _WRITTEN_ENDINGS, name="the ending of the file")
-    if kind in ENDINGS:
-        write_table(path, pa.table(_columns(hierarchy)), is_cafa=False)
-        return
-    text = _obo(hierarchy) if kind == ".obo" else _parent_map(hierarchy)
-    with atomic_output(path, compress=True) as part:
-        part.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _columns(hierarchy: Hierarchy) -> dict[str, list[str]]:
-    """Return the columns of an edge list in which labels first appear in their own order.
-
-    A row without a parent declares a label. Names stand beside the child, each once.
-    """
+    output_ending(path, "hierarchy file")
     rows: list[tuple[str, str]] = []
     later: list[tuple[str, str]] = []
     seen: set[str] = set()
@@ -272,22 +255,4 @@ def _columns(hierarchy: Hierarchy) -> dict[str, list[str]]:
     if hierarchy.names:
         left = dict(hierarchy.names)
         columns["name"] = [left.pop(child, "") for child in columns["child"]]
-    return columns
-
-
-def _obo(hierarchy: Hierarchy) -> str:
-    lines = ["format-version: 1.2"]
-    for label in hierarchy.labels:
-        lines += ["", "[Term]", f"id: {escape(label, word=True)}"]
-        lines += [f"name: {escape(hierarchy.name(label))}", "namespace: hierlpr"]
-        lines += [f"is_a: {escape(p, word=True)}" for p in hierarchy.parents(label)]
-    return "\n".join(lines) + "\n"
-
-
-def _parent_map(hierarchy: Hierarchy) -> str:
-    parents = {
-        label: above[0] if len(above) == 1 else above or None
-        for label in hierarchy.labels
-        for above in [hierarchy.parents(label)]
-    }
-    return json.dumps(parents, ensure_ascii=False, indent=1) + "\n"
+    write_table(path, pa.table(columns), is_cafa=False)

@@ -21,7 +21,6 @@ from hierlpr.io.sources import open_source, read_cells
 
 _TAGS = {"id", "name", "alt_id", "is_a", "relationship", "is_obsolete", "replaced_by"}
 _ESCAPES = {"n": "\n", "t": "\t", "W": " "}
-_SPECIAL = re.compile(r'([\\"{}!])')
 _COMMENT = re.compile(r"(?<!\\)(?:\s!|\s\{|^!)")
 # A first row of such words is a header that must not be taken for an edge.
 _HEADER_WORDS = re.compile(
@@ -155,18 +154,6 @@ def unescape(text: str) -> str:
     'one, two: three'
     """
     return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), text) if "\\" in text else text
-
-
-def escape(text: str, *, word: bool = False) -> str:
-    r"""Escape a value for an OBO file, so that `unescape` gives it back.
-
-    Identifiers are single words, so with `word` their spaces are escaped too.
-
-    >>> escape("50% {x} ! y")
-    '50% \\{x\\} \\! y'
-    """
-    text = _SPECIAL.sub(r"\\\1", text).replace("\n", "\\n").replace("\t", "\\t")
-    return text.replace(" ", "\\W") if word else text
 
 
 def _add_edges(

@@ -124,8 +124,8 @@ def _captions(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
         )
     if not hierarchy.names:
         raise DataError(
-            "The model has no names of labels.\nHint: fit it with a hierarchy that has them, or "
-            "with a table of codes and names (--names)."
+            "The model has no names of labels.\nHint: fit it with a hierarchy that has them, such "
+            "as an edge list with a column name."
         )
     return tuple(hierarchy.names.get(label, "") for label in hierarchy.labels)
 
