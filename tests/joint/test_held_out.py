@@ -29,11 +29,13 @@ def test_bins_have_equal_width_in_the_normal_score(seed):
     scores[:, 0] = np.round(scores[:, 0], 1)
     scores[: n // 2, 1] = 0.25  # half of all samples share one score
     scores[rng.random(n) < 0.1 * (seed % 3)] = np.nan
-    bin_of, bin_score = bin_scores(scores, n_threads=1 + seed % 2)
+    bin_of, place, bin_score = bin_scores(scores, n_threads=1 + seed % 2)
     for k in range(3):
-        column, bins = scores[:, k], bin_of[:, k]
+        column, bins = scores[:, k], bin_of[k]
         known = ~np.isnan(column)
         assert np.all(bins[~known] == N_BINS)
+        inside = np.clip(column, bin_score[k, 0], bin_score[k, -1])
+        np.testing.assert_allclose(np.interp(place[k], np.arange(N_BINS), bin_score[k]), inside)
         values, count = np.unique(column[known], return_counts=True)
         first = np.array([bins[column == x][0] for x in values])
         assert all(np.all(bins[column == x] == b) for x, b in zip(values, first, strict=True))

@@ -16,7 +16,7 @@ from hierlpr.data.partial_truth import PartialTruth, curve_weights
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.posterior import posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
-from hierlpr.lpr import LPRModel, ScoreGroups, fit_data
+from hierlpr.lpr import ScoreGroups, fit_data
 from hierlpr.lpr.estimators import Auto
 from hierlpr.lpr.training import TruthCounts
 
@@ -24,7 +24,7 @@ Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 N_BINS = 64  # score bins per label: finer than what a spline with 24 segments can bend
-_CACHED_VALUES = 2**16
+CACHED_VALUES = 2**13  # larger temporary arrays are new memory each time, which costs more
 
 
 class CrossFitting:
@@ -61,13 +61,13 @@ class CrossFitting:
         self.hierarchy = hierarchy
         self.method = _faster(method)
         self.n_threads = n_threads_or_default(n_threads)
-        self.scores, self.truth, self.sample_weight = scores, truth, sample_weight
+        self.truth, self.sample_weight = truth, sample_weight
         self.part = part
         self.held = truth.held if isinstance(truth, PartialTruth) else truth
-        self.bin_of, self.bin_score = bin_scores(scores, self.n_threads)
+        self.bin_of, self.place, self.bin_score = bin_scores(scores, self.n_threads)
         numbers = range(int(part.max()) + 1)
         self._counts = None if self.is_weighted else [self._count(part == p) for p in numbers]
-        self._fits: dict[frozenset[int], tuple[LPRModel, LabelPrior]] = {}
+        self._fits: dict[frozenset[int], tuple[Float, LabelPrior]] = {}
 
     @property
     def is_weighted(self) -> bool:
@@ -81,7 +81,8 @@ class CrossFitting:
         ptr = np.cumsum([0, *(at.size for at in rows)])
         own, others = np.empty((2, self.hierarchy.n_labels, ptr[-1]))
         for at, first, fit in zip(rows, ptr, fits, strict=False):
-            self._write(fit, self.scores[at], own[:, first:], others[:, first:])
+            stop = first + at.size
+            self._write(fit, self.place[:, at], own[:, first:stop], others[:, first:stop])
         everyone = np.concatenate(rows)
         weight = np.empty((0, 0))
         if self.is_weighted:
@@ -96,28 +97,31 @@ class CrossFitting:
         )
 
     def _write(
-        self, fit: tuple[LPRModel, LabelPrior], scores: Float, own: Float, others: Float
+        self, fit: tuple[Float, LabelPrior], place: Float, own: Float, others: Float
     ) -> None:
-        """Write the evidence of some samples to the first columns of `own` and `others`."""
-        model, prior = fit
-        log_odds = model.curves.evaluate_log_odds(scores, n_threads=self.n_threads)
+        """Write the evidence of the samples at some places between the bins."""
+        table, prior = fit
+        rise = np.diff(table, axis=1, append=0.0)
+        prior_log_odds, first = prior.log_odds[:, None], N_BINS * np.arange(len(table))[:, None]
+        wanted: Any = {"with_posterior": False, "with_others": True, "n_threads": 1}
 
         def write(start: int, stop: int) -> None:
-            part = log_odds[start:stop]
-            evidence = part - prior.log_odds
-            own[:, start:stop] = np.where(np.isnan(evidence), 0.0, evidence).T
-            _, added = posteriors(
-                scipy.special.expit(part), prior, self.hierarchy,
-                with_posterior=False, with_others=True, n_threads=1,
-            )  # fmt: skip
-            others[:, start:stop] = added.T
+            known = place[:, start:stop]
+            missing = np.isnan(known)
+            known = np.where(missing, 0.0, known)
+            at = known.astype(np.int64)
+            part = known - at
+            at += first
+            log_odds = table.take(at) + part * rise.take(at)
+            own[:, start:stop] = np.where(missing, 0.0, log_odds - prior_log_odds)
+            lpr = np.where(missing, np.nan, 1.0 / (1.0 + np.exp(-log_odds)))
+            others[:, start:stop] = posteriors(lpr.T, prior, self.hierarchy, **wanted)[1].T
 
-        # Few samples at a time, so that all temporary arrays stay in the cache.
-        n_chunks = -(-len(scores) // max(8, _CACHED_VALUES // scores.shape[1]))
-        run_chunks(write, even_chunks(len(scores), n_chunks), self.n_threads)
+        n_chunks = -(-place.shape[1] // max(8, CACHED_VALUES // len(table)))
+        run_chunks(write, even_chunks(place.shape[1], n_chunks), self.n_threads)
 
-    def fit(self, without: frozenset[int]) -> tuple[LPRModel, LabelPrior]:
-        """Fit curves and prior on all parts except some; results are cached."""
+    def fit(self, without: frozenset[int]) -> tuple[Float, LabelPrior]:
+        """Fit log-odds of all bins and the prior on all parts except some; results are cached."""
         if without not in self._fits:
             used = ~np.isin(self.part, list(without))
             positive, total = self._counts_without(without, used)
@@ -128,7 +132,8 @@ class CrossFitting:
             model = fit_data(data, method=self.method, depth=depth, n_threads=self.n_threads)
             weight = None if self.sample_weight is None else self.sample_weight[used]
             prior = fit_prior(self.truth[used], self.hierarchy, weight)
-            self._fits[without] = model, prior
+            log_odds = model.curves.evaluate_log_odds(self.bin_score.T, n_threads=self.n_threads)
+            self._fits[without] = np.ascontiguousarray(log_odds.T), prior
         return self._fits[without]
 
     def _counts_without(self, without: frozenset[int], used: NDArray[np.bool_]) -> Float:
@@ -142,9 +147,9 @@ class CrossFitting:
     def _count(self, rows: NDArray[np.bool_], weight: Float | None = None) -> Float:
         """Positives and samples per (label, bin); missing scores are in one more bin, dropped."""
         n_labels, width = self.hierarchy.n_labels, N_BINS + 1
-        cell = (self.bin_of[rows] + width * np.arange(n_labels)).ravel()
-        held = self.held[rows].ravel()
-        weights = np.ones(cell.size) if weight is None else weight.ravel()
+        cell = (self.bin_of[:, rows] + width * np.arange(n_labels)[:, None]).ravel()
+        held = self.held[rows].T.ravel()
+        weights = np.ones(cell.size) if weight is None else weight.T.ravel()
         counts = [
             np.bincount(cell, weights=values, minlength=n_labels * width)
             for values in (weights * held, weights)
@@ -165,37 +170,45 @@ def _faster(method: Any) -> Any:
     return method.coarser() if isinstance(method, Auto) else method
 
 
-def bin_scores(scores: Float, n_threads: int = 1) -> tuple[NDArray[np.int64], Float]:
+def bin_scores(scores: Float, n_threads: int = 1) -> tuple[Ints, Float, Float]:
     """Put the scores of each label in at most `N_BINS` bins of equal width in the normal score.
 
-    Returns the bin of every score (`N_BINS` if missing) and a score per (label, bin) that stands
-    for the bin: the middle one of its distinct scores. Up to `N_BINS` distinct scores have a bin
+    Returns, in rows of labels, the bin of every score (`N_BINS` if missing); its place between the
+    bins, 2.5 if it lies halfway between the scores of bins 2 and 3 (NaN if missing); and the score
+    of every bin, the middle one of its distinct scores. Up to `N_BINS` distinct scores have a bin
     each. Bins are numbered without gaps; beyond the last one its score is repeated.
     """
     n_samples, n_labels = scores.shape
-    bin_of = np.full(scores.shape, N_BINS, dtype=np.int64)
+    columns = np.ascontiguousarray(scores.T)
+    bin_of = np.full(columns.shape, N_BINS)
+    place = np.full(columns.shape, np.nan)
     bin_score = np.zeros((n_labels, N_BINS))
     rank = (np.arange(n_samples) + 0.5) / max(n_samples, 1)
     normal_score = scipy.special.ndtri(rank)
 
     def put_in_bins(k: int) -> None:
-        known = np.flatnonzero(~np.isnan(scores[:, k]))
-        if known.size == 0:
+        order = np.argsort(columns[k])  # missing scores are last
+        score = columns[k, order]
+        order = order[: score.size - np.count_nonzero(np.isnan(score))]
+        score = score[: order.size]
+        if score.size == 0:
             return
-        value, inverse, count = np.unique(scores[known, k], return_inverse=True, return_counts=True)
-        code = np.arange(value.size)
-        if value.size > N_BINS:
-            upper = np.cumsum(count)
-            z = np.interp((upper - 0.5 * count) / upper[-1], rank, normal_score)
+        is_new = np.append(True, score[1:] > score[:-1])
+        begin = np.flatnonzero(is_new)
+        code = np.arange(begin.size)
+        if code.size > N_BINS:
+            upper = np.append(begin[1:], score.size)
+            z = np.interp(0.5 * (begin + upper) / score.size, rank, normal_score)
             interval = np.minimum((z - z[0]) * (N_BINS / (z[-1] - z[0])), N_BINS - 1).astype(int)
             code = np.cumsum(np.append(0, np.diff(interval) > 0))
         first = np.searchsorted(code, np.arange(code[-1] + 2))
-        middle = value[(first[:-1] + first[1:] - 1) // 2]
-        bin_of[known, k] = code[inverse.ravel()]
+        middle = score[begin[(first[:-1] + first[1:] - 1) // 2]]
+        bin_of[k, order] = np.repeat(code, np.diff(begin, append=score.size))
+        place[k, order] = np.interp(score, middle, np.arange(middle.size))
         bin_score[k, : middle.size], bin_score[k, middle.size :] = middle, middle[-1]
 
     run_chunks(lambda k, _: put_in_bins(k), list(range(n_labels + 1)), n_threads)
-    return bin_of, bin_score
+    return bin_of, place, bin_score
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._kernels._jit import n_threads_or_default, row_chunks, run_chunks
+from hierlpr._kernels._jit import even_chunks, n_threads_or_default, run_chunks
 from hierlpr._kernels.joint_temper import HeldOutEvidence
 from hierlpr._utils.checks import Matrix, check_unit_interval
 from hierlpr.data.partial_truth import AnyTruth
@@ -17,7 +17,7 @@ from hierlpr.data.tables import align, draw_samples, sample_limit
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
-from hierlpr.joint.held_out import CrossFitting
+from hierlpr.joint.held_out import CACHED_VALUES, CrossFitting
 from hierlpr.joint.posterior import LPR_EDGE, is_exact, main_forest, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import (
@@ -36,7 +36,6 @@ Float = NDArray[np.float64]
 N_PARTS = 4
 LEAST_SAMPLES = 10
 ENOUGH_JUDGES = 2000
-_CACHED_VALUES = 2**18  # LPRs processed at a time per thread, so that temporaries stay in the cache
 _CHUNK_VALUES = 2**22  # sparse rows are made dense in chunks of this many values
 
 
@@ -154,27 +153,21 @@ class JointModel:
             return np.where(missing, self.prior.prevalence, lpr) if missing.any() else lpr
         if use == "exact":
             return posteriors(lpr, self.prior, self.hierarchy, n_threads=n_threads)[0]
-        out = np.empty_like(lpr)
-        step = max(64, _CACHED_VALUES * n_threads // lpr.shape[1])
-        for start in range(0, lpr.shape[0], step):
-            self._temper(lpr[start : start + step], out[start : start + step], n_threads)
-        return out
+        prior, chosen, out = self.prior, self.tempering, np.empty_like(lpr)
+        wanted: Any = {"with_posterior": False, "with_others": True, "n_threads": 1}
 
-    def _temper(self, lpr: Float, out: Float, n_threads: int) -> None:
-        prior, chosen = self.prior, self.tempering
-        _, others = posteriors(
-            lpr, prior, self.hierarchy, with_posterior=False, with_others=True, n_threads=n_threads
-        )
-
-        def combine(start: int, stop: int) -> None:
-            inside = np.clip(lpr[start:stop], LPR_EDGE, 1.0 - LPR_EDGE)
-            own = scipy.special.logit(inside) - prior.log_odds
+        def temper(start: int, stop: int) -> None:
+            part = lpr[start:stop]
+            inside = np.clip(part, LPR_EDGE, 1.0 - LPR_EDGE)
+            own = np.log(inside / (1.0 - inside)) - prior.log_odds
             log_odds = chosen.own * np.where(np.isnan(own), 0.0, own)
-            log_odds += chosen.others * others[start:stop]
+            log_odds += chosen.others * posteriors(part, prior, self.hierarchy, **wanted)[1]
             log_odds += prior.log_odds + chosen.shift
-            scipy.special.expit(log_odds, out=out[start:stop])
+            np.divide(1.0, 1.0 + np.exp(-log_odds), out=out[start:stop])
 
-        run_chunks(combine, row_chunks(lpr.shape, n_threads), n_threads)
+        n_chunks = -(-len(lpr) // max(8, CACHED_VALUES // lpr.shape[1]))
+        run_chunks(temper, even_chunks(len(lpr), n_chunks), n_threads)
+        return out
 
     def _sparse(self, lpr: scipy.sparse.csr_array, absent: Float | None, n_threads: int) -> Matrix:
         """Process rows in dense chunks; keep the stored entries and their ancestors."""

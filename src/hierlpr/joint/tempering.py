@@ -32,9 +32,10 @@ LABEL_PENALTY = 50.0
 PER_UNIT = 4
 N_UNITS = 40
 _LABELS = 32  # merged into cells at a time
-_CACHED_VALUES = 2**15  # pairs whose log-losses are computed at a time
+_CACHED_VALUES = 2**13  # pairs whose log-losses are computed at a time
 
 GRID = 2.0**30  # steps of probabilities in block scores, so that equal means are equal
+N_STEPS = 2**14  # of block scores in a ranking that is judged
 
 # Standard errors by which a candidate must beat the LPRs to be used at all, and to be used in full;
 # chosen in experiments/joint/small_n.py.
@@ -170,55 +171,52 @@ def ranking_gain(
     The samples of fold f are ranked by their block scores with ``weights[f]``, on the forest that
     `parent` describes in the topological `order` of the labels.
     """
-    n_samples = int(evidence.fold_ptr[len(weights)])
-    truth = evidence.truth[order, :n_samples].T.ravel()
-    counted = evidence.weight[order, :n_samples].T.ravel() if evidence.weight.size else 1.0
     found = []
     for candidate in (np.tile(PLAIN, (len(weights), order.size, 1)), weights):
-        log_odds = [
-            tempered_log_odds(evidence, each, slice(*evidence.fold_ptr[f : f + 2]), f)
-            for f, each in enumerate(candidate)
-        ]
-        p = scipy.special.expit(np.concatenate(log_odds, axis=1)[order].T)
-        found.append(_average_precision(_block_scores(p, parent), truth, counted, n_samples))
+        step = np.empty((int(evidence.fold_ptr[len(weights)]), order.size), np.int64)
+        for fold, each in enumerate(candidate):
+            first, last = evidence.fold_ptr[fold : fold + 2]
+            n_samples = max(1, _CACHED_VALUES // order.size)
+            for start in range(first, last, n_samples):
+                at = slice(start, min(start + n_samples, last))
+                log_odds = tempered_log_odds(evidence, each, at, fold)[order].T
+                step[at] = _block_scores(1.0 / (1.0 + np.exp(-log_odds)), parent) * N_STEPS
+        truth = evidence.truth[order, : len(step)].T
+        counted = evidence.weight[order, : len(step)].T if evidence.weight.size else np.ones(1)
+        found.append(_average_precision(N_STEPS - step, truth, counted))
     (before, effect_before), (after, effect_after) = found
     return after - before, float(np.sqrt(((effect_after - effect_before) ** 2).sum()))
 
 
 def _block_scores(p: Float, parent: NDArray[np.int32]) -> Float:
-    """Return block scores in grid steps (flat) of probabilities in topological order."""
+    """Return block scores of probabilities in topological order."""
     value, mean = np.rint(p * GRID).ravel(), np.empty(p.size)
     next_node, n_nodes = np.empty((2, p.size), np.int32)
     rows = np.arange(0, p.size + 1, p.shape[1])
     forest_blocks(value, rows, parent, True, next_node, n_nodes, mean)
-    return mean
+    return mean.reshape(p.shape) / GRID
 
 
 def _average_precision(
-    score: Float, truth: NDArray[np.bool_], counted: Float | float, n_samples: int
+    step: NDArray[np.int64], truth: NDArray[np.bool_], counted: Float
 ) -> tuple[float, Float]:
-    r"""Return AU(PRC) of one ranking, and its derivative by the weight of every sample.
+    r"""Return AU(PRC) of samples x labels ranked by `step`, and its derivative by sample weights.
 
-    With positives :math:`y`, precision :math:`P_j` and weight :math:`N_j` of the first j instances,
-    it is :math:`\sum_j y_j P_j / \sum_j y_j`. The instance at place k moves :math:`P_j` for
+    With positives :math:`y_j`, precision :math:`P_j` and weight :math:`N_j` of all instances up to
+    step j, it is :math:`\sum_j y_j P_j / \sum_j y_j`. An instance at step k moves :math:`P_j` for
     :math:`j \ge k` by :math:`(y_k - P_j) / N_j`; the derivatives add up to no gain at all, and
     their sum of squares is the variance (infinitesimal jackknife).
     """
-    # Sorting whole numbers that hold score and place is several times as fast as argsort.
-    bits = int(score.size).bit_length()
-    place = np.arange(score.size, dtype=np.uint64)
-    key = np.sort((np.rint(GRID - score).astype(np.uint64) << np.uint64(bits)) + place)
-    order = (key & np.uint64((1 << bits) - 1)).astype(np.intp)
-    weight = np.broadcast_to(counted, truth.shape)[order]
-    positive = weight * truth[order]
-    n_all = np.maximum(np.cumsum(weight), 1e-12)
-    precision, n_positive = np.cumsum(positive) / n_all, max(float(positive.sum()), 1e-12)
+    weight = np.broadcast_to(counted, truth.shape)
+    held = weight * truth
+    positive, total = (np.bincount(step.ravel(), x.ravel(), N_STEPS + 1) for x in (held, weight))
+    n_all, n_positive = np.maximum(np.cumsum(total), 1e-12), max(float(held.sum()), 1e-12)
+    precision = np.cumsum(positive) / n_all
     area = float(positive @ precision) / n_positive
     below = np.cumsum((positive / n_all)[::-1])[::-1]
     below_precision = np.cumsum((positive * precision / n_all)[::-1])[::-1]
-    effect = positive * (precision + below - area) - weight * below_precision
-    sample = order // (truth.size // n_samples)
-    return area, np.bincount(sample, effect, n_samples) / n_positive
+    effect = held * (precision + below - area)[step] - weight * below_precision[step]
+    return area, effect.sum(axis=1) / n_positive
 
 
 def tempered_log_odds(evidence: HeldOutEvidence, weights: Float, at: slice, fold: Any) -> Float:
@@ -241,7 +239,9 @@ def losses_of(
         at = slice(first + start, first + stop)
         fold_of = np.searchsorted(evidence.fold_ptr, np.arange(at.start, at.stop), side="right") - 1
         log_odds = tempered_log_odds(evidence, weights, at, fold_of)
-        pair = np.logaddexp(0.0, np.where(evidence.truth[:, at], -log_odds, log_odds))
+        against = np.where(evidence.truth[:, at], -log_odds, log_odds)
+        # Several times as fast as logaddexp.
+        pair = np.maximum(against, 0.0) + np.log(1.0 + np.exp(-np.abs(against)))
         loss[at] = (pair * evidence.weight[:, at] if evidence.weight.size else pair).sum(axis=0)
 
     # Few samples at a time, so that all temporary arrays stay in the cache.
