@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR, plots, simulate
-from hierlpr.exceptions import DataError, HierarchyError
+from hierlpr.exceptions import DataError
 from hierlpr.metrics import au_prc_score
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -74,25 +74,6 @@ def test_the_numbers_are_those_of_the_model(case):
     assert (x, y) == (n_true / truth.sum(), n_true / n_calls)
 
 
-def test_curves_of_labels(case, tmp_path):
-    model, _, _ = case
-    h = model.hierarchy_
-    display = plots.LPRDisplay.from_model(model)
-    support = model.lpr_.report.positives
-    assert [c.n_positives for c in display.curves] == sorted(support, reverse=True)[:6]
-    chosen = [h.labels[3], h.labels[100]]
-    one = plots.LPRDisplay.from_model(model, chosen).plot()
-    assert [c.label for c in one.curves] == chosen
-    k = h.index(chosen[0])
-    grid = np.zeros((5, h.n_labels))
-    grid[:, k] = np.linspace(*one.curves[0].score[[0, -1]], 5)
-    shown = np.interp(grid[:, k], one.curves[0].score, one.curves[0].lpr)
-    np.testing.assert_allclose(shown, model.lpr_.predict(grid)[:, k], atol=1e-9)
-    drawn(one, tmp_path)
-    with pytest.raises(HierarchyError, match="no label"):
-        plots.LPRDisplay.from_model(model, ["nothing"])
-
-
 def test_one_sample(case, tmp_path):
     model, scores, truth = case
     row = int(model.predict(scores).sum(axis=1).argmax())
@@ -121,11 +102,7 @@ def test_hostile_names_and_dags_are_drawn_as_text(tmp_path):
     truth = h.close_upward(rng.random((60, 5)) < 0.3)
     scores = truth + rng.normal(size=truth.shape)
     model = HierLPR(h, joint=False).fit(scores, truth).set_cutoff(0.2)
-    for display in (
-        plots.LPRDisplay.from_model(model),
-        plots.SampleDisplay.from_model(model, scores, 0, truth=truth),
-    ):
-        drawn(display.plot(), tmp_path)
+    drawn(plots.SampleDisplay.from_model(model, scores, 0, truth=truth).plot(), tmp_path)
 
 
 @pytest.mark.parametrize("kind", CURVES)

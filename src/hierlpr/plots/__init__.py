@@ -10,12 +10,11 @@ from hierlpr.plots.displays import (
     PrecisionDisplay,
     RecallDisplay,
 )
-from hierlpr.plots.label_displays import LPRDisplay, NamesDisplay, SampleDisplay
+from hierlpr.plots.sample_displays import NamesDisplay, SampleDisplay
 
 __all__ = [
     "CalibrationDisplay",
     "HitDisplay",
-    "LPRDisplay",
     "NamesDisplay",
     "PrecisionDisplay",
     "RecallDisplay",

@@ -27,8 +27,8 @@ from hierlpr.model.prediction import (
     rank_names,
     usual_threshold,
 )
-from hierlpr.plots.label_displays import NamesDisplay
 from hierlpr.plots.model_output import ModelOutput
+from hierlpr.plots.sample_displays import NamesDisplay
 from hierlpr.plots.summary import Counts
 from hierlpr.ranking.order import rank
 

@@ -60,7 +60,7 @@ def render_page(template: str, scripts: Sequence[str], data: Any, **values: Any)
         count=lambda n: f"{n:,}",
         plural=_plural,
         number=_number,
-        six=lambda x: "" if x is None or math.isnan(x) else f"{x:.6g}",
+        six=lambda x: "" if x is None or not math.isfinite(x) else f"{x:.6g}",
         nobreak=_nobreak,
     )
     style, script = _asset("report.css"), "\n".join(_asset(name) for name in scripts)
@@ -98,7 +98,7 @@ def _policy(style: str, script: str) -> str:
 
 
 def _number(value: float | None, digits: int = 3) -> str:
-    return UNKNOWN if value is None or math.isnan(value) else f"{value:.{digits}f}"
+    return UNKNOWN if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
 def _plural(n: int, word: str) -> str:
@@ -106,8 +106,9 @@ def _plural(n: int, word: str) -> str:
 
 
 def _nobreak(text: str) -> str:
-    """Keep a number and its percent sign on one line."""
-    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+    """Keep a number and its percent sign, and the ends of an interval, on one line."""
+    joined = "\N{WORD JOINER}\N{EN DASH}\N{WORD JOINER}"
+    return text.replace(" %", "\N{NO-BREAK SPACE}%").replace("\N{EN DASH}", joined)
 
 
 # -- figures ----------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
-"""Displays of labels and samples: LPR curves, one sample as a tree, names as an icicle."""
+"""Displays of samples: one sample as a tree, names as an icicle."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,76 +17,16 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.model.prediction import name_samples, rank_names
 from hierlpr.model.validation import new_scores
 from hierlpr.plots.displays import _Display
-from hierlpr.plots.drawing import PALETTE, Colors, legend, line_style, new_axes, percent_axis
+from hierlpr.plots.drawing import PALETTE, Colors, new_axes, percent_axis
 
 if TYPE_CHECKING:
     from hierlpr.model import HierLPR
     from hierlpr.model.explain import Explanation
 
-MOST_CURVES = 6  # labels drawn if none are named
-NAME_LENGTH = 34  # characters of a name in the legend
 MOST_IN_TREE = 25  # labels of a sample, called ones first
 TREE_NAME_LENGTH = 46  # characters of a name in the tree
 MOST_BOXES = 200  # of one rank in an icicle
 ICICLE_LETTERS = 58  # of a name as wide as the icicle
-
-
-class LabelCurve(NamedTuple):
-    """The curve of one label: LPR by rising score, and its number of positives in the fit."""
-
-    label: str
-    caption: str
-    score: NDArray[np.float64]
-    lpr: NDArray[np.float64]
-    n_positives: int
-
-
-class LPRDisplay(_Display):
-    """LPR against score, one line per label.
-
-    Parameters
-    ----------
-    curves : sequence of LabelCurve
-    """
-
-    def __init__(self, curves: Sequence[LabelCurve]) -> None:
-        self.curves = tuple(curves)
-
-    @classmethod
-    def from_model(cls, model: HierLPR, labels: Sequence[str] | None = None) -> Self:
-        """Take the curves of some labels, by default those with most positives in the fit."""
-        check_is_fitted(model)
-        h, report = model.hierarchy_, model.lpr_.report
-        if labels is None:
-            columns = np.argsort(-report.positives, kind="stable")[:MOST_CURVES].tolist()
-        else:
-            columns = [h.index(label) for label in labels]
-        curves = []
-        for k in columns:
-            label = h.labels[k]
-            score, lpr = model.lpr_.curves.curve(k)
-            curves.append(LabelCurve(label, h.caption(label), score, lpr, int(report.positives[k])))
-        return cls(curves)
-
-    def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
-        """Draw on `ax`, or on a new figure."""
-        axes = new_axes(ax, size=(7.4, 4.0))
-        for place, curve in enumerate(self.curves):
-            x, y = curve.score, curve.lpr
-            if x.size == 1:  # a label without a curve has the same LPR at every score
-                x, y = np.array([0.0, 1.0]), np.repeat(y, 2)
-            name = escape_control(curve.caption, most=NAME_LENGTH)
-            axes.plot(x, y, label=f"{name} ({curve.n_positives:,})", **line_style(place, colors))
-        axes.set(ylim=(0, 1.02), xlabel="score", ylabel="LPR: probability that the label holds")
-        percent_axis(axes.yaxis)
-        legend(
-            axes,
-            colors,
-            title="label (positives in the fit)",
-            loc="upper left",
-            bbox_to_anchor=(1.0, 1.0),
-        )
-        return self._keep(axes)
 
 
 class SampleDisplay(_Display):
