@@ -112,7 +112,8 @@ def _squared(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     out *= -2.0
     out += np.square(a).sum(axis=1)[:, None]
     out += np.square(b).sum(axis=1)[None, :]
-    return np.maximum(out, 0.0, out=out)
+    np.maximum(out, 0.0, out=out)
+    return out
 
 
 def _kernel(a: Encoded, b: Encoded, power: int, width: float) -> NDArray[Any]:
