@@ -3,6 +3,7 @@ import pytest
 
 from hierlpr import Hierarchy, metrics
 from hierlpr.exceptions import DataError
+from hierlpr.metrics.hierarchical import sibling_costs
 
 #      A       F
 #    B   C
@@ -20,19 +21,15 @@ def test_by_hand():
     # H-loss: D, E, C count in sample 1 (their parents are right); only A in sample 2.
     assert metrics.h_error(TRUTH, CALLS, H) == (3 + 1) / 2
     # Sibling costs: A, F 1/2; B, C 1/4; D, E 1/8.
-    costs = metrics.label_costs(H, "sibling")
+    costs = sibling_costs(H)
     np.testing.assert_array_equal(costs, [1 / 2, 1 / 4, 1 / 4, 1 / 8, 1 / 8, 1 / 2])
     first, second = 1 / 4 + 1 / 8 + 1 / 8, 1 / 2 + 1 / 4
     assert metrics.hierarchical_hamming_error(TRUTH, CALLS, H) == (first + second) / 2
-    # Subtree sizes A 5, F 1; B 3, C 1; D, E 1.
-    np.testing.assert_allclose(
-        metrics.label_costs(H, "subtree"), [5 / 6, 5 / 8, 5 / 24, 5 / 16, 5 / 16, 1 / 6]
-    )
 
 
 def test_costs_on_a_dag_add_the_shares_of_all_parents():
     diamond = Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("C", "E")])
-    costs = dict(zip(diamond.labels, metrics.label_costs(diamond, "sibling"), strict=True))
+    costs = dict(zip(diamond.labels, sibling_costs(diamond), strict=True))
     assert costs == {"A": 1.0, "B": 0.5, "C": 0.5, "D": 0.75, "E": 0.25}
 
 

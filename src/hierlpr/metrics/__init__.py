@@ -27,7 +27,6 @@ from hierlpr.metrics.hierarchical import (
     hierarchical_hamming_error,
     hierarchical_precision_score,
     hierarchical_recall_score,
-    label_costs,
     order_violations_error,
     violations_error,
 )
@@ -62,7 +61,6 @@ __all__ = [
     "hit_curve",
     "information_accretion",
     "label_au_prc_scores",
-    "label_costs",
     "mean_au_prc_score",
     "normalized_hit_area_score",
     "order_violations_error",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from scipy import sparse
 
 from hierlpr._utils.checks import (
     Matrix,
-    check_choice,
     check_finite,
     check_label_weights,
     check_real_array,
@@ -26,7 +25,6 @@ from hierlpr.metrics.hits import f_of, ratio
 
 Float = NDArray[np.float64]
 Index = NDArray[np.integer[Any]]
-Normalization = Literal["cafa", "pred", "gt"]
 THRESHOLDS = np.arange(0.01, 1, 0.01)
 
 
@@ -131,10 +129,11 @@ def cafa_curve(
     *,
     weight: Any = None,
     thresholds: Any = None,
-    normalization: Normalization = "cafa",
-    propagate: bool = True,
 ) -> CafaCurve:
     r"""Evaluate scores at a series of thresholds, as the CAFA challenge does.
+
+    Every label is first raised to the score of its highest descendant, and the truth is closed.
+    Precision is a mean over the samples with calls, everything else over all samples.
 
     Parameters
     ----------
@@ -146,12 +145,6 @@ def cafa_curve(
         Weight of every label, such as `information_accretion`; labels of weight 0 are left out.
     thresholds : array-like, optional
         Ascending and positive; 0.01, 0.02, ... 0.99 if not given.
-    normalization : {"cafa", "pred", "gt"}
-        The samples that means are taken over. ``"cafa"``: precision over the samples with calls,
-        everything else over all samples; ``"pred"``: everything over the samples with calls;
-        ``"gt"``: everything over all samples.
-    propagate : bool
-        First raise every label to the score of its highest descendant, and close the truth.
 
     References
     ----------
@@ -164,7 +157,6 @@ def cafa_curve(
     >>> curve.precision, curve.recall, curve.coverage
     (array([0.75, 1.  ]), array([1. , 0.5]), array([1. , 0.5]))
     """
-    check_choice(normalization, get_args(Normalization), name="normalization")
     h = hierarchy
     weights = np.ones(h.n_labels)
     if weight is not None:
@@ -183,11 +175,10 @@ def cafa_curve(
         upper = UpperSet.above(h, np.concatenate([number, scored_number]))
         held = upper.mark(number, row, n_samples)
         passed = sums.passed(upper, scored_number, scored_row, value, n_samples)
-        if propagate:
-            upper.raise_up(held)
-            upper.raise_up(passed)
+        upper.raise_up(held)
+        upper.raise_up(passed)
         sums.add(passed, held, h.order[upper.numbers], np.ones(n_samples))
-    return sums.curve(normalization=normalization)
+    return sums.curve()
 
 
 class CafaSums:
@@ -254,22 +245,20 @@ class CafaSums:
             self._sums[i] += [sample_weight @ x for x in terms]
             self._positive[i] += float(sample_weight @ positive)
 
-    def curve(self, which: int = 0, *, normalization: Normalization = "cafa") -> CafaCurve:
+    def curve(self, which: int = 0) -> CafaCurve:
         """Return the curve for one of the label weights."""
         called, hits, precision, recall, n_called = self._sums[which]
         positive = self._positive[which]
         n_samples = np.full(self.levels.size, self._n_samples)
-        over_all = n_called if normalization == "pred" else n_samples
-        over_called = n_samples if normalization == "gt" else n_called
         return CafaCurve(
             threshold=self.levels,
-            precision=ratio(precision, over_called),
-            recall=ratio(recall, over_all),
+            precision=ratio(precision, n_called),
+            recall=ratio(recall, n_samples),
             pooled_precision=ratio(hits, called),
             pooled_recall=ratio(hits, np.full_like(hits, positive)),
             coverage=ratio(n_called, n_samples),
-            remaining_uncertainty=ratio(positive - hits, over_all),
-            misinformation=ratio(called - hits, over_all),
+            remaining_uncertainty=ratio(positive - hits, n_samples),
+            misinformation=ratio(called - hits, n_samples),
         )
 
 

@@ -22,7 +22,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
 from hierlpr.metrics.cafa import THRESHOLDS, CafaSums, accretion_of, smallest_s
 from hierlpr.metrics.calls import calibration_gaps
-from hierlpr.metrics.hierarchical import first_errors, label_costs, late_parents
+from hierlpr.metrics.hierarchical import first_errors, late_parents, sibling_costs
 from hierlpr.metrics.hits import HitSums
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class _CallSums:
         """Return the measures, given the weight of the samples and of their positives."""
         n_calls, n_hits, n_closed, n_closed_hits = self._sums.tolist()
         precision = n_hits / n_calls if n_calls else None
-        costs = label_costs(self._h, "sibling")
+        costs = sibling_costs(self._h)
         return {
             "precision": precision,
             "FDR": None if precision is None else 1.0 - precision,

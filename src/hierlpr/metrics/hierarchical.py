@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import check_choice, check_label_weights
 from hierlpr.data.tables import align, dense
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -16,8 +15,6 @@ from hierlpr.metrics.calls import f_score, precision_score, recall_score
 from hierlpr.metrics.hits import check_status
 
 Float = NDArray[np.float64]
-CostName = Literal["uniform", "sibling", "subtree"]
-Cost: TypeAlias = CostName | Any
 
 
 def hierarchical_precision_score(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
@@ -76,51 +73,28 @@ def hierarchical_f_score(
     return f_score(*_closed_pair(truth, calls, hierarchy), beta=beta)
 
 
-def label_costs(hierarchy: Hierarchy, cost: Cost = "uniform") -> Float:
-    r"""Return the cost of an error at each label.
+def sibling_costs(hierarchy: Hierarchy) -> Float:
+    """Return the cost of an error at each label: roots share 1, children the cost of their parents.
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-    cost : {"uniform", "sibling", "subtree"} or array-like of shape (n_labels,)
-        ``"uniform"``: 1 everywhere. ``"sibling"``: roots share 1, and the children of a label
-        share its cost equally (a label with several parents gets a share of each).
-        ``"subtree"``: they share it by the size of their subtrees.
+    They share it equally; a label with several parents gets a share of each.
 
-    References
-    ----------
-    Cesa-Bianchi, Gentile and Zaniboni (2006), key ``cesabianchi2006``; Rousu et al. (2006), key
-    ``rousu2006``.
-
-    Examples
-    --------
-    >>> label_costs(Hierarchy([("A", "B"), ("A", "C"), ("C", "D")]), "sibling")
+    >>> sibling_costs(Hierarchy([("A", "B"), ("A", "C"), ("C", "D")]))
     array([1. , 0.5, 0.5, 0.5])
     """
     h = hierarchy
-    if not isinstance(cost, str):
-        return check_label_weights(cost, h.labels, name="cost")
-    check_choice(cost, get_args(CostName), name="cost")
-    if cost == "uniform":
-        return np.ones(h.n_labels)
-    size = np.ones(h.n_labels)
-    if cost == "subtree":
-        size = np.array([1.0 + len(h.descendants(h.labels[i])) for i in h.order])
     n_children = np.diff(h.child_ptr)
-    parents = np.repeat(np.arange(h.n_labels), n_children)
-    among = np.bincount(parents, weights=size[h.child_idx], minlength=h.n_labels)
     is_root = np.diff(h.parent_ptr) == 0
-    out = np.where(is_root, size / size[is_root].sum(), 0.0)
+    out = np.where(is_root, 1.0 / is_root.sum(), 0.0)
     for k in np.flatnonzero(~is_root):  # parents have smaller numbers
         above = h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]]
-        out[k] = np.sum(out[above] * size[k] / among[above])
+        out[k] = np.sum(out[above] / n_children[above])
     return out[h.position]
 
 
-def h_error(truth: Any, calls: Any, hierarchy: Hierarchy, *, cost: Cost = "uniform") -> float:
+def h_error(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
     r"""Return the H-loss: only the first error on a path counts; mean over samples.
 
-    :math:`\ell_H = \sum_k c_k\, I\{\hat Q_k \neq Q_k,\ \hat Q_j = Q_j\ \forall j \in anc(k)\}`.
+    :math:`\ell_H = \sum_k I\{\hat Q_k \neq Q_k,\ \hat Q_j = Q_j\ \forall j \in anc(k)\}`.
 
     References
     ----------
@@ -136,8 +110,7 @@ def h_error(truth: Any, calls: Any, hierarchy: Hierarchy, *, cost: Cost = "unifo
     status, called = _pair(truth, calls, hierarchy)
     upper = UpperSet.above(hierarchy)
     first = first_errors((status != called).T[hierarchy.order], upper)
-    costs = label_costs(hierarchy, cost)[hierarchy.order]
-    return float(np.dot(first.sum(axis=1), costs) / status.shape[0])
+    return float(first.sum() / status.shape[0])
 
 
 def first_errors(wrong: NDArray[np.bool_], upper: UpperSet) -> NDArray[np.bool_]:
@@ -145,16 +118,16 @@ def first_errors(wrong: NDArray[np.bool_], upper: UpperSet) -> NDArray[np.bool_]
     return wrong & ~upper.any_above(wrong)
 
 
-def hierarchical_hamming_error(
-    truth: Any, calls: Any, hierarchy: Hierarchy, *, cost: Cost = "sibling"
-) -> float:
+def hierarchical_hamming_error(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
     r"""Return the hierarchical Hamming loss: all errors, weighted by label; mean over samples.
 
-    :math:`\ell = \sum_k c_k\, I\{\hat Q_k \neq Q_k\}`.
+    :math:`\ell = \sum_k c_k\, I\{\hat Q_k \neq Q_k\}`: the costs of the roots add up to 1, and the
+    children of a label share its cost equally.
 
     References
     ----------
-    Bi and Kwok (2015), key ``bi2015``.
+    Bi and Kwok (2015), key ``bi2015``; Cesa-Bianchi, Gentile and Zaniboni (2006), key
+    ``cesabianchi2006``, for the costs.
 
     Examples
     --------
@@ -163,7 +136,7 @@ def hierarchical_hamming_error(
     1.0
     """
     status, called = _pair(truth, calls, hierarchy)
-    return float(np.mean((status != called) @ label_costs(hierarchy, cost)))
+    return float(np.mean((status != called) @ sibling_costs(hierarchy)))
 
 
 def violations_error(matrix: Any, hierarchy: Hierarchy) -> int:
