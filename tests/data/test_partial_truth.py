@@ -16,7 +16,7 @@ from hierlpr.cutoff.choose import choose_cutoff
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.guarantee import Pair, _count
 from hierlpr.cutoff.instances import list_instances, sort_by_sample, split_at_random
-from hierlpr.data.partial_truth import PartialTruth, _weights, align_known, curve_weights
+from hierlpr.data.partial_truth import PartialTruth, _weights, align_truth, curve_weights
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.joint.prior import fit_prior
 from hierlpr.metrics import au_prc_score
@@ -45,7 +45,7 @@ def test_rules_and_weights_equal_slow_twins(seed):
     h = random_dag(rng, int(rng.integers(1, 8)))
     held, values = random_truth(rng, h, 12, rng.choice([0.1, 0.5, 0.8]))
     values[0, 0] = nan
-    truth = align_known(np.zeros(values.shape), values, h)
+    truth = align_truth(values, h)
     rows, parents = numbered(h, values)
     for i, row in enumerate(rows):
         found = complete(row, parents)
@@ -61,17 +61,17 @@ def test_rules_and_weights_equal_slow_twins(seed):
 def test_contradictions_are_refused_with_their_place():
     h = Hierarchy([("A", "B"), ("B", "C")])
     with pytest.raises(DataError, match=r"sample 1 has 'C' but not 'A', which is above it"):
-        align_known(np.zeros((2, 3)), [[1, nan, 0], [0, nan, 1]], h)
-    closed = align_known(np.zeros((1, 3)), [[0, nan, 1]], h, close=True)
+        align_truth([[1, nan, 0], [0, nan, 1]], h)
+    closed = align_truth([[0, nan, 1]], h, close=True)
     assert closed.held.all()
     assert not closed.open.any()
     with pytest.raises(DataError, match=r"a value other than 0, 1 and unknown: 2.0 at sample 0"):
-        align_known(np.zeros((1, 3)), [[2, nan, 0]], h)
+        align_truth([[2, nan, 0]], h)
 
 
 def test_without_unknown_pairs_nothing_changes():
     train, _ = simulate.train_test(2, n_train=400, n_test=5, rng=1)
-    plain = align_known(train.scores, train.truth.astype(float), train.hierarchy)
+    plain = align_truth(train.truth.astype(float), train.hierarchy)
     assert isinstance(plain, np.ndarray)
     assert plain.dtype == bool
 
@@ -112,7 +112,7 @@ def test_frames_say_unknown_in_their_own_way(parts, fitted, kind):
 
 def test_counts_are_in_the_diagnostics_and_in_the_file(parts, fitted, tmp_path):
     train, _, truth, _ = parts
-    known = align_known(train.scores, truth, train.hierarchy)
+    known = align_truth(truth, train.hierarchy)
     report = fitted.lpr_.report
     assert np.array_equal(report.unknown, (~known.known).sum(axis=0))
     assert report.unknown.min() > 0
@@ -156,7 +156,7 @@ def test_base_rates_are_unbiased(pattern):
     else:
         unknown = np.asarray(h.levels)[None] > rng.integers(1, 4, n)[:, None]
     values = np.where(unknown, nan, held)
-    truth = align_known(np.zeros(held.shape), values, h)
+    truth = align_truth(values, h)
     prior = fit_prior(truth, h)
     assert prior.prevalence == pytest.approx([0.5, 0.25, 0.125, 0.15], abs=0.01)
     assert prior.conditional == pytest.approx([0.5, 0.5, 0.5, 0.3], abs=0.02)
@@ -241,7 +241,7 @@ def test_model_calibrates_on_what_is_known(parts, fitted):
     _, rest, _, truth = parts
     model = load_like(fitted).calibrate(rest.scores, truth, precision=0.8)
     called = model.predict(rest.scores)
-    known = align_known(rest.scores, truth, rest.hierarchy).judged(rest.hierarchy)
+    known = align_truth(truth, rest.hierarchy).judged(rest.hierarchy)
     assert model.cutoff_.n_calls == (called & known.known).sum()
     assert model.cutoff_.n_unknown_calls == (called & ~known.known).sum()
     assert model.cutoff_.n_true_calls == (called & known.held).sum()
@@ -275,8 +275,8 @@ def test_sparse_truth_is_that_of_dense_truth(seed):
     _, values = random_truth(rng, h, 15, 0.4)
     values[0, 0] = nan
     given = sparse.csr_array(values)
-    dense = align_known(np.zeros(values.shape), values, h)
-    thin = align_known(sparse.csr_array(values.shape), given, h)
+    dense = align_truth(values, h)
+    thin = align_truth(given, h, as_sparse=True)
     assert not thin.is_dense
     for name in ("held", "unknown", "open"):
         assert np.array_equal(getattr(thin, name).toarray(), getattr(dense, name))
@@ -297,9 +297,9 @@ def test_sparse_truth_is_that_of_dense_truth(seed):
     if roots:
         bad[0, roots[0]] = 0.0
         found = []
-        for scores, truth in ((np.zeros(bad.shape), bad), (sparse.csr_array(bad.shape), bad)):
+        for as_sparse in (False, True):
             with pytest.raises(DataError, match="contradicts the hierarchy 1 time") as caught:
-                align_known(scores, truth, h)
+                align_truth(bad, h, as_sparse=as_sparse)
             found.append(str(caught.value))
         assert found[0] == found[1]
 
@@ -322,7 +322,7 @@ def test_listed_scores_with_unknown_truth(parts):
     assert np.abs(lpr[1] - lpr[0]).mean() < 0.4 * np.abs(lpr[2] - lpr[0]).mean()
     model.calibrate(thin[1], hidden, precision=0.7)
     called = model.predict(thin[1]).toarray()
-    known = align_known(rest.scores, hidden, rest.hierarchy).judged(rest.hierarchy)
+    known = align_truth(hidden, rest.hierarchy).judged(rest.hierarchy)
     assert model.cutoff_.n_calls == (called & known.known).sum()
     assert model.cutoff_.n_unknown_calls == (called & known.unknown).sum() > 0
     score = model.predict_proba(thin[1]).toarray()
@@ -481,7 +481,7 @@ def test_judged_pairs_match_a_walk_over_all_pairs(seed):
     rng = np.random.default_rng(seed)
     h = random_dag(rng, 8)
     _, values = random_truth(rng, h, 60, 0.4)
-    known = align_known(np.zeros(values.shape), values, h)
+    known = align_truth(values, h)
     for share in (0.0, 0.4, 1.0):
         found = known.judged(h, share=share)
         is_open = np.isnan(values)

@@ -9,11 +9,10 @@ from scipy import sparse
 from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.cutoff.estimate import LevelProfile
+from hierlpr.data.partial_truth import align_truth
 from hierlpr.data.tables import (
     align,
     align_labels,
-    align_truth,
-    align_truth_to,
     draw_samples,
     match_rows,
     sample_limit,
@@ -124,14 +123,15 @@ def test_breaches_are_counted_and_named_alike(data):
     broken[[7, 40], child], broken[[7, 40], parent] = True, False
     with pytest.raises(DataError) as dense:
         align_truth(broken, h)
-    csr = sparse.csr_array(scores)
     with pytest.raises(DataError) as kept:
-        align_truth_to(csr, sparse.csr_array(broken), h)
+        align_truth(sparse.csr_array(broken), h, as_sparse=True)
     assert str(dense.value) == str(kept.value)
     with pytest.raises(DataError, match="other than 0 and 1"):
-        align_truth_to(csr, sparse.csr_array(truth * 2.0), h)
+        align_truth(sparse.csr_array(truth * 2.0), h, allow_unknown=False)
     with pytest.warns(HierlprWarning, match="missing ancestors were added"):
-        HierLPR(h, lpr="isotonic", close_truth=True).fit(csr, sparse.csr_array(broken))
+        HierLPR(h, lpr="isotonic", close_truth=True).fit(
+            sparse.csr_array(scores), sparse.csr_array(broken)
+        )
 
 
 def test_a_profile_of_many_samples_is_one_of_some(data, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, ndtri
 
 from hierlpr import Hierarchy, simulate
-from hierlpr.data.partial_truth import align_known
+from hierlpr.data.partial_truth import align_truth
 from hierlpr.joint.held_out import N_BINS, CrossFitting, bin_scores
 from hierlpr.lpr.estimators import Auto
 from reference_joint import evidence_directly
@@ -61,7 +61,7 @@ def test_evidence_equals_a_fit_for_each_part(kind):
         scores[rng.random(scores.shape) < 0.2] = np.nan
     if kind == "unknown truth":
         partial = np.where(rng.random(truth.shape) < 0.3, np.nan, truth)
-        truth = align_known(scores, partial, h)
+        truth = align_truth(partial, h)
     weight = rng.integers(0, 4, len(scores)) / 2.0 if kind == "weights" else None
     parts = CrossFitting(scores, truth, h, part, method=FIXED, n_threads=1, sample_weight=weight)
     asked = {0: frozenset((0,)), 2: frozenset((1, 2)), 3: frozenset((3,))}

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, HierlprError, load_model
-from hierlpr.data.partial_truth import align_known
+from hierlpr.data.partial_truth import align_truth
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.first_stage import FirstStage, KernelRidgeClassifier
 from realdata import DATA, ROOT, needs_data
@@ -319,7 +319,7 @@ def test_a_classifier_of_a_label_is_fitted_where_the_label_is_known(data):
     (x, truth), h = data[0], TREE
     gaps = with_gaps(truth)
     found = HierarchicalClassifier(LogisticRegression(), hierarchy=h).fit(x, gaps)
-    partial = align_known(x, gaps, h)
+    partial = align_truth(gaps, h)
     for k in range(h.n_labels):
         known = ~np.isnan(gaps[:, k]) | (partial.known[:, k] & ~partial.held[:, k])
         alone = LogisticRegression().fit(x[known], truth[known, k])

@@ -207,7 +207,7 @@ def test_truth_without_a_parent_is_refused_or_closed_and_counted():
     truth = scores > 0.5
     truth[0] = [False, True]
     n_added = int((truth[:, 1] & ~truth[:, 0]).sum())
-    with pytest.raises(DataError, match="label without its parent"):
+    with pytest.raises(DataError, match="contradicts the hierarchy"):
         HierLPR(h).fit(scores, truth)
     with pytest.warns(HierlprWarning, match=f"{n_added} missing ancestors were added"):
         HierLPR(h, close_truth=True).fit(scores, truth)
@@ -242,7 +242,7 @@ def test_no_samples_give_no_calls(model):
         (lambda s, t: (s, t[:100]), "scores have 1,500 samples, truth 100"),
         (lambda s, t: (np.where(s > 0.999 * s.max(), np.nan, s), t), "sample .*, label"),
         (lambda s, t: (s[:0], t[:0]), "0 sample\\(s\\)"),
-        (lambda s, t: (s, t + 0.5), "truth must hold only 0 and 1"),
+        (lambda s, t: (s, t + 0.5), "other than 0, 1 and unknown"),
         (lambda s, t: (s, None), "requires y to be passed"),
     ],
 )

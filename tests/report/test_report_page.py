@@ -13,7 +13,7 @@ from hierlpr import HierLPR, metrics, simulate, workflows
 from hierlpr._utils.checks import effective_number
 from hierlpr.baselines import propagate_max
 from hierlpr.cli import main
-from hierlpr.data.partial_truth import align_known
+from hierlpr.data.partial_truth import align_truth
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.io import read_scores, write_scores, write_truth
@@ -153,7 +153,7 @@ def test_what_is_unknown_is_said_and_counts_for_nothing(tmp_path, is_sparse):
     wrap = sparse.csr_array if is_sparse else np.asarray
     model = HierLPR(fit.hierarchy, joint=False).fit(wrap(fit.scores), fit.truth)
     report = write_report(tmp_path / "r.html", model, wrap(rest.scores), truth)
-    known = align_known(rest.scores, truth, rest.hierarchy).judged(rest.hierarchy)
+    known = align_truth(truth, rest.hierarchy).judged(rest.hierarchy)
     called = model.predict(wrap(rest.scores))
     called = called.toarray() if is_sparse else called
     answer = report.answer

@@ -12,7 +12,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 from hierlpr._utils.checks import check_choice
 from hierlpr.baselines.rank_functions import align_dense, order_by, propagate_min, weighted
-from hierlpr.data.tables import Table, align_truth
+from hierlpr.data.partial_truth import align_truth
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierarchyError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import joint_posterior
@@ -68,7 +69,7 @@ class BayesianCorrection:
             )
         self.hierarchy_ = h
         _, values = align_dense(scores, h, name="scores")
-        status = align_truth(truth, h)
+        status = align_truth(truth, h, allow_unknown=False)
         if values.shape != status.shape:
             raise DataError(f"scores has shape {values.shape}, truth {status.shape}.")
         self.cutoff_ = np.full(h.n_labels, np.inf)  # labels without positives are never called
@@ -169,7 +170,7 @@ class ClusHMC:
 
     def fit(self, features: Any, truth: Any, hierarchy: Hierarchy) -> ClusHMC:
         """Grow the trees on features, which may be first-stage scores; NaN where one is missing."""
-        x, status = _features(features), align_truth(truth, hierarchy)
+        x, status = _features(features), align_truth(truth, hierarchy, allow_unknown=False)
         if x.shape[0] != status.shape[0]:
             raise DataError(
                 f"features have {len(x)} samples, truth {len(status)}; they must agree."

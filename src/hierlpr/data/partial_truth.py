@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._utils.checks import Matrix, refuse_entries
+from hierlpr._utils.checks import quote_names, refuse_entries, stored_values
 from hierlpr.data.duplicates import mix
 from hierlpr.data.label_sets import LabelSets
-from hierlpr.data.tables import align, align_truth_to
+from hierlpr.data.tables import align_labels
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
+from hierlpr.hierarchy.matrices import UpperSet, fits_if_sorted, sample_ranges
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -311,33 +311,57 @@ def implied_share(truth: LabelSets, hierarchy: Hierarchy, weight: Float | None =
 AnyTruth: TypeAlias = "Bool | sparse.csr_array | PartialTruth"
 
 
-def align_known(
-    scores: Matrix, data: Any, hierarchy: Hierarchy, *, close: bool = False
-) -> AnyTruth:
-    """Convert truth as `align_truth_to` does; NaN is an unknown pair.
+def align_truth(
+    data: Any,
+    hierarchy: Hierarchy,
+    *,
+    close: bool = False,
+    as_sparse: bool = False,
+    allow_unknown: bool = True,
+) -> Any:
+    """Convert truth in any form to bool in label order, closed upward; NaN is an unknown pair.
+
+    Returns an array, with `as_sparse` a CSR matrix, or `PartialTruth` of these if a pair is
+    unknown. A label without its parent is an error, or its ancestors are added if `close`.
 
     >>> h = Hierarchy([("A", "B"), ("B", "C")])
-    >>> truth = align_known(np.zeros((2, 3)), [[np.nan, np.nan, 1], [1, 0, np.nan]], h)
+    >>> truth = align_truth([[np.nan, np.nan, 1], [1, 0, np.nan]], h)
     >>> truth.held.astype(int).tolist(), bool(truth.known.all())
     ([[1, 1, 1], [1, 0, 0]], True)
     """
-    table = align(data, hierarchy, name="truth")
-    stored = table.values if isinstance(table.values, np.ndarray) else table.values.data
-    if stored.size == 0 or not np.isnan(stored.sum()):
-        return align_truth_to(scores, table, hierarchy, close=close)
-    bad = ~((stored == 0.0) | (stored == 1.0) | np.isnan(stored))
-    what, hint = "a value other than 0, 1 and unknown", "1 where the label holds."
+    table = align_labels(data, hierarchy, name="truth")
+    stored = stored_values(table.values)
+    bad = ~((stored == 0.0) | (stored == 1.0) | (np.isnan(stored) & allow_unknown))
+    what = "a value other than 0" + (", 1 and unknown" if allow_unknown else " and 1")
+    hint = "scores come first, truth second; truth may also be lists of labels."
     refuse_entries(bad, table.values, hierarchy.labels, name="truth", what=what, hint=hint)
-    closed = close_given(LabelSets.of(table.values), hierarchy, close=close)
+    given = LabelSets.of(table.values)
+    closed = close_given(given, hierarchy, close=close)
     if closed.n_missing and not close:
         sample, above, below = closed.breach
         raise DataError(
             f"truth contradicts the hierarchy {closed.n_missing:,} time(s); the first: sample "
             f"{sample} has {below!r} but not {above!r}, which is above it.\n"
-            "Hint: correct it, or add missing ancestors with close_truth=True."
+            f"Hint: {_breach_hint(given, hierarchy, by_place=table.by_place)}"
         )
-    truth = PartialTruth.of_sets(closed.sets, hierarchy)
-    return truth.toarray() if isinstance(scores, np.ndarray) else truth
+    if closed.sets.open is not None:
+        truth = PartialTruth.of_sets(closed.sets, hierarchy)
+        return truth if as_sparse else truth.toarray()
+    return _csr(closed.sets) if as_sparse else _csr(closed.sets).toarray()
+
+
+def _breach_hint(given: LabelSets, hierarchy: Hierarchy, *, by_place: bool) -> str:
+    hint = "add the missing ancestors with close_truth=True or hierarchy.close_upward(truth)."
+    if not by_place:
+        return hint
+    if fits_if_sorted(hierarchy, _csr(given)):
+        return (
+            "the columns have no names, and sorted by label, as MultiLabelBinarizer makes them, no "
+            "label would lack its parent. Use MultiLabelBinarizer(classes=hierarchy.labels), a "
+            "data frame whose columns are the labels, or the lists of labels themselves."
+        )
+    names = quote_names(hierarchy.labels, most=3)
+    return f"{hint} The columns have no names and were taken as {names}: is this their order?"
 
 
 def strata(truth: AnyTruth, hierarchy: Hierarchy, label: int) -> tuple[Bool, Bool]:

@@ -14,17 +14,15 @@ from scipy import sparse
 
 from hierlpr._utils.checks import (
     Matrix,
-    check_finite,
     check_real_array,
     is_sparse,
     nearest,
     quote_names,
-    refuse_entries,
 )
 from hierlpr.data.frames import SAMPLE_COLUMN, as_frame, index_names, label_matrix, sample_labels
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.matrices import close_dense, fits_if_sorted, is_closed
+from hierlpr.hierarchy.matrices import fits_if_sorted
 
 # Cutoffs, level profiles and the tempering of the joint posterior are learned from at most this
 # many instances, so that memory stays bounded.
@@ -126,95 +124,6 @@ def align_labels(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: s
 def dense(matrix: Any) -> NDArray[Any]:
     """Return a matrix as an array."""
     return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())
-
-
-def align_truth(
-    data: Any, hierarchy: Hierarchy, *, name: str = "truth", close: bool = False
-) -> NDArray[np.bool_]:
-    """Convert truth to a bool matrix in label order, checked against the hierarchy.
-
-    A label without its parent is an error, or its ancestors are added if `close`.
-    """
-    is_plain = isinstance(data, np.ndarray) and data.dtype == np.bool_
-    if is_plain and data.shape[1:] == (hierarchy.n_labels,):
-        truth: NDArray[np.bool_] = data.copy(order="K")  # nothing to convert
-    else:
-        truth = _bool_values(align_labels(data, hierarchy, name=name), name)
-    if is_closed(hierarchy, truth):
-        return truth
-    if close:
-        return close_dense(hierarchy, truth)
-    breaches = hierarchy.violations(truth)
-    by_place = align_labels(data, hierarchy, name=name).by_place
-    raise _breach_error(name, len(breaches), breaches[0], truth, hierarchy, by_place)
-
-
-def _bool_values(table: Table, name: str) -> NDArray[np.bool_]:
-    """Return a table of 0 and 1 as a bool matrix."""
-    check_finite(table.values, table.labels, name=name)
-    whole = dense(table.values)
-    truth: NDArray[np.bool_] = whole != 0.0
-    if not np.array_equal(truth, whole):
-        row, column = np.argwhere(truth != whole)[0]
-        raise DataError(
-            f"{name} must hold only 0 and 1, got {whole[row, column]} at sample {row}, "
-            f"label {table.labels[column]!r}.\n"
-            "Hint: scores come first, truth second; truth may also be lists of labels."
-        )
-    return truth
-
-
-def align_truth_to(
-    scores: Matrix, data: Any, hierarchy: Hierarchy, *, name: str = "truth", close: bool = False
-) -> NDArray[np.bool_] | sparse.csr_array:
-    """Convert truth as `align_truth` does, to a sparse matrix if the scores are sparse."""
-    if isinstance(scores, np.ndarray):
-        return align_truth(data, hierarchy, name=name, close=close)
-    table = align_labels(data, hierarchy, name=name)
-    values = table.values
-    if isinstance(values, np.ndarray):
-        return sparse.csr_array(align_truth(table, hierarchy, name=name, close=close))
-    check_finite(values, hierarchy.labels, name=name)
-    bad = (values.data != 0.0) & (values.data != 1.0)
-    what, hint = "a value other than 0 and 1", "1 where the sample has the label."
-    refuse_entries(bad, values, hierarchy.labels, name=name, what=what, hint=hint)
-    truth = sparse.csr_array(values, dtype=np.bool_, copy=True)
-    truth.eliminate_zeros()
-    closed: sparse.csr_array = hierarchy.close_upward(truth)
-    if close or closed.nnz == truth.nnz:
-        closed.sort_indices()
-        return closed
-    row = int(np.argmax(np.diff(closed.indptr) != np.diff(truth.indptr)))
-    _, parent, child = hierarchy.violations(truth[[row]])[0]
-    count = closed.nnz - truth.nnz
-    raise _breach_error(name, count, (row, parent, child), truth, hierarchy, table.by_place)
-
-
-def _breach_error(
-    name: str,
-    count: int,
-    first: tuple[int, str, str],
-    truth: Any,
-    hierarchy: Hierarchy,
-    by_place: bool,
-) -> DataError:
-    """Return the error for labels without their parents; the columns may be in another order."""
-    sample, parent, child = first
-    hint = "add the missing ancestors with close_truth=True or hierarchy.close_upward(truth)."
-    if by_place:
-        names = quote_names(hierarchy.labels, most=3)
-        hint += f" The columns have no names and were taken as {names}: is this their order?"
-        if fits_if_sorted(hierarchy, truth):
-            hint = (
-                "the columns have no names, and sorted by label, as MultiLabelBinarizer makes "
-                "them, no label would lack its parent. Use "
-                "MultiLabelBinarizer(classes=hierarchy.labels), a data frame whose columns are the "
-                "labels, or the lists of labels themselves."
-            )
-    return DataError(
-        f"{name} has a label without its parent {count:,} time(s); the first: sample "
-        f"{sample} has {child!r} but not {parent!r}.\nHint: {hint}"
-    )
 
 
 def closing_note(given: Table, closed: Any, hierarchy: Hierarchy) -> str:

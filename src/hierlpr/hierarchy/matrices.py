@@ -68,13 +68,6 @@ def find_violations(hierarchy: Hierarchy, matrix: Any) -> Violations:
     return Violations(sample, parent[edge], child[edge], hierarchy.labels)
 
 
-def is_closed(hierarchy: Hierarchy, truth: NDArray[np.bool_]) -> bool:
-    """Return whether every label of a bool matrix holds only together with its parents."""
-    _check_width(hierarchy, truth.shape, name="truth")
-    parent, child = _edges(hierarchy)
-    return not np.any(truth[:, child] > truth[:, parent])
-
-
 def _edges(hierarchy: Hierarchy) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the columns of parent and child of every edge."""
     parent = np.repeat(hierarchy.order, np.diff(hierarchy.child_ptr))

@@ -22,7 +22,7 @@ from hierlpr._utils.display import terminal_progress
 from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.cutoff.outcome import Cutoff, check_bound, goals_of
-from hierlpr.data.duplicates import feature_leakage_warnings
+from hierlpr.data.duplicates import SampleKeys, feature_keys, leakage_warnings
 from hierlpr.data.frames import like_given, row_names
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, as_given, held_and_known
 from hierlpr.data.tables import Table, align_labels
@@ -215,7 +215,10 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
                 max_weight=self.max_weight,
                 **goal,
             )
-            caveats = feature_leakage_warnings(X, held_out, kept)
+            # Scores do not show copies: those of training samples are out of fold.
+            keys = feature_keys(X)
+            parts = SampleKeys.of(keys[held_out]), SampleKeys.of(keys[kept])
+            caveats = leakage_warnings(*parts, what="features")
             for note in caveats:
                 warnings.warn(note, HierlprWarning, stacklevel=2)
             self.model_.cutoff_ = self.model_.cutoff_.with_caveats(caveats)

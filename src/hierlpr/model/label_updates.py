@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 from hierlpr._utils.checks import quote_names
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
 from hierlpr.data.label_sets import as_kind
-from hierlpr.data.partial_truth import align_known
+from hierlpr.data.partial_truth import align_truth
 from hierlpr.data.tables import Table, align, align_labels, draw_samples, match_rows, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
@@ -91,7 +91,7 @@ def _fit(
     part = hierarchy.subset(labels)
     table = as_kind(align(scores, part, name="scores"), model.kind_)
     known = match_rows(align_labels(truth, part, name="truth"), table)
-    held = align_known(table.values, known, part)
+    held = align_truth(known, part, as_sparse=table.n_stored is not None)
     options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
     options["depth"] = hierarchy.levels[[hierarchy.index(label) for label in part.labels]]
     options["shared"] = model.lpr_.shared

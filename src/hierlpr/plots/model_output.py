@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from hierlpr._utils.checks import Matrix
 from hierlpr.cutoff.decisions import decide, label_levels
 from hierlpr.cutoff.sets import CallSets
-from hierlpr.data.partial_truth import PartialTruth, align_known
+from hierlpr.data.partial_truth import PartialTruth, align_truth
 from hierlpr.data.tables import align, align_labels, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -129,7 +129,7 @@ def apply_model(
     block_score = consistent_scores(lpr, h, n_threads=model.n_threads)
     held, unknown, implied = block_score != block_score, None, None
     if known is not None:
-        held = align_known(table.values, known, h, close=model.close_truth)
+        held = align_truth(known, h, close=model.close_truth, as_sparse=table.n_stored is not None)
         if isinstance(held, PartialTruth):
             held = held.judged(h, weight)
             held, unknown, implied = held.held, held.unknown, held.implied

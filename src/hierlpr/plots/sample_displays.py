@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.display import escape_control
-from hierlpr.data.tables import align_truth
+from hierlpr.data.partial_truth import align_truth, held_and_known
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.model.prediction import name_samples, rank_names
@@ -52,7 +52,7 @@ class SampleDisplay(_Display):
         if truth is None:
             return cls(found)
         h = model.hierarchy_
-        held = align_truth(truth, h, close=model.close_truth)
+        held, _ = held_and_known(align_truth(truth, h, close=model.close_truth))
         row = found.row if held.shape[0] != 1 else 0
         if row >= held.shape[0]:
             raise DataError(f"truth has {held.shape[0]:,} samples; sample {row} is not among them.")
