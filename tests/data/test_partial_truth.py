@@ -8,10 +8,9 @@ import polars as pl
 import pytest
 from scipy import sparse
 from scipy.stats import binom
-from sklearn.neighbors import KNeighborsClassifier
 
 from cases import by_number, random_dag
-from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, load_model, simulate
+from hierlpr import Hierarchy, HierLPR, load_model, simulate
 from hierlpr.cutoff.choose import choose_cutoff
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.guarantee import Pair, _count
@@ -257,15 +256,10 @@ def load_like(model):
     return copy.deepcopy(model)
 
 
-def test_sets_and_classifiers_of_all_labels_refuse_what_they_cannot_use(parts, fitted):
+def test_sets_refuse_samples_with_unknown_labels(parts, fitted):
     _, rest, _, truth = parts
     with pytest.raises(DataError, match=r"unknown for some label of .* samples"):
         load_like(fitted).calibrate_sets(rest.scores, truth)
-    together = HierarchicalClassifier(KNeighborsClassifier(3), rest.hierarchy, multi_output=True)
-    with pytest.raises(
-        DataError, match=r"truth is unknown \(NaN\) for .* pairs, which a classifier"
-    ):
-        together.fit(rest.scores, truth)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hierlpr import Hierarchy, HierlprWarning, simulate
+from hierlpr.cutoff.choose import choose_cutoff
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import fit_lpr
 from hierlpr.model import HierLPR
@@ -192,6 +193,30 @@ def test_a_guaranteed_cutoff_and_groups(parts, model):
 # -- nothing silent ------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::hierlpr.exceptions.UnreachableWarning")
+def test_one_cutoff_per_label(parts, model):
+    _, cal, test = parts
+    h, score = cal.hierarchy, model.predict_proba(cal.scores)
+    model.calibrate(cal.scores, cal.truth, maximize="f1", groups="label")
+    assert tuple(model.cutoff_.groups) == h.labels
+    calls = model.predict(cal.scores)
+    own = {x: choose_cutoff(score[:, [k]], cal.truth[:, [k]], maximize="f1").level
+           for k, x in enumerate(h.labels)}  # fmt: skip
+    for k, (label, part) in enumerate(model.cutoff_.groups.items()):
+        assert part.level == own[label]
+        highest = max(own[x] for x in (label, *h.ancestors(label)))  # so that calls are closed
+        assert np.array_equal(calls[:, k], score[:, k] >= highest)
+        assert part.n_calls == calls[:, k].sum()
+    model.calibrate(cal.scores, cal.truth, precision=0.7, confidence=0.8, groups="label")
+    calls = model.predict(test.scores)
+    assert not h.violations(calls)
+    certified = [k for k, x in enumerate(h.labels) if model.cutoff_.groups[x].reachable]
+    assert 0 < len(certified) < h.n_labels
+    assert not np.delete(calls, certified, axis=1).any()  # not certified, so not called
+    for k in certified:
+        assert not calls[:, k].any() or test.truth[calls[:, k], k].mean() >= 0.7
+
+
 def test_an_unreachable_target_warns(parts):
     fit, cal, _ = parts
     rng = np.random.default_rng(0)
@@ -211,21 +236,6 @@ def test_truth_without_a_parent_is_refused_or_closed_and_counted():
         HierLPR(h).fit(scores, truth)
     with pytest.warns(HierlprWarning, match=f"{n_added} missing ancestors were added"):
         HierLPR(h, close_truth=True).fit(scores, truth)
-
-
-def test_rows_with_names_are_matched_by_name(parts):
-    fit, cal, _ = parts
-    labels = list(fit.hierarchy.labels)
-    names = [f"s{i}" for i in range(fit.n_samples)]
-    scores = pd.DataFrame(fit.scores, columns=labels, index=names)
-    truth = pd.DataFrame(fit.truth, columns=labels, index=names).iloc[::-1]
-    shuffled = HierLPR(fit.hierarchy).fit(scores, truth)
-    straight = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
-    np.testing.assert_array_equal(shuffled.transform(cal.scores), straight.transform(cal.scores))
-    with pytest.raises(DataError, match="the truth lacks samples 's0'"):
-        HierLPR(fit.hierarchy).fit(scores, truth.rename(index={"s0": "other"}))
-    with pytest.raises(DataError, match="sample names repeat"):
-        HierLPR(fit.hierarchy).fit(scores.rename(index={"s0": "s1"}), truth.rename({"s0": "s1"}))
 
 
 def test_no_samples_give_no_calls(model):

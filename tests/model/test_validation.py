@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import MultiLabelBinarizer
 
@@ -164,26 +165,51 @@ def test_closing_a_frame_goes_by_name(case):
         TREE.close_upward([["left"], ["deep"]])
 
 
-def test_truth_is_matched_by_index(case):
+@pytest.mark.parametrize("named", [True, False], ids=["names", "numbers"])
+@pytest.mark.parametrize("moved", ["scores", "truth"])
+def test_rows_are_matched_by_index(case, named, moved):
+    """A default index is an index: a classifier and series of lists used to go by position."""
     scores, truth, lists = case
-    names = [f"p{i}" for i in range(len(truth))]
-    frame = pd.DataFrame(scores, columns=TREE.labels, index=names)
-    expected = HierLPR(TREE, joint=False).fit(scores, truth).predict_proba(scores)
-    shuffled = np.random.default_rng(1).permutation(len(truth))
-    in_order = pd.DataFrame(truth, columns=TREE.labels, index=names)
-    forms = [
-        in_order.iloc[shuffled],
-        pd.Series(lists, index=names).iloc[shuffled],
-        {names[i]: set(lists[i]) for i in shuffled},
-    ]
-    for given in forms:
-        model = HierLPR(TREE, joint=False).fit(frame, given)
-        np.testing.assert_array_equal(model.predict_proba(scores), expected)
-    # Parts of one frame that do not overlap are not taken for each other.
-    numbered = pd.DataFrame(scores, columns=TREE.labels)
+    index = [f"p{i}" for i in range(len(truth))] if named else range(len(truth))
+    order = np.random.default_rng(1).permutation(len(truth))
+    in_order = pd.DataFrame(scores, columns=TREE.labels, index=index)
+    rows = order if moved == "scores" else np.arange(len(truth))
+    frame, scores, truth = in_order.iloc[rows], scores[rows], truth[rows]
+    forms = [pd.DataFrame(case[1], columns=TREE.labels, index=index), pd.Series(lists, index=index)]
+    plain = HierLPR(TREE, joint=False).fit(scores, truth)
+    options = {"precision": 0.7}
+    level = plain.calibrate(scores + 1e-3, truth, **options).cutoff_.level
+    sure = plain.calibrate_sets(scores + 1e-3, truth, error=0.3).sets_.sure_level
+    classifier = HierarchicalClassifier(LogisticRegression(), TREE, joint=False).fit(scores, truth)
+    for form in forms:
+        given = form.iloc[order] if moved == "truth" else form
+        fitted = HierLPR(TREE, joint=False).fit(frame, given)
+        np.testing.assert_allclose(fitted.predict_proba(scores), plain.predict_proba(scores))
+        assert plain.score(frame, given) == plain.score(scores, truth)
+        assert plain.calibrate(frame + 1e-3, given, **options).cutoff_.level == level
+        assert plain.calibrate_sets(frame + 1e-3, given, error=0.3).sets_.sure_level == sure
+        features = frame.set_axis(range(4), axis=1)
+        own = clone(classifier).fit(features, given)
+        np.testing.assert_allclose(own.oof_scores_, classifier.oof_scores_)
+        assert classifier.score(features, given) == classifier.score(scores, truth)
+
+
+def test_different_indexes_warn_or_are_refused(case):
+    scores, truth, _ = case
+    frame = pd.DataFrame(scores, columns=TREE.labels)
     known = pd.DataFrame(truth, columns=TREE.labels)
+    # Parts of one frame that do not overlap are not taken for each other.
     with pytest.raises(DataError, match="do not name the same samples"):
-        HierLPR(TREE).fit(numbered[20:60], known[60:100])
+        HierLPR(TREE).fit(frame[20:60], known[60:100])
+    known.index += 5
+    models = HierLPR(TREE, joint=False), HierarchicalClassifier(LogisticRegression(), TREE)
+    for model in models:
+        with pytest.warns(HierlprWarning, match="matched by position. Give both the same index"):
+            model.fit(frame, known)
+    shuffled = {f"p{i}": set(case[2][i]) for i in reversed(range(len(truth)))}
+    frame.index = [f"p{i}" for i in range(len(truth))]
+    model = HierLPR(TREE, joint=False).fit(frame, shuffled)
+    assert model.score(scores, truth) == models[0].score(scores, truth)
 
 
 def test_a_file_read_goes_straight_into_fit(case, tmp_path):

@@ -20,20 +20,21 @@ SAMPLE_COLUMN = "sample"
 PATH_SEP = "/"
 _LIST_SEPARATORS = (";", "|", ",", "\t")  # between labels in one cell of a table
 
-SampleLabels = tuple[list[Any], tuple[str, ...] | None]  # labels of each sample, sample names
+# Labels of each sample, sample names, and the library of a series.
+SampleLabels = tuple[list[Any], tuple[str, ...] | None, str | None]
 
 
-def as_frame(data: Any, name: str) -> Any:
-    """Return a narwhals data frame, or None if `data` is something else."""
+def as_frame(data: Any, name: str, *, allow_series: bool = False) -> Any:
+    """Return a narwhals data frame (or series), or None if `data` is something else."""
     if isinstance(data, np.ndarray | list | tuple):
         return None
     try:
-        frame = nw.from_native(data, pass_through=True)
+        frame = nw.from_native(data, pass_through=True, allow_series=allow_series or None)
     except nw.exceptions.DuplicateError as error:
         raise DataError(f"{name} has repeated columns. {error}") from None
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
-    return frame if isinstance(frame, nw.DataFrame) else None
+    return frame if isinstance(frame, nw.DataFrame | nw.Series) else None
 
 
 def index_names(frame: Any) -> tuple[str, ...] | None:
@@ -45,10 +46,10 @@ def index_names(frame: Any) -> tuple[str, ...] | None:
     return None if names == tuple(map(str, range(len(names)))) else names
 
 
-def row_names(data: Any, name: str = "data") -> tuple[str, ...] | None:
-    """Return the index of a data frame as names; None for other data."""
-    frame = as_frame(data, name)
-    return None if frame is None else index_names(frame)
+def row_names(data: Any, name: str) -> tuple[tuple[str, ...] | None, str | None]:
+    """Return the index of a data frame or series as names, and its library; None for other data."""
+    frame = as_frame(data, name, allow_series=True)
+    return (None, None) if frame is None else (index_names(frame), frame.implementation.value)
 
 
 def new_frame(columns: Mapping[str, Any], backend: str | None = None) -> Any:
@@ -84,23 +85,23 @@ def like_given(
 
 
 def sample_labels(data: Any) -> SampleLabels | None:
-    """Return the labels of each sample and the names of the samples; None for other data.
+    """Return the labels of each sample, and the names of the samples; None for other data.
 
     Accepts lists, tuples, series and object arrays of strings, lists, tuples or sets; arrays of
     strings with one row per sample; and mappings of sample to labels.
     """
-    samples = None
+    samples = backend = None
     if isinstance(data, Mapping):
-        return list(data.values()), tuple(map(str, data))
+        return list(data.values()), tuple(map(str, data)), None
     if isinstance(data, np.ndarray):
         if data.dtype.kind not in "OUT" or data.ndim not in (1, 2):
             return None
         data = data.tolist()
     elif not isinstance(data, list | tuple):
-        series = nw.from_native(data, allow_series=True, pass_through=True)
+        series = as_frame(data, "truth", allow_series=True)
         if not isinstance(series, nw.Series):
             return None
-        data, samples = series.to_list(), index_names(series)
+        data, samples, backend = series.to_list(), *row_names(data, "truth")
     rows = list(data)
     # The first row that is not empty decides; without one, all rows must be collections.
     first = next((row for row in rows if not _is_empty(row)), None)
@@ -112,7 +113,7 @@ def sample_labels(data: Any) -> SampleLabels | None:
         is_labels = any(isinstance(item, str) for item in first)
     else:
         is_labels = isinstance(first, str | set | frozenset)
-    return (rows, samples) if is_labels else None
+    return (rows, samples, backend) if is_labels else None
 
 
 def _is_empty(row: Any) -> bool:

@@ -116,9 +116,9 @@ def align_labels(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: s
     given = None if isinstance(data, Table) else sample_labels(data)
     if given is None:
         return align(data, labels, name=name)
-    rows, samples = given
+    rows, samples, backend = given
     matrix, names = label_matrix(rows, labels, name=name)
-    return Table(matrix, names, samples)
+    return Table(matrix, names, samples, backend)
 
 
 def dense(matrix: Any) -> NDArray[Any]:

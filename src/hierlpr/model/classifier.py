@@ -33,7 +33,6 @@ from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 from hierlpr.model.cross_fitting import (
     Progress,
     count_rows,
-    multi_scores,
     scores_of,
     take_rows,
     train,
@@ -72,8 +71,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         Folds for the out-of-fold scores of a classifier; the first stage has its own.
     holdout : float
         Share of the samples held out for the cutoff; only used with a goal.
-    multi_output : bool
-        Whether the estimator takes all labels in one fit (such as a forest or a neural network).
     min_positives : int
         A label with fewer positives or negatives gets no classifier: its LPR is its prevalence.
     n_jobs : int, optional
@@ -88,7 +85,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     model_ : HierLPR
         Fitted on out-of-fold scores, calibrated on the held-out samples.
     estimators_ : list
-        One fitted classifier per label, None for labels without; or a single one of all labels.
+        One fitted classifier per label, None for labels without; or only the first stage.
     oof_scores_ : ndarray
         The out-of-fold scores, NaN for held-out samples.
     held_out_ : ndarray of int
@@ -133,7 +130,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         close_truth: bool = False,
         cv: int = 5,
         holdout: float = 1 / 3,
-        multi_output: bool = False,
         min_positives: int = 3,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -153,7 +149,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.close_truth = close_truth
         self.cv = cv
         self.holdout = holdout
-        self.multi_output = multi_output
         self.min_positives = min_positives
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -228,10 +223,9 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """Return the first-stage scores of new samples, one column per label."""
         check_is_fitted(self, "estimators_")
         X = _indexable(X)  # noqa: N806
-        n_labels = self.hierarchy_.n_labels
-        if self.multi_output or _learns_all_labels(self.estimators_[0]):
-            return multi_scores(self.estimators_[0], X, n_labels)
-        out = np.zeros((count_rows(X), n_labels))
+        if _learns_all_labels(self.estimators_[0]):
+            return np.asarray(self.estimators_[0].predict_proba(X), dtype=np.float64)
+        out = np.zeros((count_rows(X), self.hierarchy_.n_labels))
         with threadpool_limits(limits=1, user_api="blas"):
             for column, fitted in enumerate(self.estimators_):
                 if fitted is not None:
@@ -246,7 +240,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def score_table(self, X: Any) -> Table:  # noqa: N803
         """Return the scores with the names of the samples, if `X` is a data frame that has them."""
         check_is_fitted(self, "model_")
-        return Table(self.scores(X), self.hierarchy_.labels, row_names(X))
+        return Table(self.scores(X), self.hierarchy_.labels, *row_names(X, "X"))
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
         """Return the block scores, as a data frame if `X` is one."""
@@ -334,7 +328,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             raise DataError("requires y to be passed, but the target y is None.")
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
         hierarchy = given or Hierarchy(labels=align_labels(truth, None, name="truth").labels)
-        samples = Table(np.empty((count_rows(x), 0)), (), row_names(x, "X"))
+        samples = Table(np.empty((count_rows(x), 0)), (), *row_names(x, "X"))
         held = truth_beside(samples, truth, hierarchy, close=self.close_truth, name="X")
         refuse_unknown_labels(held, hierarchy)
         return given, hierarchy, held
@@ -370,7 +364,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             y_kept,
             list(splitter.split(np.empty(kept.size))),
             weight=weight,
-            together=self.multi_output,
             min_positives=self.min_positives,
             n_jobs=self.n_jobs,
             on_progress=on_progress,

@@ -17,7 +17,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
-from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
+from hierlpr.exceptions import HierlprError, HierlprWarning
 
 Progress = Callable[[int, int], None]
 Truth = NDArray[Any]  # bool, or 0, 1 and NaN where unknown
@@ -60,33 +60,24 @@ def train(
     folds: list[Any],
     *,
     weight: Float | None,
-    together: bool,
     min_positives: int,
     n_jobs: int | None,
     on_progress: Progress | None,
 ) -> tuple[Float, list[Any]]:
-    """Return out-of-fold scores, and the estimators fitted on everything.
-
-    There is one estimator per label, or with `together` a single one of all labels.
-    """
+    """Return out-of-fold scores, and the classifier of each label fitted on everything."""
     n_labels = truth.shape[1]
-    if together:
-        jobs, task = [np.arange(n_labels)], _fit_together
-    else:
-        n_chunks = min(n_labels, max(1, 8 * effective_n_jobs(n_jobs)))
-        jobs, task = np.array_split(np.arange(n_labels), n_chunks), _fit_each
+    n_chunks = min(n_labels, max(1, 8 * effective_n_jobs(n_jobs)))
+    jobs = np.array_split(np.arange(n_labels), n_chunks)
     results: Iterator[Any] = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(task)(estimator, x, truth[:, columns], folds, weight, min_positives)
+        delayed(_fit_each)(estimator, x, truth[:, columns], folds, weight, min_positives)
         for columns in jobs
     )
-    done, total = 0, n_labels * (len(folds) + 1)
     scores, fitted = np.empty(truth.shape), []
     for columns, (out_of_fold, estimators) in zip(jobs, results, strict=True):
         scores[:, columns] = out_of_fold
         fitted.extend(estimators)
-        done += columns.size * (len(folds) + 1)
         if on_progress is not None:
-            on_progress(done, total)
+            on_progress(len(fitted), n_labels)
     return scores, fitted
 
 
@@ -97,7 +88,8 @@ def _fit_each(
 ) -> tuple[Float, list[Any]]:
     """Fit one classifier per label on each fold and on everything."""
     n_samples, n_labels = truth.shape
-    is_usable = _support(truth) >= max(1, min_positives)
+    support = np.minimum((truth == 1).sum(axis=0), (truth == 0).sum(axis=0))
+    is_usable = support >= max(1, min_positives)
     scores, fitted = np.zeros(truth.shape), list[Any]([None] * n_labels)
     everything = np.arange(n_samples)
     for train_rows, test_rows in [*folds, (everything, None)]:
@@ -123,31 +115,6 @@ def _fit_each(
     return scores, fitted
 
 
-def _fit_together(
-    estimator: Any, x: Any, truth: Truth, folds: list[Any], weight: Float | None, min_positives: int
-) -> tuple[Float, list[Any]]:
-    """Fit one classifier of all labels on each fold and on everything."""
-    n_unknown = int((truth != truth).sum())
-    if n_unknown:
-        raise DataError(
-            f"truth is unknown (NaN) for {n_unknown:,} pairs, which a classifier of all labels at "
-            "once cannot be fitted to.\nHint: leave out multi_output=True, so that each label has "
-            'a classifier fitted on what is known of it; or use estimator="auto".'
-        )
-    scores, target = np.zeros(truth.shape), truth.astype(np.int8)
-    for train_rows, test_rows in folds:
-        x_train, x_test = take_rows(x, train_rows), take_rows(x, test_rows)
-        one = _fit_one(estimator, x_train, target[train_rows], weight, train_rows)
-        scores[test_rows] = multi_scores(one, x_test, truth.shape[1])
-    scores[:, _support(truth) < max(1, min_positives)] = 0.0
-    return scores, [_fit_one(estimator, x, target, weight, np.arange(len(truth)))]
-
-
-def _support(truth: Truth) -> NDArray[np.int64]:
-    """Return the known positives or known negatives per label, whichever are fewer."""
-    return np.asarray(np.minimum((truth == 1).sum(axis=0), (truth == 0).sum(axis=0)))
-
-
 def _fit_one(estimator: Any, x: Any, y: Any, weight: Float | None, rows: NDArray[Any]) -> Any:
     """Fit a clone, with the weights of its rows if it takes any."""
     name = None if weight is None else weight_name(estimator)
@@ -165,27 +132,6 @@ def scores_of(fitted: Any, x: Any) -> Float:
     if hasattr(fitted, "decision_function"):
         return np.asarray(fitted.decision_function(x), dtype=np.float64).reshape(-1)
     raise HierlprError(f"{type(fitted).__name__} has neither predict_proba nor decision_function.")
-
-
-def multi_scores(fitted: Any, x: Any, n_labels: int) -> Float:
-    """Return the scores of a classifier of all labels, in any form scikit-learn has for them."""
-    shape = (count_rows(x), n_labels)
-    has_proba = hasattr(fitted, "predict_proba")
-    out = fitted.predict_proba(x) if has_proba else fitted.decision_function(x)
-    if isinstance(out, list):  # one (n_samples, n_classes) per label
-        scores = np.zeros(shape)
-        for label, (proba, classes) in enumerate(zip(out, fitted.classes_, strict=True)):
-            positive = np.flatnonzero(np.asarray(classes) == 1)
-            if positive.size:
-                scores[:, label] = np.asarray(proba)[:, positive[0]]
-        out = scores
-    out = np.asarray(out, dtype=np.float64)
-    if out.shape != shape:
-        raise HierlprError(
-            f"multi_output=True: {type(fitted).__name__} gave scores of shape {out.shape}; "
-            f"expected {shape}."
-        )
-    return out
 
 
 def warn_of_steps_in_front(classifier: Any) -> None:
