@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hierlpr import Hierarchy, HierlprWarning, simulate
 from hierlpr.cutoff.choose import choose_cutoff
 from hierlpr.exceptions import DataError
-from hierlpr.lpr import fit_lpr
+from hierlpr.lpr import fit_known
 from hierlpr.model import HierLPR
 from hierlpr.ranking.blocks import consistent_scores
 
@@ -94,8 +94,7 @@ def test_grid_search_and_pipeline(parts):
 def test_the_model_is_the_stages_one_after_another(parts):
     fit, _, test = parts
     model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
-    levels = fit.hierarchy.levels
-    lpr = fit_lpr(fit.scores, fit.truth, depth=levels).predict(test.scores)
+    lpr = fit_known(fit.scores, fit.truth, fit.hierarchy, method="auto").predict(test.scores)
     np.testing.assert_array_equal(model.transform(test.scores), lpr)
     score = consistent_scores(lpr, fit.hierarchy)
     np.testing.assert_array_equal(model.predict_proba(test.scores), score)
