@@ -43,7 +43,6 @@ HUGE = b"parent,child\nA," + b"x" * (17 << 20) + b"\n"
 
 HIERARCHIES = [
     ("csv", "parent,child\nA,B\nB,C\nC,A\n", ""),
-    ("csv", "parent,child\nB,A\nC,A\nD,A\n", ""),
     ("csv", "parent,child\nA,A\n", "line 2"),
     ("csv", "", ""),
     ("csv", "# nothing\n", ""),
@@ -135,8 +134,7 @@ SCORE_FILES = [
     ("csv", 'sample,label,score\n"a\nb",A,1\n# note\nc,A,?\n', "line 2"),
     ("csv", "sample,label,score\n", "line 1"),
     ("tsv", "s1\tA\t0.9\ns1\tB\tnan\n", "line 2"),
-    ("tsv", "AUTHOR x\nMODEL 1\ns1\tA\t0.9\n\tB\t1\n", "line 4"),
-    ("tsv", "s1\tA\t0.9\ns1\tQ\t0.1\nEND\n", "line 2"),
+    ("tsv", "s1\tA\t0.9\ns1\tQ\t0.1\n", "line 2"),
     ("parquet", parquet(sample=["s1"], A=[[0.1]], B=[0.1], C=[0.1]), ""),
     ("parquet", parquet(sample=["s1"], A=[{"x": 1}], B=[0.1], C=[0.1]), ""),
     ("parquet", parquet(sample=["s1"], A=[b"1"], B=[0.1], C=[0.1]), ""),

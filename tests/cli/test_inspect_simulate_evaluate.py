@@ -60,7 +60,7 @@ def test_simulate_writes_files_that_read_back(tmp_path, setting, labels):
     assert code == 0
     assert len(out.splitlines()) == 6
     assert "wrote 300 + 60 samples" in err
-    h = read_hierarchy(tmp_path / "x/hierarchy.csv", direction="parent-child")
+    h = read_hierarchy(tmp_path / "x/hierarchy.csv")
     assert h.n_labels == labels
     scores = read_scores(tmp_path / "x/scores.csv", h).table
     assert scores.values.shape == (300, labels)

@@ -81,9 +81,8 @@ def test_wide_columns_follow_the_hierarchy(tmp_path):
 
 
 def test_long_layouts_read_the_same(tmp_path):
-    submission = "AUTHOR me\nMODEL 1\nKEYWORDS x, y.\n" + CAFA + "END\n"
     texts = {
-        "l.csv": LONG, "c.tsv": CAFA, "sp.tsv": CAFA.replace("\t", " "), "h.tsv": submission,
+        "l.csv": LONG, "c.tsv": CAFA, "sp.tsv": CAFA.replace("\t", " "),
         "n.tsv": "target\tterm\tscore\n" + CAFA, "z.tsv.gz": gzip.compress(CAFA.encode()),
         "crlf.csv": LONG.replace("\n", "\r\n"), "mark.csv": b"\xef\xbb\xbf" + LONG.encode(),
         "extra.csv": LONG.replace("\n", ",x\n"), "quoted.csv": LONG.replace("s1", '"s1"'),

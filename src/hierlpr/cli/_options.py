@@ -14,7 +14,6 @@ from hierlpr.io import HierarchyFile, load_hierarchy
 F = TypeVar("F", bound=Callable[..., Any])
 TABLES = ("sep", "decimal")  # hierlpr.io.TableOptions
 OUTPUTS = ("--out", "--report", "--json")
-HIERARCHY = ("relationships", "direction", "path_sep")
 
 
 def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -111,12 +110,6 @@ reading_hierarchy = _all(
     click.option(
         "--relationship", "relationships", multiple=True, metavar="NAME", help=_relationship
     ),
-    choice(
-        "--direction",
-        ("auto", "parent-child", "child-parent"),
-        "Direction of an edge list; auto refuses a forest that looks reversed.",
-        "auto",
-    ),
     click.option("--path-sep", metavar="TEXT", help="Separator of a path list."),
 )
 sep = click.option(
@@ -167,11 +160,10 @@ def take(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 def read_hierarchy_file(shell: Shell, options: dict[str, Any], hierarchy: str) -> HierarchyFile:
     """Read a hierarchy as the options say, and print what was found; the options are removed."""
-    edges, direction, path_sep = take(options, HIERARCHY).values()
+    edges, path_sep = take(options, ("relationships", "path_sep")).values()
     loaded = load_hierarchy(
         shell.input_file(hierarchy),
         relationships=tuple(dict.fromkeys(("is_a", *edges))) if edges else None,
-        direction=direction,
         sep=path_sep,
         table_sep=options.get("sep"),
         lenient=options["lenient"],

@@ -7,14 +7,13 @@ import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import narwhals.stable.v1 as nw
 import numpy as np
 import pyarrow as pa
 
 from hierlpr._utils import AnyPath
-from hierlpr._utils.checks import check_choice
 from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchy_formats import (
@@ -32,14 +31,11 @@ from hierlpr.io.table_output import output_ending, write_table
 _TEXTS = (".obo", ".json", ".arff", ".txt", ".paths")
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 
-Direction = Literal["auto", "parent-child", "child-parent"]
-
 
 class HierarchyOptions(TypedDict, total=False):
     """Options of `read_hierarchy`, which describes them."""
 
     relationships: Collection[str] | None
-    direction: Direction
     sep: str | None
     table_sep: str | None
     lenient: bool
@@ -73,9 +69,6 @@ def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     ----------------
     relationships : collection of str, optional
         OBO relationships that are edges, by default ``("is_a",)``.
-    direction : {"auto", "parent-child", "child-parent"}
-        Order of the names in an edge. "auto" follows the header, reads parent, child without one,
-        and refuses edges that are clearly reversed.
     sep : str, optional
         Separator of a path list; by default the most frequent one.
     table_sep : str, optional
@@ -104,17 +97,22 @@ def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
 
 def load_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> HierarchyFile:
     """Read a hierarchy as `read_hierarchy` does; return it with aliases and a report."""
-    direction = options.get("direction", "auto")
-    check_choice(direction, ("auto", "parent-child", "child-parent"), name="direction")
     log = ReadReport(os.fspath(path), lenient=options.get("lenient", False))
     try:
         graph = _read_graph(path, options, log)
-        hierarchy = _build(graph, direction, log)
+        hierarchy = _build(graph, log)
     except HierarchyError as error:
         raise FileError(f"{log.path}: {error}") from None
     log.counts["repeated edges merged"] = hierarchy.n_merged_edges
-    if direction == "auto" and ("edge" in log.format or "parent map" in log.format):
-        _check_direction(hierarchy, log)
+    n_children, n_parents = np.diff(hierarchy.child_ptr), np.diff(hierarchy.parent_ptr)
+    if n_parents.max() >= 3 and n_children.max() <= 1:
+        label = max(hierarchy.labels, key=lambda x: len(hierarchy.parents(x)))
+        text = (
+            f"{log.path}: the edges look reversed: no label has two children, while {label!r} has "
+            f"{n_parents.max():,} parents.\nHint: edges point from parent to child; if these do "
+            "not, exchange the columns."
+        )
+        warnings.warn(text, HierlprWarning, stacklevel=2)
     sizes = {"labels": hierarchy.n_labels, "edges": hierarchy.n_edges}
     report = log.complete(**sizes, roots=len(hierarchy.roots))
     return HierarchyFile(hierarchy, report, graph.aliases)
@@ -140,30 +138,15 @@ def _read_graph(path: AnyPath, options: HierarchyOptions, log: ReadReport) -> Gr
     return parse_paths(lines, log, sep=options.get("sep"))
 
 
-def _build(graph: Graph, direction: Direction, log: ReadReport) -> Hierarchy:
+def _build(graph: Graph, log: ReadReport) -> Hierarchy:
     ends = [end for edge in graph.edges for end in edge]
     bad = next((name for name in (*graph.labels, *ends) if _UNWRITABLE.search(name)), None)
     if bad is not None:
         raise log.file_error(f"the name {bad!r} has a character that is not valid in text.")
-    if direction == "child-parent":
-        graph.edges = [(child, parent) for parent, child in graph.edges]
     built = Hierarchy(graph.edges, labels=graph.labels)
     given = graph.names.items()
     named = {x: name for x, name in given if x in built and name.strip() and name != x}
     return built.with_names(named) if named else built
-
-
-def _check_direction(hierarchy: Hierarchy, log: ReadReport) -> None:
-    """Refuse edges from child to parent: no label has two children, and one has three parents."""
-    n_children, n_parents = np.diff(hierarchy.child_ptr), np.diff(hierarchy.parent_ptr)
-    if n_parents.max() >= 3 and n_children.max() <= 1:
-        label = max(hierarchy.labels, key=lambda x: len(hierarchy.parents(x)))
-        raise log.file_error(
-            "the edges look reversed: no label has two children, while "
-            f"{label!r} has {n_parents.max():,} parents.",
-            hint="name the columns parent and child, or use --direction child-parent to reverse "
-            "the edges, --direction parent-child to keep them.",
-        )
 
 
 # -- other objects ------------------------------------------------------------------------------

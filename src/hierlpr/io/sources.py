@@ -51,7 +51,6 @@ _ROWS = 1 << 16
 _NUMBER = re.compile(
     r"[-+]?(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:e[-+]?\d++)?|inf(?:inity)?|nan)", re.IGNORECASE
 )
-_CAFA_WORDS = ("AUTHOR", "MODEL", "KEYWORDS", "ACCURACY", "END")  # of a submission
 
 
 class Chunk(NamedTuple):
@@ -129,7 +128,7 @@ class TextSource:
 
     def _ragged_row(self, row: Any) -> str:
         """Decide what Arrow does with a row that has more or fewer cells than there are columns."""
-        if self._is_ignored(row.text):
+        if not row.text.strip():
             return "skip"
         if not self.log.lenient:
             return "error"
@@ -137,14 +136,10 @@ class TextSource:
         self.log.problem(f"{text}: {row.text[:40]!r}.")
         return "skip"
 
-    def _is_ignored(self, line: str) -> bool:
-        is_cafa = not self.has_header and _is_cafa_line(line)
-        return is_cafa or not line.strip() or line.startswith("#")
-
     def _rows(self, first: int, block: bytes) -> Iterator[tuple[int, list[str] | None]]:
         """Yield number and cells of the lines of a block that are rows; None for bad quotes."""
         for number, line in decoded_lines(self.log.path, first, block):
-            if not self._is_ignored(line):
+            if line.strip() and not line.startswith("#"):
                 yield number, split_line(line, self.delimiter)
 
     def _line_of_row(self, first: int, block: bytes, n_before: int, row: int) -> Place:
@@ -175,7 +170,7 @@ def _open_text(log: ReadReport, sep: str | None, decimal: str) -> TextSource:
             delimiter = _find_delimiter(log.path, line, sep)
             if line.startswith("#"):
                 n_comments += 1
-            elif line.strip() and not _is_cafa_line(line):
+            elif line.strip():
                 break
         else:
             raise log.file_error("the file has no rows." if number else "the file is empty.")
@@ -223,13 +218,6 @@ def _find_delimiter(path: str, first_line: str, sep: str | None) -> str:
     if by_ending == "\t" and "\t" not in first_line and len(first_line.split(" ")) in (2, 3):
         return " "  # CAFA files are sometimes written with spaces
     return by_ending or next((x for x in ("\t", ",", " ") if x in first_line), ",")
-
-
-def _is_cafa_line(line: str) -> bool:
-    """Return whether a line belongs to a CAFA submission without being a row of it."""
-    words = line.split(" ")
-    is_row = len(words) == 3 and parse_number(words[2]) is not None
-    return words[0] in _CAFA_WORDS and "\t" not in line and not is_row
 
 
 # -- Parquet ------------------------------------------------------------------------------------

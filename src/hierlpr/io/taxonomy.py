@@ -21,7 +21,7 @@ from hierlpr.io.opening import BYTE_ORDER_MARK, numbered_lines
 from hierlpr.io.read_report import file_error
 
 Cells = list[str]
-_CONFIDENCES = ("_bootstrapping_probability", "_correlation_coefficient")
+_CONFIDENCE = "_bootstrapping_probability"
 _HINTS = {
     "sintax": "expected sequence, tab, d:NAME(0.99),p:NAME(0.95),... as vsearch --sintax writes.",
     "mothur": "expected sequence, tab, NAME(100);NAME(98);... as mothur's classify.seqs writes.",
@@ -205,10 +205,7 @@ def read_rdp(path: AnyPath, raw: bytes) -> Predictions:
 
 
 def read_qiime2(path: AnyPath, raw: bytes) -> Predictions:
-    """Read a QIIME 2 taxonomy: one confidence for the deepest name, or one per rank.
-
-    Ancestors are at least as sure as the deepest name, so they take its confidence.
-    """
+    """Read a QIIME 2 taxonomy; all names take the confidence, which is that of the deepest one."""
     table = TextTable(path, raw, 0)
     lower = [name.lower() for name in table.header]
     at = lower.index("taxon")
@@ -217,17 +214,11 @@ def read_qiime2(path: AnyPath, raw: bytes) -> Predictions:
         raise file_error(path, "line 1", "there is no column of confidences.", _HINTS["qiime2"])
 
     def parse(cells: Cells) -> Iterable[Entry]:
-        names, given = cells[at].split(";"), cells[score].split(";")
-        if len(given) not in (1, len(names)):
-            raise ValueError(f"{len(given)} confidences for {len(names)} ranks.")
-        given = given * len(names) if len(given) == 1 else given
-        return zip(names, repeat(""), given, strict=False)
+        return [(name, "", cells[score]) for name in cells[at].split(";")]
 
     def cut(cells: Cells, kept: int) -> Cells:
         taxon = ";".join(cells[at].split(";")[:kept]).strip() or "Unassigned"
-        confidence = ";".join(cells[score].split(";")[: max(kept, 1)])
-        changed = {at: taxon, score: confidence}
-        return [changed.get(i, cell) for i, cell in enumerate(cells)]
+        return [*cells[:at], taxon, *cells[at + 1 :]]
 
     separator = "; " if b"; " in raw else ";"
     layout = Layout("qiime2", parse, cut, table.header[1:], {"separator": separator})
@@ -290,9 +281,9 @@ def read_mapmycells_csv(path: AnyPath, raw: bytes) -> Predictions:
     column = {name: i for i, name in enumerate(table.header)}
     levels, shown_at = [], []
     for rank in (x.removesuffix("_label") for x in column if x.endswith("_label")):
-        score = next((rank + x for x in _CONFIDENCES if rank + x in column), None)
-        if score is None:
-            text = f"the level {quote(rank)} has no column {quote(rank + _CONFIDENCES[0])}."
+        score = rank + _CONFIDENCE
+        if score not in column:
+            text = f"the level {quote(rank)} has no column {quote(score)}."
             raise file_error(path, f"line {at + 1}", text, _HINTS["mapmycells"])
         own = [i for name, i in column.items() if name.startswith(f"{rank}_")]
         levels.append((rank, column[f"{rank}_label"], column[score], own))
