@@ -33,9 +33,8 @@ def open_anndata(source: Any) -> tuple[AnyPath, Any]:
     """Return the AnnData object, after its name for messages."""
     if not isinstance(source, str | os.PathLike):
         if not hasattr(source, "obs_names"):
-            raise file_error(
-                "predictions", "", f"expected a path or an AnnData, got {type(source)}."
-            )
+            text = f"expected a path or an AnnData, got {type(source)}."
+            raise file_error("predictions", "", text)
         return "the AnnData object", source
     require("anndata", extra="anndata", what="Reading .h5ad")
     import anndata
@@ -109,9 +108,8 @@ def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:
     if bad.size:
         row, column = bad[0]
         place = f"{where}, cell {quote(data.obs_names[row])}, column {quote(names[column])}"
-        raise file_error(
-            found.path, place, f"the score {values[row, column]:g} is not from 0 to 1."
-        )
+        text = f"the score {values[row, column]:g} is not from 0 to 1."
+        raise file_error(found.path, place, text)
     paths = [
         found.path_to((f"level {i + 1}", x) for i, x in enumerate(str(name).split(";")))
         for name in names

@@ -45,43 +45,22 @@ class Predictions:
 
     A label is identified by its path of names without rank prefixes (``Bacteria;Firmicutes``), so
     that one name in two places is two labels; `hierarchy.names` has readable names.
-
-    Attributes
-    ----------
-    format
-        The recognised format, such as ``"sintax"``.
-    scores
-        CSR matrix of shape (n_samples, n_labels), columns as `hierarchy.labels`, scores in [0, 1].
-    ranks
-        The rank of each label: ``"genus"``, a level of cell types, or ``"level 3"``.
-    style
-        How the tool writes paths, as plain values that a model file can keep.
-    aliases
-        Names by which a truth file may mention a label, in lower case; None if of several labels.
-    columns, cells
-        Names of the tool's own columns, and a function that gives their cells for each sample.
-    rewrite
-        Writes the tool's own format with other names: called with these predictions, the label of
-        each sample (-1 for none), its chance and a path. None if that is not possible.
-    place
-        Where in its path each listed score stands; None if a sample may list several paths.
-    notes
-        What was left out, with counts.
     """
 
     path: str
-    format: str
+    format: str  # such as "sintax"
     samples: tuple[str, ...]
-    scores: sparse.csr_array
+    scores: sparse.csr_array  # (n_samples, n_labels), from 0 to 1
     hierarchy: Hierarchy
-    ranks: tuple[str, ...]
-    style: Mapping[str, Any]
-    aliases: Aliases
+    ranks: tuple[str, ...]  # of labels: "genus", a level of cell types, or "level 3"
+    style: Mapping[str, Any]  # how the tool writes paths: plain values that a model file can keep
+    aliases: Aliases  # names of labels in truth files, in lower case; None if of several labels
+    # Writes the tool's own format, given the label of each sample (-1: none), chances and a path.
     rewrite: Callable[[Predictions, Index, Float, AnyPath], None] | None = None
-    columns: tuple[str, ...] = ()
-    cells: Callable[[], Iterator[Sequence[str]]] = lambda: repeat(())
-    place: Index | None = None
-    notes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # names of the tool's own columns
+    cells: Callable[[], Iterator[Sequence[str]]] = lambda: repeat(())  # of these, for each sample
+    place: Index | None = None  # of each score in its path; None if a sample has several paths
+    notes: tuple[str, ...] = ()  # what was left out, with counts
 
 
 def quote(text: Any) -> str:

@@ -25,32 +25,16 @@ def file_error(path: AnyPath, place: str, text: str, hint: str = "") -> FileErro
 
 @dataclass(slots=True)
 class ReadReport:
-    """What was found in one file; readers fill it in.
-
-    Attributes
-    ----------
-    path, format
-        The file, and the format it was read as.
-    counts
-        Number of rows, samples, labels, ignored comments, and so on.
-    unknown_labels
-        How often each label that is not in the hierarchy occurred.
-    problems
-        The first problems with rows that were skipped; `n_problems` counts all of them.
-    notes
-        Remarks about the whole file, such as columns that are ignored.
-    lenient
-        Whether bad rows are skipped instead of raising.
-    """
+    """What was found in one file; readers fill it in."""
 
     path: str
     format: str = ""
-    counts: dict[str, int] = field(default_factory=Counter)
-    unknown_labels: dict[str, int] = field(default_factory=Counter)
-    problems: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=Counter)  # of rows, samples, comments, ...
+    unknown_labels: dict[str, int] = field(default_factory=Counter)  # how often each occurred
+    problems: list[str] = field(default_factory=list)  # the first, with rows that were skipped
     n_problems: int = 0
-    notes: list[str] = field(default_factory=list)
-    lenient: bool = False
+    notes: list[str] = field(default_factory=list)  # remarks about the whole file
+    lenient: bool = False  # whether bad rows are skipped instead of raising
     _first: tuple[str, str, str] | None = None  # place, message and hint of the first problem
 
     def lines(self) -> list[str]:

@@ -174,9 +174,6 @@ def _open_text(log: ReadReport, sep: str | None, decimal: str) -> TextSource:
                 break
         else:
             raise log.file_error("the file has no rows." if number else "the file is empty.")
-    if "\r" in line:
-        hint = "save the file with line ends that every system knows."
-        raise log.file_error("the lines end with a carriage return alone.", line=number, hint=hint)
     cells = split_line(line, delimiter)
     if cells is None:
         raise log.file_error("the quotes of the first row do not match.", line=number)

@@ -79,9 +79,6 @@ class _Numbers(NamedTuple):
     is_bad: Flags
 
 
-_Problem = tuple[Flags, Callable[[int], tuple[str, str | None, str]]]  # rows: text, column, hint
-
-
 @dataclass(slots=True)
 class TableFile:
     """A table that is open for reading.
@@ -165,8 +162,8 @@ class TableFile:
         columns = self._numbers(batch, 1)
         arrays = [sample, *(pa.array(column.values) for column in columns)]
         checked = pa.RecordBatch.from_arrays(arrays, [SAMPLE_COLUMN, *self._codes])
-        repeated = again, lambda row: (f"sample {names[row]!r} occurs again.", None, "")
-        return self._keep_good(checked, columns, repeated, place)
+        text = "sample {!r} occurs again.".format
+        return self._keep_good(checked, columns, again, lambda row: text(names[row]), place)
 
     def _check_long(
         self, batch: pa.RecordBatch, place: Callable[[int], Place], seen: set[str]
@@ -194,8 +191,8 @@ class TableFile:
         )
         arrays = {SAMPLE_COLUMN: sample, "label": known, "value": pa.array(value)}
         arrays |= {column.name: pa.array(column.values) for column in columns[1:]}
-        nameless = blank, lambda _: ("the label has no name.", None, "")
-        return self._keep_good(pa.RecordBatch.from_pydict(arrays), columns, nameless, place)
+        rows, text = pa.RecordBatch.from_pydict(arrays), "the label has no name."
+        return self._keep_good(rows, columns, blank, lambda _: text, place)
 
     def _code_of(self, name: str) -> int:
         """Return the number of a label, or that it is blank or unknown."""
@@ -228,29 +225,31 @@ class TableFile:
         self,
         batch: pa.RecordBatch,
         columns: Sequence[_Numbers],
-        other: _Problem,
+        other: Flags,
+        what: Callable[[int], str],
         place: Callable[[int], Place],
     ) -> pa.RecordBatch:
-        """Leave out bad rows, and log them."""
+        """Leave out and log rows without a sample, with a bad number, or of which `other` is True.
+
+        `what` describes the rows of `other`.
+        """
         sample = batch.column(0)
         blank = pc.fill_null(pc.or_(pc.equal(sample, ""), pc.utf8_is_space(sample)), True)
         nameless = blank.to_numpy(zero_copy_only=False)
-        problems: list[_Problem] = [
-            (nameless, lambda _: ("the sample has no name.", None, "")),
-            other,
-            *((x.is_bad, partial(self._value_problem, x)) for x in columns if x.is_bad.any()),
-        ]
-        is_bad = np.logical_or.reduce([bad for bad, _ in problems])
+        is_bad = np.logical_or.reduce([nameless, other, *(x.is_bad for x in columns)])
         rows = np.flatnonzero(is_bad)
         for row in rows[:MAX_PROBLEMS].tolist():
-            describe = next(describe for bad, describe in problems if bad[row])
-            text, name, hint = describe(row)
+            name, hint = None, ""
+            text = "the sample has no name." if nameless[row] else what(row)
+            if not nameless[row] and not other[row]:
+                column = next(x for x in columns if x.is_bad[row])
+                name, (text, hint) = column.name, self._value_problem(column, row)
             self.log.problem(text, line=partial(place, row), column=name, hint=hint)
         self.log.n_problems += max(0, rows.size - MAX_PROBLEMS)
         return batch.filter(pa.array(~is_bad)) if rows.size else batch
 
-    def _value_problem(self, column: _Numbers, row: int) -> tuple[str, str | None, str]:
-        """Return what is wrong with a value, its column, and a hint."""
+    def _value_problem(self, column: _Numbers, row: int) -> tuple[str, str]:
+        """Return what is wrong with a value, and a hint."""
         value, cell = float(column.values[row]), str(column.cells[row])
         text, hint = f"the value is {value:g}; expected 0 or 1.", _SWAPPED
         if column.is_text[row] and self._is_flag(column.name):
@@ -267,7 +266,7 @@ class TableFile:
             hint = hint if self.content == "scores" else ""
         elif np.isinf(value):
             text, hint = "the value is infinite.", ""
-        return text, column.name, hint
+        return text, hint
 
 
 def open_table(
