@@ -248,7 +248,7 @@ def test_sets_on_samples_that_are_not_new_say_so_for_good(drawn, tmp_path, confi
         model.save(tmp_path / "m.hlpr")
         again = load_model(tmp_path / "m.hlpr")
         assert again.sets_ == model.sets_
-        for words in (str(again.sets_), str(again.predict_sets(cal.scores)), again.summary()):
+        for words in (str(again.sets_), str(again.predict_sets(cal.scores))):
             assert "Caveats: " in words
             assert said in words
             assert "no promise holds" in words

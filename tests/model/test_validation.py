@@ -114,27 +114,6 @@ def test_labels_of_each_sample_in_any_form_are_the_matrix(case):
         np.testing.assert_array_equal(found, expected, err_msg=form)
 
 
-def test_paths_of_labels_stand_for_all_labels_on_them(case):
-    scores, truth, lists = case
-    whole = Hierarchy.from_paths(["root/left/deep", "root/right"])
-    path = {"root": "root", "left": "root/left", "right": "root/right", "deep": "root/left/deep"}
-    named = [[path[label] for label in row] for row in lists]
-    columns = [list(path.values()).index(label) for label in whole.labels]
-    given = truth[:, [list(path).index(k) for k in TREE.labels]]
-    of_whole = {path[label]: given[:, k] for k, label in enumerate(TREE.labels)}
-    expected = np.stack([of_whole[label] for label in whole.labels], axis=1)
-    assert columns
-    # Labels that are paths, and paths of labels that are not.
-    for h, rows in ((whole, named), (TREE, named)):
-        model = HierLPR(h, joint=False).fit(scores, rows)
-        positives = dict(zip(h.labels, model.lpr_.report.positives.tolist(), strict=True))
-        assert sorted(positives.values()) == sorted(expected.sum(axis=0).tolist())
-    model = HierLPR(TREE, joint=False).fit(scores, [["root/left/deep"] if r else [] for r in lists])
-    assert model.lpr_.report.positives[TREE.index("root")] == sum(map(bool, lists))
-    with pytest.raises(DataError, match=r"does not have: 'root/deep'"):
-        HierLPR(TREE).fit(scores, [["root/deep"]] * len(lists))
-
-
 def test_unknown_labels_are_named_with_the_nearest(case):
     scores, _, lists = case
     wrong = [[*lists[0], "lefft"], *lists[1:]]

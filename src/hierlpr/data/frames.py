@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -17,7 +16,6 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
 SAMPLE_COLUMN = "sample"
-PATH_SEP = "/"
 _LIST_SEPARATORS = (";", "|", ",", "\t")  # between labels in one cell of a table
 
 # Labels of each sample, sample names, and the library of a series.
@@ -126,27 +124,21 @@ def label_matrix(
 ) -> tuple[sparse.csr_array, tuple[str, ...]]:
     """Return a matrix with 1 where a sample has a label, and the labels of its columns.
 
-    Without `labels`, the columns are the labels that occur, sorted. A path such as ``"A/B"`` that
-    is not a label but leads down the hierarchy means all labels on it.
+    Without `labels`, the columns are the labels that occur, sorted.
     """
     names = labels.labels if isinstance(labels, Hierarchy) else labels
     texts = [_labels_of(row, i, name) for i, row in enumerate(rows)]
     if names is None:
         names = sorted({text for row in texts for text in row})
     column = {label: i for i, label in enumerate(names)}
-    graph = labels if isinstance(labels, Hierarchy) else None
-    known: dict[str, tuple[int, ...]] = {}
     unknown: dict[str, int] = {}  # and the first sample that has it
-    held: list[list[int]] = []
     for i, row in enumerate(texts):
         for text in row:
-            if text not in known:
-                known[text] = _columns_of(text, column, graph)
-                if not known[text]:
-                    unknown[text] = i
-        held.append(sorted({at for text in row for at in known[text]}))
+            if text not in column:
+                unknown.setdefault(text, i)
     if unknown:
         raise _unknown_error(unknown, column, name)
+    held = [sorted({column[text] for text in row}) for row in texts]
     ptr = np.cumsum([0, *map(len, held)])
     index = np.array([at for row in held for at in row], dtype=np.int32)
     matrix = sparse.csr_array((np.ones(index.size), index, ptr), shape=(len(held), len(column)))
@@ -173,18 +165,6 @@ def _labels_of(row: Any, sample: int, name: str) -> list[str]:
             )
         labels.append(str(item))
     return labels
-
-
-def _columns_of(text: str, column: Mapping[str, int], graph: Hierarchy | None) -> tuple[int, ...]:
-    """Return the columns of a label, or of a path of labels; empty if it is neither."""
-    if text in column:
-        return (column[text],)
-    steps = text.split(PATH_SEP)
-    if graph is None or len(steps) == 1 or any(step not in column for step in steps):
-        return ()
-    if any(above not in graph.parents(below) for above, below in pairwise(steps)):
-        return ()
-    return tuple(column[step] for step in steps)
 
 
 def _unknown_error(unknown: Mapping[str, int], column: Mapping[str, int], name: str) -> DataError:

@@ -132,6 +132,42 @@ class LabelSets:
         return LabelSets(ptr, self.label, self.n_labels, more)
 
 
+class ClosedSets(NamedTuple):
+    """Sets of labels closed upward.
+
+    `n_missing` ancestors were given as negative; unless these may be added, `breach` is the first
+    one: sample, ancestor and label. `n_implied` ancestors were open and are now given, `n_open`
+    pairs are still open.
+    """
+
+    sets: LabelSets
+    n_missing: int
+    n_implied: int
+    n_open: int
+    breach: tuple[int, str, str]
+
+
+def close_given(given: LabelSets, hierarchy: Hierarchy, *, close: bool) -> ClosedSets:
+    """Close truth upward; with `close`, open ancestors of a label count as given."""
+    closed, open_ = given.closed(hierarchy), given.open
+    n_added, n_implied, n_open = closed.label.size - given.label.size, 0, 0
+    if open_ is not None:
+        left = open_.without(closed)
+        n_implied = open_.label.size - left.label.size
+        closed = replace(closed, open=left) if close else closed
+        n_open = left.label.size if close else open_.label.size
+    n_missing, breach = n_added - n_implied, (0, "", "")
+    if n_missing and not close:
+        added = closed.without(given)
+        added = added if open_ is None else added.without(open_)
+        sample = int(np.argmax(np.diff(added.row_ptr) > 0))
+        above = hierarchy.labels[added.labels_of(sample)[0]]
+        below = set(hierarchy.descendants(above))
+        held = (hierarchy.labels[i] for i in given.labels_of(sample))
+        breach = (sample, above, next(label for label in held if label in below))
+    return ClosedSets(closed, n_missing, n_implied if close else 0, n_open, breach)
+
+
 # -- complete and listed scores -----------------------------------------------------------------
 
 

@@ -14,8 +14,7 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice, quote_names
-from hierlpr.data.label_sets import LabelSets
-from hierlpr.data.partial_truth import close_given
+from hierlpr.data.label_sets import LabelSets, close_given
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy

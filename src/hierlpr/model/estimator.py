@@ -34,9 +34,9 @@ from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
 from hierlpr.model import label_updates, prediction
-from hierlpr.model.explain import Explanation, explain_sample, summarize
+from hierlpr.model.explain import Explanation, explain_sample
 from hierlpr.model.persistence import save_model
-from hierlpr.model.prediction import choose_rule, compute_lprs, name_samples, set_rule, sets_of
+from hierlpr.model.prediction import choose_rule, compute_lprs, set_rule, sets_of
 from hierlpr.model.training import choose_cutoff, fit_model
 from hierlpr.model.validation import (
     check_leakage,
@@ -325,13 +325,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
         return sets_of(self, self._new_scores(scores), set_rule(self))
 
-    def deepest(self, scores: Any) -> list[str | None]:
-        """Return the deepest sure label of every sample, None where no label is sure."""
-        set_rule(self)
-        found, _ = name_samples(self, self._new_scores(scores))
-        labels = self.hierarchy_.labels
-        return [labels[k] if k >= 0 else None for k in found.tolist()]
-
     def assign(self, scores: Any) -> Any:
         """Name every sample by the deepest label that can be trusted.
 
@@ -385,11 +378,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         keys = SampleKeys.of_rows(self._scores(scores).values)
         known = {"fit": self.fit_keys_, "cutoff": self.cutoff_keys_, "sets": self.sets_keys_}
         return {name: note for name, x in known.items() if (note := overlap_note(keys, x))}
-
-    def summary(self) -> str:
-        """Return what was learned as text: labels, samples, joint posterior, cutoff and sets."""
-        check_is_fitted(self)
-        return summarize(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which :func:`hierlpr.load_model` reads."""

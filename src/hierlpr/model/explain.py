@@ -1,4 +1,4 @@
-"""Explain why each label of one sample is called or not, and summarize a model as text."""
+"""Explain why each label of one sample is called or not."""
 
 from __future__ import annotations
 
@@ -185,21 +185,6 @@ def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanati
         reason=_reasons(ranked, codes, level, h, cutoff),
         n_unlisted=h.n_labels - at.size,
     )
-
-
-def summarize(model: HierLPR) -> str:
-    """Return what a model has learned as text: labels, samples, joint posterior, cutoff, sets."""
-    samples = "" if model.fit_keys_ is None else f" of {model.fit_keys_.n_samples:,} samples"
-    n_weak = int(np.count_nonzero(model.lpr_.report.is_weak))
-    lines = [
-        repr(model.hierarchy_),
-        f"Fitted on {model.kind_} scores{samples}; {n_weak:,} of {model.hierarchy_.n_labels:,} "
-        "labels rely mostly on the curve of similar labels.",
-    ]
-    lines += [] if model.joint_ is None else [model.joint_.describe()]
-    lines += [f"Cutoff: {model.cutoff_}"]
-    lines += [] if model.sets_ is None else [f"Sets: {model.sets_}"]
-    return "\n".join(lines)
 
 
 def _reasons(
