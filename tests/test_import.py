@@ -38,7 +38,7 @@ NEED = {
     "from hierlpr.report import write_report as f; f('p', None, 0, 0)": ("jinja2", "report"),
     "from hierlpr.outofcore.resources import duckdb_connection as f; f(0, 1).__enter__()": (
         "duckdb", "scale"),
-    "from hierlpr.outofcore.cluster import map_batches as f; next(f(str, [1], 'x'))": (
+    "from hierlpr.outofcore.predict import map_batches as f; next(f(str, [1], 'x'))": (
         "dask", "dask"),
 }  # fmt: skip
 

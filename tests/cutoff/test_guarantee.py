@@ -10,7 +10,7 @@ from scipy.stats import binom, multinomial
 
 import reference_certify as twin
 from hierlpr import Hierarchy
-from hierlpr._kernels.testing import bet, count_calls
+from hierlpr._kernels.hypothesis_tests import bet, count_calls
 from hierlpr.cutoff.choose import choose_cutoff
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.estimate import LevelProfile

@@ -13,7 +13,7 @@ from hierlpr import (
     metrics,
     simulate,
 )
-from hierlpr._kernels.joint_temper import Cells, HeldOutEvidence, fit_weights
+from hierlpr._kernels.joint import Cells, HeldOutEvidence, fit_weights
 from hierlpr.joint import Tempering, fit_joint
 from hierlpr.joint.tempering import (
     best_candidate,

@@ -1,5 +1,8 @@
 """Rankings and sets of files, whole and streamed, are those of the model in memory."""
 
+import os
+import signal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,6 +10,7 @@ import pytest
 import scalecases as sc
 
 from hierlpr import HierLPR, HierlprError, workflows
+from hierlpr.outofcore.predict import map_batches
 
 
 @pytest.mark.parametrize("options", [{}, {"top": 1234}, {"calls_only": True}])
@@ -102,3 +106,46 @@ def test_errors_leave_the_output_as_it_was(tmp_path, small_batches):
         workflows.rank_file(model, scores, scores)
     assert out.read_bytes() == before
     assert {p.name for p in tmp_path.iterdir()} == {"out.parquet", "model.hlpr", "scores.parquet"}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore")  # of what Dask's own shutdown leaves open
+def test_a_killed_worker_changes_nothing(tmp_path, small_batches):
+    distributed = pytest.importorskip("distributed")
+    case = sc.make_case()
+    model, scores = sc.write_inputs(tmp_path, case)
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            protocol="tcp",
+            host="127.0.0.1",
+            dashboard_address=None,
+        ) as here,
+        distributed.Client(here) as client,
+    ):
+        client.wait_for_workers(2, timeout=120)
+        killed = []
+
+        def kill_one(stage, done, total):
+            if stage == "reading scores" and not killed:
+                killed.append(here.workers[0].pid)
+                os.kill(killed[0], signal.SIGKILL)
+
+        out = tmp_path / "out.parquet"
+        options = {"scheduler": here.scheduler_address, "on_progress": kill_one}
+        workflows.rank_file(model, scores, out, **options)
+        assert killed
+        sc.assert_same(out, case.expected())
+        (tmp_path / "bad.csv").write_text("sample,A\nx,1\n")
+        with pytest.raises(HierlprError, match=r"bad\.csv"):
+            workflows.rank_file(model, tmp_path / "bad.csv", out, **options)
+        sc.assert_same(out, case.expected())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_scheduler_is_reported(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("hierlpr.outofcore.predict.TIMEOUT", "1s")
+    with pytest.raises(HierlprError, match="does not answer"):
+        list(map_batches(str, [1], "tcp://127.0.0.1:1"))

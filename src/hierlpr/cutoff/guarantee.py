@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, ndtri_exp
 
-from hierlpr._kernels.testing import bet, count_calls
+from hierlpr._kernels.hypothesis_tests import bet, count_calls
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import (
     Instances,

@@ -55,7 +55,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from hierlpr._kernels.testing import simes_below, step_up_levels
+from hierlpr._kernels.hypothesis_tests import simes_below, step_up_levels
 from hierlpr.discovery.p_values import ShiftModel, fit_shift, normal_scores
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.ranking.blocks import consistent_scores

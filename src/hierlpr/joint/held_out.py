@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_chunks, n_threads_or_default, run_chunks
-from hierlpr._kernels.joint_temper import HeldOutEvidence
+from hierlpr._kernels.joint import HeldOutEvidence
 from hierlpr.data.partial_truth import PartialTruth, curve_weights
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.posterior import posteriors

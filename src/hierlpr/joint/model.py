@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_chunks, n_threads_or_default, run_chunks
-from hierlpr._kernels.joint_temper import HeldOutEvidence
+from hierlpr._kernels.joint import HeldOutEvidence
 from hierlpr._utils.checks import Matrix, check_unit_interval
 from hierlpr.data.partial_truth import AnyTruth
 from hierlpr.data.tables import align, draw_samples, sample_limit

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import row_chunks, run_chunks, threads_for
-from hierlpr._kernels.joint_passes import (
+from hierlpr._kernels.joint import (
     Bounds,
     Cliques,
     Tree,

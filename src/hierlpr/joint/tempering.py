@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_chunks, run_chunks
 from hierlpr._kernels.forest_blocks import forest_blocks
-from hierlpr._kernels.joint_temper import Cells, HeldOutEvidence, fit_weights, gather_cells
+from hierlpr._kernels.joint import Cells, HeldOutEvidence, fit_weights, gather_cells
 from hierlpr.hierarchy import Hierarchy
 
 Float = NDArray[np.float64]

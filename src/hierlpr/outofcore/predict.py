@@ -7,24 +7,26 @@ the whole order of :func:`hierlpr.rank`, so that the result does not depend on t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hierlpr._utils import require
 from hierlpr._utils.checks import check_choice
 from hierlpr._utils.files import atomic_output
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import SET_WORDS, SetRule, deepest_sure
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
 from hierlpr.io.opening import ending
@@ -34,7 +36,6 @@ from hierlpr.model import HierLPR
 from hierlpr.model.prediction import set_rule, sets_of
 from hierlpr.model.validation import difference_note
 from hierlpr.outofcore.batches import ReadOptions, ScoreBatches, read_samples
-from hierlpr.outofcore.cluster import map_batches
 from hierlpr.outofcore.resources import (
     CHUNK_ROWS,
     ExecutionOptions,
@@ -46,6 +47,13 @@ from hierlpr.ranking.order import Ranking, rank
 SetRows = Literal["all", "possible", "deepest"]
 SURE = SET_WORDS.index("sure")
 Numbered = tuple[Table, int]  # samples, and the number of the first of them
+
+BatchType = TypeVar("BatchType")
+Result = TypeVar("Result")
+TIMEOUT = "20s"
+# A batch that ends this many workers is at fault itself; fewer losses are bad luck.
+ALLOWED_FAILURES = 10
+IN_FLIGHT = 3  # batches per worker thread: enough to keep it busy, few enough to hold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -328,3 +336,70 @@ def set_rows(model: HierLPR, batch: Numbered, *, wanted: SetRows) -> pa.RecordBa
     code = pa.array(label.astype(np.int32), mask=label < 0)
     columns = [pa.array(sample), code, pa.array(level.astype(np.int8))]
     return pa.RecordBatch.from_arrays(columns, ["sample", "label", "set"])
+
+
+# -- batches in this process, or on the workers of a Dask scheduler --------------------------
+
+
+def map_batches(
+    function: Callable[[BatchType], Result], batches: Iterable[BatchType], scheduler: str | None
+) -> Iterator[Result]:
+    """Yield ``function(batch)`` for every batch, in order.
+
+    Batches are read here and sent to the workers, so that these need no access to the files. Dask
+    repeats the batches of a worker that dies.
+
+    Parameters
+    ----------
+    scheduler : str or None
+        Address of a Dask scheduler, ``"local"`` to start one worker per core, or None.
+    """
+    if scheduler is None:
+        yield from map(function, batches)
+        return
+    require("dask", "distributed", extra="dask", what="A scheduler")
+    import dask
+    from distributed.scheduler import KilledWorker
+
+    settings = {
+        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
+        "distributed.comm.timeouts.connect": TIMEOUT,
+    }
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(settings))
+        client = _connect(scheduler, stack)
+        most = IN_FLIGHT * max(1, sum(client.nthreads().values()))
+        running: deque[Any] = deque()
+        try:
+            for batch in batches:
+                with warnings.catch_warnings():  # "Sending large graph": batches are the data
+                    warnings.filterwarnings("ignore", message="Sending large graph")
+                    running.append(client.submit(function, batch, pure=False))
+                if len(running) >= most:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        except KilledWorker as error:
+            raise HierlprError(
+                f"Workers died repeatedly on the same batch ({error}).\n"
+                "Hint: does every worker have enough memory for --memory?"
+            ) from None
+
+
+def _connect(scheduler: str, stack: ExitStack) -> Any:
+    """Return a client of a running scheduler, or of a new one on this machine."""
+    from distributed import Client, LocalCluster
+
+    if scheduler == "local":
+        here = LocalCluster(  # type: ignore[no-untyped-call]
+            threads_per_worker=1, dashboard_address=None
+        )
+        return stack.enter_context(Client(stack.enter_context(here)))  # type: ignore[no-untyped-call]
+    try:
+        client = Client(scheduler, timeout=TIMEOUT)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError, TimeoutError) as error:
+        raise HierlprError(
+            f"The scheduler {scheduler} does not answer ({error}).\n"
+            "Hint: start one with dask scheduler, and give its address as tcp://HOST:8786."
+        ) from None
+    return stack.enter_context(client)

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels import traversal
 from hierlpr._kernels._jit import even_bounds, read_only, run_chunks, threads_for
-from hierlpr._kernels.block_keys import spread_means, to_grid
 from hierlpr._kernels.dag_blocks import batch_edges, dag_blocks
-from hierlpr._kernels.forest_blocks import forest_blocks
+from hierlpr._kernels.forest_blocks import forest_blocks, spread_means, to_grid
 from hierlpr._utils.checks import check_label_weights, check_unit_interval
 from hierlpr.data.tables import Table, align
 from hierlpr.exceptions import HierarchyError

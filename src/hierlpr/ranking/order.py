@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_bounds, run_chunks, threads_for
-from hierlpr._kernels.block_keys import pack_keys, split_keys, tied_means, write_order
+from hierlpr._kernels.forest_blocks import pack_keys, split_keys, tied_means, write_order
 from hierlpr._utils.checks import check_count
 from hierlpr._utils.display import html_table, text_table
 from hierlpr.data.frames import new_frame

@@ -1,4 +1,4 @@
-"""Tests: bets on calibration samples, and step-up procedures on a hierarchy."""
+"""Hypothesis tests: bets on calibration samples, and step-up procedures on a hierarchy."""
 
 import math
 
