@@ -7,7 +7,7 @@ import numpy as np
 
 from hierlpr.data.partial_truth import PartialTruth, curve_weights
 from hierlpr.joint import fit_prior, posteriors
-from hierlpr.lpr import fit_known, predict_known
+from hierlpr.lpr import fit_known
 
 
 def posterior_by_enumeration(parents, ratio, conditional):
@@ -79,7 +79,7 @@ def evidence_directly(scores, truth, h, seen, new, method, weight=None):
     of_seen, of_new = (None if weight is None else weight[rows] for rows in (seen, new))
     prior = fit_prior(truth[seen], h, of_seen)
     model = fit_known(scores[seen], truth[seen], h, method=method, sample_weight=of_seen)
-    lpr = predict_known(model, scores[new])
+    lpr = model.curves.evaluate(scores[new])
     own = np.log(lpr / (1.0 - lpr)) - prior.log_odds
     pairs = np.empty((0, h.n_labels))
     if weight is not None or isinstance(truth, PartialTruth):

@@ -226,11 +226,12 @@ def other_rows(name, replications, cache=None):
 def moved_together(rng, h, truth, factor, n):
     """Leave out samples so that all labels are more frequent by a factor; at most `n`, none twice.
 
-    The roots have the factor on average, without those that all samples have.
+    The roots have the factor on average, without those that all samples have, but at most 90 % of
+    the samples unless they have more already.
     """
     held = truth[:, [h.index(root) for root in h.roots]]
     held = held[:, held.min(axis=0) < held.max(axis=0)]
-    target, low, high = min(0.9, factor * held.mean()), -12.0, 12.0
+    target, low, high = min(max(0.9, held.mean()), factor * held.mean()), -12.0, 12.0
     for _ in range(60):
         chance = np.exp((low + high) / 2 * (held.sum(axis=1) - held.shape[1]))
         chance /= chance.sum()

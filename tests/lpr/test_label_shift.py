@@ -144,14 +144,17 @@ def test_likelihood_of_a_move():
     scores = pool.scores
     start, lpr = model.lpr_.seen.mean_lpr, model.lpr_.predict(scores)
     ratio = lpr / (1 - lpr) * (1 - start) / start
-    found = log_likelihood(model.lpr_, scores)
+    found = log_likelihood(lpr, start)
     for at in (0, 30, 40, 70):
         rate = 1 / (1 + np.exp(-(np.log(start / (1 - start)) + SHIFTS[at])))
         expected = np.log(1 - rate + rate * ratio).sum(axis=0)
-        positive = train.truth.sum(axis=0)
-        rarer = np.minimum(positive, train.n_samples - positive)
-        counts = train.n_samples / (train.n_samples + 300) * rarer / (rarer + ENOUGH_POSITIVES)
-        assert found[:, at] == pytest.approx(counts * expected, abs=0.05)
+        assert found[:, at] == pytest.approx(expected, abs=0.05)
+    positive = train.truth.sum(axis=0)
+    rarer = np.minimum(positive, train.n_samples - positive)
+    weight = train.n_samples / (train.n_samples + 300) * rarer / (rarer + ENOUGH_POSITIVES)
+    likelihood = ShiftLikelihood.of(model.lpr_, scores, None)
+    prior = 0.5 * (SHIFTS / SHIFT_SD) ** 2
+    assert likelihood.table == pytest.approx(weight[:, None] * found - prior)
 
 
 @pytest.mark.parametrize("joint", [False, True])

@@ -9,7 +9,6 @@ from hierlpr.lpr.fitting import (
     fit_known,
     fit_lpr,
     own_lpr,
-    predict_known,
     with_sharing,
     without_gaps,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "fit_lpr",
     "make_estimator",
     "own_lpr",
-    "predict_known",
     "with_sharing",
     "without_gaps",
 ]

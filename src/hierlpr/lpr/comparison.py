@@ -16,7 +16,7 @@ from hierlpr.data.tables import draw_samples
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.diagnostics import count_below
-from hierlpr.lpr.fitting import LPRModel, predict_known
+from hierlpr.lpr.fitting import LPRModel
 
 Float = NDArray[np.float64]
 
@@ -107,7 +107,7 @@ def sample_statistics(
             return np.empty((0, scores.shape[0]))
         parent = h.order[np.repeat(np.arange(h.n_labels), np.diff(h.child_ptr))]
         child = h.order[h.child_idx]
-        own = np.asarray(predict_known(lpr, scores, n_threads=1))
+        own = np.asarray(lpr.curves.evaluate(scores, n_threads=1))
         excess = np.maximum(own[:, child] - own[:, parent], 0.0)
         n_known = np.maximum(np.count_nonzero(~np.isnan(excess), axis=1), 1)
         return np.asarray((np.nansum(excess, axis=1) / n_known)[None])

@@ -81,14 +81,19 @@ class LPRCurves:
         return LPRCurves(ptr, self.knot_score[take], self.knot_lpr[take], _is_checked=True)
 
     def evaluate(self, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
-        """Return the LPRs of a checked float64 matrix; a sparse matrix keeps its pattern."""
+        """Return the LPRs of a checked float64 matrix, NaN where a score is.
+
+        A sparse matrix keeps its pattern.
+        """
         if not isinstance(scores, np.ndarray):
             column = np.asarray(scores.indices, dtype=np.int32)
             lpr = self.evaluate_each(column, scores.data, n_threads=n_threads)
             return scipy.sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
         threads = threads_for(scores.size, n_threads)
         knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
-        dense = np.ascontiguousarray(scores)
+        gaps = np.isnan(scores)
+        has_gaps = bool(gaps.any())
+        dense = np.ascontiguousarray(np.where(gaps, 0.0, scores) if has_gaps else scores)
         out = np.empty_like(dense)
         n_samples, n_labels = dense.shape
 
@@ -103,6 +108,8 @@ class LPRCurves:
             run_chunks(of_labels, row_chunks((n_labels, n_samples), threads), threads)
         else:
             run_chunks(of_rows, row_chunks(dense.shape, threads), threads)
+        if has_gaps:
+            out[gaps] = np.nan
         return out
 
     def evaluate_log_odds(
@@ -111,12 +118,7 @@ class LPRCurves:
         """Return log-odds, interpolated linearly between knots; NaN where the score is missing."""
         knots = scipy.special.logit(np.clip(self.knot_lpr, LPR_FLOOR, 1.0 - LPR_FLOOR))
         curves = LPRCurves(self.knot_ptr, self.knot_score, knots, _is_checked=True)
-        missing = np.isnan(scores)
-        if not missing.any():
-            return np.asarray(curves.evaluate(scores, n_threads=n_threads))
-        out = np.asarray(curves.evaluate(np.where(missing, 0.0, scores), n_threads=n_threads))
-        out[missing] = np.nan
-        return out
+        return np.asarray(curves.evaluate(scores, n_threads=n_threads))
 
     def evaluate_each(
         self, label: NDArray[np.int32], scores: NDArray[np.float64], *, n_threads: int | None

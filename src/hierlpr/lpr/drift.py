@@ -16,7 +16,7 @@ from hierlpr._utils.checks import quote_names
 from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr.fitting import LPRModel, predict_known
+from hierlpr.lpr.fitting import LPRModel
 from hierlpr.lpr.label_shift import Posterior, shifted_prevalence
 
 Float = NDArray[np.float64]
@@ -272,7 +272,7 @@ def _test_common_move(model: LPRModel, scores: Float) -> tuple[float, float]:
     """
     assert model.seen is not None
     mean = model.seen.mean_lpr
-    each = np.nan_to_num(predict_known(model, scores) - mean)
+    each = np.nan_to_num(np.asarray(model.curves.evaluate(scores)) - mean)
     excess = each.sum(axis=1)
     n_before, n_now = float(model.seen.total.sum(axis=1).max()), len(scores)
     error = float(excess.std(ddof=1)) * np.sqrt(1.0 / n_now + 1.0 / n_before)

@@ -310,20 +310,9 @@ def fit_known(
     return fit_data(data, method=method, depth=levels, shared=shared, n_threads=n_threads)
 
 
-def predict_known(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
-    """Return LPRs with NaN where the score is missing."""
-    if not isinstance(scores, np.ndarray) or not np.isnan(scores).any():
-        lpr: Matrix = model.predict(scores, n_threads=n_threads)
-        return lpr
-    gaps = np.isnan(scores)
-    filled: NDArray[np.float64] = model.predict(np.where(gaps, 0.0, scores), n_threads=n_threads)
-    filled[gaps] = np.nan
-    return filled
-
-
 def own_lpr(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
     """Return the LPR of every score on its own; the smoothed prevalence if it is missing."""
-    return without_gaps(model, predict_known(model, scores, n_threads=n_threads))
+    return without_gaps(model, model.curves.evaluate(scores, n_threads=n_threads))
 
 
 def without_gaps(model: LPRModel, lpr: Matrix) -> Matrix:

@@ -24,7 +24,7 @@ Numbers = NDArray[np.intp]
 SHIFTS = np.linspace(-4.0, 4.0, 81)  # grid of shifts of log-odds
 SHIFT_SD = 1.5  # prior standard deviation of a shift
 ENOUGH_POSITIVES = 100.0  # a curve learned from this many positives has weight 1/2
-PRICE = 1.0  # log-likelihood that a tilt must gain, in addition to log(n_labels)
+CHANCE_TILT = 0.05  # of any tilt where no prevalence has moved
 N_CANDIDATES = 12
 MAX_TILTS = 50
 N_SWEEPS = 3
@@ -67,10 +67,13 @@ def shifted_prevalence(
     The new population is :math:`P'(q) \propto P(q) \exp(\sum_k \theta_k q_k)` for label sets
     :math:`q`, on the forest in which every label keeps its rarest parent. Two passes over the
     forest give the prevalences for any tilts :math:`\theta`; no child exceeds its parent. The tilts
-    maximize :math:`\sum_k L_k(\pi'_k(\theta))`, or the joint likelihood of all scores, minus
-    :math:`\log K + 1` per nonzero tilt; they are added greedily. If no tilt gains its price,
-    nothing moves. Otherwise each tilt in turn is exchanged for a tilt of another label, and the
-    prevalences of all these explanations are averaged, weighted by their likelihoods.
+    maximize :math:`\sum_k L_k(\pi'_k(\theta))`, or the joint likelihood of all scores, minus a
+    price per nonzero tilt; they are added greedily. The price is half the quantile of
+    :math:`\chi^2_1` that K independent tilts exceed with a chance of .05, times the variance of the
+    score statistic relative to that of independent labels, because relatives say much the same.
+    If no tilt gains its price, nothing moves. Otherwise each tilt in turn is exchanged for a tilt
+    of another label, and the prevalences of all these explanations are averaged, weighted by their
+    likelihoods.
     """
     base = np.clip(model.report.base_rate, EDGE, 1.0 - EDGE)
     forest = RarestParentForest.of(base, hierarchy)
@@ -89,7 +92,7 @@ def average_over_tilts(
 
     With `together`, all roots may also have one tilt in common, which needs no price.
     """
-    price = float(np.log(base.size)) + PRICE
+    price = 0.5 * float(scipy.special.chdtri(1.0, CHANCE_TILT / base.size))
     tilt, chosen, worth = find_tilts(likelihood, np.zeros(base.size), price=price)
     if together:
         start, roots = np.zeros(base.size), likelihood.forest.depths[0]
@@ -121,23 +124,24 @@ def average_over_tilts(
 def find_tilts(
     likelihood: ShiftLikelihood | JointShiftLikelihood, start: Float, *, price: float
 ) -> tuple[Float, list[int], float]:
-    """Add the most likely tilt while it gains at least `price`; refine all after each addition.
+    """Add the most likely tilt while it gains its price; refine all after each addition.
 
-    Returns the tilts, the labels that were added, and the log-likelihood gained less prices.
+    `price` is that of a tilt which moves one label, or labels with independent scores. Returns the
+    tilts, the labels that were added, and the log-likelihood gained less prices.
     """
     tilt, chosen, worth = start.copy(), list[int](), 0.0
     while len(chosen) < MAX_TILTS:
-        best = (price, -1, 0.0)
+        best = (0.0, -1, 0.0)
         for k in likelihood.candidates(tilt):
             if k not in chosen:
-                gain = likelihood.gains(tilt, k, SHIFTS)
+                gain = likelihood.gains(tilt, k, SHIFTS) - price * likelihood.inflation(tilt, k)
                 at = int(np.argmax(gain))
                 best = max(best, (float(gain[at]), k, float(SHIFTS[at])))
         if best[1] < 0:
             break
         chosen.append(best[1])
         tilt[best[1]] += best[2]
-        worth += best[0] - price
+        worth += best[0]
         for sweep in range(1, N_SWEEPS + 1):
             for k in chosen:
                 steps = np.append(0.0, SHIFTS / 4.0**sweep)
@@ -189,15 +193,23 @@ class RarestParentForest(NamedTuple):
 
 
 class ShiftLikelihood(NamedTuple):
-    """Sum of the log-likelihoods of single labels: `table` is (n_labels, SHIFTS.size)."""
+    """Sum of the log-likelihoods of single labels: `table` is (n_labels, SHIFTS.size).
+
+    `lpr` (n_samples, n_labels) are LPRs less their means in the fit, times the weights of labels in
+    the table, and 0 where they are missing; None if labels are independent.
+    """
 
     forest: RarestParentForest
     table: Float
+    lpr: Float | None = None
 
     @classmethod
     def of(cls, model: LPRModel, scores: Float, forest: RarestParentForest) -> ShiftLikelihood:
         """Evaluate the log-likelihood of every shift of every label, with its prior."""
-        return cls(forest, log_likelihood(model, scores) - prior_cost(SHIFTS))
+        lpr = np.asarray(model.curves.evaluate(scores, n_threads=1))
+        weight, mean = np.prod(_label_weights(model, scores), axis=0), _mean_lpr(model)
+        table = weight[:, None] * log_likelihood(lpr, mean) - prior_cost(SHIFTS)
+        return cls(forest, table, weight * np.nan_to_num(lpr - mean))
 
     def at(self, tilts: Float) -> Float:
         """Log-likelihoods of tilts of shape (n_cases, n_labels)."""
@@ -233,32 +245,50 @@ class ShiftLikelihood(NamedTuple):
         steep = ((ends[0] - ends[1]) / (2.0 * size)) ** 2 / variance
         return [int(k) for k in np.argsort(-steep, kind="stable")[:N_CANDIDATES]]
 
+    def inflation(self, tilt: Float, k: int) -> float:
+        """Variance of the score statistic of a tilt, relative to independent labels; at least 1."""
+        if self.lpr is None:
+            return 1.0
+        ends = np.repeat(tilt[None], 2, axis=0)
+        ends[:, k] += 1e-3, -1e-3
+        each = self.lpr * (np.subtract(*self._shifts(ends)) / 2e-3)
+        return float(max(1.0, each.sum(axis=1).var() / max(each.var(axis=0).sum(), 1e-300)))
+
     def _shifts(self, tilts: Float) -> Float:
         """Shifts of the log-odds of all prevalences under tilts."""
         log_rate = np.minimum(self.forest.log_rates(tilts), -EDGE)
         return np.asarray(log_rate - np.log(-np.expm1(log_rate)) - self.forest.log_odds)
 
 
-def log_likelihood(model: LPRModel, scores: Float) -> Float:
-    """Log-likelihood of every label (rows) if its log-odds shift by each of `SHIFTS` (columns)."""
-    assert model.seen is not None
-    logit = scipy.special.logit
-    base = logit(np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE))
-    n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
-    rarer = np.minimum(positive, n_before - positive)
-    out = np.zeros((base.size, SHIFTS.size))
-    for k in range(base.size):
-        one = model.curves.select([k])
-        column = scores[:, k]
-        lpr = np.asarray(one.evaluate(column[~np.isnan(column), None], n_threads=1))[:, 0]
+def log_likelihood(lpr: Float, mean: Float) -> Float:
+    """Log-likelihood of every label (rows) if its log-odds shift by each of `SHIFTS` (columns).
+
+    `lpr` are those of new samples, NaN if missing, and `mean` their means in the fit.
+    """
+    logit, out = scipy.special.logit, np.zeros((mean.size, SHIFTS.size))
+    for k, column in enumerate(lpr.T):
+        known = np.clip(column[~np.isnan(column)], 1e-12, 1.0 - 1e-12)
         # Rounding loses nothing that matters and leaves few distinct values.
-        own, count = np.unique(logit(np.clip(lpr, 1e-12, 1.0 - 1e-12)).round(3), return_counts=True)
+        own, count = np.unique(logit(known).round(3), return_counts=True)
         for at, shift in enumerate(SHIFTS):
             new = (count * np.logaddexp(0.0, own + shift)).sum()
-            out[k, at] = new - lpr.size * np.logaddexp(0.0, base[k] + shift)
-        out[k] *= n_before[k] / (n_before[k] + max(1, lpr.size))
-        out[k] *= rarer[k] / (rarer[k] + ENOUGH_POSITIVES)
+            out[k, at] = new - known.size * np.logaddexp(0.0, logit(mean[k]) + shift)
     return out
+
+
+def _mean_lpr(model: LPRModel) -> Float:
+    """Mean LPRs of the samples of the fit."""
+    assert model.seen is not None
+    return np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
+
+
+def _label_weights(model: LPRModel, scores: Float) -> tuple[Float, Float]:
+    """Weights of the evidence of labels: training samples among all, and trust in the curve."""
+    assert model.seen is not None
+    n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
+    n_now = np.maximum(np.count_nonzero(~np.isnan(scores), axis=0), 1)
+    rarer = np.maximum(np.minimum(positive, n_before - positive), EDGE)
+    return n_before / (n_before + n_now), rarer / (rarer + ENOUGH_POSITIVES)
 
 
 class JointShiftLikelihood:
@@ -278,9 +308,10 @@ class JointShiftLikelihood:
         rates: Float,
         scale: Float,
         posterior: Posterior,
+        trust: Float | None = None,
     ):
         self.forest, self._lpr, self._rates, self._scale = forest, lpr, rates, scale
-        self._posterior = posterior
+        self._posterior, self._trust = posterior, trust
         self._last: tuple[Float, Float, Float] | None = None
 
     @classmethod
@@ -288,13 +319,9 @@ class JointShiftLikelihood:
         cls, model: LPRModel, scores: Float, forest: RarestParentForest, posterior: Posterior
     ) -> JointShiftLikelihood:
         """Evaluate the curves at new scores; the likelihood is scaled as in `ShiftLikelihood`."""
-        assert model.seen is not None
-        lpr, is_known = np.full(scores.shape, np.nan), ~np.isnan(scores)
-        label = np.nonzero(is_known)[1].astype(np.int32)
-        lpr[is_known] = model.curves.evaluate_each(label, scores[is_known], n_threads=1)
-        n_before = model.seen.total.sum(axis=1)
-        rates = np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
-        return cls(forest, lpr, rates, n_before / (n_before + len(scores)), posterior)
+        lpr = np.asarray(model.curves.evaluate(scores, n_threads=1))
+        weight, trust = _label_weights(model, scores)
+        return cls(forest, lpr, _mean_lpr(model), weight, posterior, trust)
 
     def _at(self, tilt: Float) -> tuple[Float, Float]:
         """Posteriors and prevalences under a tilt; the last result is cached."""
@@ -318,6 +345,10 @@ class JointShiftLikelihood:
         none, roots = np.zeros(self.forest.parent.size), self.forest.depths[0]
         gains = sum(self.gains(none, int(k), steps) for k in roots)  # trees are independent
         return np.asarray(gains + (roots.size - 1) * prior_cost(steps))
+
+    def inflation(self, tilt: Float, k: int) -> float:
+        """Price of a tilt relative to that of a label with many positives in the fit."""
+        return 1.0 if self._trust is None else 1.0 / float(self._trust[k])
 
     def candidates(self, tilt: Float) -> list[int]:
         """Labels whose posteriors differ most from their prevalences, relative to the variance."""

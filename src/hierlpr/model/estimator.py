@@ -400,7 +400,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     # -- steps on aligned tables, for other packages -------------------------------------------
 
     def lprs(self, table: Table, known: Matrix | None = None) -> Table:
-        """Return the LPRs of an aligned table; `known` is the result of `predict_known`, if any."""
+        """Return the LPRs of an aligned table; `known` are those of the curves, if any."""
         return compute_lprs(self, table, known)
 
     def block_scores(self, table: Table) -> Matrix:

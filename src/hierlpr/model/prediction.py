@@ -40,7 +40,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.anndata import write_obs
 from hierlpr.io.predictions import match_labels, read_predictions
 from hierlpr.joint import end_posterior
-from hierlpr.lpr import own_lpr, predict_known, without_gaps
+from hierlpr.lpr import own_lpr, without_gaps
 from hierlpr.model.validation import new_scores, warn_of_difference
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ Float = NDArray[np.float64]
 def compute_lprs(model: HierLPR, table: Table, known: Matrix | None = None) -> Table:
     """Return the LPRs of an aligned table; the only place where the joint posterior enters.
 
-    `known` are the LPRs of `predict_known`, if available.
+    `known` are the LPRs of the curves, NaN where scores are missing, if available.
     """
     implied, options = model.implied_, {"n_threads": model.n_threads}
-    lpr = predict_known(model.lpr_, table.values, **options) if known is None else known
+    lpr = model.lpr_.curves.evaluate(table.values, **options) if known is None else known
     if model.joint_ is None or (implied is not None and not model.joint_.is_used):
         lpr = without_gaps(model.lpr_, lpr)
         if implied is not None:

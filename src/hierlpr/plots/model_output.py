@@ -16,7 +16,7 @@ from hierlpr.data.partial_truth import PartialTruth, align_truth
 from hierlpr.data.tables import align, align_labels, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr import predict_known, without_gaps
+from hierlpr.lpr import without_gaps
 from hierlpr.metrics.hits import HitCurve
 from hierlpr.model.prediction import sets_of
 from hierlpr.model.validation import new_scores, weighed
@@ -122,7 +122,7 @@ def apply_model(
         table = table.rows(rows)
         known = None if known is None else known.rows(rows)
     table = new_scores(table, h, model.kind_, missing=model.missing)
-    known_lpr = predict_known(model.lpr_, table.values, n_threads=model.n_threads)
+    known_lpr = model.lpr_.curves.evaluate(table.values, n_threads=model.n_threads)
     lpr = model.lprs(table, known_lpr)
     if not isinstance(lpr.values, np.ndarray):
         lpr.values.sort_indices()
