@@ -13,6 +13,13 @@ def run(*args):
     return result.exit_code, result.stdout, result.stderr
 
 
+def succeeded(*args):
+    """Return stdout and stderr of a command that must end with exit code 0."""
+    code, out, err = run(*args)
+    assert code == 0, err
+    return out, err
+
+
 def refused(*args):
     """Return the one message of a command that must end with exit code 2."""
     code, out, err = run(*args)

@@ -1,12 +1,40 @@
-"""The demo goes the whole way through files; `reproduce` writes the paper's tables."""
+"""`demo` goes the whole way through files; `simulate` and `reproduce` write theirs."""
 
-from shellrun import refused, run
+import numpy as np
+import pytest
+from shellrun import refused, run, succeeded
+
+from hierlpr.io import read_hierarchy, read_scores, read_truth
+
+
+@pytest.mark.parametrize(
+    ("setting", "labels"), [("3", 3), ("tree25", 25), ("dag", 30), ("forest", 30)]
+)
+def test_simulate_writes_files_that_read_back(tmp_path, setting, labels):
+    out, err = succeeded(
+        "simulate", "--setting", setting, "--out", tmp_path / "x", "--samples", 300, "--labels", 30
+    )
+    assert len(out.splitlines()) == 6
+    assert "wrote 300 + 60 samples" in err
+    h = read_hierarchy(tmp_path / "x/hierarchy.csv")
+    assert h.n_labels == labels
+    scores = read_scores(tmp_path / "x/scores.csv", h).table
+    assert scores.values.shape == (300, labels)
+    assert read_truth(tmp_path / "x/test_truth.csv", h).table.n_samples == 60
+
+
+def test_simulate_is_set_by_its_seed(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        run("simulate", "--setting", "disease", "--out", tmp_path / name, "--seed", seed,
+            "--format", "parquet")  # fmt: skip
+    a, b, c = (read_scores(tmp_path / x / "scores.parquet").table.values for x in "abc")
+    np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(a, c)
 
 
 def test_the_demo_runs_end_to_end(tmp_path):
     folder = tmp_path / "demo"
-    code, out, err = run("demo", "--calls", "5", "--out", folder)
-    assert code == 0, err
+    out, err = succeeded("demo", "--calls", "5", "--out", folder)
     assert "196 samples x 110 labels" in out
     assert "90 % with 90 % confidence: kept." in out
     assert "before one of their parents: 0." in out
@@ -34,10 +62,9 @@ def test_the_demo_runs_end_to_end(tmp_path):
 
 
 def test_reproduce_prints_its_folder(tmp_path):
-    code, out, err = run(
+    out, err = succeeded(
         "reproduce", "table2", "--out", tmp_path / "paper", "--replications", 2, "--jobs", 1
     )
-    assert code == 0
     assert out.strip() == str(tmp_path / "paper")
     assert "2 replications" in err
     assert (tmp_path / "paper" / "table2.csv").exists()

@@ -1,11 +1,21 @@
-"""Progress is for terminals, on stderr, and never in the way of messages."""
+"""Messages, progress and errors of all commands, their help, and the page made from it."""
 
 import io
+import sys
 
+import click
 import pytest
+from shellrun import run
 
+from hierlpr.cli import main
 from hierlpr.cli._shell import BadInput, Shell
 from hierlpr.io import ReadReport
+from realdata import ROOT
+
+sys.path.insert(0, str(ROOT / "docs" / "making"))
+
+
+from cli_page import cli_reference
 
 
 class Terminal(io.StringIO):
@@ -83,3 +93,46 @@ def test_colours_are_for_terminals_that_want_them(stream, environment, is_colour
     assert ("\x1b" in text) is is_coloured
     assert "look out" in text
     assert "Error:" in text
+
+
+def test_disk_full_is_exit_code_1_and_internal_errors_do_not_spill(tmp_path, monkeypatch):
+    import hierlpr.io.hierarchies as module
+
+    tree = tmp_path / "tree.csv"
+    tree.write_text("parent,child\nA,B\n")
+
+    def broken(*_, **__):
+        raise RuntimeError("inside")
+
+    monkeypatch.setattr(module, "parse_edge_list", broken)
+    code, out, err = run("inspect", tree)
+    assert (code, out) == (1, "")
+    assert "unexpected RuntimeError: inside" in err
+    assert "Traceback" not in err
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", "x.csv")
+
+    monkeypatch.setattr(module, "parse_edge_list", full)
+    code, _, err = run("inspect", tree)
+    assert code == 1
+    assert "x.csv: No space left on device" in err
+    monkeypatch.setattr(module, "parse_edge_list", broken)
+    monkeypatch.setenv("HIERLPR_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="inside"):
+        run("inspect", tree)
+
+
+def test_the_page_is_up_to_date():
+    """Run ``python docs/making/cli_page.py > docs/cli.md`` after changing a command."""
+    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == cli_reference()
+
+
+@pytest.mark.parametrize("name", main.list_commands(None))
+def test_every_command_explains_itself(name):
+    command = main.get_command(None, name)
+    assert command.help
+    assert command.epilog.startswith(f"Example: hierlpr {name}")
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert option.help, option.name

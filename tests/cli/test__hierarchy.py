@@ -1,4 +1,4 @@
-"""``hierlpr discover``: files in and out, and what it refuses."""
+"""``hierlpr inspect`` and ``discover``: files in and out, and what they refuse."""
 
 import gzip
 import json
@@ -8,11 +8,49 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from shellrun import refused, run
+from shellrun import refused, run, succeeded
 
 from hierlpr import discover, read_hierarchy
 
+SMALL = "parent,child\nA,B\nA,C\n"
+
+
+@pytest.fixture
+def small(tmp_path):
+    (tmp_path / "tree.csv").write_text(SMALL)
+    return tmp_path
+
+
+def test_inspect_text_json_and_quiet(small):
+    out, err = succeeded("inspect", small / "tree.csv")
+    assert "kind          forest" in out
+    assert "roots         1: A" in out
+    assert "problems      none" in out
+    assert "read 3 labels and 2 edges (" in err
+    _code, out, err = run("inspect", small / "tree.csv", "--json", "--quiet")
+    facts = json.loads(out)
+    assert (facts["labels"], facts["depth"], facts["multi_parent"]) == (3, 2, 0)
+    assert err == ""
+
+
+def test_terminal_escapes_in_names_are_shown_as_text(small):
+    (small / "evil.json").write_text(json.dumps({"B": "\x1b[2JA", "C": "\x1b[2JA"}))
+    out, _ = succeeded("inspect", small / "evil.json")
+    assert "\x1b" not in out
+    assert r"\x1b[2JA" in out
+
+
+def test_inspect_lists_what_lenient_reading_passed_over(small):
+    (small / "bad.csv").write_text(SMALL + "B,B\nA,B,C\n")
+    assert "bad.csv, line " in refused("inspect", small / "bad.csv")
+    out, _ = succeeded("inspect", small / "bad.csv", "--lenient")
+    assert "problem       line 4: label 'B' is its own parent." in out
+    assert "problem       the row has 3 columns" in out
+
+
 TREE = 'parent,child\nA,B\nA,"C, d"\n"C, d",E\n'
+
+
 TABLE = 'label,p\nA,0.2\nB,0.5\n"C, d",0.001\nE,1e-4\n'
 
 
@@ -31,8 +69,7 @@ def command(folder, *more, p="p.csv"):
 @pytest.mark.parametrize("dependence", ["positive", "independent", "arbitrary"])
 def test_the_table_is_that_of_the_library(folder, ending, dependence):
     out = folder / f"found.{ending}"
-    code, said, _ = run(*command(folder, "--out", out, "--dependence", dependence))
-    assert code == 0
+    said, _ = succeeded(*command(folder, "--out", out, "--dependence", dependence))
     assert "Holds:" in said
     h = read_hierarchy(folder / "tree.csv")
     expected = discover(
@@ -70,8 +107,7 @@ def test_tables_of_every_kind_give_the_same(folder, name, content):
     else:
         path.write_bytes(content.encode())
     for given in ("p.csv", name):
-        code, _, err = run(*command(folder, "--json", folder / f"{given}.json", p=given))
-        assert code == 0, err
+        succeeded(*command(folder, "--json", folder / f"{given}.json", p=given))
     first, second = (json.loads((folder / f"{g}.json").read_text()) for g in ("p.csv", name))
     assert first == second
     assert first["rejected"] == ["A", "C, d", "E"]
@@ -79,22 +115,19 @@ def test_tables_of_every_kind_give_the_same(folder, name, content):
 
 def test_missing_p_values_and_json_on_stdout(folder):
     (folder / "p.csv").write_text('label,p\nB,NA\n"C, d",\nE,1e-4\n')
-    code, out, err = run(*command(folder, "--json", "-"))
-    assert code == 0
+    out, err = succeeded(*command(folder, "--json", "-"))
     assert json.loads(out)["n_p_values"] == 1
     assert "3 labels without one" in err
 
 
 def test_bayes_and_seed(folder):
-    code, out, _ = run(*command(folder, "--bayes", "--fdr", "0.3"))
-    assert code == 0
+    out, _ = succeeded(*command(folder, "--bayes", "--fdr", "0.3"))
     assert "model-based" in out
     assert run(*command(folder, "--dependence", "independent", "--seed", "3"))[0] == 0
 
 
 def test_the_page_is_written(folder):
-    code, _, _ = run(*command(folder, "--report", folder / "page.html", "--title", "<b>x</b>"))
-    assert code == 0
+    succeeded(*command(folder, "--report", folder / "page.html", "--title", "<b>x</b>"))
     text = (folder / "page.html").read_text(encoding="utf-8")
     assert "&lt;b&gt;x&lt;/b&gt;" in text
     assert "<b>x</b>" not in text

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
-from shellrun import refused, run
+from shellrun import refused, run, succeeded
 
 from cases import write_obo
 from hierlpr import HierLPR, simulate
@@ -38,9 +38,8 @@ def command(*args, **options):
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):
     folder = tmp_path_factory.mktemp("example")
-    code, _, err = run("simulate", "--setting", "tree25", "--out", folder, "--samples", 600,
+    succeeded("simulate", "--setting", "tree25", "--out", folder, "--samples", 600,
                        "--seed", 5)  # fmt: skip
-    assert code == 0, err
     return folder
 
 
@@ -118,8 +117,8 @@ def test_an_interrupted_run_leaves_the_old_file(fitted, tmp_path):
 # -- in this process: every format and option -------------------------------------------------
 
 
-def fit_files(folder, hierarchy, scores, truth, *more):
-    return run("fit", "--hierarchy", hierarchy, "--scores", scores, "--truth", truth,
+def fit_files(folder, hierarchy, scores, truth, *more, by=succeeded):
+    return by("fit", "--hierarchy", hierarchy, "--scores", scores, "--truth", truth,
                "--out", folder / "m.hlpr", *more)  # fmt: skip
 
 
@@ -141,11 +140,10 @@ def test_every_format_gives_the_same_ranking(example, tmp_path):
         write_hierarchy(folder / hierarchy, h)
         write_scores(folder / f"s{kind}", table)
         write_truth(folder / f"t{kind}", truth)
-        code, _, err = fit_files(
+        _, err = fit_files(
             folder, folder / hierarchy, folder / f"s{kind}", folder / f"t{kind}",
             "--max-f", "--missing-truth", "negative",
         )  # fmt: skip
-        assert code == 0, err
         code, _, err = run("rank", "--model", folder / "m.hlpr", "--scores", folder / f"s{kind}",
                            "--out", folder / "r.parquet", "-q")  # fmt: skip
         assert (code, err) == (0, ""), err
@@ -160,8 +158,7 @@ def test_every_format_gives_the_same_ranking(example, tmp_path):
 
 def test_rank_options(fitted, tmp_path):
     base = ("rank", "--model", fitted / "m.hlpr", "--scores", fitted / "test_scores.csv")
-    code, _, err = run(*base, "--out", tmp_path / "all.parquet", "--json", tmp_path / "r.json")
-    assert code == 0, err
+    succeeded(*base, "--out", tmp_path / "all.parquet", "--json", tmp_path / "r.json")
     told = json.loads((tmp_path / "r.json").read_text())
     whole = read_ranking(tmp_path / "all.parquet")
     assert (told["rows"], told["calls"]) == (len(whole), int(whole.call.sum()))
@@ -186,28 +183,24 @@ def test_long_scores_without_some_pairs_and_truth_without_some_samples(example, 
     truth = read_truth(example / "truth.csv", h).table
     write_truth(tmp_path / "t.tsv", truth)
     n_without = int((truth.values.sum(axis=1) == 0).sum())
-    code, _, err = fit_files(tmp_path, example / "hierarchy.csv", tmp_path / "s.csv",
+    _, err = fit_files(tmp_path, example / "hierarchy.csv", tmp_path / "s.csv",
                              tmp_path / "t.tsv", "--precision", "0.8")  # fmt: skip
-    assert code == 0, err
     if n_without:
         assert "scored samples without truth are left out" in err
-    code, _, err = fit_files(tmp_path, example / "hierarchy.csv", tmp_path / "s.csv",
+    _, err = fit_files(tmp_path, example / "hierarchy.csv", tmp_path / "s.csv",
                              tmp_path / "t.tsv", "--missing-truth", "negative")  # fmt: skip
-    assert code == 0, err
-    code, _, err = run("rank", "--model", tmp_path / "m.hlpr", "--scores", tmp_path / "s.csv",
+    _, err = succeeded("rank", "--model", tmp_path / "m.hlpr", "--scores", tmp_path / "s.csv",
                        "--out", tmp_path / "r.csv")  # fmt: skip
-    assert code == 0, err
     assert "the model has no cutoff" in err
     ranked = read_ranking(tmp_path / "r.csv", h)
     assert len(lines) - 1 <= len(ranked) < 600 * 25
 
 
 def test_fit_says_what_cannot_be_reached(fitted, tmp_path):
-    code, out, err = fit_files(
+    out, err = fit_files(
         tmp_path, fitted / "hierarchy.csv", fitted / "scores.csv", fitted / "truth.csv",
         "--precision", "0.9999", "--confidence", "0.95", "--json", "-",
     )  # fmt: skip
-    assert code == 0
     told = json.loads(out)
     assert told["cutoff"]["reachable"] is False
     assert "unreachable" in err
@@ -220,29 +213,23 @@ def test_calibration_files_and_lenient(fitted, tmp_path):
     base = (fitted / "hierarchy.csv", extra, fitted / "truth.csv", "--fdr", "0.2",
             "--calibration-scores", fitted / "test_scores.csv",
             "--calibration-truth", fitted / "test_truth.csv")  # fmt: skip
-    code, _, err = fit_files(tmp_path, *base)
-    assert code == 2
-    assert "s.csv, line 602" in err
-    code, _, err = fit_files(tmp_path, *base, "--lenient")
-    assert code == 0, err
+    assert "s.csv, line 602" in fit_files(tmp_path, *base, by=refused)
+    _, err = fit_files(tmp_path, *base, "--lenient")
     assert "skipped" in err
     assert "600 samples fitted, 120 for calibration" in err
 
 
 def test_samples_that_are_not_new_are_counted(fitted, tmp_path):
     files = (fitted / "hierarchy.csv", fitted / "scores.csv", fitted / "truth.csv")
-    code, _, err = fit_files(tmp_path, *files, "--max-f")
-    assert code == 0, err
+    _, err = fit_files(tmp_path, *files, "--max-f")
     assert "samples were also fitted on" not in err
-    code, _, err = run("report", "--model", tmp_path / "m.hlpr", "--scores", files[1],
+    _, err = succeeded("report", "--model", tmp_path / "m.hlpr", "--scores", files[1],
                        "--truth", files[2], "--out", tmp_path / "r.html")  # fmt: skip
-    assert code == 0, err
     assert "400 of 600 samples were also used for the fit" in err
     assert "200 of 600 samples were also used" in err
     assert "400 of 600 samples were also" in (tmp_path / "r.html").read_text("utf-8")
     again = ("--calibration-scores", files[1], "--calibration-truth", files[2])
-    code, _, err = fit_files(tmp_path, *files, "--max-f", *again)
-    assert code == 0, err
+    _, err = fit_files(tmp_path, *files, "--max-f", *again)
     assert "600 of 600 calibration samples were also fitted on" in err
 
 
@@ -267,9 +254,8 @@ def test_calls_in_files_keep_the_limit_of_calls(tmp_path, kind):
     assert called.sum() < (model.predict_proba(scores) >= 0.05).sum()
     wanted = {(names[i], h.labels[j]) for i, j in zip(*np.nonzero(called), strict=True)}
     for more in ([], ["--calls-only"], ["--top", 60]):
-        code, _, err = run("rank", "-q", "--model", tmp_path / "m.hlpr", "--scores",
+        succeeded("rank", "-q", "--model", tmp_path / "m.hlpr", "--scores",
                            tmp_path / "s.parquet", "--out", tmp_path / "r.csv", *more)  # fmt: skip
-        assert code == 0, err
         with (tmp_path / "r.csv").open() as file:
             rows = [(r["sample"], r["label"], r["call"] == "1") for r in csv.DictReader(file)]
         listed = {row[:2] for row in rows}
@@ -288,11 +274,9 @@ def test_other_names_of_labels_are_understood(example, tmp_path):
     for name in ("scores.csv", "truth.csv"):
         text = (example / name).read_text()
         (tmp_path / name).write_text(text.replace("sample,A,", "sample,old:1,", 1))
-    code, _, err = fit_files(tmp_path, tmp_path / "h.obo", tmp_path / "scores.csv",
+    fit_files(tmp_path, tmp_path / "h.obo", tmp_path / "scores.csv",
                              tmp_path / "truth.csv")  # fmt: skip
-    assert code == 0, err
     base = ("rank", "--model", tmp_path / "m.hlpr", "--scores", tmp_path / "scores.csv",
             "--out", tmp_path / "r.csv", "-q")  # fmt: skip
     assert "label 'old:1' is not in the hierarchy" in refused(*base)
-    code, _, err = run(*base, "--hierarchy", tmp_path / "h.obo")
-    assert code == 0, err
+    succeeded(*base, "--hierarchy", tmp_path / "h.obo")
