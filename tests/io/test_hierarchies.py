@@ -202,7 +202,7 @@ def test_unknown_endings_and_nested_json_are_refused(tmp_path):
         with pytest.raises(FileError, match=r"not read\.\nHint: tables are \.csv"):
             read_hierarchy(write(tmp_path / name, "parent,child\nA,B\n"))
     for text in ('{"name": "A", "children": ["B", "C"]}', '{"name": "A", "children": [{}]}'):
-        with pytest.raises(FileError, match="nested JSON"):
+        with pytest.raises(FileError, match="nested trees are not read"):
             read_hierarchy(write(tmp_path / "h.json", text))
 
 

@@ -35,7 +35,7 @@ def test_a_compressed_table_counts_by_its_unpacked_size(tmp_path):
         ("h.paths", "".join(f"{'b' * 9000}{i}/" + "a/" * 250 + "a\n" for i in range(200)), "char"),
         ("h.arff", "@ATTRIBUTE c hierarchical " + "a/" * 40_000 + "a\n@DATA\n", "characters"),
         ("h.obo.gz", gzip.compress(b"!\n" * 10**7), "larger than 512 MB"),
-        ("h.json", "[" * 10**6, "nested too deeply"),
+        ("h.json", "[" * 10**6, "cannot be read"),
     ],
     ids=range(5),
 )

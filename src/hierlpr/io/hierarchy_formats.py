@@ -6,7 +6,6 @@ Bad rows are remembered in the log and left out.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 from hierlpr._utils.checks import quote_names
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy.graph import edges_of_paths
+from hierlpr.io.opening import load_json
 from hierlpr.io.read_report import ReadReport
 from hierlpr.io.sources import open_source, read_cells
 
@@ -251,24 +251,10 @@ def parse_json(lines: list[str], log: ReadReport) -> Graph:
             raise log.file_error(f"the key {twice!r} occurs twice in one object.")
         return dict(pairs)
 
-    try:
-        data = json.loads("\n".join(lines), object_pairs_hook=check_keys)
-    except json.JSONDecodeError as error:
-        text = f"this is not JSON: {error.msg} at column {error.colno}."
-        raise log.file_error(text, line=error.lineno) from None
-    except RecursionError:
-        hint = "write it as a map of each label to its parent."
-        raise log.file_error("the JSON is nested too deeply.", hint=hint) from None
-    except ValueError as error:  # an integer with more than 4,300 digits, or a repeated key
-        if str(error).startswith(log.path):
-            raise
-        raise log.file_error(f"the JSON cannot be read ({error}).") from None
-    if not isinstance(data, dict) or not data:
-        hint = 'write {"child": "parent", ...}.'
-        raise log.file_error("the JSON is not a map of labels to parents.", line=1, hint=hint)
-    if {"name", "children"} <= data.keys():
-        hint = 'write {"child": "parent", ...}.'
-        raise log.file_error("nested JSON (name, children) is not read.", line=1, hint=hint)
+    data = load_json(log.path, "\n".join(lines), object_pairs_hook=check_keys)
+    if not isinstance(data, dict) or not data or {"name", "children"} <= data.keys():
+        text = "the JSON is not a map of labels to parents; nested trees are not read."
+        raise log.file_error(text, line=1, hint='write {"child": "parent", ...}.')
     log.format = "JSON (parent map)"
     graph = Graph()
     for child, given in data.items():

@@ -19,6 +19,7 @@ from hierlpr.io.lineages import (
     lineage,
     quote,
 )
+from hierlpr.io.opening import load_json
 from hierlpr.io.read_report import file_error
 
 FIELDS = ("class", "order", "family", "genus", "species")
@@ -48,17 +49,6 @@ def as_score(value: Any) -> float:
     if not isinstance(value, int | float) or not 0.0 <= value <= 1.0 + 1e-6:
         raise ValueError(f"the score {quote(value)} is not a number from 0 to 1.")
     return float(value)
-
-
-def load_json(path: AnyPath, raw: bytes) -> Any:
-    """Parse a JSON file; raise if it is damaged or nested too deeply."""
-    try:
-        return json.loads(raw)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise file_error(path, place, f"not valid JSON: {error.msg}.", "was it cut off?") from None
-    except (RecursionError, ValueError) as error:
-        raise file_error(path, "", f"the JSON cannot be read ({quote(error)}).") from None
 
 
 def read_json(path: AnyPath, raw: bytes) -> Predictions:

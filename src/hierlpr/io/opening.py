@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import stat
 import zlib
@@ -120,6 +121,19 @@ def read_bytes(path: AnyPath) -> bytes:
     if not raw.strip():
         raise file_error(name, "", "the file is empty.")
     return raw
+
+
+def load_json(path: AnyPath, text: bytes | str, **options: Any) -> Any:
+    """Parse JSON with the options of `json.loads`; raise if it is damaged or nested too deeply."""
+    try:
+        return json.loads(text, **options)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise file_error(path, place, f"not valid JSON: {error.msg}.", "was it cut off?") from None
+    except FileError:
+        raise
+    except (RecursionError, ValueError) as error:  # an integer may have too many digits
+        raise file_error(path, "", f"the JSON cannot be read ({reason(error)}).") from None
 
 
 def read_lines(path: AnyPath) -> list[str]:

@@ -23,7 +23,7 @@ from hierlpr._utils.files import atomic_output
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.anndata import is_anndata, obs_column, open_anndata, read_anndata
-from hierlpr.io.json_predictions import field, load_json, read_json
+from hierlpr.io.json_predictions import field, read_json
 from hierlpr.io.lineages import (
     RANKS,
     SEPARATOR,
@@ -36,7 +36,7 @@ from hierlpr.io.lineages import (
     quote,
     split_prefix,
 )
-from hierlpr.io.opening import read_bytes
+from hierlpr.io.opening import load_json, read_bytes
 from hierlpr.io.read_report import file_error
 from hierlpr.io.taxonomy import (
     TextTable,
