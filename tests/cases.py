@@ -105,3 +105,9 @@ def write_obo(path, hierarchy):
         lines += ["", "[Term]", f"id: {label}", f"name: {label}", "namespace: all"]
         lines += [f"is_a: {parent}" for parent in hierarchy.parents(label)]
     path.write_text("\n".join(lines) + "\n")
+
+
+def deepest_labels(predictions):
+    """Return the last label listed for each sample, -1 for none."""
+    parts = np.split(predictions.scores.indices, predictions.scores.indptr[1:-1])
+    return np.array([part[-1] if part.size else -1 for part in parts])

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from cases import deepest_labels
 from hierlpr import HierLPR, load_model
 from hierlpr.assignment import assign_names, learn_names
 from hierlpr.cli import main
@@ -16,12 +17,6 @@ from hierlpr.exceptions import DataError, FileError, HierlprError
 from hierlpr.io.predictions import read_predictions
 
 N = 600
-
-
-def deepest(found):
-    """Return the last label listed for each sample, -1 for none."""
-    parts = np.split(found.scores.indices, found.scores.indptr[1:-1])
-    return [part[-1] if part.size else -1 for part in parts]
 
 
 def draw(seed, n=N):
@@ -98,7 +93,7 @@ def test_new_samples_get_names_paths_ranks_and_chances(learned, tmp_path):
     like = tmp_path / "like.sintax"
     assign_names(folder / "model.hlpr", file, like, like_input=True)
     cut = read_predictions(like)
-    labels = [cut.hierarchy.labels[i] if i >= 0 else "" for i in deepest(cut)]
+    labels = [cut.hierarchy.labels[i] if i >= 0 else "" for i in deepest_labels(cut)]
     paths = [x.replace("d:", "").replace("g:", "").replace("s:", "") for x in table["path"]]
     assert [x.replace(",", ";") for x in paths] == labels
     # Python gives the same.
@@ -244,7 +239,7 @@ def test_two_commands_for_every_format_and_the_same_format_back(kind, tmp_path):
     else:
         names = [
             again.hierarchy.name(again.hierarchy.labels[i]) if i >= 0 else ""
-            for i in deepest(again)
+            for i in deepest_labels(again)
         ]
         assert names == table["name"].tolist()
 

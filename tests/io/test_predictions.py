@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cases import deepest_labels
 from hierlpr import Hierarchy
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io.lineages import lineage, written_paths
@@ -50,18 +51,11 @@ def listed(found, row):
     return {labels[i]: score for i, score in zip(part.indices, part.data, strict=True)}
 
 
-def deepest(found):
-    """Return the last label listed for each sample, -1 for none."""
-    parts = np.split(found.scores.indices, found.scores.indptr[1:-1])
-    return np.array([part[-1] if part.size else -1 for part in parts])
-
-
 def parents_of(found):
     """Return the parent of each sample's deepest label, -1 for none."""
-    labels = found.hierarchy.labels
-    place = {label: i for i, label in enumerate(labels)}
-    above = [lineage(found.hierarchy, labels[i])[:-1] if i >= 0 else [] for i in deepest(found)]
-    return np.array([place[x[-1]] if x else -1 for x in above])
+    h = found.hierarchy
+    above = [h.parents(h.labels[i]) if i >= 0 else () for i in deepest_labels(found)]
+    return np.array([h.index(x[0]) if x else -1 for x in above])
 
 
 @pytest.mark.parametrize("name", READABLE)
@@ -288,7 +282,7 @@ def test_like_input_reads_back_as_the_cut_paths(name, tmp_path):
             expected = [listed(found, row)[x] for x in cut]
             assert list(listed(again, row).values()) == pytest.approx(expected)
     whole = tmp_path / f"whole_{name}"
-    write_like_input(found, deepest(found), np.ones(label.size), whole)
+    write_like_input(found, deepest_labels(found), np.ones(label.size), whole)
     if found.place is not None:
         assert (read_predictions(whole, confidences=BOOT).scores != found.scores).nnz == 0
 
