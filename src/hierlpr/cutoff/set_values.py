@@ -22,7 +22,7 @@ from hierlpr._utils.checks import check_level
 from hierlpr.data.tables import dense
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
-from hierlpr.joint.one_path import reach_of
+from hierlpr.joint.prior import reach_of
 
 TIE_BREAK = 2.0**-20  # largest relative change of a value to break ties
 RISKY = 5.0  # largest probability of a false label per sample, in multiples of the error

@@ -1,7 +1,7 @@
 """Posterior of every label of a sample given the LPRs of all its labels.
 
 A sample may have any number of labels; for taxonomies in which siblings exclude each other see
-`hierlpr.joint.one_path`.
+`hierlpr.joint.prior`.
 """
 
 from __future__ import annotations
@@ -83,11 +83,8 @@ def posteriors(
     ----------
     Keys ``pearl1988``, ``lauritzen1988``, ``chow1968`` in ``docs/references.bib``.
     """
-    wanted: dict[str, Any] = {
-        "with_posterior": with_posterior,
-        "with_others": with_others,
-        "n_threads": n_threads,
-    }
+    wanted: Any = {"with_posterior": with_posterior, "with_others": with_others}
+    wanted["n_threads"] = n_threads
     tree = None if hierarchy.is_forest else junction_tree(hierarchy)
     if tree is None:
         return forest_posteriors(lpr, prior, hierarchy, **wanted)
@@ -110,15 +107,9 @@ def posteriors(
 
 
 def forest_posteriors(
-    lpr: Float,
-    prior: LabelPrior,
-    hierarchy: Hierarchy,
-    *,
-    with_posterior: bool = True,
-    with_others: bool = False,
-    n_threads: int | None = None,
+    lpr: Float, prior: LabelPrior, hierarchy: Hierarchy, **wanted: Any
 ) -> tuple[Float, Float]:
-    """Return the posteriors on the forest in which every label keeps only its rarest parent."""
+    """Return `posteriors` on the forest in which every label keeps only its rarest parent."""
     parent, on = main_forest(prior, hierarchy)
     order = hierarchy.order
     tree = Tree(order, parent, on, 1.0 - on, prior.prevalence[order])
@@ -126,15 +117,15 @@ def forest_posteriors(
     def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
         joint_forest(values, start, stop, tree, BOUNDS, posterior, others)
 
-    return _pass(run, lpr, with_posterior, with_others, n_threads)
+    return _pass(run, lpr, **wanted)
 
 
 def _pass(
     run: Callable[[Float, int, int, Float, Float], None],
     lpr: Float,
-    with_posterior: bool,
-    with_others: bool,
-    n_threads: int | None,
+    with_posterior: bool = True,
+    with_others: bool = False,
+    n_threads: int | None = None,
 ) -> tuple[Float, Float]:
     """Call ``run(lpr, start, stop, posterior, others)`` on chunks of samples; return outputs."""
     threads = threads_for(lpr.size, n_threads)

@@ -161,7 +161,9 @@ class _Streamed:
         if first is None:
             raise self._file.no_rows_error()
         found = _match(tuple(self._samples), self._known, self._reading, self._path)
-        truth = found.sets if found.sets.open is None else found.sets.closed(self._hierarchy)
+        truth = (
+            found.sets if found.sets.open is None else found.sets.closed(self._reading.hierarchy)
+        )
         source = f"{self._known.report.path} and {self._path}"
         given = self._weights and self._weights.match(found.names, source)
         weight = None if given is None else check_sample_weight(given, len(found.names))
@@ -178,10 +180,6 @@ class _Streamed:
         report = self._file.log.complete(rows=n_rows, samples=len(self._samples))
         own = [self._weights.report] if self._weights else []
         return EvaluateOutcome(evaluation, (report, self._known.report, *own), tuple(found.notes))
-
-    @property
-    def _hierarchy(self) -> Any:
-        return self._reading.hierarchy
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the ranking with numbers in place of names."""
@@ -211,7 +209,7 @@ class _Streamed:
         weight: NDArray[np.float64] | None,
     ) -> tuple[SampleSums, NDArray[Any]]:
         """Add up the measures of samples; also return the signed weight of each row."""
-        h = self._hierarchy
+        h = self._reading.hierarchy
         accretion = accretion_of(truth, h, weight)
         share = 0.0 if truth.open is None else implied_share(truth, h, weight)
         sums = SampleSums(h, accretion, has_calls=self._has_calls, share=share)
@@ -243,7 +241,7 @@ class _Streamed:
     def _first_of_pairs(self, batch: dict[str, NDArray[Any]]) -> Any:
         """Return which rows are the first of their pair; repeated pairs are reported."""
         sample, label = batch["sample"], batch["label"]
-        pairs = sample * self._hierarchy.n_labels + label
+        pairs = sample * self._reading.hierarchy.n_labels + label
         first = np.unique(pairs, return_index=True)[1]
         if first.size == pairs.size:
             return slice(None)
