@@ -126,13 +126,6 @@ def test_bayes_and_seed(folder):
     assert run(*command(folder, "--dependence", "independent", "--seed", "3"))[0] == 0
 
 
-def test_the_page_is_written(folder):
-    succeeded(*command(folder, "--report", folder / "page.html", "--title", "<b>x</b>"))
-    text = (folder / "page.html").read_text(encoding="utf-8")
-    assert "&lt;b&gt;x&lt;/b&gt;" in text
-    assert "<b>x</b>" not in text
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

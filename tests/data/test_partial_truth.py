@@ -206,9 +206,7 @@ def test_calls_are_counted_as_by_hand(seed):
                 sort_by_sample(list_instances(score, truth)), Pair(level, int(limit), 1.0)
             )
             means = [x.mean() for x in (calls, hits, calls**2, hits**2, calls * hits)]
-            mine = [getattr(profile, name)[a, b]
-                    for name in ("calls", "hits", "calls2", "hits2", "calls_hits")]  # fmt: skip
-            assert mine == pytest.approx(means)
+            assert profile.moments[:, a, b] == pytest.approx(means)
 
 
 def test_words_and_numbers_of_a_cutoff():

@@ -206,7 +206,7 @@ def replace_array(name, change):
         (replace_array("lpr_.seen.mean_lpr", lambda x: x[1:]), "do not fit together"),
         (replace_array("joint_.tempering.own", lambda x: x[1:]), "different numbers of labels"),
         (replace_array("joint_.tempering.others", lambda x: x * np.nan), "weights of the joint"),
-        (replace_array("profile_.calls", lambda x: x[1:]), "profile of block scores"),
+        (replace_array("profile_.moments", lambda x: x[1:]), "profile of block scores"),
         (lambda m, a: m["fitted"].update(lpr_=None), "lpr_ is not a LPRModel"),
         (lambda m, a: m["fitted"].update(kind_="both"), "unknown kind of scores"),
         (lambda m, a: m["fitted"].update(joint_=m["fitted"]["lpr_"]), "joint_ is not a JointModel"),

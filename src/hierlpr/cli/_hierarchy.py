@@ -135,14 +135,6 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
     metavar="S",
     help="Break ties at random with this seed (independent only).",
 )
-@opt.path(
-    "--report",
-    "HTML",
-    "Also write a page with the hierarchy, figures and all labels.",
-    required=False,
-    dir_okay=False,
-)
-@click.option("--title", help="Heading of the page.")
 @opt.sep
 @opt.reading_hierarchy
 @opt.lenient
@@ -156,8 +148,6 @@ def discover(
     dependence: Any,
     bayes: bool,
     seed: int | None,
-    report: str | None,
-    title: str | None,
     json_out: str | None,
     quiet: bool,
     **options: Any,
@@ -176,10 +166,6 @@ def discover(
     found = discovery.discover(p, h, fdr, dependence, seed, bayes=bayes)
     if out is not None:
         write_discoveries(out, found)
-    if report is not None:
-        from hierlpr.report import write_discoveries_report
-
-        write_discoveries_report(report, found, title=title)
     if json_out != "-":
         shell.result(found.summary())
     put_json(json_out, found.to_dict() | {"rejected": list(found.rejected)})

@@ -30,21 +30,16 @@ class LevelProfile:
     It fixes which pairs of a level and a limit of calls per sample are tested, and in which order,
     before the calibration truth is seen. A poor profile costs power, never validity.
 
-    `level` is decreasing, `limit` increasing. Arrays of shape (limits, levels): mean calls and
-    correct calls per sample (`calls`, `hits`), their mean squares and product (`calls2`, `hits2`,
-    `calls_hits`), with weights of mean 1. No sample of the profile has more calls than the last
-    limit at any level.
+    `level` is decreasing, `limit` increasing. `moments` has the shape (5, limits, levels): mean
+    calls and correct calls per sample, their mean squares and their mean product, with weights of
+    mean 1. No sample of the profile has more calls than the last limit at any level.
     `implied_share` is that of :func:`hierlpr.data.partial_truth.implied_share`, None if all truth
     was known.
     """
 
     level: NDArray[np.float64]
     limit: NDArray[np.int64]
-    calls: NDArray[np.float64]
-    hits: NDArray[np.float64]
-    calls2: NDArray[np.float64]
-    hits2: NDArray[np.float64]
-    calls_hits: NDArray[np.float64]
+    moments: NDArray[np.float64]
     n_samples: int
     implied_share: float | None = None
 
@@ -68,8 +63,17 @@ class LevelProfile:
         moments = np.zeros((5, limit.size, level.size))
         for part in _parts(instances):
             moments += _moments(part, level, limit)
-        calls, hits, calls2, hits2, calls_hits = moments / max(1, instances.n_samples)
-        return cls(level, limit, calls, hits, calls2, hits2, calls_hits, instances.n_samples)
+        return cls(level, limit, moments / max(1, instances.n_samples), instances.n_samples)
+
+    @property
+    def calls(self) -> NDArray[np.float64]:
+        """Mean calls per sample."""
+        return np.asarray(self.moments[0])
+
+    @property
+    def hits(self) -> NDArray[np.float64]:
+        """Mean correct calls per sample."""
+        return np.asarray(self.moments[1])
 
     def drift(self, alpha: float) -> NDArray[np.float64]:
         """Mean of ``alpha * calls - false calls`` per sample: positive where precision suffices."""
@@ -78,25 +82,17 @@ class LevelProfile:
     def square(self, alpha: float) -> NDArray[np.float64]:
         """Mean square of the same."""
         a = 1.0 - alpha
-        return self.hits2 - 2.0 * a * self.calls_hits + a * a * self.calls2
+        calls2, hits2, calls_hits = self.moments[2:]
+        return np.asarray(hits2 - 2.0 * a * calls_hits + a * a * calls2)
 
     def scaled(self, factor: float) -> LevelProfile:
         """Return the profile with all sample weights multiplied by a factor."""
-        square = factor * factor
-        return replace(
-            self,
-            calls=self.calls * factor,
-            hits=self.hits * factor,
-            calls2=self.calls2 * square,
-            hits2=self.hits2 * square,
-            calls_hits=self.calls_hits * square,
-        )
+        by_moment = np.array([factor] * 2 + [factor * factor] * 3)[:, None, None]
+        return replace(self, moments=self.moments * by_moment)
 
     def under(self, limit: int) -> LevelProfile:
         """Return the profile for one limit, which no sample exceeds."""
-        names = ("calls", "hits", "calls2", "hits2", "calls_hits")
-        last = {name: getattr(self, name)[-1:] for name in names}
-        return replace(self, limit=np.array([limit]), **last)
+        return replace(self, limit=np.array([limit]), moments=self.moments[:, -1:])
 
     def most_calls(self, level: float) -> int:
         """Return the smallest limit that no sample of the profile exceeds at `level`.

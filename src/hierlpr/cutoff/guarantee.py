@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,22 +129,13 @@ def pass_tests(
 
     `share` is the weight of each sample as a share of the largest possible weight.
     """
-    passed: list[Pair] = []
     if not sequence:
-        return passed
+        return []
     shuffle = random_order(instances)
-    # In quarters, so that the many instances at low levels are sorted only if needed.
-    bounds = [math.ceil(len(sequence) * quarter / 4) for quarter in range(5)]
-    for start, stop in pairwise(bounds):
-        part = sequence[start:stop]
-        lowest = min((pair.level for pair in part), default=math.inf)
-        rows = sort_by_sample(instances.take(instances.score >= lowest))
-        for pair in part:
-            calls, hits = _count(rows, pair)
-            if not _is_precise(pair, calls, hits, shuffle, alpha=alpha, delta=delta, share=share):
-                return passed
-            passed.append(pair)
-    return passed
+    lowest = min(pair.level for pair in sequence)
+    rows = sort_by_sample(instances.take(instances.score >= lowest))
+    options: Any = {"alpha": alpha, "delta": delta, "share": share}
+    return list(takewhile(lambda x: _is_precise(x, *_count(rows, x), shuffle, **options), sequence))
 
 
 def _count(rows: SortedInstances, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -272,7 +272,7 @@ def sample_places(
     """Return the order by sample and decreasing score, places, and places of the last ties."""
     if score.size == 0:
         return np.empty(0, np.intp), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
-    order = _decreasing(score, sample)
+    order = np.lexsort((-score, sample))
     score, sample = score[order], sample[order]
     is_start = np.append(True, sample[1:] != sample[:-1])
     starts = np.flatnonzero(is_start)
@@ -280,14 +280,3 @@ def sample_places(
     is_new = is_start | np.append(True, score[1:] != score[:-1])
     last = np.append(np.flatnonzero(is_new)[1:], score.size) - 1
     return order, place, place[last][np.cumsum(is_new) - 1]
-
-
-def _decreasing(score: NDArray[np.float64], sample: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Order instances by sample, then decreasing score."""
-    n_samples = int(sample[-1]) + 1
-    width = score.size // n_samples
-    if np.array_equal(sample, np.repeat(np.arange(n_samples), width)):
-        # All labels of all samples: sorting many short rows is faster than one long array.
-        rows = np.argsort(-score.reshape(n_samples, width), axis=1)
-        return (rows + np.arange(0, score.size, width)[:, None]).ravel()
-    return np.lexsort((-score, sample))

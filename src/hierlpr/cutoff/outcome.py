@@ -118,26 +118,22 @@ class Cutoff:
         Columns: target, group, certified, level, max_calls, calls, correct, precision, recall (on
         the calibration samples).
         """
-        rows = [
-            (cutoff.target, name, part)
+        named = [
+            item
             for cutoff in self.targets or (self,)
-            for name, part in (cutoff.groups or {"all": cutoff}).items()
+            for item in (cutoff.groups or {"all": cutoff}).items()
         ]
-        parts = [part for _, _, part in rows]
-
-        def column(values: Sequence[float | None]) -> NDArray[np.float64]:
-            return np.array([math.nan if x is None else x for x in values])
-
-        columns: dict[str, Any] = {
-            "target": column([target for target, _, _ in rows]),
-            "group": np.array([name for _, name, _ in rows], dtype=object),
+        parts = [part for _, part in named]
+        columns = {
+            "target": np.array([p.target for p in parts], dtype=float),  # None becomes NaN
+            "group": np.array([name for name, _ in named], dtype=object),
             "certified": np.array([p.reachable and p.confidence is not None for p in parts]),
-            "level": column([p.level for p in parts]),
-            "max_calls": column([p.max_calls for p in parts]),
+            "level": np.array([p.level for p in parts]),
+            "max_calls": np.array([p.max_calls for p in parts], dtype=float),
             "calls": np.array([p.n_calls for p in parts]),
             "correct": np.array([p.n_true_calls for p in parts]),
-            "precision": column([p.precision for p in parts]),
-            "recall": column([p.recall for p in parts]),
+            "precision": np.array([p.precision for p in parts], dtype=float),
+            "recall": np.array([p.recall for p in parts], dtype=float),
         }
         return new_frame(columns, backend)
 

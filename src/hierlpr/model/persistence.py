@@ -237,11 +237,10 @@ def _check_model(model: HierLPR) -> None:
     if depths is not None and (depths.shape != (n_depths,) or not (depths >= 0.0).all()):
         raise FileError("the weights of depths are invalid.")
     if model.profile_ is not None:
-        columns = {x.name: getattr(model.profile_, x.name) for x in fields(LevelProfile)}
-        is_valid = isinstance(columns.pop("n_samples"), int)
-        is_valid &= isinstance(columns.pop("implied_share"), float | None)
-        shape = (columns.pop("limit").size, columns.pop("level").size)
-        if not is_valid or any(x.shape != shape for x in columns.values()):
+        profile = model.profile_
+        is_valid = isinstance(profile.n_samples, int)
+        is_valid &= isinstance(profile.implied_share, float | None)
+        if not is_valid or profile.moments.shape != (5, profile.limit.size, profile.level.size):
             raise FileError("the profile of block scores is invalid.")
     if model.cutoff_.label_groups and len(model.cutoff_.label_groups) != h.n_labels:
         raise FileError("the cutoff has groups for another number of labels.")

@@ -91,9 +91,7 @@ def clip_curve(end: float, x: NDArray[Any], *columns: NDArray[Any]) -> tuple[Any
     return thin(cut[0], *cut[1:])
 
 
-def mark_cutoff(
-    axes: Any, x: float, y: float, colors: Colors, label: str = "cutoff in use"
-) -> None:
+def mark_cutoff(axes: Any, x: float, y: float, colors: Colors) -> None:
     """Draw the cutoff as a point."""
     axes.plot(
         [x],
@@ -104,7 +102,7 @@ def mark_cutoff(
         markeredgecolor=colors["paper"],
         markeredgewidth=1.5,
         zorder=9,
-        label=label,
+        label="cutoff in use",
         clip_on=False,
         linestyle="none",
     )

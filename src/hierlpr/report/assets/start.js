@@ -6,5 +6,5 @@
   button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; name(); });
   button.hidden = false;
   name();
-  for (const start of [hl.startLabels, hl.startSamples, hl.startTable, hl.startDiscoveries, hl.startCsv]) if (start) start();
+  for (const start of [hl.startLabels, hl.startSamples, hl.startTable, hl.startCsv]) start();
 })();
