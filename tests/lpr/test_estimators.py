@@ -16,6 +16,7 @@ METHODS = sorted(set(ESTIMATORS) - {"probability"})  # which has tests of its ow
 TRANSFORMS = {
     "eighth power": lambda s: s**8,
     "exponential": np.exp,
+    "other units": lambda s: 4.0 * s - 8.0,
     "logit": lambda s: np.log(s / (1 - s)),
     "very flat, then steep": lambda s: np.where(s < 0.7, 1e-6 * s, 1e6 * s),
     "ranks": lambda s: np.unique(s, return_inverse=True)[1].astype(float),
@@ -69,15 +70,6 @@ def test_order_of_samples_changes_nothing(method, weighted, seed, decimals):
     np.testing.assert_allclose(
         mixed.predict(scores), plain.predict(scores), atol=1e-3 if weighted else 1e-9
     )
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_units_of_the_scores_do_not_matter(method):
-    """Also for estimators that look at distances: shifting and scaling is harmless."""
-    scores, truth = beta_label(1000, 2)
-    plain = fit_lpr(scores, truth, method=method).predict(scores)
-    moved = fit_lpr(4.0 * scores - 8.0, truth, method=method).predict(4.0 * scores - 8.0)
-    assert moved == pytest.approx(plain, abs=1e-9)
 
 
 def draw(n_samples, rng, prevalences=(0.01, 0.05, 0.3, 0.6)):

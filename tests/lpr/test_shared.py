@@ -145,19 +145,6 @@ def test_labels_that_come_later_use_the_shared_curves_and_change_no_other(tmp_pa
     assert np.isfinite(back.transform(scores[:, [*kept, 5]])).all()
 
 
-@pytest.mark.parametrize("kind", ["complete", "listed", "weights"])
-def test_threads_change_nothing(kind):
-    scores, truth, _ = rare_labels(40)
-    weight = np.random.default_rng(0).random(400) if kind == "weights" else None
-    table = scores
-    if kind == "listed":
-        shown = scores > 0.3
-        table = sparse.csr_array((scores[shown], np.nonzero(shown)), shape=scores.shape)
-    models = [fit_lpr(table, truth, sample_weight=weight, n_threads=n) for n in (1, 2, 3, 8, 32)]
-    for other in models[1:]:
-        np.testing.assert_array_equal(other.curves.knot_lpr, models[0].curves.knot_lpr)
-
-
 def test_awkward_fits():
     for n, n_labels in ((1, 1), (3, 2), (25, 1)):
         truth = np.arange(n * n_labels).reshape(n, n_labels) % 3 == 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
@@ -102,7 +102,7 @@ def fit_listed(
 
     def fit(rows: Any, method: Any) -> LPRModel:
         own = None if pairs is None else pairs.take(rows)
-        implied = _weigh_pairs(close_listed(scores[rows], hierarchy), held[rows], own).implied
+        implied, _, _ = _weigh_pairs(close_listed(scores[rows], hierarchy), held[rows], own)
         data = read_training_data(scores[rows], held[rows], None, hierarchy.labels, own, implied)
         return fit_data(data, method=method, shared=shared, **options)
 
@@ -116,7 +116,7 @@ def fit_listed(
         lpr = np.where(np.repeat(half, np.diff(scores.indptr)) == 0, second, first)
     unseen = scipy.sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
     closed = close_listed(unseen, hierarchy)
-    weights = _weigh_pairs(closed, held, pairs)
+    implied_weight, listed_weight, everyone = _weigh_pairs(closed, held, pairs)
     at = closed.is_implied
     ptr = np.append(0, np.cumsum(at))[closed.row_ptr]
     implied = scipy.sparse.csr_array((closed.value[at], closed.label[at], ptr), shape=scores.shape)
@@ -125,27 +125,22 @@ def fit_listed(
         held.tocsc(),
         (np.diff(scores.indptr) > 0).astype(np.float64),
         pairs,
-        weights.everyone - weights.implied,
+        everyone - implied_weight,
     )
     above = fit_data(data, method=Auto(scale="score", kappa=IMPLIED_KAPPA), **options)
-    total, positive = np.maximum(weights.everyone - weights.listed, 0.0)
+    total, positive = np.maximum(everyone - listed_weight, 0.0)
     absent = np.minimum((positive + model.report.base_rate) / (total + 1.0), 1.0)
     assert above.shared is not None
     return model, ImpliedLPR(above.curves, above.shared, absent)
 
 
-class _Weights(NamedTuple):
-    """Total and positive weight per label (2, n_labels) of implied, listed and all pairs."""
-
-    implied: Float
-    listed: Float
-    everyone: Float
-
-
 def _weigh_pairs(
     closed: Closed, held: scipy.sparse.csr_array, pairs: PairWeights | None
-) -> _Weights:
-    """Add up the weights of (sample, label) pairs; samples that list nothing do not count."""
+) -> tuple[Float, Float, Float]:
+    """Return total and positive weight per label (2, n_labels) of implied, listed and all pairs.
+
+    Samples that list nothing do not count.
+    """
     n_labels = held.shape[1]
     holds, weight = closed.holds(held), np.ones(closed.label.size)
     used = np.diff(closed.row_ptr) > 0
@@ -164,4 +159,4 @@ def _weigh_pairs(
         each = [np.bincount(closed.label[at], w[at], n_labels) for w in (weight, weight * holds)]
         return np.stack(each).astype(np.float64)  # counts of nothing are integers
 
-    return _Weights(sums(closed.is_implied), sums(~closed.is_implied), everyone)
+    return sums(closed.is_implied), sums(~closed.is_implied), everyone

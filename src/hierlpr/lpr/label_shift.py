@@ -77,11 +77,11 @@ def shifted_prevalence(
     """
     base = np.clip(model.report.base_rate, EDGE, 1.0 - EDGE)
     forest = RarestParentForest.of(base, hierarchy)
-    if posterior is None:
-        return average_over_tilts(
-            ShiftLikelihood.of(model, scores, forest), base, together=together
-        )
-    likelihood = JointShiftLikelihood.of(model, scores, forest, posterior)
+    likelihood: ShiftLikelihood | JointShiftLikelihood = (
+        ShiftLikelihood.of(model, scores, forest)
+        if posterior is None
+        else JointShiftLikelihood.of(model, scores, forest, posterior)
+    )
     return average_over_tilts(likelihood, base, together=together)
 
 

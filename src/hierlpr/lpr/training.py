@@ -173,11 +173,6 @@ class TrainingData:
     excluded: NDArray[np.float64] | None = None
 
     @property
-    def n_samples(self) -> int:
-        """Number of samples."""
-        return int(self.scores.shape[0])
-
-    @property
     def n_labels(self) -> int:
         """Number of labels."""
         return int(self.scores.shape[1])
