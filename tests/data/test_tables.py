@@ -33,15 +33,6 @@ def matched(scores, truth):
     return match_rows(truth, scores).values.tolist()
 
 
-@pytest.mark.parametrize("index", [[2, 0, 1], ["c", "a", "b"], [12, 10, 11]])
-def test_frames_with_the_same_index_in_another_order_are_aligned(index):
-    scores = frame(np.zeros((3, 2)), index)
-    assert matched(scores, frame(TRUTH, sorted(index))) == TRUTH[[2, 0, 1]].tolist()
-    if index == [2, 0, 1]:
-        assert matched(scores, frame(TRUTH)) == TRUTH[[2, 0, 1]].tolist()
-        assert matched(frame(np.zeros((3, 2))), frame(TRUTH, index)) == TRUTH[[1, 2, 0]].tolist()
-
-
 def test_one_index_without_its_like_warns_and_rows_go_by_position():
     scores = frame(np.zeros((3, 2)), [5, 6, 7])
     with pytest.warns(HierlprWarning, match="matched by position"):

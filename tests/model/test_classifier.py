@@ -332,19 +332,6 @@ def test_unknown_truth_with_a_goal_weights_and_a_file(data, tmp_path):
     assert 0.0 < model.score(x, gaps) <= 1.0
 
 
-def test_unknown_truth_that_cannot_be_learned_is_refused(data):
-    (x, truth), h = data[0], TREE
-    gaps = with_gaps(truth)
-    nothing = np.full_like(gaps, np.nan)
-    nothing[:, 0] = 1.0
-    with pytest.raises(HierlprError, match=r"unknown in all samples"):
-        HierarchicalClassifier(LogisticRegression(), hierarchy=h).fit(x, nothing)
-    odd = with_gaps(truth)
-    odd[3, 1] = 2.0
-    with pytest.raises(HierlprError, match="other than 0, 1 and unknown"):
-        HierarchicalClassifier(LogisticRegression(), hierarchy=h).fit(x, odd)
-
-
 @needs_data
 @pytest.mark.slow
 def test_funcat_cellcycle_one_logistic_model_per_label(monkeypatch):

@@ -349,8 +349,6 @@ def test_changes_that_make_no_sense(parts, model):
 
 
 def test_changed_labels_match_rows_by_name(parts):
-    import pandas as pd
-
     fit = parts[0]
     h = fit.hierarchy
     names = [f"s{i}" for i in range(len(fit.scores))]

@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -58,18 +56,6 @@ def test_round_trip_is_identical(case, path):
     # Calibrating the loaded model needs everything that the fit left behind.
     again.calibrate(cal.scores, cal.truth, fdr=0.2, confidence=0.8)
     assert again.cutoff_ == model.cutoff_
-
-
-def test_another_process_predicts_the_same(case, path, tmp_path):
-    model, scores, _ = case
-    np.save(tmp_path / "scores.npy", scores)
-    code = (
-        "import sys, numpy as np; from hierlpr import load_model; "
-        "m = load_model(sys.argv[1]); np.save(sys.argv[3], m.predict_proba(np.load(sys.argv[2])))"
-    )
-    files = [str(tmp_path / name) for name in ("model.hlpr", "scores.npy", "out.npy")]
-    subprocess.run([sys.executable, "-c", code, *files], check=True)
-    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), model.predict_proba(scores))
 
 
 def test_equal_models_give_equal_files(path, tmp_path):

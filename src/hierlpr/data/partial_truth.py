@@ -6,6 +6,7 @@ if neither rule determines it.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -18,7 +19,7 @@ from hierlpr._utils.checks import quote_names, refuse_entries, stored_values
 from hierlpr.data.duplicates import mix
 from hierlpr.data.label_sets import LabelSets, close_given
 from hierlpr.data.tables import align_labels
-from hierlpr.exceptions import DataError
+from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import UpperSet, fits_if_sorted, sample_ranges
 
@@ -286,7 +287,8 @@ def align_truth(
     """Convert truth in any form to bool in label order, closed upward; NaN is an unknown pair.
 
     Returns an array, with `as_sparse` a CSR matrix, or `PartialTruth` of these if a pair is
-    unknown. A label without its parent is an error, or its ancestors are added if `close`.
+    unknown. A label without its parent is an error, or with `close` its ancestors are added, with
+    a warning.
 
     >>> h = Hierarchy([("A", "B"), ("B", "C")])
     >>> truth = align_truth([[np.nan, np.nan, 1], [1, 0, np.nan]], h)
@@ -308,6 +310,15 @@ def align_truth(
             f"{sample} has {below!r} but not {above!r}, which is above it.\n"
             f"Hint: {_breach_hint(given, hierarchy, by_place=table.by_place)}"
         )
+    if n_added := close * (closed.n_missing + closed.n_implied):
+        note = f"{n_added:,} missing ancestors were added to the truth."
+        # With few labels this may happen by chance, and a wrong hint costs more than a missing one.
+        if table.by_place and fits_if_sorted(hierarchy, _csr(given), least=20):
+            note += (
+                " But its columns have no names, and none would be missing if they were sorted by "
+                "label, as MultiLabelBinarizer makes them: do they follow hierarchy.labels?"
+            )
+        warnings.warn(note, HierlprWarning, stacklevel=5)
     if closed.sets.open is not None:
         truth = PartialTruth.of_sets(closed.sets, hierarchy)
         return truth if as_sparse else truth.toarray()

@@ -22,7 +22,6 @@ from hierlpr._utils.checks import (
 from hierlpr.data.frames import SAMPLE_COLUMN, as_frame, index_names, label_matrix, sample_labels
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.matrices import fits_if_sorted
 
 # Cutoffs, level profiles and the tempering of the joint posterior are learned from at most this
 # many instances, so that memory stays bounded.
@@ -124,25 +123,6 @@ def align_labels(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: s
 def dense(matrix: Any) -> NDArray[Any]:
     """Return a matrix as an array."""
     return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())
-
-
-def closing_note(given: Table, closed: Any, hierarchy: Hierarchy) -> str:
-    """Return how many ancestors were added to the truth as a sentence; empty if none."""
-    n_added = _n_true(closed) - _n_true(given.values)
-    if n_added == 0:
-        return ""
-    note = f"{n_added:,} missing ancestors were added to the truth."
-    # With few labels this may happen by chance, and a wrong hint costs more than a missing one.
-    if given.by_place and fits_if_sorted(hierarchy, given.values, least=20):
-        note += (
-            " But its columns have no names, and none would be missing if they were sorted by "
-            "label, as MultiLabelBinarizer makes them: do they follow hierarchy.labels?"
-        )
-    return note
-
-
-def _n_true(truth: Any) -> int:
-    return int(np.count_nonzero((truth if isinstance(truth, np.ndarray) else truth.data) == 1))
 
 
 def match_rows(truth: Table, scores: Table, *, name: str = "scores") -> Table:

@@ -13,7 +13,7 @@ from hierlpr._utils.checks import check_finite, check_sample_weight, quote_names
 from hierlpr.data.duplicates import SampleKeys, leakage_warnings
 from hierlpr.data.label_sets import Kind, as_kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_truth
-from hierlpr.data.tables import Table, align, align_labels, closing_note, dense, match_rows
+from hierlpr.data.tables import Table, align, align_labels, dense, match_rows
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.comparison import find_difference
@@ -70,12 +70,8 @@ def truth_beside(
             f"requires y to be passed, but the target y is None.\nHint: give {name} and truth."
         )
     given = match_rows(align_labels(truth, hierarchy, name="truth"), table, name=name)
-    held: AnyTruth = align_truth(
-        given, hierarchy, close=close, as_sparse=table.n_stored is not None
-    )
-    closed = held.held if isinstance(held, PartialTruth) else held
-    if close and (note := closing_note(given, closed, hierarchy)):
-        warnings.warn(note, HierlprWarning, stacklevel=4)
+    as_sparse = table.n_stored is not None
+    held: AnyTruth = align_truth(given, hierarchy, close=close, as_sparse=as_sparse)
     return held
 
 
