@@ -327,9 +327,10 @@ def _draw(rows: list[Row]) -> Any:
     from matplotlib.figure import Figure
 
     settings = _values(rows, "setting")
-    figure = Figure(figsize=(4.2 * len(settings), 3.4), layout="constrained")
-    axes = figure.subplots(1, len(settings), squeeze=False).ravel()
-    for axis, setting in zip(axes, settings, strict=True):
+    n_rows = -(-len(settings) // 3)
+    figure = Figure(figsize=(10.0, 3.2 * n_rows), layout="constrained")
+    for place, setting in enumerate(settings, start=1):
+        axis = figure.add_subplot(n_rows, 3, place)
         own = _select(rows, setting=setting)
         for method in _values(own, "method"):
             curves = [row["curve"] for row in _select(own, method=method)]
