@@ -150,65 +150,56 @@ def test_anndata_comes_back_with_the_answer(tmp_path):
     assert set(obs["hierlpr_rank"]) <= {"", "kind"}
 
 
+LEVELS = ("class", "subclass", "type")
+HEADS = {
+    "qiime2": "Feature ID\tTaxon\tConfidence\n",
+    "mapmycells": "# metadata = x.json\ncell_id,"
+    + ",".join(f"{x}_label,{x}_name,{x}_bootstrapping_probability" for x in LEVELS)
+    + "\n",
+}
+LINES = {  # of a sample with the scored names `path`
+    "mothur": lambda i, path: f"{i}\t" + "".join(f"{x}({100 * c:.0f});" for x, c in path),
+    "qiime2": lambda i, path: (
+        f"{i}\tk__{path[0][0]}; g__{path[1][0]}; s__{path[2][0]}\t{path[2][1]:.4f}"
+    ),
+    "rdp": lambda i, path: "\t".join(
+        [i, "", *(f"{x}\t{r}\t{c:.2f}" for r, (x, c) in zip(LEVELS, path, strict=True))]
+    ),
+    "mapmycells": lambda i, path: ",".join([i, *(f"{x},{x},{c:.3f}" for x, c in path)]),
+}
+
+
 def write_format(folder, kind, seed):
     """Write predictions of a tool, and the true names as a table; return both paths."""
     predicted, chance, true = draw(seed, 300)
-    ids = [f"s{i}" for i in range(300)]
-    file, rows = folder / f"{kind}.{seed}", list(zip(ids, predicted, chance, strict=True))
-    if kind == "mothur":
-        text = [
-            f"{i}\t" + "".join(f"{x}({100 * c:.0f});" for x, c in zip(p, q, strict=True))
-            for i, p, q in rows
-        ]
-    elif kind == "qiime2":
-        text = ["Feature ID\tTaxon\tConfidence"]
-        text += [f"{i}\tk__{p[0]}; g__{p[1]}; s__{p[2]}\t{q[2]:.4f}" for i, p, q in rows]
-    elif kind == "rdp":
-        ranks = ("domain", "genus", "species")
-        text = [
-            f"{i}\t\t"
-            + "\t".join(f"{x}\t{r}\t{c:.2f}" for x, r, c in zip(p, ranks, q, strict=True))
-            for i, p, q in rows
-        ]
-    elif kind == "mapmycells":
-        levels = ("class", "subclass", "type")
-        head = ",".join(f"{x}_label,{x}_name,{x}_bootstrapping_probability" for x in levels)
-        cells = [
-            ",".join(f"{x},{x},{c:.3f}" for x, c in zip(p, q, strict=True)) for _, p, q in rows
-        ]
-        text = ["# metadata = x.json", f"cell_id,{head}"]
-        text += [f"{i},{cell}" for i, cell in zip(ids, cells, strict=True)]
+    rows = [
+        (f"s{i}", list(zip(names, scores.tolist(), strict=True)))
+        for i, (names, scores) in enumerate(zip(predicted, chance, strict=True))
+    ]
+    if kind in LINES:
+        text = HEADS.get(kind, "") + "".join(LINES[kind](*row) + "\n" for row in rows)
     elif kind == "speciesnet":
-        images = [
-            {
-                "filepath": i,
-                "classifications": {
-                    "classes": [f"u;{p[0]};;;{p[1]};{p[2]};x", f"u;{p[0]};;;{p[1]};;y"],
-                    "scores": [float(q[2]), float(q[1] - q[2])],
-                },
-            }
-            for i, p, q in rows
-        ]
-        text = [json.dumps({"predictions": images})]
+        images = []
+        for i, ((top, _), (genus, p), (species, q)) in rows:
+            classes = [f"u;{top};;;{genus};{species};x", f"u;{top};;;{genus};;y"]
+            listed = {"classes": classes, "scores": [q, p - q]}
+            images.append({"filepath": i, "classifications": listed})
+        text = json.dumps({"predictions": images})
     else:
-        levels = ("CLAS", "SUBC", "TYPE")
-        tree = {"hierarchy": list(levels), **{level: {} for level in levels}}
+        tree = {"hierarchy": list(LEVELS), **{level: {} for level in LEVELS}}
         results = []
-        for i, p, q in rows:
-            for above, level, node in zip((None, *levels), levels, p, strict=False):
-                tree[level].setdefault(node, [])
-                parent = p[levels.index(level) - 1]
-                if above and node not in tree[above][parent]:
-                    tree[above][parent].append(node)
-            cell = {
-                x: {"assignment": n, "bootstrapping_probability": float(c)}
-                for x, n, c in zip(levels, p, q, strict=True)
-            }
-            results.append({"cell_id": i, **cell})
-        text = [json.dumps({"results": results, "taxonomy_tree": tree})]
-    file.write_text("\n".join(text) + "\n")
-    known = folder / f"{kind}.{seed}.truth"
-    known.write_text("".join(f"{i}\t{';'.join(x)}\n" for i, x in zip(ids, true, strict=True)))
+        for i, path in rows:
+            cell = {"cell_id": i}
+            for level, (name, score) in zip(LEVELS, path, strict=True):
+                tree[level].setdefault(name, [])
+                cell[level] = {"assignment": name, "bootstrapping_probability": score}
+            for level, (above, _), (below, _) in zip(LEVELS, path, path[1:], strict=False):
+                tree[level][above] = sorted({*tree[level][above], below})
+            results.append(cell)
+        text = json.dumps({"results": results, "taxonomy_tree": tree})
+    file, known = folder / f"{kind}.{seed}", folder / f"{kind}.{seed}.truth"
+    file.write_text(text)
+    known.write_text("".join(f"s{i}\t{';'.join(x)}\n" for i, x in enumerate(true)))
     return file, known
 
 

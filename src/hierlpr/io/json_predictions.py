@@ -10,15 +10,7 @@ from typing import Any
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import quote_names
 from hierlpr.exceptions import FileError
-from hierlpr.io.lineages import (
-    Collector,
-    Float,
-    Index,
-    Predictions,
-    bare_name,
-    lineage,
-    quote,
-)
+from hierlpr.io.lineages import Collector, Float, Index, Predictions, bare_name, lineage, quote
 from hierlpr.io.opening import load_json
 from hierlpr.io.read_report import file_error
 

@@ -387,10 +387,7 @@ def _check_wide_header(given: list[str], content: Content, source: Source) -> di
 
 
 def _match_columns(
-    columns: dict[str, int],
-    hierarchy: Hierarchy,
-    aliases: Mapping[str, str],
-    source: Source,
+    columns: dict[str, int], hierarchy: Hierarchy, aliases: Mapping[str, str], source: Source
 ) -> dict[str, int]:
     """Sort the columns of a wide table in the order of the hierarchy; every label needs one."""
     log = source.log
