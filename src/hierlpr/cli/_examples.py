@@ -125,7 +125,7 @@ def write_simulation(
     default="hierlpr-demo",
     show_default=True,
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(**FOLDER),
     help="Folder for the files and the report.",
 )
 @opt.count("--calls", "Number of calls to print.", 12)
@@ -202,14 +202,7 @@ def _show(path: str, test: Simulation, n_shown: int) -> None:
 @opt.count("--jobs", "Number of processes; default: one per core.")
 @opt.quiet
 def reproduce(
-    what: str,
-    out: Path,
-    replications: int,
-    seed: int,
-    trees: int,
-    lpr: str,
-    jobs: int | None,
-    quiet: bool,
+    what: str, out: Path, replications: int, jobs: int | None, quiet: bool, **options: Any
 ) -> None:
     """Repeat the paper's studies and compare the results with its own.
 
@@ -226,7 +219,7 @@ def reproduce(
             what,
             out=out,
             replications=replications,
-            options=Options(seed=seed, n_trees=trees, lpr=lpr),
+            options=Options(n_trees=options.pop("trees"), **options),
             n_jobs=n_threads_or_default(jobs),
             on_progress=lambda done, total: tell(what, done, total),
         )

@@ -129,12 +129,7 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
     "--bayes",
     "Reject by posterior probabilities instead: relies on a fitted model, without a guarantee.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="S",
-    help="Break ties at random with this seed (independent only).",
-)
+@opt.count("--seed", "Break ties at random with this seed (independent only).", least=0)
 @opt.sep
 @opt.reading_hierarchy
 @opt.lenient

@@ -56,9 +56,8 @@ def choice(
 
 def count(name: str, text: str, default: int | None = None, *, least: int = 1) -> Callable[[F], F]:
     """Return an option for a whole number."""
-    kind = click.IntRange(min=least)
-    has_default = default is not None
-    return click.option(name, type=kind, default=default, show_default=has_default, help=text)
+    given: dict[str, Any] = {"default": default, "show_default": default is not None}
+    return click.option(name, type=click.IntRange(min=least), metavar="N", help=text, **given)
 
 
 hierarchy = path("--hierarchy", "H", "OBO, edge list, JSON, path list or Clus ARFF.")

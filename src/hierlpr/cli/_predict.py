@@ -29,7 +29,7 @@ _SCORES = "Scores of new samples, in any format of fit."
 )
 @opt.choice("--format", ("csv", "tsv"), "Layout on stdout.", "csv")
 @opt.with_names
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="List only the first N.")
+@opt.count("--top", "List only the first N.")
 @opt.flag("--calls-only", "List only the calls.")
 @opt.flag(
     "--adapt",
@@ -39,13 +39,7 @@ _SCORES = "Scores of new samples, in any format of fit."
 @opt.scheduler
 @opt.prediction
 def rank(
-    model: str,
-    scores: str,
-    out: str,
-    format: str,
-    json_out: str | None,
-    quiet: bool,
-    **options: Any,
+    model: str, scores: str, out: str, json_out: str | None, quiet: bool, **options: Any
 ) -> None:
     """Rank all (sample, label) instances, best first, and mark the calls.
 
@@ -53,7 +47,7 @@ def rank(
     called together; it never rises along the list.
     """
     shell = Shell(quiet=quiet)
-    files = model, scores, out, f".{format}"
+    files = model, scores, out, options.pop("format")
     done, path = _predict(shell, workflows.rank_file, *files, json_out, options)
     if done.drift is not None:
         (shell.say if done.drift.is_clean else shell.warn)(str(done.drift))
@@ -97,7 +91,7 @@ def _predict(
     """Run a workflow, through a temporary file for stdout; return its outcome and the file."""
     if out == json_out == "-":
         raise click.UsageError("--out and --json cannot both go to stdout.")
-    path = shell.temporary_file(f"stdout{ending}", "stdout") if out == "-" else out
+    path = shell.temporary_file(f"stdout.{ending}", "stdout") if out == "-" else out
     done = opt.run_workflow(shell, workflow, model, scores, unit="instances", out=path, **options)
     if out == "-" and sys.stdout is not None:
         with open(path, "rb") as written:
@@ -126,7 +120,7 @@ def sets(
     samples except the share that was given to hierlpr fit --error.
     """
     shell = Shell(quiet=quiet)
-    files = model, scores, out, ".csv"
+    files = model, scores, out, "csv"
     done, path = _predict(shell, workflows.sets_file, *files, json_out, options)
     if options["deepest"] and not done.rule.one_path:
         shell.warn(
@@ -252,13 +246,11 @@ def _lines(found: Evaluation) -> list[str]:
 )
 @opt.path("--out", "HTML", "Page to write, such as report.html.", dir_okay=False)
 @click.option("--title", help="Heading of the page.")
-@click.option(
+@opt.count(
     "--max-samples",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=200,
-    show_default=True,
-    help="Samples shown individually. 0 keeps names and scores of samples out of the page.",
+    "Samples shown individually. 0 keeps names and scores of samples out of the page.",
+    200,
+    least=0,
 )
 @opt.missing_truth
 @opt.propagate_truth
