@@ -99,14 +99,19 @@ def test_a_target_that_is_clearly_reached_has_no_caveat_and_no_promise():
 @pytest.mark.parametrize(
     ("calls", "hits", "target", "words"),
     [
-        ([1] * 29, [1] * 29, 0.5, "only 29 samples have a call."),
-        ([1], [1], 0.1, "only 1 sample has a call; at no level is"),
+        ([1] * 29, [1] * 29, 0.5, "fewer than 30 samples have a call."),
+        ([1], [1], 0.1, "fewer than 30 samples have a call; at no level is"),
         ([1] * 35, [1] * 35, 0.9, "at no level is the precision 2 standard errors above"),
         ([1] * 37, [1] * 37, 0.9, ""),
         # 400 right calls of one sample carry 100 others, of which 70 are right.
         ([400, *[1] * 100], [400, *[1] * 70, *[0] * 30], 0.9, "without one single sample"),
         ([30, *[1] * 300], [27, *[1] * 300], 0.9, ""),
-        ([99, *[1] * 300], [97, *[1] * 300], 0.9, "one more sample with 99 calls, as some have, "),
+        (
+            [99, *[1] * 300],
+            [97, *[1] * 300],
+            0.9,
+            "one more sample with as many calls as some have",
+        ),
     ],
 )
 def test_each_caveat_by_itself(calls, hits, target, words):

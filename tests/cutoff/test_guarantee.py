@@ -24,11 +24,7 @@ from hierlpr.cutoff.guarantee import (
     certified_level,
     plan_tests,
 )
-from hierlpr.cutoff.instances import (
-    list_instances,
-    random_order,
-    sort_by_sample,
-)
+from hierlpr.cutoff.instances import list_instances, random_order, sort_by_sample
 
 
 def draw(n_samples, rng, *, n_labels=3, shift=0.0):
@@ -44,11 +40,6 @@ def draw(n_samples, rng, *, n_labels=3, shift=0.0):
 def too_many(n_runs, delta):
     """Failures that a promise kept with probability 1 - delta exceeds once in 1,000 tests."""
     return int(binom.isf(0.001, n_runs, delta))
-
-
-FOREST = Hierarchy.from_parents(
-    {"A": None, "B": "A", "C": "A", "D": None, "E": "D"} | dict.fromkeys("FGHIJ")
-)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -3,7 +3,7 @@ import pytest
 
 import reference_sets
 from hierlpr import simulate
-from hierlpr.cutoff.set_values import all_true_values, any_true_values, by_cost, least_chance
+from hierlpr.cutoff.set_values import all_true_values, any_true_values, by_cost
 from hierlpr.ranking.blocks import consistent_scores
 
 
@@ -58,8 +58,3 @@ def test_no_other_prefixes_have_more_labels_for_the_same_expected_error(seed):
         taken = (values >= level).sum(axis=1)
         spent = risk[np.arange(4), taken].sum()
         assert sizes[risks <= spent + 1e-12].max() == taken.sum()
-
-
-@pytest.mark.parametrize(("error", "floor"), [(0.01, 0.95), (0.1, 0.5), (0.3, 0.5)])
-def test_no_sample_has_more_than_five_times_the_error(error, floor):
-    assert least_chance(error) == pytest.approx(floor)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from watching import HOSTILE
+from watching import HOSTILE, Watched
 
 from hierlpr import Hierarchy, HierLPR, simulate
 from hierlpr.exceptions import HierlprWarning
@@ -16,6 +16,20 @@ class Case:
     model: HierLPR
     scores: np.ndarray
     truth: np.ndarray
+
+
+@pytest.fixture
+def watch(browser):
+    """Open a page; at the end of the test it must have been quiet."""
+    watched = []
+
+    def opened(path, **options):
+        watched.append(Watched(browser, path, **options))
+        return watched[-1].page
+
+    yield opened
+    for page in watched:
+        page.close()
 
 
 def fitted(data, *, n_fit, n_calibration, **goal):

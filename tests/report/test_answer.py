@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from watching import HOSTILE, Watched
+from watching import HOSTILE
 
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.report import write_report
@@ -58,11 +58,10 @@ def test_listed_scores_no_calls_and_one_sample(disease):
     assert "no calls" in render(gather(model, scores[:1], None))
 
 
-def test_it_works_in_a_browser(browser, tmp_path, disease):
+def test_it_works_in_a_browser(watch, tmp_path, disease):
     path = tmp_path / "r.html"
     write_report(path, disease.model, disease.scores)
-    watched = Watched(browser, path)
-    page = watched.page
+    page = watch(path)
     assert page.inner_text("#samples-summary").endswith("calls.")
     assert page.locator("#samples-panel .outcome").count() == 0
     orders = page.locator("#sample-order option").all_inner_texts()
@@ -74,10 +73,9 @@ def test_it_works_in_a_browser(browser, tmp_path, disease):
         page.click("#samples-calls button.csv")
     head = download.value.path().read_text(encoding="utf-8-sig").splitlines()[0]
     assert head == "sample,label,lpr,block_score,called,why"
-    watched.close()
 
 
-def test_names_stand_beside_codes_and_are_only_text(browser, tmp_path):
+def test_names_stand_beside_codes_and_are_only_text(watch, tmp_path):
     h = Hierarchy([("I00-I99", "I50"), ("I50", "I50.1"), ("I00-I99", "I20")])
     names = {"I50": "Heart failure", "I50.1": HOSTILE[0], "I20": "Angina, =1+1"}
     rng = np.random.default_rng(0)
@@ -86,8 +84,7 @@ def test_names_stand_beside_codes_and_are_only_text(browser, tmp_path):
     model = HierLPR(h.with_names(names)).fit(scores, truth).set_cutoff(0.4)
     path = tmp_path / "r.html"
     write_report(path, model, scores[:20] + 0.01, truth[:20])
-    watched = Watched(browser, path)
-    page = watched.page
+    page = watch(path)
     for place in ("#hierarchy-tree", "#labels-table"):
         assert "I50 (Heart failure)" in page.text_content(place)
         assert f"I50.1 ({HOSTILE[0]})" in page.text_content(place)
@@ -100,4 +97,3 @@ def test_names_stand_beside_codes_and_are_only_text(browser, tmp_path):
     lines = download.value.path().read_text(encoding="utf-8-sig").splitlines()
     assert lines[0].startswith("label,name,positives in the fit")
     assert any(line.startswith("I50,Heart failure,") for line in lines)
-    watched.close()

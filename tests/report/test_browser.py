@@ -1,7 +1,7 @@
 """The page in a real browser: quiet, alone, usable by mouse and keyboard, and safe."""
 
 import pytest
-from watching import PHONE, Watched, names
+from watching import PHONE, names
 
 from hierlpr import HierLPR, simulate
 from hierlpr.report import write_report
@@ -15,10 +15,8 @@ def report_file(tmp_path_factory, disease):
 
 
 @pytest.fixture
-def opened(browser, report_file):
-    watched = Watched(browser, report_file)
-    yield watched.page
-    watched.close()
+def opened(watch, report_file):
+    return watch(report_file)
 
 
 def test_it_opens_quietly_and_says_the_answer(opened):
@@ -134,11 +132,10 @@ def test_sorting_and_searching_the_table(opened):
     assert "leukemia" in opened.inner_text("#hierarchy-panel h3").lower()
 
 
-def test_hostile_names_stay_text(browser, tmp_path, hostile):
+def test_hostile_names_stay_text(watch, tmp_path, hostile):
     path = tmp_path / "hostile.html"
     write_report(path, hostile.model, hostile.scores, hostile.truth, title="<b>Title</b>")
-    watched = Watched(browser, path)
-    page = watched.page
+    page = watch(path)
     assert page.title() == "<b>Title</b>"
     page.click("#hierarchy-tools >> text=Open all")
     labels = list(hostile.model.hierarchy_.labels)
@@ -152,13 +149,11 @@ def test_hostile_names_stay_text(browser, tmp_path, hostile):
     page.select_option("#sample-pick", index=4)
     option = page.text_content("#sample-pick option >> nth=0")
     assert option.startswith(hostile.scores.index[0])
-    watched.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_follow_the_system_until_chosen(browser, report_file, scheme):
-    watched = Watched(browser, report_file, color_scheme=scheme)
-    page = watched.page
+def test_colours_follow_the_system_until_chosen(watch, report_file, scheme):
+    page = watch(report_file, color_scheme=scheme)
 
     def lightness():
         color = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -169,40 +164,35 @@ def test_colours_follow_the_system_until_chosen(browser, report_file, scheme):
     assert (back > text) == (scheme == "light")
     page.click("#theme")
     assert (lightness()[0] > lightness()[1]) == (scheme == "dark")
-    watched.close()
 
 
-def test_a_phone_never_scrolls_sideways(browser, report_file):
-    watched = Watched(browser, report_file, viewport=PHONE, has_touch=True)
-    page = watched.page
+def test_a_phone_never_scrolls_sideways(watch, report_file):
+    page = watch(report_file, viewport=PHONE, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     page.tap("#hierarchy-tree [data-label='0'] .disc")
     assert page.inner_text("#hierarchy-panel h3") == "Neoplasm"
-    watched.close()
 
 
-def test_print_shows_everything_in_light(browser, report_file):
-    watched = Watched(browser, report_file, color_scheme="dark")
-    watched.page.emulate_media(media="print", color_scheme="dark")
-    background = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
+def test_print_shows_everything_in_light(watch, report_file):
+    page = watch(report_file, color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == "rgb(255, 255, 255)"
-    assert not watched.page.is_visible("nav")
+    assert not page.is_visible("nav")
     # Drawings would be too small or too large on paper: lists take their place.
-    assert not watched.page.is_visible("#hierarchy-tree")
-    assert not watched.page.is_visible("#samples-tree")
-    assert watched.page.locator("#samples-calls tbody tr").first.is_visible()
-    watched.close()
+    assert not page.is_visible("#hierarchy-tree")
+    assert not page.is_visible("#samples-tree")
+    assert page.locator("#samples-calls tbody tr").first.is_visible()
 
 
-def test_a_label_with_several_parents_is_drawn_once(browser, tmp_path):
+def test_a_label_with_several_parents_is_drawn_once(watch, tmp_path):
     h = simulate.random_dag(60, rng=1)
     data = simulate.random_model(h, rng=2, root=0.8).draw(400, rng=3)
     model = HierLPR(h).fit(data.scores[:300], data.truth[:300])
     path = tmp_path / "dag.html"
     report = write_report(path, model, data.scores[300:], data.truth[300:])
     assert report.answer.n_violations == 0
-    watched = Watched(browser, path)
-    page = watched.page
+    page = watch(path)
     page.click("#hierarchy-tools >> text=Open all")
     assert sorted(names(page)) == sorted(h.labels)
     several = next(name for name in h.labels if len(h.parents(name)) > 1)
@@ -210,17 +200,15 @@ def test_a_label_with_several_parents_is_drawn_once(browser, tmp_path):
     page.press("#hierarchy-search", "Enter")
     listed = page.locator("#hierarchy-panel dd >> nth=0").inner_text()
     assert sorted(listed.split(", ")) == sorted(h.parents(several))
-    watched.close()
 
 
-def test_many_labels_stay_usable(browser, tmp_path):
+def test_many_labels_stay_usable(watch, tmp_path):
     h = simulate.random_tree(5000, max_depth=8, rng=5)
     data = simulate.random_model(h, rng=6, root=0.9).draw(60, rng=7)
     model = HierLPR(h).fit(data.scores[:40], data.truth[:40])
     path = tmp_path / "many.html"
     write_report(path, model, data.scores[40:], data.truth[40:])
-    watched = Watched(browser, path)
-    page = watched.page
+    page = watch(path)
     assert 1 < len(names(page)) <= 60
     deepest = h.labels[int(h.levels.argmax())]
     page.fill("#hierarchy-search", deepest)
@@ -229,7 +217,6 @@ def test_many_labels_stay_usable(browser, tmp_path):
     page.click("#hierarchy-tools >> text=Open all")
     assert 1000 < len(names(page)) <= 2000
     assert "Too many labels" in page.inner_text("#hierarchy-tools [role=status]")
-    watched.close()
 
 
 def test_every_table_can_be_saved(opened, disease):

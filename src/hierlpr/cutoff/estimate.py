@@ -278,7 +278,7 @@ def precision_caveats(
     >>> from hierlpr.cutoff.instances import list_instances
     >>> listed = list_instances(np.full((12, 1), 0.9), np.ones((12, 1)))
     >>> precision_caveats(listed, level=0.9, target=0.5)
-    'only 12 samples have a call.'
+    'fewer than 30 samples have a call.'
     """
     called = instances.take(instances.score >= level)
     n, weight = instances.n_samples, instances.weight
@@ -287,26 +287,22 @@ def precision_caveats(
         for own in (np.ones(called.sample.size), called.truth)
     )
     found = []
-    n_calling = int(np.count_nonzero(calls))
-    n_worth = n_calling if weight is None else effective_number(weight[calls > 0.0])
-    if n_worth < FEWEST_SAMPLES:
-        worth = "" if weight is None else f" (equivalent to {n_worth:.3g} of equal weight)"
-        s, have = ("", "has") if n_calling == 1 else ("s", "have")
-        found.append(f"only {n_calling} sample{s}{worth} {have} a call")
+    own = np.ones(n) if weight is None else weight
+    if effective_number(own[calls > 0.0]) < FEWEST_SAMPLES:
+        found.append(f"fewer than {FEWEST_SAMPLES} samples have a call")
     if _largest_excess(instances, target) < STANDARD_ERRORS:
         found.append("at no level is the precision 2 standard errors above the target")
     without = (hits.sum() - hits) < target * (calls.sum() - calls) - 1e-9
     if without.any():
         found.append("without one single sample the precision is below the target")
     most = float(calls.max())
-    like = "with as much weight in calls as any"
-    if weight is None:
-        most = max(most, 0 if profile is None else profile.most_calls(level))
-        like = f"with {most:,.0f} call{'' if most == 1 else 's'}, as some have"
+    if weight is None and profile is not None:
+        most = max(most, profile.most_calls(level))
     worse = hits.sum() / (calls.sum() + most)
     if 1.0 - worse > 1.5 * (1.0 - target):
         found.append(
-            f"one more sample {like}, all incorrect, would lower the precision to {worse:.3g}"
+            "one more sample with as many calls as some have, all incorrect, would lower the "
+            f"precision to {worse:.3g}"
         )
     return f"{'; '.join(found)}." if found else ""
 
