@@ -71,7 +71,7 @@ def test_obo_terms_aliases_and_report(tmp_path):
     assert read.aliases == {"X:10": "X:1", "X:11": "X:1", "X:5": "X:3"}
     assert read.hierarchy.name("X:1") == "top, first"
     counts = read.report.counts
-    assert (counts["obsolete terms"], counts["replaced terms"], counts["comments"]) == (2, 1, 1)
+    assert (counts["obsolete terms"], counts["replaced terms"]) == (2, 1)
     assert "2 part_of relationships are not used as edges" in read.report.notes
 
 
@@ -129,7 +129,6 @@ def test_edge_lists(tmp_path):
     read = load_hierarchy(named)
     assert read.hierarchy.edges == (("A", "B"),)
     assert read.report.counts["repeated edges merged"] == 1
-    assert read.report.counts["comments"] == 1
     assert any("'note'" in note for note in read.report.notes)
     quoted = write(tmp_path / "c.csv", 'parent,child\n"a, b","say ""x"""\n')
     assert read_hierarchy(quoted).edges == (("a, b", 'say "x"'),)
@@ -163,7 +162,6 @@ def test_path_lists(tmp_path, sep):
     read = load_hierarchy(path)
     bare = sep.strip()
     assert read.hierarchy.labels == ("A", f"A{bare}B", f"A{bare}B{bare}C", f"A{bare}D", "E")
-    assert read.report.counts["comments"] == 1
     given = load_hierarchy(write(tmp_path / "q.paths", "a.b\na.c\n"), sep=".")
     assert given.hierarchy.labels == ("a", "a.b", "a.c")
 

@@ -106,8 +106,8 @@ def _read_terms(lines: list[str], log: ReadReport) -> Iterator[_Term]:
     for number, line in numbered:
         tag, colon, value = line.partition(":")
         if not line.strip() or line[0] == "!":
-            log.counts["comments"] += line.startswith("!")
-        elif line[0] == "[":
+            continue
+        if line[0] == "[":
             if term is not None:
                 yield term
             is_header = False
@@ -277,9 +277,8 @@ def parse_paths(lines: list[str], log: ReadReport, *, sep: str | None = None) ->
     """Read one path per line, from a root down; a label is named by its whole path."""
     if sep == "":
         raise DataError("The separator of a path list must not be empty.\nHint: --path-sep /.")
-    given = [(i, line.strip()) for i, line in enumerate(lines, start=1) if line.strip()]
-    paths = [(i, text) for i, text in given if not text.startswith("#")]
-    log.counts["comments"] += len(given) - len(paths)
+    given = enumerate(map(str.strip, lines), start=1)
+    paths = [(i, text) for i, text in given if text and not text.startswith("#")]
     if not paths:
         raise log.file_error("there are no paths, only comments.")
     if sep is None:

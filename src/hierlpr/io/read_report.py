@@ -29,7 +29,7 @@ class ReadReport:
 
     path: str
     format: str = ""
-    counts: dict[str, int] = field(default_factory=Counter)  # of rows, samples, comments, ...
+    counts: dict[str, int] = field(default_factory=Counter)  # of rows, samples, labels, ...
     unknown_labels: dict[str, int] = field(default_factory=Counter)  # how often each occurred
     problems: list[str] = field(default_factory=list)  # the first, with rows that were skipped
     n_problems: int = 0

@@ -69,17 +69,15 @@ class TextSource:
     first_place: int
     delimiter: str
     decimal: str
-    n_comments: int  # before the first row
     has_header: bool = True
     kind: str = ""
 
     def chunks(self, columns: Sequence[int], n_rows: int = _ROWS) -> Iterator[Chunk]:
         """Yield some columns of all rows as text, at most `n_rows` at a time."""
-        log, start = self.log, self.first_place + self.has_header
-        log.counts["comments"] = self.n_comments
-        with open_plain(log.path) as stream:
+        path, start = self.log.path, self.first_place + self.has_header
+        with open_plain(path) as stream:
             size = max(BLOCK, 1024 * len(self.columns))  # about 100 rows
-            for first, block in text_blocks(log.path, stream, size):
+            for first, block in text_blocks(path, stream, size):
                 if first < start:
                     block = b"\n".join(block.split(b"\n")[start - first :])
                 if not block.strip():
@@ -95,9 +93,7 @@ class TextSource:
         wanted = [str(i) for i in columns]
         text = block
         if b"\n#" in block or block.startswith(b"#"):
-            lines = block.split(b"\n")
-            text = b"\n".join(line for line in lines if not line.startswith(b"#"))
-            self.log.counts["comments"] += sum(line.startswith(b"#") for line in lines)
+            text = b"\n".join(x for x in block.split(b"\n") if not x.startswith(b"#"))
         # A quote that is not closed may be in any column.
         read = names if b'"' in text else wanted
         try:
@@ -163,22 +159,19 @@ class TextSource:
 
 def _open_text(log: ReadReport, sep: str | None, decimal: str) -> TextSource:
     """Find the first row of a text table."""
-    n_comments = 0
     with open_plain(log.path) as stream:
         number = 0
         for number, line in numbered_lines(log.path, stream):  # noqa: B007
-            delimiter = _find_delimiter(log.path, line, sep)
-            if line.startswith("#"):
-                n_comments += 1
-            elif line.strip():
+            if line.strip() and not line.startswith("#"):
                 break
         else:
             raise log.file_error("the file has no rows." if number else "the file is empty.")
+    delimiter = _find_delimiter(log.path, line, sep)
     cells = split_line(line, delimiter)
     if cells is None:
         raise log.file_error("the quotes of the first row do not match.", line=number)
     names = tuple(cell.strip() for cell in cells)
-    return TextSource(log, names, number, delimiter, decimal, n_comments)
+    return TextSource(log, names, number, delimiter, decimal)
 
 
 def split_line(line: str, delimiter: str) -> list[str] | None:
@@ -208,10 +201,7 @@ def _find_delimiter(path: str, first_line: str, sep: str | None) -> str:
         )
     if sep is not None and sep in first_line:
         return sep
-    kind = ending(path)
-    if kind not in TEXT_ENDINGS:
-        raise FileError(f"{path}: files that end in {kind} are not read.\nHint: {READ_ENDINGS}")
-    by_ending = {".tsv": "\t", ".csv": ","}.get(kind)
+    by_ending = {".tsv": "\t", ".csv": ","}.get(ending(path))
     if by_ending == "\t" and "\t" not in first_line and len(first_line.split(" ")) in (2, 3):
         return " "  # CAFA files are sometimes written with spaces
     return by_ending or next((x for x in ("\t", ",", " ") if x in first_line), ",")
@@ -255,6 +245,8 @@ def open_source(log: ReadReport, *, sep: str | None = None, decimal: str = ".") 
     """Open a table by its ending or its first bytes, and read the names of its columns."""
     check_choice(decimal, (".", ","), name="decimal")
     if not is_parquet(log.path):
+        if (kind := ending(log.path)) not in TEXT_ENDINGS:
+            raise log.file_error(f"files that end in {kind} are not read.", hint=READ_ENDINGS)
         return _open_text(log, sep, decimal)
     with open_parquet(log.path) as opened:
         names = tuple(opened.schema_arrow.names)
