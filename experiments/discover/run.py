@@ -1,8 +1,8 @@
-"""The false discovery rate and the power of `hierlpr.discover` and of other procedures.
+"""Measure the false discovery rate and the power of `hierlpr.discover` and other procedures.
 
 Every replication draws signals and p-values on a forest or a DAG, runs every procedure at every
-level, and counts false and true rejections. A cell names how p-values arise and hang together;
-`holds` says whether the assumption of the procedure is met there.
+level, and counts false and true rejections. A cell is one distribution of p-values and their
+dependence; `holds` says whether it meets the assumption of the procedure.
 
     python experiments/discover/run.py [--replications N] [--out DIR]
 """
@@ -48,7 +48,7 @@ def read_config() -> dict:
 
 
 def forest(n_roots: int, n_children: int, n_levels: int) -> Hierarchy:
-    """Return a forest in which every node but the deepest has as many children."""
+    """Return a forest in which every node except the deepest has the same number of children."""
     edges, level = [], [f"r{i}" for i in range(n_roots)]
     labels = list(level)
     for _ in range(n_levels - 1):
@@ -88,7 +88,7 @@ def draw_signals(h: Hierarchy, cell: dict, rng: np.random.Generator) -> np.ndarr
 
 
 def draw_scores(h: Hierarchy, cell: dict, rng: np.random.Generator) -> np.ndarray:
-    """Draw standard normal scores, as all nodes have them that are null."""
+    """Draw standard normal scores, the distribution of null nodes."""
     n, dependence = h.n_labels, cell["dependence"]
     if dependence == "positive":
         return np.sqrt(0.5) * (rng.normal(size=n) + rng.normal())
@@ -104,7 +104,7 @@ def draw_scores(h: Hierarchy, cell: dict, rng: np.random.Generator) -> np.ndarra
 
 
 def least_favourable(n: int, alpha: float, rng: np.random.Generator) -> np.ndarray:
-    """Draw uniform p-values that Simes' test at `alpha` rejects as often as any can be.
+    """Draw uniform p-values that Simes' test at `alpha` rejects as often as possible.
 
     With probability alpha / k, any k of them lie between (k - 1) alpha / n and k alpha / n; the
     others are above alpha. So the test passes with probability alpha (1 + 1/2 + ... + 1/n)
@@ -248,7 +248,7 @@ def write(path: Path, columns: tuple[str, ...], rows: list[dict]) -> None:
 
 
 def main() -> None:
-    """Run the study and say where a promise was broken."""
+    """Run the study and print the cells in which a promise was broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int)
     parser.add_argument("--out", type=Path, default=HERE)

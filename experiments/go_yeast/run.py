@@ -83,7 +83,7 @@ def cross_scores(features: Float, truth: NDArray[np.bool_], config: dict[str, An
 def compare(
     model: HierLPR, scores: Float, truth: NDArray[np.bool_], h: Hierarchy
 ) -> list[dict[str, Any]]:
-    """AU(PRC) over all labels, and without the three roots; edges broken by the ranking."""
+    """Return AU(PRC) over all labels and without the three roots, and the edges violated."""
     lpr = model.transform(scores)
     chance = 1.0 / (1.0 + np.exp(-scores))
     inner = np.array([label not in h.roots for label in h.labels])
@@ -131,7 +131,7 @@ def describe(lpr: Float, h: Hierarchy, truth: NDArray[np.bool_]) -> list[dict[st
 def cut(
     parts: dict[str, Any], truths: dict[str, Any], h: Hierarchy, config: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Cutoffs chosen on the validation genes, and what they reach on the test genes."""
+    """Return cutoffs chosen on the validation genes and their precision on the test genes."""
     train, valid, test = (parts[p].features for p in ("train", "valid", "test"))
     model = HierLPR(h, joint=False).fit(
         cross_scores(train, truths["train"], config), truths["train"]

@@ -1,4 +1,4 @@
-"""What a population is: kinds of samples whose truth is known, so that precision is exact."""
+"""Populations with known label probabilities, so that the true precision is exact."""
 
 import math
 from collections.abc import Callable
@@ -23,12 +23,12 @@ METHODS = ("certified", "former")
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Kinds of samples: their block scores, how common each is, and the chance of each label.
+    """Kinds of samples: block scores, frequency, and the chance of each label.
 
-    Samples are drawn independently and with replacement, and the calls that a cutoff makes on the
-    kinds give the true pooled precision without error. A continuous population is one of very many
-    kinds. With `together`, one coin decides about all labels of a sample. Levels are planned on
-    samples of `planning`, by default the same population; its kind `outlier` is always among them.
+    Samples are drawn independently with replacement, and the calls that a cutoff makes on the
+    kinds give the true pooled precision without error. A continuous population has very many
+    kinds. With `together`, one draw decides all labels of a sample. Levels are planned on samples
+    of `planning`, by default the same population; its kind `outlier` is always among them.
     """
 
     score: Any
@@ -86,7 +86,7 @@ class Population:
         )  # fmt: skip
 
     def labels(self):
-        """Return the hierarchy; labels stand alone if none was given."""
+        """Return the hierarchy; standalone labels if none was given."""
         return self.hierarchy or standalone(self.chance.shape[1])
 
     def achieved(self, plan, cutoff: Cutoff):
@@ -119,7 +119,7 @@ POPULATIONS: dict[str, Callable[[float], Any]] = {}
 
 
 def population(make):
-    """Enter a function from a target to a population into the table of attacks."""
+    """Register a function that builds the population for a target."""
     POPULATIONS[make.__name__] = cache(make)
     return make
 

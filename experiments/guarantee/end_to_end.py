@@ -1,8 +1,7 @@
-"""The attacks on fitted models: raw scores or features in, calls out, with the usual options.
+"""Stress tests of fitted models: raw scores or features in, calls out, with the usual options.
 
-What a plan is to a population of block scores, a fitted model is here. The calibration samples are
-independent draws from a large table of samples with their truth, and the calls of the model on that
-very table give its true precision.
+The calibration samples are independent draws from a large table of samples with known truth, and
+the calls of the model on that table give its true precision.
 """
 
 import math
@@ -37,7 +36,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class ModelCase:
-    """A way to draw scores and truth to fit on, and a table of as many more as one likes."""
+    """Draw scores and truth to fit on, and a large table of further samples."""
 
     draw: Callable[[np.random.Generator], tuple[Hierarchy, np.ndarray, np.ndarray]]
     options: dict[str, Any]
@@ -69,7 +68,7 @@ class ModelCase:
 
 
 def calibrate(model, scores, truth, target, confidence):
-    """Calibrate as a user would; a target out of reach calls nothing."""
+    """Calibrate as a user would; nothing is called if the target cannot be reached."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HierlprWarning)
         model.calibrate(
@@ -78,7 +77,7 @@ def calibrate(model, scores, truth, target, confidence):
 
 
 def precision_and_recall(called, truth):
-    """Return the share of calls that are right and of positives that are called."""
+    """Return the share of calls that are correct and of positives that are called."""
     right, calls = np.count_nonzero(called & truth), np.count_nonzero(called)
     return right / calls if calls else math.nan, right / np.count_nonzero(truth)
 
@@ -112,7 +111,7 @@ def setting_3(target):
 
 @population
 def setting_4(target):
-    """The paper's setting 4, three labels that stand alone, all defaults."""
+    """The paper's setting 4, three standalone labels, all defaults."""
     return _setting("4")
 
 
@@ -154,7 +153,7 @@ def missing_scores(target):
 
 
 class ClassifierCase:
-    """Features in: the classifier splits its samples itself, so every run fits a new one."""
+    """Start from features: the classifier splits its samples, so every run fits a new one."""
 
     hierarchy = Hierarchy([("A", "B")], labels=["A", "B", "C"])
 
@@ -194,5 +193,5 @@ class ClassifierCase:
 
 @population
 def classifier(target):
-    """A HierarchicalClassifier from features on; the samples given include those of the cutoff."""
+    """A HierarchicalClassifier on features; its samples include those for the cutoff."""
     return ClassifierCase()

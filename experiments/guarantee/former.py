@@ -1,8 +1,8 @@
-"""The certified cutoff as it was at first, kept to show it fail.
+"""The first version of the certified cutoff, which was incorrect, kept for comparison.
 
-It bet on the samples in the order of a hash of their scores and took the largest wealth on the way.
-That order depends on the scores: a group of good scores may come first in every draw, and is then
-certified on its own before a worse group is seen. Nothing but the study uses this module.
+It bet on the samples in the order of a hash of their scores and used the largest wealth. That order
+depends on the scores: a group of good scores may come first in every draw, and is then certified
+before a worse group is seen. Only the study uses this module.
 """
 
 import math
@@ -32,7 +32,7 @@ class FormerProfile:
         self.calls, self.hits, self.calls2, self.hits2, self.calls_hits, self.most_calls = columns
 
     def drift(self, alpha):
-        """Mean of ``alpha * calls - false calls`` a sample."""
+        """Mean of ``alpha * calls - false calls`` per sample."""
         return self.hits - (1.0 - alpha) * self.calls
 
     def square(self, alpha):
@@ -42,7 +42,7 @@ class FormerProfile:
 
 
 def former_cutoff(score, truth, profile, *, target, confidence):
-    """Return the cutoff that the former test certified; one that calls nothing if none."""
+    """Return the cutoff certified by the former test; one that calls nothing if there is none."""
     instances = list_instances(score, truth)
     alpha, goal = 1.0 - target, math.log(1.0 / (1.0 - confidence))
     found = Cutoff(math.inf, "precision", target, confidence=confidence, reachable=False)
@@ -64,7 +64,7 @@ def former_cutoff(score, truth, profile, *, target, confidence):
 
 
 def former_cutoff_by_group(score, truth, groups, *, target, confidence):
-    """Certify each group of columns alone, a third of the samples by hash making the profiles."""
+    """Certify each group of columns alone; a third of the samples, by hash, makes the profiles."""
     instances = list_instances(score, truth)
     keys = sample_keys(instances.score, instances.sample, instances.n_samples)
     apart = keys % np.uint64(3) == 0
@@ -84,7 +84,7 @@ def former_cutoff_by_group(score, truth, groups, *, target, confidence):
 
 
 def calls_by_level(instances: Instances, level):
-    """Yield the calls and the right calls of every sample at each level, strict to lenient."""
+    """Yield the calls and the correct calls of every sample at each level, from the highest."""
     enters = level.size - np.searchsorted(level[::-1], instances.score, side="right")
     order = np.argsort(enters.astype(np.int16), kind="stable")
     bounds = np.searchsorted(enters[order], np.arange(level.size + 1))
@@ -118,7 +118,7 @@ def _betting_order(instances: Instances):
 
 
 def _plan(profile, instances, *, alpha, goal):
-    """Levels from the surest on, with their stakes and limits of calls."""
+    """Return levels from the highest down, with their stakes and limits of calls."""
     n = instances.n_samples
     if profile.level.size == 0 or n == 0:
         return []

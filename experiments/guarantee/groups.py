@@ -1,4 +1,4 @@
-"""How often a certificate for every depth, or for several targets at once, is wrong.
+"""Count how often certificates for every depth, or for several targets, are below target.
 
 Populations are pools of samples with block scores: the confidences of two taxonomic classifiers
 (`taxa`, one path per sequence), and simulated trees and DAGs, some with tied scores and some with

@@ -1,7 +1,7 @@
-"""The attacks on block scores: each function builds the population that hurts at a target.
+"""Stress tests on block scores: each function builds a population that is hard at a target.
 
-Where a level is short of the target it is either far short, so that a lucky start certifies it, or
-just short, so that an honest test is wrong as often as it may be.
+A level is either far below target, so that a lucky start may certify it, or just below target, so
+that a correct test fails as often as it is allowed to.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ N_KINDS = 5_000  # of a continuous population
 
 
 def rng_of(seed):
-    """Seed a fixed population: only the draws from it are random."""
+    """Return the seed of a fixed population; only the draws from it are random."""
     return np.random.default_rng(seed)
 
 
@@ -25,13 +25,13 @@ def rng_of(seed):
 
 @population
 def two_kinds(target):
-    """Thirty percent of samples score high and are right, the others are half right."""
+    """Thirty percent of samples score high and are correct, half of the others are correct."""
     return kinds((0.3, 0.9, 1.0), (0.7, 0.8, 0.5))
 
 
 @population
 def two_kinds_close(target):
-    """Two scores, right and mostly right, a hundredth short of the target together."""
+    """Two scores, correct and mostly correct, together a hundredth below the target."""
     return kinds((0.6, 0.9, 1.0), (0.4, 0.7, (target - 0.01 - 0.6) / 0.4))
 
 
@@ -50,28 +50,28 @@ def seven_kinds(target):
 
 @population
 def rare_good_kind(target):
-    """One sample in ten is sure; all others, tied below it, are just short."""
+    """One sample in ten is certain; all others, tied below it, are just below target."""
     return kinds((0.1, 0.95, 1.0), (0.9, 0.5, target - 0.02))
 
 
 @population
 def all_tied(target):
-    """Every sample has the same score, a hundredth short of the target."""
+    """Every sample has the same score, a hundredth below the target."""
     return kinds((1.0, 0.5, target - 0.01))
 
 
 @population
 def all_tied_labels(target):
-    """Every label of every sample has one score, and a sample is right or wrong as a whole."""
+    """All scores are equal, and the labels of a sample are all correct or all incorrect."""
     return Population(np.full((1, 5), 0.5), np.full((1, 5), target - 0.02), together=True)
 
 
 def _unluckiest_tie(target, *, n_samples, n_labels=1, groups=None):
-    """Tie all samples at the score, of many, at which the test is wrong most often.
+    """Tie all samples at the score, of many, at which the test fails most often.
 
-    Given that all are tied, only the number of right samples is random, so that the chance of a
-    violation is a sum over a binomial, without error. A test that goes through the samples in an
-    order computed from them has one order for each term: with luck it is wrong in none of them.
+    As all are tied, only the number of correct samples is random, so the chance of a violation is
+    an exact binomial sum. A test that takes the samples in an order computed from them has one
+    order for each term, and may fail in none of them by luck.
     """
     number = np.arange(n_samples + 1)
     weight = binom.pmf(number, n_samples, target)
@@ -96,13 +96,13 @@ def _unluckiest_tie(target, *, n_samples, n_labels=1, groups=None):
 
 @population
 def unlucky_tie(target):
-    """All samples tied, a billionth short: the worst of forty scores for the test."""
+    """All samples tied, a billionth below target: the worst of forty scores for the test."""
     return _unluckiest_tie(target, n_samples=50)
 
 
 @population
 def unlucky_tie_of_labels(target):
-    """All samples tied, three labels right or wrong together: the worst of forty scores."""
+    """All samples tied, three labels correct or incorrect together: the worst of forty scores."""
     return _unluckiest_tie(target, n_samples=200, n_labels=3)
 
 
@@ -114,7 +114,7 @@ def unlucky_split(target):
 
 @population
 def five_values(target):
-    """Four labels with scores of five values that promise a tenth too much."""
+    """Four labels with scores of five values, each a tenth too high."""
     rng = rng_of(1)
     score = rng.integers(1, 6, (N_KINDS, 4)) / 5
     return Population(score, np.clip(score - 0.1, 0, 1))
@@ -133,7 +133,7 @@ def rounded(target):
 
 @population
 def saturated(target):
-    """Eight percent of samples are clamped at the top and always right, the others over-promise."""
+    """Eight percent of samples are tied at the top and correct, other scores are too high."""
     rng = rng_of(3)
     score = rng.random((N_KINDS, 3))
     chance = 0.8 * score
@@ -167,7 +167,7 @@ def copied_labels(target):
 
 @population
 def ties_past_the_limit(target):
-    """A sample has one call, or thirty tied and wrong: where there is a limit it drops them all."""
+    """A sample has one call, or thirty tied incorrect calls, all of which a limit drops."""
     score, chance = np.zeros((2, 30)), np.zeros((2, 30))
     score[0, 0], chance[0, 0] = 0.8, target + 0.045
     score[1], chance[1] = 0.9, 0.0
@@ -179,7 +179,7 @@ def ties_past_the_limit(target):
 
 @population
 def at_the_boundary(target):
-    """Every level is short of the target by a billionth: nothing is harder to tell."""
+    """Every level is a billionth below the target, the hardest case."""
     return Population(rng_of(6).random((N_KINDS, 1)), np.full((N_KINDS, 1), target - 1e-9))
 
 
@@ -198,7 +198,7 @@ def falls_through(target):
 
 @population
 def dips_and_recovers(target):
-    """The highest scores are wrong, the middle right, and the lowest wrong again."""
+    """The highest and the lowest scores are incorrect, those in the middle correct."""
     score = np.linspace(0, 1, N_KINDS)[:, None]
     chance = np.where(score > 0.95, 0.3, np.where(score > 0.4, min(1.0, target + 0.08), 0.4))
     return Population(score, chance)
@@ -231,7 +231,7 @@ def tail_below(target):
 
 @population
 def uneven_calls(target):
-    """Samples have one to a hundred calls, and those with many are wrong more often."""
+    """Samples have one to a hundred calls, and those with many are incorrect more often."""
     rng = rng_of(10)
     n_calls = np.exp(rng.uniform(0, np.log(100), N_KINDS)).astype(int)
     listed = np.arange(100) < n_calls[:, None]
@@ -250,7 +250,7 @@ def one_fate(target):
 
 @population
 def mostly_silent(target):
-    """Nineteen samples in twenty have no score to speak of; the others are just short."""
+    """Nineteen samples in twenty have very low scores; the others are just below target."""
     rng = rng_of(12)
     score, chance = np.zeros((N_KINDS, 4)), np.zeros((N_KINDS, 4))
     loud = rng.random(N_KINDS) < 0.05
@@ -269,7 +269,7 @@ def _overstated(by, **options):
 
 @population
 def plan_too_bright(target):
-    """The plan comes from samples whose scores keep their word, the calls are .15 short of it."""
+    """The plan comes from samples with calibrated scores; the precision in use is .15 lower."""
     return _overstated(0.15, planning=_overstated(0.0))
 
 
@@ -283,7 +283,7 @@ def plan_from_a_mixture(target):
 
 @population
 def plan_upside_down(target):
-    """In the plan high scores are wrong and low ones right; in use it is the other way round."""
+    """In the plan high scores are incorrect and low ones correct; in use it is the reverse."""
     score = np.linspace(0, 1, N_KINDS)[:, None]
     return Population(score, score, planning=Population(score, 1 - score))
 
@@ -306,7 +306,7 @@ def plan_with_an_outlier(target):
 
 @population
 def dag(target):
-    """Block scores of a DAG of 12 labels, from local precision rates that promise too much."""
+    """Block scores of a DAG of 12 labels, from local precision rates that are too high."""
     graph = simulate.random_dag(12, n_roots=2, several_parents=0.4, rng=15)
     drawn = simulate.random_model(graph, rng=15).draw(N_KINDS, rng=15)
     score = consistent_scores(drawn.lpr_true**0.7, graph)
@@ -323,7 +323,7 @@ def sparse_table(target):
 
 @population
 def six_groups(target):
-    """Six groups of two labels, each tied at two scores: no group may be short."""
+    """Six groups of two labels, each tied at two scores: no group may be below target."""
     weight = np.array([0.4, 0.6])
     score = np.array([[0.9] * 12, [0.7] * 12])
     chance = np.array([[1.0] * 12, [(target - 0.03 - 0.4) / 0.6] * 12])
@@ -340,7 +340,7 @@ def thirty_groups(target):
 
 @population
 def truth_follows_the_hash(target):
-    """Continuous scores, no ties: right where the former hash of the score is small."""
+    """Continuous scores without ties, correct where the former hash of the score is small."""
     score = rng_of(18).random((N_KINDS, 1))
     key = sample_keys(score.ravel(), np.arange(N_KINDS), N_KINDS)
     early = key < np.quantile(key, 0.5)

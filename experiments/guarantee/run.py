@@ -1,9 +1,9 @@
-"""Attack the certified cutoff, and measure what it costs.
+"""Stress-test the certified cutoff, and measure what it costs.
 
-For every population, number of calibration samples and target, count the runs in which the calls
-as decided fall short of the target in the population (violations.csv), and compare the positives
-found with those of the former test and of cutoffs without a promise (recall.csv). A run in which no
-level could be certified promises nothing and calls nothing.
+For every population, number of calibration samples and target, count the runs in which the
+precision of the calls in the population is below target (violations.csv), and compare the positives
+found with the former test and with cutoffs without a promise (recall.csv). A run in which no level
+could be certified promises nothing and calls nothing.
 
     python experiments/guarantee/run.py [--runs N] [--jobs N] [--out FOLDER] [POPULATION ...]
 """
@@ -44,7 +44,7 @@ def read_config() -> dict:
 
 
 def is_short(precision: float, target: float) -> bool:
-    """Tell whether the true precision (NaN without calls) misses the target."""
+    """Return whether the true precision (NaN without calls) is below the target."""
     return precision < target - ROUNDING
 
 
@@ -123,7 +123,7 @@ def cost_of_setting(setting: str, config: dict) -> list[dict]:
 
 
 def every_cutoff(score, truth, profile, former, target, config) -> dict:
-    """Choose a cutoff with the promise, with the former one, and in the two ways without."""
+    """Choose a cutoff by the certificate, by the former one, and by the two rules without one."""
     options = {"precision": target, "unreachable": "nothing"}
     sure = config["confidence"]
     return {
@@ -156,7 +156,7 @@ def study(config: dict, names: list[str] | None = None, *, jobs: int = 1) -> lis
 
 
 def recall_study(config: dict, *, jobs: int = 1) -> list[dict]:
-    """Measure the cost in every setting and in the populations that used to cost everything."""
+    """Measure the cost in every setting and in populations where earlier tests found nothing."""
     sizes = config["recall"]
     rows = _in_order(partial(cost_of_setting, config=config), sizes["settings"], jobs)
     return rows + _in_order(partial(cost_of_population, config=config), sizes["populations"], jobs)

@@ -2,7 +2,7 @@
 
     python experiments/guarantee/tables.py
 
-Each table stands between two comments that name it, and nothing else of the page is touched.
+Each table is between two comments that name it; the rest of the page stays unchanged.
 """
 
 import csv
@@ -87,7 +87,7 @@ TABLES = {"attacks": attack_table, "cost": cost_table}
 
 
 def page_with_tables(text: str) -> str:
-    """Return the page with every table between its comments written anew."""
+    """Return the page with the tables between their comments replaced."""
     for name, table in TABLES.items():
         start, end = f"<!-- {name}: from experiments/guarantee -->", f"<!-- end of {name} -->"
         before, _, rest = text.partition(start)

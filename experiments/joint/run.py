@@ -1,4 +1,4 @@
-"""The joint posterior against LPRs, HierLPR, ClusHMC and the truth, on simulated data.
+"""Compare the joint posterior with LPRs, HierLPR, ClusHMC and the true posterior in simulations.
 
 Four studies; results go to CSV files beside this script.
 
@@ -6,10 +6,10 @@ Four studies; results go to CSV files beside this script.
     python experiments/joint/run.py settings --replications 4 --out /tmp/joint
     python experiments/joint/run.py dag
 
-``settings`` adds to ``runs.csv`` whatever it lacks and sums it up in ``settings.csv``: normalized
+``settings`` adds missing runs to ``runs.csv`` and summarizes them in ``settings.csv``: normalized
 hit area and pooled precision for recall up to 0.5 of each method in the paper's settings, and how
 far the joint posterior is ahead, with the standard error of the paired difference.
-``dag``: the posterior on random DAGs, exact and with one parent a label, against enumeration.
+``dag``: the posterior on random DAGs, exact and with one parent per label, against enumeration.
 ``guarantee``: how often a certified false discovery rate is exceeded on new samples.
 ``inflated``: samples whose scores are all too high, so that labels of a sample are not independent.
 """
@@ -63,7 +63,7 @@ def rank_by(method: str, train: Any, test: Any, clus: dict[str, Any], seed: int)
 
 
 def run_settings(config: dict[str, Any], out: Path, methods: list[str]) -> None:
-    """Add what is missing to runs.csv, one row a replication and method; then summarize."""
+    """Add missing runs to runs.csv, one row per replication and method; then summarize."""
     path = out / "runs.csv"
     done = read(path)
     for s, setting in enumerate(config["settings"]):
@@ -86,7 +86,7 @@ def run_settings(config: dict[str, Any], out: Path, methods: list[str]) -> None:
 
 
 def summary(runs: dict[tuple[str, str, str], Any], settings: list[str]) -> list[dict[str, Any]]:
-    """Means, and how far `joint` is ahead, over the replications that have both."""
+    """Return means, and how far `joint` is ahead, over the replications that have both."""
     rows = []
     for setting, method in product(settings, METHODS):
         seeds = sorted({k[1] for k in runs if k[0] == setting and k[2] == method}, key=int)
@@ -112,7 +112,7 @@ def summary(runs: dict[tuple[str, str, str], Any], settings: list[str]) -> list[
 
 
 def read(path: Path) -> dict[tuple[str, str, str], Any]:
-    """Results so far by setting, replication and method."""
+    """Return the results so far by setting, replication and method."""
     if not path.exists():
         return {}
     with path.open(newline="") as file:
@@ -133,7 +133,7 @@ def write_runs(runs: dict[tuple[str, str, str], Any], path: Path) -> None:
 
 
 def run_guarantee(config: dict[str, Any], out: Path) -> None:
-    """Write guarantee.csv: how often a certified FDR target is missed, which may be 1 in 10."""
+    """Write guarantee.csv: how often a certified cutoff is below target (allowed: 1 in 10)."""
     options = config["guarantee"]
     rows = []
     for setting, joint in product(options["settings"], (False, True, "auto")):
@@ -189,9 +189,9 @@ def draw_inflated(
 
 
 def run_inflated(config: dict[str, Any], out: Path) -> None:
-    """Write inflated.csv: AU(PRC) of joint="auto" less that of the LPRs.
+    """Write inflated.csv: AU(PRC) of joint="auto" minus AU(PRC) of the LPRs.
 
-    Once judged by log-loss alone, and once by log-loss and ranking.
+    Once chosen by log-loss alone, and once by log-loss and ranking.
     """
     options, rows = config["inflated"], []
     roots = [f"{i}" for i in range(3)]
@@ -249,7 +249,7 @@ def prior_mass(states: np.ndarray, parents: list[list[int]], on: np.ndarray) -> 
 
 
 def run_dag(config: dict[str, Any], out: Path) -> None:
-    """Write dag.csv: errors against enumeration, of the exact pass and of one parent a label."""
+    """Write dag.csv: errors of the exact pass and of one parent per label, against enumeration."""
     options = config["dag"]
     n = options["labels"]
     states = np.array(list(product((False, True), repeat=n)))
@@ -301,14 +301,14 @@ def run_dag(config: dict[str, Any], out: Path) -> None:
 
 
 def log_loss(expected: np.ndarray, p: np.ndarray) -> float:
-    """Return the expected log-loss a sample of `p` if `expected` is right."""
+    """Return the expected log-loss per sample of `p` if `expected` is the truth."""
     inside = np.clip(p, 1e-15, 1.0 - 1e-15)
     loss = expected * np.log(inside) + (1.0 - expected) * np.log1p(-inside)
     return float(-loss.sum(axis=1).mean())
 
 
 def write(rows: list[dict[str, Any]], path: Path) -> None:
-    """One CSV file."""
+    """Write one CSV file."""
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -1,26 +1,25 @@
-"""Whether ``joint="auto"`` comes out worse than the LPRs with 30 to 1,000 samples to learn from.
+"""Compare ``joint="auto"`` with the LPRs when 30 to 1,000 samples are available for fitting.
 
     python experiments/joint/small_n.py                        # about an hour; adds what is missing
     python experiments/joint/small_n.py --sizes 30 --replications 2 --out /tmp/small_n
 
-Twelve populations: the paper's settings, random trees and DAGs, and scores for which the model of
-the joint posterior is wrong (noise that all labels of a sample share, scores that are copies of
-those of the parents, coarse scores with ties). For each fit the AU(PRC) of the block scores on new
-samples is compared with that of the LPRs alone; a fit is worse if it loses more than two standard
-errors, taken over batches of the test samples.
+Twelve populations: the paper's settings, random trees and DAGs, and scores that violate the model
+of the joint posterior (noise shared by all labels of a sample, scores copied from the parents,
+coarse scores with ties). For each fit the AU(PRC) of the block scores on new samples is compared
+with the LPRs alone; a fit is worse if it loses more than two standard errors, computed over batches
+of the test samples.
 
-``small_n_runs.csv`` has one row per fit, ``small_n.csv`` sums them up for three rules:
+``small_n_runs.csv`` has one row per fit, ``small_n.csv`` summarizes them for three rules:
 
-- ``third``: a third of the samples judges, and a gain of one standard error is enough (the rule up
-  to version 0.1);
-- ``all``: each quarter of the samples judges what was learned from the others, and the gain must
-  be two standard errors (Student's quantile);
-- ``share`` (the rule in use): as ``all``, but the weights go a part of the way that grows from
-  none at 1.5 standard errors to all of it at three.
+- ``third``: chosen on a third of the samples by a gain of one standard error (the rule up to
+  version 0.1);
+- ``all``: chosen by cross-validation in quarters, by a gain of two standard errors (Student's
+  quantile);
+- ``share`` (the rule in use): as ``all``, but the weights are used in part, from none at a gain of
+  1.5 standard errors to fully at three.
 
-A single fit is noise on both sides, so the mean gain of a population is what is asked about:
-``lowest`` is that of the population that fares worst, with its standard error over the fits.
-The margins were chosen on 576 fits with other seeds (71 and 72; 60, 120 and 250 samples).
+``lowest`` is the mean gain in the worst population, with its standard error over the fits. The
+limits were chosen on 576 fits with other seeds (71 and 72; 60, 120 and 250 samples).
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def of_noise(
     copied: float = 0.0,
     steps: float | None = None,
 ) -> Make:
-    """Scores that depend on each other given the labels, in ways the joint model does not know."""
+    """Draw scores that depend on each other given the labels, against the joint model."""
 
     def make(rng: np.random.Generator) -> tuple[Hierarchy, Draw]:
         model = simulate.random_model(hierarchy_of(rng), rng=rng)
@@ -118,7 +117,7 @@ POPULATIONS: dict[str, Make] = {
 
 
 def fit_third(scores: np.ndarray, truth: np.ndarray, h: Hierarchy) -> Tempering:
-    """Choose as versions up to 0.1 did: the judges are part 0, the others five folds."""
+    """Choose as versions up to 0.1 did: on part 0, with five folds of the others."""
     rng = np.random.default_rng(0)
     shuffled = rng.permutation(len(truth))
     n_judges = round(len(truth) / 3)
@@ -140,7 +139,7 @@ def fit_third(scores: np.ndarray, truth: np.ndarray, h: Hierarchy) -> Tempering:
 
 
 def as_before(used: Tempering, n: int) -> Tempering:
-    """Undo the part of the way: all of it, or nothing if the gain is below two standard errors."""
+    """Use the weights fully, or not at all if the gain is below two standard errors."""
     needed = float(stdtrit(n - 1, ndtr(2.0)))
     weights = np.stack([used.own, used.others, used.shift], axis=1)
     if used.use == "none" or used.gain <= needed * used.gain_error:
@@ -182,7 +181,7 @@ def areas(truth: np.ndarray, p: np.ndarray, h: Hierarchy, batches: int) -> np.nd
 
 
 def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """How often the joint posterior is used and how it fares, by size and rule, and in all."""
+    """Return how often the joint posterior is used and its gain, by size and rule, and overall."""
     sizes = sorted({int(row["n"]) for row in runs})
     runs = [row for row in runs if np.isfinite(float(row["gain"]))]  # none if nothing is positive
     rows = []
@@ -225,7 +224,7 @@ def write(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    """Run what is missing, and sum up."""
+    """Run missing fits, and summarize."""
     config = tomllib.loads((HERE / "config.toml").read_text())["small_n"]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="*", default=config["sizes"])

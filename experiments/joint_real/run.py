@@ -1,13 +1,13 @@
-"""The joint posterior on real data: whether ``joint="auto"`` hurts, and how much it helps.
+"""Measure the gain of the joint posterior on real data.
 
-First-stage scores come from one logistic regression a label: out-of-fold on the training samples,
-on which LPRs and tempering are learned, and from a fit on all of them for the test samples.
+First-stage scores come from one logistic regression per label: out-of-fold on the training samples,
+on which LPRs and weights are learned, and from a fit on all of them for the test samples.
 
     python experiments/joint_real/run.py                    # all sets, an hour; needs HIERLPR_DATA
     python experiments/joint_real/run.py eisen_FUN --cache /tmp/scores
 
-Writes ``results.csv`` beside this script: AU(PRC) of the block scores and log-loss a sample on the
-test samples, without the joint posterior, with the exact one, and with ``"auto"``.
+Writes ``results.csv`` beside this script: AU(PRC) of the block scores and log-loss per sample on
+the test samples, without the joint posterior, with the exact one, and with ``"auto"``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def standardized(train: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def fit_and_score(x: np.ndarray, y: np.ndarray, new: np.ndarray, config: Any) -> np.ndarray:
-    """Scores of new samples from one logistic regression a label."""
+    """Return the scores of new samples from one logistic regression per label."""
     x, new = standardized(x, new)
     scores = np.zeros((len(new), y.shape[1]))
     least = config["min_positives"]
@@ -111,7 +111,7 @@ def load(name: str, config: Any, cache: Path | None) -> Scored:
 
 
 def log_loss(p: np.ndarray, truth: np.ndarray) -> float:
-    """Log-loss a sample, summed over the labels."""
+    """Return the log-loss per sample, summed over the labels."""
     inside = np.clip(p, 1e-12, 1.0 - 1e-12)
     return float(-np.where(truth, np.log(inside), np.log1p(-inside)).sum(axis=1).mean())
 

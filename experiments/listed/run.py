@@ -1,9 +1,9 @@
-"""Listed predictions: labels that are implied, against the same file propagated beforehand.
+"""Compare three treatments of ancestors that a file of listed predictions leaves out.
 
 Five prediction files in the CAFA layout list some labels of every protein, mostly without the root.
-Cross-validated over samples, each is taken in three ways: as it is; with every ancestor given the
-highest score below it beforehand, which compares scores of different labels; and as it is, but with
-LPR 0 for ancestors that are not listed.
+Each is used in three ways, cross-validated over samples: unchanged; propagated, so that every
+ancestor gets the highest score below it; and unchanged, but with LPR 0 for ancestors that are not
+listed.
 
     python experiments/listed/run.py          # a minute; needs HIERLPR_DATA
 

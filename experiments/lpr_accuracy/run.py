@@ -65,7 +65,7 @@ def draw_labels(
 
 
 def estimate(method: str, scores: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """LPRs of the training scores; every label is fitted alone, so that none learns from others."""
+    """Return the LPRs of the training scores; every label is fitted alone."""
     if method != PUBLISHED:
         fits = [fit_lpr(s, t, method=method).predict(s) for s, t in zip(scores.T, truth.T)]  # noqa: B905
         return np.stack(fits, axis=1)
@@ -107,8 +107,8 @@ def accuracy(
 def calibration(config: dict[str, Any], n_labels: int) -> Iterator[dict[str, Any]]:
     """Predicted LPR against the share of positives among fresh samples, per bin of the former.
 
-    Errors of one label are alike, so the standard error is over labels. `matches` says whether
-    the share lies in the bin, give or take three standard errors.
+    Errors of one label are correlated, so the standard error is over labels. `matches` says
+    whether the share lies in the bin within three standard errors.
     """
     part, n = config["calibration"], config["n_samples"]
     edges = np.array(part["edges"])

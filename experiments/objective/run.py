@@ -1,9 +1,9 @@
-"""Train for the hit area itself instead of log-loss: what it gains in finite samples.
+"""Compare training for the hit area with training for log-loss, in finite samples.
 
-Out-of-fold log-odds of the first stage's cheap members get one slope and one shift a label, learned
-on two thirds of the training part by a pooled pairwise hinge (the hit area's surrogate, exact in
-O(N log N)) or by log-loss, both pulled to the identity with a strength chosen by halves of it. The
-last third says what was gained. Results go to results.csv beside this script.
+Out-of-fold log-odds of the first stage's cheap members get one slope and one shift per label,
+learned on two thirds of the training part by a pooled pairwise hinge loss (the hit area's
+surrogate, exact in O(N log N)) or by log-loss, both shrunk to the identity with a strength chosen
+on halves of it. The last third is used to compare. Results go to results.csv beside this script.
 
     python experiments/objective/run.py            # enron, under a minute of CPU
     python experiments/objective/run.py eisen_FUN  # several
@@ -33,7 +33,7 @@ STEPS = 60
 def hinge(scores: Float, held: NDArray[np.bool_]) -> tuple[float, Float]:
     """Mean over all (positive, negative) pairs of max(0, 1 - difference), and its slope.
 
-    Sorted once; every positive meets the negatives above it minus one by their number and sum.
+    After one sort, each positive needs only the number and the sum of the negatives above it - 1.
     """
     flat, truth = scores.ravel(), held.ravel()
     high, low = flat[truth], flat[~truth]
@@ -81,7 +81,7 @@ def tune(odds: Float, held: NDArray[np.bool_], goal: Any, pull: float) -> tuple[
 
 
 def study(name: str, files: dict[str, Any], real: Any, seed: int) -> list[dict[str, Any]]:
-    """Fit the members on one part, the maps on their out-of-fold log-odds, judge on the other."""
+    """Fit members and maps on one part, the maps on out-of-fold log-odds; test on the other."""
     rng = np.random.default_rng(seed)
     x, y, _, _, _ = real.load({**files, "test": files["train"][0]})  # the test part is not read
     order = rng.permutation(len(x))
@@ -126,7 +126,7 @@ def measure(name: str, seed: int, label: str, pull: float, scores: Float, truth:
 
 
 def main() -> None:
-    """Run the sets asked for with three seeds."""
+    """Run the named sets with three seeds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*", default=["enron"])
     sets = parser.parse_args().sets

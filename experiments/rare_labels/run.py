@@ -1,4 +1,4 @@
-"""Rare labels: curves shared by labels against curves of each label's own.
+"""Compare curves shared by labels with one curve per label, for rare labels.
 
 A simulated nearest-neighbour predictor over a tree of enzyme-like classes, most of them with a
 handful of samples. Scores are similarities, which are comparable across labels, or the same after

@@ -1,9 +1,9 @@
-"""Certified cutoffs on top of the default, replicated on resampled real data.
+"""Certify cutoffs for the default classifier on resampled real data.
 
 The default is fitted once on a training part. The test part is then the population: calibration
-samples are drawn from it with replacement, again and again, and the precision of each certified
-cutoff is computed over the whole population, exactly. It may be below the target in at most 10 % of
-the draws. Rows go to certified.csv beside this script.
+samples are drawn from it with replacement, and the precision of each certified cutoff is computed
+exactly over the whole population. It may be below target in at most 10 % of the draws. Rows go to
+certified.csv beside this script.
 
     python experiments/real/certified.py                  # about ten minutes of CPU
     python experiments/real/certified.py --models FOLDER  # classifiers that default.py kept there
@@ -36,7 +36,7 @@ def study(
     name: str, model: HierLPR, scores: NDArray[np.float64], truth: NDArray[np.bool_],
     *, draws: int = DRAWS, sizes: tuple[int, ...] = SIZES,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Every target and size on one population of scored samples."""
+    """Return one row per target and size on one population of scored samples."""
     rng = np.random.default_rng(0)
     rows = []
     for target in TARGETS:

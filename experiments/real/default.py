@@ -1,9 +1,9 @@
-"""The default, `HierarchicalClassifier(hierarchy=h)`, on real data: features in, one ranking out.
+"""Measure the default, `HierarchicalClassifier(hierarchy=h)`, on real data.
 
-One recipe for all sets, fixed on training and validation parts alone; the test part is looked at
-once for each seed. Rows go to default.csv beside this script: AU(PRC) of each member, of their
-average before and after the map of all labels, and of the finished ranking, with the weights, the
-CPU time and the peak memory of the fit. `--keep FOLDER` saves the fitted classifiers too.
+One recipe for all sets, chosen on training and validation parts alone; the test part is used once
+per seed. Rows go to default.csv beside this script: AU(PRC) of each member, of their average before
+and after the map of all labels, and of the final ranking, with the weights, the CPU time and the
+peak memory of the fit. `--keep FOLDER` saves the fitted classifiers too.
 
     python experiments/real/default.py                          # every set, one seed
     python experiments/real/default.py eisen_FUN --seeds 0 1 2 3 4
@@ -44,7 +44,7 @@ COLUMNS = [
 
 
 def load(files: dict[str, Any]) -> tuple[Any, ...]:
-    """Features as the file has them, gaps and all, closed truth, hierarchy."""
+    """Return features (with missing values), closed truth and the hierarchy."""
     first = read_arff(DATA / files["train"][0])
     h = first.hierarchy
     parts = [first, *(read_arff(DATA / name, hierarchy=h) for name in files["train"][1:])]
@@ -55,14 +55,14 @@ def load(files: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def judged(h: Hierarchy, name: str) -> np.ndarray:
-    """Labels that count: C-HMCNN's code leaves out the roots of the Gene Ontology."""
+    """Return the evaluated labels; C-HMCNN's code leaves out the roots of the Gene Ontology."""
     if not name.endswith("_GO"):
         return np.ones(h.n_labels, dtype=bool)
     return np.array([label not in h.roots for label in h.labels])
 
 
 def run(name: str, files: dict[str, Any], seed: int, keep: Path | None) -> dict[str, Any]:
-    """Fit on the training part, look at the test part once."""
+    """Fit on the training part and evaluate on the test part."""
     x, y, x_test, y_test, h = load(files)
     started = time.process_time()
     model = HierarchicalClassifier(hierarchy=h, random_state=seed).fit(x, y)
@@ -117,7 +117,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def tables(path: Path) -> str:
-    """Table of docs/evidence-first-stage.md: what the default reaches and what it costs, by set."""
+    """Print the table of docs/evidence-first-stage.md: accuracy and cost of the default by set."""
     with path.open() as file:
         rows = list(csv.DictReader(file))
     members = ("forest", "kernel", "networks", "average")
@@ -139,7 +139,7 @@ def tables(path: Path) -> str:
 
 
 def main() -> None:
-    """Run the sets and seeds asked for."""
+    """Run the named sets and seeds."""
     config = tomllib.loads((HERE / "config.toml").read_text())
     sets = {**config["sets"], **config["default_sets"]}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

@@ -1,7 +1,7 @@
-"""CPU time and peak memory of the default as samples and labels grow.
+"""Measure CPU time and peak memory of the default as samples and labels grow.
 
-Simulated features, labels of a random forest of labels that depend on some of them. Every size is
-fitted in a process of its own. Rows go to growth.csv beside this script.
+Features are simulated, and the labels of a random forest depend on some of them. Every size is
+fitted in a separate process. Rows go to growth.csv beside this script.
 
     python experiments/real/growth.py                # all sizes, minutes
     python experiments/real/growth.py --table        # growth.csv for the docs
@@ -33,7 +33,7 @@ SIZES = [
 def simulate(
     n_samples: int, n_labels: int, n_features: int
 ) -> tuple[np.ndarray, np.ndarray, Hierarchy]:
-    """Features, truth and a forest in which every label but ten has a random parent before it."""
+    """Return features, truth and a forest with ten roots and random parents."""
     rng = np.random.default_rng(0)
     parent = [int(rng.integers(k)) for k in range(10, n_labels)]
     edges = [(str(p), str(k)) for k, p in enumerate(parent, start=10)]

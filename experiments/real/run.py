@@ -1,8 +1,8 @@
-"""Real data: one model per label, then every way to turn its scores into one ranking.
+"""Compare rankings of real data: one model per label, ranked by every method.
 
 Each set is ranked by raw scores, max-propagation, top-down, LPR alone and HierLPR, from logistic
-models and from forests, and by ClusHMC, which learns all labels at once from the features. The
-results go to results.csv beside this script, set by set.
+models and from forests, and by ClusHMC, which learns all labels from the features in one model. The
+results go to results.csv beside this script.
 
     python experiments/real/run.py                           # every set, about an hour of CPU
     python experiments/real/run.py cellcycle_FUN --models logistic clus
@@ -113,7 +113,7 @@ def forest_scores(data: Data, config: dict[str, Any]) -> tuple[np.ndarray, np.nd
 
 
 def measure(order: Any, truth: np.ndarray, h: Hierarchy) -> dict[str, Any]:
-    """Measures of one ranking; instances of equal score are one group."""
+    """Return the measures of one ranking; instances with equal scores are one group."""
     called = truth[order.sample, order.label]
     return {
         "au_prc": metrics.au_prc_score(called, order.score),
@@ -190,7 +190,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Run the sets and models asked for."""
+    """Run the named sets and models."""
     config = tomllib.loads((HERE / "config.toml").read_text())
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*", choices=[*config["sets"], []], default=[])

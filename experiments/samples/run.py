@@ -1,4 +1,4 @@
-"""Count what each promise gives with more and more labelled samples.
+"""Measure what each promise gives, by number of labelled samples.
 
     python experiments/samples/run.py [--runs N]
 
@@ -6,7 +6,7 @@ Each run draws labelled samples of the simulated diseases (110 labels, 6 levels)
 of them and calibrates on one third: pooled precision, precision at every depth, and sure and
 possible labels, each with and without a confidence where there is a choice. Recall and the sizes
 of sets are measured on other samples. ``names`` draws from 1,200 real fungal ITS sequences
-(`examples/data`) and measures `hierlpr assign` on the third kept apart, by cross-calibration.
+(`examples/data`) and measures `hierlpr assign` on the held-out third, by cross-calibration.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""How often a sample's sure or possible labels break their promise, and how many there are.
+"""Measure the error rates and sizes of the sets of sure and possible labels.
 
-Simulated populations are drawn once, large; calibration samples and new samples are drawn from
-them again and again, so that the error rate of a rule over the population is known. Then, at equal
-promised error, the sure labels of hierlpr are counted beside two rules that call one path a sample,
-on X-ray images (imclef07a) and on a simulated taxonomy.
+Large simulated populations are drawn once, and calibration samples are drawn from them repeatedly,
+so that the error rate of a rule in the population is known. Then the sure labels of hierlpr are
+counted beside two rules that call one path per sample at the same promised error, on X-ray images
+(imclef07a) and on a simulated taxonomy.
 
     python experiments/sets/run.py [--replications N] [--only NAME ...]
 """
@@ -98,7 +98,7 @@ def error_rates(name: str, config: dict, replications: int) -> list[dict]:
 
 
 def row_of(name, n, confidence, errors, sizes, error) -> dict:
-    """One line of the table: what is promised is the mean error, or how often it exceeds."""
+    """Return one row: the mean error, or with a confidence how often it exceeds the limit."""
     promised = errors if confidence is None else (errors > error + 1e-12)
     limit = error if confidence is None else 1.0 - confidence
     spread = promised.std(axis=0, ddof=1) / np.sqrt(len(errors))
@@ -113,7 +113,7 @@ def row_of(name, n, confidence, errors, sizes, error) -> dict:
 
 
 def taxonomy(rng: np.random.Generator, n: int) -> tuple:
-    """One path a sample: a random tree with noisy evidence for every label on the path."""
+    """Draw one path per sample in a random tree, with noisy evidence for each of its labels."""
     h = simulate.random_tree(60, rng=rng)
     leaf = rng.choice([h.index(x) for x in h.leaves], size=n)
     truth = np.zeros((n, 60), dtype=bool)
@@ -136,13 +136,13 @@ def xray(config: dict) -> tuple:
 
 
 def by_path_cost(values: np.ndarray, h: Hierarchy, floor: float) -> np.ndarray:
-    """The values of a rule that follows one path, with labels weighed by what each costs."""
+    """Return the values of a rule that follows one path, with labels weighted by their cost."""
     chance = np.clip(values, 0.0, 1.0)
     return by_cost(chance, call_order(chance, h), floor)
 
 
 def compare(name: str, h: Hierarchy, scores, truth, config: dict) -> list[dict]:
-    """Mean number of sure labels at equal error, over random parts."""
+    """Return the mean number of sure labels at equal error, over random splits."""
     rng = np.random.default_rng(config["seed"])
     part = config["imclef07a"]
     found: dict[str, list] = {}
@@ -199,7 +199,7 @@ def compare(name: str, h: Hierarchy, scores, truth, config: dict) -> list[dict]:
 
 
 def more_than(other: str, values: dict, held: np.ndarray, config: dict) -> dict:
-    """Sure labels beyond those of another method at the error asked for, in samples drawn again."""
+    """Return how many more labels are sure than by another method, in resampled samples."""
     rng = np.random.default_rng(config["seed"])
     worst = {method: np.where(held, -1.0, value).max(axis=1) for method, value in values.items()}
     sizes: dict[str, list] = {method: [] for method in values}
@@ -220,7 +220,7 @@ def write(path: Path, rows: list[dict]) -> None:
 
 
 def main() -> None:
-    """Run the parts asked for."""
+    """Run the named parts."""
     config = read_config()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=config["replications"])

@@ -1,7 +1,7 @@
-"""One path a sample, cut where it becomes unsure: what sure sets are compared with.
+"""Rules that follow one path per sample, for comparison with sure labels.
 
-Both give a value to the labels of one path from a root, falling along it, and -1 to all others.
-Calling the labels above a threshold climbs from the bottom until it is sure enough.
+Both give the labels of one path from a root values that fall along it, and -1 to all others. The
+labels above a threshold are called.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ Float = NDArray[np.float64]
 
 
 def climb_values(lpr: Float, hierarchy: Hierarchy) -> Float:
-    """Sum the probabilities of the leaves below every label, along the path of the likeliest leaf.
+    """Sum the probabilities of the leaves below each label on the path of the most likely leaf.
 
-    The LPRs of the leaves, scaled to sum to 1, are taken for the probabilities of a class; on a
-    DAG the path goes up by the parent of the largest sum.
+    The LPRs of the leaves, scaled to sum to 1, are used as class probabilities; on a DAG the path
+    goes up to the parent with the largest sum.
 
     References
     ----------
@@ -47,7 +47,7 @@ def climb_values(lpr: Float, hierarchy: Hierarchy) -> Float:
 
 
 def descent_values(lpr: Float, hierarchy: Hierarchy) -> Float:
-    """Go down from the likeliest root to the likeliest child each time; the least LPR so far.
+    """Return the smallest LPR so far on the path from the most likely root to likely children.
 
     Examples
     --------

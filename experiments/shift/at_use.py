@@ -1,4 +1,4 @@
-"""Whether using a model notices scores that are not those of its fit, and false alarms.
+"""Count how often using a model warns about scores unlike those of its fit, and false alarms.
 
 A model is fitted, and `rank` or `predict` gets batches of new samples: as they are, multiplied by
 100, as log-odds, with permuted columns, and as 1 - s. Real scores are out-of-fold in the fit, and
@@ -10,7 +10,7 @@ populations of experiments/guarantee give unchanged batches only.
 Writes at_use.csv: per population and batch size, the number of batches with a warning. With three
 labels, a permutation may exchange labels with nearly the same scores, and scores may be symmetric
 about 1/2: such changes cannot be seen in a batch of 50. The e-mails in the test part of enron
-seem to be of another kind than those fitted on; its row "same" is no false alarm rate.
+seem to differ from those fitted on, so its rows "same" are not false alarms.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def real(name, rng, cache):
 
 
 def changed(scores, how, rng):
-    """The scores of a broken pipeline; None where the change does not apply."""
+    """Return the scores of a broken pipeline; None where the change does not apply."""
     values = scores if isinstance(scores, np.ndarray) else scores.data
     is_share = values.min() >= 0.0 and values.max() <= 1.0
     if how == "permuted":

@@ -1,14 +1,13 @@
-"""How much of a shift of prevalences `adapt` makes good, and whether other scores are noticed.
+"""Measure how much of a shift of prevalences `adapt` recovers, and which changes are noticed.
 
-Samples are drawn again so that one label is more or less frequent, which moves the others too. What
-the adapted model loses in log-loss is set against the old model and one refitted with truth of the
-new population; "known" is the same correction with the true prevalences of the samples judged on,
-the most that any estimate of them could give. Standard errors are over runs. A share recovered is
-given only if the refit is better than the old model by two standard errors; `short`, the loss of
-the adapted model less that of the refit, always. Other populations have other scores: a classifier
-that was replaced, noisier scores, and scores on another scale; and there are populations of the
-same scores, as fitted on or with another prevalence of one label. ``noticed.csv`` counts what
-`check` and `adapt` say when all prevalences move together, and to scores that make no sense at all.
+Samples are resampled so that one label is more or less frequent, which changes the others too. The
+log-loss of the adapted model is compared with the old model and one refitted with truth of the new
+population; "known" is the correction with the true prevalences of the test samples, the best that
+any estimate could give. Standard errors are over runs. The share recovered is given only if the
+refit is better than the old model by two standard errors; `short`, the loss of the adapted model
+minus the loss of the refit, always. ``others.csv``: a classifier that was replaced, noisier scores,
+scores on another scale, unchanged scores, and another prevalence of one label. ``noticed.csv``
+counts what `check` and `adapt` report when all prevalences change together, or scores are invalid.
 
     python experiments/shift/run.py [--replications N] [--first SEED] [--only NAME ...]
         [--tables NAME ...] [--cache DIR] [--workers N]
@@ -90,7 +89,7 @@ def shifted(rng, scores, truth, label, factor, n):
 
 
 def thinned(rng, scores, truth, label, factor):
-    """Leave out samples so that a label is more frequent by a factor; none is there twice."""
+    """Leave out samples so that a label is more frequent by a factor, without duplicates."""
     rate = truth[:, label].mean()
     new = min(0.9, rate * factor)
     chance = np.where(truth[:, label], new / rate, (1.0 - new) / (1.0 - rate))
@@ -98,7 +97,7 @@ def thinned(rng, scores, truth, label, factor):
 
 
 def losses(model, scores, truth):
-    """Log-loss a sample, summed over labels, and calibration error."""
+    """Return the log-loss per sample, summed over labels, and the calibration error."""
     p = np.clip(model.transform(scores), 1e-9, 1.0 - 1e-9)
     loss = -np.where(truth, np.log(p), np.log1p(-p)).sum(axis=1).mean()
     return loss, metrics.calibration_error(truth, p)
@@ -135,7 +134,7 @@ def one_run(name, joint, seed, cache=None):
 
 
 def shift_rows(name, joint, seeds, cache=None, workers=1):
-    """One row for each factor: means over runs, one a seed, and their standard errors."""
+    """Return one row per factor: means over runs, one per seed, and their standard errors."""
     work = functools.partial(one_run, name, joint, cache=cache)
     with ProcessPoolExecutor(workers) as pool:
         runs = list((pool.map if workers > 1 else map)(work, seeds))
@@ -170,9 +169,9 @@ def spread_of(values):
 
 
 def recovered(gap, gain):
-    """Gains over gaps with a standard error (jackknife); nothing where there is no clear gap.
+    """Return gains over gaps with a standard error (jackknife), if there is a clear gap.
 
-    A refit that is no better than the old model by two standard errors leaves nothing to recover.
+    If the refit is not better than the old model by two standard errors, there is none.
     """
     n = len(gap)
     if n < 2 or gap.mean() <= 2.0 * spread_of(gap):
@@ -183,7 +182,7 @@ def recovered(gap, gain):
 
 
 def changed(kind, scores, rng):
-    """Scores of another kind."""
+    """Return changed scores."""
     out = scores.copy()
     if kind == "one replaced":
         at = int(np.flatnonzero(out.min(axis=0) < out.max(axis=0))[0])  # the first that varies
@@ -199,7 +198,7 @@ def changed(kind, scores, rng):
 
 
 def other_rows(name, replications, cache=None):
-    """How often scores of another kind are refused or warned of, and scores of the same kind."""
+    """Count how often changed and unchanged scores are refused or warned about."""
     rows = []
     for kind in (*OTHERS, *SAME):
         count = {"refused": 0, "warned": 0, "silent": 0}
@@ -224,7 +223,7 @@ def other_rows(name, replications, cache=None):
 
 
 def moved_together(rng, h, truth, factor, n):
-    """Leave out samples so that all labels are more frequent by a factor; at most `n`, none twice.
+    """Leave out samples so that all labels are more frequent by a factor; at most `n` remain.
 
     The roots have the factor on average, without those that all samples have, but at most 90 % of
     the samples unless they have more already.
@@ -241,7 +240,7 @@ def moved_together(rng, h, truth, factor, n):
 
 
 def noticed_rows(name, replications, cache=None):
-    """How often a move of all prevalences is noticed, and nonsense refused."""
+    """Count how often a change of all prevalences is noticed, and invalid scores are refused."""
     counts = {}
     for run in range(replications):
         rng = np.random.default_rng(run)
@@ -284,7 +283,7 @@ def write(name, rows):
 
 
 def main():
-    """Run everything, or what is named."""
+    """Run everything, or the named parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="seed of the first run of recovered")

@@ -1,9 +1,9 @@
-"""The default on few samples of sets that scikit-learn brings along, against plain models.
+"""Compare the default with simple models on few samples of scikit-learn's data sets.
 
-Classes of digits, iris, wine and breast cancer under a small tree each, and a linear simulation.
-Training samples are drawn at random, up to 600 others judge. Rows go to results.csv beside this
-script: AU(PRC) of the default, of one logistic model a label as it is and with HierLPR, and of a
-random forest of all labels.
+Classes of digits, iris, wine and breast cancer, each under a small tree, and a linear simulation.
+Training samples are drawn at random, and up to 600 others are used to test. Rows go to results.csv
+beside this script: AU(PRC) of the default, of one logistic model per label alone and with HierLPR,
+and of a random forest of all labels.
 
     python experiments/small/run.py                  # every set and size, two draws each
     python experiments/small/run.py iris20 --draws 1
@@ -32,7 +32,7 @@ Case = tuple[str, np.ndarray, np.ndarray, Hierarchy, int]
 
 
 def grouped(y: np.ndarray, groups: dict[str, list[int]]) -> tuple[Hierarchy, np.ndarray]:
-    """Groups of classes, and the classes of groups with more than one below them."""
+    """Return a tree of groups of classes, with the classes below groups of more than one."""
     names: list[str] = []
     edges: list[tuple[str, str]] = []
     columns: list[np.ndarray] = []
@@ -47,7 +47,7 @@ def grouped(y: np.ndarray, groups: dict[str, list[int]]) -> tuple[Hierarchy, np.
 
 
 def linear() -> tuple[np.ndarray, np.ndarray, Hierarchy]:
-    """Thirty labels, each linear in 20 features with noise, and held only below its parent."""
+    """Draw thirty labels, each linear in 20 features with noise, and true only if its parent is."""
     rng = np.random.default_rng(0)
     parent = {k: int(rng.integers(0, k)) for k in range(3, 30)}
     edges = [(f"L{p}", f"L{k}") for k, p in parent.items()]
@@ -130,7 +130,7 @@ def table(path: Path) -> str:
 
 
 def main() -> None:
-    """Run the sets asked for."""
+    """Run the named sets."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--draws", type=int, default=2)

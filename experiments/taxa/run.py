@@ -1,12 +1,13 @@
 """One trusted name per sequence, against fixed and tuned thresholds, on two sets of real sequences.
 
-Each run draws samples to fit on, to calibrate on and to test on. The share of test samples with a
-wrong name should be at most the error asked for; recall is the share of the true labels that are
-named, and the mean rank is the number of ranks named per sample. A tuned threshold is the smallest
-confidence at which at most the error asked for is wrong on the calibration samples; like the fixed
-ones it is one number for all taxa. Thresholds tuned per rank are the smallest confidences at which
-at most a share q of the names of each rank is wrong, with the largest q that keeps the error asked
-for. Means with standard errors over runs go to summary.csv beside this script.
+Each run draws samples to fit on, to calibrate on and to test on. A sample has a wrong name if any
+rank of its name is not in its true path; the share of such test samples should be at most the
+stated error. Recall is the share of the true labels, of all ranks, that are named, and the mean
+rank is the number of ranks named per sample. A tuned threshold is the smallest confidence at which
+at most the stated error is wrong on the calibration samples; like the fixed ones it is one number
+for all taxa. Thresholds tuned per rank are the smallest confidences at which at most a share q of
+the names of each rank is wrong, with the largest q that meets the stated error. Means with standard
+errors over runs go to summary.csv beside this script.
 
     python experiments/taxa/run.py DATA           # the folder with its.tsv.gz and 16s.tsv.gz
     python experiments/taxa/run.py DATA --runs 3
@@ -68,7 +69,7 @@ def rules(model, scores, truth, parts, config, hierarchy) -> Iterator[tuple[str,
 
 
 def tune_per_rank(scores, truth, hierarchy, error: float) -> np.ndarray:
-    """Return one threshold per label, equal within a rank, that keeps the error asked for."""
+    """Return one threshold per label, equal within a rank, that meets the stated error."""
     paths = likely_paths(scores, hierarchy)
     is_true = holds_at(truth, paths.sample, paths.label)
     depth = np.asarray(hierarchy.levels)
@@ -92,7 +93,7 @@ def tune_per_rank(scores, truth, hierarchy, error: float) -> np.ndarray:
 
 
 def worst_confidence(scores, truth, hierarchy) -> np.ndarray:
-    """Return up to which threshold each sample gets a wrong name; -1 if never."""
+    """Return the highest threshold at which each sample gets a wrong name; -1 if never."""
     paths = likely_paths(scores, hierarchy)
     reach = paths.chance.copy()
     below = np.flatnonzero(np.diff(paths.sample, prepend=-1) == 0)
@@ -124,7 +125,7 @@ def run_set(path: Path, config: dict, n_runs: int) -> Iterator[dict]:
 
 
 def summarize(name: str, rows: list[dict]) -> Iterator[list]:
-    """Yield the means over runs; `within` says whether the error asked for is kept to 3 s.e."""
+    """Yield the means over runs; `within` says whether the error is met within 3 s.e."""
     for rule in dict.fromkeys(row["rule"] for row in rows):
         values = np.array([row["measured"] for row in rows if row["rule"] == rule])
         mean, se = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))

@@ -110,7 +110,7 @@ def methods() -> dict:
 
 
 def draw(data: str, config: dict, rng: np.random.Generator) -> tuple:
-    """Return the hierarchy, then scores and truth to choose from, and to be judged on."""
+    """Return the hierarchy, then scores and truth to choose thresholds on, and to test on."""
     if data == "disease":
         n = config[data]["learn"]
         s = simulate.disease(n_samples=n + config[data]["judge"], rng=rng)

@@ -1,29 +1,29 @@
-"""Truth of which some is unknown: what is learned from it, and what omitted positives do.
+"""Measure fits and cutoffs when some truth is unknown, positives are omitted or samples weighted.
 
     python experiments/unknown/run.py [--only learned|real|features|omitted|weighted|judged]
 
 ``learned.csv``: four ways to fit on samples with unknown pairs, by simulated population and by
-pattern of what is unknown. *unknown* says so (NaN); *fewer* fits on as many whole samples as are
-known of the label of which least is; *negative* takes unknown pairs as not holding; *whole* knows
-everything. Columns are the mean absolute error of the LPRs (against the simulated ones) and the
-AU(PRC) of the block scores on other samples; and the difference of *unknown* to *fewer* and to
-*negative*, with its standard error over replications.
+pattern of unknown pairs. *unknown* uses NaN; *fewer* fits on fully known samples, as many as are
+known for the label with the least; *negative* takes unknown pairs as 0; *whole* knows everything.
+Columns are the mean absolute error of the LPRs (against the simulated ones) and the AU(PRC) of the
+block scores on other samples; and the difference of *unknown* to *fewer* and to *negative*, with
+its standard error over replications.
 
-``real.csv``: the same on two real sets (those of HIERLPR_DATA), where the log-loss a pair of the
-LPRs stands for their error. Skipped with a message if the data are not there.
+``real.csv``: the same on two real sets (of HIERLPR_DATA), with the log-loss per pair of the LPRs
+instead of their error. Skipped with a message if the data are missing.
 
 ``features.csv``: the same with `HierarchicalClassifier` on features of the training parts of two
 sets, labels with 10 positives or more, 30 % of pairs unknown.
 
-``omitted.csv``: annotation that omits positives and is taken as it is. How often the certified
-precision was missed on the truth and on the annotation, and the mean precision on both.
+``omitted.csv``: annotation that omits positives, used as if complete. How often a certified cutoff
+was below target on the truth and on the annotation, and the mean precision on both.
 
-``judged.csv``: what is reported about calibration samples with unknown pairs beside what is true
-of all their pairs (precision at a target of .8, recall, AU(PRC)), and how often a certified .8 is
-missed on 3,000 other samples, by pattern of what is unknown.
+``judged.csv``: reported and true numbers of calibration samples with unknown pairs (precision at a
+target of .8, recall, AU(PRC)), and how often a certified cutoff is below target on 3,000 other
+samples, by pattern of unknown pairs.
 
-``weighted.csv``: samples with weights, in populations made to deceive a certificate. How often a
-level was certified whose weighted precision, over 400,000 other samples, is below the target.
+``weighted.csv``: samples with weights, in populations designed to break a certificate. How often a
+certified cutoff is below target, by its weighted precision over 400,000 other samples.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ OUTSIDE = ("low scores not looked at", "positives more often")  # not at random:
 
 
 def hide(pattern, truth, scores, hierarchy, rng):
-    """Mark what is unknown."""
+    """Mark the unknown pairs."""
     n, k = truth.shape
     drawn = rng.random((n, k))
     if pattern.startswith("30 % of pairs"):
@@ -93,7 +93,7 @@ def hide(pattern, truth, scores, hierarchy, rng):
 
 
 def fitted(way, data, rng, **options):
-    """Fit in one of the ways; `data` are hierarchy, scores, truth and what is unknown."""
+    """Fit in one of the four ways; `data` are hierarchy, scores, truth and unknown pairs."""
     h, scores, truth, unknown = data
     model = HierLPR(h, close_truth=way == "negative", **options)
     if way == "fewer":
@@ -219,7 +219,7 @@ def feature_sets():
 
 
 def first_stage(name):
-    """What learns from features."""
+    """Return the first stage."""
     if name == "first stage":  # without networks, for time
         return FirstStage(members=["forest", "kernel"], n_trees=100)
     return make_pipeline(
@@ -228,7 +228,7 @@ def first_stage(name):
 
 
 def features(config):
-    """Compare the ways with classifiers that learn from features: log-loss a pair and AU(PRC)."""
+    """Compare the ways with classifiers on features, by log-loss per pair and AU(PRC)."""
     for name, h, x, truth in feature_sets():
         for learner in ("first stage", "logistic"):
             if (name, learner) == ("cellcycle", "logistic"):
@@ -248,7 +248,7 @@ def features(config):
 
 
 def told(way, truth, unknown, rng, hierarchy):
-    """Rows to learn from, and their truth, by one of the ways."""
+    """Return the rows to learn from, and their truth, in one of the ways."""
     everything = np.arange(len(truth))
     if way == "whole":
         return everything, truth
@@ -262,7 +262,7 @@ def told(way, truth, unknown, rng, hierarchy):
 
 
 def held_out(model, scores, truth):
-    """Log-loss a pair of the LPRs that there are, and AU(PRC) of the block scores."""
+    """Return the log-loss per listed pair of the LPRs, and the AU(PRC) of the block scores."""
     lpr = model.lpr_.predict(scores)
     if sparse.issparse(lpr):
         row = np.repeat(np.arange(lpr.shape[0]), np.diff(lpr.indptr))
@@ -279,7 +279,7 @@ OMITTED = ("nothing", "one in five", "hard ones", "half of a label", "most of th
 
 
 def annotate(way, data, rng):
-    """Return what is written down: a part of what holds, closed upward."""
+    """Return the annotation: some of the true labels, closed upward."""
     h, drawn = data.hierarchy, rng.random(data.truth.shape)
     k = data.truth.shape[1]
     chance = {
@@ -290,7 +290,7 @@ def annotate(way, data, rng):
         "most of the deep ones": np.where(np.asarray(h.levels) > 1, 0.7, 0.0),
     }[way]
     omitted = data.truth & (drawn < chance)
-    # Who has omitted a label has omitted what is below it.
+    # If a label is omitted, so are the labels below it.
     gone = np.zeros_like(omitted)
     for label in h.labels:
         below = [h.index(x) for x in (label, *h.descendants(label))]
@@ -299,7 +299,7 @@ def annotate(way, data, rng):
 
 
 def omitted(config):
-    """How often the certified precision is missed, a row a population and way."""
+    """Count how often certified cutoffs are below target, one row per population and way."""
     for setting in (1, 2, 4):
         for way in OMITTED:
             true, seen, calls = [], [], []
@@ -359,7 +359,7 @@ JUDGED = ("30 % of pairs", "60 % of pairs", "other shares by label", "stopped on
 
 
 def judged(config, shapes=("tree", "dag")):
-    """Compare reported numbers with those of all pairs, a row per hierarchy and pattern."""
+    """Compare reported numbers with those of all pairs, one row per hierarchy and pattern."""
     target, n = config["target"], 600
     for shape in shapes:
         h = (simulate.random_dag if shape == "dag" else simulate.random_tree)(25, rng=3)
@@ -432,7 +432,7 @@ WEIGHTED = ("even", "by score", "by truth", "heavy bad", "ties, by truth", "heav
 
 
 def weighted(config):
-    """How often a certified weighted precision is missed, a row a population and size."""
+    """Count how often weighted certified cutoffs are below target, per population and size."""
     for place, name in enumerate(WEIGHTED):
         rng = np.random.default_rng([config["seed"], 9, place])
         *many, bound = weighted_population(name, 400_000, rng)
