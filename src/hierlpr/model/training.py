@@ -30,7 +30,6 @@ from hierlpr.model.validation import (
     check_leakage,
     new_scores,
     refuse_unknown_labels,
-    scores_to_fit,
     truth_beside,
     weighed_rows,
 )
@@ -57,7 +56,7 @@ def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> No
     progress = terminal_progress("fitting", verbose=model.verbose) or (lambda done, total: None)
     progress(0, 2)
     given = None if model.hierarchy is None else as_hierarchy(model.hierarchy)
-    table = scores_to_fit(scores, given, missing=model.missing)
+    table = new_scores(scores, given, None, missing=model.missing)
     hierarchy = given or Hierarchy(labels=table.labels)
     held = truth_beside(table, truth, hierarchy, close=model.close_truth)
     table, held, weight = weighed_rows(table, held, sample_weight)

@@ -22,43 +22,33 @@ if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
 
 
-def scores_to_fit(scores: Any, hierarchy: Hierarchy | None, *, missing: str) -> Table:
-    """Return checked scores to learn from; without a hierarchy they set the labels."""
+def new_scores(
+    scores: Any, hierarchy: Hierarchy | None, kind: Kind | None, *, missing: str
+) -> Table:
+    """Return checked scores in the order of the labels, which they set if there is no hierarchy.
+
+    `kind` is that of the scores a model was fitted on; None for scores to learn from.
+    """
+    if kind is not None and hierarchy is not None and isinstance(scores, np.ndarray):
+        width, expected = scores.shape[-1:], (hierarchy.n_labels,)
+        if scores.ndim == 2 and width != expected:
+            raise DataError(
+                f"X has {width[0]} features, but HierLPR is expecting {expected[0]} features as "
+                "input.\nHint: one column of scores per label, in the order of hierarchy_.labels."
+            )
     table = align(scores, hierarchy, name="scores")
-    _check_scores(table, missing)
-    for count, what in zip(table.values.shape, ("sample", "feature"), strict=True):
-        if count == 0:
-            raise DataError(
-                f"scores: 0 {what}(s) (shape={table.values.shape}) while a minimum of 1 is "
-                "required."
-            )
-    return table
-
-
-def new_scores(scores: Any, hierarchy: Hierarchy, kind: Kind, *, missing: str) -> Table:
-    """Return checked scores for a model that was fitted on scores of `kind`."""
-    if isinstance(scores, np.ndarray) and scores.ndim == 2:
-        width, expected = scores.shape[1], hierarchy.n_labels
-        if width != expected:
-            raise DataError(
-                f"X has {width} features, but HierLPR is expecting {expected} features as input.\n"
-                "Hint: one column of scores per label, in the order of hierarchy_.labels."
-            )
-    table = as_kind(align(scores, hierarchy, name="scores"), kind)
-    _check_scores(table, missing)
-    return table
-
-
-def _check_scores(table: Table, missing: str) -> None:
+    table = table if kind is None else as_kind(table, kind)
     values = table.values
     if missing == "allow" and isinstance(values, np.ndarray):
         values = np.where(np.isnan(values), 0.0, values)
-    check_finite(
-        values,
-        table.labels,
-        name="scores",
-        hint='fill in or drop missing values first, or fit with HierLPR(missing="allow").',
-    )
+    hint = 'fill in or drop missing values first, or fit with HierLPR(missing="allow").'
+    check_finite(values, table.labels, name="scores", hint=hint)
+    for count, what in zip(values.shape, ("sample", "feature"), strict=True):
+        if kind is None and count == 0:
+            raise DataError(
+                f"scores: 0 {what}(s) (shape={values.shape}) while a minimum of 1 is required."
+            )
+    return table
 
 
 def truth_beside(
