@@ -239,7 +239,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 
     def score_table(self, X: Any) -> Table:  # noqa: N803
         """Return the scores with the names of the samples, if `X` is a data frame that has them."""
-        check_is_fitted(self, "model_")
         return Table(self.scores(X), self.hierarchy_.labels, *row_names(X, "X"))
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803

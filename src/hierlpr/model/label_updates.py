@@ -17,9 +17,7 @@ from scipy.special import expit, logit
 
 from hierlpr._utils.checks import quote_names
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
-from hierlpr.data.label_sets import as_kind
-from hierlpr.data.partial_truth import align_truth
-from hierlpr.data.tables import Table, align, align_labels, draw_samples, match_rows, sample_limit
+from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import JointModel, LabelPrior
@@ -28,6 +26,7 @@ from hierlpr.lpr import LPRCurves, LPRModel, fit_known, fit_listed
 from hierlpr.lpr.drift import Drift, compare_scores
 from hierlpr.lpr.label_shift import Posterior
 from hierlpr.model.training import forget_cutoff, set_labels
+from hierlpr.model.validation import new_scores, truth_beside
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
@@ -89,9 +88,8 @@ def _fit(
 ) -> LPRModel:
     """Return curves for some labels alone; only edges among them are checked in the truth."""
     part = hierarchy.subset(labels)
-    table = as_kind(align(scores, part, name="scores"), model.kind_)
-    known = match_rows(align_labels(truth, part, name="truth"), table)
-    held = align_truth(known, part, as_sparse=table.n_stored is not None)
+    table = new_scores(scores, part, model.kind_, missing=model.missing)
+    held = truth_beside(table, truth, part, close=False)
     options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
     options["depth"] = hierarchy.levels[[hierarchy.index(label) for label in part.labels]]
     options["shared"] = model.lpr_.shared

@@ -31,7 +31,7 @@ from hierlpr.model.validation import (
     new_scores,
     refuse_unknown_labels,
     truth_beside,
-    weighed_rows,
+    weighed,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> No
     table = new_scores(scores, given, None, missing=model.missing)
     hierarchy = given or Hierarchy(labels=table.labels)
     held = truth_beside(table, truth, hierarchy, close=model.close_truth)
-    table, held, weight = weighed_rows(table, held, sample_weight)
+    rows, weight = weighed(sample_weight, table.n_samples)
+    table, held = table.rows(rows), held[rows]
     refuse_unknown_labels(held, hierarchy)
     options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
     options["sample_weight"] = None if weight is None else weight / weight.max()
@@ -149,7 +150,8 @@ def choose_cutoff(
     given = check_sample_weight(sample_weight, table.n_samples, keep_equal=True)
     check_bound(goals[0], given, max_weight)
     is_certified = goals[0].confidence is not None
-    table, held, weight = weighed_rows(table, held, given, keep_equal=is_certified)
+    rows, weight = weighed(given, table.n_samples, keep_equal=is_certified)
+    table, held = table.rows(rows), held[rows]
     keys, caveats = check_leakage(table, model.fit_keys_)
     options |= {"weight": weight, "max_weight": max_weight}
     score = model.block_scores(table)

@@ -73,16 +73,6 @@ def truth_matrix(truth: AnyTruth) -> NDArray[Any]:
     return np.where(known.unknown, np.nan, known.held)
 
 
-def weighed_rows(
-    table: Table, truth: AnyTruth, sample_weight: Any, *, keep_equal: bool = False
-) -> tuple[Table, AnyTruth, NDArray[np.float64] | None]:
-    """Return the samples of positive weight and their weights; see `weighed`."""
-    rows, weight = weighed(sample_weight, table.n_samples, keep_equal=keep_equal)
-    if rows.size == table.n_samples:
-        return table, truth, weight
-    return table.rows(rows), truth[rows], weight
-
-
 def weighed(
     sample_weight: Any, n_samples: int, *, keep_equal: bool = False
 ) -> tuple[NDArray[np.intp], NDArray[np.float64] | None]:
