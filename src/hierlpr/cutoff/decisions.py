@@ -91,10 +91,8 @@ def group_parents(hierarchy: Hierarchy, group: NDArray[np.intp]) -> dict[int, li
         If edges lead from one group to another and back, so that there is no such order.
     """
     of_label, n = group[hierarchy.order], int(group.max(initial=-1)) + 1
-    child, parent = (
-        np.repeat(of_label, np.diff(hierarchy.parent_ptr)),
-        of_label[hierarchy.parent_idx],
-    )
+    child = np.repeat(of_label, np.diff(hierarchy.parent_ptr))
+    parent = of_label[hierarchy.parent_idx]
     parents: dict[int, list[int]] = {g: [] for g in range(n)}
     for pair in np.unique((parent * n + child)[parent != child]).tolist():
         parents[pair % n].append(pair // n)

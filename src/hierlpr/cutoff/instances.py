@@ -51,15 +51,9 @@ class Instances:
 
     def take(self, kept: Any) -> Instances:
         """Keep some of the listed instances; the positives are still all counted."""
-        return replace(
-            self,
-            score=self.score[kept],
-            truth=self.truth[kept],
-            sample=self.sample[kept],
-            known=None if self.known is None else self.known[kept],
-            label=None if self.label is None else self.label[kept],
-            implied=None if self.implied is None else self.implied[kept],
-        )
+        names = ("score", "truth", "sample", "known", "label", "implied")
+        arrays = {name: getattr(self, name) for name in names}
+        return replace(self, **{k: x[kept] for k, x in arrays.items() if x is not None})
 
     def only_known(self) -> Instances:
         """Keep the instances whose truth is known."""

@@ -42,8 +42,8 @@ CELLS = 1 << 21  # dense cells held at once
 def label_entries(counts: Counts) -> dict[str, Any]:
     """Return the data of the label table, as the page's script reads it.
 
-    ``labels`` has one column each for: positives in the fit (``support``) and ``auc`` of the
-    label's classifier there; the ``share`` of its parent's positives, or for a root of all samples,
+    ``labels`` has one column each for: its code, name (``title``) and parents; positives in the fit
+    (``support``) and ``auc`` of the label's classifier there; the ``share`` of its parent's positives, or for a root of all samples,
     that have it; ``positives``, ``calls`` and ``hits`` on the samples of the report; its ``curve``,
     LPRs in percent at evenly spaced scores over the ``range`` of the fit; and the number of a
     ``note`` on how the curve was fitted, among the ``notes``. Shares are in thousandths, None where
@@ -51,7 +51,7 @@ def label_entries(counts: Counts) -> dict[str, Any]:
     """
     model, h = counts.output.model, counts.output.hierarchy
     report = model.lpr_.report
-    parent, _ = parents_of(h)
+    parent, others = _parents_of(h)
     n_fit = int((report.positives + report.negatives).max(initial=0))
     whole = np.where(parent >= 0, report.positives[parent], n_fit)
     share = np.full(h.n_labels, np.nan)
@@ -60,7 +60,10 @@ def label_entries(counts: Counts) -> dict[str, Any]:
     fallback = [str(text) for text in report.fallback]
     number = {note: i for i, note in enumerate(dict.fromkeys(fallback))}
     columns = {
-        **label_columns(h),
+        "name": h.labels,
+        "title": {str(k): h.name(x) for k, x in enumerate(h.labels) if h.name(x) != x},
+        "parent": parent.tolist(),
+        "others": {str(k): also for k, also in enumerate(others) if also},
         "support": report.positives.tolist(),
         "auc": _thousandths(report.auc),
         "share": _thousandths(share),
@@ -72,18 +75,7 @@ def label_entries(counts: Counts) -> dict[str, Any]:
     return {"nFit": n_fit, "labels": columns, "notes": list(number)}
 
 
-def label_columns(h: Hierarchy) -> dict[str, Any]:
-    """Return what every page has of its labels: codes, names (``title``) and parents."""
-    parent, others = parents_of(h)
-    return {
-        "name": h.labels,
-        "title": {str(k): h.name(x) for k, x in enumerate(h.labels) if h.name(x) != x},
-        "parent": parent.tolist(),
-        "others": {str(k): also for k, also in enumerate(others) if also},
-    }
-
-
-def parents_of(h: Hierarchy) -> tuple[NDArray[np.intp], tuple[tuple[int, ...], ...]]:
+def _parents_of(h: Hierarchy) -> tuple[NDArray[np.intp], tuple[tuple[int, ...], ...]]:
     """Return the first parent of every label (-1 for a root), and the other ones, by column."""
     above = h.order[h.parent_idx].tolist()  # slicing lists is faster than slicing arrays
     bounds = zip(*(h.parent_ptr[h.position + i].tolist() for i in range(2)), strict=True)

@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from io import BytesIO
@@ -30,6 +29,8 @@ from hierlpr.report.answer import UNKNOWN, from_to, percent
 # Near-black marker colours that nothing else uses; the names are those of the style sheet.
 COLORS = {name: f"#0000{i:02x}" for i, name in enumerate(PALETTE, start=1)}
 _NAMES = {color: name for name, color in COLORS.items()}
+# In the order in which they run: later scripts use earlier ones.
+SCRIPTS = ("dom", "csv", "tree", "browse", "table", "labels", "samples", "start")
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
 _DROPPED = {"metadata", "style", "title", "desc"}
@@ -43,8 +44,8 @@ def write_page(path: str | os.PathLike[str], text: str) -> None:
         Path(part).write_bytes(text.encode("utf-8", errors="replace"))
 
 
-def render_page(template: str, scripts: Sequence[str], data: Any, **values: Any) -> str:
-    """Fill in a template; `data` is what the scripts draw from."""
+def render_page(data: Any, **values: Any) -> str:
+    """Fill in the template; `data` is what the scripts draw from."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     env = Environment(
@@ -63,8 +64,8 @@ def render_page(template: str, scripts: Sequence[str], data: Any, **values: Any)
         six=lambda x: "" if x is None or not math.isfinite(x) else f"{x:.6g}",
         nobreak=_nobreak,
     )
-    style, script = _asset("report.css"), "\n".join(_asset(name) for name in scripts)
-    return env.get_template(template).render(
+    style, script = _asset("report.css"), "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    return env.get_template("report.html.j2").render(
         style=style,
         script=script,
         policy=_policy(style, script),

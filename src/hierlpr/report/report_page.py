@@ -41,16 +41,6 @@ from hierlpr.report.html import COLORS, FigureText, figure, figure_text, render_
 if TYPE_CHECKING:
     from hierlpr.model import HierarchicalClassifier
 
-SCRIPTS = (
-    "dom.js",
-    "csv.js",
-    "tree.js",
-    "browse.js",
-    "table.js",
-    "labels.js",
-    "samples.js",
-    "start.js",
-)
 MOST_STOPPED = 15  # listed samples that stop highest
 SECTIONS = {
     "answer": "Answer",
@@ -187,8 +177,6 @@ def render(report: Report) -> str:
     figures = _figures(report)
     left_out = {"" if figures else "curves", "" if report.names is None else "samples"}
     return render_page(
-        "report.html.j2",
-        SCRIPTS,
         _data(report),
         title=report.title,
         about=report.about,
