@@ -43,11 +43,12 @@ def label_entries(counts: Counts) -> dict[str, Any]:
     """Return the data of the label table, as the page's script reads it.
 
     ``labels`` has one column each for: its code, name (``title``) and parents; positives in the fit
-    (``support``) and ``auc`` of the label's classifier there; the ``share`` of its parent's positives, or for a root of all samples,
-    that have it; ``positives``, ``calls`` and ``hits`` on the samples of the report; its ``curve``,
-    LPRs in percent at evenly spaced scores over the ``range`` of the fit; and the number of a
-    ``note`` on how the curve was fitted, among the ``notes``. Shares are in thousandths, None where
-    they are not defined. ``nFit`` is the number of samples of the fit.
+    (``support``) and ``auc`` of the label's classifier there; the ``share`` of its parent's
+    positives, or for a root of all samples, that have it; ``positives``, ``calls`` and ``hits`` on
+    the samples of the report; its ``curve``, LPRs in percent at evenly spaced scores over the
+    ``range`` of the fit; and the number of a ``note`` on how the curve was fitted, among the
+    ``notes``. Shares are in thousandths, None where they are not defined. ``nFit`` is the number of
+    samples of the fit.
     """
     model, h = counts.output.model, counts.output.hierarchy
     report = model.lpr_.report
