@@ -96,13 +96,14 @@ def test_taxonomy_strings_give_scores_ranks_and_paths():
     )
 
 
-def test_other_prefixes(tmp_path):
+def test_a_confidence_per_rank_and_other_prefixes(tmp_path):
     path = tmp_path / "t.tsv"
     path.write_text(
-        "Feature ID\tTaxon\tConsensus\na\tD_0__Bacteria;D_1__X;D_5__Y\t.25\nb\tk__Fungi;p__\t1e-3\n"
+        "Feature ID\tTaxon\tConsensus\na\tD_0__Bacteria;D_1__X;D_5__Y\t1;0.5;.25\n"
+        "b\tk__Fungi;p__\t1e-3\n"
     )
     found = read_predictions(path)
-    assert listed(found, 0) == dict.fromkeys(("Bacteria", "Bacteria;X", "Bacteria;X;Y"), 0.25)
+    assert listed(found, 0) == {"Bacteria": 1.0, "Bacteria;X": 0.5, "Bacteria;X;Y": 0.25}
     assert dict(zip(found.hierarchy.labels, found.ranks, strict=True))["Bacteria;X;Y"] == "genus"
     assert listed(found, 1) == {"Fungi": 0.001}
     assert (
@@ -419,7 +420,7 @@ MALFORMED = [
         "line 1: the cells after the strand do not come in threes",
     ),
     (Q + "a\tk__F;p__A\n", "line 2: expected 3 columns"),
-    (Q + "a\tk__F;p__A\t1;0.5\n", "line 2: the confidence '1;0.5'"),
+    (Q + "a\tk__F;p__A\t1;0.5;0.2\n", "line 2: 3 confidences for 2 ranks"),
     (Q, "there are no predictions"),
     ("Feature ID\tTaxon\na\tk__F\n", "line 1: there is no column of confidences"),
     ("Feature ID\tTaxon\tTaxon\na\tk__F\tx\n", "line 1: the column 'Taxon' occurs twice"),

@@ -21,7 +21,7 @@ from hierlpr.io.opening import BYTE_ORDER_MARK, numbered_lines
 from hierlpr.io.read_report import file_error
 
 Cells = list[str]
-_CONFIDENCE = "_bootstrapping_probability"
+_CONFIDENCES = ("_bootstrapping_probability", "_correlation_coefficient")
 _HINTS = {
     "sintax": "expected sequence, tab, d:NAME(0.99),p:NAME(0.95),... as vsearch --sintax writes.",
     "mothur": "expected sequence, tab, NAME(100);NAME(98);... as mothur's classify.seqs writes.",
@@ -205,7 +205,7 @@ def read_rdp(path: AnyPath, raw: bytes) -> Predictions:
 
 
 def read_qiime2(path: AnyPath, raw: bytes) -> Predictions:
-    """Read a QIIME 2 taxonomy; all names take the confidence, which is that of the deepest one."""
+    """Read a QIIME 2 taxonomy: one confidence per rank, or one that all names take."""
     table = TextTable(path, raw, 0)
     lower = [name.lower() for name in table.header]
     at = lower.index("taxon")
@@ -214,11 +214,17 @@ def read_qiime2(path: AnyPath, raw: bytes) -> Predictions:
         raise file_error(path, "line 1", "there is no column of confidences.", _HINTS["qiime2"])
 
     def parse(cells: Cells) -> Iterable[Entry]:
-        return [(name, "", cells[score]) for name in cells[at].split(";")]
+        names, given = cells[at].split(";"), cells[score].split(";")
+        if len(given) not in (1, len(names)):
+            raise ValueError(f"{len(given)} confidences for {len(names)} ranks.")
+        given = given * len(names) if len(given) == 1 else given
+        return zip(names, repeat(""), given, strict=False)
 
     def cut(cells: Cells, kept: int) -> Cells:
         taxon = ";".join(cells[at].split(";")[:kept]).strip() or "Unassigned"
-        return [*cells[:at], taxon, *cells[at + 1 :]]
+        confidence = ";".join(cells[score].split(";")[: max(kept, 1)])
+        changed = {at: taxon, score: confidence}
+        return [changed.get(i, cell) for i, cell in enumerate(cells)]
 
     separator = "; " if b"; " in raw else ";"
     layout = Layout("qiime2", parse, cut, table.header[1:], {"separator": separator})
@@ -281,9 +287,9 @@ def read_mapmycells_csv(path: AnyPath, raw: bytes) -> Predictions:
     column = {name: i for i, name in enumerate(table.header)}
     levels, shown_at = [], []
     for rank in (x.removesuffix("_label") for x in column if x.endswith("_label")):
-        score = rank + _CONFIDENCE
-        if score not in column:
-            text = f"the level {quote(rank)} has no column {quote(score)}."
+        score = next((rank + x for x in _CONFIDENCES if rank + x in column), None)
+        if score is None:
+            text = f"the level {quote(rank)} has no column {quote(rank + _CONFIDENCES[0])}."
             raise file_error(path, f"line {at + 1}", text, _HINTS["mapmycells"])
         own = [i for name, i in column.items() if name.startswith(f"{rank}_")]
         levels.append((rank, column[f"{rank}_label"], column[score], own))

@@ -325,6 +325,13 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
         return sets_of(self, self._new_scores(scores), set_rule(self))
 
+    def deepest(self, scores: Any) -> list[str | None]:
+        """Return the deepest sure label of every sample, None where no label is sure."""
+        set_rule(self)
+        found, _ = prediction.name_samples(self, self._new_scores(scores))
+        labels = self.hierarchy_.labels
+        return [labels[k] if k >= 0 else None for k in found.tolist()]
+
     def assign(self, scores: Any) -> Any:
         """Name every sample by the deepest label that can be trusted.
 
