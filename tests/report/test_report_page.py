@@ -110,7 +110,14 @@ def test_several_targets_are_counted_one_by_one(disease):
         assert part.n_calls == calls.sum()
         assert part.precision == pytest.approx(metrics.precision_score(truth, calls))
         assert part.recall == pytest.approx(metrics.recall_score(truth, calls))
-    assert "Cutoffs per target" in render(report)
+    page = render(report)
+    assert "Cutoffs per target" in page
+    shown = [f"{p.name}: {percent(p.recall)}" for p in report.answer.parts["target"][::-1]]
+    assert f"Recall at each target: {'; '.join(shown)}." in page
+    page = render(gather(model, scores, None))  # as on the calibration samples
+    shown = [f"{p.target:.0%}: {percent(p.recall)}" for p in model.cutoff_.targets[::-1]]
+    assert f"Recall at each target: {'; '.join(shown).replace('%:', ' %:')}." in page
+    assert "Recall at each target" not in render(gather(disease.model, scores, truth))
 
 
 def test_samples_of_the_fit_are_recognized(disease):

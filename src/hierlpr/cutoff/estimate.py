@@ -223,10 +223,9 @@ class LevelCurve(NamedTuple):
 
 def with_calls(cutoff: Cutoff, instances: Instances) -> Cutoff:
     """Count the calls of a cutoff on the calibration samples."""
-    if cutoff.max_calls is not None:
-        kept = limit_calls(instances.score, instances.sample, cutoff.max_calls)
-        instances = instances.take(kept)
     called = instances.take(instances.score >= cutoff.level)
+    if cutoff.max_calls is not None:
+        called = called.take(limit_calls(called.score, called.sample, cutoff.max_calls))
     known = called.only_known()
     weight, sums = instances.weight, None
     if weight is not None:

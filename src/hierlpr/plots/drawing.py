@@ -108,11 +108,11 @@ def mark_cutoff(axes: Any, x: float, y: float, colors: Colors) -> None:
     )
 
 
-def percent_axis(axis: Any) -> None:
-    """Format the ticks as percentages."""
+def percent_axis(axis: Any, decimals: int | None = 0) -> None:
+    """Format the ticks as percentages; None chooses the decimals by the range."""
     from matplotlib.ticker import PercentFormatter
 
-    axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    axis.set_major_formatter(PercentFormatter(1.0, decimals, symbol=" %"))
 
 
 def count_axes(axes: Any, *, both: bool = True) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from hierlpr._utils import require
 from hierlpr._utils.checks import check_count
 from hierlpr.cutoff.decisions import REASONS, call_limits
+from hierlpr.cutoff.outcome import precision_of
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.model import HierLPR
@@ -25,6 +26,7 @@ from hierlpr.plots.displays import (
     PrecisionDisplay,
     RecallDisplay,
 )
+from hierlpr.plots.drawing import line_style, percent_axis
 from hierlpr.plots.model_output import apply_model
 from hierlpr.plots.summary import Summary, summarize
 from hierlpr.report.answer import Answer, answer_of, percent, seen_warnings
@@ -205,15 +207,15 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
         return ()  # names do not use this cutoff
     cutoff, methods = CutoffPoint.of(summary.counts), summary.methods
     display = PrecisionDisplay(summary.curve, cutoff, has_truth=answer.has_truth)
-    first = _drawn("fig-calls", display, *_precision_text(answer))
+    first = [_drawn("fig-calls", display, *_precision_text(answer)), *_targets_figure(answer)]
     lpr, block = summary.calibration, summary.block_calibration
     if lpr is None or block is None:
-        return (first,)
+        return tuple(first)
     bins = "; ".join(f"{b.predicted:.2f}: {b.observed:.2f} of {b.n:,}" for b in lpr.bins)
     areas = ", ".join(f"{m.name} {m.au_prc:.3f}" for m in methods)
     hit_areas = ", ".join(f"{m.name} {m.hit_area:.3f}" for m in methods)
     return (
-        first,
+        *first,
         _drawn(
             "fig-pr",
             RecallDisplay(methods, cutoff),
@@ -238,6 +240,32 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
             f"Predicted against observed frequency in ten bins. {bins}.",
         ),
     )
+
+
+def _targets_figure(answer: Answer) -> list[FigureText]:
+    """Draw the certified targets against the recall at each of them."""
+    known = [
+        (part.recall if answer.has_truth else part.cutoff.recall, part)
+        for part in answer.parts["target"]
+        if part.cutoff.confidence is not None and part.cutoff.reachable
+    ]
+    points = sorted((x, precision_of(part.cutoff), part.name) for x, part in known if x is not None)
+    if not points:
+        return []
+    made, axes = figure()
+    recall, target, _ = zip(*points, strict=True)
+    axes.plot(recall, target, marker="o", **line_style(0, COLORS))
+    for x, y, name in points:
+        axes.annotate(name, (x, y), xytext=(7, 5), textcoords="offset points")
+    axes.set(xlim=(0, 1), xlabel="recall", ylabel="certified precision")
+    axes.margins(y=0.15)
+    percent_axis(axes.xaxis)
+    percent_axis(axes.yaxis, decimals=None)
+    samples = "these" if answer.has_truth else "the calibration"
+    caption = f"What each certified target costs: the recall on {samples} samples."
+    listed = "; ".join(f"{name}: {percent(x)}" for x, _, name in points)
+    title, description = "Certified precision and recall", f"Recall at each target: {listed}."
+    return [figure_text(made, "fig-targets", title, caption, description)]
 
 
 def _precision_text(answer: Answer) -> tuple[str, str, str]:
