@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from hierlpr import Hierarchy
+from hierlpr import Hierarchy, simulate
 
 
 def random_forest(rng, n_labels, root_share=0.25):
@@ -111,3 +111,28 @@ def deepest_labels(predictions):
     """Return the last label listed for each sample, -1 for none."""
     parts = np.split(predictions.scores.indices, predictions.scores.indptr[1:-1])
     return np.array([part[-1] if part.size else -1 for part in parts])
+
+
+FEATURE_TREE = Hierarchy([("A", "B"), ("A", "C"), ("B", "D")], labels=["A", "B", "C", "D", "E"])
+
+
+def features(n_samples, rng):
+    """Features of samples, and their labels in `FEATURE_TREE`."""
+    rng = np.random.default_rng(rng)
+    x = rng.normal(size=(n_samples, 6))
+    noisy = x[:, :5] + 0.5 * rng.normal(size=(n_samples, 5))
+    truth = noisy > [-0.3, 0.0, 0.0, 0.0, 0.5]
+    truth[:, 1:3] &= truth[:, :1]
+    truth[:, 3] &= truth[:, 1]
+    return x, truth
+
+
+def one_path_case(rng, n_samples=60):
+    """A forest, LPRs with ties, truth of one path per sample, and prevalences."""
+    h = simulate.random_forest(int(rng.integers(1, 9)), rng=rng)
+    ends = rng.integers(-1, h.n_labels, size=n_samples)
+    truth = np.zeros((n_samples, h.n_labels), dtype=bool)
+    truth[np.flatnonzero(ends >= 0), ends[ends >= 0]] = True
+    truth = np.asarray(h.close_upward(truth))
+    lpr = np.rint(np.clip(truth * 0.5 + rng.random(truth.shape) * 0.5, 0, 1) * 8) / 8
+    return h, lpr, truth, truth.mean(axis=0)

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
 
 from oldest import PROJECT, lower_bounds
@@ -26,7 +25,6 @@ def main(given: list[str]) -> None:
     shutil.rmtree(DIST, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "build", "--outdir", DIST, ROOT], check=True)
     (wheel,) = DIST.glob("*.whl")  # built from the sdist
-    check_description(wheel)
     here = {minor_version(sys.executable): sys.executable}
     pythons = here | {minor_version(python): python for python in given}
     versions = classified()
@@ -44,16 +42,6 @@ def main(given: list[str]) -> None:
     lacking = [version for version in versions if version not in tried]
     if lacking:
         say(f"Not tried, because no interpreter was found: Python {', '.join(lacking)}.")
-
-
-def check_description(wheel: Path) -> None:
-    """Refuse a wheel whose description, the README, has links that are dead on an index."""
-    with zipfile.ZipFile(wheel) as packed:
-        (name,) = [name for name in packed.namelist() if name.endswith("dist-info/METADATA")]
-        text = packed.read(name).decode()
-    dead = re.findall(r"\]\((?!\w+://|#)[^)]*\)", text)
-    if dead or "# hierlpr" not in text:
-        raise SystemExit(f"{wheel.name}: dead links of the description: {dead}")
 
 
 def classified() -> list[str]:

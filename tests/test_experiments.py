@@ -345,13 +345,15 @@ def test_the_page_of_the_first_stage_says_what_its_files_say(name, script, maker
     assert [line for line in lines if line not in page] == []
 
 
-def test_the_page_of_the_objective_gives_the_figures_of_the_study():
-    rows = rows_of(STUDIES / "objective" / "results.csv")
-    page = (STUDIES / "objective" / "README.md").read_text()
-    for maps in ("as it is", "log-loss", "pairwise"):
-        mine = [row for row in rows if row["maps"] == maps]
-        cells = [f"{float(r['hit_area']):.4f} / {float(r['au_prc']):.4f}" for r in mine]
-        assert f"| {' | '.join(cells)} |" in page
+def test_a_reduced_run_of_the_thresholds():
+    run = study("thresholds")
+    config = run.read_config() | {"disease": {"learn": 400, "judge": 1000}}
+    rows = run.study("disease", config, 1)
+    lines = {line["method"]: line for line in run.summarize(rows, config["target"])}
+    assert float(lines["hierlpr"]["contradictions"]) == 0
+    assert float(lines["hierlpr"]["precision"]) > float(lines["per label"]["precision"])
+    assert run.lowest_threshold(np.array([3.0, 2, 2, 1]), np.array([1, 1, 0, 0]), 0.6) == 2
+    assert run.lowest_threshold(np.array([3.0, 2]), np.array([0, 1]), 0.9) == np.inf
 
 
 def test_the_pairwise_surrogate_of_the_objective():

@@ -74,30 +74,6 @@ def test_fit_check_and_report_use_a_random_subset(files, tmp_path, no_memory):
     assert f"{page.report.answer.n_samples} of 300 samples" in page.notes[0]
 
 
-def test_the_same_report_from_files_and_from_memory(files, tmp_path):
-    out = tmp_path / "page.html"
-    given = (files / "m.hlpr", files / "test_scores.csv", files / "test_truth.csv", out)
-    done = workflows.report_file(*given, title="A page")
-    assert done.report.answer.n_samples == 300
-    assert "A page" in out.read_text(encoding="utf-8")
-    assert not done.notes
-
-
-def test_inputs_are_not_overwritten(files, tmp_path):
-    before = {path.name: path.read_bytes() for path in files.iterdir()}
-    with pytest.raises(HierlprError, match="the output is also the hierarchy"):
-        workflows.fit_file(
-            files / "tree.csv", files / "scores.csv", files / "truth.csv", files / "tree.csv"
-        )
-    (tmp_path / "again.csv").hardlink_to(files / "scores.csv")
-    for out in (files / "m.hlpr", files / "scores.csv", tmp_path / "again.csv"):
-        with pytest.raises(HierlprError, match=r"is also the (model|scores)"):
-            workflows.check_file(files / "m.hlpr", files / "scores.csv", out=out)
-        with pytest.raises(HierlprError, match=r"is also the (model|scores)"):
-            workflows.rank_file(files / "m.hlpr", files / "scores.csv", out)
-    assert {path.name: path.read_bytes() for path in files.iterdir()} == before
-
-
 def test_what_cannot_be_used_is_refused_before_any_work(files, tmp_path):
     h = Hierarchy([("A", "B")])
     with pytest.raises(HierlprError, match="no such file"):

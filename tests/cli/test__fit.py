@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
 from shellrun import refused, run, succeeded
 
 from cases import write_obo
@@ -19,11 +18,7 @@ from hierlpr.data.tables import Table
 from hierlpr.io import (
     read_hierarchy,
     read_ranking,
-    read_scores,
-    read_truth,
-    write_hierarchy,
     write_scores,
-    write_truth,
 )
 
 
@@ -78,14 +73,6 @@ def test_two_commands_from_files_to_calls(fitted):
     assert found["decisions"]["FDR"] < 0.25
 
 
-def test_bad_input_of_a_process(tmp_path):
-    (tmp_path / "bad.csv").write_text("parent,child\nA,B\nB,A\n")
-    done = command("inspect", tmp_path / "bad.csv")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "cycle: A -> B -> A" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_an_interrupted_run_leaves_the_old_file(fitted, tmp_path):
     out = tmp_path / "r.csv"
     out.write_text("old")
@@ -122,40 +109,6 @@ def fit_files(folder, hierarchy, scores, truth, *more, by=succeeded):
                "--out", folder / "m.hlpr", *more)  # fmt: skip
 
 
-def test_every_format_gives_the_same_ranking(example, tmp_path):
-    h = read_hierarchy(example / "hierarchy.csv")
-    scores = read_scores(example / "scores.csv", h).table
-    truth = read_truth(example / "truth.csv", h).table
-    rankings = {}
-    listed = replace(scores, values=sparse.csr_array(scores.values))  # written long
-    for name, hierarchy, kind, table in [
-        ("wide csv", "h.csv", ".csv", scores),
-        ("long csv", "h.csv.gz", ".csv.gz", listed),
-        ("wide parquet", "h.csv", ".parquet", scores),
-        ("long parquet", "h.tsv", ".parquet", listed),
-        ("cafa", "h.parquet", ".tsv", scores),
-    ]:
-        folder = tmp_path / name.replace(" ", "")
-        folder.mkdir()
-        write_hierarchy(folder / hierarchy, h)
-        write_scores(folder / f"s{kind}", table)
-        write_truth(folder / f"t{kind}", truth)
-        _, err = fit_files(
-            folder, folder / hierarchy, folder / f"s{kind}", folder / f"t{kind}",
-            "--max-f", "--missing-truth", "negative",
-        )  # fmt: skip
-        code, _, err = run("rank", "--model", folder / "m.hlpr", "--scores", folder / f"s{kind}",
-                           "--out", folder / "r.parquet", "-q")  # fmt: skip
-        assert (code, err) == (0, ""), err
-        ranked = read_ranking(folder / "r.parquet", h)
-        names = np.array(ranked.samples)[ranked.sample]
-        rankings[name] = list(zip(names, ranked.label.tolist(), ranked.score, ranked.call,
-                                  strict=True))  # fmt: skip
-    first = rankings.pop("wide csv")
-    for name, other in rankings.items():
-        assert other == first, name
-
-
 def test_rank_options(fitted, tmp_path):
     base = ("rank", "--model", fitted / "m.hlpr", "--scores", fitted / "test_scores.csv")
     succeeded(*base, "--out", tmp_path / "all.parquet", "--json", tmp_path / "r.json")
@@ -171,29 +124,6 @@ def test_rank_options(fitted, tmp_path):
     assert len(calls) == told["calls"]
     assert calls.call.all()
     assert "ending" in refused(*base, "--out", tmp_path / "x.xlsx", "-q")
-
-
-def test_long_scores_without_some_pairs_and_truth_without_some_samples(example, tmp_path):
-    h = read_hierarchy(example / "hierarchy.csv")
-    lines = ["sample,label,score"]
-    scores = read_scores(example / "scores.csv", h).table
-    for sample, row in zip(scores.samples, scores.values, strict=True):
-        lines += [f"{sample},{x},{v}" for x, v in zip(h.labels, row, strict=True) if v > 0.5]
-    (tmp_path / "s.csv").write_text("\n".join(lines) + "\n")
-    truth = read_truth(example / "truth.csv", h).table
-    write_truth(tmp_path / "t.tsv", truth)
-    n_without = int((truth.values.sum(axis=1) == 0).sum())
-    _, err = fit_files(tmp_path, example / "hierarchy.csv", tmp_path / "s.csv",
-                             tmp_path / "t.tsv", "--precision", "0.8")  # fmt: skip
-    if n_without:
-        assert "scored samples without truth are left out" in err
-    _, err = fit_files(tmp_path, example / "hierarchy.csv", tmp_path / "s.csv",
-                             tmp_path / "t.tsv", "--missing-truth", "negative")  # fmt: skip
-    _, err = succeeded("rank", "--model", tmp_path / "m.hlpr", "--scores", tmp_path / "s.csv",
-                       "--out", tmp_path / "r.csv")  # fmt: skip
-    assert "the model has no cutoff" in err
-    ranked = read_ranking(tmp_path / "r.csv", h)
-    assert len(lines) - 1 <= len(ranked) < 600 * 25
 
 
 def test_fit_says_what_cannot_be_reached(fitted, tmp_path):
@@ -217,20 +147,6 @@ def test_calibration_files_and_lenient(fitted, tmp_path):
     _, err = fit_files(tmp_path, *base, "--lenient")
     assert "skipped" in err
     assert "600 samples fitted, 120 for calibration" in err
-
-
-def test_samples_that_are_not_new_are_counted(fitted, tmp_path):
-    files = (fitted / "hierarchy.csv", fitted / "scores.csv", fitted / "truth.csv")
-    _, err = fit_files(tmp_path, *files, "--max-f")
-    assert "samples were also fitted on" not in err
-    _, err = succeeded("report", "--model", tmp_path / "m.hlpr", "--scores", files[1],
-                       "--truth", files[2], "--out", tmp_path / "r.html")  # fmt: skip
-    assert "400 of 600 samples were also used for the fit" in err
-    assert "200 of 600 samples were also used" in err
-    assert "400 of 600 samples were also" in (tmp_path / "r.html").read_text("utf-8")
-    again = ("--calibration-scores", files[1], "--calibration-truth", files[2])
-    _, err = fit_files(tmp_path, *files, "--max-f", *again)
-    assert "600 of 600 calibration samples were also fitted on" in err
 
 
 @pytest.mark.parametrize("kind", ["limit", "groups"])

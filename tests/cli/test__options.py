@@ -74,14 +74,6 @@ def test_every_command_reads_them(folder, tmp_path):
     assert measured[0] == measured[1]
 
 
-def test_the_report_reads_them(folder, tmp_path):
-    fit(folder, tmp_path / "m.hlpr", "scores.csv", "truth.csv")
-    _, err = succeeded("report", "--model", tmp_path / "m.hlpr", "--scores", folder / "odd.csv",
-                       "--truth", folder / "odd_truth.csv", "--out", tmp_path / "r.html",
-                       *OPTIONS)  # fmt: skip
-    assert "160 of 240 samples were also used" in err
-
-
 @pytest.mark.parametrize(
     ("scores", "given", "named"),
     [
@@ -144,11 +136,6 @@ def test_the_model_is_that_of_python_and_takes_gaps_ever_after(gaps):
     assert (gaps / "p.hlpr").read_bytes() == (gaps / "m.hlpr").read_bytes()
 
 
-def test_infinite_scores_and_empty_truth_are_refused_all_the_same(gaps):
-    (gaps / "s.csv").write_text("sample,A,B,C\np0,inf,,1\n")
-    assert "infinite" in refused(*fit_gaps(gaps, "--missing-scores", "allow"))
-
-
 H = Hierarchy([("A", "B"), ("A", "C")])
 
 
@@ -183,6 +170,7 @@ def command(name, folder, *more):
         "fit": ["--hierarchy", f["tree.csv"], "--scores", f["scores.csv"], "--truth",
                 f["truth.csv"], "--no-joint", "--lpr", "isotonic"],
         "rank": ["--model", f["model.hlpr"], "--scores", f["scores.csv"]],
+        "check": ["--model", f["model.hlpr"], "--scores", f["scores.csv"]],
         "evaluate": ["--hierarchy", f["tree.csv"], "--ranking", f["ranked.csv"], "--truth",
                      f["truth.csv"]],
         "report": ["--model", f["model.hlpr"], "--scores", f["scores.csv"], "--truth",
@@ -218,6 +206,7 @@ def test_a_work_folder_keeps_what_is_in_it(files, tmp_path, name):
 
 
 INPUTS = {"fit": ["tree.csv", "scores.csv", "truth.csv"], "rank": ["model.hlpr", "scores.csv"],
+          "check": ["model.hlpr", "scores.csv"],
           "evaluate": ["tree.csv", "ranked.csv", "truth.csv"],
           "report": ["model.hlpr", "scores.csv", "truth.csv"]}  # fmt: skip
 

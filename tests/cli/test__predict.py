@@ -10,11 +10,8 @@ import pytest
 from click.testing import CliRunner
 from shellrun import run, succeeded
 
-from cases import write_obo
-from hierlpr import Hierarchy, HierLPR, rank, simulate
+from hierlpr import Hierarchy, HierLPR
 from hierlpr.cli import main
-from hierlpr.data.tables import Table
-from hierlpr.io import write_ranking, write_truth
 from realdata import DATA, needs_data
 
 H = Hierarchy([("A", "B"), ("A", "C")], names={"B": 'a "bird", <b>', "C": "cat"})
@@ -185,23 +182,6 @@ def our_f_max(obo, ranking, truth):
         "evaluate", "--hierarchy", obo, "--ranking", ranking, "--truth", truth, "--json", "-"
     )
     return json.loads(out)["ranking"]["F-max, CAFA"]
-
-
-@pytest.mark.filterwarnings("ignore")  # the evaluator uses what pandas deprecates
-@pytest.mark.parametrize("seed", [0, 1])
-def test_f_max_of_a_ranking_file(tmp_path, seed):
-    rng = np.random.default_rng(seed)
-    h = simulate.random_forest(40, n_trees=1, rng=rng)
-    drawn = simulate.random_model(h, conditional=0.7, root=0.999, rng=rng).draw(80, rng)
-    names = tuple(f"T{i}" for i in range(80))
-    ranking, obo, truth = (tmp_path / x for x in ("r.tsv", "h.obo", "truth.tsv"))
-    write_obo(obo, h)
-    write_truth(truth, Table(drawn.truth.astype(float), h.labels, names))
-    ranked = rank(drawn.lpr_true, h)
-    assert write_ranking(ranking, ranked, samples=names) == 80 * 40
-    assert our_f_max(obo, ranking, truth) == pytest.approx(
-        their_f_max(obo, ranking, truth), abs=1e-12
-    )
 
 
 @needs_data

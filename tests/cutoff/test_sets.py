@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.stats import binom
 
+from cases import one_path_case
 from hierlpr import (
     Hierarchy,
     HierLPR,
@@ -145,21 +146,6 @@ def test_a_model_learns_keeps_and_uses_the_rule(tmp_path):
     again = load_model(tmp_path / "m.hlpr")
     assert again.sets_ == model.sets_
     assert again.deepest(rest.scores[400:]) == model.deepest(rest.scores[400:])
-    with pytest.warns(UserWarning, match="fitted on"):
-        model.calibrate_sets(fit.scores, fit.truth)
-    with pytest.warns(HierlprWarning, match="sure and possible labels are forgotten"):
-        model.remove_labels([fit.hierarchy.labels[-1]])
-    assert model.sets_ is None
-
-
-def one_path_case(rng, n_samples=60):
-    h = simulate.random_forest(int(rng.integers(1, 9)), rng=rng)
-    ends = rng.integers(-1, h.n_labels, size=n_samples)
-    truth = np.zeros((n_samples, h.n_labels), dtype=bool)
-    truth[np.flatnonzero(ends >= 0), ends[ends >= 0]] = True
-    truth = np.asarray(h.close_upward(truth))
-    lpr = np.rint(np.clip(truth * 0.5 + rng.random(truth.shape) * 0.5, 0, 1) * 8) / 8
-    return h, lpr, truth, truth.mean(axis=0)
 
 
 @pytest.mark.parametrize("seed", range(20))

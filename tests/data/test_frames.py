@@ -65,16 +65,6 @@ def test_arrays_lists_and_sparse_stay_what_they_are(case):
         assert sparse.issparse(getattr(listed, method)(sparse.csr_array(scores)))
 
 
-def test_calls_of_a_frame_go_where_frames_go(case):
-    model, scores, truth = case
-    frame = pd.DataFrame(scores, columns=TREE.labels, index=[f"p{i}" for i in range(90)])
-    known = pd.DataFrame(truth, columns=TREE.labels, index=frame.index)
-    again = HierLPR(TREE, joint=False).fit(frame, known)
-    assert (again.predict(frame) == model.predict(frame)).all(axis=None)
-    assert again.score(frame, known) == model.score(scores, truth)
-    assert again.rank(frame).to_frame()["sample"][0] in frame.index
-
-
 def test_set_output_has_the_last_word(case):
     _, scores, truth = case
     frame = pd.DataFrame(scores, columns=TREE.labels, index=[f"p{i}" for i in range(90)])

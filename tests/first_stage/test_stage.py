@@ -10,7 +10,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hierlpr import HierarchicalClassifier, Hierarchy, HierlprError
+from cases import FEATURE_TREE as TREE
+from cases import features
+from hierlpr import HierarchicalClassifier, HierlprError
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage import (
     FirstStage,
@@ -20,18 +22,7 @@ from hierlpr.first_stage import (
     networks,
 )
 
-TREE = Hierarchy([("A", "B"), ("A", "C"), ("B", "D")], labels=["A", "B", "C", "D", "E"])
 CHEAP = FirstStage(members=["forest", "kernel"], n_trees=25)
-
-
-def features(n_samples, rng):
-    rng = np.random.default_rng(rng)
-    x = rng.normal(size=(n_samples, 6))
-    noisy = x[:, :5] + 0.5 * rng.normal(size=(n_samples, 5))
-    truth = noisy > [-0.3, 0.0, 0.0, 0.0, 0.5]
-    truth[:, 1:3] &= truth[:, :1]
-    truth[:, 3] &= truth[:, 1]
-    return x, truth
 
 
 @pytest.fixture
@@ -58,17 +49,6 @@ def test_nothing_to_choose(small_networks):
     np.testing.assert_array_equal(again.predict_proba(x_new), model.predict_proba(x_new))
     other = clone(model).set_params(random_state=np.random.default_rng(3)).fit(x, truth)
     assert not np.array_equal(other.predict_proba(x_new), model.predict_proba(x_new))
-
-
-@pytest.mark.filterwarnings("ignore:The scores of")  # training samples have other scores
-def test_frames_with_gaps_and_categories(small_networks):
-    x, truth = features(200, 0)
-    frame = pd.DataFrame(x, columns=list("abcdef"))
-    frame.loc[::7, "a"] = np.nan
-    frame["kind"] = np.where(x[:, 1] > 0, "high", "low")
-    model = HierarchicalClassifier(hierarchy=TREE).fit(frame, truth)
-    assert model.score(frame, truth) > 0.7
-    assert model.predict(frame[frame.columns[::-1]]).shape == truth.shape
 
 
 def test_sparse_text(small_networks):
@@ -154,44 +134,36 @@ def _two_labels(y):
     return np.column_stack([held, ~held])
 
 
-class CheckedForest(ProjectionForest):
+class TwoLabels:
+    def fit(self, X, y=None):  # noqa: N803
+        return super().fit(X, _two_labels(y))
+
+
+class CheckedForest(TwoLabels, ProjectionForest):
     def __init__(self, n_trees=10, *, random_state=0):
         super().__init__(n_trees, random_state=random_state)
 
-    def fit(self, X, y=None):  # noqa: N803
-        return super().fit(X, _two_labels(y))
+
+class CheckedKernel(TwoLabels, KernelRidgeClassifier):
+    pass
 
 
-class CheckedKernel(KernelRidgeClassifier):
-    def fit(self, X, y=None):  # noqa: N803
-        return super().fit(X, _two_labels(y))
-
-
-class CheckedNetworks(NetworkEnsemble):
+class CheckedNetworks(TwoLabels, NetworkEnsemble):
     def __init__(self, n_networks=2, *, random_state=0):
         super().__init__(n_networks, random_state=random_state)
 
-    def fit(self, X, y=None):  # noqa: N803
-        return super().fit(X, _two_labels(y))
 
-
-class CheckedStage(FirstStage):
+class CheckedStage(TwoLabels, FirstStage):
     def __init__(self, *, members=("forest", "kernel"), n_trees=10, random_state=0):
         super().__init__(members=members, n_trees=n_trees, random_state=random_state)
 
-    def fit(self, X, y=None):  # noqa: N803
-        return super().fit(X, _two_labels(y))
 
-
-class CheckedClassifier(HierarchicalClassifier):
+class CheckedClassifier(TwoLabels, HierarchicalClassifier):
     def __init__(self, estimator="auto", *, joint=False, random_state=0):
         super().__init__(estimator, joint=joint, random_state=random_state)
 
     def _make_estimator(self):
         return FirstStage(members=["kernel"])
-
-    def fit(self, X, y=None):  # noqa: N803
-        return super().fit(X, _two_labels(y))
 
     def score(self, X, y=None):  # noqa: N803
         return super().score(X, _two_labels(y))

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 
-from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, load_model, metrics, simulate
+from hierlpr import HierLPR, metrics, simulate
 from hierlpr.exceptions import DataError
 from hierlpr.joint import Tempering
 from hierlpr.lpr import fit_known
@@ -54,17 +53,6 @@ def test_cutoff_and_guarantee(parts, models, joint):
     assert model.cutoff_.reachable
     calls = model.predict(test.scores)
     assert metrics.precision_score(test.truth, calls) > 0.88
-
-
-@pytest.mark.parametrize("joint", [True, "auto"])
-def test_files(tmp_path, parts, models, joint):
-    path = tmp_path / "model.hlpr"
-    models[joint].save(path)
-    back = load_model(path)
-    scores = parts[2].scores
-    assert np.array_equal(back.transform(scores), models[joint].transform(scores))
-    assert back.joint == joint
-    assert back.joint_.describe() == models[joint].joint_.describe()
 
 
 def test_labels_come_and_go(parts, models):
@@ -156,13 +144,3 @@ def test_sparse_scores(parts):
     plain = HierLPR(fit.hierarchy, joint=False).fit(sparse.csr_array(low), fit.truth)
     got = auto.transform(sparse.csr_array(new))
     assert np.array_equal(got.toarray(), plain.transform(sparse.csr_array(new)).toarray())
-
-
-def test_classifier_with_joint():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(400, 4))
-    truth = np.stack([x[:, 0] > 0, (x[:, 0] > 0) & (x[:, 1] > 0)], axis=1)
-    h = Hierarchy([("animal", "dog")])
-    c = HierarchicalClassifier(LogisticRegression(), hierarchy=h, joint="auto").fit(x, truth)
-    assert c.model_.joint_ is not None
-    assert not h.violations(c.predict(x))

@@ -134,8 +134,6 @@ def test_prior_of_rare_labels_is_shrunk_and_never_certain():
 
 def test_prior_on_a_dag_counts_samples_with_all_parents():
     h = Hierarchy([("A", "C"), ("B", "C")])
-    truth = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 0], [1, 1, 1]] * 500, dtype=bool)
-    truth = truth[:, [0, 2, 1]]  # columns A, C, B of the hierarchy's labels
     assert h.labels == ("A", "C", "B")
     truth = np.array([[1, 0, 1], [1, 1, 1], [0, 0, 1], [1, 0, 0]] * 500, dtype=bool)
     assert fit_prior(truth, h).conditional[1] == pytest.approx(0.5, abs=0.01)

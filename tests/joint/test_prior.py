@@ -2,18 +2,9 @@ import numpy as np
 import pytest
 
 import reference_sets
-from hierlpr import Hierarchy, HierlprError, simulate
+from cases import one_path_case
+from hierlpr import Hierarchy, HierlprError
 from hierlpr.joint import end_posterior, learn_depth_weights
-
-
-def one_path_case(rng, n_samples=60):
-    h = simulate.random_forest(int(rng.integers(1, 9)), rng=rng)
-    ends = rng.integers(-1, h.n_labels, size=n_samples)
-    truth = np.zeros((n_samples, h.n_labels), dtype=bool)
-    truth[np.flatnonzero(ends >= 0), ends[ends >= 0]] = True
-    truth = np.asarray(h.close_upward(truth))
-    lpr = np.rint(np.clip(truth * 0.5 + rng.random(truth.shape) * 0.5, 0, 1) * 8) / 8
-    return h, lpr, truth, truth.mean(axis=0)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -9,7 +9,6 @@ from hierlpr import (
     HierLPR,
     consistent_scores,
     fit_lpr,
-    load_model,
     metrics,
     simulate,
 )
@@ -260,9 +259,9 @@ def test_a_part_of_the_way_has_at_least_that_part_of_the_gain():
             assert np.all(plain - loss >= share * (plain - losses[3]) - 1e-12)
 
 
-def test_an_unclear_gain_is_used_in_part_and_said(tmp_path):
+def test_an_unclear_gain_is_used_in_part_and_said():
     for seed in range(132, 172):
-        train, test = simulate.train_test(3, n_train=150, n_test=40, rng=seed)
+        train, _ = simulate.train_test(3, n_train=150, n_test=40, rng=seed)
         model = HierLPR(train.hierarchy, n_threads=1).fit(train.scores, train.truth)
         tempering = model.joint_.tempering
         if 0.1 < tempering.share < 0.9:
@@ -271,10 +270,6 @@ def test_an_unclear_gain_is_used_in_part_and_said(tmp_path):
     assert tempering.use in ("shared", "depth", "label")  # no longer unchanged
     assert np.all(tempering.others <= tempering.share)
     assert f"the weights go {tempering.share:.0%} of the way" in model.joint_.describe()
-    model.save(tmp_path / "m.hlpr")
-    again = load_model(tmp_path / "m.hlpr")
-    assert again.joint_.describe() == model.joint_.describe()
-    np.testing.assert_array_equal(again.transform(test.scores), model.transform(test.scores))
 
 
 def test_new_labels_start_with_what_is_safe():

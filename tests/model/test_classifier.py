@@ -12,30 +12,18 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import SelectKBest
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
+from cases import FEATURE_TREE as TREE
+from cases import features
 from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, HierlprError, load_model
 from hierlpr.data.partial_truth import align_truth
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.first_stage import FirstStage, KernelRidgeClassifier
-from realdata import DATA, ROOT, needs_data
-
-TREE = Hierarchy([("A", "B"), ("A", "C"), ("B", "D")], labels=["A", "B", "C", "D", "E"])
-
-
-def features(n_samples, rng):
-    rng = np.random.default_rng(rng)
-    x = rng.normal(size=(n_samples, 6))
-    noisy = x[:, :5] + 0.5 * rng.normal(size=(n_samples, 5))
-    truth = noisy > [-0.3, 0.0, 0.0, 0.0, 0.5]
-    truth[:, 1:3] &= truth[:, :1]
-    truth[:, 3] &= truth[:, 1]
-    return x, truth
 
 
 @pytest.fixture(scope="module")
@@ -127,29 +115,6 @@ def test_sparse_features(data, fitted):
 
 
 @pytest.mark.filterwarnings("ignore:The scores of")  # training samples have other scores
-def test_text_pipelines_inside_and_outside():
-    rng = np.random.default_rng(0)
-    words = {"A": "animal", "B": "dog", "C": "cat", "D": "poodle", "E": "stone"}
-    truth = TREE.close_upward(rng.random((400, 5)) < 0.3)
-    texts = [
-        " ".join([*(words[x] for x, held in zip("ABCDE", row, strict=True) if held), "the", "a"])
-        for row in truth
-    ]
-    inside = HierarchicalClassifier(
-        make_pipeline(TfidfVectorizer(), LogisticRegression()), TREE, cv=3, maximize="f1"
-    )
-    outside = make_pipeline(
-        TfidfVectorizer(), HierarchicalClassifier(LogisticRegression(), TREE, cv=3, maximize="f1")
-    )
-    with pytest.warns(HierlprWarning, match="TfidfVectorizer in front of HierarchicalClassifier"):
-        outside.fit(texts, truth)
-    for model in (inside.fit(texts, truth), outside):
-        calls = model.predict(texts)
-        assert len(TREE.violations(calls)) == 0
-        assert (calls == truth).mean() > 0.95
-
-
-@pytest.mark.filterwarnings("ignore:The scores of")  # training samples have other scores
 def test_classifiers_with_and_without_probabilities(data):
     (x, truth), (x_new, truth_new) = data
     for estimator in (RidgeClassifier(), RandomForestClassifier(30, random_state=0)):
@@ -219,8 +184,6 @@ def test_wrong_data(data):
         classifier.fit(x[:10], truth)
     with pytest.raises(DataError, match="too few for 5 folds"):
         classifier.fit(x[:6], truth[:6])
-    with pytest.raises(HierlprError, match="must be 'auto', a member of"):
-        HierarchicalClassifier("logistic", TREE).fit(x, truth)
 
 
 def test_weights_count_in_training_curves_and_cutoff(data):
@@ -330,21 +293,6 @@ def test_unknown_truth_with_a_goal_weights_and_a_file(data, tmp_path):
     again = load_model(tmp_path / "m.hlpr")
     np.testing.assert_array_equal(again.predict_proba(x), model.predict_proba(x))
     assert 0.0 < model.score(x, gaps) <= 1.0
-
-
-@needs_data
-@pytest.mark.slow
-def test_funcat_cellcycle_one_logistic_model_per_label(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "experiments")
-    from clus_arff import read_arff
-
-    train = read_arff(DATA / "funcat" / "cellcycle_FUN.train.arff.gz")
-    classifier = HierarchicalClassifier(
-        make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression(C=0.05)),
-        train.hierarchy, fdr=0.5, n_jobs=2,
-    )  # fmt: skip
-    classifier.fit(train.features, train.truth)
-    assert len(train.hierarchy.violations(classifier.predict(train.features))) == 0
 
 
 class RecordingVectorizer(TfidfVectorizer):

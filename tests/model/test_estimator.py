@@ -166,17 +166,6 @@ def test_without_a_hierarchy_the_frame_names_the_labels():
     assert model.score(scores, truth) > 0.95
 
 
-def test_sparse_scores_stay_sparse(parts):
-    fit, cal, test = parts
-    model = HierLPR(fit.hierarchy).fit(sparse.csr_array(fit.scores), fit.truth)
-    model.calibrate(sparse.csr_array(cal.scores), sparse.csr_array(cal.truth), precision=0.8)
-    calls = model.predict(sparse.csr_array(test.scores))
-    assert sparse.issparse(calls)
-    dense = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
-    dense.calibrate(cal.scores, cal.truth, precision=0.8)
-    np.testing.assert_array_equal(calls.toarray(), dense.predict(test.scores))
-
-
 def test_a_guaranteed_cutoff_and_groups(parts, model):
     _, cal, test = parts
     empirical = model.cutoff_
@@ -223,18 +212,6 @@ def test_an_unreachable_target_warns(parts):
     with pytest.warns(HierlprWarning, match="unreachable"):
         model.calibrate(rng.random(cal.scores.shape), cal.truth, precision=0.99)
     assert not model.cutoff_.reachable
-
-
-def test_truth_without_a_parent_is_refused_or_closed_and_counted():
-    h = Hierarchy([("A", "B")])
-    scores = np.random.default_rng(0).random((50, 2))
-    truth = scores > 0.5
-    truth[0] = [False, True]
-    n_added = int((truth[:, 1] & ~truth[:, 0]).sum())
-    with pytest.raises(DataError, match="contradicts the hierarchy"):
-        HierLPR(h).fit(scores, truth)
-    with pytest.warns(HierlprWarning, match=f"{n_added} missing ancestors were added"):
-        HierLPR(h, close_truth=True).fit(scores, truth)
 
 
 def test_no_samples_give_no_calls(model):

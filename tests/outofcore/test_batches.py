@@ -36,10 +36,6 @@ def test_a_long_table_in_any_order_becomes_whole_samples(tmp_path, is_sparse):
     case = sc.make_case(is_sparse=is_sparse)
     h = case.model.hierarchy_
     order = np.random.default_rng(1).permutation(sc.sparse.csr_array(case.table.values).nnz)
-    if not is_sparse:
-        table = sc.wide_table(case)
-        values = case.table.values
-        assert values.size == table.num_rows * h.n_labels
     long = sc.long_table(case, order) if is_sparse else sc.complete_long_table(case)
     pq.write_table(long, tmp_path / "long.parquet")
     expected = read_scores(tmp_path / "long.parquet", h)

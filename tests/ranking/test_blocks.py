@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.sparse.csgraph import maximum_flow
 
 import reference
-from cases import by_number, hierarchy_of, random_forest, random_lpr
+from cases import by_number, hierarchy_of, random_dag, random_forest, random_lpr
 from hierlpr import consistent_scores, paper, rank
+from hierlpr.metrics import order_violations_error
 
 N_FORESTS = 2400
 
@@ -115,3 +118,40 @@ def test_cssa_selects_whole_blocks_in_the_order_of_the_ranking():
         for end in ends.tolist():
             whole = {i for i, s in enumerate(paper.cssa(parent, value, end)) if s == 1.0}
             assert whole == set(h.position[r.label[:end]].tolist())
+
+
+def flow_balances(h, levels, group):
+    """Whether the values above the group's mean can all pay for ancestors below it (scipy)."""
+    size, total = group.size, int(levels[group].sum())
+    spare = levels[group].astype(np.int64) * size - total
+    place = {int(k): i for i, k in enumerate(group)}
+    inside = [
+        (place[h.index(c)], place[h.index(p)])
+        for p, c in h.edges
+        if h.index(c) in place and h.index(p) in place
+    ]
+    up = np.flatnonzero(spare > 0)
+    down = np.flatnonzero(spare < 0)
+    most = int(spare[up].sum())
+    tail = [*(c for c, _ in inside), *([size] * up.size), *down]
+    head = [*(p for _, p in inside), *up, *([size + 1] * down.size)]
+    room = [*([most] * len(inside)), *spare[up], *-spare[down]]
+    room, *ends = (np.array(column, dtype=np.int32) for column in (room, tail, head))
+    graph = sparse.csr_array((room, tuple(ends)), shape=(size + 2, size + 2))
+    return most == 0 or maximum_flow(graph, size, size + 1).flow_value == most
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_on_larger_dags_every_level_set_balances(seed):
+    # Consistent scores whose level sets balance are the isotonic regression (its KKT conditions).
+    rng = np.random.default_rng(seed)
+    h = random_dag(rng, 300, density=0.012)
+    levels = rng.integers(0, 17, size=300)
+    score = consistent_scores([levels / 16], h)[0]
+    assert len(h.violations([score])) == 0
+    for value in np.unique(score):
+        group = np.flatnonzero(score == value)
+        assert levels[group].mean() / 16 == pytest.approx(value, abs=1e-12)
+        assert flow_balances(h, levels, group)
+    r = rank([levels / 16], h)
+    assert order_violations_error(r.sample, r.label, h) == 0
