@@ -222,9 +222,9 @@ def pack_keys(
         for i in range(row_ptr[m + 1] - row):
             number = np.int64(node_of[row + i]) if node_of.size > 0 else i
             low = (((number << sample_bits) | m) << 1) | (count[at] > 1)
-            depth = np.int64((LARGEST_MEAN - mean[at]) * steps)
+            falling = np.int64((LARGEST_MEAN - mean[at]) * steps)
             # The next key overwrites that of a node which begins no block: faster than a branch.
-            keys[n_keys] = (np.uint64(depth) << np.uint64(low_bits)) | np.uint64(low)
+            keys[n_keys] = (np.uint64(falling) << np.uint64(low_bits)) | np.uint64(low)
             n_keys += count[at] > 0
             at += 1
     return n_keys

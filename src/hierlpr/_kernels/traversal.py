@@ -24,7 +24,7 @@ def close_rows(
     parent_ptr: Int32s,
     parent_idx: Int32s,
 ) -> tuple[Int64s, Int32s]:
-    """Add all ancestors to sparse rows of topological numbers; the numbers of a row in any order.
+    """Add all ancestors to sparse rows of topological numbers; the rows returned are not sorted.
 
     Time and memory O(closure x parents), plus O(labels) once.
     """

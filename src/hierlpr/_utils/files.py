@@ -112,7 +112,8 @@ def refuse_overlap(
 ) -> None:
     """Refuse outputs that are also inputs or other outputs, or lie in a folder that is an input.
 
-    Links are followed. The keys describe the paths in messages, such as ``"--out"``.
+    Outputs that are devices are refused too; ``-`` is standard output. Links are followed. The keys
+    describe the paths in messages, such as ``"--out"``.
     """
     taken = {key: path for key, path in inputs.items() if path is not None}
     for key, path in outputs.items():

@@ -55,10 +55,10 @@ def read_anndata(
     if obsm is None:
         _add_levels(found, data, levels, confidences)
 
-    def rewrite(found: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
-        h = found.hierarchy
+    def rewrite(predictions: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
+        h = predictions.hierarchy
         names = [h.name(h.labels[i]) if i >= 0 else "" for i in label]
-        ranks = [found.ranks[i] if i >= 0 else "" for i in label]
+        ranks = [predictions.ranks[i] if i >= 0 else "" for i in label]
         write_obs(data.copy(), names, ranks, chance).write_h5ad(out)
 
     return found.finish(style={"names": True}, rewrite=rewrite, scores=matrix)

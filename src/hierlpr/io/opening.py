@@ -94,9 +94,9 @@ def text_blocks(path: AnyPath, stream: Any, size: int = BLOCK) -> Iterator[tuple
         number += block.count(b"\n")
 
 
-def decoded_lines(path: AnyPath, first: int, block: bytes) -> Iterator[tuple[int, str]]:
+def decoded_lines(path: AnyPath, first_number: int, block: bytes) -> Iterator[tuple[int, str]]:
     """Yield the lines of a block of UTF-8 text with their numbers, without line ends."""
-    for number, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), start=first):
+    for number, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), start=first_number):
         try:
             yield number, raw.decode().removesuffix("\r")
         except UnicodeDecodeError as error:

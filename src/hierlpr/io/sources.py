@@ -158,7 +158,7 @@ class TextSource:
 
 
 def _open_text(log: ReadReport, sep: str | None, decimal: str) -> TextSource:
-    """Find the first row of a text table."""
+    """Read the first row of a text table, whose cells are the names of its columns."""
     with open_plain(log.path) as stream:
         number = 0
         for number, line in numbered_lines(log.path, stream):  # noqa: B007

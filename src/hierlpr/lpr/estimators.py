@@ -60,8 +60,8 @@ class GroupFit:
 class Estimator(Protocol):
     """An estimator of local precision rates: a frozen dataclass of its options.
 
-    Estimators except "probability" use only the order of the scores: a strictly increasing
-    transform of a label's scores does not change the result.
+    Except for "probability", a label's own curve depends only on the order of its scores: a
+    strictly increasing transform does not change it. Curves shared by labels may use the values.
     """
 
     name: ClassVar[str]

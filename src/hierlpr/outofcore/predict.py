@@ -81,7 +81,7 @@ class PredictionJob:
         with_names: bool,
         endings: tuple[str, ...] = ENDINGS,
     ) -> PredictionJob:
-        """Check the output before any work is done."""
+        """Make a job; raise if its output cannot be written under this name."""
         kind = check_choice(ending(out), endings, name="the ending of the output")
         captions = _captions(model.hierarchy_, kind, out) if with_names else None
         return cls(model, scores, out, kind, reading, captions, execution)
