@@ -1,10 +1,12 @@
 """Why a label is called.
 
 Every call has a reason: the label's own chance, or that of the labels it is called together with.
-`explain` gives it for each label of a sample, as text, as a table, and as a picture.
+`explain` gives it for each label of a sample, as text and as a table.
 """
 
-from hierlpr import HierLPR, plots, simulate
+import matplotlib.pyplot as plt
+
+from hierlpr import HierLPR, simulate
 
 data = simulate.disease(n_samples=600, rng=1)
 model = HierLPR(data.hierarchy).fit(data.scores[:300], data.truth[:300])
@@ -18,5 +20,12 @@ for k in called[sample].nonzero()[0][:5]:
     label = data.hierarchy.labels[k]
     print(f"{label}: {explanation.why(label)}")
 
-display = plots.SampleDisplay.from_model(model, data.scores, sample, truth=data.truth).plot()
-display.figure_.savefig("explained_call.png", dpi=130)
+shown = explanation.called.nonzero()[0][::-1]
+figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+names = [explanation.label[k] for k in shown]
+axes.barh(names, explanation.block_score[shown], color="#c9dcee", label="block score")
+axes.plot(explanation.lpr[shown], names, "D", color="#0b63b0", label="own chance (LPR)")
+axes.axvline(model.cutoff_.level, color="#c2272d", linestyle="--", label="cutoff")
+axes.set(xlim=(0, 1), xlabel="chance", title="Labels called together share a block score")
+axes.legend()
+figure.savefig("explained_call.png", dpi=130)

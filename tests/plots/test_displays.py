@@ -8,7 +8,6 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR, plots, simulate
-from hierlpr.exceptions import DataError
 from hierlpr.metrics import au_prc_score
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -74,35 +73,11 @@ def test_the_numbers_are_those_of_the_model(case):
     assert (x, y) == (n_true / truth.sum(), n_true / n_calls)
 
 
-def test_one_sample(case, tmp_path):
-    model, scores, truth = case
-    row = int(model.predict(scores).sum(axis=1).argmax())
-    display = plots.SampleDisplay.from_model(model, scores, row, truth=truth).plot()
-    shown = display.shown()
-    called = {
-        x for x, c in zip(display.explanation.label, display.explanation.called, strict=True) if c
-    }
-    assert len(shown) <= 25
-    assert called <= {label for label, _ in shown}
-    for label, depth in shown:
-        parents = model.hierarchy_.parents(label)
-        assert (depth == 0) == (not parents)
-    assert f"{len(called)} calls" in drawn(display, tmp_path).get_title(loc="left")
-    alone = plots.SampleDisplay.from_model(model, scores[[row]], truth=truth[[row]])
-    assert alone.shown() == shown
-    assert plots.SampleDisplay.from_model(model, scores, row).plot().holds is None
-    with pytest.raises(DataError, match="is not among them"):
-        plots.SampleDisplay.from_model(model, scores, 50, truth=truth[:20])
-
-
 def test_hostile_names_and_dags_are_drawn_as_text(tmp_path):
     evil = ["$x^{", "<b>&", "a\nb\x1b[2J", "_\\frac{1}", "x" * 200]
     h = Hierarchy([*pairwise(evil), (evil[0], evil[3])], names={evil[4]: "$\\bad$"})
-    rng = np.random.default_rng(0)
-    truth = h.close_upward(rng.random((60, 5)) < 0.3)
-    scores = truth + rng.normal(size=truth.shape)
-    model = HierLPR(h, joint=False).fit(scores, truth).set_cutoff(0.2)
-    drawn(plots.SampleDisplay.from_model(model, scores, 0, truth=truth).plot(), tmp_path)
+    label = np.repeat([0, 2, 4, -1], 20)
+    drawn(plots.NamesDisplay(h, ["$r_"] * 5, label).plot(), tmp_path)
 
 
 @pytest.mark.parametrize("kind", CURVES)

@@ -10,7 +10,7 @@ from hierlpr.plots.displays import (
     PrecisionDisplay,
     RecallDisplay,
 )
-from hierlpr.plots.sample_displays import NamesDisplay, SampleDisplay
+from hierlpr.plots.sample_displays import NamesDisplay
 
 __all__ = [
     "CalibrationDisplay",
@@ -18,5 +18,4 @@ __all__ = [
     "NamesDisplay",
     "PrecisionDisplay",
     "RecallDisplay",
-    "SampleDisplay",
 ]

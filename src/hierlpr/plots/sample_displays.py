@@ -1,4 +1,4 @@
-"""Displays of samples: one sample as a tree, names as an icicle."""
+"""Display of the names of samples as an icicle."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.display import escape_control
-from hierlpr.data.partial_truth import align_truth, held_and_known
-from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.model.prediction import name_samples, rank_names
 from hierlpr.model.validation import new_scores
@@ -21,112 +19,9 @@ from hierlpr.plots.drawing import PALETTE, Colors, new_axes, percent_axis
 
 if TYPE_CHECKING:
     from hierlpr.model import HierLPR
-    from hierlpr.model.explain import Explanation
 
-MOST_IN_TREE = 25  # labels of a sample, called ones first
-TREE_NAME_LENGTH = 46  # characters of a name in the tree
 MOST_BOXES = 200  # of one rank in an icicle
 ICICLE_LETTERS = 58  # of a name as wide as the icicle
-
-
-class SampleDisplay(_Display):
-    """The labels of one sample as a tree: filled where called, ringed where true.
-
-    Parameters
-    ----------
-    explanation : Explanation
-    holds : set of str, optional
-        The true labels, if known.
-    """
-
-    def __init__(self, explanation: Explanation, holds: set[str] | None = None) -> None:
-        self.explanation = explanation
-        self.holds = holds
-
-    @classmethod
-    def from_model(
-        cls, model: HierLPR, scores: Any, sample: int | str = 0, *, truth: Any = None
-    ) -> Self:
-        """Explain one sample; `truth` has all samples of `scores`, or this one alone."""
-        found = model.explain(scores, sample)
-        if truth is None:
-            return cls(found)
-        h = model.hierarchy_
-        held, _ = held_and_known(align_truth(truth, h, close=model.close_truth))
-        row = found.row if held.shape[0] != 1 else 0
-        if row >= held.shape[0]:
-            raise DataError(f"truth has {held.shape[0]:,} samples; sample {row} is not among them.")
-        return cls(found, {h.labels[k] for k in np.flatnonzero(held[row])})
-
-    def shown(self) -> list[tuple[str, int]]:
-        """Return the labels that are drawn, with their depth, in the order of the tree.
-
-        Called and true labels come first, then those with the highest block scores. Each prefix of
-        the calling order is closed upward, so every label is drawn below a parent.
-        """
-        e, h = self.explanation, self.explanation.hierarchy
-        wanted = np.array([label in (self.holds or ()) for label in e.label]) | e.called
-        kept = {e.label[k] for k in np.argsort(~wanted, kind="stable")[:MOST_IN_TREE]}
-        drawn: dict[str, int] = {}
-
-        def walk(label: str, depth: int) -> None:
-            if label in kept and label not in drawn:
-                drawn[label] = depth
-                for child in h.children(label):
-                    walk(child, depth + 1)
-
-        for root in h.roots:
-            walk(root, 0)
-        return list(drawn.items())
-
-    def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
-        """Draw on `ax`, or on a new figure as tall as the tree needs."""
-        shown, e = self.shown(), self.explanation
-        axes = new_axes(ax, size=(6.4, 0.9 + 0.3 * max(len(shown), 2)))
-        place = {label: k for k, label in enumerate(e.label)}
-        above: dict[int, tuple[float, float]] = {}
-        for row, (label, depth) in enumerate(shown):
-            x, y, is_called = 0.5 * depth, float(row), bool(e.called[place[label]])
-            above[depth] = (x, y)
-            if depth:
-                px, py = above[depth - 1]
-                axes.plot([px, px, x], [py, y, y], color=colors["muted"], linewidth=0.9, zorder=1)
-            if self.holds is not None and label in self.holds:
-                ring = {"markerfacecolor": "none", "markeredgecolor": colors["max"]}
-                axes.plot([x], [y], "o", markersize=15, markeredgewidth=1.6, zorder=2, **ring)
-            fill = {"markerfacecolor": colors["ours" if is_called else "paper"]}
-            axes.plot(
-                [x], [y], "o", markersize=10, markeredgecolor=colors["ours"], zorder=3, **fill
-            )
-            name = escape_control(e.hierarchy.caption(label), most=TREE_NAME_LENGTH)
-            axes.text(
-                x + 0.16,
-                y,
-                f"{name}   {e.block_score[place[label]]:.2f}",
-                va="center",
-                fontsize=9.5,
-                color=colors["ink"],
-                parse_math=False,
-                fontweight="bold" if is_called else "normal",
-            )
-        deepest = max((depth for _, depth in shown), default=0)
-        axes.set(xlim=(-0.3, 0.5 * deepest + 4.0), ylim=(len(shown) - 0.4, -0.8))
-        axes.set_axis_off()
-        axes.set_title(
-            self._title(len(shown)), fontsize=10, loc="left", color=colors["ink"], parse_math=False
-        )
-        return self._keep(axes)
-
-    def _title(self, n_shown: int) -> str:
-        e = self.explanation
-        truth = "; ringed: true" if self.holds is not None else ""
-        n_hidden = len(e.label) - n_shown
-        rest = f"; {n_hidden:,} labels with lower scores not shown" if n_hidden else ""
-        name = escape_control(e.sample, most=TREE_NAME_LENGTH)
-        return (
-            f"Sample {name}: {int(e.called.sum()):,} calls\n"
-            f"filled: called{truth}; numbers: block scores{rest}"
-        )
 
 
 class NamesDisplay(_Display):
