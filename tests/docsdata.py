@@ -114,10 +114,6 @@ def _parquet() -> None:
     shutil.copy("scores.parquet", "all.parquet")
 
 
-def _start() -> None:
-    tables(tree="h.csv", scores="scores.csv", truth="truth.csv", new_scores="new_scores.csv")
-
-
 def _tour() -> None:
     """The files that the first tutorial simulates."""
     from click.testing import CliRunner
@@ -128,26 +124,17 @@ def _tour() -> None:
     assert CliRunner().invoke(main, words.split()).exit_code == 0
 
 
-def _amplicons() -> None:
-    for name in ("its_known.tsv.gz", "its_new.tsv.gz"):
-        shutil.copy(EXAMPLES / "data" / name, name)
-
-
-def _readme() -> None:
-    shutil.copytree(EXAMPLES / "data", "examples/data")
-
-
-def _camera_traps() -> None:
-    for name in ("images_known", "images_truth", "images_new"):
-        shutil.copy(EXAMPLES / "data" / f"{name}.json.gz", ".")
+def copy_data(*names: str) -> None:
+    """Copy tables of the examples."""
+    for name in names:
+        shutil.copy(EXAMPLES / "data" / name, ".")
 
 
 def _cells() -> None:
     import anndata
     import pandas as pd
 
-    for name in ("known", "truth", "new"):
-        shutil.copy(EXAMPLES / "data" / f"cells_{name}.csv.gz", ".")
+    copy_data(*(f"cells_{name}.csv.gz" for name in ("known", "truth", "new")))
     truth = pd.read_csv("cells_truth.csv.gz", index_col=0)
     for name in ("known", "new"):
         obs = pd.read_csv(f"cells_{name}.csv.gz", comment="#", index_col=0)
@@ -158,13 +145,8 @@ def _cells() -> None:
 
 
 def _promises() -> None:
-    tables(tree="tree.csv", scores="scores.csv", truth="truth.csv")
-    tables(tree="tree.csv", new_scores="new_scores.csv")
+    tables(tree="tree.csv", scores="scores.csv", truth="truth.csv", new_scores="new_scores.csv")
     p_table()
-
-
-def _report() -> None:
-    tables(new_scores="scores.csv", new_truth="truth.csv")
 
 
 def _texts() -> dict:
@@ -225,45 +207,40 @@ def _go() -> None:
     shutil.copy(example["OBO"], ".")
 
 
-def _shift() -> None:
-    tables(new_scores="new.csv")
-
-
-def _sets() -> None:
-    tables(tree="tree.csv", scores="scores.csv", truth="truth.csv")
-    tables(tree="tree.csv", new_scores="new.csv")
-
-
-def _service() -> None:
-    common()["model"].save("model.hlpr")
-
-
 def _truth() -> dict:
     """Frames with names, in which something may be unknown."""
     import pandas as pd
 
     names = common()
     edges = [("disease", "asthma"), *EDGES[2:3], EDGES[0], EDGES[1], EDGES[4]]
-    h = Hierarchy(edges)
-    found: dict = {"hierarchy": h}
+    found: dict = {"hierarchy": Hierarchy(edges)}
     for lead in ("", "other_"):
         for what in ("scores", "truth"):
             values = np.asarray(names[lead + what], dtype=float)
             index = [f"{lead}patient {i}" for i in range(len(values))]
             frame = pd.DataFrame(values, columns=list(names["labels"]), index=index)
-            found[lead + what] = frame.rename(columns={"AML": "x"}).drop(columns="x").assign(
-                asthma=frame["infection"]
-            )  # fmt: skip
+            found[lead + what] = frame.drop(columns="AML").assign(asthma=frame["infection"])
         found[f"{lead}weight"] = 1.0 + np.arange(len(found[f"{lead}truth"])) % 3
     return found
 
 
 FILES = {
-    "how-to-camera-traps.md": _camera_traps, "how-to-cells.md": _cells,
-    "how-to-go.md": _go, "how-to-amplicons.md": _amplicons, "how-to-service.md": _service,
-    "cli.md": _cli, "discover.md": _discover, "how-to-large-files.md": _parquet, "index.md": _start,
-    "promises.md": _promises, "tutorial-python.md": _tour, "report.md": _report, "shift.md": _shift,
-    "sets.md": _sets, "README.md": _readme,
+    "cli.md": _cli, "discover.md": _discover, "how-to-cells.md": _cells, "how-to-go.md": _go,
+    "how-to-large-files.md": _parquet, "promises.md": _promises, "tutorial-python.md": _tour,
+    "how-to-camera-traps.md": lambda: copy_data(
+        *(f"images_{name}.json.gz" for name in ("known", "truth", "new"))
+    ),
+    "how-to-amplicons.md": lambda: copy_data("its_known.tsv.gz", "its_new.tsv.gz"),
+    "how-to-service.md": lambda: common()["model"].save("model.hlpr"),
+    "index.md": lambda: tables(
+        tree="h.csv", scores="scores.csv", truth="truth.csv", new_scores="new_scores.csv"
+    ),
+    "report.md": lambda: tables(new_scores="scores.csv", new_truth="truth.csv"),
+    "shift.md": lambda: tables(new_scores="new.csv"),
+    "sets.md": lambda: tables(
+        tree="tree.csv", scores="scores.csv", truth="truth.csv", new_scores="new.csv"
+    ),
+    "README.md": lambda: shutil.copytree(EXAMPLES / "data", "examples/data"),
 }  # fmt: skip
 
 EXTRA = {

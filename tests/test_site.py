@@ -78,11 +78,7 @@ def test_formulas_become_mathml(markdown):
     )
     assert made.count("<math ") == 3
     assert "<mfrac>" in made
-    assert '<p><math title="\\frac{a}{b}"' in made.replace("\n", "") or 'display="block"' in made
     assert check.Page(made).text.count("\\") == 0
-
-
-def test_a_docstring_formula_over_two_lines(markdown):
     made = markdown.convert(
         "Text.\n\n.. math:: W = \\prod_i\n    (1 + G_i)\n\nMore ``code \\(x\\)``."
     )

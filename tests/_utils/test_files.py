@@ -7,12 +7,7 @@ import sys
 
 import pytest
 
-from hierlpr._utils.files import (
-    MANIFEST,
-    atomic_output,
-    output_directory,
-    refuse_overlap,
-)
+from hierlpr._utils.files import MANIFEST, atomic_output, output_directory, refuse_overlap
 from hierlpr.exceptions import FileError
 
 

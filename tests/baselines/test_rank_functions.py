@@ -8,12 +8,7 @@ from cases import by_number, hierarchy_of, random_dag, random_forest
 from hierlpr import Hierarchy, baselines, metrics, rank, simulate
 from hierlpr.exceptions import DataError, HierarchyError
 
-PLAIN = [
-    baselines.lpr_alone,
-    baselines.raw_scores,
-    baselines.max_propagation,
-    baselines.top_down,
-]
+PLAIN = [baselines.lpr_alone, baselines.raw_scores, baselines.max_propagation, baselines.top_down]
 
 
 def tied(rng, n_samples, n_labels):

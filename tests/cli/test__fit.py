@@ -15,11 +15,7 @@ from shellrun import refused, run, succeeded
 from cases import write_obo
 from hierlpr import HierLPR, simulate
 from hierlpr.data.tables import Table
-from hierlpr.io import (
-    read_hierarchy,
-    read_ranking,
-    write_scores,
-)
+from hierlpr.io import read_hierarchy, read_ranking, write_scores
 
 
 def command(*args, **options):

@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from hierlpr.cutoff.instances import (
-    limit_calls,
-    list_instances,
-    random_order,
-    split_at_random,
-)
+from hierlpr.cutoff.instances import limit_calls, list_instances, random_order, split_at_random
 from hierlpr.exceptions import DataError
 
 

@@ -9,14 +9,7 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.tree import DecisionTreeClassifier
 
-from hierlpr import (
-    HierarchicalClassifier,
-    Hierarchy,
-    HierLPR,
-    HierlprWarning,
-    load_model,
-    simulate,
-)
+from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, HierlprWarning, load_model, simulate
 from hierlpr.data import duplicates
 from hierlpr.data.duplicates import (
     SampleKeys,

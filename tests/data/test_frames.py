@@ -40,7 +40,7 @@ def test_pandas_keeps_its_index_whatever_it_is(case):
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table, pl.LazyFrame])
 def test_a_column_of_samples_comes_back_first(case, kind):
-    model, scores, _ = case
+    model, scores, truth = case
     names = [f"p{i}" for i in range(len(scores))]
     columns = {label: scores[:, TREE.index(label)] for label in ("deep", "left", "right", "root")}
     for with_samples in (True, False):
@@ -54,6 +54,8 @@ def test_a_column_of_samples_comes_back_first(case, kind):
         found = frame[list(TREE.labels)].to_numpy()
         assert found.dtype == bool
         np.testing.assert_array_equal(found, model.predict(scores))
+        fitted = HierLPR(TREE, joint=False).fit(given, truth)
+        np.testing.assert_array_equal(fitted.predict(scores), found)
 
 
 def test_arrays_lists_and_sparse_stay_what_they_are(case):

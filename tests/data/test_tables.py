@@ -10,13 +10,7 @@ from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.data.partial_truth import align_truth
-from hierlpr.data.tables import (
-    align,
-    align_labels,
-    draw_samples,
-    match_rows,
-    sample_limit,
-)
+from hierlpr.data.tables import align, align_labels, draw_samples, match_rows, sample_limit
 from hierlpr.exceptions import DataError, FileError, HierlprWarning
 from hierlpr.io import read_scores
 

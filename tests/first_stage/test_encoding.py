@@ -119,8 +119,7 @@ def test_numbers_of_every_kind_with_a_gap(column):
 
 
 @pytest.mark.parametrize(
-    "column",
-    [pd.array(["a", None, "b"], dtype="string"), pd.Series(["a", pd.NA, 1], dtype=object)],
+    "column", [pd.array(["a", None, "b"], dtype="string"), pd.Series(["a", pd.NA, 1], dtype=object)]
 )
 def test_texts_of_every_kind_with_a_gap(column):
     _, z = encode(pd.DataFrame({"c": column}))

@@ -45,20 +45,17 @@ def test_repeated_edges_are_merged_and_counted():
     assert (h.n_edges, h.n_merged_edges) == (2, 2)
 
 
-def test_from_parents_paths_and_networkx_agree():
+def test_from_parents_paths_and_networkx_agree(named):
     given = Hierarchy.from_parents({"B": "A", "C": ["A", "D"], "E": None})
     assert given.labels == ("B", "C", "E", "A", "D")
     assert set(given.edges) == {("A", "B"), ("A", "C"), ("D", "C")}
     paths = Hierarchy.from_paths(["A.B", "A.C.D"], sep=".")
     assert paths.labels == ("A", "A.B", "A.C", "A.C.D")
-    pytest.importorskip("networkx")
+    nx = pytest.importorskip("networkx")
+    assert Hierarchy.from_networkx(named.to_networkx()) == named
     again = Hierarchy.from_networkx(given.to_networkx())
     assert again == given
     assert hash(again) == hash(given)
-
-
-def test_from_networkx_refuses_undirected_graphs():
-    nx = pytest.importorskip("networkx")
     with pytest.raises(HierarchyError, match="undirected"):
         Hierarchy.from_networkx(nx.Graph([("A", "B")]))
 
@@ -185,11 +182,6 @@ def test_names_follow_their_labels(named):
     assert named.name("C") == "cancer"
     assert more != named
     assert hash(Hierarchy(named.edges, named.labels, named.names)) == hash(named)
-
-
-def test_names_go_through_networkx(named):
-    pytest.importorskip("networkx")
-    assert Hierarchy.from_networkx(named.to_networkx()) == named
 
 
 @pytest.mark.parametrize("name", ["", "  ", None, 3, ["a"]])

@@ -4,13 +4,7 @@ import re
 
 import pytest
 
-from hierlpr.io import (
-    load_hierarchy,
-    read_hierarchy,
-    read_ranking,
-    read_scores,
-    read_truth,
-)
+from hierlpr.io import load_hierarchy, read_hierarchy, read_ranking, read_scores, read_truth
 from hierlpr.io.auxiliary_tables import read_weights
 from realdata import ROOT
 

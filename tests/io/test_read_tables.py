@@ -8,13 +8,7 @@ import pytest
 from hierlpr import Hierarchy
 from hierlpr.data.partial_truth import still_unknown
 from hierlpr.exceptions import DataError, FileError
-from hierlpr.io import (
-    load_hierarchy,
-    pair_samples,
-    read_scores,
-    read_truth,
-    read_truth_sets,
-)
+from hierlpr.io import load_hierarchy, pair_samples, read_scores, read_truth, read_truth_sets
 from realdata import DATA, needs_data
 
 H = Hierarchy([("A", "B"), ("A", "C")])

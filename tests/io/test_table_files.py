@@ -9,14 +9,7 @@ import pytest
 
 from hierlpr import Hierarchy, HierlprError
 from hierlpr.exceptions import FileError
-from hierlpr.io import (
-    open_table,
-    opening,
-    read_ranking,
-    read_scores,
-    read_truth,
-    sources,
-)
+from hierlpr.io import open_table, opening, read_ranking, read_scores, read_truth, sources
 from hierlpr.io.read_tables import batch_matrix
 
 H = Hierarchy([("A", "B"), ("A", "C")])

@@ -113,9 +113,7 @@ def test_no_candidate_has_seen_its_judges(monkeypatch):
     asked = []
     original = module.CrossFitting.evidence
     monkeypatch.setattr(
-        module.CrossFitting,
-        "evidence",
-        lambda self, out: asked.append(out) or original(self, out),
+        module.CrossFitting, "evidence", lambda self, out: asked.append(out) or original(self, out)
     )
     scores, truth, h, _ = population(80)
     module.fit_joint(scores, truth, h)

@@ -29,6 +29,20 @@ def random_prior(rng, h):
     return LabelPrior(prevalence, conditional)
 
 
+def check_by_enumeration(lpr, prior, h):
+    """Compare posteriors, and what other labels say, with sums over all label sets."""
+    posterior, others = posteriors(lpr, prior, h, with_others=True)
+    for row in range(len(lpr)):
+        ratio = likelihood_ratio(lpr[row], prior.prevalence)
+        exact = posterior_by_enumeration(parents_of(h), ratio, prior.conditional)
+        np.testing.assert_allclose(posterior[row], exact, rtol=0, atol=1e-12)
+        own = np.log(ratio) + prior.log_odds
+        inside = (exact > 1e-9) & (exact < 1 - 1e-9)
+        expected = np.log(exact[inside]) - np.log1p(-exact[inside]) - own[inside]
+        np.testing.assert_allclose(others[row, inside], np.clip(expected, -30, 30), atol=1e-5)
+    return posterior
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_posterior_equals_enumeration(seed):
     rng = np.random.default_rng(seed)
@@ -37,15 +51,7 @@ def test_posterior_equals_enumeration(seed):
     prior = random_prior(rng, h)
     lpr = rng.random((2, n_labels))
     lpr[1] = rng.choice([1e-12, 1e-6, 0.5, 1.0 - 1e-6, 1.0 - 1e-12, np.nan], size=n_labels)
-    posterior, others = posteriors(lpr, prior, h, with_others=True)
-    for row in range(2):
-        ratio = likelihood_ratio(lpr[row], prior.prevalence)
-        exact = posterior_by_enumeration(parents_of(h), ratio, prior.conditional)
-        np.testing.assert_allclose(posterior[row], exact, rtol=0, atol=1e-12)
-        own = np.log(ratio) + prior.log_odds
-        inside = (exact > 1e-9) & (exact < 1 - 1e-9)
-        expected = np.log(exact[inside]) - np.log1p(-exact[inside]) - own[inside]
-        np.testing.assert_allclose(others[row, inside], np.clip(expected, -30, 30), atol=1e-5)
+    check_by_enumeration(lpr, prior, h)
 
 
 def test_posterior_equals_the_true_one_of_a_simulation():
@@ -221,15 +227,7 @@ def test_posterior_on_dags_equals_enumeration(seed):
     prior = LabelPrior(rng.uniform(0.05, 0.9, n_labels), rng.uniform(0.05, 0.95, n_labels))
     lpr = rng.random((2, n_labels))
     lpr[1] = rng.choice([1e-12, 0.5, 1.0 - 1e-12, np.nan], size=n_labels)
-    posterior, others = posteriors(lpr, prior, h, with_others=True)
-    for row in range(2):
-        ratio = likelihood_ratio(lpr[row], prior.prevalence)
-        exact = posterior_by_enumeration(parents_of(h), ratio, prior.conditional)
-        np.testing.assert_allclose(posterior[row], exact, rtol=0, atol=1e-12)
-        inside = (exact > 1e-9) & (exact < 1 - 1e-9)
-        own = np.log(ratio) + prior.log_odds
-        expected = np.log(exact[inside]) - np.log1p(-exact[inside]) - own[inside]
-        np.testing.assert_allclose(others[row, inside], np.clip(expected, -30, 30), atol=1e-5)
+    posterior = check_by_enumeration(lpr, prior, h)
     # An exact posterior keeps every edge, up to rounding.
     assert not h.violations(np.round(posterior, 12))
 

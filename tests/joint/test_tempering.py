@@ -4,23 +4,10 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from hierlpr import (
-    Hierarchy,
-    HierLPR,
-    consistent_scores,
-    fit_lpr,
-    metrics,
-    simulate,
-)
+from hierlpr import Hierarchy, HierLPR, consistent_scores, fit_lpr, metrics, simulate
 from hierlpr._kernels.joint import Cells, HeldOutEvidence, fit_weights
 from hierlpr.joint import Tempering, fit_joint
-from hierlpr.joint.tempering import (
-    best_candidate,
-    gather,
-    losses_of,
-    part_of_the_way,
-    ranking_gain,
-)
+from hierlpr.joint.tempering import best_candidate, gather, losses_of, part_of_the_way, ranking_gain
 from reference_joint import fold_of, gathered, log_loss
 
 

@@ -2,13 +2,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from scipy import sparse
-from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hierlpr import Hierarchy, HierlprWarning, simulate
@@ -67,25 +62,9 @@ EXPECTED_FAILURES = {
 
 
 @pytest.mark.filterwarnings("ignore:The AUC of")  # some checks have reversed scores
-@parametrize_with_checks(
-    [Checked()],
-    expected_failed_checks=lambda _: EXPECTED_FAILURES,
-)
+@parametrize_with_checks([Checked()], expected_failed_checks=lambda _: EXPECTED_FAILURES)
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
-
-
-def test_grid_search_and_pipeline(parts):
-    fit, cal, _ = parts
-    search = GridSearchCV(
-        make_pipeline(StandardScaler(), HierLPR(fit.hierarchy)),
-        {"hierlpr__lpr": ["isotonic", "auto"]},
-        cv=KFold(2),
-    )
-    search.fit(fit.scores, fit.truth)
-    assert 0.5 < search.best_score_ <= 1.0
-    assert search.predict(cal.scores).dtype == bool
-    assert search.score(cal.scores, cal.truth) > 0.5
 
 
 # -- the stages in order -------------------------------------------------------------------------
@@ -97,6 +76,8 @@ def test_the_model_is_the_stages_one_after_another(parts):
     lpr = fit_known(fit.scores, fit.truth, fit.hierarchy, method="auto").predict(test.scores)
     np.testing.assert_array_equal(model.transform(test.scores), lpr)
     score = consistent_scores(lpr, fit.hierarchy)
+    assert model.cutoff_.level == 0.5
+    assert "not calibrated" in str(model.cutoff_)
     np.testing.assert_array_equal(model.predict_proba(test.scores), score)
     np.testing.assert_array_equal(model.predict(test.scores), score >= model.cutoff_.level)
     ranking = model.rank(test.scores)
@@ -132,28 +113,6 @@ def test_a_sample_alone_gets_what_it_gets_among_many(most_parents, joint):
         for m in range(0, 400, 37):
             np.testing.assert_array_equal(method(scores[m : m + 1])[0], together[m])
             assert model.call_lists(scores[m : m + 1]) == [lists[m]]
-
-
-@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
-def test_data_frames_go_by_label_name_in_any_order(parts, kind):
-    fit, cal, test = parts
-    labels = list(fit.hierarchy.labels)
-
-    def frame(matrix, order):
-        data = {labels[j]: matrix[:, j] for j in order}
-        return {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}[kind](data)
-
-    backwards = range(len(labels) - 1, -1, -1)
-    by_name = HierLPR(fit.hierarchy).fit(frame(fit.scores, backwards), frame(fit.truth, range(25)))
-    by_name.calibrate(frame(cal.scores, range(25)), cal.truth, fdr=0.2)
-    by_place = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
-    by_place.calibrate(cal.scores, cal.truth, fdr=0.2)
-    np.testing.assert_array_equal(
-        by_name.predict(frame(test.scores, backwards)), by_place.predict(test.scores)
-    )
-    assert by_name.feature_names_in_.tolist() == labels
-    with pytest.raises(DataError, match="1 label\\(s\\) have no column: 'A'"):
-        by_name.predict(frame(test.scores, range(1, 25)))
 
 
 def test_without_a_hierarchy_the_frame_names_the_labels():
@@ -351,13 +310,3 @@ def test_reversed_scores_are_asked_about(parts):
         HierLPR(fit.hierarchy, joint=False).fit(-fit.scores, fit.truth)
     noise = np.random.default_rng(0).normal(size=fit.scores.shape)
     HierLPR(fit.hierarchy, joint=False).fit(noise, fit.truth)
-
-
-def test_before_calibration_the_cut_is_at_one_half(parts):
-    fit, _, test = parts
-    model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
-    assert model.cutoff_.level == 0.5
-    assert "not calibrated" in str(model.cutoff_)
-    np.testing.assert_array_equal(
-        model.predict(test.scores), model.predict_proba(test.scores) >= 0.5
-    )

@@ -136,22 +136,3 @@ def test_listed_scores_say_what_is_not_listed():
     assert "have no score here" in str(found)
     absent = next(x for x in data.hierarchy.labels if x not in found.label)
     assert "neither it nor a descendant" in found.why(absent)
-
-
-def test_the_page_gets_the_same_reasons(case):
-    pytest.importorskip("jinja2")
-    from hierlpr.report.report_page import _data, gather
-
-    model, scores, _ = case
-    truth = model.predict(scores)
-    report = gather(model, scores, truth, max_samples=100)
-    page = _data(report)
-    assert page["reasons"] == REASONS
-    assert page["maxCalls"] == [None]
-    for row in (0, 5):
-        entries = np.array(page["samples"][row]["entries"]).reshape(-1, 5)
-        found = model.explain(scores, row)
-        codes = dict(zip(entries[:, 0].tolist(), (entries[:, 4] >> 6).tolist(), strict=True))
-        for label, sentence in zip(found.label, found.reason, strict=True):
-            start = REASONS[codes[model.hierarchy_.index(label)]].split("{")[0]
-            assert sentence.startswith(start)

@@ -20,7 +20,7 @@ from hierlpr import (
     rank,
 )
 from hierlpr.exceptions import DataError, HierarchyError
-from hierlpr.io import as_hierarchy, read_scores, read_truth
+from hierlpr.io import as_hierarchy
 
 # The root sorts last, and so do the columns of MultiLabelBinarizer.
 EDGES = [("root", "left"), ("root", "right"), ("left", "deep")]
@@ -189,19 +189,6 @@ def test_different_indexes_warn_or_are_refused(case):
     frame.index = [f"p{i}" for i in range(len(truth))]
     model = HierLPR(TREE, joint=False).fit(frame, shuffled)
     assert model.score(scores, truth) == models[0].score(scores, truth)
-
-
-def test_a_file_read_goes_straight_into_fit(case, tmp_path):
-    scores, truth, _ = case
-    names = [f"p{i}" for i in range(len(truth))]
-    for name, values in (("scores", scores), ("truth", truth.astype(int))):
-        table = pd.DataFrame(values, columns=TREE.labels)
-        table.insert(0, "sample", names)
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-    read = read_scores(tmp_path / "scores.csv"), read_truth(tmp_path / "truth.csv", TREE)
-    model = HierLPR(TREE, joint=False).fit(*read)
-    expected = HierLPR(TREE, joint=False).fit(scores, truth)
-    np.testing.assert_array_equal(model.predict_proba(read[0]), expected.predict_proba(scores))
 
 
 def test_the_classifier_takes_lists_and_any_hierarchy(case):

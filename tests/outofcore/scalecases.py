@@ -80,18 +80,17 @@ def long_table(case, order=None):
     return pa.table({"sample": samples, "label": labels, "score": csr.data[order]})
 
 
-def write_inputs(folder: Path, case, *, row_group_size=50):
+def write_inputs(folder: Path, case):
     """Model and scores on disk; returns their paths."""
     case.model.save(folder / "model.hlpr")
     is_sparse = not isinstance(case.table.values, np.ndarray)
     table = long_table(case) if is_sparse else wide_table(case)
-    pq.write_table(table, folder / "scores.parquet", row_group_size=row_group_size)
+    pq.write_table(table, folder / "scores.parquet", row_group_size=50)
     return folder / "model.hlpr", folder / "scores.parquet"
 
 
-def write_text(path, table, *, delimiter=",", header=True):
-    options = pacsv.WriteOptions(include_header=header, delimiter=delimiter, quoting_style="needed")
-    pacsv.write_csv(table, path, options)
+def write_text(path, table):
+    pacsv.write_csv(table, path, pacsv.WriteOptions(quoting_style="needed"))
     return path
 
 

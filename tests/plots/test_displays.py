@@ -11,12 +11,7 @@ from hierlpr import Hierarchy, HierLPR, plots, simulate
 from hierlpr.metrics import au_prc_score
 
 plt = pytest.importorskip("matplotlib.pyplot")
-CURVES = [
-    plots.PrecisionDisplay,
-    plots.RecallDisplay,
-    plots.HitDisplay,
-    plots.CalibrationDisplay,
-]
+CURVES = [plots.PrecisionDisplay, plots.RecallDisplay, plots.HitDisplay, plots.CalibrationDisplay]
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,11 @@ from html import unescape
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import sparse
 
 from hierlpr import HierLPR, metrics, simulate, workflows
 from hierlpr._utils.checks import effective_number
 from hierlpr.baselines import propagate_max
-from hierlpr.cli import main
 from hierlpr.data.partial_truth import align_truth
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprWarning
@@ -241,18 +239,14 @@ def test_a_report_with_weights_from_files(disease, tmp_path):
     weight = np.random.default_rng(1).integers(0, 3, n)
     lines = [f"{name},{w}" for name, w in zip(names, weight, strict=True)][::-1]
     (tmp_path / "w.csv").write_text("\n".join(["sample,weight", *lines]) + "\n")
-    files = {"model": "m.hlpr", "scores": "s.csv", "truth": "t.csv", "weights": "w.csv"}
-    files["out"] = "r.html"
-    options = [x for name, file in files.items() for x in (f"--{name}", str(tmp_path / file))]
-    done = CliRunner().invoke(main, ["report", *options])
-    assert done.exit_code == 0, done.output
+    given = (tmp_path / "m.hlpr", tmp_path / "s.csv", tmp_path / "t.csv", tmp_path / "r.html")
+    workflows.report_file(*given, weights=tmp_path / "w.csv")
     own = read_scores(tmp_path / "s.csv", h).table.values  # with the digits of the file
     expected = gather(disease.model, own, disease.truth, sample_weight=weight)
     page = unescape((tmp_path / "r.html").read_text())
     assert f"{percent(expected.answer.precision)}" in page.replace("\N{NO-BREAK SPACE}", " ")
     assert "Samples have weights" in page
     (tmp_path / "w.csv").write_text("sample,weight\np0,1\n")
-    given = (tmp_path / "m.hlpr", tmp_path / "s.csv", None, tmp_path / "x.html")
     with pytest.raises(DataError, match="have no weight"):
-        workflows.report_file(*given, weights=tmp_path / "w.csv")
+        workflows.report_file(*given[:3], tmp_path / "x.html", weights=tmp_path / "w.csv")
     assert not (tmp_path / "x.html").exists()
