@@ -138,31 +138,3 @@ def test_words_of_code_stay_whole_and_their_text_the_same():
     assert re.sub(r"<[^>]+>", "", made) == re.sub(r"<[^>]+>", "", page)
     long = f"<pre>{'long-' * 20}</pre>"
     assert unbroken.keep_words(long) == long
-
-
-def test_the_search_works_from_a_disk(tmp_path, browser):
-    """A small site with the settings of ours, opened without a server, asks nothing of anybody."""
-    build = pytest.importorskip("mkdocs.commands.build", reason="mkdocs is missing (extra: docs)")
-    pytest.importorskip("material", reason="mkdocs-material is missing (extra: docs)")
-    from mkdocs.config import load_config
-
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "index.md").write_text("# Start\n\nNothing here.\n")
-    (docs / "other.md").write_text("# Of hedgehogs\n\nThey are small.\n")
-    (docs / "iframe-worker.js").write_text((ROOT / "docs" / "iframe-worker.js").read_text())
-    (tmp_path / "mkdocs.yml").write_text(
-        "site_name: x\nuse_directory_urls: false\ntheme: {name: material, font: false}\n"
-        "extra: {polyfills: [iframe-worker.js]}\nplugins: [search, offline]\n"
-    )
-    build.build(load_config(str(tmp_path / "mkdocs.yml"), site_dir=str(tmp_path / "site")))
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto((tmp_path / "site" / "index.html").as_uri())
-    page.click("input.md-search__input")
-    page.keyboard.type("hedgehogs")
-    page.wait_for_selector(".md-search-result__item h1")
-    assert page.inner_text(".md-search-result__item h1") == "Of hedgehogs"
-    assert all(url.startswith(("file:", "about:", "data:")) for url in asked), asked
-    page.close()

@@ -115,16 +115,6 @@ def test_samples_together_are_ranked_best_whatever_the_layout(case):
     assert len(h.violations(consistent_scores(lpr, h))) == 0
 
 
-def test_many_ties_on_larger_dags_never_break_an_edge():
-    rng = np.random.default_rng(50)
-    for trial in range(80):
-        h = random_dag(rng, int(rng.integers(10, 70)), density=0.08)
-        lpr = rng.integers(0, 3 + trial % 4, size=(4, h.n_labels)) / 8
-        r = rank(lpr, h)
-        assert breaches(r, h, 4) == 0
-        np.testing.assert_array_equal(r.score, consistent_scores(lpr, h)[r.sample, r.label])
-
-
 def test_blocks_of_equal_mean_are_joined_where_numbers_would_mislead():
     rng = np.random.default_rng(60)
     joined = 0

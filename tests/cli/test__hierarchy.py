@@ -49,8 +49,6 @@ def test_inspect_lists_what_lenient_reading_passed_over(small):
 
 
 TREE = 'parent,child\nA,B\nA,"C, d"\n"C, d",E\n'
-
-
 TABLE = 'label,p\nA,0.2\nB,0.5\n"C, d",0.001\nE,1e-4\n'
 
 

@@ -12,8 +12,6 @@ from hierlpr.data.tables import Table
 from hierlpr.io import read_scores, read_truth, write_hierarchy, write_scores, write_truth
 
 TREE = "parent,child\nA,B\nA,C\n"
-
-
 OPTIONS = ("--sep", ";", "--decimal", ",")
 
 

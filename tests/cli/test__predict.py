@@ -105,11 +105,7 @@ def test_names_that_cannot_be_written(folder, tmp_path):
 
 
 TREE = "parent,child\nA,B\nA,C\n"
-
-
 RANKING = "rank,sample,label,lpr,score,call\n1,s1,A,0.9,0.9,1\n2,s1,B,0.5,0.5,1\n3,s2,A,0.1,0.1,0\n"
-
-
 TRUTH = "sample,A,B,C\ns1,1,1,0\ns2,0,0,0\n"
 
 

@@ -1,12 +1,19 @@
-"""Messages, progress and errors of all commands, their help, and the page made from it."""
+"""Messages, progress, help and its page, and bad input of every kind: exit code 2, one message."""
 
 import io
+import json
+import os
+import re
 import sys
 
+import badfiles
 import click
+import numpy as np
 import pytest
-from shellrun import run
+from badfiles import P_VALUES, RANKING, SCORES, TREE, TRUTH
+from shellrun import refused, run
 
+from hierlpr import HierLPR, read_hierarchy
 from hierlpr.cli import main
 from hierlpr.cli._shell import BadInput, Shell
 from hierlpr.io import ReadReport
@@ -136,3 +143,180 @@ def test_every_command_explains_itself(name):
     for option in command.params:
         if isinstance(option, click.Option):
             assert option.help, option.name
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+INPUTS = {
+    "inspect": ["hierarchy"],
+    "fit": ["hierarchy", "scores", "truth"],
+    "rank": ["model", "scores"],
+    "evaluate": ["hierarchy", "ranking", "truth"],
+    "report": ["model", "scores", "truth"],
+    "discover": ["hierarchy", "p_values"],
+}
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("good")
+    for name, text in (("hierarchy", TREE), ("scores", SCORES), ("truth", TRUTH),
+                       ("ranking", RANKING), ("p_values", P_VALUES)):  # fmt: skip
+        (folder / name).with_suffix(".csv").write_text(text)
+    truth = np.array([[1, i % 2, 0] for i in range(9)])
+    model = HierLPR(read_hierarchy(folder / "hierarchy.csv"), joint=False)
+    model.fit(np.arange(27.0).reshape(9, 3), truth).save(folder / "model.hlpr")
+    return folder
+
+
+def command(name, good, out, **changed):
+    """One command with its inputs; `changed` gives another path for some of them."""
+    files = {key: changed.get(key, good / f"{key}.{'hlpr' if key == 'model' else 'csv'}")
+             for key in INPUTS[name]}  # fmt: skip
+    if name == "inspect":
+        return ["inspect", files["hierarchy"]]
+    given = [x for key in INPUTS[name] for x in (f"--{key.replace('_', '-')}", files[key])]
+    if name == "evaluate":
+        return [name, "-q", *given, "--json", out / "out.json"]
+    ends = {"fit": "hlpr", "report": "html"}
+    return [name, "-q", *given, "--out", out / f"out.{ends.get(name, 'csv')}"]
+
+
+def check(name, good, tmp_path, file, content, *, where):
+    """Return the message of a command that gets a bad file; nothing is written."""
+    path = tmp_path / file
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    said = refused(*command(name, good, tmp_path, **{where: path}))
+    assert str(path) in said
+    assert [p.name for p in tmp_path.iterdir()] == [file]
+    return said
+
+
+MALFORMED = [
+    pytest.param(name, where, *case, id=f"{where}-{i}-{case[0]}")
+    for name, where, cases in [
+        ("inspect", "hierarchy", badfiles.HIERARCHIES),
+        ("fit", "scores", badfiles.SCORE_FILES),
+        ("fit", "truth", badfiles.TRUTH_FILES),
+        ("evaluate", "ranking", badfiles.RANKINGS),
+    ]
+    for i, case in enumerate(cases)
+]
+
+
+@pytest.mark.parametrize(("name", "where", "end", "content", "place"), MALFORMED)
+def test_malformed_content(tmp_path, good, name, where, end, content, place):
+    said = check(name, good, tmp_path, f"bad.{end}", content, where=where)
+    assert re.search(rf"{place}\b", said), said
+
+
+ODD = [
+    pytest.param(name, where, file, content, id=f"{name}-{where}-{file}")
+    for where, files, names in [
+        ("scores", badfiles.TABLES, ["fit", "rank"]),
+        ("truth", badfiles.TABLES, ["fit", "evaluate"]),
+        ("ranking", badfiles.ODD_RANKINGS, ["evaluate"]),
+        ("p_values", badfiles.P_VALUE_FILES, ["discover"]),
+        ("hierarchy", badfiles.ODD_HIERARCHIES, ["inspect", "fit"]),
+        ("model", badfiles.MODELS, ["rank", "report"]),
+    ]
+    for file, content in files.items()
+    for name in names
+]
+
+
+@pytest.mark.parametrize(("name", "where", "file", "content"), ODD)
+def test_odd_files(tmp_path, good, name, where, file, content):
+    check(name, good, tmp_path, file, content, where=where)
+
+
+def test_changed_models(tmp_path, good):
+    with np.load(good / "model.hlpr") as held:
+        parts = dict(held)
+    meta = json.loads(bytes(parts["meta"]).decode())
+    later = json.dumps({**meta, "format": [99, 0]}).encode()
+    for name, value in {
+        "meta": [None, np.frombuffer(b"{oh", np.uint8), np.array([{}], object),
+                 np.frombuffer(later, np.uint8)],
+        "lpr_.curves.knot_lpr": [None, np.zeros(3)],
+    }.items():  # fmt: skip
+        for array in value:
+            sink = io.BytesIO()
+            np.savez(sink, **{k: v for k, v in {**parts, name: array}.items() if v is not None})
+            check("rank", good, tmp_path, "bad.hlpr", sink.getvalue(), where="model")
+    whole = (good / "model.hlpr").read_bytes()
+    for content in (whole[: len(whole) // 2], b"", b"not a model", b"[1, 2]", b"PK\x03\x04junk"):
+        check("rank", good, tmp_path, "bad.hlpr", content, where="model")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--fdr", "1.5"], "--fdr must lie strictly between 0 and 1"),
+        (["--fdr", "10"], "Hint: 10 % is 0.1."),
+        (["--fdr", "ten"], "'ten' is not a valid float"),
+        (["--fdr", "0.1", "--max-f"], "--fdr, --precision and --max-f exclude each other"),
+        (["--confidence", "0.9"], "--confidence needs --fdr, --precision"),
+        (["--max-f", "--beta", "-1"], "with beta > 0"),
+        (["--max-f", "--beta", "nan"], "with beta > 0"),
+        (["--lpr", "magic"], "'magic' is not one of"),
+        (["--calibration-scores", "x"], "give both --calibration-scores"),
+        (["--fdr", "0.1", "--calibration-scores", "no.csv", "--calibration-truth", "no.csv"],
+         "no.csv: there is no such file"),
+        (["--fdr", "0.1", "--weights", "w.csv", "--max-weight", "2"], "--max-weight is needed"),
+        (["--fdr", "0.1", "--confidence", "0.9", "--weights", "w.csv"], "--max-weight is needed"),
+    ],
+)  # fmt: skip
+def test_options(tmp_path, good, options, message):
+    assert message in refused(*command("fit", good, tmp_path), *options)
+
+
+def test_an_empty_separator(tmp_path):
+    (tmp_path / "p.txt").write_text("A/B\n")
+    said = refused("inspect", tmp_path / "p.txt", "--path-sep", "")
+    assert "separator of a path list must not be empty" in said
+
+
+@pytest.mark.parametrize(("name", "where"), [(n, w) for n, all_ in INPUTS.items() for w in all_])
+def test_places_that_are_no_files(tmp_path, good, name, where):
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    (tmp_path / "gone.csv").symlink_to("nowhere.csv")
+    before = sorted(p.name for p in tmp_path.iterdir())
+    places = [*before, "x" * 300 + ".csv"]
+    inside = good / "scores.csv" / "x.csv"
+    for place in [*(tmp_path / x for x in places), inside, "zzz://x/y.csv"]:
+        said = refused(*command(name, good, tmp_path, **{where: place}))
+        assert os.path.basename(place) in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_outputs_that_cannot_be_written(tmp_path, good):
+    nowhere = tmp_path / "none" / "m.hlpr"
+    assert str(nowhere) in refused(*command("fit", good, tmp_path)[:-1], nowhere)
+
+
+@pytest.mark.parametrize("name", ["fit", "rank", "evaluate", "report", "discover"])
+def test_devices_are_not_written_to(tmp_path, good, name):
+    """A node of its own with the numbers of the null device: never the one of the system."""
+    device = tmp_path / "device.csv"
+    try:
+        os.mknod(device, 0o020600, os.makedev(1, 3))
+    except (OSError, AttributeError):
+        pytest.skip("no device can be made here")
+    said = refused(*command(name, good, tmp_path)[:-1], device)
+    assert "a device or a pipe" in said
+    assert device.is_char_device()
+    assert [p.name for p in tmp_path.iterdir()] == ["device.csv"]
+
+
+def test_samples_without_truth_and_too_few_to_split(tmp_path, good):
+    for other in ("sample,label\nq,A\n", "sample,A,B,C\nq,1,0,0\n"):
+        (tmp_path / "other.csv").write_text(other)
+        for more in (["--missing-truth", "skip"], []):
+            args = command("evaluate", good, tmp_path, truth=tmp_path / "other.csv")
+            assert "none of the 1 samples of" in refused(*args, *more)
+    (tmp_path / "few.csv").write_text("sample,A,B,C\ns1,1,1,1\ns2,0,0,0\n")
+    few = command("fit", good, tmp_path, scores=tmp_path / "few.csv")
+    said = refused(*few, "--fdr", "0.1", "--missing-truth", "skip")
+    assert "few.csv: 2 sample(s) cannot be split" in said

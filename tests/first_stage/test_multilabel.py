@@ -5,6 +5,7 @@ from dataclasses import astuple, replace
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
 import reference_first_stage as reference
 from hierlpr.exceptions import DataError
@@ -258,8 +259,6 @@ def test_a_member_without_use_is_left_out_and_that_is_said():
 
 
 def test_the_map_of_all_labels_against_scikit_learn():
-    from sklearn.linear_model import LogisticRegression
-
     rng = np.random.default_rng(0)
     prior = np.array([0.02, 0.1, 0.4])
     chance = np.clip(prior + 0.1 * rng.normal(size=(2000, 3)), 0.001, 0.999)
@@ -353,8 +352,6 @@ def test_what_is_unknown_judges_nothing():
 @pytest.mark.parametrize("member", members(), ids=lambda m: type(m).__name__)
 def test_members_learn_from_what_is_known(member):
     """Nearly as well as from all, and better than if unknown labels did not hold."""
-    from sklearn.base import clone
-
     x, y = data(400)
     gaps = hidden(y, 0.5)
     new_x, new_y = data(2000, rng=7)

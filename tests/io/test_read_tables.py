@@ -8,8 +8,7 @@ import pytest
 from hierlpr import Hierarchy
 from hierlpr.data.partial_truth import still_unknown
 from hierlpr.exceptions import DataError, FileError
-from hierlpr.io import load_hierarchy, pair_samples, read_scores, read_truth, read_truth_sets
-from realdata import DATA, needs_data
+from hierlpr.io import pair_samples, read_scores, read_truth, read_truth_sets
 
 H = Hierarchy([("A", "B"), ("A", "C")])
 WIDE = "sample,A,B,C\ns1,0.9,0.8,-3\ns2,1e2,0,0.5\n"
@@ -138,13 +137,3 @@ def test_pairing(tmp_path):
     other = read_truth(write(tmp_path / "o.csv", "sample,label\nx,A\n"), H)
     with pytest.raises(DataError, match="none of the 2 samples"):
         pair_samples(scores, other)
-
-
-@needs_data
-def test_real_cafa_files():
-    read = load_hierarchy(DATA / "cafa/IDPO_disorder_function.obo")
-    truth = read_truth(DATA / "cafa/ground_truth.tsv", read.hierarchy)
-    assert truth.table.n_samples == 168
-    for i in range(1, 6):
-        scores = read_scores(DATA / f"cafa/predictions/pred_{i}.tsv", read.hierarchy)
-        assert pair_samples(scores, truth).scores.n_samples == 168

@@ -164,15 +164,6 @@ def test_one_cutoff_per_label(parts, model):
         assert not calls[:, k].any() or test.truth[calls[:, k], k].mean() >= 0.7
 
 
-def test_an_unreachable_target_warns(parts):
-    fit, cal, _ = parts
-    rng = np.random.default_rng(0)
-    model = HierLPR(fit.hierarchy).fit(rng.random(fit.scores.shape), fit.truth)
-    with pytest.warns(HierlprWarning, match="unreachable"):
-        model.calibrate(rng.random(cal.scores.shape), cal.truth, precision=0.99)
-    assert not model.cutoff_.reachable
-
-
 def test_no_samples_give_no_calls(model):
     empty = np.empty((0, 25))
     assert model.predict(empty).shape == (0, 25)

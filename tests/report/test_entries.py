@@ -47,6 +47,7 @@ def test_label_facts(disease, report):
             np.rint(100 * ends).astype(int)
         )
     assert report.labels["nFit"] == 400
+    assert report.names is None
 
 
 def test_samples_are_chosen_by_their_faults_and_at_random(disease, report):
@@ -238,11 +239,6 @@ def test_scores_of_another_scale_have_no_promise(named, tmp_path):
     report = write_report(tmp_path / "page.html", model, far, truth)
     assert report.answer.promise.startswith("Nothing is guaranteed here.")
     assert report.answer.target == ""
-
-
-def test_other_models_have_no_panel(disease, tmp_path):
-    report = write_report(tmp_path / "page.html", disease.model, disease.scores, disease.truth)
-    assert report.names is None
 
 
 def test_boxes_of_the_icicle_stand_below_their_parents(named):
