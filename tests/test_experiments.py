@@ -14,7 +14,7 @@ import pytest
 
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.cutoff.outcome import Cutoff
-from hierlpr.first_stage import KernelRidgeClassifier
+from hierlpr.first_stage import FirstStage
 from realdata import DATA, ROOT, needs_data
 
 STUDIES = ROOT / "experiments"
@@ -113,7 +113,7 @@ def test_unknown_truth_of_features(monkeypatch):
     truth = x[:, :3] + 0.5 * rng.normal(size=(300, 3)) > 0.0
     truth[:, 1:] &= truth[:, :1]
     monkeypatch.setattr(run, "feature_sets", lambda: [("made up", h, x, truth)])
-    monkeypatch.setattr(run, "first_stage", lambda name: KernelRidgeClassifier())
+    monkeypatch.setattr(run, "first_stage", lambda name: FirstStage(members=["kernel"]))
     row = next(iter(run.features({"seed": 5, "feature_replications": 2})))
     unknown, fewer, negative = (
         float(row[f"error {way}"]) for way in ("unknown", "fewer", "negative")

@@ -1,6 +1,7 @@
 """Networks, forest and kernel against slow twins, and what they promise."""
 
 from dataclasses import astuple, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,15 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import reference_first_stage as reference
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage import (
-    FirstStage,
-    KernelRidgeClassifier,
-    NetworkEnsemble,
-    ProjectionForest,
-    kernel_ridge,
-    networks,
-    projection_forest,
-)
+from hierlpr.first_stage import FirstStage, kernel_ridge, networks, projection_forest
 from hierlpr.first_stage.descent import (
     WEIGHT_DECAY,
     NetworkPlan,
@@ -69,10 +62,15 @@ def data(n_samples=120, rng=0):
 
 def members(**options):
     return [
-        ProjectionForest(30, **options),
-        KernelRidgeClassifier(**options),
-        NetworkEnsemble(2, folds=2, **options),
+        FirstStage(members=[name], n_trees=30, n_networks=2, **options)
+        for name in ("forest", "kernel", "networks")
     ]
+
+
+def networks_of(x, y, n_networks):
+    """The ensemble in a first stage of networks alone, and the encoded features."""
+    stage = FirstStage(members=["networks"], n_networks=n_networks).fit(x, y)
+    return stage.members_["networks"], stage.encoder_.transform(x)
 
 
 # -- networks --------------------------------------------------------------------------------
@@ -145,9 +143,10 @@ def test_stopping_early_is_on_the_same_path():
         np.testing.assert_array_equal(weight, expected)
 
 
-def test_each_sample_is_judged_by_networks_that_have_not_seen_it():
+def test_each_sample_is_judged_by_networks_that_have_not_seen_it(monkeypatch):
     x, y = data(90)
-    ensemble = NetworkEnsemble(7, folds=3).fit(x, y)
+    monkeypatch.setattr(networks, "FOLDS", 3)
+    ensemble, encoded = networks_of(x, y, 7)
     assert len(ensemble.networks_) == 7
     labels = LabelColumns.of(y)
     # Trained again one by one: the folds are the first draws of the last seed.
@@ -155,7 +154,6 @@ def test_each_sample_is_judged_by_networks_that_have_not_seen_it():
     rng = np.random.default_rng(seeds[-1])
     partitions = [rng.permutation(90) % 3 for _ in range(3)]
     total, count = np.zeros_like(labels.values), np.zeros((90, 1))
-    encoded = ensemble.encoder_.transform(x)
     for i in range(7):
         apart = partitions[i // 3] == i % 3
         layers = trained(encoded[~apart], labels.values[~apart], ensemble.plan_, seeds[i])
@@ -169,17 +167,15 @@ def test_training_ends_where_left_out_samples_lose(monkeypatch):
     rng = np.random.default_rng(0)
     x, noise = rng.normal(size=(60, 30)), rng.random((60, 2)) < 0.5
     monkeypatch.setattr(networks, "PLANS", (NetworkPlan((50,), 0.0, 0.0, 0.01, 8, 100),))
-    ensemble = NetworkEnsemble(3, folds=3)
-    assert ensemble.fit(x, noise).plan_.epochs <= 10
-    x, y = data(300)
-    assert ensemble.fit(x, y).plan_.epochs > 10
+    assert networks_of(x, noise, 3)[0].plan_.epochs <= 10
+    assert networks_of(*data(300), 3)[0].plan_.epochs > 10
 
 
 def test_the_first_fold_chooses_the_regularization(monkeypatch):
     x, y = data(300)
     plans = [replace(SMALL, dropout=d, noise=n) for d, n in ((0.9, 5.0), (0.0, 0.0))]
     monkeypatch.setattr(networks, "PLANS", plans)
-    chosen = NetworkEnsemble(2, folds=2).fit(x, y).plan_
+    chosen = networks_of(x, y, 2)[0].plan_
     assert (chosen.dropout, chosen.noise) == (0.0, 0.0)
 
 
@@ -190,18 +186,19 @@ def test_out_of_bag_shares_tree_by_tree(monkeypatch):
     monkeypatch.setattr(projection_forest, "PROJECTIONS", 99)
     rng = np.random.default_rng(1)
     x, y = data(50)
-    ours = ProjectionForest(8).fit(x, y)
-    encoded, forest = ours.encoder_.transform(x), ours.forest_
+    stage = FirstStage(members=["forest"], n_trees=8).fit(x, y)
+    ours, encoder = stage.members_["forest"], stage.encoder_
+    encoded, forest = encoder.transform(x), ours.forest_
     in_bag = np.stack([np.bincount(rows, minlength=50) for rows in forest.estimators_samples_])
     leaves = forest.apply(encoded)
     outside = in_bag.T == 0
     rows = np.flatnonzero(outside.any(axis=1))
     expected = reference.leaf_shares(leaves, in_bag, y, leaves[rows], outside[rows])
-    np.testing.assert_allclose(ours.oof_proba_[rows], expected, atol=1e-6)
-    new = rng.normal(size=(10, 4))
-    new_leaves = forest.apply(ours.encoder_.transform(new))
+    np.testing.assert_allclose(ours.outside_[rows], expected, atol=1e-6)
+    new = encoder.transform(rng.normal(size=(10, 4)))
+    new_leaves = forest.apply(new)
     expected = reference.leaf_shares(leaves, in_bag, y, new_leaves, np.ones((10, 8), bool))
-    np.testing.assert_allclose(ours.predict_proba(new), expected, atol=1e-6)
+    np.testing.assert_allclose(ours.proba(new), expected, atol=1e-6)
 
 
 # -- kernel ----------------------------------------------------------------------------------
@@ -222,10 +219,11 @@ def test_left_one_out_in_closed_form(power):
 def test_more_samples_than_allowed_are_predicted_by_the_others(monkeypatch):
     x, y = data(120)
     monkeypatch.setattr(kernel_ridge, "MAX_SAMPLES", 60)
-    kernel = KernelRidgeClassifier().fit(x, y)
+    stage = FirstStage(members=["kernel"]).fit(x, y)
+    kernel = stage.members_["kernel"]
     assert kernel.x_.shape[0] == 60
-    assert mean_log_loss(kernel.outside_, kernel.labels_.values) < 1.5
-    assert np.isfinite(kernel.oof_proba_).all()
+    assert mean_log_loss(kernel.outside_, stage.labels_.values) < 1.5
+    assert np.isfinite(kernel.outside_).all()
 
 
 # -- weights ---------------------------------------------------------------------------------
@@ -246,11 +244,8 @@ def test_a_member_without_use_is_left_out_and_that_is_said():
     stage = FirstStage(members=["forest", "kernel"], n_trees=25).fit(x, y)
     good = stage.members_.get("kernel") or next(iter(stage.members_.values()))
 
-    class Useless(ProjectionForest):
-        outside_ = np.full_like(good.outside_, 0.5)
-
-    stage.seconds_ = {"kernel": 1.0, "forest": 1.0}
-    stage._blend({"forest": Useless(), "kernel": good}, stage.labels_)
+    useless = SimpleNamespace(outside_=np.full_like(good.outside_, 0.5))
+    stage._blend({"forest": useless, "kernel": good}, stage.labels_)
     assert list(stage.members_) == ["kernel"]
     assert stage.weights_ == {"forest": 0.0, "kernel": 1.0}
     assert "forest: left out" in stage.describe()
@@ -349,7 +344,7 @@ def test_what_is_unknown_judges_nothing():
     assert (some.start, some.slope) == pytest.approx((other.start, other.slope), abs=1e-6)
 
 
-@pytest.mark.parametrize("member", members(), ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("member", members(), ids=lambda m: m.members[0])
 def test_members_learn_from_what_is_known(member):
     """Nearly as well as from all, and better than if unknown labels did not hold."""
     x, y = data(400)
@@ -369,7 +364,7 @@ def test_members_learn_from_what_is_known(member):
 # -- all members -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("member", members(), ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("member", members(), ids=lambda m: m.members[0])
 def test_members_learn_and_out_of_fold_does_not_know_its_truth(member):
     x, y = data(300)
     member.fit(x, y)
@@ -380,7 +375,7 @@ def test_members_learn_and_out_of_fold_does_not_know_its_truth(member):
     assert abs(member.oof_proba_[noise].mean() - member.oof_proba_[~noise].mean()) < 0.06
 
 
-@pytest.mark.parametrize("member", members(), ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("member", members(), ids=lambda m: m.members[0])
 @pytest.mark.parametrize("n_samples", [2, 3, 30])
 def test_tiny_and_odd_data(member, n_samples):
     rng = np.random.default_rng(0)
@@ -413,15 +408,13 @@ def test_the_same_seed_gives_the_same_bits_with_any_number_of_jobs():
 def test_wrong_options():
     x, y = data(20)
     for member, message in [
-        (NetworkEnsemble(1), "n_networks must be a whole number of at least 2"),
-        (NetworkEnsemble(2, folds=1), "folds"),
-        (NetworkEnsemble(2, n_jobs="a"), "n_jobs"),
-        (ProjectionForest("many"), "n_trees"),
+        (FirstStage(n_networks=1), "n_networks must be a whole number of at least 2"),
+        (FirstStage(n_jobs="a"), "n_jobs"),
+        (FirstStage(n_trees="many"), "n_trees"),
         (FirstStage(members=["trees"]), "'forest', 'kernel', 'networks'"),
         (FirstStage(members="forest"), "must list"),
-        (FirstStage(folds="x"), "folds"),
     ]:
         with pytest.raises(DataError, match=message):
             member.fit(x, y)
     with pytest.raises(DataError, match="fewer than 2"):
-        ProjectionForest().fit(x[:1], y[:1])
+        FirstStage().fit(x[:1], y[:1])

@@ -14,13 +14,7 @@ from cases import FEATURE_TREE as TREE
 from cases import features
 from hierlpr import HierarchicalClassifier, HierlprError
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage import (
-    FirstStage,
-    KernelRidgeClassifier,
-    NetworkEnsemble,
-    ProjectionForest,
-    networks,
-)
+from hierlpr.first_stage import FirstStage, networks
 
 CHEAP = FirstStage(members=["forest", "kernel"], n_trees=25)
 
@@ -85,13 +79,12 @@ def test_labels_that_never_differ(small_networks, held):
     assert alone.weights_ == {"networks": 1.0}
 
 
-def test_a_stage_or_member_of_ones_own():
+def test_a_stage_of_ones_own():
     x, truth = features(150, 0)
-    for estimator in (CHEAP, ProjectionForest(25), KernelRidgeClassifier()):
-        model = HierarchicalClassifier(estimator, TREE).fit(x, truth)
-        assert not hasattr(estimator, "encoder_")  # the user's own stays as it was
-        np.testing.assert_array_equal(model.oof_scores_, model.estimators_[0].oof_proba_)
-        assert model.score(*features(100, 1)) > 0.6
+    model = HierarchicalClassifier(CHEAP, TREE).fit(x, truth)
+    assert not hasattr(CHEAP, "encoder_")  # the user's own stays as it was
+    np.testing.assert_array_equal(model.oof_scores_, model.estimators_[0].oof_proba_)
+    assert model.score(*features(100, 1)) > 0.6
 
 
 def test_bad_input():
@@ -139,23 +132,11 @@ class TwoLabels:
         return super().fit(X, _two_labels(y))
 
 
-class CheckedForest(TwoLabels, ProjectionForest):
-    def __init__(self, n_trees=10, *, random_state=0):
-        super().__init__(n_trees, random_state=random_state)
-
-
-class CheckedKernel(TwoLabels, KernelRidgeClassifier):
-    pass
-
-
-class CheckedNetworks(TwoLabels, NetworkEnsemble):
-    def __init__(self, n_networks=2, *, random_state=0):
-        super().__init__(n_networks, random_state=random_state)
-
-
 class CheckedStage(TwoLabels, FirstStage):
-    def __init__(self, *, members=("forest", "kernel"), n_trees=10, random_state=0):
-        super().__init__(members=members, n_trees=n_trees, random_state=random_state)
+    def __init__(self, *, members=("forest", "kernel"), n_trees=10, n_networks=2, random_state=0):
+        super().__init__(
+            members=members, n_trees=n_trees, n_networks=n_networks, random_state=random_state
+        )
 
 
 class CheckedClassifier(TwoLabels, HierarchicalClassifier):
@@ -176,7 +157,7 @@ SPARSE = {"check_estimator_sparse_array": COLUMNS, "check_estimator_sparse_matri
 
 
 @parametrize_with_checks(
-    [CheckedForest(), CheckedKernel(), CheckedNetworks(), CheckedStage(), CheckedClassifier()],
+    [CheckedStage(), CheckedStage(members=("networks",)), CheckedClassifier()],
     expected_failed_checks=lambda estimator: SPARSE,
 )
 def test_scikit_learn_estimator_checks(estimator, check, small_networks):

@@ -23,7 +23,7 @@ from cases import features
 from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, HierlprError, load_model
 from hierlpr.data.partial_truth import align_truth
 from hierlpr.exceptions import DataError, HierlprWarning
-from hierlpr.first_stage import FirstStage, KernelRidgeClassifier
+from hierlpr.first_stage import FirstStage
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +286,7 @@ def test_unknown_truth_with_a_goal_weights_and_a_file(data, tmp_path):
     gaps = with_gaps(truth)
     weight = np.random.default_rng(3).integers(1, 4, len(x))
     model = HierarchicalClassifier(
-        KernelRidgeClassifier(), hierarchy=h, fdr=0.3, confidence=0.8, max_weight=4
+        FirstStage(members=["kernel"]), hierarchy=h, fdr=0.3, confidence=0.8, max_weight=4
     ).fit(x, gaps, sample_weight=weight)
     assert model.cutoff_.n_unknown > 0
     model.save(tmp_path / "m.hlpr")

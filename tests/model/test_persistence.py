@@ -246,7 +246,7 @@ def test_classifiers_answer_as_before(features, tmp_path):
         (RandomForestClassifier(5, random_state=0), x),
         (make_pipeline(TfidfVectorizer(), LogisticRegression()), words),
         (make_pipeline(columns, LogisticRegression()), frame),
-        (FirstStage(n_networks=2, n_trees=8, folds=2, random_state=0), frame),
+        (FirstStage(n_networks=2, n_trees=8, random_state=0), frame),
     ]
     for estimator, given in cases:
         one = fitted(estimator, given, truth, fdr=0.3, unreachable="best-precision")

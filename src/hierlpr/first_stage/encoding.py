@@ -36,23 +36,9 @@ Column = NDArray[Any]  # float64 with NaN for gaps, or objects: texts, None for 
 class FeatureEncoder:
     """Learn how to turn features into numbers, and apply it to new samples.
 
-    Parameters
-    ----------
-    owner : str
-        The estimator that messages name.
-
-    Attributes
-    ----------
-    n_features : int
-        Columns of the user's data; 1 for texts.
-    names : tuple of str or None
-        Their names, if they came in a data frame.
-    notes : list of str
-        What was left out, as text.
+    `n_features` counts the columns of the user's data (1 for texts), `names` are their names if
+    they came in a data frame, and `notes` says what was left out.
     """
-
-    def __init__(self, owner: str = "FeatureEncoder") -> None:
-        self.owner = owner
 
     def fit(self, X: Any) -> Self:  # noqa: N803
         """Learn vocabulary, categories, singular vectors, means and scales."""
@@ -169,7 +155,7 @@ class FeatureEncoder:
     def _check_width(self, n_features: int) -> None:
         if n_features != self.n_features:  # in the words of scikit-learn
             raise DataError(
-                f"X has {n_features} features, but {self.owner} is expecting {self.n_features} "
+                f"X has {n_features} features, but FirstStage is expecting {self.n_features} "
                 "features as input."
             )
 

@@ -1,74 +1,40 @@
-"""KernelRidgeClassifier: ridge regression of all labels, leave-one-out in closed form."""
+"""The member "kernel": ridge regression of all labels, leave-one-out in closed form."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, lapack
 
-from hierlpr._utils.checks import check_count
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage.multilabel import (
-    Encoded,
-    LabelColumns,
-    MultiLabelEstimator,
-    Progress,
-    fit_pooled_map,
-)
+from hierlpr.first_stage.multilabel import Encoded, LabelColumns, Progress, fit_pooled_map
 
 Float = NDArray[np.float64]
 # Kernels exp(-(d / s)^p), by p and by s^2 over the median squared distance.
 SHAPES = ((1, 0.5), (1, 2.0), (2, 0.5), (2, 1.5))
 PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-MAX_SAMPLES = 12_000
+MAX_SAMPLES = 12_000  # time grows with the cube of their number, memory with its square
 TUNING_SAMPLES = 1_200  # samples on which kernel and penalty are chosen
 SOFT = 0.02  # scale of the smooth clipping of fitted values at 0 and 1
 
 
-class KernelRidgeClassifier(MultiLabelEstimator):
+class KernelRidge:
     r"""Regress all labels on a kernel :math:`\exp(-(|x - x'| / s)^p)`, :math:`p` 1 or 2.
 
-    Parameters
-    ----------
-    random_state : int
-        Seed of the subset of 12,000 samples that is used of more: time grows with the cube of their
-        number, memory with its square.
-
-    Attributes
-    ----------
-    power_, width_, penalty_ : float
-        :math:`p`, :math:`s^2` and :math:`\lambda`, chosen by leave-one-out squared error.
-    oof_proba_ : ndarray
-        Leave-one-out probabilities.
-
-    Notes
-    -----
     With the kernel matrix :math:`K`, :math:`G = (K + \lambda I)^{-1}` and centred labels :math:`Y`,
-    the leave-one-out value of a sample is :math:`Y_i - (GY)_i / G_{ii}`, without a second fit. One
-    logistic map for all labels, of that value and the prevalence, gives the probability.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 3))
-    >>> y = np.stack([X[:, 0] > 0, X[:, 0] + X[:, 1] > 1], axis=1)
-    >>> kernel = KernelRidgeClassifier().fit(X, y)
-    >>> float((kernel.predict(X) == y).mean()) > 0.9
-    True
+    the leave-one-out value of a sample is :math:`Y_i - (GY)_i / G_{ii}`, without a second fit. It
+    chooses :math:`p`, :math:`s^2` and :math:`\lambda` by squared error. One logistic map for all
+    labels, of that value and the prevalence, gives the probability.
     """
 
-    is_calibrated: ClassVar[bool] = True
-
     def __init__(self, *, random_state: int = 0) -> None:
-        self.random_state = random_state
+        self.random_state = random_state  # draws the samples in use of more than `MAX_SAMPLES`
 
-    def learn(
-        self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
-    ) -> None:
-        """Fit to encoded features; see :class:`MultiLabelEstimator`."""
-        rng = np.random.default_rng(check_count(self.random_state, name="random_state", least=0))
+    def learn(self, x: Encoded, labels: LabelColumns, on_progress: Progress | None = None) -> None:
+        """Choose the kernel, and solve for all labels."""
+        rng = np.random.default_rng(self.random_state)
         shuffled = rng.permutation(x.shape[0])
         kept, others = np.sort(shuffled[:MAX_SAMPLES]), np.sort(shuffled[MAX_SAMPLES:])
         y = labels.values

@@ -1,20 +1,16 @@
-"""What members share: encoded features, checked labels, and how probabilities are combined."""
+"""What members share: checked labels, and how probabilities are combined."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils import InputTags, TargetTags
-from sklearn.utils.validation import check_is_fitted
 
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage.encoding import FeatureEncoder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,84 +113,16 @@ Progress = Callable[[int, int], None]
 Encoded = NDArray[np.float32]
 
 
-class MultiLabelEstimator(BaseEstimator):  # type: ignore[misc]
-    """Base of estimators from features to a matrix of probabilities, one column per label.
+class Member(Protocol):
+    """A part of the first stage; `outside_` are out-of-fold probabilities of training samples."""
 
-    A member implements `learn`, from encoded features and distinct label columns, and `proba`, the
-    probabilities of those columns. `learn` sets `outside_`, the out-of-fold probabilities of the
-    training samples. `is_calibrated` says that a map learned out of fold has calibrated them.
-    """
-
-    is_calibrated: ClassVar[bool] = False
     outside_: NDArray[np.float32]
 
-    def fit(self, X: Any, y: Any, *, on_progress: Progress | None = None) -> Self:  # noqa: N803
-        """Learn the probabilities of all labels.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            NaN is a missing value. Text and categorical columns are categories. A list of texts
-            is vectorized by tf-idf.
-        y : matrix of shape (n_samples, n_labels)
-            0 or 1; NaN where unknown. There members learn from the probability that a kernel
-            method gives.
-        on_progress : callable, optional
-            Called as ``on_progress(done, total)``.
-        """
-        encoder = FeatureEncoder(type(self).__name__).fit(X)
-        x = encoder.transform(X)
-        held, known = check_labels(y, x.shape[0])
-        if x.shape[0] < 2:
-            raise DataError(f"{x.shape[0]} sample: there is nothing to learn from fewer than 2.")
-        self.encoder_ = encoder
-        self.n_features_in_ = encoder.n_features
-        if encoder.names is not None:
-            self.feature_names_in_ = np.array(encoder.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        labels = LabelColumns.of(held, known)
-        if labels.known is not None:
-            from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier
-
-            kernel = KernelRidgeClassifier()
-            kernel.learn(x, labels)
-            # This is one step of EM from the prevalences; three steps were no better.
-            labels = labels.filled(kernel.outside_)
-        self.learn(x, labels, on_progress=on_progress)
-        self.labels_ = replace(labels, known=None)
-        return self
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """Return the probability of every label, of shape (n_samples, n_labels)."""
-        check_is_fitted(self, "encoder_")
-        return self.labels_.spread(self.proba(self.encoder_.transform(X)))
-
-    def predict(self, X: Any) -> NDArray[np.bool_]:  # noqa: N803
-        """Return the labels with a probability of one half or more."""
-        return self.predict_proba(X) >= 0.5
-
-    @property
-    def oof_proba_(self) -> NDArray[np.float64]:
-        """Out-of-fold probabilities of the training samples."""
-        check_is_fitted(self, "encoder_")
-        return self.labels_.spread(self.outside_)
-
-    def learn(
-        self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
-    ) -> None:
-        """Fit to encoded features."""
-        raise NotImplementedError
+    def learn(self, x: Encoded, labels: LabelColumns, on_progress: Progress | None) -> None:
+        """Fit to encoded features and distinct label columns."""
 
     def proba(self, x: Encoded) -> NDArray[Any]:
         """Return the probabilities of the distinct label columns."""
-        raise NotImplementedError
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags = TargetTags(required=True, multi_output=True, single_output=False)
-        tags.input_tags = InputTags(sparse=True, allow_nan=True, categorical=True, string=True)
-        return tags
 
 
 FLOOR = 1e-6  # keeps the log-loss of a wrong probability of 0 finite

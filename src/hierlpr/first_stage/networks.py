@@ -1,4 +1,4 @@
-"""NetworkEnsemble: the mean of a few strongly regularized networks of all labels."""
+"""The member "networks": the mean of a few strongly regularized networks of all labels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from hierlpr._utils.checks import check_count, check_jobs
 from hierlpr.first_stage.descent import Layers, NetworkPlan, predict_network, train_network
 from hierlpr.first_stage.multilabel import (
     Encoded,
     LabelColumns,
-    MultiLabelEstimator,
     Progress,
     mean_log_loss,
 )
@@ -25,70 +23,30 @@ PLANS = tuple(
     for dropout, noise in ((0.7, 0.5), (0.5, 0.1))
 )
 CHECKPOINTS = (5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)  # hundredths of all epochs
+FOLDS = 5  # at most as many as networks and samples
 N_VALIDATED = 2  # networks whose left-out samples decide when to stop
 # The mean of many networks gains from training longer than is best for one.
 PATIENCE = 0.01
 
 
-class NetworkEnsemble(MultiLabelEstimator):
+class NetworkEnsemble:
     """Average a few networks that learn all labels together.
 
     Each has hidden layers with dropout, noise on its inputs and output biases at the prior
     log-odds, and minimizes the log-loss of all labels by Adam. Each is trained without one fold of
     the samples, in turn, with a new partition for each round of folds. The first ones decide when
-    to stop, and which of several regularizations to use.
-
-    Parameters
-    ----------
-    n_networks : int
-        Networks, from different seeds; at least 2.
-    folds : int
-        At most as many folds as networks and samples, at least 2.
-    n_jobs : int, optional
-        Processes, as in joblib; results do not depend on it.
-    random_state : int
-        Seed.
-
-    Attributes
-    ----------
-    networks_ : list
-        The layers of each network.
-    plan_ : NetworkPlan
-        How they were trained; `epochs` is when they stopped.
-    oof_proba_ : ndarray
-        Probabilities by networks that have not seen the sample.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 3))
-    >>> y = np.stack([X[:, 0] > 0, X[:, 0] + X[:, 1] > 1], axis=1)
-    >>> float((NetworkEnsemble(2).fit(X, y).predict(X) == y).mean()) > 0.9
-    True
+    to stop, and which of several regularizations to use. `plan_` says how they were trained.
     """
 
-    def __init__(
-        self,
-        n_networks: int = 10,
-        *,
-        folds: int = 5,
-        n_jobs: int | None = None,
-        random_state: int = 0,
-    ) -> None:
+    def __init__(self, n_networks: int, *, n_jobs: int | None, random_state: int) -> None:
         self.n_networks = n_networks
-        self.folds = folds
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def learn(
-        self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
-    ) -> None:
-        """Fit to encoded features; see :class:`MultiLabelEstimator`."""
-        check_jobs(self.n_jobs)
-        n_networks = check_count(self.n_networks, name="n_networks", least=2)
-        folds = min(check_count(self.folds, name="folds", least=2), x.shape[0], n_networks)
-        seed = check_count(self.random_state, name="random_state", least=0)
-        seeds = np.random.SeedSequence(seed).spawn(n_networks + 1)
+    def learn(self, x: Encoded, labels: LabelColumns, on_progress: Progress | None = None) -> None:
+        """Train all networks; results do not depend on `n_jobs`."""
+        n_networks, folds = self.n_networks, min(FOLDS, self.n_networks, x.shape[0])
+        seeds = np.random.SeedSequence(self.random_state).spawn(n_networks + 1)
         rng = np.random.default_rng(seeds[-1])
         turns = -(-n_networks // folds)
         partitions = [rng.permutation(x.shape[0]) % folds for _ in range(turns)]

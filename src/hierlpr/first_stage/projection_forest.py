@@ -1,4 +1,4 @@
-"""ProjectionForest: trees grown on random projections of the labels, then read for all labels."""
+"""The member "forest": trees grown on random projections of labels, then read for all of them."""
 
 from __future__ import annotations
 
@@ -9,63 +9,28 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.ensemble import ExtraTreesRegressor
 
-from hierlpr._utils.checks import check_count, check_jobs
-from hierlpr.first_stage.multilabel import Encoded, LabelColumns, MultiLabelEstimator, Progress
+from hierlpr.first_stage.multilabel import Encoded, LabelColumns, Progress
 
 PROJECTIONS = 16  # columns that the trees are grown on; fewer labels are used themselves
 BATCH = 25  # trees between two reports of progress
 
 
-class ProjectionForest(MultiLabelEstimator):
+class ProjectionForest:
     """Grow extremely randomized trees on a few random projections of the labels.
 
     With thousands of labels, a split that looks at all of them is expensive, and random projections
-    preserve what such a split measures. The probability of a label is its share in the leaves.
-
-    Parameters
-    ----------
-    n_trees : int
-    n_jobs : int, optional
-        Threads for growing; results do not depend on it.
-    random_state : int
-        Seed.
-
-    Attributes
-    ----------
-    forest_ : ExtraTreesRegressor or None
-        The trees; None if no label varies.
-    oof_proba_ : ndarray
-        Out-of-bag probabilities: each sample by the trees that were grown without it. A sample that
-        is in every bag has the prevalences.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 3))
-    >>> y = np.stack([X[:, 0] > 0, X[:, 0] + X[:, 1] > 1], axis=1)
-    >>> forest = ProjectionForest(50).fit(X, y)
-    >>> float((forest.predict(X) == y).mean()) > 0.9
-    True
+    preserve what such a split measures. The probability of a label is its share in the leaves. For
+    a training sample, those of the trees that were grown without it count; a sample that is in
+    every bag has the prevalences.
     """
 
-    def __init__(
-        self,
-        n_trees: int = 200,
-        *,
-        n_jobs: int | None = None,
-        random_state: int = 0,
-    ) -> None:
+    def __init__(self, n_trees: int, *, n_jobs: int | None, random_state: int) -> None:
         self.n_trees = n_trees
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def learn(
-        self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
-    ) -> None:
-        """Fit to encoded features; see :class:`MultiLabelEstimator`."""
-        check_count(self.n_trees, name="n_trees")
-        check_count(self.random_state, name="random_state", least=0)
-        check_jobs(self.n_jobs)
+    def learn(self, x: Encoded, labels: LabelColumns, on_progress: Progress | None = None) -> None:
+        """Grow the trees, and keep the shares of the samples in each leaf."""
         y = labels.values
         self.y_ = sparse.csr_array(y)
         self.forest_: Any = None

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import InputTags, TargetTags
+from sklearn.utils.validation import check_is_fitted
 
-from hierlpr._utils.checks import check_choice, check_count
+from hierlpr._utils.checks import check_choice, check_count, check_jobs
 from hierlpr.exceptions import DataError
-from hierlpr.first_stage.kernel_ridge import KernelRidgeClassifier
+from hierlpr.first_stage.encoding import FeatureEncoder
+from hierlpr.first_stage.kernel_ridge import KernelRidge
 from hierlpr.first_stage.multilabel import (
     Encoded,
     LabelColumns,
-    MultiLabelEstimator,
+    Member,
     Progress,
     blend_weights,
+    check_labels,
     fit_pooled_map,
     log_odds,
     mean_log_loss,
@@ -29,21 +34,21 @@ MEMBERS = ("forest", "kernel", "networks")
 LEAST_WEIGHT = 0.05  # a member that gets less does not help
 
 
-class FirstStage(MultiLabelEstimator):
+class FirstStage(BaseEstimator):  # type: ignore[misc]
     """Learn the probabilities of all labels from features, without any choices to make.
 
-    A :class:`ProjectionForest`, a :class:`KernelRidgeClassifier` and a :class:`NetworkEnsemble` are
-    averaged with the weights that have the smallest out-of-fold log-loss; a member with a small
-    weight is left out, and `describe` says so. An average of probabilities is underconfident, which
-    one logistic map for all labels, learned out of fold, corrects.
+    A forest, a kernel method and networks are averaged with the weights that have the smallest
+    out-of-fold log-loss; a member with a small weight is left out, and `describe` says so. An
+    average of probabilities is underconfident, which one logistic map for all labels, learned out
+    of fold, corrects.
 
     Parameters
     ----------
     members : sequence of {"forest", "kernel", "networks"}
-    n_networks, folds
-        See :class:`NetworkEnsemble`.
+    n_networks : int
+        Networks, from different seeds; at least 2.
     n_trees : int
-        See :class:`ProjectionForest`.
+        Trees of the forest.
     n_jobs : int, optional
         Processes, as in joblib; results do not depend on it.
     random_state : int
@@ -72,61 +77,93 @@ class FirstStage(MultiLabelEstimator):
     True
     """
 
-    is_calibrated: ClassVar[bool] = True
-
     def __init__(
         self,
         *,
         members: Sequence[str] = MEMBERS,
         n_networks: int = 10,
         n_trees: int = 200,
-        folds: int = 5,
         n_jobs: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.members = members
         self.n_networks = n_networks
         self.n_trees = n_trees
-        self.folds = folds
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def learn(
-        self, x: Encoded, labels: LabelColumns, *, on_progress: Progress | None = None
-    ) -> None:
-        """Fit to encoded features; see :class:`MultiLabelEstimator`."""
-        self._check()
-        names = [name for name in MEMBERS if name in self.members]
-        self.seconds_: dict[str, float] = {}
-        self.notes_: list[str] = list(self.encoder_.notes) if hasattr(self, "encoder_") else []
-        if labels.values.shape[1] == 0:
-            names = names[:1]
-            self.notes_.append("no label varies: the probability of each is its prevalence")
-        fitted: dict[str, MultiLabelEstimator] = {}
-        for place, name in enumerate(names):
-            started = time.monotonic()
-            fitted[name] = self._member(name)
-            fitted[name].learn(x, labels, on_progress=_share(on_progress, place, len(names)))
-            self.seconds_[name] = time.monotonic() - started
-        self._blend(fitted, labels)
+    def fit(self, X: Any, y: Any, *, on_progress: Progress | None = None) -> Self:  # noqa: N803
+        """Learn the probabilities of all labels.
 
-    def proba(self, x: Encoded) -> NDArray[np.float32]:
-        """Return the mapped weighted mean of the members."""
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            NaN is a missing value. Text and categorical columns are categories. A list of texts
+            is vectorized by tf-idf.
+        y : matrix of shape (n_samples, n_labels)
+            0 or 1; NaN where unknown. There members learn from the probability that a kernel
+            method gives.
+        on_progress : callable, optional
+            Called as ``on_progress(done, total)``.
+        """
+        encoder = FeatureEncoder().fit(X)
+        x = encoder.transform(X)
+        held, known = check_labels(y, x.shape[0])
+        if x.shape[0] < 2:
+            raise DataError(f"{x.shape[0]} sample: there is nothing to learn from fewer than 2.")
+        self._check()
+        self.encoder_ = encoder
+        self.n_features_in_ = encoder.n_features
+        if encoder.names is not None:
+            self.feature_names_in_ = np.array(encoder.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        labels = LabelColumns.of(held, known)
+        if labels.known is not None:
+            kernel = KernelRidge()
+            kernel.learn(x, labels)
+            # This is one step of EM from the prevalences; three steps were no better.
+            labels = labels.filled(kernel.outside_)
+        self._learn(x, labels, on_progress)
+        self.labels_ = replace(labels, known=None)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Return the probability of every label, of shape (n_samples, n_labels)."""
+        check_is_fitted(self)
+        x = self.encoder_.transform(X)
         parts = [self.weights_[name] * member.proba(x) for name, member in self.members_.items()]
         average = np.asarray(sum(parts[1:], parts[0]), dtype=np.float32)
-        return self.map_.probabilities(log_odds(average), self.prior_)
+        proba = self.map_.probabilities(log_odds(average), self.prior_)
+        return self.labels_.spread(proba)
+
+    def predict(self, X: Any) -> NDArray[np.bool_]:  # noqa: N803
+        """Return the labels with a probability of one half or more."""
+        return self.predict_proba(X) >= 0.5
+
+    @property
+    def oof_proba_(self) -> NDArray[np.float64]:
+        """Out-of-fold probabilities of the training samples."""
+        check_is_fitted(self)
+        return self.labels_.spread(self.outside_)
 
     def describe(self) -> str:
-        """Return as text which members are used, with which weight, loss and time."""
+        """Return as text which members are used, with which weight and loss."""
         lines = []
         for name, weight in self.weights_.items():
             use = f"weight {weight:.2f}" if weight else "left out: it does not lower the log-loss"
-            lines.append(
-                f"{name}: {use}; out-of-fold log-loss {self.losses_[name]:.3f} per sample, "
-                f"{self.seconds_[name]:.0f} s"
-            )
+            loss = f"out-of-fold log-loss {self.losses_[name]:.3f} per sample"
+            lines.append(f"{name}: {use}; {loss}")
         lines.append(f"together: out-of-fold log-loss {self.losses_['together']:.3f} per sample")
         return "\n".join([*lines, *self.notes_])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags = TargetTags(required=True, multi_output=True, single_output=False)
+        tags.input_tags = InputTags(sparse=True, allow_nan=True, categorical=True, string=True)
+        return tags
+
+    # -- steps of fit -------------------------------------------------------------------------
 
     def _check(self) -> None:
         is_list = isinstance(self.members, Collection) and not isinstance(self.members, str)
@@ -134,18 +171,33 @@ class FirstStage(MultiLabelEstimator):
             raise DataError(f"members must list some of {', '.join(map(repr, MEMBERS))}.")
         for name in self.members:
             check_choice(name, MEMBERS, name="members")
-        check_count(self.folds, name="folds", least=2)
         check_count(self.n_networks, name="n_networks", least=2)  # two folds at least
+        check_count(self.n_trees, name="n_trees")
+        check_count(self.random_state, name="random_state", least=0)
+        check_jobs(self.n_jobs)
 
-    def _member(self, name: str) -> MultiLabelEstimator:
+    def _learn(self, x: Encoded, labels: LabelColumns, on_progress: Progress | None) -> None:
+        """Fit all members, and blend them."""
+        names = [name for name in MEMBERS if name in self.members]
+        self.notes_: list[str] = list(self.encoder_.notes)
+        if labels.values.shape[1] == 0:
+            names = names[:1]
+            self.notes_.append("no label varies: the probability of each is its prevalence")
+        fitted: dict[str, Member] = {}
+        for place, name in enumerate(names):
+            fitted[name] = self._member(name)
+            fitted[name].learn(x, labels, _share(on_progress, place, len(names)))
+        self._blend(fitted, labels)
+
+    def _member(self, name: str) -> Member:
         common: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": self.random_state}
         if name == "forest":
             return ProjectionForest(self.n_trees, **common)
         if name == "kernel":
-            return KernelRidgeClassifier(random_state=self.random_state)
-        return NetworkEnsemble(self.n_networks, folds=self.folds, **common)
+            return KernelRidge(random_state=self.random_state)
+        return NetworkEnsemble(self.n_networks, **common)
 
-    def _blend(self, fitted: dict[str, MultiLabelEstimator], labels: LabelColumns) -> None:
+    def _blend(self, fitted: dict[str, Member], labels: LabelColumns) -> None:
         """Choose weights without members that get too little, and the map of their average."""
         y = labels.judged
         outside = {name: member.outside_ for name, member in fitted.items()}

@@ -52,7 +52,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    estimator : "auto", member of the first stage, or scikit-learn classifier or pipeline
+    estimator : "auto", FirstStage, or scikit-learn classifier or pipeline
         ``"auto"``: :class:`hierlpr.first_stage.FirstStage`, an average of networks, trees and
         kernels that learn all labels in one model; see ``docs/first-stage.md``. A classifier needs
         ``predict_proba`` or ``decision_function`` and is cloned for each label. Everything that is
@@ -223,7 +223,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """Return the first-stage scores of new samples, one column per label."""
         check_is_fitted(self, "estimators_")
         X = _indexable(X)  # noqa: N806
-        if _learns_all_labels(self.estimators_[0]):
+        if isinstance(self.estimators_[0], FirstStage):
             return np.asarray(self.estimators_[0].predict_proba(X), dtype=np.float64)
         out = np.zeros((count_rows(X), self.hierarchy_.n_labels))
         with threadpool_limits(limits=1, user_api="blas"):
@@ -349,7 +349,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             known = part.learnable
         y_kept: Any = held if known.all() else np.where(known, held, np.nan)
         self.weighs_training_ = None if weight is None else weight_name(estimator) is not None
-        if _learns_all_labels(estimator):
+        if isinstance(estimator, FirstStage):
             estimator.fit(x_kept, y_kept, on_progress=on_progress)
             self.estimators_ = [estimator]
             self.n_features_in_ = estimator.n_features_in_
@@ -376,17 +376,16 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             return FirstStage(n_jobs=self.n_jobs, random_state=seed)
         if not hasattr(self.estimator, "fit") or isinstance(self.estimator, type):
             raise HierlprError(
-                "estimator must be 'auto', a member of hierlpr.first_stage, or a scikit-learn "
+                "estimator must be 'auto', a hierlpr.first_stage.FirstStage, or a scikit-learn "
                 f"classifier or pipeline; got {self.estimator!r}."
                 + ("\nHint: write () behind its name." if isinstance(self.estimator, type) else "")
             )
-        return clone(self.estimator) if _learns_all_labels(self.estimator) else self.estimator
+        return clone(self.estimator) if isinstance(self.estimator, FirstStage) else self.estimator
 
     def _lpr(self, estimator: Any) -> Any:
         """Return how LPRs are estimated from the scores of this estimator."""
         is_auto = isinstance(self.lpr, str) and self.lpr == "auto"
-        is_calibrated = _learns_all_labels(estimator) and estimator.is_calibrated
-        return "probability" if is_auto and is_calibrated else self.lpr
+        return "probability" if is_auto and isinstance(estimator, FirstStage) else self.lpr
 
     def _check_params(self) -> None:
         """Refuse invalid parameters before any work is done."""
@@ -437,8 +436,3 @@ def _indexable(x: Any) -> Any:
             + ("\nHint: collect it first, X.collect()." if hasattr(x, "collect") else "")
         )
     return x
-
-
-def _learns_all_labels(estimator: Any) -> bool:
-    """Whether it learns all labels in one model and has out-of-fold probabilities of its own."""
-    return hasattr(type(estimator), "oof_proba_")
