@@ -17,7 +17,7 @@ from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.fitting import LPRModel
-from hierlpr.lpr.label_shift import Posterior, shifted_prevalence
+from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior, shifted_prevalence
 
 Float = NDArray[np.float64]
 
@@ -169,11 +169,15 @@ class Drift:
 
 
 def compare_scores(
-    model: LPRModel, scores: Float, hierarchy: Hierarchy, posterior: Posterior | None = None
+    model: LPRModel,
+    scores: Float,
+    hierarchy: Hierarchy,
+    posterior: Posterior | None = None,
+    chance: float = CHANCE_TILT,
 ) -> Drift:
     """Compare complete scores (n_samples, n_labels) with those that `model` was fitted on.
 
-    `posterior` is passed to :func:`hierlpr.lpr.label_shift.shifted_prevalence`.
+    `posterior` and `chance` are passed to :func:`hierlpr.lpr.label_shift.shifted_prevalence`.
     """
     bins = model.seen
     if bins is None:
@@ -197,7 +201,7 @@ def compare_scores(
         distance=0.5 * np.abs(now - before).sum(axis=1),
         prevalence=model.report.base_rate,
         expected=shifted_prevalence(
-            model, scores, hierarchy, posterior, together=p_value_moved < CHANCE
+            model, scores, hierarchy, posterior, together=p_value_moved < CHANCE, chance=chance
         ),
         residual=residual,
         p_value=p_value,

@@ -25,6 +25,7 @@ SHIFTS = np.linspace(-4.0, 4.0, 81)  # grid of shifts of log-odds
 SHIFT_SD = 1.5  # prior standard deviation of a shift
 ENOUGH_POSITIVES = 100.0  # a curve learned from this many positives has weight 1/2
 CHANCE_TILT = 0.05  # of any tilt where no prevalence has moved
+CHANCE_ADAPTED = 0.5  # the same where prevalences are expected to have moved
 N_CANDIDATES = 12
 MAX_TILTS = 50
 N_SWEEPS = 3
@@ -41,6 +42,7 @@ def shifted_prevalence(
     posterior: Posterior | None = None,
     *,
     together: bool = False,
+    chance: float = CHANCE_TILT,
 ) -> Float:
     r"""Estimate the prevalence of every label among new samples, assuming pure label shift.
 
@@ -55,6 +57,8 @@ def shifted_prevalence(
     together : bool
         Whether a common tilt of all roots is an explanation too: if a test says that the number of
         labels per sample has changed.
+    chance : float
+        Chance of moving any prevalence where none has moved.
 
     Notes
     -----
@@ -69,7 +73,7 @@ def shifted_prevalence(
     forest give the prevalences for any tilts :math:`\theta`; no child exceeds its parent. The tilts
     maximize :math:`\sum_k L_k(\pi'_k(\theta))`, or the joint likelihood of all scores, minus a
     price per nonzero tilt; they are added greedily. The price is half the quantile of
-    :math:`\chi^2_1` that K independent tilts exceed with a chance of .05, times the variance of the
+    :math:`\chi^2_1` that K independent tilts exceed with that chance, times the variance of the
     score statistic relative to that of independent labels, because relatives say much the same.
     If no tilt gains its price, nothing moves. Otherwise each tilt in turn is exchanged for a tilt
     of another label, and the prevalences of all these explanations are averaged, weighted by their
@@ -82,17 +86,21 @@ def shifted_prevalence(
         if posterior is None
         else JointShiftLikelihood.of(model, scores, forest, posterior)
     )
-    return average_over_tilts(likelihood, base, together=together)
+    return average_over_tilts(likelihood, base, together=together, chance=chance)
 
 
 def average_over_tilts(
-    likelihood: ShiftLikelihood | JointShiftLikelihood, base: Float, *, together: bool = False
+    likelihood: ShiftLikelihood | JointShiftLikelihood,
+    base: Float,
+    *,
+    together: bool = False,
+    chance: float = CHANCE_TILT,
 ) -> Float:
     """Average prevalences over the best tilts and those with one of them exchanged.
 
     With `together`, all roots may also have one tilt in common, which needs no price.
     """
-    price = 0.5 * float(scipy.special.chdtri(1.0, CHANCE_TILT / base.size))
+    price = 0.5 * float(scipy.special.chdtri(1.0, chance / base.size))
     tilt, chosen, worth = find_tilts(likelihood, np.zeros(base.size), price=price)
     if together:
         start, roots = np.zeros(base.size), likelihood.forest.depths[0]

@@ -32,6 +32,7 @@ from hierlpr.joint import JointModel
 from hierlpr.lpr import ImpliedLPR, LPRModel
 from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.drift import Drift
+from hierlpr.lpr.label_shift import CHANCE_ADAPTED
 from hierlpr.metrics import au_prc_score
 from hierlpr.model import label_updates, prediction
 from hierlpr.model.explain import Explanation, explain_sample
@@ -267,7 +268,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         The new model has no cutoff, because certificates do not carry over. Scores that differ from
         those of the fit by more than prevalences can explain are refused.
         """
-        return label_updates.adapted(self, self.check(scores))
+        drift = label_updates.compare_with_fit(self, self._scores(scores), CHANCE_ADAPTED)
+        return label_updates.adapted(self, drift)
 
     def add_labels(
         self,

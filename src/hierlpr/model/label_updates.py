@@ -24,7 +24,7 @@ from hierlpr.joint import JointModel, LabelPrior
 from hierlpr.joint.posterior import forest_posteriors
 from hierlpr.lpr import LPRCurves, LPRModel, fit_known, fit_listed
 from hierlpr.lpr.drift import Drift, compare_scores
-from hierlpr.lpr.label_shift import Posterior
+from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior
 from hierlpr.model.training import forget_cutoff, set_labels
 from hierlpr.model.validation import new_scores, truth_beside
 
@@ -121,7 +121,7 @@ def _set(model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel) -> None:
 # -- prevalences -------------------------------------------------------------------------------
 
 
-def compare_with_fit(model: HierLPR, table: Table) -> Drift:
+def compare_with_fit(model: HierLPR, table: Table, chance: float = CHANCE_TILT) -> Drift:
     """Compare scores with those of the fit; the expected prevalences respect the hierarchy."""
     if not isinstance(table.values, np.ndarray):
         raise DataError(
@@ -138,7 +138,8 @@ def compare_with_fit(model: HierLPR, table: Table) -> Drift:
             prior = LabelPrior(prevalence, conditional)
             return forest_posteriors(values, prior, hierarchy)[0]
 
-    return compare_scores(model.lpr_, np.asarray(table.rows(drawn).values), hierarchy, posterior)
+    values = np.asarray(table.rows(drawn).values)
+    return compare_scores(model.lpr_, values, hierarchy, posterior, chance)
 
 
 def adapted(model: HierLPR, drift: Drift) -> HierLPR:
