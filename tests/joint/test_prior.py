@@ -3,8 +3,9 @@ import pytest
 
 import reference_sets
 from cases import one_path_case
-from hierlpr import Hierarchy, HierlprError
+from hierlpr import Hierarchy, HierlprError, simulate
 from hierlpr.joint import end_posterior, learn_depth_weights
+from hierlpr.joint.prior import _count_known, count_labels, fit_prior
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -52,3 +53,17 @@ def test_one_path_needs_a_forest():
     h = Hierarchy([("A", "C"), ("B", "C")])
     with pytest.raises(HierlprError, match="one parent"):
         end_posterior(np.full((1, 3), 0.5), np.full(3, 0.5), h)
+
+
+def test_priors_are_those_of_weighted_counts():
+    fit = simulate.setting(2, n_samples=500, rng=3)
+    weight = np.random.default_rng(1).integers(1, 4, 500)
+    twice = np.repeat(np.arange(500), weight)
+    prior = fit_prior(fit.truth, fit.hierarchy, weight / weight.max())
+    copied = fit_prior(fit.truth[twice], fit.hierarchy)
+    assert prior.prevalence == pytest.approx(copied.prevalence, abs=2e-3)
+    # Conditional shares are shrunk by the effective number of samples, not by the copies.
+    own = _count_known(fit.truth, fit.hierarchy, weight / weight.max())
+    raw = count_labels(fit.truth[twice], fit.hierarchy)
+    assert own[1] / own[2] == pytest.approx(raw[0] / raw[1])
+    assert (own[2] <= raw[1]).all()

@@ -3,13 +3,17 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hierlpr import Hierarchy, HierlprWarning, simulate
 from hierlpr.cutoff.choose import choose_cutoff
-from hierlpr.exceptions import DataError
+from hierlpr.exceptions import DataError, UnreachableWarning
 from hierlpr.lpr import fit_known
+from hierlpr.metrics import au_prc_score, hit_curve, precision_recall_curve
 from hierlpr.model import HierLPR
 from hierlpr.ranking.blocks import consistent_scores
 
@@ -301,3 +305,164 @@ def test_reversed_scores_are_asked_about(parts):
         HierLPR(fit.hierarchy, joint=False).fit(-fit.scores, fit.truth)
     noise = np.random.default_rng(0).normal(size=fit.scores.shape)
     HierLPR(fit.hierarchy, joint=False).fit(noise, fit.truth)
+
+
+# -- weights of samples --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def weighted():
+    fit, rest = simulate.train_test(2, n_train=500, n_test=400, rng=3)
+    rng = np.random.default_rng(1)
+    return fit, rest, rng.integers(1, 4, 500), rng.integers(1, 4, 400)
+
+
+def same_models(one, two, tmp_path):
+    one.save(tmp_path / "one.hlpr")
+    two.save(tmp_path / "two.hlpr")
+    return (tmp_path / "one.hlpr").read_bytes() == (tmp_path / "two.hlpr").read_bytes()
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_weight_0_leaves_out_and_only_ratios_matter(weighted, tmp_path, holes):
+    fit, rest, weight, _ = weighted
+    truth = fit.truth.astype(float)
+    if holes:
+        truth = np.where(np.random.default_rng(5).random(truth.shape) < 0.3, np.nan, truth)
+    own = weight.astype(float)
+    own[::7] = 0.0
+    left = np.flatnonzero(own)
+    new = lambda: HierLPR(fit.hierarchy)  # noqa: E731
+    whole = new().fit(fit.scores, truth, sample_weight=own)
+    part = new().fit(fit.scores[left], truth[left], sample_weight=own[left])
+    assert same_models(whole, part, tmp_path)
+    plain = new().fit(fit.scores, truth)
+    assert same_models(plain, new().fit(fit.scores, truth, np.full(500, 0.25)), tmp_path)
+    large = new().fit(fit.scores, truth, sample_weight=own * 2.0**40)
+    assert np.array_equal(large.lpr_.curves.knot_lpr, whole.lpr_.curves.knot_lpr)
+    assert np.array_equal(large.joint_.tempering.own, whole.joint_.tempering.own)
+    assert not same_models(plain, whole, tmp_path)
+    for other in (rest.scores, fit.scores):
+        assert np.isfinite(whole.transform(other)).all()
+
+
+def test_integer_weights_are_repeated_rows_in_measures_and_shares(weighted):
+    fit, rest, weight, again = weighted
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    rows = np.repeat(np.arange(400), again)
+    assert model.score(rest.scores, rest.truth, again) == pytest.approx(
+        model.score(rest.scores[rows], rest.truth[rows])
+    )
+    score, held = np.round(rest.scores, 1), rest.truth  # many ties
+    for curve in (hit_curve, precision_recall_curve):
+        weighted = curve(held, score, sample_weight=again)
+        for a, b in zip(weighted, curve(held[rows], score[rows]), strict=True):
+            assert a == pytest.approx(b)
+    flat = au_prc_score(held[:, 0], sample_weight=again)
+    assert flat == pytest.approx(au_prc_score(held[rows, 0], -np.repeat(np.arange(400), again)))
+    # Relative shares are those of repeated rows; how far to smooth is not: copies are no samples.
+    twice = np.repeat(np.arange(500), weight)
+    weighted = HierLPR(fit.hierarchy, lpr="isotonic", joint=False)
+    weighted.fit(fit.scores, fit.truth, weight)
+    repeated = HierLPR(fit.hierarchy, lpr="isotonic", joint=False)
+    repeated.fit(fit.scores[twice], fit.truth[twice])
+    gap = np.abs(weighted.transform(rest.scores) - repeated.transform(rest.scores))
+    assert gap.mean() < 0.01
+    one, two = weighted.lpr_.report, repeated.lpr_.report
+    assert one.base_rate == pytest.approx(two.base_rate, abs=2e-3)
+    assert one.auc == pytest.approx(two.auc)
+    assert (one.positives + one.negatives == 500).all()
+
+
+def test_a_biased_sample_is_set_right_by_its_weights():
+    """Samples with label A are drawn five times as often; weights undo it."""
+    data = simulate.train_test(1, n_train=6000, n_test=1500, rng=0)
+    fit, test = data
+    rng = np.random.default_rng(2)
+    chance = np.where(fit.truth[:, 0], 1.0, 0.2)
+    drawn = np.flatnonzero(rng.random(6000) < chance)
+    options = {"hierarchy": fit.hierarchy, "joint": False}
+    plain = HierLPR(**options).fit(fit.scores[drawn], fit.truth[drawn])
+    weighted = HierLPR(**options).fit(fit.scores[drawn], fit.truth[drawn], 1.0 / chance[drawn])
+    error = [np.abs(m.transform(test.scores) - test.lpr_true).mean() for m in (plain, weighted)]
+    assert error[1] < 0.4 * error[0]
+
+
+def test_pipelines_route_weights(weighted):
+    fit, rest, weight, again = weighted
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = HierLPR(fit.hierarchy, joint=False)
+        model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipe = make_pipeline(FunctionTransformer(), model)
+        pipe.fit(fit.scores, fit.truth, sample_weight=weight)
+        routed = pipe.score(rest.scores, rest.truth, sample_weight=again)
+        assert np.isfinite(pipe.score(rest.scores, rest.truth))
+    alone = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth, weight)
+    assert routed == alone.score(rest.scores, rest.truth, again)
+
+
+def test_cutoffs_go_by_weights_and_say_what_they_are_worth(weighted):
+    fit, rest, _, _ = weighted
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    weight = np.random.default_rng(4).exponential(size=400)
+    model.calibrate(rest.scores, rest.truth, precision=0.8, sample_weight=weight)
+    called = model.predict(rest.scores)
+    own = np.broadcast_to(weight[:, None], called.shape)
+    cutoff = model.cutoff_
+    assert cutoff.precision == pytest.approx(own[called & rest.truth].sum() / own[called].sum())
+    assert cutoff.recall == pytest.approx(own[called & rest.truth].sum() / own[rest.truth].sum())
+    assert cutoff.n_calls == called.sum()
+    assert cutoff.n_effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    assert f"equivalent to {cutoff.n_effective:,.4g} of equal weight" in str(cutoff)
+    assert type(cutoff).from_dict(cutoff.to_dict()) == cutoff
+    assert cutoff.precision >= 0.8
+    for goal in ({"maximize": "f1"}, {"fdr": 0.2}):
+        model.calibrate(rest.scores, rest.truth, sample_weight=weight, **goal)
+        assert model.cutoff_.n_effective < 400
+
+
+def test_a_certificate_needs_a_bound_on_the_weights(weighted):
+    fit, rest, _, again = weighted
+    model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
+    goal = {"precision": 0.6, "confidence": 0.9, "sample_weight": again}
+    with pytest.raises(DataError, match="needs max_weight=, the largest weight that a sample can"):
+        model.calibrate(rest.scores, rest.truth, **goal)
+    place = int(np.flatnonzero(again == 3)[0])
+    with pytest.raises(DataError, match=f"is 3 for sample {place}, more than max_weight=2"):
+        model.calibrate(rest.scores, rest.truth, max_weight=2, **goal)
+    some = np.where(np.arange(400) < place, 0, again)  # which leaves out those before it
+    with pytest.raises(DataError, match=f"is 3 for sample {place}, more than max_weight=2"):
+        model.calibrate(rest.scores, rest.truth, max_weight=2, **goal | {"sample_weight": some})
+    with pytest.raises(DataError, match="max_weight must be a positive number"):
+        model.calibrate(rest.scores, rest.truth, max_weight=0, **goal)
+    with pytest.raises(DataError, match="groups= does not support sample_weight"):
+        model.calibrate(rest.scores, rest.truth, fdr=0.1, groups="tree", sample_weight=again)
+    model.calibrate(rest.scores, rest.truth, max_weight=3, **goal)
+    assert model.cutoff_.reachable
+    assert "certified for weights up to 3" in str(model.cutoff_)
+    level = model.cutoff_.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreachableWarning)
+        model.calibrate(rest.scores, rest.truth, max_weight=3e6, **goal)
+    # If weights could be a million times as large, nothing could be certified from these.
+    assert not model.cutoff_.reachable or model.cutoff_.level > level
+
+
+def test_only_ratios_of_weights_matter_however_small_they_are():
+    """Weights of 1e-300 certified nothing, and 5e-324, the smallest float, raised IndexError."""
+    fit, rest = simulate.train_test(1, n_train=600, n_test=600, rng=0)
+    ratio = np.where(np.arange(600) % 2, 1.0, 3.0)
+    found = []
+    for unit in (1.0, 1e-300, 5e-324):
+        model = HierLPR(fit.hierarchy, joint=False)
+        model.fit(fit.scores, fit.truth, sample_weight=unit * ratio)
+        options = {"sample_weight": unit * ratio, "precision": 0.8}
+        plain = model.calibrate(rest.scores, rest.truth, **options).cutoff_
+        sure = model.calibrate(
+            rest.scores, rest.truth, **options, confidence=0.9, max_weight=3.0 * unit
+        ).cutoff_
+        area = model.score(rest.scores, rest.truth, sample_weight=unit * ratio)
+        assert sure.reachable
+        found.append([plain.level, plain.precision, sure.level, sure.precision, area])
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], rel=1e-9)
