@@ -7,11 +7,12 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR, plots, simulate
+from hierlpr.cutoff.decisions import reason_codes
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.data.tables import Table
 from hierlpr.model.prediction import NamedSamples, compare_ranks, name_samples
 from hierlpr.report import write_report
-from hierlpr.report.entries import choose_samples, sample_views
+from hierlpr.report.entries import choose_samples, sample_entries
 from hierlpr.report.report_page import _data, gather, render
 
 
@@ -61,33 +62,39 @@ def test_samples_are_chosen_by_their_faults_and_at_random(disease, report):
     assert choose_samples(report.summary.counts, 30)[0].tolist() == rows.tolist()
 
 
-def test_a_sample_view_holds_its_labels_in_calling_order(disease, report):
+def columns_of(sample):
+    """Return label, LPR, block score, block and flags of the labels of a sample."""
+    label, lpr, score, block, flags = np.array(sample["entries"]).reshape(-1, 5).T
+    return label, lpr / 1e4, score / 1e4, block, flags
+
+
+def test_a_sample_holds_its_labels_in_calling_order(disease, report):
     h = disease.model.hierarchy_
-    view = report.samples[3]
-    assert sorted(view.label.tolist()) == list(range(h.n_labels))
-    assert view.n_hidden == view.n_hidden_true == 0
+    label, lpr, score, block, flags = columns_of(report.samples[3])
+    assert sorted(label.tolist()) == list(range(h.n_labels))
+    assert report.samples[3]["hidden"] == [0, 0, 0]
     place = np.empty(h.n_labels, int)
-    place[view.label] = np.arange(h.n_labels)
+    place[label] = np.arange(h.n_labels)
     assert all(place[h.index(parent)] < place[h.index(child)] for parent, child in h.edges)
-    lpr = disease.model.transform(disease.scores)[3]
-    assert view.lpr.tolist() == lpr[view.label].tolist()
-    assert view.called.tolist() == disease.model.predict(disease.scores)[3, view.label].tolist()
-    for block in np.unique(view.block):
-        members = view.block == block
-        assert view.score[members] == pytest.approx(view.lpr[members].mean(), abs=2**-30)
-    assert np.all(np.diff(view.block) >= 0)
+    assert lpr == pytest.approx(disease.model.transform(disease.scores)[3, label], abs=6e-5)
+    assert (flags & 1).tolist() == disease.model.predict(disease.scores)[3, label].tolist()
+    for number in np.unique(block):
+        members = block == number
+        assert score[members] == pytest.approx(lpr[members].mean(), abs=2e-4)
+    assert np.all(np.diff(block) >= 0)
 
 
 def test_what_does_not_fit_is_counted(disease, report, monkeypatch):
     monkeypatch.setattr("hierlpr.report.entries.MOST_ENTRIES", 0)
     monkeypatch.setattr("hierlpr.report.entries.FEWEST_LABELS", 8)
     h = disease.model.hierarchy_
-    for view in sample_views(report.summary.output, np.arange(40)):
-        assert view.label.size == 8
-        assert view.n_hidden == h.n_labels - 8
-        assert view.n_hidden_true == view.n_true - view.truth.sum()
-        assert view.n_hidden_called == view.n_calls - view.called.sum()
-        shown = {h.labels[i] for i in view.label}
+    for sample in sample_entries(report.summary.output, np.arange(40)):
+        label, _, _, _, flags = columns_of(sample)
+        n_true, n_called = ((flags & bit > 0).sum() for bit in (2, 1))
+        assert label.size == 8
+        expected = [h.n_labels - 8, sample["true"] - n_true, sample["calls"] - n_called]
+        assert sample["hidden"] == expected
+        shown = {h.labels[i] for i in label}
         assert all(set(h.parents(name)) <= shown for name in shown)
 
 
@@ -96,11 +103,11 @@ def test_what_is_shown_of_a_sample_is_ranked_as_in_the_whole(disease, monkeypatc
     monkeypatch.setattr("hierlpr.report.entries.FEWEST_LABELS", 3)
     scores, truth = disease.scores[:20], disease.truth[:20]
     calls = disease.model.predict(scores)
-    for row, view in enumerate(gather(disease.model, scores, truth).samples):
+    for row, sample in enumerate(gather(disease.model, scores, truth).samples):
         order = disease.model.rank(scores[[row]]).label.tolist()
         wanted = [k for k in order if truth[row, k] or calls[row, k]]
         shown = set((wanted + [k for k in order if k not in wanted])[:3])
-        assert view.label.tolist() == [k for k in order if k in shown]
+        assert columns_of(sample)[0].tolist() == [k for k in order if k in shown]
 
 
 def test_the_promise_and_how_it_was_kept(case):
@@ -127,13 +134,12 @@ def test_every_entry_of_a_sample_says_its_set(case):
     words = np.array(SET_WORDS, dtype=object)[model.predict_sets(scores).codes()]
     data = _data(report)
     assert data["sets"] == SET_WORDS
-    for view, shown in zip(report.samples, data["samples"], strict=True):
-        row = int(view.name)
-        entries = np.array(shown["entries"]).reshape(-1, 5)
-        assert [SET_WORDS[place] for place in (entries[:, 4] >> 4) & 3] == [
-            words[row, label] for label in entries[:, 0]
-        ]
-        assert np.array_equal(entries[:, 4] >> 6, view.reason)
+    for sample in data["samples"]:
+        row = int(sample["name"])
+        label, _, score, block, flags = columns_of(sample)
+        assert [SET_WORDS[k] for k in (flags >> 4) & 3] == words[row, label].tolist()
+        level = np.full(label.size, model.cutoff_.level)
+        assert np.array_equal(flags >> 6, reason_codes(score, block, flags & 1 > 0, level))
 
 
 def test_an_adapted_model_says_that_nothing_is_promised(case):

@@ -102,35 +102,6 @@ def _thousandths(values: NDArray[np.float64]) -> list[int | None]:
     return [None if math.isnan(v) else round(1000.0 * v) for v in values.tolist()]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SampleView:
-    """One sample: its labels in calling order, with the decisions and the truth.
-
-    `block` numbers the sample's blocks in calling order. `n_hidden` labels come later in the order
-    and are not shown; `n_hidden_true` of them are true, `n_hidden_called` are called. `set_code`
-    indexes `hierlpr.cutoff.sets.SET_WORDS`, `reason` indexes `hierlpr.cutoff.decisions.REASONS`,
-    and `reaches` says whether the label's own LPR is at or above its cutoff.
-    """
-
-    name: str
-    n_true: int
-    n_calls: int
-    n_hits: int
-    label: NDArray[np.intp]
-    lpr: NDArray[np.float64]
-    score: NDArray[np.float64]
-    block: NDArray[np.intp]
-    called: NDArray[np.bool_]
-    truth: NDArray[np.bool_]
-    unknown: NDArray[np.bool_]
-    reaches: NDArray[np.bool_]
-    reason: NDArray[np.intp]
-    set_code: NDArray[np.int8]
-    n_hidden: int
-    n_hidden_true: int
-    n_hidden_called: int
-
-
 def choose_samples(counts: Counts, most: int) -> tuple[NDArray[np.intp], str]:
     """Choose all samples, or those with most incorrect calls, most misses, and some at random.
 
@@ -170,15 +141,21 @@ def _worst(count: NDArray[Any], most: int) -> NDArray[np.intp]:
     return order[count[order] > 0]
 
 
-def sample_views(output: ModelOutput, rows: NDArray[np.intp]) -> tuple[SampleView, ...]:
-    """Return the labels of some samples, at most so many that the page stays small."""
+def sample_entries(output: ModelOutput, rows: NDArray[np.intp]) -> list[dict[str, Any]]:
+    """Return the data of some samples, as the page's script reads it.
+
+    ``entries`` has five numbers for each label, in calling order: label, LPR and block score in
+    ten-thousandths, number of its block, and flags (called, true, its own LPR reaches the cutoff,
+    unknown; then the indices into `SET_WORDS` and `REASONS`). ``hidden`` counts the labels that are
+    left out so that the page stays small, and the true and the called ones among them.
+    """
     most = max(FEWEST_LABELS, MOST_ENTRIES // max(1, rows.size))
     step = max(1, CELLS // output.hierarchy.n_labels)
     parts = (rows[start : start + step] for start in range(0, rows.size, step))
-    return tuple(view for part in parts for view in _views(output, part, most))
+    return [entry for part in parts for entry in _entries(output, part, most)]
 
 
-def _views(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator[SampleView]:
+def _entries(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator[dict[str, Any]]:
     lpr, truth, called, judged = (
         dense(x[rows]) for x in (output.lpr, output.truth, output.called, output.judged)
     )
@@ -186,10 +163,10 @@ def _views(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator[S
     if output.unknown is not None:
         implied = dense(output.implied[rows])
         truth, unknown = truth | implied, dense(output.unknown[rows]) & ~implied
-    set_code = np.zeros(called.shape, dtype=np.int8)
+    flags = called + 2 * truth + 4 * (lpr >= output.level) + 8 * unknown
     if output.sets is not None:
         for members in (output.sets.sure, output.sets.possible):
-            set_code += dense(members[rows])
+            flags += 16 * dense(members[rows])
     h = output.hierarchy
     ranking = rank(Table(output.lpr[rows], h.labels), h)
     for i, ranked in enumerate(ranked_labels(ranking, rows.size)):
@@ -197,26 +174,18 @@ def _views(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator[S
         wanted = called[i, ranked.label] | truth[i, ranked.label]
         at = np.sort(np.argsort(~wanted, kind="stable")[:most])
         shown, score, block = ranked.label[at], ranked.score[at], ranked.block[at]
-        own, is_called, level = lpr[i, shown], called[i, shown], output.level[shown]
-        yield SampleView(
-            name=output.samples[rows[i]],
-            n_true=int(truth[i].sum()),
-            n_calls=int(judged[i].sum()),
-            n_hits=int((truth[i] & called[i]).sum()),
-            label=shown,
-            lpr=own,
-            score=score,
-            block=block,
-            called=is_called,
-            truth=truth[i, shown],
-            unknown=unknown[i, shown],
-            reaches=own >= level,
-            reason=reason_codes(score, block, is_called, level),
-            set_code=set_code[i, shown],
-            n_hidden=h.n_labels - shown.size,
-            n_hidden_true=int(truth[i].sum() - truth[i, shown].sum()),
-            n_hidden_called=int(called[i].sum() - is_called.sum()),
-        )
+        reason = reason_codes(score, block, called[i, shown], output.level[shown])
+        chances = np.rint(1e4 * lpr[i, shown]), np.rint(1e4 * score)
+        entries = np.stack([shown, *chances, block, flags[i, shown] + 64 * reason], axis=1)
+        n_hidden = (int(x[i].sum() - x[i, shown].sum()) for x in (truth, called))
+        yield {
+            "name": output.samples[rows[i]],
+            "true": int(truth[i].sum()),
+            "calls": int(judged[i].sum()),
+            "hits": int((truth[i] & called[i]).sum()),
+            "hidden": [h.n_labels - shown.size, *n_hidden],
+            "entries": entries.astype(int).ravel().tolist(),
+        }
 
 
 # -- one name per sample -------------------------------------------------------------------------

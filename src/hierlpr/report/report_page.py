@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hierlpr._utils import require
 from hierlpr._utils.checks import check_count
 from hierlpr.cutoff.decisions import REASONS, call_limits
@@ -32,11 +30,10 @@ from hierlpr.plots.summary import Summary, summarize
 from hierlpr.report.answer import Answer, answer_of, percent, seen_warnings
 from hierlpr.report.entries import (
     Names,
-    SampleView,
     choose_samples,
     label_entries,
     names_of,
-    sample_views,
+    sample_entries,
 )
 from hierlpr.report.html import COLORS, FigureText, figure, figure_text, render_page, write_page
 
@@ -65,7 +62,7 @@ class Report:
     summary: Summary
     labels: dict[str, Any]
     chosen: str  # how the samples that are shown were chosen
-    samples: tuple[SampleView, ...]
+    samples: list[dict[str, Any]]
 
     def __repr__(self) -> str:
         # Shells and notebooks show what write_report returns: the answer, not every array.
@@ -170,7 +167,7 @@ def gather(
         summary=summary,
         labels=label_entries(summary.counts),
         chosen=chosen,
-        samples=sample_views(output, rows),
+        samples=sample_entries(output, rows),
     )
 
 
@@ -295,7 +292,7 @@ def _drawn(key: str, display: Any, title: str, caption: str, description: str) -
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """Return the data of the page's script; LPRs are in ten-thousandths."""
+    """Return the data of the page's script."""
     output, entries = report.summary.output, report.labels
     return {
         "levels": _once([x if math.isfinite(x) else None for x in output.level.tolist()]),
@@ -308,25 +305,10 @@ def _data(report: Report) -> dict[str, Any]:
         "sets": None if output.sets is None else SET_WORDS,
         "labels": entries["labels"],
         "notes": entries["notes"],
-        "samples": [_sample(view) for view in report.samples],
+        "samples": report.samples,
     }
 
 
 def _once(values: list[Any]) -> list[Any]:
     """Return a single value if all labels have the same."""
     return values[:1] if len(set(values)) == 1 else values
-
-
-def _sample(view: SampleView) -> dict[str, Any]:
-    flags = view.called + 2 * view.truth + 4 * view.reaches + 8 * view.unknown
-    flags = flags + 16 * view.set_code + 64 * view.reason
-    lpr, score = np.rint(1e4 * view.lpr), np.rint(1e4 * view.score)
-    entries = np.stack([view.label, lpr, score, view.block, flags], axis=1)
-    return {
-        "name": view.name,
-        "true": view.n_true,
-        "calls": view.n_calls,
-        "hits": view.n_hits,
-        "hidden": [view.n_hidden, view.n_hidden_true, view.n_hidden_called],
-        "entries": entries.astype(int).ravel().tolist(),
-    }
