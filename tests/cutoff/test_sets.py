@@ -112,7 +112,6 @@ def test_not_needlessly_cautious():
     assert abs(wrong - 0.1) < 0.03
     # Where fewer samples than that have any label, calling none possible errs less often.
     assert abs(missed - min(0.1, fit.truth[~half].any(axis=1).mean())) < 0.03
-    assert abs(rule.sure_error - 0.1) < 0.001
 
 
 def test_too_few_samples_promise_nothing_and_say_so():
@@ -127,9 +126,7 @@ def test_too_few_samples_promise_nothing_and_say_so():
 
 def test_a_rule_from_a_hostile_file_is_refused():
     with pytest.raises(HierlprError, match="sure_level"):
-        SetRule.from_dict(
-            {**SetRule(0.1, None, False, 5, 1, 1, 0, 0, 0, 0).to_dict(), "sure_level": "x"}
-        )
+        SetRule.from_dict({**SetRule(0.1, None, False, 5, 1, 1, 0, 0).to_dict(), "sure_level": "x"})
 
 
 def test_a_model_learns_keeps_and_uses_the_rule(tmp_path):
@@ -277,7 +274,6 @@ def test_few_samples_get_a_wrong_name(confidence):
         entry = trusted_entries(paths, 100, rule)
         label = np.where(entry >= 0, paths.label[entry], 0)
         shares.append(np.mean((entry >= 0) & ~truth[60:][np.arange(100), label]))
-        assert rule.sure_error <= 0.2
     if confidence is None:
         error = np.std(shares) / np.sqrt(len(shares))
         assert 0.1 < np.mean(shares) <= 0.2 + 3 * error

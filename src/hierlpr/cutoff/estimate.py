@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import effective_number
-from hierlpr.cutoff.instances import Instances, as_instances, limit_calls, sort_by_sample
+from hierlpr.cutoff.instances import Instances, as_instances, sample_places, sort_by_sample
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.metrics.hits import HitCurve
 
@@ -174,11 +174,10 @@ def _spaced_limits(instances: Instances) -> NDArray[np.int64]:
 class LevelCurve(NamedTuple):
     """Calls, correct calls and calling samples at each distinct level, from high to low.
 
-    All except `n_calls` are weighted; `calling` is the effective number of samples with a call.
+    All are weighted; `calling` is the effective number of samples with a call.
     """
 
     level: NDArray[np.float64]
-    n_calls: NDArray[np.float64]
     calls: NDArray[np.float64]
     hits: NDArray[np.float64]
     calling: NDArray[np.float64]
@@ -195,9 +194,7 @@ class LevelCurve(NamedTuple):
         own = np.ones(best.size) if instances.weight is None else instances.weight[order]
         n_calling = np.searchsorted(-best[order], -level, side="right")
         total, square = np.cumsum(own)[n_calling - 1], np.cumsum(own * own)[n_calling - 1]
-        return cls(
-            level, curve.n_calls[1:], curve.calls[1:], curve.hits[1:], total * total / square
-        )
+        return cls(level, curve.calls[1:], curve.hits[1:], total * total / square)
 
     @property
     def precision(self) -> NDArray[np.float64]:
@@ -225,7 +222,8 @@ def with_calls(cutoff: Cutoff, instances: Instances) -> Cutoff:
     """Count the calls of a cutoff on the calibration samples."""
     called = instances.take(instances.score >= cutoff.level)
     if cutoff.max_calls is not None:
-        called = called.take(limit_calls(called.score, called.sample, cutoff.max_calls))
+        order, _, needed = sample_places(called.score, called.sample)
+        called = called.take(np.sort(order[needed <= cutoff.max_calls]))
     known = called.only_known()
     weight, sums = instances.weight, None
     if weight is not None:

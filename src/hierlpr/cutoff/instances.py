@@ -103,7 +103,7 @@ def as_instances(score: Any, truth: Any) -> Instances:
     return list_instances(*(x if is_sparse(x) else np.asarray(x) for x in (score, truth)))
 
 
-def holds_at(truth: Any, sample: NDArray[np.intp], label: NDArray[Any]) -> NDArray[np.bool_]:
+def holds_at(truth: Any, sample: NDArray[Any], label: NDArray[Any]) -> NDArray[np.bool_]:
     """Return the truth of some instances, from a dense or sparse matrix."""
     if not is_sparse(truth):
         return np.asarray(np.asarray(truth)[sample, label], dtype=bool)
@@ -116,23 +116,16 @@ def holds_at(truth: Any, sample: NDArray[np.intp], label: NDArray[Any]) -> NDArr
 
 
 class Shuffle(NamedTuple):
-    """A pseudorandom order of samples, and a bound on the log probability of their multiset.
+    """A pseudorandom order of samples, which is a function of their multiset.
 
-    The order is a function of the multiset of samples. If a population has few kinds of samples,
-    few multisets carry all the probability and single orders matter; `is_fair` is True if not.
+    If a population has few kinds of samples, few multisets carry all the probability and single
+    orders matter. `is_fair` says that no multiset like this one has a probability above one in a
+    million: then the choice of the orders changes the probability of any event by less than 0.001
+    (standard deviation, if each multiset of samples has an order drawn at random).
     """
 
     order: NDArray[np.intp]
-    log_chance: float
-
-    @property
-    def is_fair(self) -> bool:
-        """Whether no multiset like this one has a probability above one in a million.
-
-        Then the choice of the orders changes the probability of any event by less than 0.001
-        (standard deviation, if each multiset of samples has an order drawn at random).
-        """
-        return self.log_chance <= _RARE
+    is_fair: bool
 
 
 def random_order(instances: Instances) -> Shuffle:
@@ -162,7 +155,7 @@ def _shuffled(keys: NDArray[np.uint64]) -> Shuffle:
     # Sorting random numbers, because the algorithm of Generator.permutation may change.
     drawn = bits.random_raw(keys.size)
     _, times = np.unique(keys, return_counts=True)
-    return Shuffle(order[np.argsort(drawn, kind="stable")], log_chance(times))
+    return Shuffle(order[np.argsort(drawn, kind="stable")], log_chance(times) <= _RARE)
 
 
 def split_at_random(
@@ -209,22 +202,6 @@ def _stored_keys(matrix: Any) -> NDArray[np.uint64]:
 
 
 # -- sorted within samples ------------------------------------------------------------------------
-
-
-def limit_calls(
-    score: NDArray[np.float64], sample: NDArray[np.intp], max_calls: int
-) -> NDArray[np.bool_]:
-    """Mark the instances that may be called with at most `max_calls` calls per sample.
-
-    The instances of a sample are taken by decreasing score, ties all or none, so the result is
-    closed upward.
-    """
-    if max_calls < 1:
-        raise DataError(f"max_calls must be at least 1, got {max_calls}.")
-    order, _, needed = sample_places(score, sample)
-    kept = np.empty(score.size, dtype=bool)
-    kept[order] = needed <= max_calls
-    return kept
 
 
 class SortedInstances(NamedTuple):

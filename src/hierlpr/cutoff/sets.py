@@ -45,8 +45,8 @@ class SetRule:
     """Levels for sure and possible labels, and what they guarantee.
 
     A label is sure if its value exceeds `sure_level`, and possible if its value is at least
-    `possible_level`; None means that no label is sure, or that every label is possible. Error rates
-    and sizes are those on the calibration samples; `caveats` says why the guarantee may not hold.
+    `possible_level`; None means that no label is sure, or that every label is possible. Sizes are
+    those on the calibration samples; `caveats` says why the guarantee may not hold.
     """
 
     error: float
@@ -55,8 +55,6 @@ class SetRule:
     n_samples: int
     sure_level: float | None
     possible_level: float | None
-    sure_error: float
-    possible_error: float
     sure_size: float
     possible_size: float
     caveats: str = ""
@@ -169,7 +167,7 @@ class CallSets:
         Examples
         --------
         >>> h = Hierarchy([("A", "B"), ("A", "C"), ("C", "D")])
-        >>> rule = SetRule(0.1, None, False, 9, 0.8, 0.3, 0.1, 0.1, 1.0, 2.0)
+        >>> rule = SetRule(0.1, None, False, 9, 0.8, 0.3, 1.0, 2.0)
         >>> possible = np.array([[True, False, True, True], [True, True, True, True]])
         >>> CallSets(possible, possible, h.labels, None, rule).branches(h)
         [(('C',), ('A',)), (('A',), ())]
@@ -270,21 +268,18 @@ def _rule(
     error = check_level(error, name="error")
     if confidence is not None:
         confidence = check_level(confidence, name="confidence")
-    n_samples, sure, possible, possible_error = worst.size, None, None, 0.0
+    n_samples, sure, possible = worst.size, None, None
     place = order_place(n_samples, error, confidence)
     if place is not None:
         sure = float(np.sort(worst)[place - 1])
     if place is not None and least is not None:
         possible = float(np.sort(least)[n_samples - place])
-        possible_error = float((least < possible).mean())
     return SetRule(
         error=error,
         confidence=confidence,
         n_samples=n_samples,
         sure_level=sure,
         possible_level=possible,
-        sure_error=0.0 if sure is None else float((worst > sure).mean()),
-        possible_error=possible_error,
         sure_size=0.0,
         possible_size=0.0,
         **known,

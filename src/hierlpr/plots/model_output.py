@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix
 from hierlpr.cutoff.decisions import decide, label_levels
+from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.partial_truth import PartialTruth, align_truth
 from hierlpr.data.tables import align, align_labels, match_rows
@@ -183,10 +184,10 @@ def known_instances(
             kept &= ~np.asarray(unknown).reshape(-1)
     else:
         sample = np.repeat(np.arange(n_samples), np.diff(matrix.indptr))
-        score, held = matrix.data, at_entries(truth, sample, matrix.indices)
+        score, held = matrix.data, holds_at(truth, sample, matrix.indices)
         kept = np.ones(score.size, dtype=bool)
         if unknown is not None:
-            kept = ~at_entries(unknown, sample, matrix.indices)
+            kept = ~holds_at(unknown, sample, matrix.indices)
     if not kept.all():
         score, held, sample = score[kept], held[kept], sample[kept]
     sizes = np.full(n_samples, n_labels) - (0 if unknown is None else sum_by_sample(unknown))
@@ -195,11 +196,6 @@ def known_instances(
     counts = float(sizes.sum()), float(positives.sum())
     total = (*counts, float(own @ sizes), float(own @ positives))
     return Instances(score, held, sample, None if weight is None else weight[sample], total)
-
-
-def at_entries(matrix: Any, row: NDArray[Any], column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return the entries of a sparse bool matrix at some places."""
-    return np.asarray(matrix[row, column]).ravel().astype(bool)
 
 
 def both(some: Any, others: Any) -> Any:
