@@ -166,7 +166,6 @@ def test_sparse_equals_dense_and_wide_ones_are_projected():
         (sparse.csr_array(np.array([[np.nan, 1.0]])), "contains NaN"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "unique column names"),
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), "more than one column named '1'"),
-        (pl.LazyFrame({"a": [1]}), "lazy frame"),
         ([[1, 2], [3]], "inhomogeneous"),
         (np.array([[1j], [1]], dtype=object), "holds a complex"),
         (pd.DataFrame({"a": [np.zeros(2), np.zeros(2)]}), "holds a ndarray"),

@@ -182,7 +182,7 @@ def replace_array(name, change):
         (lambda m, a: m["labels"].append("more"), "not all for 26 labels|different numbers"),
         (lambda m, a: m["labels"].__setitem__(1, "A"), "Duplicate label"),
         (lambda m, a: m.update(names={"nobody": "x"}), "not a valid model"),
-        (replace_array("edge_parent", lambda x: x + 99), "does not exist"),
+        (replace_array("edge_parent", lambda x: x + 99), "not a valid model"),
         (lambda m, a: a.update(edge_parent=a["edge_child"]), "its own parent"),
         (replace_array("edge_parent", lambda x: x[1:]), "not a valid model"),
         (replace_array("lpr_.curves.knot_lpr", lambda x: x * 3), "LPRs must lie in"),

@@ -22,6 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_array
 
 from hierlpr._utils.checks import quote_names
+from hierlpr.data.frames import as_frame
 from hierlpr.exceptions import DataError
 
 MAX_DENSE = 4_000  # columns of a sparse matrix that are used as they are
@@ -177,7 +178,7 @@ def _kind(data: Any) -> Literal["texts", "sparse", "dense"]:
 
 def _read_columns(data: Any) -> tuple[list[Column], tuple[str, ...] | None]:
     """Return the columns of a table, and their names if it is a data frame."""
-    frame = None if isinstance(data, np.ndarray | list | tuple) else _as_frame(data)
+    frame = as_frame(data, "X")
     names: tuple[str, ...] | None = None
     if frame is not None:
         names = tuple(str(name) for name in frame.columns)
@@ -189,17 +190,6 @@ def _read_columns(data: Any) -> tuple[list[Column], tuple[str, ...] | None]:
     if not given:
         raise DataError(f"X has 0 feature(s) (shape=({len(data)}, 0)) while at least 1 is needed.")
     return [_column(x, _column_name(names, i)) for i, x in enumerate(given)], names
-
-
-def _as_frame(data: Any) -> Any:
-    """Return a narwhals data frame, or None if `data` is something else."""
-    try:
-        frame = nw.from_native(data, pass_through=True)
-    except nw.exceptions.DuplicateError as error:
-        raise DataError(f"X: {error}") from None
-    if isinstance(frame, nw.LazyFrame):
-        raise DataError("X is a lazy frame.\nHint: collect it first, X.collect().")
-    return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def _frame_column(series: Any) -> Column:

@@ -23,7 +23,7 @@ from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.duplicates import SampleKeys, overlap_note
 from hierlpr.data.frames import like_given
 from hierlpr.data.label_sets import Kind
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth, held_and_known
 from hierlpr.data.tables import Table, dense
 from hierlpr.exceptions import UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
@@ -44,7 +44,6 @@ from hierlpr.model.validation import (
     new_scores,
     refuse_unknown_samples,
     truth_beside,
-    truth_matrix,
     warn_of_difference,
 )
 from hierlpr.ranking.blocks import consistent_scores
@@ -370,8 +369,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         weight = check_sample_weight(sample_weight, table.n_samples)
         if isinstance(held, PartialTruth):
             held = held.judged(self.hierarchy_, weight)
+        held, known = held_and_known(held)
         score = dense(self.block_scores(table))
-        return float(au_prc_score(truth_matrix(held), score, sample_weight=weight))
+        return float(au_prc_score(np.where(known, held, np.nan), score, sample_weight=weight))
 
     # -- inspection -------------------------------------------------------------------------
 

@@ -71,8 +71,6 @@ PARTS: dict[str, Any] = {
 }
 FITTED = (*PARTS, "path_weight_", "path_style_", "kind_")
 PARAMS = ("joint", "close_truth", "missing")
-CLASSIFIER_FITTED = ("estimators_", "oof_scores_", "held_out_", "weighs_training_")
-OPTIONAL_FITTED = ("n_features_in_", "feature_names_in_")
 
 
 def save_model(model: HierLPR, path: str | os.PathLike[str]) -> None:
@@ -88,8 +86,9 @@ def save_classifier(classifier: HierarchicalClassifier, path: str | os.PathLike[
 
     params = classifier.get_params(deep=False)
     params.pop("hierarchy")
-    names = [*CLASSIFIER_FITTED, *(x for x in OPTIONAL_FITTED if hasattr(classifier, x))]
-    state = {"params": params, "fitted": {name: getattr(classifier, name) for name in names}}
+    apart = ("model_", "hierarchy_")  # which are stored as arrays
+    fitted = {k: v for k, v in vars(classifier).items() if k.endswith("_") and k not in apart}
+    state = {"params": params, "fitted": fitted}
     try:
         data = skops.io.dumps(state)
     except Exception as error:  # skops raises whatever the pickling protocol of a type raises
@@ -168,8 +167,9 @@ def _pack_model(model: HierLPR, arrays: Arrays) -> dict[str, Any]:
 
 def _unpack_model(arrays: Arrays, meta: Mapping[str, Any], kind: type[HierLPR]) -> HierLPR:
     labels = [str(label) for label in meta["labels"]]
-    ends = (_label_numbers(arrays[name], len(labels)) for name in ("edge_parent", "edge_child"))
-    edges = [(labels[p], labels[c]) for p, c in zip(*ends, strict=True)]
+    label_of = dict(enumerate(labels))  # unlike a list, it refuses negative numbers
+    ends = (arrays[name].tolist() for name in ("edge_parent", "edge_child"))
+    edges = [(label_of[p], label_of[c]) for p, c in zip(*ends, strict=True)]
     h = Hierarchy(edges, labels=labels, names=meta["names"])
     params = {name: meta["params"][name] for name in PARAMS}
     model = kind(h if meta["has_hierarchy"] else None, lpr=_unpack_method(meta["lpr"]), **params)
@@ -199,9 +199,7 @@ def _unpack_classifier(stored: NDArray[Any], trusted: Sequence[str]) -> Hierarch
         )
     state = skops.io.loads(data, trusted=unknown)
     classifier = HierarchicalClassifier(**state["params"])
-    for name in (*CLASSIFIER_FITTED, *OPTIONAL_FITTED):
-        if name in state["fitted"]:
-            setattr(classifier, name, state["fitted"][name])
+    classifier.__dict__.update(state["fitted"])
     return classifier
 
 
@@ -244,15 +242,6 @@ def _check_model(model: HierLPR) -> None:
             raise FileError("the profile of block scores is invalid.")
     if model.cutoff_.label_groups and len(model.cutoff_.label_groups) != h.n_labels:
         raise FileError("the cutoff has groups for another number of labels.")
-
-
-def _label_numbers(values: NDArray[Any], n_labels: int) -> list[int]:
-    if values.ndim != 1 or values.dtype.kind not in "iu":
-        raise FileError("edges must be lists of label numbers.")
-    if values.size and not (values.min() >= 0 and values.max() < n_labels):
-        raise FileError("an edge has a label that does not exist.")
-    numbers: list[int] = values.tolist()
-    return numbers
 
 
 def _pack_method(lpr: Any) -> Any:

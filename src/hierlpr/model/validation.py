@@ -13,7 +13,7 @@ from hierlpr._utils.checks import check_finite, check_sample_weight, quote_names
 from hierlpr.data.duplicates import SampleKeys, leakage_warnings
 from hierlpr.data.label_sets import Kind, as_kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_truth
-from hierlpr.data.tables import Table, align, align_labels, dense, match_rows
+from hierlpr.data.tables import Table, align, align_labels, match_rows
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.comparison import find_difference
@@ -63,14 +63,6 @@ def truth_beside(
     as_sparse = table.n_stored is not None
     held: AnyTruth = align_truth(given, hierarchy, close=close, as_sparse=as_sparse)
     return held
-
-
-def truth_matrix(truth: AnyTruth) -> NDArray[Any]:
-    """Return a dense matrix of truth, NaN where it is unknown."""
-    if not isinstance(truth, PartialTruth):
-        return np.asarray(dense(truth))
-    known = truth.toarray()
-    return np.where(known.unknown, np.nan, known.held)
 
 
 def weighed(
