@@ -90,10 +90,6 @@ class LevelProfile:
         by_moment = np.array([factor] * 2 + [factor * factor] * 3)[:, None, None]
         return replace(self, moments=self.moments * by_moment)
 
-    def under(self, limit: int) -> LevelProfile:
-        """Return the profile for one limit, which no sample exceeds."""
-        return replace(self, limit=np.array([limit]), moments=self.moments[:, -1:])
-
     def most_calls(self, level: float) -> int:
         """Return the smallest limit that no sample of the profile exceeds at `level`.
 
@@ -186,7 +182,7 @@ class LevelCurve(NamedTuple):
     def of(cls, instances: Instances) -> LevelCurve:
         """Compute the curve of instances whose truth is known."""
         level = np.unique(instances.score)[::-1]
-        weight = None if instances.weight is None else instances.weights()
+        weight = None if instances.weight is None else instances.weight[instances.sample]
         curve = HitCurve.of(instances.truth, instances.score, weight)
         best = np.full(instances.n_samples, -np.inf)  # highest score of each sample
         np.maximum.at(best, instances.sample, instances.score)
@@ -227,7 +223,7 @@ def with_calls(cutoff: Cutoff, instances: Instances) -> Cutoff:
     known = called.only_known()
     weight, sums = instances.weight, None
     if weight is not None:
-        own = known.weights()
+        own = weight[known.sample]
         sums = float(own.sum()), float(own[known.truth].sum()), instances.positives
     counted = cutoff.with_counts(known.score.size, int(np.count_nonzero(known.truth)), sums)
     n_implied = 0 if called.implied is None else int(np.count_nonzero(called.implied))

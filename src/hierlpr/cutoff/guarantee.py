@@ -6,6 +6,7 @@ The labels of one sample are dependent, so the sample is the unit of all tests.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -257,7 +258,8 @@ def certified_levels(
     """
     if profile.level.size == 0 or instances.n_samples == 0:
         return np.empty(0)
-    last, n_labels = profile.under(limit), max(instances.n_labels, limit)
+    last = replace(profile, limit=np.array([limit]), moments=profile.moments[:, -1:])
+    n_labels = max(instances.n_labels, limit)
     margin = _margins(last, instances.n_samples, n_labels, alpha=alpha, delta=delta)[0][0]
     square, level = np.maximum(last.square(alpha)[0], 1e-12), profile.level.copy()
     level[-1] = 0.0

@@ -45,10 +45,6 @@ class Instances:
     n_unknown: int = 0
     weight: NDArray[np.float64] | None = None
 
-    def weights(self) -> NDArray[np.float64]:
-        """Return the weight of each listed instance: 1, or that of its sample."""
-        return np.ones(self.sample.size) if self.weight is None else self.weight[self.sample]
-
     def take(self, kept: Any) -> Instances:
         """Keep some of the listed instances; the positives are still all counted."""
         names = ("score", "truth", "sample", "known", "label", "implied")

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -53,11 +53,8 @@ _NUMBER = re.compile(
 )
 
 
-class Chunk(NamedTuple):
-    """Some rows: the chosen columns, and a function that returns the place of a row."""
-
-    batch: pa.RecordBatch
-    place: Callable[[int], Place]
+# Some rows: the chosen columns, and a function that returns the place of a row.
+Chunk: TypeAlias = tuple[pa.RecordBatch, Callable[[int], Place]]
 
 
 @dataclass(slots=True)
@@ -86,7 +83,7 @@ class TextSource:
                 batch = self._parse(block, first, columns)
                 for n_before in range(0, batch.num_rows, n_rows):
                     place = partial(self._line_of_row, first, block, n_before)
-                    yield Chunk(batch.slice(n_before, n_rows), place)
+                    yield batch.slice(n_before, n_rows), place
 
     def _parse(self, block: bytes, first: int, columns: Sequence[int]) -> pa.RecordBatch:
         names = [str(i) for i in range(len(self.columns))]
@@ -230,7 +227,7 @@ class ParquetSource:
         start = 1
         with open_parquet(self.log.path) as opened:
             for batch in opened.iter_batches(n_rows, columns=names):
-                yield Chunk(batch.select(names), partial(_row_text, start))
+                yield batch.select(names), partial(_row_text, start)
                 start += batch.num_rows
 
 

@@ -403,7 +403,7 @@ def _match_columns(
     missing = [label for label in hierarchy.labels if label not in found]
     if not found:
         chunk = next(source.chunks([columns[""]], 100), None)
-        rows = [] if chunk is None else chunk.batch.column(0).slice(0, 100).to_pylist()
+        rows = [] if chunk is None else chunk[0].column(0).slice(0, 100).to_pylist()
         hint = mismatch_hint(extra, missing, hierarchy, rows)
         raise log.file_error(
             f"none of the {len(extra):,} columns is a label: {quote_names(extra, most=3)}.",

@@ -57,8 +57,8 @@ class Explanation:
 
     Attributes
     ----------
-    sample, row : str, int
-        Name of the sample (its number if it has none), and its row in the scores.
+    sample : str
+        Name of the sample; its number if it has none.
     hierarchy, cutoff : Hierarchy, Cutoff
     label : tuple of str
     score : ndarray
@@ -81,7 +81,6 @@ class Explanation:
     """
 
     sample: str
-    row: int
     hierarchy: Hierarchy
     cutoff: Cutoff
     label: tuple[str, ...]
@@ -171,7 +170,6 @@ def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanati
     codes = reason_codes(ranked.score, ranked.block, called[at], level)
     return Explanation(
         sample=table.samples[row] if table.samples is not None else str(row),
-        row=row,
         hierarchy=h,
         cutoff=cutoff,
         label=tuple(h.labels[k] for k in at.tolist()),
