@@ -32,17 +32,7 @@ from hierlpr.io.predictions import (
     write_like_input,
 )
 from hierlpr.io.table_output import output_ending, write_table
-from hierlpr.model import HierLPR, load_model
-from hierlpr.model.prediction import (
-    NamedSamples,
-    RankRow,
-    compare_ranks,
-    name_by_threshold,
-    name_samples,
-    promise_of,
-    rank_names,
-    usual_threshold,
-)
+from hierlpr.model import HierLPR, load_model, prediction
 from hierlpr.model.validation import difference_note
 
 BATCH = 1 << 17  # samples named at a time
@@ -63,7 +53,7 @@ class LearnOutcome:
     n_fitted: int
     n_held_out: int
     promise: str
-    ranks: tuple[RankRow, ...]
+    ranks: tuple[prediction.RankRow, ...]
     wrong: float
     usual: float
     usual_wrong: float
@@ -155,16 +145,16 @@ def learn_names(
     _calibrate(model, scores[kept], held[kept], goal)
     if out is not None:
         model.save(out)
-    usual = usual_threshold(model)
-    by_threshold = name_by_threshold(scores[kept], found.hierarchy, usual)
-    theirs = NamedSamples(by_threshold, found.hierarchy, held[kept])
+    usual = prediction.usual_threshold(model)
+    by_threshold = prediction.name_by_threshold(scores[kept], found.hierarchy, usual)
+    theirs = prediction.NamedSamples(by_threshold, found.hierarchy, held[kept])
     return LearnOutcome(
         model=model,
         n_labelled=rows.size,
         n_fitted=fitted.size,
         n_held_out=kept.size,
-        promise=promise_of(model)[0],
-        ranks=compare_ranks(model, ours, theirs),
+        promise=prediction.promise_of(model)[0],
+        ranks=prediction.compare_ranks(model, ours, theirs),
         wrong=ours.wrong(),
         usual=usual,
         usual_wrong=theirs.wrong(),
@@ -194,15 +184,16 @@ def _calibrate(
 
 def _cross_name(
     model: HierLPR, scores: Any, truth: Any, goal: dict[str, Any], rng: np.random.Generator
-) -> tuple[NamedSamples, NDArray[np.bool_]]:
+) -> tuple[prediction.NamedSamples, NDArray[np.bool_]]:
     """Name each half of the samples after calibrating on the other; say which was named last."""
     n = int(scores.shape[0])
     is_first = rng.permutation(n) < n // 2
     label = np.full(n, -1, dtype=np.intp)
     for part in (is_first, ~is_first):
         _calibrate(model, scores[~part], truth[~part], goal)
-        label[part] = name_samples(model, Table(scores[part], model.hierarchy_.labels))[0]
-    return NamedSamples(label, model.hierarchy_, truth), ~is_first
+        table = Table(scores[part], model.hierarchy_.labels)
+        label[part] = prediction.name_samples(model, table)[0]
+    return prediction.NamedSamples(label, model.hierarchy_, truth), ~is_first
 
 
 def _write_report(
@@ -218,7 +209,11 @@ def _write_report(
 
 
 def _more_samples(
-    n_labelled: int, n_held_out: int, whole: NamedSamples, fewer: NamedSamples, goal: dict[str, Any]
+    n_labelled: int,
+    n_held_out: int,
+    whole: prediction.NamedSamples,
+    fewer: prediction.NamedSamples,
+    goal: dict[str, Any],
 ) -> str:
     """Say what more samples would bring, from a model that was fitted on half as many."""
     if "error" in goal:
@@ -280,7 +275,7 @@ def assign_names(
         output_ending(out, "output")
     scores, column, is_unknown = match_labels(found, fitted.hierarchy_)
     parts = [
-        name_samples(fitted, Table(scores[i : i + BATCH], fitted.hierarchy_.labels))
+        prediction.name_samples(fitted, Table(scores[i : i + BATCH], fitted.hierarchy_.labels))
         for i in range(0, len(found.samples), BATCH)
     ]
     label, chance = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -294,9 +289,9 @@ def assign_names(
     if report is not None:
         rows = np.random.default_rng(0).permutation(label.size)[:MOST_REPORTED]
         _write_report(report, fitted, found, scores, np.sort(rows))
-    ranks = np.array(rank_names(fitted), dtype=object)
+    ranks = np.array(prediction.rank_names(fitted), dtype=object)
     by_rank = Counter(ranks[label[label >= 0]].tolist())
-    promise, is_promised = promise_of(fitted)
+    promise, is_promised = prediction.promise_of(fitted)
     notes = [*found.notes, *([] if is_promised else [promise])]
     if note := difference_note(fitted, Table(scores, fitted.hierarchy_.labels)):
         notes.append(note)
@@ -315,7 +310,7 @@ def assign_names(
 
 def _name_table(model: HierLPR, found: Predictions, label: Index, chance: Float) -> pa.Table:
     """Return one row per sample: the name, and then the tool's own columns."""
-    h, ranks = model.hierarchy_, rank_names(model)
+    h, ranks = model.hierarchy_, prediction.rank_names(model)
     paths = written_paths(h, ranks, model.path_style_ or {})
     texts = {"name": [h.name(x) for x in h.labels], "path": paths, "rank": ranks}
     at = pa.array(np.where(label >= 0, label, h.n_labels))

@@ -152,12 +152,15 @@ def _pack_model(model: HierLPR, arrays: Arrays) -> dict[str, Any]:
     h = model.hierarchy_
     arrays["edge_parent"] = h.order[np.repeat(np.arange(h.n_labels), np.diff(h.child_ptr))]
     arrays["edge_child"] = h.order[h.child_idx]
+    lpr = model.lpr
+    if is_dataclass(lpr) and not isinstance(lpr, type):
+        lpr = {"name": getattr(lpr, "name", type(lpr).__name__), "options": asdict(lpr)}
     return {
         "labels": list(h.labels),
         "names": dict(h.names),
         "has_names": hasattr(model, "feature_names_in_"),
         "has_hierarchy": model.hierarchy is not None,
-        "lpr": _pack_method(model.lpr),
+        "lpr": lpr,
         "params": {name: getattr(model, name) for name in PARAMS},
         "fitted": {name: _pack(getattr(model, name), name, arrays) for name in FITTED},
         "cutoff": model.cutoff_.to_dict(),
@@ -172,7 +175,10 @@ def _unpack_model(arrays: Arrays, meta: Mapping[str, Any], kind: type[HierLPR]) 
     edges = [(label_of[p], label_of[c]) for p, c in zip(*ends, strict=True)]
     h = Hierarchy(edges, labels=labels, names=meta["names"])
     params = {name: meta["params"][name] for name in PARAMS}
-    model = kind(h if meta["has_hierarchy"] else None, lpr=_unpack_method(meta["lpr"]), **params)
+    lpr = meta["lpr"]
+    if isinstance(lpr, dict):
+        lpr = make_estimator(str(lpr["name"]), **lpr["options"])
+    model = kind(h if meta["has_hierarchy"] else None, lpr=lpr, **params)
     set_labels(model, h, has_names=bool(meta["has_names"]))
     for name in FITTED:
         setattr(model, name, _unpack(meta["fitted"][name], arrays, h))
@@ -242,19 +248,6 @@ def _check_model(model: HierLPR) -> None:
             raise FileError("the profile of block scores is invalid.")
     if model.cutoff_.label_groups and len(model.cutoff_.label_groups) != h.n_labels:
         raise FileError("the cutoff has groups for another number of labels.")
-
-
-def _pack_method(lpr: Any) -> Any:
-    """Return the name and options of an LPR estimator."""
-    if is_dataclass(lpr) and not isinstance(lpr, type):
-        return {"name": getattr(lpr, "name", type(lpr).__name__), "options": asdict(lpr)}
-    return lpr
-
-
-def _unpack_method(method: Any) -> Any:
-    if isinstance(method, dict):
-        return make_estimator(str(method["name"]), **method["options"])
-    return method
 
 
 # -- values ------------------------------------------------------------------------------------

@@ -15,18 +15,8 @@ from hierlpr.cutoff.decisions import reason_codes
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table, dense
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.model import HierLPR
+from hierlpr.model import HierLPR, prediction
 from hierlpr.model.explain import ranked_labels
-from hierlpr.model.prediction import (
-    NamedSamples,
-    RankRow,
-    compare_ranks,
-    name_by_threshold,
-    name_samples,
-    promise_of,
-    rank_names,
-    usual_threshold,
-)
 from hierlpr.plots.model_output import ModelOutput
 from hierlpr.plots.sample_displays import NamesDisplay
 from hierlpr.plots.summary import Counts
@@ -206,7 +196,7 @@ class Names:
     wrong: float | None
     usual: float
     usual_wrong: float | None
-    rows: tuple[RankRow, ...]
+    rows: tuple[prediction.RankRow, ...]
     stopped: tuple[dict[str, Any], ...]
     display: NamesDisplay
     called: Any
@@ -224,33 +214,33 @@ def names_of(output: ModelOutput, most_stopped: int) -> Names | None:
     if model.path_style_ is None and (rule is None or not rule.one_path):
         return None
     table = Table(output.scores, h.labels)
-    label, chance = name_samples(model, table, output.block_score)
+    label, chance = prediction.name_samples(model, table, output.block_score)
     truth = output.truth if output.has_truth else None
-    usual = usual_threshold(model)
-    ours = NamedSamples(label, h, truth)
-    theirs = NamedSamples(name_by_threshold(output.scores, h, usual), h, truth)
+    usual = prediction.usual_threshold(model)
+    by_threshold = prediction.name_by_threshold(output.scores, h, usual)
+    ours, theirs = (prediction.NamedSamples(x, h, truth) for x in (label, by_threshold))
     row, column, _ = ours.calls()
     shape = (label.size, h.n_labels)
     called = sparse.csr_array((np.ones(row.size, dtype=bool), (row, column)), shape=shape)
     return Names(
         n_named=int(np.count_nonzero(label >= 0)),
-        promise=promise_of(model)[0],
+        promise=prediction.promise_of(model)[0],
         error=None if rule is None else rule.error,
         wrong=ours.wrong() if output.has_truth else None,
         usual=usual,
         usual_wrong=theirs.wrong() if output.has_truth else None,
-        rows=compare_ranks(model, ours, theirs),
+        rows=prediction.compare_ranks(model, ours, theirs),
         stopped=_stopped_highest(output, ours, chance, most_stopped),
-        display=NamesDisplay(h, rank_names(model), label),
+        display=NamesDisplay(h, prediction.rank_names(model), label),
         called=called.toarray() if output.is_dense else called,
     )
 
 
 def _stopped_highest(
-    output: ModelOutput, ours: NamedSamples, chance: NDArray[np.float64], most: int
+    output: ModelOutput, ours: prediction.NamedSamples, chance: NDArray[np.float64], most: int
 ) -> tuple[dict[str, Any], ...]:
     """Return the samples with the highest names, those without a name first."""
-    h, ranks = output.hierarchy, rank_names(output.model)
+    h, ranks = output.hierarchy, prediction.rank_names(output.model)
     paths = likely_paths(output.block_score, h)
     depth = np.where(ours.label >= 0, h.levels[ours.label], 0)
     found = []
