@@ -15,7 +15,6 @@ HUGE = 10**400
     [
         (checks.check_real_array, [[0, HUGE]]),
         (checks.check_level, HUGE),
-        (checks.check_amount, HUGE),
         (checks.check_fraction, HUGE),
     ],
 )

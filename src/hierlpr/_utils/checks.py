@@ -16,7 +16,6 @@ from hierlpr.exceptions import DataError
 Matrix: TypeAlias = NDArray[np.float64] | sparse.csr_array
 
 MOST_WEIGHT = 1e100  # its square must be finite too
-MOST_AMOUNT = float(np.finfo(np.float64).max)
 
 
 def is_sparse(x: Any) -> bool:
@@ -62,15 +61,6 @@ def check_count(value: Any, *, name: str, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise DataError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     return int(value)
-
-
-def check_amount(value: Any, *, name: str, above: bool = False) -> float:
-    """Return a finite number that is not negative or, with `above`, positive."""
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not is_number or not 0.0 <= value <= MOST_AMOUNT or (above and value == 0.0):
-        least = "above 0" if above else "of at least 0"
-        raise DataError(f"{name} must be a number {least}, got {value!r}.")
-    return float(value)
 
 
 def check_jobs(value: Any) -> int | None:
