@@ -135,7 +135,7 @@ def warn_of_difference(model: HierLPR, table: Table) -> Table:
             return table
         _compared_one.add(model)
     if note := difference_note(model, table):
-        warnings.warn(note, HierlprWarning, stacklevel=3)
+        warnings.warn(note, HierlprWarning, stacklevel=4)
     return table
 
 
