@@ -113,6 +113,7 @@ class Runner:
     def command(self, line: str) -> str:
         words = shlex.split(line)
         if words[0] != "hierlpr":
+            line = re.sub("^python ", f"{shlex.quote(sys.executable)} ", line)
             done = subprocess.run(line, shell=True, capture_output=True, text=True)
             assert done.returncode == 0, (self.page, line, done.stderr)
             return done.stdout

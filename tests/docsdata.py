@@ -2,16 +2,14 @@
 
 import copy
 import functools
-import runpy
 import shutil
 import warnings
 from pathlib import Path
 
 import numpy as np
 
-from hierlpr import Hierarchy, HierLPR, simulate
+from hierlpr import Hierarchy, HierLPR, simulate, workflows
 from hierlpr.exceptions import HierlprWarning
-from hierlpr.io import load_hierarchy
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -124,87 +122,22 @@ def _tour() -> None:
     assert CliRunner().invoke(main, words.split()).exit_code == 0
 
 
+def _tour_model() -> None:
+    """The files of the first tutorial, with its model."""
+    _tour()
+    tables = [Path("tour") / f"{name}.csv" for name in ("hierarchy", "scores", "truth")]
+    workflows.fit_file(*tables, "tour/model.hlpr", goal={"fdr": 0.1, "confidence": 0.9})
+
+
 def copy_data(*names: str) -> None:
     """Copy tables of the examples."""
     for name in names:
         shutil.copy(EXAMPLES / "data" / name, ".")
 
 
-def _cells() -> None:
-    import anndata
-    import pandas as pd
-
-    copy_data(*(f"cells_{name}.csv.gz" for name in ("known", "truth", "new")))
-    truth = pd.read_csv("cells_truth.csv.gz", index_col=0)
-    for name in ("known", "new"):
-        obs = pd.read_csv(f"cells_{name}.csv.gz", comment="#", index_col=0)
-        obs["cell_type"] = truth["cell_type"].reindex(obs.index, fill_value="")
-        anndata.AnnData(np.zeros((len(obs), 1), dtype=np.float32), obs=obs).write_h5ad(
-            f"{name}.h5ad"
-        )
-
-
 def _promises() -> None:
     tables(tree="tree.csv", scores="scores.csv", truth="truth.csv", new_scores="new_scores.csv")
     p_table()
-
-
-def _texts() -> dict:
-    """Documents of made-up words about one or two topics of science and arts."""
-    words = {
-        "science/physics": "quantum photon energy force",
-        "science/biology": "cell gene species",
-        "arts/music": "opera violin melody tempo",
-        "arts/painting": "canvas brush portrait",
-    }
-    rng = np.random.default_rng(0)
-    documents, topics = [], []
-    for _ in range(400):
-        own = [str(t) for t in rng.choice(list(words), size=rng.integers(1, 3), replace=False)]
-        said = [str(rng.choice(words[t].split())) for t in own for _ in range(3)]
-        said += [f"word{k}" for k in rng.integers(60, size=8)]
-        documents.append(" ".join(rng.permutation(said)))
-        topics.append(own)
-    return {"texts": documents[:300], "topics": topics[:300], "new_texts": documents[300:]}
-
-
-def _language_model() -> dict:
-    """Ratings from 0 to 10 that mean different things for different topics."""
-    h = Hierarchy.from_paths(["sports/tennis", "sports/chess", "finance/banks", "finance/taxes"])
-    s = simulate.random_model(h, quality="high", root=0.5, conditional=0.5, rng=3).draw(800, rng=4)
-    ratings = np.rint(10 * s.scores)
-    return {
-        "ratings": ratings[:400], "labelled": s.truth[:400],
-        "other_ratings": ratings[400:], "other_labelled": s.truth[400:],
-    }  # fmt: skip
-
-
-def _hiclass() -> dict:
-    """Features of animals and plants, with one path a sample."""
-    kinds = [
-        ["animal", "mammal", "cat"],
-        ["animal", "mammal", "dog"],
-        ["animal", "bird"],
-        ["plant"],
-    ]
-    centres = np.array([[2, 2, 0], [2, 0, 2], [2, -2, 0], [-3, 0, 0]], dtype=float)
-    rng = np.random.default_rng(0)
-    kind = rng.integers(4, size=900)
-    features = centres[kind] + rng.normal(0, 0.8, (900, 3))
-    y = [kinds[k] for k in kind]
-    return {
-        "X": features[:400], "y": y[:400], "X_other": features[400:800], "y_other": y[400:800],
-        "X_new": features[800:],
-    }  # fmt: skip
-
-
-def _go() -> None:
-    """The GO slim, and simulated predictions in the CAFA layout."""
-    example = runpy.run_path(str(EXAMPLES / "gene_ontology.py"))
-    h = load_hierarchy(example["OBO"], relationships=("is_a", "part_of")).hierarchy
-    example["write_targets"](h, 600, 1, "predictions.tsv", "annotations.tsv")
-    example["write_targets"](h, 600, 2, "new.tsv", "annotations_new.tsv")
-    shutil.copy(example["OBO"], ".")
 
 
 def _truth() -> dict:
@@ -225,13 +158,15 @@ def _truth() -> dict:
 
 
 FILES = {
-    "cli.md": _cli, "discover.md": _discover, "how-to-cells.md": _cells, "how-to-go.md": _go,
-    "how-to-large-files.md": _parquet, "promises.md": _promises, "tutorial-python.md": _tour,
+    "cli.md": _cli, "discover.md": _discover, "how-to-large-files.md": _parquet,
+    "promises.md": _promises, "tutorial-python.md": _tour, "how-to-service.md": _tour_model,
     "how-to-camera-traps.md": lambda: copy_data(
         *(f"images_{name}.json.gz" for name in ("known", "truth", "new"))
     ),
+    "how-to-cells.md": lambda: copy_data(
+        *(f"cells_{name}.csv.gz" for name in ("known", "truth", "new"))
+    ),
     "how-to-amplicons.md": lambda: copy_data("its_known.tsv.gz", "its_new.tsv.gz"),
-    "how-to-service.md": lambda: common()["model"].save("model.hlpr"),
     "index.md": lambda: tables(
         tree="h.csv", scores="scores.csv", truth="truth.csv", new_scores="new_scores.csv"
     ),
@@ -241,12 +176,11 @@ FILES = {
         tree="tree.csv", scores="scores.csv", truth="truth.csv", new_scores="new.csv"
     ),
     "README.md": lambda: shutil.copytree(EXAMPLES / "data", "examples/data"),
+    "how-to-go.md": lambda: shutil.copytree(EXAMPLES, "examples"),
 }  # fmt: skip
 
 EXTRA = {
     "truth.md": _truth,
-    "how-to-texts.md": _texts, "how-to-language-model.md": _language_model,
-    "from-hiclass.md": _hiclass,
     "baselines.md": lambda: {
         "train_features": common()["scores"], "train_truth": common()["truth"],
         "test_features": common()["new_scores"], "scores": common()["new_scores"],
