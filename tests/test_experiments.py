@@ -35,6 +35,16 @@ def study(name, script="run"):
     return load(f"experiments/{name}/{script}.py")
 
 
+SCRIPTS = [*STUDIES.glob("*/*.py"), *(ROOT / "benchmarks").glob("*.py")]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_script_finds_what_it_imports(path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(STUDIES))
+        load(path.relative_to(ROOT))
+
+
 def config_of(name):
     return tomllib.loads((STUDIES / name / "config.toml").read_text())
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hierlpr.cutoff.instances import Instances, limit_calls, list_instances
+from hierlpr.cutoff.instances import Instances, list_instances, sample_places
 from hierlpr.cutoff.outcome import Cutoff
 
 N_LEVELS = 200
@@ -51,7 +51,10 @@ def former_cutoff(score, truth, profile, *, target, confidence):
         limited = most < instances.n_labels
         kept = instances
         if limited:
-            kept = instances.take(limit_calls(instances.score, instances.sample, most))
+            order_of, _, needed = sample_places(instances.score, instances.sample)
+            is_kept = np.empty(needed.size, dtype=bool)
+            is_kept[order_of] = needed <= most
+            kept = instances.take(is_kept)
         for level, stake, (c, h) in zip(levels, stakes, calls_by_level(kept, levels), strict=True):
             gains = np.log1p(-stake * ((1.0 - alpha) * c - h))
             if np.cumsum(gains[order])[is_stop].max() < goal:

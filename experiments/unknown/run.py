@@ -40,6 +40,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
+from scipy.stats import rankdata
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -48,7 +49,7 @@ from sklearn.preprocessing import StandardScaler
 from hierlpr import HierarchicalClassifier, HierLPR, simulate
 from hierlpr.cutoff.choose import cutoff_for
 from hierlpr.cutoff.estimate import LevelProfile
-from hierlpr.cutoff.instances import limit_calls, list_instances
+from hierlpr.cutoff.instances import list_instances
 from hierlpr.cutoff.outcome import goals_of
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.first_stage import FirstStage
@@ -465,9 +466,7 @@ def true_precision_of(level, max_calls, key):
     score, held, weight = POPULATIONS[key]
     called = score >= level
     if max_calls is not None:
-        kept = limit_calls(score.ravel(), np.repeat(np.arange(len(score)), score.shape[1]),
-                           max_calls)  # fmt: skip
-        called &= kept.reshape(score.shape)
+        called &= rankdata(-score, method="max", axis=1) <= max_calls  # ties all or none
     own = np.broadcast_to(weight[:, None], score.shape)
     return own[called & held].sum() / own[called].sum()
 
