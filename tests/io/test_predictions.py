@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from cases import deepest_labels
 from hierlpr import Hierarchy
@@ -111,11 +112,15 @@ def test_a_confidence_per_rank_and_other_prefixes(tmp_path):
     )
 
 
-def test_dada2_as_one_table_or_two():
+def test_dada2_as_one_table_or_two(tmp_path):
     one, two = read("dada2.csv"), read("dada2_tax.csv")
     assert one.hierarchy.labels == two.hierarchy.labels
     assert one.ranks == ("kingdom", "phylum", "genus")
     np.testing.assert_allclose(one.scores.toarray(), [[1, 0.84, 0], [1, 0.97, 0.8]])
+    twice = tmp_path / "boot.csv"
+    twice.write_text(BOOT.read_text() + '"ACGT",1,1,1\n')
+    with pytest.raises(FileError, match="line 4: the sequence 'ACGT' occurs before"):
+        read_predictions(FILES / "dada2_tax.csv", confidences=twice)
 
 
 def test_classes_of_camera_traps_are_summed_up_to_their_ancestors():
@@ -254,6 +259,21 @@ def test_anndata_without_what_is_asked_for(cells, options, place):
     cells.uns["bad_names"] = ["T"]
     with pytest.raises(FileError, match=r"cell 'c1', column 'T'"):
         read_predictions(cells, obsm="bad")
+    cells.obsm["text"] = pd.DataFrame({"T": ["x"] * 3}, index=cells.obs_names)
+    with pytest.raises(FileError, match=r"obsm\['text'\]: .*could not convert string"):
+        read_predictions(cells, obsm="text")
+
+
+def test_anndata_with_sparse_scores_and_missing_numbers(cells):
+    dense = cells.obsm["probabilities"]
+    cells.obsm["sparse"], cells.uns["sparse_names"] = sparse.csr_matrix(dense), list(dense)
+    scores = read_predictions(cells, obsm="sparse").scores
+    assert (scores != read_predictions(cells, obsm="probabilities").scores).nnz == 0
+    cells.obs["class_conf"] = pd.array([None, 1, 1], dtype="Int64")
+    found = read_predictions(
+        cells, levels=LEVELS["levels"], confidences="class_conf, subclass_conf"
+    )
+    assert listed(found, 0) == {"T": 0.0, "T;T4": 0.5}
 
 
 def test_damaged_h5ad(tmp_path):
@@ -304,6 +324,10 @@ def test_like_input_of_single_formats(tmp_path):
     first, second = out.read_text().splitlines()[:2]
     assert first.startswith("M1\tBacteria(100);Bacteria_unclassified(100);")
     assert second.startswith("M2\tunknown(100);unknown_unclassified(100);")
+    cells = read("mapmycells.json")  # a runner-up may be the name
+    up = cells.hierarchy.labels.index("CLAS_31")
+    write_like_input(cells, np.full(len(cells.samples), up), np.ones(len(cells.samples)), out)
+    assert listed(read_predictions(out), 0)["CLAS_31"] == listed(cells, 0)["CLAS_31"] == 0.25
     boxes = read("megadetector.json")
     with pytest.raises(DataError, match="megadetector files are not written"):
         write_like_input(boxes, [0, -1, -1], [1, 0, 0], out)
@@ -405,6 +429,8 @@ Q = "Feature ID\tTaxon\tConfidence\n"
 M = "cell_id,class_label,class_name,class_bootstrapping_probability\n"
 MALFORMED = [
     ("", "empty"),
+    ("\ufeff", "empty"),
+    ("\u2028\n", "line 1: the format is not recognised"),
     ("hello\n", "line 1: the format is not recognised"),
     ("a\td:B(1.0)\t+\na\td:B(1.0)\t+\n", "line 2: the sample 'a' occurs before, in line 1"),
     ("a\td:B(1.0)\t+\nb\td:B(1.0),p:C\t+\n", "line 2: 'p:C' has no confidence"),
@@ -412,7 +438,10 @@ MALFORMED = [
     ("a\td:B(1.0)\t+\nb\td:B(NaN)\t+\n", "line 2: the confidence nan"),
     ("a\td:B(1.0)\t+\nb\n", "line 2: cannot read 'b'"),
     ("a\td:B(1.0)\t+\n\nb\td:B(1.0)\n", "line 2: expected 2 columns"),
-    ("a\tB(100);C(120);\n", "line 1: the confidence 120"),
+    ("a\td:B(1.0)\t+\nb\td:B(1.9)\t+\n", "line 2: the confidence 1.9 is not from 0 to 1"),
+    (f"a\td:B(1.0)\t+\nb\td:{'B' * 2000}(1.0)\t+\n", "line 2: the name 'B+…' is over 1,000"),
+    ("a\t" + ",".join(f"d:{i}(1.0)" for i in range(99)), "line 1: the path .* more than 64"),
+    ("a\tB(100);C(120);\n", "line 1: the confidence 120 is not from 0 to 100"),
     ("a\tunknown(100);unknown_unclassified(100);\n", "no sample has a name"),
     ("OTU\tSize\tTaxonomy\nOtu1\tmany\tB(100);\n", "line 2: cannot read"),
     (
@@ -422,6 +451,7 @@ MALFORMED = [
     (Q + "a\tk__F;p__A\n", "line 2: expected 3 columns"),
     (Q + "a\tk__F;p__A\t1;0.5;0.2\n", "line 2: 3 confidences for 2 ranks"),
     (Q, "there are no predictions"),
+    (Q.replace("\n", "\r") + "a\tk__F\t1\r", "line 1: 'new-line character"),
     ("Feature ID\tTaxon\na\tk__F\n", "line 1: there is no column of confidences"),
     ("Feature ID\tTaxon\tTaxon\na\tk__F\tx\n", "line 1: the column 'Taxon' occurs twice"),
     (",Kingdom,Phylum\nACGT,B,F\n", "line 1: there are no bootstraps for 'Kingdom'"),
@@ -447,6 +477,11 @@ MALFORMED = [
         r"predictions\[0\]: the class ';;;;;;' has no name",
     ),
     (
+        '{"predictions": [{"filepath": "a", '
+        '"classifications": {"classes": [["x"]], "scores": [1]}}]}',
+        r"predictions\[0\]: the class .* is not text",
+    ),
+    (
         '{"predictions": [{"filepath": "a"}, {"filepath": "a"}]}',
         r"predictions\[1\]: the sample 'a'",
     ),
@@ -457,6 +492,23 @@ MALFORMED = [
     (
         '{"images": [{"file": "a", "detections": [{"conf": 1, "classifications": [["9"]]}]}]}',
         r"images\[0\]: a classification is not \[category",
+    ),
+    (
+        '{"images": [{"file": "a", "detections": [{"conf": 1, "classifications": [["9", 0.5]]}]}], '
+        '"classification_categories": {"9": ["x"]}}',
+        r"images\[0\]: '9' must be text, got",
+    ),
+    ('{"images": [{"file": "a", "detections": [3]}]}', r"images\[0\]: .* got nothing"),
+    ('{"results": [], "taxonomy_tree": {"hierarchy": [["A"]]}}', "must be an object, got nothing"),
+    (
+        '{"results": [], '
+        '"taxonomy_tree": {"hierarchy": ["A"], "A": {"a": []}, "name_mapper": {"A": {"a": "b"}}}}',
+        "the top level: 'a' must be an object",
+    ),
+    (
+        '{"results": [{"cell_id": "c", "A": {"assignment": []}}], '
+        '"taxonomy_tree": {"hierarchy": ["A"], "A": {"a": []}}}',
+        r"results\[0\]: '\[\]' is not in taxonomy_tree, 'A'",
     ),
     (
         '{"results": [], "taxonomy_tree": {"hierarchy": ["A"]}}',
@@ -478,6 +530,10 @@ MALFORMED = [
         r"results\[0\]: 1 probabilities for 2 nodes of A",
     ),
     ("[" * 100_000, "the JSON cannot be read"),
+    (
+        r'{"predictions": [{"filepath": "a\ud800b"}]}',
+        r"the JSON cannot be read .*surrogates not allowed",
+    ),
 ]
 
 

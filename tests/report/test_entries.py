@@ -263,3 +263,4 @@ def test_boxes_of_the_icicle_stand_below_their_parents(named):
     display = plots.NamesDisplay(many, ["r"] * 1001, np.arange(-1, 1001))
     assert sum(width for level, _, width, _ in display.boxes() if level == 2) == 1000
     assert len(display.plot().boxes()) < 400
+    assert plots.NamesDisplay(many, ["r"] * 1001, np.full(5, -1)).plot().boxes() == []

@@ -89,7 +89,8 @@ def obs_column(path: AnyPath, data: Any, name: str | None) -> list[str]:
         text = "which column has the true names?" if name is None else f"no column {quote(name)}."
         known = quote_names([str(x) for x in data.obs.columns])
         raise file_error(path, "obs", text, f"--truth-column NAME; there are {known}.")
-    return ["" if x is None or x != x else str(x) for x in data.obs[name].tolist()]
+    column = data.obs[name].astype(object)
+    return [str(x) for x in column.where(column.notna(), "")]
 
 
 def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:
@@ -100,20 +101,24 @@ def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:
     matrix = data.obsm[key]
     names = getattr(matrix, "columns", data.uns.get(f"{key}_names"))
     where = f"obsm[{quote(key)}]"
-    if names is None or len(names) != matrix.shape[1]:
+    if names is None or matrix.ndim != 2 or len(names) != matrix.shape[1]:
         hint = f"store a data frame, or the names of its columns in uns['{key}_names']."
         raise file_error(found.path, where, "its columns have no names.", hint)
-    values = np.asarray(matrix, dtype=np.float64)
+    try:
+        dense = matrix.toarray() if sparse.issparse(matrix) else matrix
+        values = np.asarray(dense, dtype=np.float64)
+        paths = [
+            found.path_to((f"level {i + 1}", x) for i, x in enumerate(str(name).split(";")))
+            for name in names
+        ]
+    except (TypeError, ValueError) as error:
+        raise file_error(found.path, where, f"{quote(error)}.") from None
     bad = np.argwhere(~((values >= 0.0) & (values <= 1.0 + 1e-6)))
     if bad.size:
         row, column = bad[0]
         place = f"{where}, cell {quote(data.obs_names[row])}, column {quote(names[column])}"
         text = f"the score {values[row, column]:g} is not from 0 to 1."
         raise file_error(found.path, place, text)
-    paths = [
-        found.path_to((f"level {i + 1}", x) for i, x in enumerate(str(name).split(";")))
-        for name in names
-    ]
     own = [path[-1] for path in paths]
     if -1 in own or len(set(own)) < len(own):
         raise file_error(found.path, where, "two columns have the same name, or one has none.")

@@ -29,7 +29,8 @@ Pairs = list[tuple[str, str]]  # ranks and names, the top first
 def field(item: Any, key: str, *types: type, default: Any = None) -> Any:
     """Return the value of a key; raise ValueError if it is missing or of another type."""
     value = item.get(key) if isinstance(item, dict) else None
-    value = default if value is None else value
+    if value is None and isinstance(item, dict):
+        value = default
     if not isinstance(value, types) or isinstance(value, bool):
         got = "nothing" if value is None else quote(repr(value))
         raise ValueError(f"{quote(key)} must be {_TYPES[types[0]]}, got {got}.")
@@ -119,12 +120,14 @@ class Classes:
         """Return the scores of labels, given those of classes."""
         scores: dict[int, float] = {}
         for text, score in listed:
+            if not isinstance(text, str):
+                raise ValueError(f"the class {quote(text)} is not text.")
             for label in self.labels.get(text) or self._add(text):
                 scores[label] = scores.get(label, 0.0) + as_score(score)
         return scores
 
-    def _add(self, text: Any) -> list[int]:
-        pairs, common = parse_class(str(text), self.found.kind)
+    def _add(self, text: str) -> list[int]:
+        pairs, common = parse_class(text, self.found.kind)
         if not pairs[0][1]:
             raise ValueError(f"the class {quote(text)} has no name.")
         path = [x for x in self.found.path_to(pairs) if x >= 0]
@@ -188,7 +191,7 @@ def _megadetector(path: AnyPath, content: Any, _raw: bytes) -> Predictions:
     categories = field(content, "classification_categories", dict, default={})
     described = field(content, "classification_category_descriptions", dict, default={})
     names = {**categories, **described}
-    common = {names[key]: str(name) for key, name in categories.items()}
+    common = {str(names[key]): str(name) for key, name in categories.items()}
     found = Collector(path, "megadetector", "images[{}]")
     classes = Classes(found, common)
 
@@ -220,7 +223,7 @@ def _mapmycells(path: AnyPath, content: Any, raw: bytes) -> Predictions:
     """Read the tree, and for each cell and level the assigned node and the runners-up."""
     found = Collector(path, "mapmycells_json", "results[{}]")
     tree = field(content, "taxonomy_tree", dict)
-    levels = field(tree, "hierarchy", list)
+    levels = [str(level) for level in field(tree, "hierarchy", list)]
     label = _add_tree(found, tree, levels)
 
     def parse(cell: Any) -> Parsed:
@@ -233,7 +236,7 @@ def _mapmycells(path: AnyPath, content: Any, raw: bytes) -> Predictions:
             if len(given) != len(nodes):
                 raise ValueError(f"{len(given)} probabilities for {len(nodes)} nodes of {level}.")
             for node, score in zip(nodes, given, strict=True) if at else ():
-                if (level, node) not in label:
+                if not isinstance(node, str) or (level, node) not in label:
                     raise ValueError(f"{quote(node)} is not in taxonomy_tree, {quote(level)}.")
                 scores[label[level, node]] = as_score(score)
         return str(field(cell, "cell_id", str, int)), scores
@@ -255,7 +258,7 @@ def _add_tree(found: Collector, tree: Any, levels: list[str]) -> dict[tuple[str,
                 raise ValueError(f"taxonomy_tree, {level}: no node lists {quote(node)} as child.")
             label = found.label(parent.get(node, -1), node, str(level_names.get(level, level)))
             labels[level, node] = label
-            called = (node_names.get(level) or {}).get(node) or {}
+            called = field(field(node_names, level, dict, default={}), node, dict, default={})
             if called.get("name"):
                 found.shown[node] = str(called["name"])
             if called.get("alias"):
@@ -270,11 +273,13 @@ def _edit_mapmycells(
     found: Predictions, content: Any, label: Sequence[int], chance: Sequence[float]
 ) -> None:
     """Remove the levels below the named one."""
-    for cell, at in zip(content["results"], label, strict=True):
-        nodes = lineage(found.hierarchy, found.hierarchy.labels[at]) if at >= 0 else []
+    h = found.hierarchy
+    for row, (cell, at) in enumerate(zip(content["results"], label, strict=True)):
+        nodes = lineage(h, h.labels[at]) if at >= 0 else []
         for i, level in enumerate(content["taxonomy_tree"]["hierarchy"]):
             node = bare_name(nodes[i]) if i < len(nodes) else None
             if node is None:
                 cell.pop(level, None)
-            elif cell.get(level, {}).get("assignment") != node:
-                cell[level] = {"assignment": node, "directly_assigned": False}
+            elif (cell.get(level) or {}).get("assignment") != node:  # a runner-up
+                score = float(found.scores[row, h.index(nodes[i])])
+                cell[level] = {"assignment": node, "bootstrapping_probability": score}

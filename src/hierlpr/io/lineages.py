@@ -26,6 +26,7 @@ Aliases = dict[str, str | None]
 SEPARATOR = ";"  # between the names of a label's path
 MOST_RANKS = 64
 LONGEST_NAME = 1_000  # characters
+PERCENT = ("mothur", "dada2", "anndata")  # formats with confidences from 0 to 100
 _LEVELS = tuple(f"level {i + 1}" for i in range(MOST_RANKS + 1))  # of ranks without a name
 RANKS = {
     "d": "domain", "sk": "superkingdom", "k": "kingdom", "p": "phylum", "c": "class", "o": "order",
@@ -105,12 +106,16 @@ class Collector:
         self.prefixes: dict[str, str] = {}
         self.pairs: list[tuple[str, int]] = []  # further names of labels, for truth files
         self._number: dict[tuple[int, str], int] = {}
+        self._depth: list[int] = []  # of labels
         self._samples: dict[str, int] = {}  # sample, number in the file
         self._ptr, self._place, self._label = array("q", [0]), array("b"), array("q")
         self._score = array("d")
 
     def label(self, above: int, text: str, rank: str) -> int:
-        """Return the label of a name below another (-1: none), which stays if nothing is named."""
+        """Return the label of a name below another (-1: none), which stays if nothing is named.
+
+        Raise ValueError if the name is too long or the path too deep.
+        """
         found = self._number.get((above, text))
         if found is not None:
             return found
@@ -118,9 +123,10 @@ class Collector:
         found = self._number.get((above, name), len(self.parent)) if has_name(name) else above
         if found == len(self.parent):
             if len(name) > LONGEST_NAME:
-                raise file_error(
-                    self.path, "", f"the name {quote(name)} is over {LONGEST_NAME:,} long"
-                )
+                raise ValueError(f"the name {quote(name)} is over {LONGEST_NAME:,} long.")
+            self._depth.append(self._depth[above] + 1 if above >= 0 else 1)
+            if self._depth[-1] > MOST_RANKS:
+                raise ValueError(f"the path to {quote(name)} has more than {MOST_RANKS} names.")
             self.parent.append(above)
             self.name.append(name)
             self.rank.append(own_rank or rank)
@@ -140,18 +146,20 @@ class Collector:
     def add_path(self, number: int, sample: str, entries: Iterable[Entry]) -> None:
         """Add a sample with one path; names that name nothing are skipped, with their score."""
         above = -1
-        for place, (text, rank, score) in enumerate(entries):
-            label = self.label(above, text, rank or _LEVELS[min(place, MOST_RANKS)])
-            if label == above:
-                continue
-            above = label
-            self._label.append(label)
-            self._place.append(min(place, MOST_RANKS))
-            try:
-                self._score.append(float(score))
-            except ValueError:
-                text = f"the confidence {quote(score)} is not a number from 0 to 1 or 100."
-                raise self.error(number, text) from None
+        try:
+            for place, (text, rank, score) in enumerate(entries):
+                label = self.label(above, text, rank or _LEVELS[min(place, MOST_RANKS)])
+                if label == above:
+                    continue
+                above = label
+                self._label.append(label)
+                self._place.append(min(place, MOST_RANKS))
+                try:
+                    self._score.append(float(score))
+                except ValueError:
+                    raise ValueError(f"the confidence {quote(score)} is not a number.") from None
+        except ValueError as error:
+            raise self.error(number, str(error)) from None
         self._end(number, sample)
 
     def add_scores(self, number: int, sample: str, scores: Mapping[int, float]) -> None:
@@ -207,11 +215,12 @@ class Collector:
     def _checked_scores(self) -> Float:
         """Return scores in [0, 1]; percentages are divided by 100."""
         scores = np.array(self._score)
-        is_bad = ~((scores >= 0.0) & (scores <= 100.0 + 1e-6))
+        most = 100 if self.kind in PERCENT else 1
+        is_bad = ~((scores >= 0.0) & (scores <= most + 1e-6))
         if is_bad.any():
             entry = int(is_bad.argmax())
             row = int(np.searchsorted(np.array(self._ptr), entry, side="right")) - 1
-            text = f"the confidence {scores[entry]:g} is not from 0 to 1, nor from 0 to 100 %."
+            text = f"the confidence {scores[entry]:g} is not from 0 to {most}."
             raise self.error(list(self._samples.values())[row], text)
         return np.minimum(scores / 100.0 if scores.max(initial=0.0) > 1.0 + 1e-6 else scores, 1.0)
 
@@ -222,9 +231,6 @@ class Collector:
         for i, (name, parent) in enumerate(zip(self.name, self.parent, strict=True)):
             piece = name.replace(SEPARATOR, "%3B")
             ids.append(f"{ids[parent]}{SEPARATOR}{piece}" if parent >= 0 else piece)
-            if ids[-1].count(SEPARATOR) >= MOST_RANKS:
-                text = f"the path to {quote(name)} has more than {MOST_RANKS} names."
-                raise file_error(self.path, "", text)
             if name in self.shown:
                 name = self.shown[name]
             elif self.rank[i] == "species" and parent >= 0 and name[0].islower():

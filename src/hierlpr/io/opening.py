@@ -115,7 +115,7 @@ def read_bytes(path: AnyPath) -> bytes:
     """Return the whole content of a file, unpacked; at most `MAX_TEXT` bytes."""
     name = os.fspath(path)
     with open_plain(name) as stream:
-        raw = bytes(stream.read(MAX_TEXT + 1))
+        raw = bytes(stream.read(MAX_TEXT + 1)).removeprefix(BYTE_ORDER_MARK)
     if len(raw) > MAX_TEXT:
         raise file_error(name, "", f"the content is larger than {MAX_TEXT >> 20} MB.")
     if not raw.strip():
@@ -126,7 +126,10 @@ def read_bytes(path: AnyPath) -> bytes:
 def load_json(path: AnyPath, text: bytes | str, **options: Any) -> Any:
     """Parse JSON with the options of `json.loads`; raise if it is damaged or nested too deeply."""
     try:
-        return json.loads(text, **options)
+        content = json.loads(text, **options)
+        if b"\\ud" in (text if isinstance(text, bytes) else text.encode()).lower():
+            json.dumps(content, ensure_ascii=False).encode()  # half a character cannot be written
+        return content
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise file_error(path, place, f"not valid JSON: {error.msg}.", "was it cut off?") from None

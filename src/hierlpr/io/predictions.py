@@ -87,7 +87,8 @@ def read_predictions(
     """
     if is_anndata(path):
         given = confidences or ()
-        columns = given.split(",") if isinstance(given, str) else list(given)  # type: ignore[arg-type]
+        names = given.split(",") if isinstance(given, str) else given
+        columns = [name.strip() for name in names]  # type: ignore[union-attr]
         found = read_anndata(path, obsm=obsm, levels=levels, confidences=columns)
     else:
         found = _recognise(path, read_bytes(path), confidences)
@@ -96,9 +97,9 @@ def read_predictions(
 
 def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
     """Recognise a format by its first lines."""
-    head = raw[: 1 << 16].removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
-    lines = [x for x in head.splitlines()[:200] if x.strip()]
-    if lines[0].lstrip()[0] in "{[":
+    head = raw[: 1 << 16].decode(errors="replace")
+    lines = [x for x in head.splitlines()[:200] if x.strip()] or [""]
+    if lines[0].lstrip()[:1] in ("{", "["):
         return read_json(path, raw)
     names = [name.strip().strip('"').lower() for name in re.split(r"[\t,]", lines[0])]
     body = next((x for x in lines if not x.startswith("#")), "")

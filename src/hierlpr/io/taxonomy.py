@@ -17,7 +17,7 @@ import numpy as np
 from hierlpr._utils import AnyPath
 from hierlpr.exceptions import DataError
 from hierlpr.io.lineages import RANKS, Collector, Entry, Float, Index, Predictions, quote
-from hierlpr.io.opening import BYTE_ORDER_MARK, numbered_lines
+from hierlpr.io.opening import numbered_lines
 from hierlpr.io.read_report import file_error
 
 Cells = list[str]
@@ -49,14 +49,17 @@ class TextTable:
         self.delimiter = "\t"
         if header_at is None:
             return
-        lines = self.raw.removeprefix(BYTE_ORDER_MARK).split(b"\n", header_at + 2)
+        lines = self.raw.split(b"\n", header_at + 2)
         has_types = b"".join(lines[header_at + 1 :][:1]).startswith(b"#q2:types")
         self.head = lines[: header_at + 1 + has_types]
         header = lines[min(header_at, len(lines) - 1)].decode(errors="replace")
         self.delimiter = "\t" if "\t" in header else ","
-        self.header = [
-            x.strip(' "\r') for x in next(csv.reader([header], delimiter=self.delimiter))
-        ]
+        try:
+            cells = next(csv.reader([header], delimiter=self.delimiter))
+        except csv.Error as error:
+            hint = "is this a table whose lines end with a newline?"
+            raise file_error(path, f"line {header_at + 1}", f"{quote(error)}.", hint) from None
+        self.header = [x.strip(' "\r') for x in cells]
         if twice := [x for x in self.header if self.header.count(x) > 1]:
             text = f"the column {quote(twice[0])} occurs twice."
             raise file_error(path, f"line {header_at + 1}", text)
@@ -262,11 +265,16 @@ def level_layout(
 def read_dada2(path: AnyPath, raw: bytes, confidences: tuple[AnyPath, bytes] | None) -> Predictions:
     """Read DADA2's names and bootstraps: one table with ``tax.`` and ``boot.``, or two tables."""
     table = TextTable(path, raw, 0)
-    columns, prefix, scores = table.header, "boot.", None
+    columns, prefix = table.header, "boot."
+    scores: dict[str, Cells] | None = None
     if confidences is not None:
         other = TextTable(*confidences, 0)
         columns, prefix = other.header, ""
-        scores = {cells[0]: cells for _, cells in other.rows()}
+        scores = {}
+        for line, cells in other.rows():
+            if scores.setdefault(cells[0], cells) is not cells:
+                text = f"the sequence {quote(cells[0])} occurs before."
+                raise file_error(other.path, f"line {line}", text, "give one row per sequence.")
     levels = []
     for at, name in enumerate(table.header):
         rank = name.removeprefix("tax.")

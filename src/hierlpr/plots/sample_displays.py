@@ -84,7 +84,7 @@ class NamesDisplay(_Display):
         """Draw on `ax`, or on a new figure."""
         axes = new_axes(ax, size=(7.4, 4.0))
         boxes, n = self.boxes(), max(self.n_samples, 1)
-        depth = max((level for level, *_ in boxes), default=1)
+        depth = max((level for level, *_ in boxes), default=0)
         ticks = []
         for level in range(1, depth + 1):
             spans = [(left / n, width / n) for at, left, width, _ in boxes if at == level]
