@@ -93,6 +93,9 @@ def test_citations_become_links(markdown):
     assert '<a class="citation" href="bibliography.html#ho2018hierlpr">Ho et al. (2018)</a>' in made
     assert 'href="bibliography.html#wilson1927"' in made
     assert "references.bib" not in made
+    made = markdown.convert("Ho et al. (2018), key ``ho2018hierlpr``; Keys ``wilson1927``.")
+    assert made.count("Ho et al.") == 1
+    assert "ey" not in check.Page(made).text
 
 
 def test_the_inspection_finds_what_is_wrong(tmp_path):
@@ -138,3 +141,8 @@ def test_words_of_code_stay_whole_and_their_text_the_same():
     assert re.sub(r"<[^>]+>", "", made) == re.sub(r"<[^>]+>", "", page)
     long = f"<pre>{'long-' * 20}</pre>"
     assert unbroken.keep_words(long) == long
+    seams = unbroken.keep_words("<code>HierarchicalClassifier(make_pipeline(Vectorizer()))</code>")
+    assert seams.startswith("<code>HierarchicalClassifier(<wbr>make_pipeline(<wbr>V")
+    line = "About 1,200 more labelled samples like these may give 0.06 more"
+    made = unbroken.keep_words(f"<pre><code>rank  named\n{line}\n</code></pre>")
+    assert f'\n<span class="sentence">{line}</span>\n' in made

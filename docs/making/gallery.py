@@ -70,7 +70,7 @@ def described(path: Path, printed: str, pictures: dict[str, bytes]) -> Example:
     if not words:
         raise ValueError(f"{path} has no docstring to begin its page with.")
     title, _, rest = words.partition("\n")
-    code = re.sub(r'^"""[\s\S]*?"""\n+', "", source).strip()
+    code = re.sub(r'^"""[\s\S]*?"""\n+|  # fmt: skip$', "", source, flags=re.MULTILINE).strip()
     name = path.stem.replace("_", "-")
     return Example(name, title.rstrip("."), rest.strip(), code, printed, pictures)
 

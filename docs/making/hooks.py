@@ -1,5 +1,6 @@
 """What the build of the site adds to MkDocs: formulas, citations, the gallery, unbroken words."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from unbroken import keep_words
 
 HERE = Path(__file__).parent
 ENTRIES = bibtex.read(HERE.parent / "references.bib")
+# A parameter whose name and type say it all: no dash before a description that is not there.
+_NOTHING_SAID = re.compile(r'\s*\u2013\s*(?:<div class="doc-md-description">\s*</div>)?\s*</li>')
 _made: dict[str, str] = {}  # pages that are written by the build itself
 
 
@@ -42,4 +45,7 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
     """Keep the words of code whole, and no column free for a table of contents without content."""
     if not any(entry.children for entry in page.toc):
         page.meta["hide"] = [*page.meta.get("hide", []), "toc"]
+    html = _NOTHING_SAID.sub("</li>", html)
+    if page.file.name.startswith("api"):  # docstrings name pages by their files
+        html = re.sub(r"<code>docs/([\w-]+)\.md</code>", r'<a href="\1.html">\1</a>', html)
     return keep_words(html)

@@ -37,7 +37,9 @@ class Scholarly(Extension):
         inline.register(_Formula(r":math:`([^`]+)`", md), "formula-role", 195)
         inline.register(_Code(r":[a-z]+:`~?([^`]+)`", md), "role", 194)
         source = r"(?: in `{1,2}(?:docs/)?references\.bib`{1,2})?"
-        known = rf"(?:key )?(?<!`)`{{1,2}}({keys})`{{1,2}}(?!`)" + source
+        names = r"(?:van )?[A-Z][\w-]+(?:(?:,|,? and)?\s+[A-Z][\w-]+)*(?:\s+et al\.)?"
+        named = rf"(?:{names}\s+\(\d{{4}}\),\s+key\s+|[Kk]eys?\s+)?"  # the link has the names
+        known = rf"{named}(?<!`)`{{1,2}}({keys})`{{1,2}}(?!`)" + source
         inline.register(_Citation(known, md, self.entries), "citation-key", 193)
         inline.register(_Citation(rf"\[@({keys})\]", md, self.entries), "citation", 192)
 

@@ -1,16 +1,24 @@
-"""Words of code with a hyphen, such as ``--out``, kept on one line where a screen is narrow."""
+"""Words of code such as ``--out`` kept on one line, and long ones broken where a reader would."""
 
 import re
 
-_CODE = re.compile(r"<(pre|code)\b.*?</\1>", re.DOTALL)
+_CODE = re.compile(r'<(pre|code)\b.*?</\1>|<span class="doc doc-object-name.*?</span>', re.DOTALL)
+_PRINTED = re.compile(r"(?<=<code>)[^<]+(?=</code></pre>)")
+_SENTENCE = re.compile(r"^(?=(?:\S+ ){6}).{44,}$", re.MULTILINE)
 _PIECES = re.compile(r"(<[^>]*>)")
-_WORD = re.compile(r"[^\s-]*-\S+")
+_WORD = re.compile(r"\S+")
+_SEAM = re.compile(r"(?<=[(,/=;.])(?=[A-Za-z])")
 LONGEST = 28  # characters; what is longer would not fit on a phone by itself
 
 
 def keep_words(html: str) -> str:
-    """Return a page whose code breaks between words alone; its text stays as it is."""
+    """Return a page whose code breaks between words, or parts of names; its text stays as it is."""
+    html = _PRINTED.sub(lambda block: _SENTENCE.sub(_wrapping, block.group()), html)
     return _CODE.sub(lambda block: "".join(map(_kept, _PIECES.split(block.group()))), html)
+
+
+def _wrapping(line: re.Match[str]) -> str:
+    return f'<span class="sentence">{line.group()}</span>'
 
 
 def _kept(piece: str) -> str:
@@ -19,4 +27,6 @@ def _kept(piece: str) -> str:
 
 def _spanned(word: re.Match[str]) -> str:
     text = word.group()
-    return f'<span class="word">{text}</span>' if len(text) <= LONGEST else text
+    if len(text) > LONGEST:
+        return _SEAM.sub("<wbr>", text)
+    return f'<span class="word">{text}</span>' if "-" in text[:-1] else text

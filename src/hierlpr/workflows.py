@@ -96,15 +96,19 @@ def fit_file(
         2**23 instances, is then kept for calibration and not fitted on.
     calibration : pair of paths, optional
         Scores and truth of other samples for calibration, instead of the third.
-    lpr, joint, missing_scores
-        `lpr`, `joint` and `missing` of :class:`hierlpr.HierLPR`.
+    lpr : str or estimator
+        As in :class:`hierlpr.HierLPR`.
+    joint : bool or "auto"
+        As in :class:`hierlpr.HierLPR`.
+    missing_scores : {"error", "allow"}
+        `missing` of :class:`hierlpr.HierLPR`.
     seed : int
         Draws the samples for calibration, and the subset.
     weights : path, optional
         A table with the columns ``sample`` and ``weight``. A certificate then needs ``max_weight``
         in `goal`.
     **options
-        See the module.
+        Options of reading and execution: fields of `ReadOptions` and `ExecutionOptions`.
     """
     holds_out = goal is not None or sets is not None
     if calibration is not None and not holds_out:
@@ -191,15 +195,17 @@ def rank_file(
         A model file, and scores as in `fit_file`.
     out : path
         ``.parquet``, ``.csv`` or ``.tsv``, written whole or not at all.
-    top, calls_only
-        List only the first instances, or only the calls.
+    top : int, optional
+        List only the first instances.
+    calls_only : bool
+        List only the calls.
     with_names : bool
         Add a last column with the names of the labels, which the model must have.
     adapt : bool
         First adapt the model to the prevalences of these samples, as ``HierLPR.adapt`` does; the
         cutoff is then 0.5.
     **options
-        See the module.
+        Options of reading and execution: fields of `ReadOptions` and `ExecutionOptions`.
     """
     job = _prediction_job(model, scores, out, options, with_names=with_names)
     return rank_scores(job, top=top, calls_only=calls_only, adapt=adapt)
@@ -228,7 +234,9 @@ def sets_file(
         Write one row per sample: its deepest sure label, empty if no label is sure.
     possible_only : bool
         Leave out the labels that are neither sure nor possible.
-    with_names, **options
+    with_names : bool
+        As in `rank_file`.
+    **options
         As in `rank_file`.
     """
     if deepest and possible_only:
@@ -262,8 +270,14 @@ def check_file(
 ) -> CheckOutcome:
     """Compare the scores of a file with those that a model was fitted on.
 
-    `out` is where to write a model that is adapted to the prevalences of these samples; other
-    parameters are as in `rank_file`.
+    Parameters
+    ----------
+    model, scores : path
+        As in `rank_file`.
+    out : path, optional
+        Where to write a model that is adapted to the prevalences of these samples.
+    **options
+        As in `rank_file`.
     """
     refuse_overlap({"the adapted model": out}, {"the model": model, "the scores": scores})
     fitted, reading, execution = _load_for_scores(model, options)
@@ -292,8 +306,14 @@ def evaluate_file(
     ----------
     ranking : path
         A file that `rank_file` or `hierlpr.io.write_ranking` wrote, or CAFA predictions.
-    truth, hierarchy, weights, **options
+    truth : path
+        As in `fit_file`.
+    hierarchy : path, HierarchyFile or Hierarchy
+        As in `fit_file`.
+    weights : path, optional
         As in `fit_file`. Weights count in shares and means; sizes and counts are unweighted.
+    **options
+        As in `fit_file`.
     """
     loaded = _load_hierarchy(hierarchy)
     given = {"aliases": loaded.aliases, **options}
@@ -325,12 +345,20 @@ def report_file(
 
     Parameters
     ----------
-    model, scores, truth, weights, **options
+    model, scores : path
+        As in `rank_file`.
+    truth : path, optional
         As in `fit_file`.
     out : path
         The page, written whole or not at all.
-    title, max_samples
-        See :func:`hierlpr.report.write_report`.
+    title : str, optional
+        Heading of the page.
+    max_samples : int
+        Samples shown individually, as in :func:`hierlpr.report.write_report`.
+    weights : path, optional
+        As in `fit_file`.
+    **options
+        As in `fit_file`.
     """
     from hierlpr.report import write_report
 

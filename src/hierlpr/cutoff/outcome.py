@@ -42,6 +42,7 @@ class Cutoff:
         Whether a level reaches the target; if not, `reason` says why, and `level` and what follows
         from it are those that are used instead.
     reason : str
+        Why the target is out of reach; empty if it is not.
     precision, recall, f : float or None
         Reached on the calibration samples.
     n_calls, n_true_calls, n_positives, n_samples, n_instances : int

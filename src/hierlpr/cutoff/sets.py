@@ -105,6 +105,7 @@ class CallSets:
     sure, possible : bool matrix of shape (n_samples, n_labels)
         Every sure label is possible. CSR if the scores were.
     labels : tuple of str
+        Names of the columns.
     samples : tuple of str or None
         Names, if the scores had any.
     rule : SetRule

@@ -36,6 +36,7 @@ class Discoveries:
     Attributes
     ----------
     hierarchy : Hierarchy
+        The labels and their order.
     p : ndarray
         The p-values given; NaN where there is none.
     level : ndarray

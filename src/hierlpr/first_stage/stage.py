@@ -45,6 +45,7 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     members : sequence of {"forest", "kernel", "networks"}
+        Kinds of models to average; by default all three.
     n_networks : int
         Networks, from different seeds; at least 2.
     n_trees : int

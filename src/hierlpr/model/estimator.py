@@ -77,6 +77,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     Attributes
     ----------
     hierarchy_ : Hierarchy
+        The labels and edges that were given.
     lpr_ : LPRModel
         One curve from score to LPR per label, with diagnostics.
     joint_ : JointModel or None

@@ -48,6 +48,7 @@ class ReadOptions:
     Attributes
     ----------
     hierarchy : Hierarchy
+        The labels of the tables.
     aliases : mapping
         Other names of labels, as `hierlpr.io.load_hierarchy` returns them.
     lenient : bool

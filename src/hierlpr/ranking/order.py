@@ -266,7 +266,7 @@ def rank(
 
     References
     ----------
-    Ho et al., HierLPR, key ``ho2018hierlpr``; Horn (1972), key ``horn1972``; Sidney (1975),
+    Ho et al. (2018), key ``ho2018hierlpr``; Horn (1972), key ``horn1972``; Sidney (1975),
     key ``sidney1975decomposition`` in ``docs/references.bib``.
 
     Examples

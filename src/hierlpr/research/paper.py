@@ -9,7 +9,7 @@ shortest of equally good prefixes.
 
 References
 ----------
-Ho, Ye, Jiang, Lee and Huang, HierLPR, key ``ho2018hierlpr``; Baraniuk and Jones (1994), key
+Ho et al. (2018), key ``ho2018hierlpr``; Baraniuk and Jones (1994), key
 ``baraniuk1994``; Bi and Kwok (2011), key ``bi2011`` in ``docs/references.bib``.
 """
 
