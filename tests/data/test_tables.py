@@ -51,6 +51,7 @@ NAMED = Hierarchy([("A", "B"), ("A", "C")], names={"A": "animal", "B": "bird", "
     [
         (pd.DataFrame({"s1": [0.1, 0.2, 0.3]}, index=["A", "B", "C"]), "transposed"),
         (pd.DataFrame({"animal": [0.1], "bird": [0.2], "cat": [0.3]}), "'A' for 'animal'"),
+        (pd.DataFrame({"1": [0.1], "2": [0.2], "3": [0.3]}), "as in the hierarchy"),
         (pd.DataFrame({"Unnamed: 0": [0], "A": [0.1], "B": [0.2], "C": [0.3]}), "an index"),
     ],
 )

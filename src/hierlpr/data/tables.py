@@ -102,7 +102,7 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
         raise DataError(
             f"{name} has {values.shape[1]:,} columns, but there are {len(given):,} labels: "
             f"expected shape (n_samples, {len(given)}).\n"
-            "Hint: the columns of an array follow the order of hierarchy.labels."
+            "Hint: rows are samples; columns are labels, in the order of hierarchy.labels."
         )
     return Table(values, given, by_place=True)
 
@@ -231,9 +231,10 @@ def _frame_table(frame: Any, labels: Hierarchy | Sequence[str] | None, name: str
     _check_columns(columns, wanted, name, hierarchy, samples or ())
     for column in wanted:
         if not (frame[column].dtype.is_numeric() or frame[column].dtype == nw.Boolean):
+            hint = f"only a column named {SAMPLE_COLUMN!r} may hold text."
             raise DataError(
                 f"{name}: column {column!r} holds {frame[column].dtype}, not numbers.\n"
-                f"Hint: only a column named {SAMPLE_COLUMN!r} may hold text."
+                f"Hint: {'write 1 for yes and 0 for no; ' if name == 'truth' else ''}{hint}"
             )
     found = frame.select(wanted).to_numpy()
     if found.dtype.kind == "O":  # nulls of some libraries are not floats
@@ -268,6 +269,8 @@ def _check_columns(
     if extra:
         problems.append(f"{len(extra):,} column(s) are not labels: {quote_names(extra)}")
         hint = f"choose the columns that are labels, {name}[list(hierarchy.labels)]."
+    if len(missing) == len(wanted):
+        hint = "name the columns as in the hierarchy (hierarchy.labels)."
     likely = mismatch_hint(extra, missing, hierarchy, rows)
     hint = likely or (missing and extra and nearest(extra[0], missing)) or hint
     raise DataError(f"{name} does not fit the hierarchy: {'; '.join(problems)}.\nHint: {hint}")

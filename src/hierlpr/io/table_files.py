@@ -255,8 +255,8 @@ class TableFile:
         if column.is_text[row] and self._is_flag(column.name):
             text = f"{cell[:40]!r} is not 0, 1 or unknown."
             if parse_number(cell) is None:
-                is_word = cell.strip().lower() in ("yes", "no", "y", "n", "t", "f")
-                hint = "write 1 for yes and 0 for no." if is_word else ""
+                words = ("yes", "no", "y", "n", "t", "f", "positive", "negative")
+                hint = "write 1 for yes and 0 for no." if cell.strip().lower() in words else ""
         elif column.is_text[row]:
             text, is_comma = f"{cell[:40]!r} is not a number.", parse_number(cell, ",") is not None
             hint = "--decimal , (decimal=',') reads decimal commas." if is_comma else ""
@@ -405,10 +405,11 @@ def _match_columns(
         chunk = next(source.chunks([columns[""]], 100), None)
         rows = [] if chunk is None else chunk[0].column(0).slice(0, 100).to_pylist()
         hint = mismatch_hint(extra, missing, hierarchy, rows)
+        known = quote_names(hierarchy.labels, most=3)
         raise log.file_error(
             f"none of the {len(extra):,} columns is a label: {quote_names(extra, most=3)}.",
             line="the header",
-            hint=hint or f"the hierarchy has {quote_names(hierarchy.labels, most=3)}.",
+            hint=hint or f"name the columns as in the hierarchy: {known}.",
         )
     if extra:
         hint = mismatch_hint(extra, missing, hierarchy) or "remove columns that are not labels."
