@@ -25,7 +25,7 @@ from hierlpr.data.frames import like_given
 from hierlpr.data.label_sets import Kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, held_and_known
 from hierlpr.data.tables import Table, dense
-from hierlpr.exceptions import UnreachableWarning
+from hierlpr.exceptions import HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike
 from hierlpr.joint import JointModel
@@ -426,9 +426,12 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         return warn_of_difference(self, self._scores(scores))
 
     def _cutoff(self, target: float | None = None) -> Cutoff:
-        """Return the cutoff in use; warn if it does not reach its target."""
+        """Return the cutoff in use; warn if it was not calibrated or does not reach its target."""
         cutoff = self.cutoff_ if target is None else self.cutoff_.for_target(target)
-        if not cutoff.reachable:
+        if cutoff.kind == "default":
+            hint = "Hint: set a target with calibrate, or with HierarchicalClassifier(fdr=0.1)."
+            warnings.warn(f"{cutoff}\n{hint}", HierlprWarning, stacklevel=3)
+        elif not cutoff.reachable:
             warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=3)
         return cutoff
 
