@@ -1,5 +1,7 @@
 """A report on new samples, of which nothing is known; and names for people beside codes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,7 +9,7 @@ from watching import HOSTILE
 
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.report import write_report
-from hierlpr.report.answer import percent
+from hierlpr.report.answer import _names_headline, percent
 from hierlpr.report.report_page import gather, render
 
 CLAIMS_OF_TRUTH = ("incorrect", "missed", "Recall", "F1", "95 % CI", "AU(PRC)")
@@ -97,3 +99,11 @@ def test_names_stand_beside_codes_and_are_only_text(watch, tmp_path):
     lines = download.value.path().read_text(encoding="utf-8-sig").splitlines()
     assert lines[0].startswith("label,name,positives in the fit")
     assert any(line.startswith("I50,Heart failure,") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "verdict"), [(0.1, "kept"), (0.105, "within the CI"), (0.2, "missed")]
+)
+def test_an_error_above_the_promise_is_not_called_kept(wrong, verdict):
+    names = SimpleNamespace(n_named=200, error=0.1, wrong=wrong)
+    assert _names_headline(names, 200, "")[3] == verdict

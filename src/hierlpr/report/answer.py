@@ -44,7 +44,8 @@ class Answer:
     headline, claim : str
         The number of calls; how many are correct, or expected to be.
     target, verdict : str
-        The precision target, and whether these samples reach it: "kept", "missed" or empty.
+        The precision target, and whether these samples reach it: "kept", "missed" or empty;
+        for names also "within the CI".
     promise : str
         What the cutoff was chosen for, and on which samples.
     unreachable : str
@@ -185,8 +186,9 @@ def _names_headline(names: Names, n_samples: int, difference: str) -> tuple[str,
     # The promise is about the mean over samples, which those of a page miss by chance.
     low, high = share_interval(np.array([names.wrong * n_samples]), np.array([n_samples]))
     claim = f"{100 * names.wrong:.1f} % with a wrong name (95 % CI {from_to((low, high))})"
-    verdict = "missed" if names.error is not None and low > names.error else "kept"
-    return headline, claim, target, verdict if target else ""
+    if not target or names.error is None or names.wrong <= names.error:
+        return headline, claim, target, "kept" if target else ""
+    return headline, claim, target, "missed" if low > names.error else "within the CI"
 
 
 def _target(cutoff: Cutoff, n_calls: int, precision: float | None) -> tuple[str, str]:

@@ -4,7 +4,7 @@
   const MOST_FOUND = 30;
 
   function item(i, run) {
-    return hl.el("button", { type: "button", class: "link", title: labels.name[i].length > 90 ? labels.name[i] : null, on: { click: () => run(i) } }, hl.el("bdi", { text: labels.name[i] }));
+    return hl.el("button", { type: "button", class: "link", title: labels.name[i].length > 90 || hl.whole[i] !== labels.name[i] ? hl.whole[i] : null, on: { click: () => run(i) } }, hl.el("bdi", { text: labels.name[i] }));
   }
 
   hl.row = (name, ...values) => [hl.el("dt", { text: name }), hl.el("dd", {}, ...values)];

@@ -65,7 +65,10 @@ const hl = {};
   hl.code = labels.name;
   hl.title = (i) => titles[i] || "";
   hl.hasTitles = Object.keys(titles).length > 0;
-  labels.name = labels.name.map((code, i) => titles[i] ? `${code} (${titles[i]})` : code);
+  /* A path that ends with the name is shown as the name: the drawing has the rest. */
+  const isPath = (code, title) => code.endsWith(title) && /[^\p{L}\p{N}]$/u.test(code.slice(0, -title.length));
+  hl.whole = hl.code.map((code, i) => titles[i] && !isPath(code, titles[i]) ? `${code} (${titles[i]})` : code);
+  labels.name = hl.whole.map((text, i) => titles[i] && isPath(text, titles[i]) ? titles[i] : text);
   hl.hasTruth = hl.data.hasTruth !== false;
   hl.hasSets = Boolean(hl.data.sets);
   hl.children = labels.name.map(() => []);

@@ -165,7 +165,7 @@
           hl.svg("path", { d: isOpen ? "M12,18l5,6l5,-6" : "M15,15l6,5l-6,5" }),
           isOpen ? null : hl.svg("text", { x: 20, y: 36, class: "tiny", text: hl.short(size) })));
       }
-      group.append(hl.svg("title", { text: hl.labels.name[i] }));
+      group.append(hl.svg("title", { text: hl.whole[i] }));
       return group;
     }
 
