@@ -79,11 +79,11 @@ def test_listed_scores_are_compared_too():
     model = HierLPR(h).fit(listed(fit), fit.truth)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.predict(listed(new))
+        model.predict_proba(listed(new))
     rng = np.random.default_rng(0)
     for mistake in (100.0 * listed(new), listed(new)[:, rng.permutation(60)]):
         with pytest.warns(HierlprWarning):
-            model.predict(sparse.csr_array(mistake))
+            model.predict_proba(sparse.csr_array(mistake))
 
 
 @pytest.mark.parametrize("population", ["rare labels", "long lists"])
@@ -103,7 +103,7 @@ def test_false_alarms_on_listed_scores_are_rare(population):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(40):
-            model.predict(scores[300 + rng.choice(2000, 50, replace=False)])
+            model.predict_proba(scores[300 + rng.choice(2000, 50, replace=False)])
     assert len(caught) <= 1
 
 
