@@ -241,6 +241,17 @@ def test_certified_precision_at_every_rank(tmp_path):
     strict = learn_names(file, known, precision=0.999, confidence=0.9)
     assert strict.promise.startswith("No rank can be certified")
     assert strict.wrong == 0
+    assert strict.more.startswith("Half of the held-out samples certify no rank")
+
+
+def test_ranks_with_terminal_escapes_are_printed_as_text(tmp_path):
+    file, known = write_format(tmp_path, "mapmycells", 10)
+    file.write_text(file.read_text().replace("class_", "cl\x1b[31mass_"))
+    learned = learn_names(file, known, tmp_path / "m", precision=0.8, confidence=0.9)
+    assert r"cl\x1b[31mass" in learned.promise
+    arguments = ["assign", "--model", tmp_path / "m", "--predictions", file, "--out"]
+    done = CliRunner().invoke(main, [*map(str, arguments), str(tmp_path / "o.csv")], color=True)
+    assert r"cl\x1b[31mass" in done.stderr
 
 
 # -- the command ------------------------------------------------------------------------------

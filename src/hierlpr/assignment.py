@@ -222,6 +222,8 @@ def _more_samples(
             least = math.ceil(math.log(1.0 - goal["confidence"]) / math.log(1.0 - goal["error"]))
         if n_held_out < least:
             return f"About {3 * least:,} labelled samples are needed for this error."
+    elif (whole.label < 0).all():
+        return "Half of the held-out samples certify no rank; more labelled samples may help."
     gain = whole.mean_correct() - fewer.mean_correct()
     if gain < 0.02:
         return "More labelled samples like these would hardly give deeper names."

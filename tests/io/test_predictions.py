@@ -241,7 +241,7 @@ def test_anndata_levels_scores_and_truth(cells, tmp_path):
 @pytest.mark.parametrize(
     ("options", "place"),
     [
-        ({"levels": ["nowhere"], "confidences": ["class_conf"]}, "obs"),
+        ({"levels": ["nowhere"], "confidences": ["class_conf"]}, "no column 'nowhere'.\nHint: obs"),
         ({"levels": ["class"], "confidences": []}, "obs"),
         ({}, "obs"),
         ({"levels": ["class"], "confidences": ["truth"]}, "cell 0"),

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hierlpr import assignment
-from hierlpr._utils.display import text_table
+from hierlpr._utils.display import escape_control, text_table
 from hierlpr.assignment import LearnOutcome
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
@@ -99,7 +99,7 @@ def assign(
     )
     shell.notes(named.notes)
     put_json(json_out, asdict(named) | {"output": out})
-    ranks = ", ".join(f"{n:,} {rank}" for rank, n in named.by_rank.items())
+    ranks = ", ".join(f"{n:,} {escape_control(rank)}" for rank, n in named.by_rank.items())
     shell.close(
         f"wrote {out}: {named.n_named:,} of {named.n_samples:,} samples have a name ({ranks})"
     )

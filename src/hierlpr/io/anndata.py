@@ -86,9 +86,11 @@ def _add_levels(
 def obs_column(path: AnyPath, data: Any, name: str | None) -> list[str]:
     """Return a column of obs as text, empty where missing."""
     if name not in data.obs.columns:
-        text = "which column has the true names?" if name is None else f"no column {quote(name)}."
+        text = f"no column {quote(name)}."
+        if name is None:
+            text = "which column has the true names? Give --truth-column NAME."
         known = quote_names([str(x) for x in data.obs.columns])
-        raise file_error(path, "obs", text, f"--truth-column NAME; there are {known}.")
+        raise file_error(path, "obs", text, f"obs has {known or 'no columns'}.")
     column = data.obs[name].astype(object)
     return [str(x) for x in column.where(column.notna(), "")]
 

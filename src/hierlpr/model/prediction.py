@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix
+from hierlpr._utils.display import escape_control
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.outcome import precision_of
@@ -224,8 +225,10 @@ def promise_of(model: HierLPR) -> tuple[str, bool]:
         return f"At most {100 * rule.error:.4g} % of new samples get a wrong name{given}.", True
     if cutoff.groups is None or cutoff.confidence is None or cutoff.target is None:
         return str(cutoff), cutoff.confidence is not None and cutoff.reachable
-    certified = [rank for rank, part in cutoff.groups.items() if part.reachable]
-    others = [rank for rank in cutoff.groups if rank not in certified]
+    certified, others = (
+        [escape_control(rank) for rank, part in cutoff.groups.items() if part.reachable == wanted]
+        for wanted in (True, False)
+    )
     text = "No rank can be certified."
     if certified:
         text = (
