@@ -143,6 +143,8 @@ def test_words_of_code_stay_whole_and_their_text_the_same():
     assert unbroken.keep_words(long) == long
     seams = unbroken.keep_words("<code>HierarchicalClassifier(make_pipeline(Vectorizer()))</code>")
     assert seams.startswith("<code>HierarchicalClassifier(<wbr>make_pipeline(<wbr>V")
+    made = unbroken.keep_words("<p>10 % with --out-dir</p><code>10 %</code>")
+    assert made == '<p>10&nbsp;% with <span class="word">--out-dir</span></p><code>10 %</code>'
     line = "About 1,200 more labelled samples like these may give 0.06 more"
     made = unbroken.keep_words(f"<pre><code>rank  named\n{line}\n</code></pre>")
     assert f'\n<span class="sentence">{line}</span>\n' in made
