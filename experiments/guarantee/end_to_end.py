@@ -170,7 +170,7 @@ class ClassifierCase:
         x, truth = plan["features"][row], plan["truth"][row]
         classifier = HierarchicalClassifier(
             GaussianNB(), hierarchy=self.hierarchy, precision=target, confidence=confidence,
-            unreachable="nothing", cv=2, rng=rng,
+            unreachable="nothing", cv=2, random_state=rng,
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", HierlprWarning)
