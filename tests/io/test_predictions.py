@@ -143,6 +143,12 @@ def test_classes_of_camera_traps_are_summed_up_to_their_ancestors():
     assert boxes.aliases["wolf"] == "animalia;chordata;mammalia;carnivora;canidae;canislupus"
 
 
+def test_cell_types_without_readable_names(tmp_path):
+    path = tmp_path / "cells.csv"
+    path.write_text("cell_id,class_label,class_bootstrapping_probability\nc,L,0.5\n")
+    assert read_predictions(path).hierarchy.labels == ("L",)
+
+
 def test_cell_types_have_names_levels_and_runners_up():
     found = read("mapmycells.csv")
     assert found.hierarchy.name("CLAS_25;SUBC_269") == "269 Pineal"

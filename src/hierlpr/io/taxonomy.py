@@ -301,7 +301,8 @@ def read_mapmycells_csv(path: AnyPath, raw: bytes) -> Predictions:
             raise file_error(path, f"line {at + 1}", text, _HINTS["mapmycells"])
         own = [i for name, i in column.items() if name.startswith(f"{rank}_")]
         levels.append((rank, column[f"{rank}_label"], column[score], own))
-        shown_at += [(column[f"{rank}_label"], column[f"{rank}_name"])] * (f"{rank}_name" in column)
+        if f"{rank}_name" in column:
+            shown_at.append((column[f"{rank}_label"], column[f"{rank}_name"]))
     if not levels:
         text = "there is no column LEVEL_label."
         raise file_error(path, f"line {at + 1}", text, _HINTS["mapmycells"])
