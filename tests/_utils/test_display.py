@@ -36,9 +36,11 @@ def test_hostile_names_are_only_ever_text(hostile):
     model, scores = hostile
     h = model.hierarchy_
     found = discover(np.full(6, 0.01), h)
-    for one in (h, model.rank(scores), model.cutoff_, model.predict_sets(scores), found):
-        assert "<script>" not in one._repr_html_()
-        check_harmless(one._repr_html_(), repr(one))
+    ranking = model.rank(scores)
+    assert "<script>" not in ranking._repr_html_()
+    check_harmless(ranking._repr_html_())
+    for one in (h, ranking, model.cutoff_, model.predict_sets(scores), found):
+        check_harmless(repr(one))
     check_harmless(str(h))
 
 
@@ -57,7 +59,6 @@ def test_a_hierarchy_is_a_small_tree():
         "└─ cat (see above)",
     ]
     assert repr(h) == str(h).splitlines()[0]
-    assert h._repr_html_().startswith("<pre>&lt;Hierarchy")
 
 
 @pytest.mark.parametrize("n", [1, 7, 24, 25, 400])

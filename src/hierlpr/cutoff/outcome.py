@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
-from html import escape
 from typing import Any, Literal
 
 import numpy as np
@@ -259,11 +258,6 @@ class Cutoff:
 
     def __repr__(self) -> str:
         return f"<Cutoff: {escape_control(self)}>"
-
-    def _repr_html_(self) -> str:
-        """Show the text in a notebook, one line per group."""
-        lines = str(self).split("\n")
-        return f"<p>{'<br>'.join(escape(escape_control(line)) for line in lines)}</p>"
 
 
 def goals_of(

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr
 
 from hierlpr._utils.checks import check_level
-from hierlpr._utils.display import html_table, text_table
+from hierlpr._utils.display import text_table
 from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.outcome import check_fields
 from hierlpr.cutoff.set_values import LikelyPaths, SetValues, path_values
@@ -144,11 +143,6 @@ class CallSets:
         table = text_table(_COLUMNS, self._first_rows())
         more = f"\n... {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
         return f"{head}\n{table}{more}" if len(self) else head
-
-    def _repr_html_(self) -> str:
-        """Show the labels of the first samples in a notebook."""
-        more = f"<p>and {len(self) - SHOWN:,} more</p>" if len(self) > SHOWN else ""
-        return f"<p>{escape(str(self))}</p>{html_table(_COLUMNS, self._first_rows())}{more}"
 
     def codes(self) -> NDArray[np.int8]:
         """Return the index into `SET_WORDS` for every (sample, label)."""

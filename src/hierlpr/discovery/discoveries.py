@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from html import escape
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels.traversal import max_up
 from hierlpr._utils.checks import check_choice, check_level
-from hierlpr._utils.display import html_table
 from hierlpr.data.frames import new_frame
 from hierlpr.discovery.p_values import ShiftModel, align_p_values, fit_shift, normal_scores
 from hierlpr.discovery.procedures import branch_p_values, dagger_levels, star_levels
@@ -24,7 +22,6 @@ from hierlpr.ranking.order import rank
 Float = NDArray[np.float64]
 
 OTHER_LEVELS = (0.01, 0.05, 0.1, 0.2, 0.3)
-SHOWN = 20  # rows of the HTML table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,26 +146,6 @@ class Discoveries:
 
     def __repr__(self) -> str:
         return f"<Discoveries: {self._headline()}>"
-
-    def _repr_html_(self) -> str:
-        """Show the first discoveries in a notebook."""
-        shown = self.order[self.is_rejected[self.order]][:SHOWN]
-        rows = [
-            (
-                self.hierarchy.caption(self.hierarchy.labels[k]),
-                f"{self.p[k]:.3g}",
-                float(self.lpr[k]),
-                f"{self.level[k]:.3g}",
-            )
-            for k in shown.tolist()
-        ]
-        more = int(self.is_rejected.sum()) - shown.size
-        return (
-            f"<p><b>{escape(self._headline())}</b><br>Null: {escape(self.null)}<br>"
-            f"Holds: {escape(self.assumption)}</p>"
-            + html_table(["label", "p", "lpr", "level"], rows)
-            + (f"<p>and {more:,} more</p>" if more else "")
-        )
 
 
 DEPENDENCE = ("positive", "independent", "arbitrary")

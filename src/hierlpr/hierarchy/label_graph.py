@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -375,10 +374,6 @@ class Hierarchy:
     def __str__(self) -> str:
         """Return the first labels as an indented tree."""
         return f"{self!r}\n{tree_text(self)}"
-
-    def _repr_html_(self) -> str:
-        """Return the same for notebooks."""
-        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _freeze(hierarchy: Hierarchy, **fields: Any) -> None:

@@ -33,18 +33,7 @@ class CrossFitting:
     Many fits on nearly the same samples share one sort: the scores of a label are put in at most
     `N_BINS` bins once, and each fit sees only counts per bin. The bins depend on the scores alone,
     never on the truth, so a fit knows nothing about the truth of the parts that it leaves out.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_labels)
-        NaN if missing.
-    truth : ndarray or PartialTruth of the same shape
-    hierarchy : Hierarchy
-    part : ndarray of shape (n_samples,)
-        Number of each sample's part.
-    method : str or estimator
-    n_threads : int, optional
-    sample_weight : ndarray of shape (n_samples,), optional
+    `part` is the number of each sample's part; missing scores are NaN.
     """
 
     def __init__(

@@ -87,14 +87,9 @@ class JointModel:
         """Return the model for a changed hierarchy, without new truth.
 
         For labels whose parents have changed, P(label | parents) becomes the ratio of their
-        prevalence to that of their rarest parent. New labels get the default
-        weights: the LPR, or the joint posterior if that is used unchanged.
-
-        Parameters
-        ----------
-        hierarchy : Hierarchy
-        prevalence : ndarray of shape (n_labels,)
-            For all labels of the new hierarchy; only the values of new labels are used.
+        prevalence to that of their rarest parent. New labels get the default weights: the LPR, or
+        the joint posterior if that is used unchanged. Of `prevalence`, in the order of the new
+        labels, only the values of labels that are new are used.
         """
         former = self.hierarchy
         last = former.n_labels

@@ -216,19 +216,11 @@ def explain_by_prevalence(
 ) -> tuple[Float, Float, Float, Float]:
     """Fit mixtures of the positives and the negatives of a fit to new counts of scores.
 
-    Parameters
-    ----------
-    total, positive : ndarray of shape (n_labels, n_bins)
-        Weight of all samples and of the positive samples of the fit per bin of score.
-    count : ndarray of the same shape
-        New samples per bin.
-
-    Returns
-    -------
-    residual, p_value, rate, error : ndarray of shape (n_labels,)
-        Total variation distance that remains, the p-value of a chi-squared test over the bins that
-        only the prevalence differs, and the prevalence of the mixture with its standard error.
-        Bins that are empty before and now (because scores tie) are ignored.
+    `total`, `positive` and `count` are the weights of all and of positive samples of the fit, and
+    the number of new samples, per label and bin of score. Returns, per label, the total variation
+    distance that remains, the p-value of a chi-squared test over the bins that only the prevalence
+    differs, and the prevalence of the mixture with its standard error. Bins that are empty before
+    and now (because scores tie) are ignored.
     """
     negative = np.maximum(total - positive, 0.0)
     n1, n0 = (np.maximum(x.sum(axis=1, keepdims=True), 1e-9) for x in (positive, negative))

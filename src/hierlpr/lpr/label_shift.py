@@ -46,19 +46,10 @@ def shifted_prevalence(
 ) -> Float:
     r"""Estimate the prevalence of every label among new samples, assuming pure label shift.
 
-    Parameters
-    ----------
-    model : LPRModel
-    scores : ndarray of shape (n_samples, n_labels)
-    hierarchy : Hierarchy
-    posterior : callable, optional
-        The joint posterior on the forest of rarest parents, if it describes the scores well. The
-        likelihood is then that of all scores of a sample jointly.
-    together : bool
-        Whether a common tilt of all roots is an explanation too: if a test says that the number of
-        labels per sample has changed.
-    chance : float
-        Chance of moving any prevalence where none has moved.
+    `posterior` is the joint posterior on the forest of rarest parents, if it describes the scores
+    well: the likelihood is then that of all scores of a sample jointly. With `together`, a common
+    tilt of all roots is an explanation too, because a test says that the number of labels per
+    sample has changed. `chance` is that of moving any prevalence where none has moved.
 
     Notes
     -----
