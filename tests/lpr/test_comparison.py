@@ -86,19 +86,24 @@ def test_listed_scores_are_compared_too():
             model.predict_proba(sparse.csr_array(mistake))
 
 
-@pytest.mark.parametrize("population", ["rare labels", "long lists"])
+@pytest.mark.parametrize("population", ["rare labels", "long lists", "labels new to the model"])
 def test_false_alarms_on_listed_scores_are_rare(population):
     """A label is rarer in new samples than in those it was found in; one list may be very long."""
     rng = np.random.default_rng(0)
-    value = rng.integers(1, 21, (2300, 200)) / 20
+    value = rng.integers(1, 21, (2300, 1000)) / 20
     if population == "rare labels":
         is_listed = rng.random(value.shape) < 0.015
-    else:
-        is_listed = np.tile(np.arange(200) < 2, (2300, 1))
+    elif population == "long lists":
+        is_listed = np.tile(np.arange(1000) < 2, (2300, 1))
         value[:, :2] = 0.5 + 0.4 * rng.random((2300, 2))
-        is_listed[350::400], value[350::400] = True, 0.9 + 0.1 * rng.random((5, 200))
+        is_listed[350::400], value[350::400] = True, 0.9 + 0.1 * rng.random((5, 1000))
+    else:  # one of many labels, below one that all samples have
+        is_listed = np.arange(1000) == rng.integers(1, 1000, (2300, 1))
+        is_listed[:, 0], value[:, 0] = True, 0.95
     scores = sparse.csr_array(np.where(is_listed, value, 0.0))
-    truth = rng.random(value.shape) < scores.toarray()
+    known = np.flatnonzero(np.diff(scores[:300].tocsc().indptr))
+    scores = sparse.csr_array(scores.tocsc()[:, known])
+    truth = rng.random(scores.shape) < scores.toarray()
     model = HierLPR(joint=False).fit(scores[:300], truth[:300])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

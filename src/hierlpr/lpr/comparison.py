@@ -50,7 +50,7 @@ class SampleQuantiles:
         Quantiles, and the share of training samples at or below each.
     n_samples : int
     log_frequency : ndarray of shape (n_labels,), optional
-        Log of the share of training samples that list each label; None for complete scores.
+        Log of the share of other training samples that list each label; None for complete scores.
     """
 
     edge: Float
@@ -81,7 +81,8 @@ class SampleQuantiles:
         if not isinstance(scores, np.ndarray):
             others = np.setdiff1d(np.arange(n), rows)
             listed = np.bincount(scores[others].indices, minlength=hierarchy.n_labels)
-            log_frequency = np.log((listed + 0.5) / (others.size + 1.0))
+            with np.errstate(divide="ignore"):
+                log_frequency = np.log(listed / max(others.size, 1))
         values = sample_statistics(lpr, scores[rows], hierarchy, log_frequency)
         values = values[:, ~np.isnan(values).any(axis=0)]
         if values.size == 0:  # no hierarchy, or nothing is listed
@@ -98,7 +99,8 @@ def sample_statistics(
 
     For complete scores, the mean over edges of how far the LPR of the child exceeds that of the
     parent: permuted columns raise it. For listed scores, the mean score and the mean log frequency
-    of the listed labels, NaN for samples that list none.
+    of the listed labels, NaN for samples that list none. Labels that no other training sample lists
+    are left out, because labels that are new to the model are left out as well.
     """
     if isinstance(scores, np.ndarray):
         h = hierarchy
@@ -111,11 +113,13 @@ def sample_statistics(
         n_known = np.maximum(np.count_nonzero(~np.isnan(excess), axis=1), 1)
         return np.asarray((np.nansum(excess, axis=1) / n_known)[None])
     assert log_frequency is not None
-    size = np.diff(scores.indptr).astype(np.float64)
-    row = np.repeat(np.arange(size.size), np.diff(scores.indptr))
+    n_samples, frequency = scores.shape[0], log_frequency[scores.indices]
+    is_counted = np.isfinite(frequency)
+    row = np.repeat(np.arange(n_samples), np.diff(scores.indptr))[is_counted]
+    size = np.bincount(row, minlength=n_samples).astype(np.float64)
     size[size == 0.0] = np.nan
-    values = (scores.data, log_frequency[scores.indices])
-    return np.array([np.bincount(row, weights=x, minlength=size.size) / size for x in values])
+    values = (scores.data[is_counted], frequency[is_counted])
+    return np.array([np.bincount(row, weights=x, minlength=n_samples) / size for x in values])
 
 
 def find_difference(
