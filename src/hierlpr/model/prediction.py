@@ -270,7 +270,7 @@ class NamedSamples:
         ones = np.ones(row.size, dtype=bool)
         shape = (self.label.size, self.hierarchy.n_labels)
         given = sparse.csr_array((ones, (row, self.label[row])), shape=shape)
-        row, label = sparse.coo_array(self.hierarchy.close_upward(given)).coords
+        row, label = self.hierarchy.close_upward(given).nonzero()
         holds = np.zeros(row.size, dtype=bool)
         if self.truth is not None and row.size:
             holds = np.asarray(self.truth[row, label]).ravel() > 0
