@@ -94,27 +94,38 @@ def test_a_label_without_positives_has_the_shared_curve():
     assert alone.max() < 1.01 * alone.min()
 
 
+@pytest.mark.parametrize("joint", [True, "auto"])
 @pytest.mark.parametrize("kind", ["dense", "listed", "weights", "unknown truth", "isotonic"])
-def test_threads_change_nothing(kind):
-    """Fits and predictions are equal to the last bit for any number of threads."""
+def test_threads_change_nothing(kind, joint, monkeypatch, tmp_path):
+    """Model files and all predictions are equal to the last bit for any number of threads."""
+    monkeypatch.setattr("hierlpr._kernels._jit.WORTH_SHARING", 1)
     rng = np.random.default_rng(7)
     h = Hierarchy([(f"{p}", f"{p}.{c}") for p in range(8) for c in range(4)])
-    truth = h.close_upward(rng.random((300, 40)) < rng.uniform(0.002, 0.3, 40))
+    truth = h.close_upward(rng.random((600, 40)) < rng.uniform(0.002, 0.3, 40))
     table = rng.normal(size=truth.shape) + 2.0 * truth
-    weight = rng.random(300) if kind == "weights" else None
+    weight, bound = (rng.random(300), 1.0) if kind == "weights" else (None, None)
     known = truth.astype(float)
     if kind == "listed":
         shown = np.nonzero(table > rng.uniform(-0.5, 2.5, 40))  # from most samples to few
         table = sparse.csr_array((table[shown], shown), shape=truth.shape)
     if kind == "unknown truth":
         known[rng.random(known.shape) < 0.2] = np.nan
-    method = kind if kind == "isotonic" else "auto"
+    fit, held = slice(300), slice(300, None)
+    target = {"precision": 0.6, "max_weight": bound, "sample_weight": weight, "confidence": 0.9}
     found = []
     for n_threads in (1, 2, 3, 8, 32):
-        model = HierLPR(h, lpr=method, joint="auto", n_threads=n_threads)
-        p = model.fit(table, known, sample_weight=weight).predict_proba(table)
-        dense = p if isinstance(p, np.ndarray) else p.toarray()
-        found.append(dense.tobytes() + model.lpr_.curves.knot_lpr.tobytes())
+        monkeypatch.setenv("HIERLPR_NUM_THREADS", str(n_threads))
+        model = HierLPR(h, lpr="isotonic" if kind == "isotonic" else "auto", joint=joint)
+        model.fit(table[fit], known[fit], sample_weight=weight)
+        model.calibrate(table[held], known[held], **target)
+        model.calibrate_sets(table[held], truth[held]).save(tmp_path / "m.hlpr")
+        sets, ranking = model.predict_sets(table), model.rank(table)
+        tables = (model.predict_proba(table), model.predict(table), sets.sure, sets.possible)
+        dense = [x.toarray() if sparse.issparse(x) else np.asarray(x) for x in tables]
+        order = (ranking.sample, ranking.label, ranking.lpr, ranking.score)
+        written = (tmp_path / "m.hlpr").read_bytes()
+        found.append(written + b"".join(x.tobytes() for x in (*dense, *order)))
+    assert model.predict(table).sum() > 0
     assert found == [found[0]] * 5
 
 
