@@ -1,8 +1,8 @@
 """A cutoff you can trust.
 
-Ask for at most 10 % incorrect calls, guaranteed with 90 % confidence, and look at the precision on
-new samples. Precision falls along the ranking; the cutoff stops where the calibration samples still
-support the target.
+Set a target of at most 10 % incorrect calls, guaranteed with 90 % confidence, and look at the
+precision on new samples. Precision falls along the ranking; the cutoff stops where the calibration
+samples still support the target.
 """
 
 import os

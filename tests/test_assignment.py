@@ -241,7 +241,7 @@ def test_certified_precision_at_every_rank(tmp_path):
     strict = learn_names(file, known, precision=0.999, confidence=0.9)
     assert strict.promise.startswith("No rank can be certified")
     assert strict.wrong == 0
-    assert strict.more.startswith("Half of the held-out samples certify no rank")
+    assert strict.more.startswith("No rank is certified on half of the held-out")
 
 
 def test_ranks_with_terminal_escapes_are_printed_as_text(tmp_path):

@@ -34,7 +34,7 @@ from hierlpr.cutoff.decisions import decide  # noqa: E402
 from hierlpr.cutoff.outcome import Cutoff  # noqa: E402
 from hierlpr.metrics.hits import HitCurve  # noqa: E402
 
-# True precisions are exact up to rounding; the population nearest to a target is 1e-9 short of it.
+# True precisions are exact up to rounding; the nearest population is 1e-9 below its target.
 ROUNDING = 1e-10
 
 

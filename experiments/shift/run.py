@@ -256,7 +256,7 @@ def noticed_rows(name, replications, cache=None):
         for case, scores in cases.items():
             count = counts.setdefault(case, dict.fromkeys(("moved", "unclear", "refused"), 0))
             said = str(model.check(scores))
-            count["moved"] += "seems to have moved by" in said
+            count["moved"] += "seems to have changed by" in said
             count["unclear"] += "cannot tell" in said
             try:
                 model.adapt(scores)

@@ -61,7 +61,7 @@ def rules(model, scores, truth, parts, config, hierarchy) -> Iterator[tuple[str,
         yield f"threshold {level:g}", name_by_threshold(scores[test], hierarchy, level)
     worst = worst_confidence(scores[kept], truth[kept], hierarchy)
     for error in config["errors"]:
-        level = np.sort(worst)[::-1][int(error * kept.size)]  # so many samples lie above
+        level = np.sort(worst)[::-1][int(error * kept.size)]  # this share is above it
         yield f"tuned threshold {error:g}", name_by_threshold(scores[test], hierarchy, level + 1e-9)
     for error in config["errors"]:
         level = tune_per_rank(scores[kept], truth[kept], hierarchy, error)

@@ -223,13 +223,13 @@ def _more_samples(
         if n_held_out < least:
             return f"About {3 * least:,} labelled samples are needed for this error."
     elif (whole.label < 0).all():
-        return "Half of the held-out samples certify no rank; more labelled samples may help."
+        return "No rank is certified on half of the held-out samples; more samples may help."
     gain = whole.mean_correct() - fewer.mean_correct()
     if gain < 0.02:
         return "More labelled samples like these would hardly give deeper names."
     return (
         f"About {n_labelled:,} more labelled samples like these may give {gain:.2g} more correct "
-        "ranks per sample: so much was gained from half of them to all."
+        "ranks per sample, as much as using all of them gained over using half."
     )
 
 

@@ -96,7 +96,7 @@ def test_it_cannot_be_changed_and_copies_are_equal(diamond):
         ([(1, 2)], None, "must be strings, got 1"),
         ([("a", "b", "c")], None, "expected a pair"),
         (["ab"], None, "expected a pair"),
-        ([], ["x", "y", "x"], "Duplicate label 'x', at places 0 and 2"),
+        ([], ["x", "y", "x"], "Duplicate label 'x', at positions 0 and 2"),
         ([], None, "no labels"),
         ([], "abc", "single string"),
     ],

@@ -119,7 +119,7 @@ def test_dada2_as_one_table_or_two(tmp_path):
     np.testing.assert_allclose(one.scores.toarray(), [[1, 0.84, 0], [1, 0.97, 0.8]])
     twice = tmp_path / "boot.csv"
     twice.write_text(BOOT.read_text() + '"ACGT",1,1,1\n')
-    with pytest.raises(FileError, match="line 4: the sequence 'ACGT' occurs before"):
+    with pytest.raises(FileError, match="line 4: the sequence 'ACGT' occurs more than once"):
         read_predictions(FILES / "dada2_tax.csv", confidences=twice)
 
 
@@ -375,7 +375,7 @@ def test_truth_of_camera_traps():
     rows, truth, notes = read_known_names(FILES / "coco.json", found)
     assert rows.tolist() == [0, 1]
     assert truth.sum(axis=1).tolist() == [6, 1]
-    assert notes == ("1 true names are empty or of samples without a prediction",)
+    assert notes == ("1 true names are empty or belong to samples without a prediction",)
     few = replace(found, samples=("i1", "i2", "x"))
     assert read_known_names(FILES / "coco.json", few)[0].tolist() == [0, 1]
 
@@ -403,7 +403,7 @@ def test_a_true_path_beside_all_predictions_makes_them_wrong(tmp_path):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("asv1\tFirmicutes\nasv1\tFirmicutes\n", "line 2.*occurs before, in line 1"),
+        ("asv1\tFirmicutes\nasv1\tFirmicutes\n", "line 2.*already occurs in line 1"),
         ("a\tb\tc\n1\t2\t3\n", "line 1: which column"),
         ("asv1\tFirmicutes\nasv2\n", "line 2: expected 2 columns"),
         ("zz\tFirmicutes\nyy\tBacteria\n", "none of its samples"),
@@ -438,7 +438,7 @@ MALFORMED = [
     ("\ufeff", "empty"),
     ("\u2028\n", "line 1: the format is not recognised"),
     ("hello\n", "line 1: the format is not recognised"),
-    ("a\td:B(1.0)\t+\na\td:B(1.0)\t+\n", "line 2: the sample 'a' occurs before, in line 1"),
+    ("a\td:B(1.0)\t+\na\td:B(1.0)\t+\n", "line 2: the sample 'a' already occurs in line 1"),
     ("a\td:B(1.0)\t+\nb\td:B(1.0),p:C\t+\n", "line 2: 'p:C' has no confidence"),
     ("a\td:B(1.0)\t+\nb\td:B(high)\t+\n", "line 2: the confidence 'high'"),
     ("a\td:B(1.0)\t+\nb\td:B(NaN)\t+\n", "line 2: the confidence nan"),
@@ -448,7 +448,7 @@ MALFORMED = [
     (f"a\td:B(1.0)\t+\nb\td:{'B' * 2000}(1.0)\t+\n", "line 2: the name 'B+…' is over 1,000"),
     ("a\t" + ",".join(f"d:{i}(1.0)" for i in range(99)), "line 1: the path .* more than 64"),
     ("a\tB(100);C(120);\n", "line 1: the confidence 120 is not from 0 to 100"),
-    ("a\tunknown(100);unknown_unclassified(100);\n", "no sample has a name"),
+    ("a\tunknown(100);unknown_unclassified(100);\n", "no sample has a predicted name"),
     ("OTU\tSize\tTaxonomy\nOtu1\tmany\tB(100);\n", "line 2: cannot read"),
     (
         "s\t\tB\tdomain\t1.0\tC\tphylum\n",

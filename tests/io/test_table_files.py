@@ -149,7 +149,7 @@ ROWS = [  # a bad last row, and what the message says about it
     (WIDE + "\ns3,1,nan,2\n", "line 5, column 'B': .*missing"),
     (WIDE + "s3,1,,2\n", "line 4, column 'B': .*missing"),
     (WIDE + "s3,1,1e999,2\n", "line 4, column 'B': .*infinite"),
-    (WIDE + "s1,1,2,3\n", "line 4: sample 's1' occurs again"),
+    (WIDE + "s1,1,2,3\n", "line 4: sample 's1' occurs more than once"),
     (WIDE + " ,1,2,3\n", "line 4: the sample has no name"),
     (WIDE + '"s3,1,2,3\n', "line 4: the quotes"),
     (WIDE + "# a comment\ns3,1,2\n", "line 5:"),

@@ -256,7 +256,7 @@ def test_an_unclear_gain_is_used_in_part_and_said():
     assert 0.1 < tempering.share < 0.9
     assert tempering.use in ("shared", "depth", "label")  # no longer unchanged
     assert np.all(tempering.others <= tempering.share)
-    assert f"the weights go {tempering.share:.0%} of the way" in model.joint_.describe()
+    assert f"the weights are moved {tempering.share:.0%} of the way" in model.joint_.describe()
 
 
 def test_new_labels_start_with_what_is_safe():

@@ -108,7 +108,7 @@ def test_a_move_of_all_prevalences_is_seen_in_few_samples(tree):
     for _ in range(5):
         rows = rng.choice(6000, 100, p=chance / chance.sum())
         drift = model.check(pool.scores[rows])
-        assert "seems to have moved by" in str(drift)
+        assert "seems to have changed by" in str(drift)
         assert np.median(drift.expected / drift.prevalence) < 0.7
         assert not drift.is_nonsense
 
@@ -121,7 +121,7 @@ def test_prevalences_of_the_same_population_rarely_move(setting):
         train, pool = simulate.train_test(setting, n_train=3000, n_test=1000, rng=seed)
         model = HierLPR(train.hierarchy, joint=False).fit(train.scores, train.truth)
         for part in np.split(pool.scores, 10):
-            n_moved += "seems to have moved by" in str(model.check(part))
+            n_moved += "seems to have changed by" in str(model.check(part))
     assert n_moved <= 4
 
 

@@ -76,7 +76,7 @@ def n_threads_or_default(n_threads: int | None) -> int:
 
 
 def threads_for(size: int, n_threads: int | None) -> int:
-    """Threads to share so many numbers among; where they are few, the machine is not asked."""
+    """Return the number of threads for `size` numbers: one if they are few."""
     return 1 if size < WORTH_SHARING else n_threads_or_default(n_threads)
 
 

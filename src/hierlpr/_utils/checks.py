@@ -52,7 +52,7 @@ def check_fraction(value: float, *, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise DataError(f"{name} must be a number from 0 to 1, got {value!r}.")
     if not 0.0 <= value <= 1.0:
-        raise DataError(f"{name} must lie from 0 to 1, got {value!r}.")
+        raise DataError(f"{name} must be from 0 to 1, got {value!r}.")
     return float(value)
 
 

@@ -113,8 +113,8 @@ def _print_learned(shell: Shell, done: LearnOutcome, out: str, json_out: str | N
     rows = [[row.rank, *(_percent(getattr(row, x)) for x in shares)] for row in done.ranks]
     head = ["rank", "named", "correct", f"named at {usual}", f"correct at {usual}"]
     lines = [
-        f"Learned from {done.n_labelled:,} labelled samples: {done.n_fitted:,} for the chances, "
-        f"{done.n_held_out:,} held out to choose how deep to go.",
+        f"Learned from {done.n_labelled:,} labelled samples: {done.n_fitted:,} to estimate "
+        f"chances, {done.n_held_out:,} held out to choose how deep to go.",
         done.promise,
         text_table(head, rows),
         f"Of the held-out samples, {100 * done.wrong:.1f} % got a wrong name; with the usual "

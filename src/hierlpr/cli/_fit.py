@@ -66,7 +66,7 @@ from hierlpr.workflows import FitOutcome
 @opt.choice(
     "--missing-scores",
     ("error", "allow"),
-    "Whether scores in a wide table may be missing, now and in later use.",
+    "Whether scores in a wide table may be missing, here and when the model is used.",
     "error",
 )
 @opt.propagate_truth

@@ -149,8 +149,8 @@ def discover(
 ) -> None:
     """Reject labels by their p-values, closed upward, with a controlled false discovery rate.
 
-    State what is known about the dependence of the p-values before looking at them: it decides the
-    procedure and what a null hypothesis means at an inner label.
+    State what is known about the dependence of the p-values before looking at them: it determines
+    the procedure and what a null hypothesis means at an inner label.
     """
     shell = Shell(quiet=quiet)
     opt.refuse_overlap()

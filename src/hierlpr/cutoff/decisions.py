@@ -101,8 +101,8 @@ def group_parents(hierarchy: Hierarchy, group: NDArray[np.intp]) -> dict[int, li
     except CycleError as error:
         g = int(error.args[1][0])
         raise DataError(
-            "With confidence=, groups must have an order in which no edge leads back, but edges "
-            f"lead from the group of {hierarchy.labels[int(np.argmax(group == g))]!r} to other "
+            "With confidence=, edges between groups must not form a cycle, but they lead "
+            f"from the group of {hierarchy.labels[int(np.argmax(group == g))]!r} to other "
             'groups and back.\nHint: use groups="depth", "tree" or "label".'
         ) from None
 

@@ -252,8 +252,8 @@ class Cutoff:
         certified = "; the certificate is about the judged ones" if self.confidence else ""
         return (
             f" {self.n_unknown_calls:,} more calls were not judged{certified}: of all calls, "
-            f"{percent(self.precision_if_random)} are correct if it is random within each label "
-            f"what is judged, and at least {percent(self.precision_worst)} in any case."
+            f"{percent(self.precision_if_random)} are correct if those judged are random within "
+            f"each label, and at least {percent(self.precision_worst)} in any case."
         )
 
     def __repr__(self) -> str:
@@ -322,7 +322,7 @@ def check_bound(
             raise DataError(
                 "confidence= with sample_weight= needs max_weight=, the largest weight that a "
                 "sample can have: a rare sample of a larger weight with only incorrect calls could "
-                "make any guarantee false without occurring here.\n"
+                "break any guarantee without occurring here.\n"
                 "Hint: one over the smallest sampling probability, known before the truth; or clip "
                 "the weights. Without confidence= no bound is needed."
             )

@@ -206,7 +206,7 @@ def choose_sets(
     r"""Choose the levels of sure and possible labels from the values and truth of samples.
 
     `values` returns an iterator over parts of the samples and is called twice; its values were
-    computed with `floor`, which is stored in the rule. The values may depend on nothing but the
+    computed with `floor`, which is stored in the rule. The values may only depend on the
     scores of their own sample and what was fixed before this truth was seen.
 
     Notes

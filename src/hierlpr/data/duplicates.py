@@ -28,7 +28,7 @@ MAX_COPIES = 64  # rows that occur more often are taken for saturated scores
 MIN_ROWS = 20  # distinct rows whose counts have a common factor: 2**-20 by chance
 FAR = 4.0  # standard errors
 RARE = math.log(0.001)  # probability that two sets have the same rows, each equally often
-NEAR, NEAR_LABELS = 0.1, 8  # near-copies: rounded to this part of the spread, on so many labels
+NEAR, NEAR_LABELS = 0.1, 8  # near-copies: rounded to this part of the spread, on this many labels
 Keys = NDArray[np.uint64]
 _KEY_VALUES = 2**15  # hashed at a time, so that intermediate values stay in the cache
 

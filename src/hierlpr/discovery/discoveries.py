@@ -170,9 +170,9 @@ _WORDS = {
         "HierLPR-STAR",
         _OWN,
         "the FDR is at most fdr, counted over labels that have a p-value, if the p-values of null "
-        "labels are valid, independent of each other and of all others, and as likely near 1 - x "
-        "as near x for x < 1/2, or likelier (uniform, or of non-decreasing density). The model "
-        "only decides the power.",
+        "labels are valid, independent of each other and of all others, and at least as likely "
+        "near 1 - x as near x for x < 1/2 (uniform, or of non-decreasing density). The model "
+        "only affects the power.",
     ),
     "bayes": (
         "posterior mean",

@@ -37,7 +37,7 @@ stop, FDP :math:`= N / |R| \le \alpha N / (2.1 (B + 0.65))`, whose mean is at mo
 :math:`\alpha`. The estimate of Lei, Ramdas and Fithian is :math:`2 (B + 1) / (|R| + 1)`: it needs
 19 candidates without a large p-value to reject anything at level 0.1, this one 14.
 
-With few signals there are not so many. So a tenth of the requested level goes to DAGGER on the
+With few signals there are fewer. So a tenth of the requested level goes to DAGGER on the
 nodes' own p-values, which can reject a single node, and the union is rejected: with
 :math:`V_i` false among the :math:`R_i` of each, the union has
 :math:`\mathrm{FDP} \le V_1 / R_1 + V_2 / R_2`, so its FDR is at most the sum of the two levels.

@@ -71,7 +71,7 @@ def adam_step(
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """How a network is trained: by Adam, for at most so many epochs."""
+    """How a network is trained: by Adam, for a limited number of epochs."""
 
     hidden: tuple[int, ...]  # units of the hidden layers
     dropout: float  # share of hidden units dropped

@@ -122,7 +122,7 @@ def _solve(kernel: NDArray[Any], y: NDArray[Any], penalty: float) -> tuple[NDArr
     if failed == 0:
         matrix, failed = invert(matrix, lower=1, overwrite_c=1)
     if failed:
-        raise DataError("The kernel matrix could not be inverted; are features beyond float32?")
+        raise DataError("The kernel matrix could not be inverted; are features too large?")
     upper = np.triu_indices_from(matrix, 1)
     matrix[upper] = matrix.T[upper]
     weights = matrix @ y.astype(matrix.dtype)

@@ -35,7 +35,7 @@ def collect_labels(labels: Iterable[str] | None) -> tuple[list[str], dict[str, i
         if name in index:
             given = [*names, name]
             raise HierarchyError(
-                f"Duplicate label {name!r}, at places {given.index(name)} and {len(names)}.\n"
+                f"Duplicate label {name!r}, at positions {given.index(name)} and {len(names)}.\n"
                 "Hint: list each label once."
             )
         index[name] = len(names)

@@ -57,7 +57,7 @@ def read_weights(
     weights: dict[str, float] = {}
     for line, sample, weight in _rows(log, ("sample",), ("weight",), options):
         if not sample or sample in weights:
-            text = f"sample {sample!r} occurs again." if sample else "the sample has no name."
+            text = f"sample {sample!r} occurs twice." if sample else "the sample has no name."
             log.problem(text, line=line)
         elif not 0.0 <= weight <= largest:
             text = f"the weight of sample {sample!r} is {weight:g}, not from 0 to {largest:g}."
@@ -86,7 +86,7 @@ def read_p_values(
         if at is None:
             log.unknown_label(name, position, line=line)
         elif at in given:
-            log.problem(f"label {name!r} occurs again.", line=line)
+            log.problem(f"label {name!r} occurs more than once.", line=line)
         elif value < 0.0 or value > 1.0:
             hint = "give p-values, not test statistics or their logarithms."
             log.problem(f"{value:g} is outside [0, 1].", line=line, column="p", hint=hint)

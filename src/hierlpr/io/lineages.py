@@ -123,7 +123,7 @@ class Collector:
         found = self._number.get((above, name), len(self.parent)) if has_name(name) else above
         if found == len(self.parent):
             if len(name) > LONGEST_NAME:
-                raise ValueError(f"the name {quote(name)} is over {LONGEST_NAME:,} long.")
+                raise ValueError(f"the name {quote(name)} is longer than {LONGEST_NAME:,}.")
             self._depth.append(self._depth[above] + 1 if above >= 0 else 1)
             if self._depth[-1] > MOST_RANKS:
                 raise ValueError(f"the path to {quote(name)} has more than {MOST_RANKS} names.")
@@ -174,7 +174,7 @@ class Collector:
             text = "the sample has no name."
             if sample:
                 before = self.place.format(self._samples[sample])
-                text = f"the sample {quote(sample)} occurs before, in {before}."
+                text = f"the sample {quote(sample)} already occurs in {before}."
             raise self.error(number, text, "give one prediction per sample.")
         self._samples[sample] = number
         self._ptr.append(len(self._label))
@@ -191,7 +191,7 @@ class Collector:
             raise file_error(self.path, "", "there are no predictions in it.")
         if not self.parent:
             raise file_error(
-                self.path, "", "no sample has a name predicted.", "is it the right file?"
+                self.path, "", "no sample has a predicted name.", "is it the right file?"
             )
         ids, called = self._names()
         edges = [(ids[p], ids[i]) for i, p in enumerate(self.parent) if p >= 0]

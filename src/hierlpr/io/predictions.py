@@ -206,19 +206,19 @@ def read_known_names(
     counts, unknown = Counter[str](), Counter[str]()
     for place, sample, name in _read_names(path, column, rows):
         if not has_name(name) or sample not in rows:
-            counts["true names are empty or of samples without a prediction"] += 1
+            counts["true names are empty or belong to samples without a prediction"] += 1
             continue
         if name not in label_of:
             label_of[name] = _find_label(path, place, name, predictions)
         label, is_cut = label_of[name]
         if label is None and is_cut:
-            counts["true paths share no name with the predictions, which are wrong for them"] += 1
+            counts["true paths share no name with the predictions, which count as wrong"] += 1
             nothing.append(rows[sample])
             continue
         if label is None:
             unknown[name] += 1
             continue
-        counts["true paths go deeper than any prediction and count as far as known"] += is_cut
+        counts["true paths go deeper than any prediction and are cut there"] += is_cut
         entries.append((rows[sample], index[label]))
     if not entries:
         text = f"none of its samples is in {predictions.path}."
@@ -273,7 +273,7 @@ def _read_two_columns(
     seen: dict[str, int] = {}
     for line, cells in rows:
         if seen.setdefault(cells[0], line) != line:
-            text = f"the sample {quote(cells[0])} occurs before, in line {seen[cells[0]]}."
+            text = f"the sample {quote(cells[0])} already occurs in line {seen[cells[0]]}."
             raise file_error(path, f"line {line}", text, "give one true name per sample.")
         names.append((f"line {line}", cells[0], cells[1 if at is None else at]))
     return names

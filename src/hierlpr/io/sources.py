@@ -145,7 +145,7 @@ class TextSource:
         width = len(self.columns)
         for number, cells in self._rows(first, block):
             if cells is None:
-                hint = "a quoted value ends on its line, and contains a quote as two."
+                hint = "a quoted value ends on its line; a quote inside it is written twice."
                 return self.log.file_error("the quotes do not match.", line=number, hint=hint)
             if len(cells) != width:
                 hint = "is the delimiter right, and is a value with a comma in quotes?"

@@ -162,7 +162,7 @@ class TableFile:
         columns = self._numbers(batch, 1)
         arrays = [sample, *(pa.array(column.values) for column in columns)]
         checked = pa.RecordBatch.from_arrays(arrays, [SAMPLE_COLUMN, *self._codes])
-        text = "sample {!r} occurs again.".format
+        text = "sample {!r} occurs more than once.".format
         return self._keep_good(checked, columns, again, lambda row: text(names[row]), place)
 
     def _check_long(

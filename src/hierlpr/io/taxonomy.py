@@ -89,7 +89,7 @@ class Layout(NamedTuple):
     """How a text format writes a sample.
 
     `parse` returns the scored names of a row, or raises ValueError if it cannot read them; `cut`
-    returns the cells with only so many names; `columns` names the cells after the first.
+    returns the cells with only the first names; `columns` names the cells after the first.
     """
 
     kind: str
@@ -273,7 +273,7 @@ def read_dada2(path: AnyPath, raw: bytes, confidences: tuple[AnyPath, bytes] | N
         scores = {}
         for line, cells in other.rows():
             if scores.setdefault(cells[0], cells) is not cells:
-                text = f"the sequence {quote(cells[0])} occurs before."
+                text = f"the sequence {quote(cells[0])} occurs more than once."
                 raise file_error(other.path, f"line {line}", text, "give one row per sequence.")
     levels = []
     for at, name in enumerate(table.header):

@@ -109,7 +109,7 @@ class Tempering:
                     f"(AU(PRC) {self.ranking_gain:+.3g} +- {self.ranking_error:.2g})."
                 )
             elif self.loss:
-                why = ": on held-out samples nothing had a log-loss clearly below that of the LPRs."
+                why = ": on held-out samples its log-loss was not clearly below that of the LPRs."
             return f"The joint posterior is not used{why}"
         if not self.loss:
             return "The joint posterior is used unchanged."
@@ -128,7 +128,7 @@ class Tempering:
         if self.share == 1.0:
             return text
         return (
-            f"{text} Because this gain is not quite clear, the weights go {self.share:.0%} of the "
+            f"{text} Because this gain is uncertain, the weights are moved {self.share:.0%} of the "
             "way from the LPRs to the best candidate."
         )
 

@@ -37,7 +37,7 @@ CONTRADICTING = (
 OTHER_VALUES = (
     "The listed scores are distributed differently than in the fit; are they on the same scale?"
 )
-OTHER_LABELS = "Other labels are listed than in the fit; are names and kind of samples the same?"
+OTHER_LABELS = "The listed labels differ from the fit; are names and kind of samples the same?"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

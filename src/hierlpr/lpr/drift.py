@@ -109,13 +109,13 @@ class Drift:
             return (
                 f"{summary} No change of prevalences explains this: "
                 f"{self.impossible_share:.0%} of the labels would have to be more frequent than "
-                f"their ancestors, and odds to have moved {self._mean_move():.3g}-fold on average. "
+                f"their ancestors, and odds would change {self._mean_move():.3g}-fold on average. "
                 "Do larger scores mean more likely, and are the columns in the right order?"
             )
         if self.is_clean:
             return f"{summary} In all other respects the scores look like those fitted on."
         advice = (
-            "The model is for other scores: fit it again."
+            "The model does not suit these scores: fit it again."
             if self.is_far
             else "Predictions for these labels may be wrong: check their classifiers."
         )
@@ -125,20 +125,20 @@ class Drift:
         )
 
     def _moved(self) -> str:
-        """Describe which prevalences moved; equal to three digits counts as unmoved."""
+        """Describe which prevalences changed; equal to three digits counts as unchanged."""
         factor = self.expected / self.prevalence
         widest = int(np.argmax(np.abs(np.log(factor))))
         before, after = f"{self.prevalence[widest]:.3g}", f"{self.expected[widest]:.3g}"
         if before == after and self.visible_factor > UNCLEAR:
-            return f"cannot tell from {self.n_samples:,} samples whether prevalences have moved"
+            return f"cannot tell from {self.n_samples:,} samples whether prevalences changed"
         if before == after:
             return (
-                "no prevalence seems to have moved (a common change by less than a factor of "
-                f"{self.visible_factor:.2g} would not show)"
+                "no prevalence seems to have changed (a common change by less than a factor of "
+                f"{self.visible_factor:.2g} would not be detected)"
             )
         moved = int(np.count_nonzero((factor > 1.25) | (factor < 0.8)))
         return (
-            f"the prevalence of {moved:,} of {len(self.labels):,} labels seems to have moved by "
+            f"the prevalence of {moved:,} of {len(self.labels):,} labels seems to have changed by "
             f"more than a quarter, most of all {self.labels[widest]!r}, from {before} to {after}"
         )
 

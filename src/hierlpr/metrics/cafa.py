@@ -231,7 +231,7 @@ class CafaSums:
         for i, weight in enumerate(self.weights):
             own = weight[columns]
             positive = np.bincount(true_sample, np.repeat(own, n_true), n_samples)
-            # Summing from the right gives the weight of labels that pass so many or more.
+            # Summing from the right gives the weight of labels that pass at least this many.
             calls, hits = (
                 np.cumsum(
                     np.bincount(at, np.repeat(own, n), n_samples * width).reshape(shape)[:, :0:-1],

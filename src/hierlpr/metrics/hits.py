@@ -81,7 +81,7 @@ class HitCurve:
         return np.asarray(self.score_sum[1:] / self.calls[1 : self.score_sum.size])
 
     def precision_after(self, n_calls: int) -> float | None:
-        """Return the precision after so many calls; None without calls."""
+        """Return the precision of the first calls; None without calls."""
         if n_calls == 0:
             return None
         calls, hits = (float(np.interp(n_calls, self.n_calls, x)) for x in (self.calls, self.hits))

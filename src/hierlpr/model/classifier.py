@@ -56,7 +56,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         ``"auto"``: :class:`hierlpr.first_stage.FirstStage`, an average of networks, trees and
         kernels that learn all labels in one model; see ``docs/first-stage.md``. A classifier needs
         ``predict_proba`` or ``decision_function`` and is cloned for each label. Everything that is
-        fitted to data (vectorizers, scalers, feature selection) belongs into this estimator, in a
+        fitted to data (vectorizers, scalers, feature selection) belongs in this estimator, in a
         pipeline, so that it is fitted on the training part only.
     hierarchy : Hierarchy, path, dict, edges or networkx graph, optional
         None: the columns of `truth` are unrelated.
@@ -378,7 +378,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             raise HierlprError(
                 "estimator must be 'auto', a hierlpr.first_stage.FirstStage, or a scikit-learn "
                 f"classifier or pipeline; got {self.estimator!r}."
-                + ("\nHint: write () behind its name." if isinstance(self.estimator, type) else "")
+                + ("\nHint: write () after its name." if isinstance(self.estimator, type) else "")
             )
         return clone(self.estimator) if isinstance(self.estimator, FirstStage) else self.estimator
 

@@ -94,7 +94,7 @@ def save_classifier(classifier: HierarchicalClassifier, path: str | os.PathLike[
     except Exception as error:  # skops raises whatever the pickling protocol of a type raises
         raise HierlprError(
             f"The estimators cannot be saved: {error}.\n"
-            "Hint: keep them in your own way, and save what turns their scores into calls with "
+            "Hint: save them in another way, and the model of their scores with "
             "classifier.model_.save(path)."
         ) from error
     arrays = {"skops": np.frombuffer(data, dtype=np.uint8)}

@@ -213,7 +213,7 @@ def rank_names(model: HierLPR) -> tuple[str, ...]:
 
 
 def promise_of(model: HierLPR) -> tuple[str, bool]:
-    """Return what is promised of names in one sentence, and whether all asked for is promised."""
+    """Return the promise about names in one sentence, and whether it covers all that was set."""
     rule, cutoff = model.sets_, model.cutoff_
     if rule is not None:
         if rule.sure_level is None:
@@ -245,7 +245,7 @@ class RankRow:
     """How one rank was named: shares of the samples, those with the usual threshold beside.
 
     `correct` is the share of names that are right, None without truth or names; `is_certified` is
-    None if nothing was asked for this rank.
+    None if this rank has no target.
     """
 
     rank: str

@@ -112,7 +112,7 @@ def refuse_unknown_samples(truth: PartialTruth) -> None:
         raise DataError(
             f"truth is unknown for some label of {n_open:,} of {truth.shape[0]:,} samples. Sets "
             "promise something about all labels of a sample, so each must be known.\n"
-            "Hint: give only samples that are completely known; the promise is then about such."
+            "Hint: give only samples that are completely known; the promise then holds for such."
         )
 
 

@@ -79,7 +79,7 @@ class ExecutionOptions:
             raise FileError(f"{self.work}: this folder for temporary files does not exist.")
 
     def fits(self, n_bytes: int) -> bool:
-        """Whether so many bytes of data are within the working memory."""
+        """Whether this many bytes fit into the working memory."""
         return n_bytes <= int(self.memory)
 
     @property
@@ -165,7 +165,7 @@ def duckdb_connection(folder: Path, memory: int) -> Iterator[Any]:
         yield connection
     except duckdb.OutOfMemoryException as error:
         raise HierlprError(
-            f"The sort needs more space than there is ({reason(error)}).\n"
+            f"The sort needs more space than is available ({reason(error)}).\n"
             f"Hint: give more --memory, or free space on the disk of {folder} (--work)."
         ) from None
     except duckdb.IOException as error:

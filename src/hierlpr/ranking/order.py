@@ -42,7 +42,7 @@ class Ranking:
     """Instances in calling order: parents come before children, block scores never rise.
 
     A ranking of a dense matrix keeps a reference to it and fetches `lpr` and `score` from it when
-    they are first asked for: do not change the matrix in the meantime.
+    they are first used: do not change the matrix in the meantime.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class Ranking:
             columns = (self.sample, self.label, self.lpr, self.score)
             return self._call(*(column[key].item() for column in columns))
         if key.step not in (None, 1):
-            raise DataError("A ranking can be cut, not thinned: use a slice without a step.")
+            raise DataError("A ranking can only be sliced without a step, as in ranking[:100].")
         start, stop, _ = key.indices(len(self))
         inside = (self.uncertified_at >= start) & (self.uncertified_at < stop)
         return replace(

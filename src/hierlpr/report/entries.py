@@ -95,7 +95,7 @@ def _thousandths(values: NDArray[np.float64]) -> list[int | None]:
 def choose_samples(counts: Counts, most: int) -> tuple[NDArray[np.intp], str]:
     """Choose all samples, or those with most incorrect calls, most misses, and some at random.
 
-    Samples that went wrong teach most, but alone they would give a false picture; so each kind
+    Samples with errors teach most, but alone they would give a false picture; so each kind
     gets a third of the places, and the text that is returned with the rows says so.
     """
     n = counts.output.n_samples
@@ -203,7 +203,7 @@ class Names:
 
     @property
     def is_certifying(self) -> bool:
-        """Whether a precision was asked for at every rank."""
+        """Whether every rank has a target precision."""
         return any(row.is_certified is not None for row in self.rows)
 
 

@@ -155,7 +155,7 @@ def gather(
     max_samples = check_count(max_samples, name="max_samples", least=0)
     output = apply_model(model, scores, truth, is_truth_needed=False, sample_weight=sample_weight)
     names = names_of(output, min(max_samples, MOST_STOPPED))
-    if names is not None:  # calls are names; why a name ends where it does is no matter of a cutoff
+    if names is not None:  # calls are names, which no cutoff explains
         output, max_samples = replace(output, called=names.called), 0
     summary = summarize(output)
     rows, chosen = choose_samples(summary.counts, max_samples)
@@ -191,8 +191,8 @@ def render(report: Report) -> str:
 def _names_figure(names: Names) -> FigureText:
     rows = "; ".join(f"{row.rank} {percent(row.named)}" for row in names.rows)
     caption = (
-        "Each box is a name, as wide as the samples that have it or a name below it. Samples stop "
-        "where nothing stands below; labels with few samples share a box."
+        "The width of a box is the number of samples with this name or one below it. Samples stop "
+        "where there is no box below; labels with few samples share a box."
     )
     description = f"Share of samples named at each rank: {rows}."
     return _drawn("fig-names", names.display, "Where samples stop", caption, description)
