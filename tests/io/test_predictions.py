@@ -169,7 +169,7 @@ def test_names_are_data(tmp_path):
     found = read_predictions(path)
     assert found.hierarchy.roots == ("A\x1b[31m",)
     path.write_text(f"a\t{'x' * 2000}(1.0);\n")
-    with pytest.raises(FileError, match="over 1,000 long"):
+    with pytest.raises(FileError, match="longer than 1,000"):
         read_predictions(path)
     path.write_text("a\t" + "".join(f"n{i}(1.0);" for i in range(100)) + "\n")
     with pytest.raises(FileError, match="more than 64 names"):
@@ -445,7 +445,7 @@ MALFORMED = [
     ("a\td:B(1.0)\t+\nb\n", "line 2: cannot read 'b'"),
     ("a\td:B(1.0)\t+\n\nb\td:B(1.0)\n", "line 2: expected 2 columns"),
     ("a\td:B(1.0)\t+\nb\td:B(1.9)\t+\n", "line 2: the confidence 1.9 is not from 0 to 1"),
-    (f"a\td:B(1.0)\t+\nb\td:{'B' * 2000}(1.0)\t+\n", "line 2: the name 'B+…' is over 1,000"),
+    (f"a\td:B(1.0)\t+\nb\td:{'B' * 2000}(1.0)\t+\n", "line 2: the name 'B+…' is longer than 1,000"),
     ("a\t" + ",".join(f"d:{i}(1.0)" for i in range(99)), "line 1: the path .* more than 64"),
     ("a\tB(100);C(120);\n", "line 1: the confidence 120 is not from 0 to 100"),
     ("a\tunknown(100);unknown_unclassified(100);\n", "no sample has a predicted name"),
