@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bagged_spline import Spline
 from scipy.stats import beta
 
 from hierlpr.lpr import fit_lpr, make_estimator
@@ -26,7 +27,7 @@ HERE = Path(__file__).parent
 QUALITIES = {"high": 2.0, "medium": 4.0, "low": 5.5}
 FAMILIES = {"beta": 1, "power8": 2, "two-humped": 3}
 PUBLISHED = "published"  # local quadratic as published: no correction, no monotone curve
-ESTIMATORS = ("auto", "local-quadratic", "spline", "isotonic", PUBLISHED)
+ESTIMATORS = ("auto", "local-quadratic", Spline.name, "isotonic", PUBLISHED)
 REDUCED = 4  # replications whose mean is stored too, for a quick check of this study
 
 
@@ -67,7 +68,8 @@ def draw_labels(
 def estimate(method: str, scores: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Return the LPRs of the training scores; every label is fitted alone."""
     if method != PUBLISHED:
-        fits = [fit_lpr(s, t, method=method).predict(s) for s, t in zip(scores.T, truth.T)]  # noqa: B905
+        how = Spline() if method == Spline.name else method
+        fits = [fit_lpr(s, t, method=how).predict(s) for s, t in zip(scores.T, truth.T)]  # noqa: B905
         return np.stack(fits, axis=1)
     data = read_training_data(scores, truth, None, None)
     groups = data.groups(np.arange(data.n_labels))

@@ -5,7 +5,6 @@ import pytest
 
 import reference_lpr as reference
 from hierlpr._kernels.precision_curve import local_quadratic
-from hierlpr.lpr import fit_lpr
 from hierlpr.research.estimators import LocalQuadratic, precision_points
 
 
@@ -47,23 +46,7 @@ def test_the_uncorrected_form_undersmooths():
     order = np.argsort(scores, axis=0)
     sorted_truth = np.take_along_axis(truth, order, axis=0).astype(float)
     plain, corrected = (
-        [
-            LocalQuadratic(corrected)._fit_label(column, np.ones(3000))[1]
-            for column in sorted_truth.T
-        ]
+        [LocalQuadratic(corrected).bandwidth(column, np.ones(3000)) for column in sorted_truth.T]
         for corrected in (False, True)
     )
     assert np.median(plain) < 0.2 * np.median(corrected)
-
-
-def test_a_spline_of_many_scores_in_few_ranks_says_so():
-    """300 scores between two that nearly all samples have share a bin: nothing can be smoothed."""
-    rng = np.random.default_rng(0)
-    scores = np.concatenate([np.zeros(150_000), np.linspace(0.4, 0.6, 300), np.ones(150_000)])
-    truth = rng.random(scores.size) < 0.1 + 0.7 * scores
-    model = fit_lpr(scores, truth, method="spline", n_threads=1)
-    assert model.predict(np.array([0.0, 0.5, 1.0])).ravel() == pytest.approx(
-        [truth[:150_000].mean(), truth[150_000:150_300].mean(), truth[-150_000:].mean()], abs=0.01
-    )
-    assert model.report.estimator.tolist() == ["shares"]
-    assert "few distinct scores" in model.report.fallback[0]

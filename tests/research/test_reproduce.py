@@ -77,9 +77,6 @@ def test_disease_study_prefers_hierlpr():
     rows = run("curves", ["disease"], 2, Options(n_trees=5, n_folds=3))
     assert difference(rows, "disease", "early", "HierLPR", "LPR")[0] > 0
     assert difference(rows, "disease", "au_prc", "HierLPR", "ClusHMC")[0] > 0
-    violations = {row["method"]: row["violations"] for row in rows}
-    assert violations["HierLPR"] == violations["ClusHMC"] == violations["corrected calls"] == 0
-    assert violations["LPR"] > 1000
 
 
 def test_precision_on_the_grid():

@@ -18,13 +18,12 @@ from hierlpr._utils.checks import check_choice
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.training import ScoreGroups
 
-# Module and class of each estimator. Those in `research` are in a later layer: loaded by name.
+# Module and class of each estimator. `research` is a later layer: loaded by name.
 ESTIMATORS: Mapping[str, tuple[str, str]] = {
     "auto": ("hierlpr.lpr.estimators", "Auto"),
     "isotonic": ("hierlpr.lpr.estimators", "Isotonic"),
     "local-quadratic": ("hierlpr.research.estimators", "LocalQuadratic"),
     "probability": ("hierlpr.lpr.estimators", "Probability"),
-    "spline": ("hierlpr.research.estimators", "Spline"),
 }
 
 PREVALENCE = "prevalence"  # how a label without a curve is fitted

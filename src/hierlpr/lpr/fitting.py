@@ -158,8 +158,7 @@ def fit_lpr(
     truth : array-like or sparse matrix of the same shape
         True or 1 where the sample has the label.
     method : str or estimator
-        ``"auto"``, ``"isotonic"``, ``"probability"``, ``"local-quadratic"``, ``"spline"``; see
-        ``docs/lpr.md``.
+        ``"auto"``, ``"isotonic"``, ``"probability"``, ``"local-quadratic"``; see ``docs/lpr.md``.
     sample_weight : array-like of shape (n_samples,), optional
         Relative weights; 0 leaves a sample out. Only their ratios matter: they are scaled to add
         up to the effective number of samples, (sum w)^2 / sum w^2.

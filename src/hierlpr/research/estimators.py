@@ -1,4 +1,4 @@
-"""The paper's estimators of LPRs, for comparison; `hierlpr.lpr.fit_lpr` loads them by name."""
+"""The paper's estimator of LPRs, for comparison; `hierlpr.lpr.fit_lpr` loads it by name."""
 
 from __future__ import annotations
 
@@ -7,55 +7,22 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import make_smoothing_spline
 
 from hierlpr._kernels.precision_curve import local_quadratic
-from hierlpr._kernels.pspline import bin_normal_scores, deal_folds, spread_bins
+from hierlpr._kernels.pspline import deal_folds
 from hierlpr._kernels.smoothing import make_monotone
-from hierlpr.lpr.estimators import GroupFit, fall_back_to_prevalence, normal_table
+from hierlpr.lpr.estimators import GroupFit, fall_back_to_prevalence
 from hierlpr.lpr.training import ScoreGroups
 
 LEAST_DISTINCT = 8  # with fewer points the precision curve has no usable derivative
 BANDWIDTHS: NDArray[np.float64] = np.geomspace(0.01, 1.0, 14)
-SPLINE_PENALTIES: NDArray[np.float64] = 10.0 ** np.arange(-14.0, 1.0)  # per unit of total weight
-SPLINE_BINS = 256
 N_FOLDS = 5
-N_BAGS = 20
 
 Floats = NDArray[np.float64]
 
 
-class _OneByOne:
-    """An estimator that fits each label on its own.
-
-    `_fit_label` returns the LPRs of one label and their smoothing parameter; NaN if there was too
-    little data to smooth, so that the LPRs are the shares of positives.
-    """
-
-    __slots__ = ()
-    name: ClassVar[str]
-
-    def fit_groups(self, groups: ScoreGroups) -> GroupFit:
-        """Fit every label; labels with fewer than two samples of a class get the prevalence."""
-        fit = GroupFit.empty(groups, self.name)
-        for k in range(groups.n_labels):
-            at = slice(groups.ptr[k], groups.ptr[k + 1])
-            positive, total = groups.positive[at], groups.total[at]
-            fit.lpr[at], smoothing = (positive + 0.5) / (total + 1.0), np.nan
-            if total.size >= LEAST_DISTINCT:
-                fit.lpr[at], smoothing = self._fit_label(positive, total)
-            if np.isnan(smoothing):
-                fit.estimator[k] = "shares"
-                fit.fallback[k] = "few distinct scores: used the share of positives of each"
-        fall_back_to_prevalence(groups, fit, least=2.0)
-        return fit
-
-    def _fit_label(self, positive: Floats, total: Floats) -> tuple[Floats, float]:
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, slots=True)
-class LocalQuadratic(_OneByOne):
+class LocalQuadratic:
     r"""Local quadratic fit of the precision curve on score percentiles.
 
     Parameters
@@ -82,13 +49,28 @@ class LocalQuadratic(_OneByOne):
 
     name: ClassVar[str] = "local-quadratic"
 
-    def _fit_label(self, positive: Floats, total: Floats) -> tuple[Floats, float]:
+    def fit_groups(self, groups: ScoreGroups) -> GroupFit:
+        """Fit each label on its own; those with too little data get shares or the prevalence."""
+        fit = GroupFit.empty(groups, self.name)
+        for k in range(groups.n_labels):
+            at = slice(groups.ptr[k], groups.ptr[k + 1])
+            positive, total = groups.positive[at], groups.total[at]
+            if total.size >= LEAST_DISTINCT:
+                fit.lpr[at] = self._smooth(positive, total, self.bandwidth(positive, total))[0]
+            else:
+                fit.lpr[at] = (positive + 0.5) / (total + 1.0)
+                fit.estimator[k] = "shares"
+                fit.fallback[k] = "few distinct scores: used the share of positives of each"
+        fall_back_to_prevalence(groups, fit, least=2.0)
+        return fit
+
+    def bandwidth(self, positive: Floats, total: Floats) -> float:
+        """Return the bandwidth of one label."""
         if self.corrected:
             losses = self._held_out_brier(positive, total)
         else:
             losses = np.array([self._smooth(positive, total, h)[1] for h in BANDWIDTHS])
-        bandwidth = float(BANDWIDTHS[int(np.argmin(losses))])
-        return self._smooth(positive, total, bandwidth)[0], bandwidth
+        return float(BANDWIDTHS[int(np.argmin(losses))])
 
     def _held_out_brier(self, positive: Floats, total: Floats) -> Floats:
         """Return the Brier score of each bandwidth on held-out truth."""
@@ -109,75 +91,6 @@ class LocalQuadratic(_OneByOne):
         weight = total * above if self.corrected else total
         value, slope, loss = local_quadratic(below, precision, weight, bandwidth, middle)
         return np.clip(value - (1.0 - middle) * slope, 0.0, 1.0), loss
-
-
-@dataclass(frozen=True, slots=True)
-class Spline(_OneByOne):
-    r"""Mean over bootstrap samples of LPRs from smoothing splines of the precision curve.
-
-    Notes
-    -----
-    In every bag the precision curve :math:`G(u)` is fitted by a cubic smoothing spline with
-    weights proportional to the number of samples above :math:`u`, and
-    :math:`\mathrm{LPR}(u) = G(u) - (1 - u) G'(u)`; the LPRs of the bags are averaged. The penalty
-    minimizes the Brier score on out-of-bag samples. Scores are first put in 256 bins of equal width
-    in the normal score of the rank: O(n) time plus O(256) per bag and penalty.
-
-    References
-    ----------
-    Lee (2013), key ``lee2013``.
-    """
-
-    name: ClassVar[str] = "spline"
-
-    def _fit_label(self, positive: Floats, total: Floats) -> tuple[Floats, float]:
-        z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
-            positive, total, normal_table(total.sum()), SPLINE_BINS, False
-        )
-        if bin_z.size < LEAST_DISTINCT:
-            lpr, smoothing = (bin_positive + 0.5) / (bin_total + 1.0), np.nan
-        else:
-            lpr, smoothing = self._bag(bin_positive, bin_total)
-        spread = np.empty(total.size)
-        spread_bins(z, bin_z, lpr, spread)
-        return spread, smoothing
-
-    def _bag(self, positive: Floats, total: Floats) -> tuple[Floats, float]:
-        generator = np.random.default_rng(0)
-        share = np.concatenate([positive, total - positive]) / total.sum()
-        size = max(1, round(total.sum()))
-        _, _, _, middle = precision_points(positive, total)
-        brier = np.zeros(SPLINE_PENALTIES.size)
-        mean = np.zeros((SPLINE_PENALTIES.size, total.size))
-        for _ in range(N_BAGS):
-            yes, no = np.split(generator.multinomial(size, share).astype(np.float64), 2)
-            out_yes, out_no = _out_of_bag(positive, yes), _out_of_bag(total - positive, no)
-            for i, penalty in enumerate(SPLINE_PENALTIES):
-                lpr = _spline_lpr(yes, yes + no, middle, float(penalty))
-                mean[i] += lpr / N_BAGS
-                brier[i] += np.sum(out_yes * (1.0 - lpr) ** 2 + out_no * lpr**2)
-        best = int(np.argmin(brier))
-        return mean[best], float(SPLINE_PENALTIES[best])
-
-
-def _out_of_bag(count: Floats, drawn: Floats) -> Floats:
-    """Return the expected number out of bag, of `count` samples drawn `drawn` times."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left: Floats = np.where(count > 0.0, count * np.exp(-drawn / count), 0.0)
-    return left
-
-
-def _spline_lpr(positive: Floats, total: Floats, middle: Floats, penalty: float) -> Floats:
-    """Return LPRs at the mid-ranks `middle` from one weighted spline of the precision curve."""
-    used = total > 0.0
-    below, precision, above, _ = precision_points(positive[used], total[used])
-    if below.size < 5:  # the fewest that SciPy's spline takes
-        return np.full(middle.size, positive.sum() / total.sum())
-    weight = above * total[used]
-    weight /= weight.sum()
-    curve = make_smoothing_spline(below, precision, weight, lam=penalty)
-    lpr = np.clip(curve(below) - (1.0 - below) * curve(below, 1), 0.0, 1.0)
-    return np.asarray(np.interp(middle, below, lpr))
 
 
 def precision_points(positive: Floats, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:

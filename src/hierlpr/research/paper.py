@@ -5,12 +5,8 @@ roots; parents have smaller indices than their children) and its `lpr`, and retu
 in calling order. They follow the paper step by step and take up to O(K^3) time; `hierlpr.rank` is
 the fast version. Where the paper leaves a choice or needs a correction, the docstring says how it
 is read. Ties: the larger mean first, then the smaller index of the sequence's first node; the
-shortest of equally good prefixes.
-
-References
-----------
-Ho et al. (2018), key ``ho2018hierlpr``; Baraniuk and Jones (1994), key
-``baraniuk1994``; Bi and Kwok (2011), key ``bi2011`` in ``docs/references.bib``.
+shortest of equally good prefixes. Keys ``ho2018hierlpr``, ``baraniuk1994`` and ``bi2011`` in
+``docs/references.bib``.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from hierlpr import metrics, simulate
 from hierlpr._utils import require
-from hierlpr._utils.checks import check_choice
+from hierlpr._utils.checks import check_choice, check_count
 from hierlpr._utils.files import atomic_output, output_directory
 from hierlpr.baselines import BayesianCorrection, ClusHMC, lpr_alone
-from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.exceptions import HierlprWarning
 from hierlpr.lpr import fit_lpr
 from hierlpr.model import HierLPR
 from hierlpr.ranking.order import rank
@@ -40,17 +40,14 @@ TABLE2: dict[str, tuple[tuple[float, float], ...]] = {
 
 
 class Claim(NamedTuple):
-    """A statement of the paper: in `setting`, `measure` is larger for `better` than for `other`.
-
-    `equal` marks the statement that the two are the same.
-    """
+    """The paper says that in `setting` `measure` is larger for `better` than for `other`."""
 
     text: str
     setting: str
     measure: str
     better: str
     other: str
-    equal: bool = False
+    equal: bool = False  # the paper says that both are the same
 
 
 _AREA = "HierLPR has a larger hit area than LPR"
@@ -73,16 +70,13 @@ CLAIMS = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Sizes and seed of all replications.
-
-    `n_trees` and `stopping` belong to ClusHMC; `lpr` names the estimator of local precision rates.
-    """
+    """Sizes and seed of all replications."""
 
     n_train: int = 5000
     n_test: int = 1000
-    n_trees: int = 100
-    stopping: Literal["cv"] | float | None = "cv"
-    lpr: str = "auto"
+    n_trees: int = 100  # of ClusHMC
+    stopping: Literal["cv"] | float | None = "cv"  # of ClusHMC
+    lpr: str = "auto"  # estimator of the LPRs
     seed: int = 0
     n_folds: int = 5
 
@@ -96,31 +90,14 @@ def reproduce(
     n_jobs: int = 1,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, list[Row]]:
-    """Run studies of the paper and write the results into a folder.
+    """Run "table2", "curves" or "all" studies, write tables and a figure, and return the tables.
 
-    Parameters
-    ----------
-    what : {"table2", "curves", "all"}
-    out : path
-        Created if needed. Gets every table as CSV and the precision-recall curves as PNG.
-    replications : int
-        The paper has 100. The disease-like data, which are slower and vary less, get a fifth.
-    options : Options, optional
-        Sizes, seed and the LPR estimator.
-    n_jobs : int
-        Processes.
-    on_progress : callable, optional
-        Called with the numbers of replications done and to do, over all requested studies.
-
-    Returns
-    -------
-    dict
-        Rows of "table2" and "curves", and under "claims" whether the paper's claims hold.
+    The disease-like data, which are slower and vary less, get a fifth of the `replications`. The
+    table "claims" says whether the paper's claims hold.
     """
     require("matplotlib", extra="report", what="Reproducing the paper's figures")
     check_choice(what, ("table2", "curves", "all"), name="what")
-    if replications < 2:
-        raise DataError(f"replications must be at least 2, got {replications}.")
+    check_count(replications, name="replications", least=2)
     options = Options() if options is None else options
     results: dict[str, list[Row]] = {study: [] for study in STUDIES if what in (study, "all")}
     tasks = [
@@ -161,7 +138,8 @@ def replicate(study: str, setting: str, replication: int, options: Options) -> l
 
 def _curves(setting: str, options: Options, rng: np.random.Generator) -> list[Row]:
     """Rank one test set by every method and measure each ranking."""
-    train, test = _train_test(setting, options, rng)
+    n_train, n_test = options.n_train, options.n_test
+    train, test = simulate.train_test(setting, n_train=n_train, n_test=n_test, rng=rng)
     h = test.hierarchy
     lpr = _lpr(train.scores, train.truth, test.scores, options)
     clus = ClusHMC(n_trees=options.n_trees, stopping=options.stopping, rng=rng)
@@ -180,20 +158,18 @@ def _disease(_setting: str, options: Options, rng: np.random.Generator) -> list[
     data = simulate.disease(rng=rng)
     h = data.hierarchy
     fold = rng.permutation(data.n_samples) % options.n_folds
-    lpr, clus_chance, corrected_chance = (np.zeros(data.truth.shape) for _ in range(3))
+    methods = ("HierLPR", "ClusHMC", "corrected calls")
+    chance = {method: np.zeros(data.truth.shape) for method in methods}
     for held_out in range(options.n_folds):
         inside, outside = fold != held_out, fold == held_out
         known, new = (data.scores[inside], data.truth[inside]), data.scores[outside]
-        lpr[outside] = _lpr(*known, new, options)
+        chance["HierLPR"][outside] = _lpr(*known, new, options)
         clus = ClusHMC(n_trees=options.n_trees, stopping=None, rng=rng)
-        clus_chance[outside] = clus.fit(*known, h).predict_proba(new)
-        corrected_chance[outside] = BayesianCorrection().fit(*known, h).predict_proba(new)
-    rankings = {
-        "LPR": lpr_alone(lpr, h),
-        "HierLPR": rank(lpr, h, n_threads=1),
-        "ClusHMC": rank(clus_chance, h, n_threads=1),
-        "corrected calls": rank(corrected_chance, h, n_threads=1),
-    }
+        chance["ClusHMC"][outside] = clus.fit(*known, h).predict_proba(new)
+        corrected = BayesianCorrection().fit(*known, h)
+        chance["corrected calls"][outside] = corrected.predict_proba(new)
+    rankings = {"LPR": lpr_alone(chance["HierLPR"], h)}
+    rankings |= {method: rank(x, h, n_threads=1) for method, x in chance.items()}
     alone = np.array([not h.parents(x) and not h.children(x) for x in h.labels])
     rows = []
     for method, r in rankings.items():
@@ -201,16 +177,14 @@ def _disease(_setting: str, options: Options, rng: np.random.Generator) -> list[
         # Share of the other positives called before the median standalone positive.
         middle = np.median(np.flatnonzero(called & is_alone))
         before = float(np.mean(np.flatnonzero(called & ~is_alone) < middle))
-        violations = metrics.order_violations_error(r.sample, r.label, h)
-        found = {"violations": violations, "others_before_alone": before}
-        rows.append(_measures(method, called) | found)
+        rows.append(_measures(method, called) | {"others_before_alone": before})
     return rows
 
 
 def _table2(setting: str, options: Options, rng: np.random.Generator) -> list[Row]:
     """Choose cutoffs on half of the training part and apply them to the test part."""
-    train, test = _train_test(setting, options, rng)
-    half = options.n_train // 2
+    n_train, n_test, half = options.n_train, options.n_test, options.n_train // 2
+    train, test = simulate.train_test(setting, n_train=n_train, n_test=n_test, rng=rng)
     model = HierLPR(train.hierarchy, lpr=options.lpr, joint=False, n_threads=1)
     model.fit(train.scores[:half], train.truth[:half])
     best_f = metrics.f_max_score(test.truth, model.predict_proba(test.scores))
@@ -223,14 +197,10 @@ def _table2(setting: str, options: Options, rng: np.random.Generator) -> list[Ro
             model.calibrate(train.scores[half:], train.truth[half:], **goal)
             calls = model.predict(test.scores)
         achieved = (metrics.f_score if is_f else metrics.precision_score)(test.truth, calls)
-        shortfall = 100.0 * ((best_f if is_f else float(target)) - achieved)
+        below = 100.0 * ((best_f if is_f else float(target)) - achieved)
         reachable = model.cutoff_.reachable
-        rows.append({"target": target, "difference": shortfall, "reachable": reachable})
+        rows.append({"target": target, "difference": below, "reachable": reachable})
     return rows
-
-
-def _train_test(setting: str, options: Options, rng: np.random.Generator) -> Any:
-    return simulate.train_test(setting, n_train=options.n_train, n_test=options.n_test, rng=rng)
 
 
 def _lpr(scores: Any, truth: Any, new: NDArray[np.float64], options: Options) -> Any:
@@ -258,19 +228,17 @@ def precision_on_grid(called: NDArray[np.bool_]) -> NDArray[np.float64]:
     return precision[np.minimum(place, precision.size - 1)]
 
 
-# -- summaries ------------------------------------------------------------------------------------
+# -- summaries and files --------------------------------------------------------------------------
 
 
 def difference(
     rows: Sequence[Row], setting: str, measure: str, better: str, other: str
 ) -> tuple[float, float]:
     """Return mean and standard error of the paired differences between two methods."""
-    first, second = (
-        np.array([row[measure] for row in _select(rows, setting=setting, method=method)])
-        for method in (better, other)
-    )
-    error = np.std(first - second, ddof=1) / np.sqrt(first.size)
-    return float(np.mean(first - second)), float(error)
+    own = _select(rows, setting=setting)
+    first, second = ([row[measure] for row in _select(own, method=x)] for x in (better, other))
+    gap = np.subtract(first, second)
+    return float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(gap.size))
 
 
 def check_claims(rows: Sequence[Row]) -> list[Row]:
@@ -280,11 +248,10 @@ def check_claims(rows: Sequence[Row]) -> list[Row]:
         if not _select(rows, setting=claim.setting):
             continue
         gap, error = difference(rows, claim.setting, claim.measure, claim.better, claim.other)
-        is_clear = abs(gap) > max(3.0 * error, 1e-9)
-        if claim.equal:
-            holds = "no" if is_clear else "yes"
+        if abs(gap) <= max(3.0 * error, 1e-9):
+            holds = "yes" if claim.equal else "undecided"
         else:
-            holds = ("yes" if gap > 0 else "no") if is_clear else "undecided"
+            holds = "yes" if gap > 0 and not claim.equal else "no"
         checked.append({**claim._asdict(), "difference": gap, "error": error, "holds": holds})
     return checked
 
@@ -319,9 +286,6 @@ def _values(rows: Iterable[Row], name: str) -> list[str]:
     return list(dict.fromkeys(row[name] for row in rows))
 
 
-# -- files ----------------------------------------------------------------------------------------
-
-
 def _draw(rows: list[Row]) -> Any:
     """Draw mean precision against recall, one panel per setting."""
     from matplotlib.figure import Figure
@@ -342,10 +306,10 @@ def _draw(rows: list[Row]) -> Any:
 
 def _write_csv(path: Path, rows: Sequence[Row]) -> None:
     """Write rows without their curves; columns in order of first appearance."""
-    kept = [{k: v for k, v in row.items() if k != "curve"} for row in rows]
-    columns = list(dict.fromkeys(name for row in kept for name in row))
+    columns = list(dict.fromkeys(name for row in rows for name in row if name != "curve"))
     with atomic_output(path) as part, part.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        for row in kept:
-            writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        for row in rows:
+            cells = [row.get(name, "") for name in columns]
+            writer.writerow([f"{x:.6g}" if isinstance(x, float) else x for x in cells])
