@@ -172,8 +172,11 @@ class TableWriter:
         self._parquet: Any = None
         self.n_rows = 0
         if kind == ".parquet":
-            names = [f.name for f in schema if pa.types.is_dictionary(f.type)]
-            self._parquet = pq.ParquetWriter(self._stream, schema, use_dictionary=names or False)
+            coded = [f.name for f in schema if pa.types.is_dictionary(f.type)]
+            encoding = {"rank": "DELTA_BINARY_PACKED"} if "rank" in schema.names else None
+            self._parquet = pq.ParquetWriter(
+                self._stream, schema, use_dictionary=coded or False, column_encoding=encoding
+            )
         elif os.fspath(path).lower().endswith(".gz"):
             # mtime=0: equal content gives equal files.
             self._stream = gzip.GzipFile(fileobj=self._stream, mode="wb", mtime=0)

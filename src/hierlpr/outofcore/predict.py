@@ -9,7 +9,8 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -17,6 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hierlpr._utils import require
@@ -53,6 +55,7 @@ Result = TypeVar("Result")
 TIMEOUT = "20s"
 # A batch that ends this many workers is at fault itself; fewer losses are bad luck.
 ALLOWED_FAILURES = 10
+THREADS = 2  # for batches in this process: one is finished while the next one is ranked
 IN_FLIGHT = 3  # batches per worker thread: enough to keep it busy, few enough to hold
 
 
@@ -163,38 +166,35 @@ def rank_scores(
         read, notes = read_samples(job.scores, job.reading, job.execution, seed=0)
         job.notes.extend(notes)
         model, drift = adapt_model(model, read.table)
-    cutoff, labels = model.cutoff_, model.hierarchy_.labels
+    cutoff = model.cutoff_
     only_calls = calls_only and cutoff.groups is None and cutoff.max_calls is None
     source = ScoreBatches(job.scores, job.reading, job.execution)
     function = partial(ranked_rows, model, top=top, calls_only=only_calls)
-    n_labels, n_ranked, n_calls = len(labels), 0, 0
-    schema = job.schema(RANKING_SCHEMA)
+    schema, n_ranked, n_calls = job.schema(RANKING_SCHEMA), 0, 0
+
+    def parts() -> Iterator[tuple[pa.RecordBatch, int, pa.Array]]:
+        """Yield sorted rows, how many come before them, and the names of all samples."""
+        first, names = 0, None
+        for batch in rows:
+            names = pa.array(source.names, pa.string()) if names is None else names
+            batch = batch.slice(0, None if top is None else top - first)
+            yield batch, first, names
+            first += len(batch)
+            if first == top:
+                return
+
     with (
         atomic_output(job.out) as part,
         closing(job.rows(function, source, "depth, place")) as rows,
         TableWriter(part, schema) as writer,
     ):
-        names: Any = None
-        for batch in rows:
-            if names is None:  # now all samples have been read
-                names = pa.array(source.names, pa.string())
-            listed = _unpack(batch.slice(0, None if top is None else top - n_ranked), n_labels)
-            n = listed["label"].size
-            columns = {
-                "rank": pa.array(np.arange(n_ranked + 1, n_ranked + n + 1)),
-                "sample": names.take(pa.array(listed["sample"])),
-                **{name: pa.array(listed[name]) for name in ("lpr", "score", "call")},
-                **job.label_columns(pa.array(listed["label"])),
-            }
-            found = pa.table(columns).select(schema.names)
-            writer.write(found.filter(columns["call"]) if calls_only else found)
-            n_ranked += n
-            n_calls += int(np.count_nonzero(listed["call"]))
+        for found in map_batches(partial(_named_rows, job, schema), parts(), None):
+            writer.write(found.filter(found.column("call")) if calls_only else found)
+            n_ranked += len(found)
+            n_calls += pc.sum(found.column("call")).as_py() or 0
             job.execution.on_progress("writing", n_ranked, max(n_ranked, source.n_instances))
-            if n_ranked == top:
-                break
     n_samples = source.n_samples
-    counts = writer.n_rows, n_calls, n_samples, n_samples * n_labels
+    counts = writer.n_rows, n_calls, n_samples, n_samples * model.hierarchy_.n_labels
     return RankOutcome(*counts, (source.report,), cutoff, drift, tuple(job.notes))
 
 
@@ -234,18 +234,23 @@ def _label_bits(n_labels: int) -> int:
     return max(1, (n_labels - 1).bit_length())
 
 
-def _unpack(batch: pa.RecordBatch, n_labels: int) -> dict[str, NDArray[Any]]:
-    """Return the columns of a ranking: samples and labels by number, LPR, score and call."""
-    depth, place, tag, lpr = (batch.column(i).to_numpy() for i in range(4))
-    bits = _label_bits(n_labels)
-    mask = np.uint64((1 << (64 - 2 * bits)) - 1)
-    return {
-        "sample": ((place >> np.uint64(bits)) & mask).astype(np.int64),
-        "label": (tag >> np.uint32(1)).astype(np.int32),
-        "lpr": lpr,
-        "score": np.invert(depth).view(np.float64),
-        "call": (tag & np.uint32(1)).astype(bool),
+def _named_rows(
+    job: PredictionJob, schema: pa.Schema, part: tuple[pa.RecordBatch, int, pa.Array]
+) -> pa.Table:
+    """Return the output for some sorted rows, given how many come before them and all names."""
+    batch, n_before, names = part
+    depth, place, tag, lpr = (column.to_numpy() for column in batch.columns)
+    bits = _label_bits(job.model.hierarchy_.n_labels)
+    sample = (place >> np.uint64(bits)) & np.uint64((1 << (64 - 2 * bits)) - 1)
+    columns = {
+        "rank": pa.array(np.arange(n_before + 1, n_before + len(batch) + 1)),
+        "sample": names.take(pa.array(sample)),
+        "lpr": pa.array(lpr),
+        "score": pa.array(np.invert(depth).view(np.float64)),
+        "call": pa.array((tag & np.uint32(1)).astype(bool)),
+        **job.label_columns(pa.array((tag >> np.uint32(1)).astype(np.int32))),
     }
+    return pa.table(columns).select(schema.names)
 
 
 def called(order: Ranking, model: HierLPR, table: Table) -> NDArray[np.bool_]:
@@ -338,13 +343,13 @@ def set_rows(model: HierLPR, batch: Numbered, *, wanted: SetRows) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(columns, ["sample", "label", "set"])
 
 
-# -- batches in this process, or on the workers of a Dask scheduler --------------------------
+# -- batches in threads of this process, or on the workers of a Dask scheduler ----------------
 
 
 def map_batches(
     function: Callable[[BatchType], Result], batches: Iterable[BatchType], scheduler: str | None
 ) -> Iterator[Result]:
-    """Yield ``function(batch)`` for every batch, in order.
+    """Yield ``function(batch)`` for every batch, in order; the next batches are read meanwhile.
 
     Batches are read here and sent to the workers, so that these need no access to the files. Dask
     repeats the batches of a worker that dies.
@@ -352,10 +357,26 @@ def map_batches(
     Parameters
     ----------
     scheduler : str or None
-        Address of a Dask scheduler, ``"local"`` to start one worker per core, or None.
+        Address of a Dask scheduler, ``"local"`` to start one worker per core, or None for two
+        threads.
     """
+    running: deque[Any] = deque()
+    with _workers(scheduler) as (submit, most):
+        for batch in batches:
+            running.append(submit(function, batch))
+            del batch
+            if len(running) >= most:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+
+
+@contextmanager
+def _workers(scheduler: str | None) -> Iterator[tuple[Callable[..., Any], int]]:
+    """Yield a function that starts a task, and how many tasks to start before waiting for one."""
     if scheduler is None:
-        yield from map(function, batches)
+        with ThreadPoolExecutor(THREADS) as pool:
+            yield pool.submit, THREADS
         return
     require("dask", "distributed", extra="dask", what="A scheduler")
     import dask
@@ -365,20 +386,17 @@ def map_batches(
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
         "distributed.comm.timeouts.connect": TIMEOUT,
     }
+
+    def submit(function: Callable[[Any], Any], batch: Any) -> Any:
+        with warnings.catch_warnings():  # "Sending large graph": batches are the data
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return client.submit(function, batch, pure=False)
+
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(settings))
         client = _connect(scheduler, stack)
-        most = IN_FLIGHT * max(1, sum(client.nthreads().values()))
-        running: deque[Any] = deque()
         try:
-            for batch in batches:
-                with warnings.catch_warnings():  # "Sending large graph": batches are the data
-                    warnings.filterwarnings("ignore", message="Sending large graph")
-                    running.append(client.submit(function, batch, pure=False))
-                if len(running) >= most:
-                    yield running.popleft().result()
-            while running:
-                yield running.popleft().result()
+            yield submit, IN_FLIGHT * max(1, sum(client.nthreads().values()))
         except KilledWorker as error:
             raise HierlprError(
                 f"Workers died repeatedly on the same batch ({error}).\n"

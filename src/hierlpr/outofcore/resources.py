@@ -85,7 +85,7 @@ class ExecutionOptions:
     @property
     def batch_instances(self) -> int:
         """Number of instances per batch."""
-        return max(1 << 12, min(int(self.memory) // 2 // BATCH_BYTES, 1 << 22))
+        return max(1 << 12, min(int(self.memory) // 4 // BATCH_BYTES, 1 << 22))
 
 
 def parse_memory(text: str | int) -> int:
