@@ -20,11 +20,11 @@ for k in called[sample].nonzero()[0][:5]:
     label = data.hierarchy.labels[k]
     print(f"{label}: {explanation.why(label)}")
 
-shown = explanation.called.nonzero()[0][::-1]
+shown = [x for x in explanation.labels if x.called][::-1]
 figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
-names = [explanation.label[k] for k in shown]
-axes.barh(names, explanation.block_score[shown], color="#c9dcee", label="block score")
-axes.plot(explanation.lpr[shown], names, "D", color="#0b63b0", label="own chance (LPR)")
+names = [x.label for x in shown]
+axes.barh(names, [x.block_score for x in shown], color="#c9dcee", label="block score")
+axes.plot([x.lpr for x in shown], names, "D", color="#0b63b0", label="own chance (LPR)")
 axes.axvline(model.cutoff_.level, color="#c2272d", linestyle="--", label="cutoff")
 axes.set(xlim=(0, 1), xlabel="chance", title="Labels called together share a block score")
 axes.legend()

@@ -82,7 +82,7 @@ def real(name, rng, cache):
         found = read_predictions(module.DATA / f"taxa/{name}.tsv.gz")
         rows, truth, _ = read_known_names(module.DATA / f"taxa/{name}.tsv.gz", found)
         is_fit = rng.random(rows.size) < 0.5
-        model = HierLPR(found.hierarchy, verbose=False)
+        model = HierLPR(found.hierarchy)
         model.fit(Table(found.scores[rows[is_fit]], found.hierarchy.labels), truth[is_fit])
         return model, found.scores[rows[~is_fit]]
     config = tomllib.loads((place / "config.toml").read_text())

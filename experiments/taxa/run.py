@@ -118,7 +118,7 @@ def run_set(path: Path, config: dict, n_runs: int) -> Iterator[dict]:
         order = rng.permutation(rows.size)
         ends = np.cumsum([int(config[x] * rows.size) for x in ("fit", "calibration")])
         fit, kept, test = np.split(order, ends)
-        model = HierLPR(h, verbose=False).fit(Table(scores[fit], h.labels), truth[fit])
+        model = HierLPR(h).fit(Table(scores[fit], h.labels), truth[fit])
         for rule, named in rules(model, scores, truth, (kept, test), config, h):
             measured = measure(named, truth[test], above, is_species)
             yield {"rule": rule, "run": run, "measured": measured}

@@ -168,7 +168,7 @@ def _is_path(given: Any) -> bool:
 
 
 def _fit(found: Predictions, scores: sparse.csr_array, truth: sparse.csr_array) -> HierLPR:
-    model = HierLPR(found.hierarchy, verbose=False)
+    model = HierLPR(found.hierarchy)
     return model.fit(Table(scores, found.hierarchy.labels), truth)
 
 

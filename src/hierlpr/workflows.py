@@ -124,7 +124,7 @@ def fit_file(
     inputs: dict[str, Any] = {"the hierarchy": loaded.report.path or None, "the weights": weights}
     refuse_overlap({"the output": out}, inputs | dict(zip(names, files, strict=False)))
     h = loaded.hierarchy
-    model = HierLPR(hierarchy=h, lpr=lpr, joint=joint, missing=missing_scores, verbose=False)
+    model = HierLPR(hierarchy=h, lpr=lpr, joint=joint, missing=missing_scores)
     check_params(model)
     given = {"aliases": loaded.aliases, "missing_scores": missing_scores, **options}
     reading, execution = _split_options(h, given)

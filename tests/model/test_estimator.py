@@ -184,6 +184,8 @@ def test_no_samples_give_no_calls(model):
         (lambda s, t: (s[:0], t[:0]), "0 sample\\(s\\)"),
         (lambda s, t: (s, t + 0.5), "other than 0, 1 and unknown"),
         (lambda s, t: (s, None), "requires y to be passed"),
+        (lambda s, t: (t.astype(float), t), "truth is the same as scores"),
+        (lambda s, t: (sparse.csr_array(t), t), "truth is the same as scores"),
     ],
 )
 def test_bad_input_is_named(parts, change, message):

@@ -199,7 +199,7 @@ def test_the_classifier_takes_lists_and_any_hierarchy(case):
         one = HierarchicalClassifier(LogisticRegression(), given, **options).fit(scores, lists)
         np.testing.assert_allclose(one.predict_proba(scores), expected.predict_proba(scores))
     alone = HierarchicalClassifier(LogisticRegression(), **options).fit(scores, lists)
-    assert alone.hierarchy_.labels == tuple(sorted(TREE.labels))
+    assert alone.hierarchy_.labels == alone.rank(scores).labels == tuple(sorted(TREE.labels))
     deepest = [row[-1:] for row in lists]
     closing = HierarchicalClassifier(LogisticRegression(), EDGES, close_truth=True, **options)
     with pytest.warns(HierlprWarning, match="missing ancestors"):

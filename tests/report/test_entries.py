@@ -177,7 +177,7 @@ def draw(rng, n):
 def named():
     tree = Hierarchy(TREE.edges, labels=LABELS)
     rng = np.random.default_rng(0)
-    model = HierLPR(tree, verbose=False).fit(*draw(rng, 400))
+    model = HierLPR(tree).fit(*draw(rng, 400))
     model.calibrate_sets(*draw(rng, 300), error=0.1, one_path=True)
     return model, *draw(rng, 500)
 

@@ -158,6 +158,22 @@ def match_rows(truth: Table, scores: Table, *, name: str = "scores") -> Table:
     )
 
 
+def refuse_truth_as_scores(
+    scores: Matrix, truth: Any, *, name: str = "truth", scores_name: str = "scores"
+) -> None:
+    """Refuse scores that are the truth itself; scores without any 0, or only 0, say nothing."""
+    if isinstance(scores, np.ndarray) and isinstance(truth, np.ndarray):
+        is_same = scores.any() and not scores.all() and np.array_equal(scores, truth)
+    else:
+        differ = sparse.csr_array(scores) != sparse.csr_array(truth)
+        is_same = differ.nnz == 0 and truth.sum() > 0
+    if is_same:
+        raise DataError(
+            f"{name} is the same as {scores_name}.\n"
+            "Hint: the truth must come from another source than the scores."
+        )
+
+
 def _names_or_count(table: Table) -> tuple[str, ...] | None:
     """Return the names of the rows; of a pandas frame with a default index, their numbers."""
     if table.samples is None and table.backend in ("pandas", "modin", "cudf"):

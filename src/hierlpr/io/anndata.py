@@ -40,7 +40,7 @@ def open_anndata(source: Any) -> tuple[AnyPath, Any]:
     import anndata
 
     try:
-        return source, anndata.read_h5ad(source)
+        return source, anndata.read_h5ad(source, backed="r")  # X stays on disk
     except Exception as error:  # whatever a damaged file makes HDF5 and anndata raise
         raise file_error(source, "", f"not a readable .h5ad file ({quote(error)}).") from None
 
@@ -59,7 +59,7 @@ def read_anndata(
         h = predictions.hierarchy
         names = [h.name(h.labels[i]) if i >= 0 else "" for i in label]
         ranks = [predictions.ranks[i] if i >= 0 else "" for i in label]
-        write_obs(data.copy(), names, ranks, chance).write_h5ad(out)
+        write_obs(data.to_memory(copy=True), names, ranks, chance).write_h5ad(out)
 
     return found.finish(style={"names": True}, rewrite=rewrite, scores=matrix)
 

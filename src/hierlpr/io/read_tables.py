@@ -15,7 +15,7 @@ from scipy import sparse
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice, quote_names
 from hierlpr.data.label_sets import LabelSets, close_given
-from hierlpr.data.tables import Table
+from hierlpr.data.tables import Table, refuse_truth_as_scores
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.read_report import ReadReport
@@ -330,20 +330,9 @@ def pair_samples(
     rows = np.arange(at.size) if is_negative else np.flatnonzero(at >= 0)
     given = scores.table.rows(rows)
     held = _truth_rows(truth.table, at[rows], given.samples or ())
-    if _is_same(given.values, held.values):
-        raise DataError(
-            f"{truth.report.path}: the truth is the same as the scores of {scores.report.path}.\n"
-            "Hint: the truth must come from another source than the scores."
-        )
+    names = f"{truth.report.path}: the truth", f"the scores of {scores.report.path}"
+    refuse_truth_as_scores(given.values, held.values, name=names[0], scores_name=names[1])
     return Pair(given, held, tuple(notes))
-
-
-def _is_same(scores: Any, truth: Any) -> bool:
-    """Return whether the scores are the truth itself; scores of one kind only say nothing."""
-    if isinstance(scores, np.ndarray) and isinstance(truth, np.ndarray):
-        return bool(scores.any() and not scores.all() and np.array_equal(scores, truth))
-    differ = sparse.csr_array(scores) != sparse.csr_array(truth)
-    return bool(truth.sum() and differ.nnz == 0)
 
 
 def _truth_rows(truth: Table, at: NDArray[np.int64], names: tuple[str, ...]) -> Table:

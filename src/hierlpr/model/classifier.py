@@ -42,7 +42,7 @@ from hierlpr.model.cross_fitting import (
 from hierlpr.model.estimator import HierLPR
 from hierlpr.model.explain import Explanation
 from hierlpr.model.persistence import save_classifier
-from hierlpr.model.training import check_params
+from hierlpr.model.training import check_params, fit_aligned
 from hierlpr.model.validation import refuse_unknown_labels, truth_beside, weighed
 from hierlpr.ranking.order import Ranking
 
@@ -198,8 +198,10 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.oof_scores_ = np.full(held.shape, np.nan)
         self.oof_scores_[kept] = scores
         self.held_out_, self.hierarchy_ = held_out, hierarchy
-        self.model_ = HierLPR(given, lpr=self._lpr(estimator), joint=self.joint, verbose=False)
-        self.model_.fit(scores, as_given(held[kept]), kept_weight)
+        model = HierLPR(given, lpr=self._lpr(estimator), joint=self.joint)
+        table = Table(scores, hierarchy.labels)
+        fit_aligned(model, hierarchy, table, held[kept], kept_weight)
+        self.model_ = model
         if goal:
             self.model_.calibrate(
                 self.scores(take_rows(X, held_out)),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone
@@ -20,7 +20,6 @@ from threadpoolctl import threadpool_limits
 from hierlpr.exceptions import HierlprError, HierlprWarning
 
 Progress = Callable[[int, int], None]
-Truth = NDArray[Any]  # bool, or 0, 1 and NaN where unknown
 Float = NDArray[np.float64]
 
 
@@ -56,72 +55,63 @@ def weight_name(estimator: Any) -> str | None:
 def train(
     estimator: Any,
     x: Any,
-    truth: Truth,
-    folds: list[Any],
+    truth: NDArray[Any],
+    folds: Sequence[Any],
     *,
     weight: Float | None,
     min_positives: int,
     n_jobs: int | None,
     on_progress: Progress | None,
 ) -> tuple[Float, list[Any]]:
-    """Return out-of-fold scores, and the classifier of each label fitted on everything."""
-    n_labels = truth.shape[1]
-    n_chunks = min(n_labels, max(1, 8 * effective_n_jobs(n_jobs)))
-    jobs = np.array_split(np.arange(n_labels), n_chunks)
-    results: Iterator[Any] = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_fit_each)(estimator, x, truth[:, columns], folds, weight, min_positives)
-        for columns in jobs
+    """Return out-of-fold scores, and the classifier of each label fitted on everything.
+
+    `truth` holds bool, or 0, 1 and NaN where unknown.
+    """
+    results = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_fit_label)(estimator, x, column, folds, weight, min_positives)
+        for column in np.asarray(truth, dtype=np.float64).T
     )
     scores, fitted = np.empty(truth.shape), []
-    for columns, (out_of_fold, estimators) in zip(jobs, results, strict=True):
-        scores[:, columns] = out_of_fold
-        fitted.extend(estimators)
+    for label, (out_of_fold, one) in enumerate(results):
+        scores[:, label] = out_of_fold
+        fitted.append(one)
         if on_progress is not None:
-            on_progress(len(fitted), n_labels)
+            on_progress(label + 1, truth.shape[1])
     return scores, fitted
 
 
 # Many small problems: threads of the linear algebra would only wait for each other.
 @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
-def _fit_each(
-    estimator: Any, x: Any, truth: Truth, folds: list[Any], weight: Float | None, min_positives: int
-) -> tuple[Float, list[Any]]:
-    """Fit one classifier per label on each fold and on everything."""
-    n_samples, n_labels = truth.shape
-    support = np.minimum((truth == 1).sum(axis=0), (truth == 0).sum(axis=0))
-    is_usable = support >= max(1, min_positives)
-    scores, fitted = np.zeros(truth.shape), list[Any]([None] * n_labels)
-    everything = np.arange(n_samples)
-    for train_rows, test_rows in [*folds, (everything, None)]:
-        x_train = x if test_rows is None else take_rows(x, train_rows)
-        x_test = None if test_rows is None else take_rows(x, test_rows)
-        for label in np.flatnonzero(is_usable).tolist():
-            column = truth[train_rows, label]
-            known = np.flatnonzero(column == column)  # NaN differs from itself
-            y = column[known] == 1
-            if test_rows is not None and (y.all() or not y.any()):
-                scores[test_rows, label] = np.nan
-                continue
-            part = x_train if known.size == column.size else take_rows(x_train, known)
-            one = _fit_one(estimator, part, y, weight, train_rows[known])
-            if test_rows is None:
-                fitted[label] = one
-            else:
-                scores[test_rows, label] = scores_of(one, x_test)
-    # Where the training part of a fold lacks a class, its samples get the mean of the others.
-    for label in np.flatnonzero(np.isnan(scores).any(axis=0)).tolist():
-        missing = np.isnan(scores[:, label])
-        scores[missing, label] = 0.0 if missing.all() else scores[~missing, label].mean()
-    return scores, fitted
-
-
-def _fit_one(estimator: Any, x: Any, y: Any, weight: Float | None, rows: NDArray[Any]) -> Any:
-    """Fit a clone, with the weights of its rows if it takes any."""
+def _fit_label(
+    estimator: Any,
+    x: Any,
+    truth: Float,
+    folds: Sequence[Any],
+    weight: Float | None,
+    min_positives: int,
+) -> tuple[Float, Any]:
+    """Fit one label on each fold and on everything; too rare a label gets scores of 0."""
+    scores, known = np.zeros(truth.size), np.flatnonzero(~np.isnan(truth))
+    n_positives = int(np.count_nonzero(truth[known]))
+    if min(n_positives, known.size - n_positives) < max(1, min_positives):
+        return scores, None
     name = None if weight is None else weight_name(estimator)
-    if weight is None or name is None:
-        return clone(estimator).fit(x, y)
-    with config_context(enable_metadata_routing=False):  # the step is named: nothing to route
-        return clone(estimator).fit(x, y, **{name: weight[rows]})
+
+    def fit(rows: NDArray[np.intp]) -> Any:
+        part, y = take_rows(x, rows), truth[rows] == 1
+        if weight is None or name is None:
+            return clone(estimator).fit(part, y)
+        with config_context(enable_metadata_routing=False):  # the step is named: nothing to route
+            return clone(estimator).fit(part, y, **{name: weight[rows]})
+
+    for train_rows, test_rows in folds:
+        rows = np.intersect1d(train_rows, known)
+        has_both = np.unique(truth[rows]).size == 2
+        scores[test_rows] = scores_of(fit(rows), take_rows(x, test_rows)) if has_both else np.nan
+    # Where the training part of a fold lacks a class, its samples get the mean of the others.
+    missing = np.isnan(scores)
+    scores[missing] = 0.0 if missing.all() else scores[~missing].mean()
+    return scores, fit(known)
 
 
 def scores_of(fitted: Any, x: Any) -> Float:

@@ -29,7 +29,7 @@ from hierlpr.exceptions import HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike
 from hierlpr.joint import JointModel
-from hierlpr.lpr import ImpliedLPR, LPRModel
+from hierlpr.lpr import ImpliedLPR, LPRModel, without_gaps
 from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.drift import Drift
 from hierlpr.lpr.label_shift import CHANCE_ADAPTED
@@ -37,7 +37,7 @@ from hierlpr.metrics import au_prc_score
 from hierlpr.model import label_updates, prediction
 from hierlpr.model.explain import Explanation, explain_sample
 from hierlpr.model.persistence import save_model
-from hierlpr.model.prediction import choose_rule, compute_lprs, set_rule, sets_of
+from hierlpr.model.prediction import choose_rule, set_rule, sets_of
 from hierlpr.model.training import choose_cutoff, fit_model
 from hierlpr.model.validation import (
     check_leakage,
@@ -71,8 +71,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         with `joint` the probability given the other scores of the sample.
     n_threads : int, optional
         Threads; results do not depend on it.
-    verbose : bool, optional
-        Whether to print the progress of `fit` to stderr; by default only on a terminal.
 
     Attributes
     ----------
@@ -137,7 +135,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         close_truth: bool = False,
         missing: str = "error",
         n_threads: int | None = None,
-        verbose: bool | None = None,
     ) -> None:
         self.hierarchy = hierarchy
         self.lpr = lpr
@@ -145,7 +142,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         self.close_truth = close_truth
         self.missing = missing
         self.n_threads = n_threads
-        self.verbose = verbose
 
     def fit(self, scores: Any, truth: Any, sample_weight: Any = None) -> Self:
         """Fit one curve from score to local precision rate per label, and the joint posterior.
@@ -204,10 +200,15 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             Upper bound on all weights, known before the truth; certificates with weights need it.
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
-        check_is_fitted(self)
-        options: dict[str, Any] = {"groups": groups, "unreachable": unreachable}
-        given = scores, truth, goals, sample_weight
-        cutoff, keys = choose_cutoff(self, *given, max_weight=max_weight, **options)
+        cutoff, keys = choose_cutoff(
+            self,
+            *self._pair(scores, truth),
+            goals,
+            sample_weight,
+            max_weight=max_weight,
+            groups=groups,
+            unreachable=unreachable,
+        )
         for part in cutoff.targets or (cutoff,):
             if not part.reachable:
                 warnings.warn(part.reason, UnreachableWarning, stacklevel=2)
@@ -253,10 +254,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             each other, and more labels are sure. The promises hold even if this is wrong, with
             smaller sets. Complete scores need a forest; for listed scores see `assign`.
         """
-        table = self._scores(scores)
-        held = self._truth(truth, table)
-        if isinstance(held, PartialTruth):
-            refuse_unknown_samples(held)
+        table, held = self._pair(scores, truth)
+        refuse_unknown_samples(held)
         keys, doubts = check_leakage(table, self.fit_keys_)
         rule = choose_rule(self, table, held, error=error, confidence=confidence, one_path=one_path)
         self.sets_, self.sets_keys_ = rule.with_caveats(doubts), keys
@@ -268,7 +267,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         The new model has no cutoff, because certificates do not carry over. Scores that differ from
         those of the fit by more than prevalences can explain are refused.
         """
-        drift = label_updates.compare_with_fit(self, self._scores(scores), CHANCE_ADAPTED)
+        drift = label_updates.compare_with_fit(self, self.aligned_scores(scores), CHANCE_ADAPTED)
         return label_updates.adapted(self, drift)
 
     def add_labels(
@@ -301,7 +300,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
         CSR scores give listed labels and their ancestors.
         """
-        return self._like(scores, self.lprs(self._scores(scores)).values)
+        return self._like(scores, self.lprs(self.aligned_scores(scores)).values)
 
     def predict_proba(self, scores: Any) -> Any:
         """Return the block scores: comparable across labels, and no child above a parent.
@@ -361,12 +360,11 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
         `sample` is its row, or its name if the scores have sample names.
         """
-        return explain_sample(self, self._scores(scores), sample)
+        return explain_sample(self, self.aligned_scores(scores), sample)
 
     def score(self, scores: Any, truth: Any, sample_weight: Any = None) -> float:
         """Return AU(PRC) of the block scores, pooled over all instances that were judged."""
-        table = self._scores(scores)
-        held = self._truth(truth, table)
+        table, held = self._pair(scores, truth)
         weight = check_sample_weight(sample_weight, table.n_samples)
         if isinstance(held, PartialTruth):
             held = held.judged(self.hierarchy_, weight)
@@ -378,14 +376,14 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def check(self, scores: Any) -> Drift:
         """Compare new scores with those of the fit, per label and as text."""
-        return label_updates.compare_with_fit(self, self._scores(scores))
+        return label_updates.compare_with_fit(self, self.aligned_scores(scores))
 
     def seen(self, scores: Any) -> dict[str, str]:
         """Count samples whose scores equal those used for "fit", "cutoff" and "sets".
 
         A key is missing where equal scores are no more frequent than by chance.
         """
-        keys = SampleKeys.of_rows(self._scores(scores).values)
+        keys = SampleKeys.of_rows(self.aligned_scores(scores).values)
         known = {"fit": self.fit_keys_, "cutoff": self.cutoff_keys_, "sets": self.sets_keys_}
         return {name: note for name, x in known.items() if (note := overlap_note(keys, x))}
 
@@ -409,21 +407,40 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     # -- steps on aligned tables, for other packages -------------------------------------------
 
+    def aligned_scores(self, scores: Any) -> Table:
+        """Return checked scores of the kind of the fit, in the order of the labels."""
+        check_is_fitted(self)
+        return new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
+
     def lprs(self, table: Table, known: Matrix | None = None) -> Table:
-        """Return the LPRs of an aligned table; `known` are those of the curves, if any."""
-        return compute_lprs(self, table, known)
+        """Return the LPRs of an aligned table; the only place where the joint posterior enters.
+
+        `known` are the LPRs of the curves, NaN where scores are missing, if available.
+        """
+        implied, options = self.implied_, {"n_threads": self.n_threads}
+        lpr = self.lpr_.curves.evaluate(table.values, **options) if known is None else known
+        if self.joint_ is None or (implied is not None and not self.joint_.is_used):
+            lpr = without_gaps(self.lpr_, lpr)
+            if implied is not None:
+                lpr = implied.close(lpr, self.hierarchy_, **options)
+        else:
+            absent = None if implied is None else implied.absent
+            lpr = self.joint_.transform(lpr, absent=absent, **options)
+        if not isinstance(lpr, np.ndarray):
+            lpr.sort_indices()
+        return Table(lpr, table.labels, table.samples, table.backend)
 
     def block_scores(self, table: Table) -> Matrix:
         """Return the block scores of an aligned table as a plain matrix."""
         score = consistent_scores(self.lprs(table), self.hierarchy_, n_threads=self.n_threads)
         return cast(Matrix, score)
 
-    def _scores(self, scores: Any) -> Table:
-        check_is_fitted(self)
-        return new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
-
     def _new_scores(self, scores: Any) -> Table:
-        return warn_of_difference(self, self._scores(scores))
+        return warn_of_difference(self, self.aligned_scores(scores))
+
+    def _pair(self, scores: Any, truth: Any) -> tuple[Table, AnyTruth]:
+        table = self.aligned_scores(scores)
+        return table, truth_beside(table, truth, self.hierarchy_, close=self.close_truth)
 
     def _cutoff(self, target: float | None = None) -> Cutoff:
         """Return the cutoff in use; warn if it was not calibrated or does not reach its target."""
@@ -434,9 +451,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         elif not cutoff.reachable:
             warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=3)
         return cutoff
-
-    def _truth(self, truth: Any, table: Table) -> AnyTruth:
-        return truth_beside(table, truth, self.hierarchy_, close=self.close_truth)
 
     def _like(self, scores: Any, values: Any) -> Any:
         """Return dense values in the container of the scores."""

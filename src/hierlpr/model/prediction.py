@@ -41,8 +41,8 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.anndata import write_obs
 from hierlpr.io.predictions import match_labels, read_predictions
 from hierlpr.joint import end_posterior
-from hierlpr.lpr import own_lpr, without_gaps
-from hierlpr.model.validation import new_scores, warn_of_difference
+from hierlpr.lpr import own_lpr
+from hierlpr.model.validation import warn_of_difference
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
@@ -51,25 +51,6 @@ if TYPE_CHECKING:
 _USUAL = {"dada2": 0.5, "qiime2": 0.7, "speciesnet": 0.65, "megadetector": 0.65}
 Index = NDArray[np.intp]
 Float = NDArray[np.float64]
-
-
-def compute_lprs(model: HierLPR, table: Table, known: Matrix | None = None) -> Table:
-    """Return the LPRs of an aligned table; the only place where the joint posterior enters.
-
-    `known` are the LPRs of the curves, NaN where scores are missing, if available.
-    """
-    implied, options = model.implied_, {"n_threads": model.n_threads}
-    lpr = model.lpr_.curves.evaluate(table.values, **options) if known is None else known
-    if model.joint_ is None or (implied is not None and not model.joint_.is_used):
-        lpr = without_gaps(model.lpr_, lpr)
-        if implied is not None:
-            lpr = implied.close(lpr, model.hierarchy_, **options)
-    else:
-        absent = None if implied is None else implied.absent
-        lpr = model.joint_.transform(lpr, absent=absent, **options)
-    if not isinstance(lpr, np.ndarray):
-        lpr.sort_indices()
-    return Table(lpr, table.labels, table.samples, table.backend)
 
 
 def choose_rule(
@@ -143,7 +124,7 @@ def assign(model: HierLPR, scores: Any) -> Any:
         values, _, _ = match_labels(found, model.hierarchy_)
         table = Table(values, model.hierarchy_.labels, found.samples)
     else:
-        table = new_scores(scores, model.hierarchy_, model.kind_, missing=model.missing)
+        table = model.aligned_scores(scores)
     warn_of_difference(model, table)
     label, chance = name_samples(model, table)
     h, ranks = model.hierarchy_, rank_names(model)

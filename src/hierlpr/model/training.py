@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_choice, check_sample_weight
-from hierlpr._utils.display import terminal_progress
 from hierlpr.cutoff.choose import cutoff_on
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import list_instances
@@ -19,7 +18,7 @@ from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff, check_bound
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.label_sets import kind_of
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, implied_share
-from hierlpr.data.tables import Table, draw_samples, sample_limit
+from hierlpr.data.tables import Table, draw_samples, refuse_truth_as_scores, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import as_hierarchy
@@ -53,42 +52,44 @@ def check_params(model: HierLPR) -> None:
 def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> None:
     """Check the data, then fit the curves and everything that depends on them."""
     check_params(model)
-    progress = terminal_progress("fitting", verbose=model.verbose) or (lambda done, total: None)
-    progress(0, 2)
     given = None if model.hierarchy is None else as_hierarchy(model.hierarchy)
     table = new_scores(scores, given, None, missing=model.missing)
     hierarchy = given or Hierarchy(labels=table.labels)
     held = truth_beside(table, truth, hierarchy, close=model.close_truth)
+    if not isinstance(held, PartialTruth):
+        refuse_truth_as_scores(table.values, held)
+    fit_aligned(model, hierarchy, table, held, sample_weight)
+
+
+def fit_aligned(
+    model: HierLPR, hierarchy: Hierarchy, table: Table, held: AnyTruth, sample_weight: Any
+) -> None:
+    """Fit a model on scores and truth that are checked and in the order of the labels."""
     rows, weight = weighed(sample_weight, table.n_samples)
     table, held = table.rows(rows), held[rows]
     refuse_unknown_labels(held, hierarchy)
     options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
     options["sample_weight"] = None if weight is None else weight / weight.max()
-    implied, is_listed = None, kind_of(table) == "listed"
-    if is_listed:
+    implied, kind = None, kind_of(table)
+    if kind == "listed":
         lpr, implied = fit_listed(table.values, held, hierarchy, **options)
         lpr = replace(lpr, seen=None)  # bins say nothing about labels that are not listed
     else:
         lpr = fit_known(table.values, held, hierarchy, **options)
     _warn_of_reversed_scores(lpr)
-    progress(1, 2)
     forget_cutoff(model)  # first, so that no promise outlives an interrupted fit
     set_labels(model, hierarchy, has_names=table.backend is not None)
-    model.lpr_, model.implied_, model.kind_ = lpr, implied, "listed" if is_listed else "complete"
-    model.joint_ = None
+    model.lpr_, model.implied_, model.kind_, model.joint_ = lpr, implied, kind, None
     if model.joint is not False:
-        model.joint_ = fit_joint(
-            table.values,
-            held,
-            hierarchy,
-            use="exact" if model.joint is True else "auto",
-            **{**options, "method": with_sharing(model.lpr, lpr.shared)},
-        )
-    model.path_weight_ = None if is_listed else _fit_path_weight(model, table, held, weight)
+        options |= {"method": with_sharing(model.lpr, lpr.shared)}
+        options |= {"use": "exact" if model.joint is True else "auto"}
+        model.joint_ = fit_joint(table.values, held, hierarchy, **options)
+    model.path_weight_ = None
+    if kind == "complete":
+        model.path_weight_ = _fit_path_weight(model, table, held, weight)
     model.fit_keys_ = SampleKeys.of_rows(table.values)
     model.sample_quantiles_ = SampleQuantiles.of(lpr, table.values, hierarchy, weight)
     model.profile_ = _fit_profile(model, table, held, weight)
-    progress(2, 2)
 
 
 def _warn_of_reversed_scores(lpr: LPRModel) -> None:
@@ -136,8 +137,8 @@ def _fit_profile(
 
 def choose_cutoff(
     model: HierLPR,
-    scores: Any,
-    truth: Any,
+    table: Table,
+    held: AnyTruth,
     goals: Sequence[Any],
     sample_weight: Any,
     *,
@@ -145,8 +146,6 @@ def choose_cutoff(
     **options: Any,
 ) -> tuple[Cutoff, SampleKeys]:
     """Choose a cutoff on calibration samples; also return the keys of these."""
-    table = new_scores(scores, model.hierarchy_, model.kind_, missing=model.missing)
-    held = truth_beside(table, truth, model.hierarchy_, close=model.close_truth)
     given = check_sample_weight(sample_weight, table.n_samples, keep_equal=True)
     check_bound(goals[0], given, max_weight)
     is_certified = goals[0].confidence is not None

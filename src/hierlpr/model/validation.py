@@ -29,13 +29,6 @@ def new_scores(
 
     `kind` is that of the scores a model was fitted on; None for scores to learn from.
     """
-    if kind is not None and hierarchy is not None and isinstance(scores, np.ndarray):
-        width, expected = scores.shape[-1:], (hierarchy.n_labels,)
-        if scores.ndim == 2 and width != expected:
-            raise DataError(
-                f"X has {width[0]} features, but HierLPR is expecting {expected[0]} features as "
-                "input.\nHint: one column of scores per label, in the order of hierarchy_.labels."
-            )
     table = align(scores, hierarchy, name="scores")
     table = table if kind is None else as_kind(table, kind)
     values = table.values
@@ -105,8 +98,10 @@ def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:
         )
 
 
-def refuse_unknown_samples(truth: PartialTruth) -> None:
+def refuse_unknown_samples(truth: AnyTruth) -> None:
     """Refuse samples with unknown labels, where promises are about all labels of a sample."""
+    if not isinstance(truth, PartialTruth):
+        return
     n_open = int(np.count_nonzero(np.asarray(truth.unknown.sum(axis=1)).ravel()))
     if n_open:
         raise DataError(

@@ -20,7 +20,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import without_gaps
 from hierlpr.metrics.hits import HitCurve
 from hierlpr.model.prediction import sets_of
-from hierlpr.model.validation import new_scores, weighed
+from hierlpr.model.validation import weighed
 from hierlpr.ranking.blocks import consistent_scores
 
 if TYPE_CHECKING:
@@ -122,11 +122,9 @@ def apply_model(
     if weight is not None:
         table = table.rows(rows)
         known = None if known is None else known.rows(rows)
-    table = new_scores(table, h, model.kind_, missing=model.missing)
+    table = model.aligned_scores(table)
     known_lpr = model.lpr_.curves.evaluate(table.values, n_threads=model.n_threads)
     lpr = model.lprs(table, known_lpr)
-    if not isinstance(lpr.values, np.ndarray):
-        lpr.values.sort_indices()
     block_score = consistent_scores(lpr, h, n_threads=model.n_threads)
     held, unknown, implied = block_score != block_score, None, None
     if known is not None:

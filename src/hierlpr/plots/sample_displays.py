@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.display import escape_control
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.model.prediction import name_samples, rank_names
-from hierlpr.model.validation import new_scores
 from hierlpr.plots.displays import _Display
 from hierlpr.plots.drawing import PALETTE, Colors, new_axes, percent_axis
 
@@ -53,9 +51,8 @@ class NamesDisplay(_Display):
     @classmethod
     def from_model(cls, model: HierLPR, scores: Any) -> Self:
         """Name the samples as `HierLPR.assign` does."""
-        check_is_fitted(model)
-        table = new_scores(scores, model.hierarchy_, model.kind_, missing=model.missing)
-        return cls(model.hierarchy_, rank_names(model), name_samples(model, table)[0])
+        label, _ = name_samples(model, model.aligned_scores(scores))
+        return cls(model.hierarchy_, rank_names(model), label)
 
     def boxes(self) -> list[tuple[int, int, int, str]]:
         """Return level, left end, width and name of each box."""
