@@ -17,7 +17,9 @@ class ReadmeHook(MetadataHookInterface):
         if source:
             text = re.sub(r"(!\[[^]]*\])\((?!\w+://)", rf"\1({source}/raw/main/", text)
             text = re.sub(r"(?<!!)(\[[^]]*\])\((?!\w+://|#)", rf"\1({source}/blob/main/", text)
+            text = re.sub(r'(src(?:set)?=")(?!\w+://)', rf"\1{source}/raw/main/", text)
         else:
+            text = re.sub(r"<picture>.*?</picture>\n?", "", text)
             text = re.sub(r"!\[([^]]*)\]\((?!\w+://)[^)]*\)\n?", "", text)
             text = re.sub(r"\[([^]]*)\]\((?!\w+://)[^)]*\)", r"\1", text)
         metadata["readme"] = {"content-type": "text/markdown", "text": text}

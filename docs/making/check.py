@@ -87,7 +87,7 @@ def problems(site: Path) -> list[str]:
 
 def _is_dead(link: str, path: Path, pages: dict[Path, Page]) -> bool:
     parts = urlsplit(link)
-    if parts.scheme or parts.netloc or path.name == "404.html":
+    if parts.scheme or parts.netloc:
         return False
     target = (path.parent / unquote(parts.path)).resolve() if parts.path else path.resolve()
     target = target / "index.html" if target.is_dir() else target

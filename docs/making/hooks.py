@@ -49,3 +49,11 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
     if page.file.name.startswith("api"):  # docstrings name pages by their files
         html = re.sub(r"<code>docs/([\w-]+)\.md</code>", r'<a href="\1.html">\1</a>', html)
     return keep_words(html)
+
+
+def on_post_template(output: str, template_name: str, **_: Any) -> str:
+    """Let the page for missing pages have relative links, and one to the start."""
+    if template_name != "404.html":
+        return output
+    start = '<h1>Page not found</h1><p><a href="index.html">Back to the start</a></p>'
+    return re.sub(r'(?<=")/(?=[^/])', "", output).replace("<h1>404 - Not found</h1>", start)

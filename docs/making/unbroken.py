@@ -6,8 +6,8 @@ _CODE = re.compile(r'<(pre|code)\b.*?</\1>|<span class="doc doc-object-name.*?</
 _PRINTED = re.compile(r"(?<=<code>)[^<]+(?=</code></pre>)")
 _SENTENCE = re.compile(r"^(?=(?:\S+ ){6}).{44,}$", re.MULTILINE)
 _PIECES = re.compile(r"(<[^>]*>)")
-_GLUED = re.compile(  # outside of tags and code: 10 % and --out
-    r"(<(pre|code)\b.*?</\2>|<[^>]*>)|(?<=\d) %|(?<![\w-])--[a-z][\w-]*", re.DOTALL
+_GLUED = re.compile(  # outside of tags and code: 10 %, .87 / .99 and --out
+    r"(<(pre|code)\b.*?</\2>|<[^>]*>)|(?<=\d) [%/]|(?<![\w-])--[a-z][\w-]*", re.DOTALL
 )
 _WORD = re.compile(r"\S+")
 _SEAM = re.compile(r"(?<=[(,/=;.])(?=[A-Za-z])")
@@ -25,7 +25,7 @@ def _glued(found: re.Match[str]) -> str:
     text = found.group()
     if found[1]:
         return text
-    return "&nbsp;%" if text == " %" else f'<span class="word">{text}</span>'
+    return text.replace(" ", "&nbsp;") if text[0] == " " else f'<span class="word">{text}</span>'
 
 
 def _wrapping(line: re.Match[str]) -> str:

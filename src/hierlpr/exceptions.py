@@ -18,7 +18,7 @@ class FileError(HierlprError):
 
 
 class HierlprWarning(UserWarning):
-    """The result stands, but the user should know something about it."""
+    """The result is valid, but something about it needs attention."""
 
 
 class UnreachableWarning(HierlprWarning):

@@ -36,7 +36,7 @@ class Cutoff:
     beta : float
         Weight of recall in F.
     confidence : float or None
-        With it the target is certified, for all `groups` and `targets` simultaneously.
+        If given, the target is certified, for all `groups` and `targets` simultaneously.
     reachable : bool
         Whether a level reaches the target; if not, `reason` says why, and `level` and what follows
         from it are those that are used instead.
@@ -57,7 +57,7 @@ class Cutoff:
         Precision of all calls if those of each label that were not judged are correct as often as
         the others.
     n_effective : float or None
-        With sample weights: as many samples of equal weight are worth the same.
+        With sample weights: the equivalent number of samples of equal weight.
     max_weight : float or None
         The certificate holds for weights up to this.
     groups : mapping of Cutoff or None

@@ -90,7 +90,7 @@ class Discoveries:
 
         Parameters
         ----------
-        backend : {"pandas", "polars", "pyarrow"}, optional
+        backend : "pandas", "polars" or "pyarrow", optional
             By default pandas if it is installed, else pyarrow.
         """
         columns = {

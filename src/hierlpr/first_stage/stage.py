@@ -35,7 +35,7 @@ LEAST_WEIGHT = 0.05  # a member that gets less does not help
 
 
 class FirstStage(BaseEstimator):  # type: ignore[misc]
-    """Learn the probabilities of all labels from features, without any choices to make.
+    """Learn the probabilities of all labels from features, without tuning.
 
     A forest, a kernel method and networks are averaged with the weights that have the smallest
     out-of-fold log-loss; a member with a small weight is left out, and `describe` says so. An
@@ -102,8 +102,8 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
             NaN is a missing value. Text and categorical columns are categories. A list of texts
             is vectorized by tf-idf.
         y : matrix of shape (n_samples, n_labels)
-            0 or 1; NaN where unknown. There members learn from the probability that a kernel
-            method gives.
+            0 or 1; NaN where unknown. Members then learn from the probability that a kernel
+            method estimates.
         on_progress : callable, optional
             Called as ``on_progress(done, total)``.
         """

@@ -65,8 +65,10 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         block score of 0.5.
     groups, unreachable, max_weight
         As in :meth:`HierLPR.calibrate`.
-    lpr, joint, close_truth
+    lpr, joint : optional
         As in :class:`HierLPR`. With a :class:`FirstStage`, ``lpr="auto"`` means ``"probability"``.
+    close_truth : bool
+        As in :class:`HierLPR`.
     cv : int
         Folds for the out-of-fold scores of a classifier; the first stage has its own.
     holdout : float
@@ -167,8 +169,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : matrix, data frame or list of texts, one row per sample
-            Passed to the estimator row by row as it is. The first stage takes numbers, categories,
-            gaps, sparse matrices, and texts, for which it has its own vectorizer.
+            Rows are passed to the estimator unchanged. The first stage takes numbers, categories,
+            NaN, sparse matrices, and texts, for which it has its own vectorizer.
         truth : matrix or data frame of shape (n_samples, n_labels), or lists of labels
             As in :meth:`HierLPR.fit`, NaN where unknown. The first stage learns from the
             probability of unknown labels given the features; a classifier of one label is fitted

@@ -179,19 +179,19 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         ----------
         scores, truth : matrices or data frames
             As in `fit`, of other samples.
-        precision, fdr : float or sequence of float, optional
-            Target share of the calls that is correct (incorrect), pooled over samples and labels.
-            Several targets share the error of `confidence`, so that all hold simultaneously; the
-            first is in use until :meth:`use_target` selects another.
+        precision : float or sequence of float, optional
+            Target share of correct calls, pooled over samples and labels. Several targets hold
+            simultaneously; the first is in use until :meth:`use_target` selects another.
+        fdr : float or sequence of float, optional
+            The same as one or more shares of incorrect calls.
         maximize : str, optional
             Instead of a target, the F-measure to maximize: ``"f1"``, ``"f0.5"``, ``"f2"``, ...
         confidence : float, optional
             The probability, over the draw of these samples, with which the precision on new samples
             reaches the target. None: nothing is promised.
-        groups : {"tree", "depth", "label"} or mapping, optional
-            One level per group of labels, each for the target; with `confidence`, for all groups
-            simultaneously. A mapping has the group of each label.
-        unreachable : {"nothing", "best-precision"}, optional
+        groups : "tree", "depth", "label" or mapping of label to group, optional
+            One level per group, each for the target; with `confidence`, all simultaneously.
+        unreachable : "nothing" or "best-precision", optional
             What to call if no level reaches the target: nothing (default with `confidence`), or
             what has the best precision within reach (default without).
         sample_weight : array-like of shape (n_samples,), optional
@@ -337,9 +337,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         """Name every sample by the deepest label that can be trusted.
 
         Returns a data frame with the columns sample, label (None where no label can be trusted),
-        rank and chance, the block score. A label can be trusted as `calibrate_sets` promised of
-        sure labels or, if it was not called, as `calibrate` promised of calls. An ``AnnData`` is
-        read as ``hierlpr assign`` does, and returned as a copy with the answer in obs.
+        rank and chance, the block score. Trusted are the sure labels of `calibrate_sets` or, if it
+        was not called, the calls at the cutoff of `calibrate`. An ``AnnData`` is read as
+        ``hierlpr assign`` does, and returned as a copy with the answer in obs.
         """
         check_is_fitted(self)
         return prediction.assign(self, scores)

@@ -98,10 +98,7 @@ class Ranking:
 
     @cached_property
     def block_score(self) -> NDArray[np.float64]:
-        """Score of each block that begins here: the mean of its LPRs, weighted as labels are.
-
-        Of a part of a ranking, those of the whole.
-        """
+        """Score of each block: the mean of its LPRs times weights, in the whole ranking."""
         if self.called_by is not None:
             return self.called_by[self.first]
         weights = relative_weights(self.weight)
@@ -115,13 +112,13 @@ class Ranking:
 
     @cached_property
     def score(self) -> NDArray[np.float64]:
-        """Score that each instance was called by, non-increasing: its block's, if none is given."""
+        """Block score of each instance, non-increasing."""
         if self.called_by is not None:
             return self.called_by
         return np.repeat(self.block_score, np.diff(np.flatnonzero(self.first), append=len(self)))
 
     def eauc(self) -> float:
-        r"""Return the early-call-driven area under the hit curve.
+        r"""Return eAUC, the expected area under the hit curve.
 
         :math:`\mathrm{eAUC} = \sum_k (n - k + 1)\, w_{(k)} \ell_{(k)}` over the places
         :math:`k = 1, 2, \ldots` with :math:`n` all instances: the expected area if the LPRs
@@ -137,8 +134,8 @@ class Ranking:
     def certified(self) -> NDArray[np.bool_]:
         """Whether each block, in calling order, is certified to be in its best order.
 
-        The order of the blocks always is. On a forest every block is certified; on a DAG those
-        are that the exact search could finish, see `eauc_gap` for the others.
+        On a forest every block is; on a DAG those for which the exact search finished. See
+        `eauc_gap` for the others. The order of the blocks themselves is always best.
         """
         certified = np.ones(int(np.count_nonzero(self.first)), dtype=bool)
         certified[np.searchsorted(np.flatnonzero(self.first), self.uncertified_at)] = False
@@ -147,8 +144,8 @@ class Ranking:
     def eauc_gap(self) -> float:
         """Return an upper bound on how far `eauc` is below the largest possible; 0 if none.
 
-        Blocks that are not certified add to it what the best order, with some of the parents
-        left out, would reach more. Always 0 on forests.
+        Always 0 on forests. A block that is not certified adds how much more the best order
+        could reach if some edges were ignored.
         """
         return float(self.uncertified_gap.sum())
 
@@ -157,7 +154,7 @@ class Ranking:
 
         Parameters
         ----------
-        backend : {"pandas", "polars", "pyarrow"}, optional
+        backend : "pandas", "polars" or "pyarrow", optional
             By default the library the LPRs came in, else pandas, else pyarrow.
         """
         named = self.samples is not None
@@ -239,7 +236,7 @@ def rank(
         Local precision rates in [0, 1]. In a sparse matrix, absent means 0, and only the stored
         entries and their ancestors are listed.
     hierarchy : Hierarchy, path, dict, edges or networkx graph
-        The label hierarchy; array columns follow ``hierarchy.labels``, data frames go by name.
+        The label hierarchy; array columns follow ``hierarchy.labels``, data frames by name.
         Anything else is converted by :func:`hierlpr.io.as_hierarchy`.
     top : int, optional
         List only the first `top` instances; the others are not sorted.
@@ -257,11 +254,11 @@ def rank(
     Notes
     -----
     Among all orders that never put a label before one of its parents, the ranking maximizes
-    :math:`\mathrm{eAUC} = \sum_k (n - k + 1)\, w_{(k)} \ell_{(k)}`. That is scheduling of unit
+    :math:`\mathrm{eAUC} = \sum_k (n - k + 1)\, w_{(k)} \ell_{(k)}`. This is scheduling of unit
     jobs with precedence: labels merge into blocks with their parents where the mean rises, and
     the blocks of all samples are sorted by mean. On a forest this is exact (Horn, 1972). On a DAG
-    the blocks are (Sidney, 1975), and the order inside a block is found by an exact search as far
-    as that is small; `Ranking.certified` and `Ranking.eauc_gap` say where it was not. Ties go to
+    the blocks are exact (Sidney, 1975), and an exact search orders small blocks inside;
+    `Ranking.certified` and `Ranking.eauc_gap` say where it was too costly. Ties go to
     the smaller topological number of the block's first label, then to the earlier sample.
 
     References
