@@ -54,18 +54,33 @@ def percent(value):
 
 
 def test_the_readme_gives_the_figures_of_the_thresholds():
-    found = {row["method"]: row for row in rows_of("thresholds/summary.csv")
-             if row["data"] == "disease"}  # fmt: skip
+    found = {(row["data"], row["method"]): row for row in rows_of("thresholds/summary.csv")}
     text = (ROOT / "README.md").read_text().replace("*", "")
-    for words, name in [
-        ("one threshold per label, tuned", "per label"),
-        ("one threshold for all labels, tuned", "pooled"),
-        ("MAPIE, certified", "mapie"),
-        ("hierlpr, certified", "hierlpr"),
+    for words, data, name in [
+        ("| one threshold per label, tuned | {} | {} |", "disease", "per label"),
+        ("| one threshold for all labels, tuned | {} | {} |", "disease", "pooled"),
+        ("| MAPIE, certified | {} | {} |", "disease", "mapie"),
+        ("| hierlpr, certified | {} | {} |", "disease", "hierlpr"),
+        ("MAPIE finds {1} ({0} of 100 runs below target)", "enron", "mapie"),
+        ("hierlpr {1} ({0} of 100)", "enron", "hierlpr"),
     ]:
-        has_calls = int(found[name]["runs_with_calls"]) > 0
-        below = percent(found[name]["below_target"])[:-2] if has_calls else "makes no call"
-        assert f"| {words} | {below} | {percent(found[name]['recall'])} |" in text
+        row = found[data, name]
+        below = (
+            percent(row["below_target"])[:-2] if int(row["runs_with_calls"]) else "makes no call"
+        )
+        assert words.format(below, percent(row["recall"])) in text
+
+
+def test_the_readme_gives_the_figures_of_cutoffs_and_of_the_first_stage():
+    text = (ROOT / "README.md").read_text()
+    rates = [float(row["rate"]) for row in rows_of("guarantee/recall.csv")
+             if row["case"].startswith("setting") and row["target"] == "0.9"
+             and row["method"] == "cautious"]  # fmt: skip
+    assert f"{percent(min(rates))[:-2]} to\n  {percent(max(rates))} of cutoffs" in text
+    runs = rows_of("real/default.csv")
+    assert all(float(row["default"]) > float(row["C-HMCNN"]) for row in runs)
+    assert len({row["set"] for row in runs}) == 6
+    assert "[all six data sets]" in text
 
 
 def test_the_readme_gives_the_figures_of_the_taxa():
