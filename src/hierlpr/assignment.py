@@ -34,6 +34,7 @@ from hierlpr.io.predictions import (
 from hierlpr.io.table_output import output_ending, write_table
 from hierlpr.model import HierLPR, load_model, prediction
 from hierlpr.model.validation import difference_note
+from hierlpr.plots import names
 
 BATCH = 1 << 17  # samples named at a time
 MOST_REPORTED = 20_000  # samples of a report on new predictions
@@ -53,7 +54,7 @@ class LearnOutcome:
     n_fitted: int
     n_held_out: int
     promise: str
-    ranks: tuple[prediction.RankRow, ...]
+    ranks: tuple[names.RankRow, ...]
     wrong: float
     usual: float
     usual_wrong: float
@@ -145,16 +146,16 @@ def learn_names(
     _calibrate(model, scores[kept], held[kept], goal)
     if out is not None:
         model.save(out)
-    usual = prediction.usual_threshold(model)
-    by_threshold = prediction.name_by_threshold(scores[kept], found.hierarchy, usual)
-    theirs = prediction.NamedSamples(by_threshold, found.hierarchy, held[kept])
+    usual = names.usual_threshold(model)
+    by_threshold = names.name_by_threshold(scores[kept], found.hierarchy, usual)
+    theirs = names.NamedSamples(by_threshold, found.hierarchy, held[kept])
     return LearnOutcome(
         model=model,
         n_labelled=rows.size,
         n_fitted=fitted.size,
         n_held_out=kept.size,
         promise=prediction.promise_of(model)[0],
-        ranks=prediction.compare_ranks(model, ours, theirs),
+        ranks=names.compare_ranks(model, ours, theirs),
         wrong=ours.wrong(),
         usual=usual,
         usual_wrong=theirs.wrong(),
@@ -184,7 +185,7 @@ def _calibrate(
 
 def _cross_name(
     model: HierLPR, scores: Any, truth: Any, goal: dict[str, Any], rng: np.random.Generator
-) -> tuple[prediction.NamedSamples, NDArray[np.bool_]]:
+) -> tuple[names.NamedSamples, NDArray[np.bool_]]:
     """Name each half of the samples after calibrating on the other; say which was named last."""
     n = int(scores.shape[0])
     is_first = rng.permutation(n) < n // 2
@@ -193,7 +194,7 @@ def _cross_name(
         _calibrate(model, scores[~part], truth[~part], goal)
         table = Table(scores[part], model.hierarchy_.labels)
         label[part] = prediction.name_samples(model, table)[0]
-    return prediction.NamedSamples(label, model.hierarchy_, truth), ~is_first
+    return names.NamedSamples(label, model.hierarchy_, truth), ~is_first
 
 
 def _write_report(
@@ -211,8 +212,8 @@ def _write_report(
 def _more_samples(
     n_labelled: int,
     n_held_out: int,
-    whole: prediction.NamedSamples,
-    fewer: prediction.NamedSamples,
+    whole: names.NamedSamples,
+    fewer: names.NamedSamples,
     goal: dict[str, Any],
 ) -> str:
     """Say what more samples would bring, from a model that was fitted on half as many."""

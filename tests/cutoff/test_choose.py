@@ -122,14 +122,6 @@ def test_all_false_and_all_true_on_one_instance(truth):
     assert cutoff.best_precision == truth / 2
 
 
-def test_round_trip_through_a_dictionary():
-    for options in ({"precision": 0.9}, {"precision": 0.9, "unreachable": "nothing"}):
-        cutoff = choose_cutoff(*unreachable_data(), **options)
-        assert Cutoff.from_dict(cutoff.to_dict()) == cutoff
-    with pytest.raises(DataError, match="Not the fields"):
-        Cutoff.from_dict({"level": 1.0, "kind": "f", "evil": 1})
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -280,7 +272,6 @@ def test_levels_never_fall_along_edges_and_calls_are_those_of_the_levels(h, grou
     table = cutoff.to_frame("pyarrow").to_pydict()
     assert table["group"] == list(cutoff.groups)
     assert table["certified"] == [part.reachable for part in cutoff.groups.values()]
-    assert Cutoff.from_dict(cutoff.to_dict()) == cutoff
 
 
 @given(st.integers(0, 10_000), st.lists(st.sampled_from([None, 1, 2]), min_size=3, max_size=3))
@@ -399,7 +390,6 @@ def test_several_targets_share_the_error_and_can_be_selected():
     assert strict.targets == cutoff.targets
     assert decide(score, strict, h).sum() < decide(score, cutoff, h).sum()
     assert "all of the 3 certified targets hold" in str(cutoff)
-    assert Cutoff.from_dict(cutoff.to_dict()) == cutoff
     assert cutoff.to_frame("pyarrow")["target"].to_pylist() == [0.6, 0.7, 0.9]
     with pytest.raises(DataError, match=r"calibrated: 0\.6, 0\.7, 0\.9"):
         cutoff.for_target(0.8)

@@ -21,7 +21,7 @@ from hierlpr import (
 from hierlpr.cutoff import set_values as v
 from hierlpr.cutoff import sets as s
 from hierlpr.cutoff.set_values import by_cost, least_chance, likely_paths, path_values
-from hierlpr.cutoff.sets import SetRule, choose_path_rule, path_sets, trusted_entries
+from hierlpr.cutoff.sets import choose_path_rule, path_sets, trusted_entries
 from hierlpr.joint import end_posterior
 
 
@@ -122,11 +122,6 @@ def test_too_few_samples_promise_nothing_and_say_so():
     assert sets.possible.all()
     assert "No label can be called sure" in str(rule)
     assert "Every label has to be called possible" in str(rule)
-
-
-def test_a_rule_from_a_hostile_file_is_refused():
-    with pytest.raises(HierlprError, match="sure_level"):
-        SetRule.from_dict({**SetRule(0.1, None, False, 5, 1, 1, 0, 0).to_dict(), "sure_level": "x"})
 
 
 def test_a_model_learns_keeps_and_uses_the_rule(tmp_path):

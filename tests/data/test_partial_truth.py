@@ -220,8 +220,6 @@ def test_words_and_numbers_of_a_cutoff():
     said = str(cutoff)
     assert "30 more calls were not judged: of all calls, 95 % are correct if" in said
     assert "at least 70 % in any case" in said
-    again = type(cutoff).from_dict(cutoff.to_dict())
-    assert again == cutoff
     certified = choose_cutoff(
         list_instances(score, truth), precision=0.7, confidence=0.9,
         profile=LevelProfile.of(list_instances(score, truth)),

@@ -417,7 +417,6 @@ def test_cutoffs_go_by_weights_and_say_what_they_are_worth(weighted):
     assert cutoff.n_calls == called.sum()
     assert cutoff.n_effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
     assert f"equivalent to {cutoff.n_effective:,.4g} of equal weight" in str(cutoff)
-    assert type(cutoff).from_dict(cutoff.to_dict()) == cutoff
     assert cutoff.precision >= 0.8
     for goal in ({"maximize": "f1"}, {"fdr": 0.2}):
         model.calibrate(rest.scores, rest.truth, sample_weight=weight, **goal)

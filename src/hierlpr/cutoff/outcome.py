@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -146,21 +146,6 @@ class Cutoff:
         if self.groups is not None:
             out["groups"] = {name: part.to_dict() for name, part in self.groups.items()}
         return out
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Cutoff:
-        """Rebuild from :meth:`to_dict`."""
-        unknown = sorted(set(data) - {field.name for field in fields(cls)})
-        if unknown or "level" not in data or "kind" not in data:
-            raise DataError(f"Not the fields of a Cutoff: {unknown or sorted(data)}.")
-        values = {**data, "level": math.inf if data["level"] is None else data["level"]}
-        check_fields(cls, values, "a Cutoff")
-        if data.get("groups") is not None:
-            values["groups"] = {k: cls.from_dict(v) for k, v in data["groups"].items()}
-            values["label_groups"] = tuple(data["label_groups"])
-        if data.get("targets") is not None:
-            values["targets"] = tuple(cls.from_dict(part) for part in data["targets"])
-        return cls(**values)
 
     def with_counts(
         self, n_calls: int, n_true_calls: int, weighted: tuple[float, float, float] | None = None
@@ -370,24 +355,3 @@ def percent(share: float | None) -> str:
     if rounded == "100" and share < 1.0:
         rounded = f"{100.0 * share:.6g}"
     return f"{rounded} %"
-
-
-# JSON types that a field of each declared type accepts.
-_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
-    "float": (float, int),
-    "float | None": (float, int, type(None)),
-    "int": (int,),
-    "int | None": (int, type(None)),
-    "bool": (bool,),
-    "str": (str,),
-    "str | None": (str, type(None)),
-}
-
-
-def check_fields(kind: type, values: Mapping[str, Any], what: str) -> None:
-    """Raise if values from a file do not have the declared types of a dataclass."""
-    for field in fields(kind):
-        allowed = _JSON_TYPES.get(str(field.type))
-        value = values.get(field.name, None if field.default is MISSING else field.default)
-        if allowed is not None and type(value) not in allowed:
-            raise DataError(f"Not {what}: {field.name} is {value!r}.")

@@ -11,8 +11,8 @@ samples determine at which value to stop.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -24,10 +24,8 @@ from scipy.special import bdtr
 from hierlpr._utils.checks import check_level
 from hierlpr._utils.display import text_table
 from hierlpr.cutoff.instances import holds_at
-from hierlpr.cutoff.outcome import check_fields
 from hierlpr.cutoff.set_values import LikelyPaths, SetValues, path_values
 from hierlpr.data.tables import dense
-from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
 SET_WORDS = ("no", "possible", "sure")  # by how many of the two sets a label is in
@@ -66,14 +64,6 @@ class SetRule:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> SetRule:
-        """Rebuild from :meth:`to_dict`."""
-        if set(data) != {field.name for field in fields(cls)}:
-            raise DataError(f"Not the fields of a SetRule: {sorted(data)}.")
-        check_fields(cls, data, "a SetRule")
-        return cls(**data)
 
     def __str__(self) -> str:
         """Describe the guarantee and the sizes of the sets on the calibration samples."""

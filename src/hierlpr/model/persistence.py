@@ -12,8 +12,7 @@ import json
 import os
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,25 +51,16 @@ FORMAT, VERSION = "hierlpr model", 1
 HINT = "Hint: give a file that `hierlpr fit --out` or model.save wrote, or save the model again."
 Arrays = dict[str, NDArray[Any]]
 
-# The dataclasses that a file may hold; their fields are numbers, texts, arrays and each other.
+PARAMS = ("joint", "close_truth", "missing")
+# The dataclasses that fitted attributes consist of, by their names in a file.
 CLASSES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        LPRModel, LPRCurves, LabelReport, ScoreBins, SharedCurves, ImpliedLPR,
-        JointModel, LabelPrior, Tempering, LevelProfile, SampleKeys, SampleQuantiles,
+        LPRModel, LPRCurves, LabelReport, ScoreBins, SharedCurves, ImpliedLPR, JointModel,
+        LabelPrior, Tempering, LevelProfile, SampleKeys, SampleQuantiles, Cutoff, SetRule,
     )
 }  # fmt: skip
-# What `fit` and `calibrate` learned, besides the labels, the cutoff and the sets.
-PARTS: dict[str, Any] = {
-    "lpr_": LPRModel,
-    "joint_": JointModel,
-    "implied_": ImpliedLPR,
-    "profile_": LevelProfile,
-    "sample_quantiles_": SampleQuantiles,
-    **dict.fromkeys(("fit_keys_", "cutoff_keys_", "sets_keys_"), SampleKeys),
-}
-FITTED = (*PARTS, "path_weight_", "path_style_", "kind_")
-PARAMS = ("joint", "close_truth", "missing")
+CHECKED = {*CLASSES, "None", "bool", "int", "float", "str"}  # annotations that are checked
 
 
 def save_model(model: HierLPR, path: str | os.PathLike[str]) -> None:
@@ -88,18 +78,16 @@ def save_classifier(classifier: HierarchicalClassifier, path: str | os.PathLike[
     params.pop("hierarchy")
     apart = ("model_", "hierarchy_")  # which are stored as arrays
     fitted = {k: v for k, v in vars(classifier).items() if k.endswith("_") and k not in apart}
-    state = {"params": params, "fitted": fitted}
     try:
-        data = skops.io.dumps(state)
+        data = skops.io.dumps({"params": params, "fitted": fitted})
     except Exception as error:  # skops raises whatever the pickling protocol of a type raises
         raise HierlprError(
             f"The estimators cannot be saved: {error}.\n"
-            "Hint: save them in another way, and the model of their scores with "
+            "Hint: keep them in your own way, and save what turns their scores into calls with "
             "classifier.model_.save(path)."
         ) from error
     arrays = {"skops": np.frombuffer(data, dtype=np.uint8)}
     meta = {"kind": "HierarchicalClassifier", "scikit_learn": sklearn.__version__}
-    meta["has_hierarchy_param"] = classifier.hierarchy is not None
     _write(path, arrays, {**_pack_model(classifier.model_, arrays), **meta})
 
 
@@ -124,19 +112,25 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
     it only if it comes from someone you trust, as with every saved scikit-learn estimator. Types
     that are not trusted are refused, but forged arrays in trusted types are not all detected.
     """
-    from hierlpr.model.estimator import HierLPR
-
-    with _file_errors(path):
+    name = os.fspath(path)
+    try:
         arrays, meta = _read(Path(path))
-        model = _unpack_model(arrays, meta, HierLPR)
+        model = _unpack_model(arrays, meta)
         if meta["kind"] == "HierLPR":
             return model
-        classifier = _unpack_classifier(arrays["skops"], trusted)
-        classifier.hierarchy = model.hierarchy_ if meta["has_hierarchy_param"] else None
-        classifier.model_, classifier.hierarchy_ = model, model.hierarchy_
-    if meta["scikit_learn"].split(".")[:2] != sklearn.__version__.split(".")[:2]:
+        classifier = _unpack_classifier(arrays["skops"], model, trusted)
+        version = str(meta["scikit_learn"])
+    except FileNotFoundError:
+        raise FileError(f"{name}: there is no such file.") from None
+    except FileError as error:
+        raise FileError(f"{name}: {error}\n{HINT}") from None
+    except OSError as error:
+        raise FileError(f"{name}: it cannot be read ({error.strerror or error}).") from None
+    except Exception as error:  # forged content can raise anything
+        raise FileError(f"{name} is not a valid model: {error}\n{HINT}") from error
+    if version.split(".")[:2] != sklearn.__version__.split(".")[:2]:
         warnings.warn(
-            f"The classifier was saved with scikit-learn {meta['scikit_learn']}; this is "
+            f"The classifier was saved with scikit-learn {version}; this is "
             f"{sklearn.__version__}. Check its predictions, or fit it again.",
             HierlprWarning,
             stacklevel=2,
@@ -150,45 +144,41 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
 def _pack_model(model: HierLPR, arrays: Arrays) -> dict[str, Any]:
     """Return the metadata of a model, and add its arrays to `arrays`."""
     h = model.hierarchy_
-    arrays["edge_parent"] = h.order[np.repeat(np.arange(h.n_labels), np.diff(h.child_ptr))]
-    arrays["edge_child"] = h.order[h.child_idx]
     lpr = model.lpr
     if is_dataclass(lpr) and not isinstance(lpr, type):
         lpr = {"name": getattr(lpr, "name", type(lpr).__name__), "options": asdict(lpr)}
     return {
-        "labels": list(h.labels),
+        "labels": h.labels,
+        "edges": h.edges,
         "names": dict(h.names),
         "has_names": hasattr(model, "feature_names_in_"),
         "has_hierarchy": model.hierarchy is not None,
         "lpr": lpr,
         "params": {name: getattr(model, name) for name in PARAMS},
-        "fitted": {name: _pack(getattr(model, name), name, arrays) for name in FITTED},
-        "cutoff": model.cutoff_.to_dict(),
-        "sets": None if model.sets_ is None else model.sets_.to_dict(),
+        "fitted": {name: _pack(getattr(model, name), name, arrays) for name in _declared(model)},
     }
 
 
-def _unpack_model(arrays: Arrays, meta: Mapping[str, Any], kind: type[HierLPR]) -> HierLPR:
-    labels = [str(label) for label in meta["labels"]]
-    label_of = dict(enumerate(labels))  # unlike a list, it refuses negative numbers
-    ends = (arrays[name].tolist() for name in ("edge_parent", "edge_child"))
-    edges = [(label_of[p], label_of[c]) for p, c in zip(*ends, strict=True)]
-    h = Hierarchy(edges, labels=labels, names=meta["names"])
+def _unpack_model(arrays: Arrays, meta: Mapping[str, Any]) -> HierLPR:
+    from hierlpr.model.estimator import HierLPR  # imports this module
+
+    edges = [(str(parent), str(child)) for parent, child in meta["edges"]]
+    h = Hierarchy(edges, labels=map(str, meta["labels"]), names=meta["names"])
     params = {name: meta["params"][name] for name in PARAMS}
     lpr = meta["lpr"]
     if isinstance(lpr, dict):
         lpr = make_estimator(str(lpr["name"]), **lpr["options"])
-    model = kind(h if meta["has_hierarchy"] else None, lpr=lpr, **params)
+    model = HierLPR(h if meta["has_hierarchy"] else None, lpr=lpr, **params)
     set_labels(model, h, has_names=bool(meta["has_names"]))
-    for name in FITTED:
-        setattr(model, name, _unpack(meta["fitted"][name], arrays, h))
-    model.cutoff_ = Cutoff.from_dict(meta["cutoff"])
-    model.sets_ = None if meta["sets"] is None else SetRule.from_dict(meta["sets"])
+    fitted = {name: meta["fitted"][name] for name in _declared(model)}
+    model.__dict__.update(_unpack_fields(HierLPR, fitted, arrays, h))
     _check_model(model)
     return model
 
 
-def _unpack_classifier(stored: NDArray[Any], trusted: Sequence[str]) -> HierarchicalClassifier:
+def _unpack_classifier(
+    stored: NDArray[Any], model: HierLPR, trusted: Sequence[str]
+) -> HierarchicalClassifier:
     require("skops", extra="classifiers", what="Reading a HierarchicalClassifier")
     import skops.io
 
@@ -204,57 +194,55 @@ def _unpack_classifier(stored: NDArray[Any], trusted: Sequence[str]) -> Hierarch
             "name them in load_model(path, trusted=[...])"
         )
     state = skops.io.loads(data, trusted=unknown)
-    classifier = HierarchicalClassifier(**state["params"])
-    classifier.__dict__.update(state["fitted"])
+    classifier = HierarchicalClassifier(hierarchy=model.hierarchy, **state["params"])
+    classifier.__dict__.update(state["fitted"], model_=model, hierarchy_=model.hierarchy_)
     return classifier
+
+
+def _declared(model: HierLPR) -> list[str]:
+    """Return the fitted attributes that the class declares, besides the labels."""
+    return [x for x in type(model).__annotations__ if x.endswith("_") and x != "hierarchy_"]
 
 
 def _check_model(model: HierLPR) -> None:
     """Refuse parts that do not fit together: compiled code would read beyond their ends."""
     h, lpr, joint, implied = model.hierarchy_, model.lpr_, model.joint_, model.implied_
-    for name, kind in PARTS.items():
-        value = getattr(model, name)
-        if not isinstance(value, kind) and (name == "lpr_" or value is not None):
-            raise FileError(f"{name} is not a {kind.__name__}.")
-    style = model.path_style_
-    if style is not None and not (isinstance(style, dict) and isinstance(style.get("ranks"), dict)):
-        raise FileError("the ranks of its labels are invalid.")
-    if model.kind_ not in ("complete", "listed") or (model.kind_ == "listed") == (implied is None):
+    quantiles, is_listed = model.sample_quantiles_, model.kind_ == "listed"
+    if model.kind_ not in ("complete", "listed") or is_listed == (implied is None):
         raise FileError(f"it is for an unknown kind of scores, {model.kind_!r}.")
-    per_label = list(lpr.report.columns().values())
+    if quantiles is not None and is_listed == (quantiles.log_frequency is None):
+        raise FileError("the quantiles of samples are for another kind of scores.")
+    if model.path_style_ is not None and not isinstance(model.path_style_["ranks"], dict):
+        raise FileError("the ranks of its labels are invalid.")
+    per_label: list[Any] = [*lpr.report.columns().values()]
     per_label += [] if lpr.seen is None else [lpr.seen.mean_lpr]
     per_label += [] if implied is None else [implied.absent]
-    if model.sample_quantiles_ is not None:
-        frequency = model.sample_quantiles_.log_frequency
-        if (frequency is None) != (implied is None):
-            raise FileError("the quantiles of samples are for another kind of scores.")
-        per_label += [] if frequency is None else [frequency]
+    per_label += [quantiles.log_frequency] if quantiles is not None and is_listed else []
     if joint is not None:
-        weights = [joint.tempering.own, joint.tempering.others, joint.tempering.shift]
-        if joint.tempering.use not in USES or not all(np.isfinite(w).all() for w in weights):
+        weights = joint.tempering.own, joint.tempering.others, joint.tempering.shift
+        if joint.tempering.use not in USES or not all(np.isfinite(x).all() for x in weights):
             raise FileError("the weights of the joint posterior are invalid.")
-        per_label += [joint.prior.prevalence, *weights]
-    if lpr.curves.n_labels != h.n_labels or any(x.shape != (h.n_labels,) for x in per_label):
+        per_label += weights
+    groups = model.cutoff_.label_groups or h.labels
+    sizes = {x.shape for x in per_label} | {(lpr.curves.n_labels,), (len(groups),)}
+    if sizes != {(h.n_labels,)}:
         raise FileError(f"its parts are not all for {h.n_labels:,} labels.")
-    depths = model.path_weight_
-    n_depths = int(np.max(h.levels, initial=0))
+    depths, n_depths = model.path_weight_, int(np.max(h.levels, initial=0))
     if depths is not None and (depths.shape != (n_depths,) or not (depths >= 0.0).all()):
         raise FileError("the weights of depths are invalid.")
-    if model.profile_ is not None:
-        profile = model.profile_
-        is_valid = isinstance(profile.n_samples, int)
-        is_valid &= isinstance(profile.implied_share, float | None)
-        if not is_valid or profile.moments.shape != (5, profile.limit.size, profile.level.size):
-            raise FileError("the profile of block scores is invalid.")
-    if model.cutoff_.label_groups and len(model.cutoff_.label_groups) != h.n_labels:
-        raise FileError("the cutoff has groups for another number of labels.")
+    profile = model.profile_
+    if profile is not None and profile.moments.shape != (5, profile.limit.size, profile.level.size):
+        raise FileError("the profile of block scores is invalid.")
 
 
 # -- values ------------------------------------------------------------------------------------
 
 
 def _pack(value: Any, name: str, arrays: Arrays) -> Any:
-    """Return a value as JSON can hold it; arrays of numbers are put into `arrays` as `name`."""
+    """Return a value as JSON can hold it; arrays of numbers are put into `arrays` as `name`.
+
+    What is not a number or a text becomes a dict with one item: what it is, and its content.
+    """
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -265,25 +253,45 @@ def _pack(value: Any, name: str, arrays: Arrays) -> Any:
         arrays[name] = value
         return {"array": name}
     if isinstance(value, Hierarchy):
-        return {"hierarchy": True}
-    if isinstance(value, dict):
-        return {"dict": value}
-    names = [field.name for field in fields(value) if not field.name.startswith("_")]
-    packed = {x: _pack(getattr(value, x), f"{name}.{x}", arrays) for x in names}
-    return {"class": type(value).__name__, "fields": packed}
+        return {"hierarchy": None}
+    if isinstance(value, list | tuple):
+        return {"tuple": [_pack(x, f"{name}.{i}", arrays) for i, x in enumerate(value)]}
+    kind, content = "dict", value
+    if not isinstance(value, Mapping):
+        named = [x.name for x in fields(value) if not x.name.startswith("_")]
+        kind, content = type(value).__name__, {x: getattr(value, x) for x in named}
+    return {kind: {str(k): _pack(v, f"{name}.{k}", arrays) for k, v in content.items()}}
 
 
 def _unpack(packed: Any, arrays: Arrays, hierarchy: Hierarchy) -> Any:
     if not isinstance(packed, dict):
         return packed
-    if "class" in packed:
-        values = {k: _unpack(v, arrays, hierarchy) for k, v in packed["fields"].items()}
-        return CLASSES[packed["class"]](**values)
-    if "texts" in packed:
-        return np.array([str(x) for x in packed["texts"]], dtype=np.str_)
-    if "array" in packed:
-        return arrays[packed["array"]]
-    return hierarchy if "hierarchy" in packed else packed["dict"]
+    [(kind, content)] = packed.items()
+    if kind == "texts":
+        return np.array([str(x) for x in content], dtype=np.str_)
+    if kind == "array":
+        return arrays[content]
+    if kind == "hierarchy":
+        return hierarchy
+    if kind == "tuple":
+        return tuple(_unpack(x, arrays, hierarchy) for x in content)
+    if kind == "dict":
+        return {k: _unpack(v, arrays, hierarchy) for k, v in content.items()}
+    return CLASSES[kind](**_unpack_fields(CLASSES[kind], content, arrays, hierarchy))
+
+
+def _unpack_fields(
+    kind: Any, packed: Mapping[str, Any], arrays: Arrays, hierarchy: Hierarchy
+) -> dict[str, Any]:
+    """Return the attributes of a class; numbers, texts and dataclasses must be as declared."""
+    values = {name: _unpack(x, arrays, hierarchy) for name, x in packed.items()}
+    for name, value in values.items():
+        declared = set(str(kind.__annotations__[name]).split(" | "))
+        given = "None" if value is None else type(value).__name__
+        is_number = given == "int" and "float" in declared
+        if name[0] == "_" or (declared <= CHECKED and given not in declared and not is_number):
+            raise FileError(f"{name} is not a {kind.__annotations__[name]}.")
+    return values
 
 
 # -- files -------------------------------------------------------------------------------------
@@ -322,19 +330,3 @@ def _checksum(arrays: Arrays, meta: Mapping[str, Any]) -> str:
         digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
-
-
-@contextmanager
-def _file_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn any error that a damaged or forged file causes into one that names the file."""
-    name = os.fspath(path)
-    try:
-        yield
-    except FileNotFoundError:
-        raise FileError(f"{name}: there is no such file.") from None
-    except FileError as error:
-        raise FileError(f"{name}: {error}\n{HINT}") from None
-    except OSError as error:
-        raise FileError(f"{name}: it cannot be read ({error.strerror or error}).") from None
-    except Exception as error:  # forged content can raise anything
-        raise FileError(f"{name} is not a valid model: {error}\n{HINT}") from error

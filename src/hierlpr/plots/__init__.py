@@ -10,7 +10,7 @@ from hierlpr.plots.displays import (
     PrecisionDisplay,
     RecallDisplay,
 )
-from hierlpr.plots.sample_displays import NamesDisplay
+from hierlpr.plots.names import NamesDisplay
 
 __all__ = [
     "CalibrationDisplay",

@@ -18,7 +18,14 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.model import HierLPR, prediction
 from hierlpr.model.explain import ranked_labels
 from hierlpr.plots.model_output import ModelOutput
-from hierlpr.plots.sample_displays import NamesDisplay
+from hierlpr.plots.names import (
+    NamedSamples,
+    NamesDisplay,
+    RankRow,
+    compare_ranks,
+    name_by_threshold,
+    usual_threshold,
+)
 from hierlpr.plots.summary import Counts
 from hierlpr.ranking.order import rank
 
@@ -196,7 +203,7 @@ class Names:
     wrong: float | None
     usual: float
     usual_wrong: float | None
-    rows: tuple[prediction.RankRow, ...]
+    rows: tuple[RankRow, ...]
     stopped: tuple[dict[str, Any], ...]
     display: NamesDisplay
     called: Any
@@ -216,9 +223,9 @@ def names_of(output: ModelOutput, most_stopped: int) -> Names | None:
     table = Table(output.scores, h.labels)
     label, chance = prediction.name_samples(model, table, output.block_score)
     truth = output.truth if output.has_truth else None
-    usual = prediction.usual_threshold(model)
-    by_threshold = prediction.name_by_threshold(output.scores, h, usual)
-    ours, theirs = (prediction.NamedSamples(x, h, truth) for x in (label, by_threshold))
+    usual = usual_threshold(model)
+    by_threshold = name_by_threshold(output.scores, h, usual)
+    ours, theirs = (NamedSamples(x, h, truth) for x in (label, by_threshold))
     row, column, _ = ours.calls()
     shape = (label.size, h.n_labels)
     called = sparse.csr_array((np.ones(row.size, dtype=bool), (row, column)), shape=shape)
@@ -229,7 +236,7 @@ def names_of(output: ModelOutput, most_stopped: int) -> Names | None:
         wrong=ours.wrong() if output.has_truth else None,
         usual=usual,
         usual_wrong=theirs.wrong() if output.has_truth else None,
-        rows=prediction.compare_ranks(model, ours, theirs),
+        rows=compare_ranks(model, ours, theirs),
         stopped=_stopped_highest(output, ours, chance, most_stopped),
         display=NamesDisplay(h, prediction.rank_names(model), label),
         called=called.toarray() if output.is_dense else called,
@@ -237,7 +244,7 @@ def names_of(output: ModelOutput, most_stopped: int) -> Names | None:
 
 
 def _stopped_highest(
-    output: ModelOutput, ours: prediction.NamedSamples, chance: NDArray[np.float64], most: int
+    output: ModelOutput, ours: NamedSamples, chance: NDArray[np.float64], most: int
 ) -> tuple[dict[str, Any], ...]:
     """Return the samples with the highest names, those without a name first."""
     h, ranks = output.hierarchy, prediction.rank_names(output.model)
