@@ -173,7 +173,8 @@ class TableWriter:
         self.n_rows = 0
         if kind == ".parquet":
             coded = [f.name for f in schema if pa.types.is_dictionary(f.type)]
-            encoding = {"rank": "DELTA_BINARY_PACKED"} if "rank" in schema.names else None
+            is_rising = "rank" in schema.names and pa.types.is_integer(schema.field("rank").type)
+            encoding = {"rank": "DELTA_BINARY_PACKED"} if is_rising else None
             self._parquet = pq.ParquetWriter(
                 self._stream, schema, use_dictionary=coded or False, column_encoding=encoding
             )
