@@ -2,8 +2,12 @@
 
 import numpy as np
 from hypothesis import strategies as st
+from scipy import sparse
 
 from hierlpr import Hierarchy, simulate
+from hierlpr.cutoff.choose import cutoff_for
+from hierlpr.cutoff.instances import list_instances
+from hierlpr.cutoff.outcome import goals_of
 
 
 def random_forest(rng, n_labels, root_share=0.25):
@@ -136,3 +140,12 @@ def one_path_case(rng, n_samples=60):
     truth = np.asarray(h.close_upward(truth))
     lpr = np.rint(np.clip(truth * 0.5 + rng.random(truth.shape) * 0.5, 0, 1) * 8) / 8
     return h, lpr, truth, truth.mean(axis=0)
+
+
+def choose_cutoff(score, truth=None, *, profile=None, unreachable=None, **goal):
+    """Choose the cutoff for one goal from matrices of block scores and truth, or `Instances`."""
+    (wanted,) = goals_of(**goal)
+    if truth is not None:
+        score, truth = (x if sparse.issparse(x) else np.asarray(x) for x in (score, truth))
+        score = list_instances(score, truth)
+    return cutoff_for(wanted, score, profile=profile, unreachable=unreachable)

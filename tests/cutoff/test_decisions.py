@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -7,7 +6,6 @@ from scipy import sparse
 from cases import DIAMOND, falling_scores
 from hierlpr.cutoff.decisions import call_lists, decide
 from hierlpr.cutoff.outcome import Cutoff
-from hierlpr.exceptions import DataError
 
 
 @given(st.integers(0, 10_000), st.integers(1, 8), st.sampled_from([None, 1, 2, 4]))
@@ -29,7 +27,10 @@ def test_calls_are_closed_upward_and_the_same_dense_and_sparse(seed, eighths, mo
 def test_an_empty_sample_and_an_infinite_level():
     score = np.array([[0.2, 0.2, 0.2, 0.2, 0.2]])
     assert not decide(score, Cutoff(np.inf, "precision"), DIAMOND).any()
-    assert decide(sparse.csr_array((3, 5)), Cutoff(0.0, "f"), DIAMOND).nnz == 0
+    listed = sparse.csr_array((3, 5))
+    calls = decide(listed, Cutoff(0.0, "f"), DIAMOND)
+    assert calls.nnz == 0
+    assert call_lists(calls, listed, DIAMOND) == [(), (), ()]
 
 
 def test_call_lists_put_parents_first_even_on_ties():
@@ -41,8 +42,3 @@ def test_call_lists_put_parents_first_even_on_ties():
         assert [call.label for call in lists[0]] == ["E", "A", "B", "C", "D"]
         assert lists[0][0].score == 0.9
         assert lists[1] == ()
-
-
-def test_wrong_width():
-    with pytest.raises(DataError, match=r"expected \(n_samples, 5\)"):
-        decide(np.zeros((2, 3)), Cutoff(0.5, "f"), DIAMOND)

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 import reference_certify as twin
-from hierlpr.cutoff.choose import choose_cutoff
+from cases import choose_cutoff
 from hierlpr.cutoff.estimate import LevelProfile, precision_caveats
 from hierlpr.cutoff.instances import list_instances
 
@@ -18,7 +18,7 @@ truths = hnp.arrays(bool, (12, 4))
 
 @given(tied_scores, truths)
 def test_the_profile_holds_the_moments_at_every_level_and_limit(score, truth):
-    profile = LevelProfile.of(score, truth)
+    profile = LevelProfile.of(list_instances(score, truth))
     assert np.all(np.diff(profile.level) < 0)
     assert profile.limit.tolist() == list(range(1, max(2, 1 + (score > 0).sum(1).max())))
     for i, limit in enumerate(profile.limit.tolist()):
@@ -27,8 +27,8 @@ def test_the_profile_holds_the_moments_at_every_level_and_limit(score, truth):
             gain = hits - 0.9 * calls
             assert profile.calls[i, k] == calls.mean()
             assert profile.hits[i, k] == hits.mean()
-            assert profile.drift(0.1)[i, k] == pytest.approx(gain.mean())
-            assert profile.square(0.1)[i, k] == pytest.approx((gain**2).mean())
+            assert profile.mean_gain(0.1)[i, k] == pytest.approx(gain.mean())
+            assert profile.mean_square_gain(0.1)[i, k] == pytest.approx((gain**2).mean())
     for k, level in enumerate(profile.level.tolist()):
         most = (score >= level).sum(1).max()
         assert most <= profile.most_calls(level) <= max(most + 1, 1.5 * most), k
@@ -38,9 +38,9 @@ def test_a_profile_in_parts_is_that_of_the_whole(monkeypatch):
     rng = np.random.default_rng(1)
     score = rng.random((500, 7))
     truth = rng.random((500, 7)) < score
-    whole = LevelProfile.of(score, truth)
+    whole = LevelProfile.of(list_instances(score, truth))
     monkeypatch.setattr("hierlpr.cutoff.estimate._INSTANCES", 20)
-    parts = LevelProfile.of(sparse.csr_array(score), truth)
+    parts = LevelProfile.of(list_instances(sparse.csr_array(score), truth))
     for field in ("level", "limit", "moments"):
         np.testing.assert_allclose(getattr(parts, field), getattr(whole, field))
 
@@ -59,7 +59,7 @@ def test_a_heavy_tail_has_a_caveat_even_if_the_calibration_samples_do_not_show_i
     far_off = 0
     for run in range(12):
         rng = np.random.default_rng([50, run])
-        profile = LevelProfile.of(*heavy_tailed(1200, rng))
+        profile = LevelProfile.of(list_instances(*heavy_tailed(1200, rng)))
         cutoff = choose_cutoff(*heavy_tailed(300, rng), precision=0.9, profile=profile)
         # At any level from 0.8 on, 0.97 x 3.99 of 3.99 + 0.75 calls per sample are correct: 82 %.
         if cutoff.reachable and cutoff.level >= 0.8 and cutoff.precision > 0.95:
@@ -86,12 +86,13 @@ def test_a_target_that_is_clearly_reached_has_no_caveat_and_no_promise():
     rng = np.random.default_rng(52)
     score = rng.random((2000, 3))
     truth = rng.random((2000, 3)) < score
-    cutoff = choose_cutoff(score, truth, precision=0.8, profile=LevelProfile.of(score, truth))
+    profile = LevelProfile.of(list_instances(score, truth))
+    cutoff = choose_cutoff(score, truth, precision=0.8, profile=profile)
     assert cutoff.caveats == ""
     assert "Without a confidence nothing is promised" in str(cutoff)
     assert "Caveats" not in str(cutoff)
     for other in ({"maximize": "f1"}, {"precision": 0.8, "confidence": 0.9}):
-        chosen = choose_cutoff(score, truth, profile=LevelProfile.of(score, truth), **other)
+        chosen = choose_cutoff(score, truth, profile=profile, **other)
         assert chosen.caveats == ""
         assert "nothing is promised" not in str(chosen)
 

@@ -9,9 +9,10 @@ from scipy import sparse
 from scipy.stats import binom, multinomial
 
 import reference_certify as twin
+from cases import choose_cutoff
 from hierlpr import Hierarchy
 from hierlpr._kernels.hypothesis_tests import bet, count_calls
-from hierlpr.cutoff.choose import choose_cutoff, cutoff_for
+from hierlpr.cutoff.choose import cutoff_for
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.guarantee import (
@@ -19,9 +20,10 @@ from hierlpr.cutoff.guarantee import (
     LARGEST_STAKE,
     PROFILE_WEIGHT,
     Pair,
-    _is_precise,
+    Promise,
     _urgency,
     certified_level,
+    is_precise,
     plan_tests,
 )
 from hierlpr.cutoff.instances import list_instances, random_order, sort_by_sample
@@ -58,7 +60,7 @@ def test_samples_of_three_kinds_keep_the_promise_exactly_over_every_draw(seed):
     chance = np.array([0.0, middle, (poor - middle) / 2.0])
     chance[0] = 1.0 - chance.sum()
     planned = np.repeat(np.arange(3), rng.multinomial(200, chance))
-    profile = LevelProfile.of(score[planned], truth[planned])
+    profile = LevelProfile.of(list_instances(score[planned], truth[planned]))
     wrong = 0.0
     for first in range(n_samples + 1):
         for second in range(n_samples + 1 - first):
@@ -81,7 +83,7 @@ def test_zeros_are_called_at_no_certified_level_and_rows_may_come_in_any_order()
         rng = np.random.default_rng(seed)
         score = rng.choice([0.0, 0.0, 0.5, 0.9], (60, 2))
         truth = rng.random((60, 2)) < 0.95
-        profile = LevelProfile.of(score, truth)
+        profile = LevelProfile.of(list_instances(score, truth))
         assert profile.level.min() > 0
         options = {"precision": 0.7, "confidence": 0.8, "profile": profile}
         by_truth = np.lexsort(truth.T)
@@ -104,8 +106,9 @@ def test_calls_are_counted_at_any_level_and_limit(score, truth, quarters, limit)
     rows = sort_by_sample(list_instances(score, truth))
     calls, hits = np.empty(12, dtype=np.int64), np.empty(12, dtype=np.int64)
     count_calls(
-        rows.ptr, rows.score, rows.needed, rows.hits_before, quarters / 4, limit, calls, hits
-    )
+        rows.ptr, rows.score, rows.needed, rows.known_before, rows.hits_before, quarters / 4, limit,
+        calls, hits,
+    )  # fmt: skip
     expected = twin.count(score.tolist(), truth.tolist(), quarters / 4, limit)
     assert list(zip(calls.tolist(), hits.tolist(), strict=True)) == expected
 
@@ -134,8 +137,8 @@ def test_the_certified_cutoff_matches_its_slow_twin(seed, options):
     rng = np.random.default_rng(seed)
     cells = rng.integers(0, 6, (2, 60, 4)) / 5
     held = rng.random(cells.shape) < cells**0.3
-    profile = LevelProfile.of(cells[0], held[0])
-    sequence = plan_tests(profile, 60, 4, alpha=alpha, delta=delta)
+    profile = LevelProfile.of(list_instances(cells[0], held[0]))
+    sequence = plan_tests(profile, 60, 4, Promise(alpha, delta))
     expected = twin.plan(
         cells[0].tolist(), held[0].tolist(), profile.level.tolist(), profile.limit.tolist(),
         60, 4, alpha, delta, LARGEST_STAKE,
@@ -158,7 +161,7 @@ def test_the_certified_cutoff_matches_its_slow_twin(seed, options):
         if evidence < goal:
             break
         best = (level, limit if limit < 4 else None)
-    assert certified_level(instances, profile, alpha=alpha, confidence=1 - delta) == best
+    assert certified_level(instances, profile, Promise(alpha, delta)) == best
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -174,14 +177,13 @@ def test_no_pair_is_certified_too_often(limit):
             score = np.where(np.arange(limit) < calls[:, None], 0.9, 0.1)
             truth = np.arange(limit) < hits[:, None]
             pair = Pair(0.5, limit, float(np.mean((hits - 0.8 * calls) ** 2)))
-            bad += _is_precise(
-                pair, calls, hits, random_order(list_instances(score, truth)), alpha=0.2, delta=0.2
-            )
+            shuffle = random_order(list_instances(score, truth))
+            bad += is_precise(pair, calls, hits, shuffle, Promise(0.2, 0.2), None)
         assert bad <= too_many(runs, 0.2)
 
 
 def test_certified_precision_is_above_the_target_and_costs_calls():
-    profile = LevelProfile.of(*draw(3000, 2))
+    profile = LevelProfile.of(list_instances(*draw(3000, 2)))
     score, truth = draw(3000, 3)
     sure = choose_cutoff(score, truth, precision=0.8, confidence=0.9, profile=profile)
     plain = choose_cutoff(score, truth, precision=0.8)
@@ -192,7 +194,7 @@ def test_certified_precision_is_above_the_target_and_costs_calls():
 
 
 def test_more_confidence_never_calls_more():
-    profile = LevelProfile.of(*draw(3000, 6))
+    profile = LevelProfile.of(list_instances(*draw(3000, 6)))
     score, truth = draw(2000, 7)
     calls = []
     for confidence in (0.5, 0.8, 0.9, 0.99):
@@ -206,7 +208,7 @@ def test_more_confidence_never_calls_more():
 
 @pytest.mark.parametrize("n_samples", [1, 5, 20])
 def test_few_samples_cannot_certify_a_high_target(n_samples):
-    profile = LevelProfile.of(*draw(2000, 8))
+    profile = LevelProfile.of(list_instances(*draw(2000, 8)))
     score, truth = np.full((n_samples, 1), 0.99), np.ones((n_samples, 1), dtype=bool)
     cutoff = choose_cutoff(score, truth, precision=0.9, confidence=0.9, profile=profile)
     assert not cutoff.reachable  # 0.9 ** 20 > 0.1: all right by chance is too likely
@@ -215,15 +217,14 @@ def test_few_samples_cannot_certify_a_high_target(n_samples):
 
 def test_one_call_a_sample_gets_the_exact_binomial_test():
     # All right: the exact test certifies 90 % with 90 % confidence from 22 samples on.
-    profile = LevelProfile.of(np.full((1000, 1), 0.99), np.ones((1000, 1)))
+    profile = LevelProfile.of(list_instances(np.full((1000, 1), 0.99), np.ones((1000, 1))))
     enough = [
         n
         for n in range(1, 60)
         if certified_level(
             list_instances(np.full((n, 1), 0.99), np.ones((n, 1))),
             profile,
-            alpha=0.1,
-            confidence=0.9,
+            Promise(0.1, 1 - 0.9),
         ).level
         is not None
     ]
@@ -239,7 +240,7 @@ def test_many_labels_are_limited_in_calls_a_sample():
         score = np.where(rng.random((n, n_labels)) < 0.002, 0.95, 0.001)
         return score, rng.random((n, n_labels)) < score
 
-    profile = LevelProfile.of(*many(500))
+    profile = LevelProfile.of(list_instances(*many(500)))
     score, truth = many(500)
     cutoff = choose_cutoff(score, truth, precision=0.8, confidence=0.9, profile=profile)
     assert cutoff.reachable
@@ -249,7 +250,7 @@ def test_many_labels_are_limited_in_calls_a_sample():
 
 def violations(n_runs, n_samples, *, shift):
     """Count runs that certify a level whose true precision is below 0.8; scores over-promise."""
-    profile = LevelProfile.of(*draw(2000, 10))
+    profile = LevelProfile.of(list_instances(*draw(2000, 10)))
     test_score, test_truth = draw(40_000, 11, shift=shift)
     bad = 0
     for run in range(n_runs):
@@ -274,7 +275,7 @@ def test_a_few_hundred_samples_with_many_labels_can_be_certified():
 
     fit, rest = (simulate.disease(n_samples=n, rng=seed) for n, seed in [(600, 1), (266, 2)])
     scores = [consistent_scores(part.lpr_true, part.hierarchy) for part in (fit, rest)]
-    profile = LevelProfile.of(scores[0], fit.truth)
+    profile = LevelProfile.of(list_instances(scores[0], fit.truth))
     cutoff = choose_cutoff(scores[1], rest.truth, fdr=0.1, confidence=0.9, profile=profile)
     assert cutoff.reachable
     assert cutoff.precision > 0.9
@@ -305,7 +306,7 @@ def test_rare_or_single_odd_samples_leave_the_certificate_its_power(rate):
         fit_score, fit_truth = rare_disaster(1500, rng, rate=rate)
         if rate == 0.0:
             fit_score[7], fit_truth[7] = 0.999, False
-        profile = LevelProfile.of(fit_score, fit_truth)
+        profile = LevelProfile.of(list_instances(fit_score, fit_truth))
         cutoff = choose_cutoff(
             *rare_disaster(300, rng, rate=rate), precision=0.9, confidence=0.9, profile=profile
         )
@@ -325,7 +326,7 @@ def test_equal_weights_are_tested_like_none(seed):
     hits = rng.binomial(calls, 0.78)
     shuffle = random_order(list_instances(rng.random((300, 1)), rng.random((300, 1)) < 0.5))
     found = [
-        _is_precise(Pair(0.5, 4, 1.3), calls, hits, shuffle, alpha=alpha, delta=0.1, share=share)
+        is_precise(Pair(0.5, 4, 1.3), calls, hits, shuffle, Promise(alpha, 0.1), share)
         for share in (None, np.ones(300))
         for alpha in np.linspace(0.15, 0.35, 9)
     ]

@@ -3,7 +3,7 @@ import pytest
 
 import reference_sets
 from hierlpr import simulate
-from hierlpr.cutoff.set_values import all_true_values, any_true_values, by_cost
+from hierlpr.cutoff.set_values import all_true_values, any_true_values, by_cost, call_order
 from hierlpr.ranking.blocks import consistent_scores
 
 
@@ -19,11 +19,12 @@ def block_scores(rng, n_samples, *, ties):
 def test_values_are_those_of_the_definitions(seed):
     rng = np.random.default_rng(seed)
     h, score = block_scores(rng, 5, ties=seed % 2 == 1)
+    given = score, h, call_order(score, h)
     for i in range(len(score)):
         expected = reference_sets.all_true(score[i], h)
-        np.testing.assert_allclose(all_true_values(score, h)[i], expected, atol=1e-12)
+        np.testing.assert_allclose(all_true_values(*given)[i], expected, atol=1e-12)
         expected = reference_sets.any_true(score[i], h)
-        np.testing.assert_allclose(any_true_values(score, h)[i], expected, atol=1e-9)
+        np.testing.assert_allclose(any_true_values(*given)[i], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(30))

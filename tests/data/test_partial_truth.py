@@ -10,9 +10,8 @@ import pytest
 from scipy import sparse
 from scipy.stats import binom
 
-from cases import by_number, random_dag
+from cases import by_number, choose_cutoff, random_dag
 from hierlpr import Hierarchy, HierLPR, load_model, simulate
-from hierlpr.cutoff.choose import choose_cutoff
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.guarantee import Pair, _count
 from hierlpr.cutoff.instances import list_instances, sort_by_sample, split_at_random

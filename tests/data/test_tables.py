@@ -9,6 +9,7 @@ from scipy import sparse
 from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.cutoff.estimate import LevelProfile
+from hierlpr.cutoff.instances import list_instances
 from hierlpr.data.partial_truth import align_truth
 from hierlpr.data.tables import align, align_labels, draw_samples, match_rows, sample_limit
 from hierlpr.exceptions import DataError, FileError, HierlprWarning
@@ -126,7 +127,7 @@ def test_a_profile_of_many_samples_is_one_of_some(data, monkeypatch):
     model = HierLPR(h, lpr="isotonic").fit(scores, truth)
     assert model.profile_.n_samples == 50
     drawn = draw_samples(300, 50, rng=0)
-    wanted = LevelProfile.of(model.predict_proba(scores[drawn]), truth[drawn])
+    wanted = LevelProfile.of(list_instances(model.predict_proba(scores[drawn]), truth[drawn]))
     assert np.array_equal(model.profile_.calls, wanted.calls)
     assert sample_limit(300, h, n_stored=300) == 9 * 50 // (1 + min(8, 1 + int(h.levels.mean())))
 

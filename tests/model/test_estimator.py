@@ -9,8 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from cases import choose_cutoff
 from hierlpr import Hierarchy, HierlprWarning, simulate
-from hierlpr.cutoff.choose import choose_cutoff
 from hierlpr.exceptions import DataError, UnreachableWarning
 from hierlpr.lpr import fit_known
 from hierlpr.metrics import au_prc_score, hit_curve, precision_recall_curve

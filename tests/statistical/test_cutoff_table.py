@@ -7,8 +7,8 @@ half of 5,000 training samples; for the largest F, what the cutoff reported minu
 import numpy as np
 import pytest
 
+from cases import choose_cutoff
 from hierlpr import HierLPR, simulate
-from hierlpr.cutoff.choose import choose_cutoff
 
 PAPER = {
     "f1": (0.57, 0.49, 7.51, 0.24),

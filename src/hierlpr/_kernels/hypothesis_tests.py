@@ -12,16 +12,17 @@ def count_calls(
     ptr: Int64s,
     score: Floats,
     needed: Int32s,
+    known_before: Int64s,
     hits_before: Int64s,
     level: float,
     limit: int,
     calls: Int64s,
     hits: Int64s,
 ) -> None:
-    """Count the calls of every sample at `level` under `limit`. O(samples x log labels).
+    """Count the known calls and the hits of every sample, at `level` under `limit`.
 
     Scores fall and `needed` rises within a sample, so that what is called is a stretch from its
-    first instance on, whose end is found by bisection.
+    first instance on, whose end is found by bisection. O(samples x log labels).
     """
     for i in range(ptr.size - 1):
         # Invariant: all before `low` are called, none from `high` on.
@@ -32,7 +33,7 @@ def count_calls(
                 low = middle + 1
             else:
                 high = middle
-        calls[i] = low - ptr[i]
+        calls[i] = known_before[low] - known_before[ptr[i]]
         hits[i] = hits_before[low] - hits_before[ptr[i]]
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from hierlpr._utils.checks import Matrix, check_choice, effective_number
 from hierlpr.cutoff.decisions import (
@@ -25,29 +25,38 @@ from hierlpr.cutoff.decisions import (
     parts_of,
 )
 from hierlpr.cutoff.estimate import LevelCurve, LevelProfile, precision_caveats, with_calls
-from hierlpr.cutoff.guarantee import Certified, certified_level, certified_levels, choose_limit
-from hierlpr.cutoff.instances import Instances, as_instances, list_instances, split_at_random
-from hierlpr.cutoff.outcome import Cutoff, describe_goal, goals_of, percent, precision_of
+from hierlpr.cutoff.guarantee import (
+    Certified,
+    Promise,
+    certified_level,
+    certified_levels,
+    choose_limit,
+)
+from hierlpr.cutoff.instances import Instances, list_instances, split_at_random
+from hierlpr.cutoff.outcome import Cutoff, describe_goal, percent, precision_of
 from hierlpr.data.partial_truth import PartialTruth, implied_share
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
+Float = NDArray[np.float64]
+Index = NDArray[np.intp]
 Unreachable: TypeAlias = Literal["best-precision", "nothing"]
 
 
-def choose_cutoff(
-    score: ArrayLike | Instances,
-    truth: ArrayLike | None = None,
+def cutoff_for(
+    goal: Cutoff,
+    instances: Instances,
     *,
     profile: LevelProfile | None = None,
     unreachable: Unreachable | None = None,
-    **goal: Any,
+    max_weight: float | None = None,
+    certified: Certified | None = None,
 ) -> Cutoff:
-    r"""Choose a cutoff from the block scores and truth of calibration samples.
+    r"""Choose a cutoff for one goal from the instances of calibration samples.
 
-    Options are those of :meth:`hierlpr.HierLPR.calibrate`. `profile` is of other samples than
-    these, such as those of the fit: with `confidence` it plans the tests; without, it shows how
-    many calls a sample can have, for `Cutoff.caveats`.
+    `profile` is of other samples than these, such as those of the fit: with a confidence it plans
+    the tests; without, it shows how many calls a sample can have, for `Cutoff.caveats`. `certified`
+    is the result of tests that were done before.
 
     Notes
     -----
@@ -64,29 +73,11 @@ def choose_cutoff(
 
     Examples
     --------
-    >>> score = [[0.9], [0.8], [0.7], [0.6], [0.5], [0.4]]
-    >>> truth = [[1], [1], [1], [1], [0], [0]]
-    >>> cutoff = choose_cutoff(score, truth, precision=0.8)
+    >>> truth = np.array([[1], [1], [1], [1], [0], [0]])
+    >>> instances = list_instances(np.array([[9], [8], [7], [6], [5], [4]]) / 10, truth)
+    >>> cutoff = cutoff_for(Cutoff(math.inf, "precision", 0.8), instances)
     >>> cutoff.level, cutoff.n_calls, cutoff.precision
     (0.6, 4, 1.0)
-    """
-    (wanted,) = goals_of(**goal)
-    instances = as_instances(score, truth)
-    return cutoff_for(wanted, instances, profile=profile, unreachable=unreachable)
-
-
-def cutoff_for(
-    goal: Cutoff,
-    instances: Instances,
-    *,
-    profile: LevelProfile | None = None,
-    unreachable: Unreachable | None = None,
-    max_weight: float | None = None,
-    certified: Certified | None = None,
-) -> Cutoff:
-    """Choose a cutoff as :func:`choose_cutoff` does, for a goal and listed instances.
-
-    `certified` is the result of tests that were done before.
     """
     if unreachable is None:
         unreachable = "best-precision" if goal.confidence is None else "nothing"
@@ -125,18 +116,9 @@ def cutoff_for(
         found = curve.lowest_level(target)
     else:
         if certified is None:
-            if profile is None:
-                raise DataError(
-                    "confidence= needs a profile of the levels from other samples than these.\n"
-                    "Hint: profile=LevelProfile.of(score, truth) of the samples used to fit."
-                )
-            certified = certified_level(
-                instances,
-                profile,
-                alpha=1.0 - target,
-                confidence=goal.confidence,
-                max_weight=bound,
-            )
+            assert profile is not None
+            promise = Promise(1.0 - target, 1.0 - goal.confidence)
+            certified = certified_level(instances, profile, promise, max_weight=bound)
         best = replace(best, max_calls=certified.max_calls, max_weight=max_weight)
         found = certified.level
     if found is None:
@@ -182,7 +164,7 @@ def cutoff_on(
     *,
     groups: Groups | None,
     unreachable: Unreachable | None,
-    weight: NDArray[np.float64] | None = None,
+    weight: Float | None = None,
     max_weight: float | None = None,
 ) -> Cutoff:
     """Choose the cutoff for one or several goals from block scores and truth.
@@ -197,23 +179,22 @@ def cutoff_on(
             "groups= does not support sample_weight=.\n"
             "Hint: leave out groups=, or calibrate the groups without weights."
         )
-    options: dict[str, Any] = {"unreachable": unreachable}
-    is_partial, planning = isinstance(truth, PartialTruth), None
+    is_certified, is_partial = goals[0].confidence is not None, isinstance(truth, PartialTruth)
     share = None if profile is None else profile.implied_share
     is_planned = profile is not None and groups is None and (share is not None or not is_partial)
-    if goals[0].confidence is not None and not is_planned:
+    planning = None
+    if is_certified and not is_planned:
         planning, (score, truth, weight) = split_at_random(score, truth, weight)
     if is_partial:
         if planning is not None:
             share = implied_share(planning[1].sets(), hierarchy, planning[2])
             planning = (planning[0], planning[1].judged(hierarchy, share=share), planning[2])
-        is_certified = goals[0].confidence is not None
         truth = truth.judged(hierarchy, weight, share=share if is_certified else None)
+    options: dict[str, Any] = {"unreachable": unreachable}
     if groups is not None:
         options["planning"] = planning and planning[:2]
-        cutoffs = [
-            cutoff_by_group(goal, score, truth, hierarchy, groups, **options) for goal in goals
-        ]
+        given = (score, truth, hierarchy, groups)
+        cutoffs = [cutoff_by_group(goal, *given, **options) for goal in goals]
     else:
         instances = list_instances(score, truth, weight)
         profile = profile if planning is None else LevelProfile.of(list_instances(*planning))
@@ -253,8 +234,7 @@ def cutoff_by_group(
     own, limits, levels = goal, None, None
     parents: dict[int, list[int]] = {g: [] for g in range(len(columns))}
     if goal.confidence is not None:
-        if planning is None:
-            raise DataError("confidence= with groups= needs planning=, scores of other samples.")
+        assert planning is not None
         own = replace(goal, confidence=1.0 - (1.0 - goal.confidence) / len(columns))
         parents, limits, levels = group_tests(own, score, truth, hierarchy, places, planning)
     chosen: dict[int, Cutoff] = {}
@@ -291,36 +271,32 @@ def group_tests(
     score: Any,
     truth: Any,
     hierarchy: Hierarchy,
-    columns: list[NDArray[np.intp]],
+    columns: list[Index],
     planning: tuple[Any, Any],
-) -> tuple[dict[int, list[int]], list[int], list[NDArray[np.float64]]]:
+) -> tuple[dict[int, list[int]], list[int], list[Float]]:
     """Return the parents, the limit of calls per sample and the certified levels of each group.
 
     The `planning` samples fix the limits, and the profiles of the levels under these limits.
     """
     assert goal.confidence is not None
-    alpha, delta = 1.0 - precision_of(goal), 1.0 - goal.confidence
+    promise = Promise(1.0 - precision_of(goal), 1.0 - goal.confidence)
     group = np.empty(hierarchy.n_labels, dtype=np.intp)
     limits = []
     for g, where in enumerate(columns):
         group[where] = g
         profile = LevelProfile.of(list_instances(planning[0][:, where], planning[1][:, where]))
-        limits.append(choose_limit(profile, score.shape[0], where.size, alpha=alpha, delta=delta))
+        limits.append(choose_limit(profile, score.shape[0], where.size, promise))
     parents = group_parents(hierarchy, group)
     past, planned = (limit_thresholds(x, columns, limits, parents) for x in (score, planning[0]))
     levels = []
     for g, where in enumerate(columns):
         profile = LevelProfile.of(_within_limits(*planning, where, planned[:, g]))
         instances = _within_limits(score, truth, where, past[:, g])
-        levels.append(
-            certified_levels(instances, profile, limit=limits[g], alpha=alpha, delta=delta)
-        )
+        levels.append(certified_levels(instances, profile, limits[g], promise))
     return parents, limits, levels
 
 
-def _within_limits(
-    score: Any, truth: Any, columns: NDArray[np.intp], past: NDArray[np.float64]
-) -> Instances:
+def _within_limits(score: Any, truth: Any, columns: Index, past: Float) -> Instances:
     """List the instances of some columns that exceed a threshold per sample."""
     instances = list_instances(score[:, columns], truth[:, columns])
     return instances.take(instances.score > past[instances.sample])

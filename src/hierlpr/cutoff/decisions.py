@@ -15,13 +15,15 @@ from scipy.sparse.csgraph import connected_components
 
 from hierlpr._kernels.traversal import min_down
 from hierlpr._utils.checks import is_sparse, quote_names
-from hierlpr.cutoff.instances import sample_places
+from hierlpr.cutoff.instances import entries_at, sample_places
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
 Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+Index = NDArray[np.intp]
 Groups: TypeAlias = str | Mapping[str, str]
 
 
@@ -72,7 +74,7 @@ def _components(hierarchy: Hierarchy) -> tuple[str, ...]:
     return tuple(name[int(p)] for p in part)
 
 
-def group_columns(groups: Sequence[str]) -> dict[str, NDArray[np.intp]]:
+def group_columns(groups: Sequence[str]) -> dict[str, Index]:
     """Return the columns of each group, groups in order of first appearance."""
     columns: dict[str, list[int]] = {}
     for column, group in enumerate(groups):
@@ -80,15 +82,10 @@ def group_columns(groups: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     return {group: np.array(where, dtype=np.intp) for group, where in columns.items()}
 
 
-def group_parents(hierarchy: Hierarchy, group: NDArray[np.intp]) -> dict[int, list[int]]:
+def group_parents(hierarchy: Hierarchy, group: Index) -> dict[int, list[int]]:
     """Return the groups with an edge into each group, in an order with parents first.
 
-    `group` is the number of the group of each label.
-
-    Raises
-    ------
-    DataError
-        If edges lead from one group to another and back, so that there is no such order.
+    `group` is the number of the group of each label. Raises if edges lead to a group and back.
     """
     of_label, n = group[hierarchy.order], int(group.max(initial=-1)) + 1
     child = np.repeat(of_label, np.diff(hierarchy.parent_ptr))
@@ -107,7 +104,7 @@ def group_parents(hierarchy: Hierarchy, group: NDArray[np.intp]) -> dict[int, li
         ) from None
 
 
-def parts_of(cutoff: Cutoff, n_labels: int) -> tuple[list[Cutoff], NDArray[np.intp]]:
+def parts_of(cutoff: Cutoff, n_labels: int) -> tuple[list[Cutoff], Index]:
     """Return the cutoffs of all groups, and the number of the group of each label.
 
     Without groups, all labels are one group.
@@ -119,7 +116,7 @@ def parts_of(cutoff: Cutoff, n_labels: int) -> tuple[list[Cutoff], NDArray[np.in
     return list(cutoff.groups.values()), group
 
 
-def label_levels(cutoff: Cutoff, hierarchy: Hierarchy) -> NDArray[np.float64]:
+def label_levels(cutoff: Cutoff, hierarchy: Hierarchy) -> Float:
     """Return the level of each label: the largest of those of its group and of all its ancestors.
 
     Block scores never rise from parent to child. With levels that never fall from parent to child,
@@ -127,8 +124,6 @@ def label_levels(cutoff: Cutoff, hierarchy: Hierarchy) -> NDArray[np.float64]:
     """
     parts, group = parts_of(cutoff, hierarchy.n_labels)
     own = np.array([part.level for part in parts])[group]
-    if len(parts) == 1:
-        return own
     lowered = np.ascontiguousarray(-own[hierarchy.order][None])  # the largest is the smallest of -x
     min_down(lowered, hierarchy.parent_ptr, hierarchy.parent_idx)
     return np.asarray(-lowered[0][hierarchy.position])
@@ -136,10 +131,10 @@ def label_levels(cutoff: Cutoff, hierarchy: Hierarchy) -> NDArray[np.float64]:
 
 def limit_thresholds(
     score: Any,
-    columns: Sequence[NDArray[np.intp]],
+    columns: Sequence[Index],
     limits: Sequence[int | None],
     parents: Mapping[int, Sequence[int]],
-) -> NDArray[np.float64]:
+) -> Float:
     """Return the score that instances of each sample and group must exceed because of limits.
 
     It is the highest score past the limit of calls per sample of the group, or of any group of its
@@ -155,7 +150,7 @@ def limit_thresholds(
     return above
 
 
-def _first_past(score: Any, limit: int) -> NDArray[np.float64]:
+def _first_past(score: Any, limit: int) -> Float:
     """Return the (limit + 1)-th highest score of each row, -1 if there are fewer."""
     if not is_sparse(score):
         return np.asarray(np.partition(score, score.shape[1] - limit - 1, axis=1)[:, -limit - 1])
@@ -172,22 +167,11 @@ def _first_past(score: Any, limit: int) -> NDArray[np.float64]:
 
 
 def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
-    """Call every instance whose block score reaches the cutoff.
+    """Call every instance whose block score reaches the cutoff; return a bool matrix.
 
-    The calls of a sample do not depend on other samples.
-
-    Parameters
-    ----------
-    score : ndarray or CSR of shape (n_samples, n_labels)
-        Block scores, as :func:`hierlpr.consistent_scores` returns them: a child's never exceeds
-        any parent's. In CSR, an absent entry is never called.
-    cutoff : Cutoff
-    hierarchy : Hierarchy
-
-    Returns
-    -------
-    ndarray of bool, or csr_array of bool for CSR input
-        Closed upward: a called label's parents are called.
+    Block scores, dense or CSR, are those of :func:`hierlpr.consistent_scores`: a child's never
+    exceeds any parent's, so calls are closed upward. In CSR an absent entry is never called. The
+    calls of a sample do not depend on other samples.
 
     Examples
     --------
@@ -197,10 +181,6 @@ def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
     array([[ True, False,  True],
            [ True,  True, False]])
     """
-    if score.ndim != 2 or score.shape[1] != hierarchy.n_labels:
-        raise DataError(
-            f"score has shape {tuple(score.shape)}; expected (n_samples, {hierarchy.n_labels})."
-        )
     level = label_levels(cutoff, hierarchy)
     parts, group = parts_of(cutoff, hierarchy.n_labels)
     past = None  # what the scores of each sample and group must exceed because of limits
@@ -210,17 +190,16 @@ def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
         columns = np.split(np.argsort(group, kind="stable"), ends[:-1])
         past = limit_thresholds(score, columns, limits, group_parents(hierarchy, group))
     if not is_sparse(score):
-        called: NDArray[np.bool_] = score >= level
+        called: Bool = score >= level
         return called if past is None else called & (score > past[:, group])
     csr = scipy.sparse.csr_array(score)
     kept = (csr.data > 0.0) & (csr.data >= level[csr.indices])
-    row = np.repeat(np.arange(csr.shape[0], dtype=np.intp), np.diff(csr.indptr))
     if past is not None:
+        row = np.repeat(np.arange(csr.shape[0], dtype=np.intp), np.diff(csr.indptr))
         kept &= csr.data > past[row, group[csr.indices]]
-    indptr = np.append(0, np.cumsum(np.bincount(row[kept], minlength=csr.shape[0])))
-    indptr = indptr.astype(csr.indptr.dtype)
-    data = (np.ones(indptr[-1], dtype=bool), csr.indices[kept], indptr)
-    return scipy.sparse.csr_array(data, shape=csr.shape)
+    calls = scipy.sparse.csr_array((kept, csr.indices, csr.indptr), shape=csr.shape, copy=True)
+    calls.eliminate_zeros()
+    return calls
 
 
 class LabelCall(NamedTuple):
@@ -247,12 +226,8 @@ def call_lists(
     >>> call_lists(np.array([[True, True], [False, False]]), np.array([[0.9, 0.9], [0.1, 0.2]]), h)
     [(LabelCall(label='A', score=0.9, set=None), LabelCall(label='B', score=0.9, set=None)), ()]
     """
-    if isinstance(calls, np.ndarray):
-        row, column = np.nonzero(calls)
-    else:
-        called = scipy.sparse.csr_array(calls)
-        row, column = np.repeat(np.arange(called.shape[0]), np.diff(called.indptr)), called.indices
-    values = np.asarray(score[row, column]).ravel()
+    row, column = calls.nonzero()
+    values = entries_at(score, row, column)
     # By sample, then decreasing score; equal scores in topological order.
     order = np.lexsort((hierarchy.position[column], -values, row))
     named = [hierarchy.labels[j] for j in column[order].tolist()]
@@ -283,26 +258,11 @@ _NOTHING, _ALONE, _TOGETHER, _LIMIT, _LOW, _LOW_BLOCK = range(len(REASONS))
 NAMED = 3  # number of other labels of a block that are named
 
 
-def call_limits(cutoff: Cutoff, n_labels: int) -> list[int | None]:
-    """Return the largest number of calls per sample in the group of each label, None if any."""
-    parts, group = parts_of(cutoff, n_labels)
-    return [parts[g].max_calls for g in group.tolist()]
-
-
-def reason_codes(
-    score: Float, block: NDArray[np.intp], called: NDArray[np.bool_], level: Float
-) -> NDArray[np.intp]:
+def reason_codes(score: Float, block: Index, called: Bool, level: Float) -> Index:
     """Return the index into `REASONS` of every label of one sample.
 
     `score` and `block` are the score and the number of its block; `level` is infinite where nothing
     is called.
-
-    Examples
-    --------
-    >>> score, level = np.array([0.5, 0.5, 0.1]), np.full(3, 0.4)
-    >>> codes = reason_codes(score, np.array([0, 0, 1]), score > 0.2, level)
-    >>> [REASONS[code].split(" ")[1] for code in codes]
-    ['together', 'together', 'called:']
     """
     is_alone = (np.bincount(block)[block] if block.size else block) == 1
     no = np.where(is_alone, _LOW, _LOW_BLOCK)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import effective_number
-from hierlpr.cutoff.instances import Instances, as_instances, sample_places, sort_by_sample
+from hierlpr.cutoff.instances import Instances, sample_places, sort_by_sample
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.metrics.hits import HitCurve
+
+Float = NDArray[np.float64]
 
 FEWEST_SAMPLES = 30
 STANDARD_ERRORS = 2.0
@@ -37,23 +39,24 @@ class LevelProfile:
     was known.
     """
 
-    level: NDArray[np.float64]
+    level: Float
     limit: NDArray[np.int64]
-    moments: NDArray[np.float64]
+    moments: Float
     n_samples: int
     implied_share: float | None = None
 
     @classmethod
-    def of(cls, score: Any, truth: Any = None) -> LevelProfile:
-        """Compute the profile of block scores and truth, such as those of the samples of a fit.
+    def of(cls, instances: Instances) -> LevelProfile:
+        """Compute the profile of instances, such as those of the samples of a fit.
 
-        >>> profile = LevelProfile.of([[0.9, 0.8]] * 20, [[1, 1]] * 19 + [[1, 0]])
+        >>> from hierlpr.cutoff.instances import list_instances
+        >>> truth = np.array([[1, 1]] * 19 + [[1, 0]])
+        >>> profile = LevelProfile.of(list_instances(np.array([[0.9, 0.8]] * 20), truth))
         >>> profile.level.tolist(), profile.limit.tolist()
         ([0.9, 0.8], [1, 2])
         >>> profile.calls.tolist(), profile.hits.tolist()
         ([[1.0, 1.0], [1.0, 2.0]], [[1.0, 1.0], [1.0, 1.95]])
         """
-        instances = as_instances(score, truth)
         if instances.weight is not None:
             weight = instances.weight / instances.weight.max()
             instances = replace(instances, weight=weight / weight.mean())
@@ -66,24 +69,24 @@ class LevelProfile:
         return cls(level, limit, moments / max(1, instances.n_samples), instances.n_samples)
 
     @property
-    def calls(self) -> NDArray[np.float64]:
+    def calls(self) -> Float:
         """Mean calls per sample."""
         return np.asarray(self.moments[0])
 
     @property
-    def hits(self) -> NDArray[np.float64]:
+    def hits(self) -> Float:
         """Mean correct calls per sample."""
         return np.asarray(self.moments[1])
 
-    def drift(self, alpha: float) -> NDArray[np.float64]:
-        """Mean of ``alpha * calls - false calls`` per sample: positive where precision suffices."""
+    def mean_gain(self, alpha: float) -> Float:
+        """Mean over samples of ``hits - (1 - alpha) calls``, not negative if precision suffices."""
         return self.hits - (1.0 - alpha) * self.calls
 
-    def square(self, alpha: float) -> NDArray[np.float64]:
-        """Mean square of the same."""
+    def mean_square_gain(self, alpha: float) -> Float:
+        """Mean square of the same, at least 1e-12."""
         a = 1.0 - alpha
         calls2, hits2, calls_hits = self.moments[2:]
-        return np.asarray(hits2 - 2.0 * a * calls_hits + a * a * calls2)
+        return np.asarray(np.maximum(hits2 - 2.0 * a * calls_hits + a * a * calls2, 1e-12))
 
     def scaled(self, factor: float) -> LevelProfile:
         """Return the profile with all sample weights multiplied by a factor."""
@@ -115,9 +118,7 @@ def _parts(instances: Instances) -> Iterator[Instances]:
         first = stop
 
 
-def _moments(
-    part: Instances, level: NDArray[np.float64], limit: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _moments(part: Instances, level: Float, limit: NDArray[np.int64]) -> Float:
     """Sum calls, hits, their squares and product over samples, at each limit and level.
 
     The calls of a sample at a level under a limit are a prefix of its sorted instances, so each sum
@@ -127,12 +128,12 @@ def _moments(
     """
     rows = sort_by_sample(part)
     first = rows.ptr[rows.sample]
-    place, counts = rows.place.astype(np.float64), np.ones(rows.place.size)
-    if rows.known_before is not None:  # only calls of known truth count
-        place = (rows.known_before[1:] - rows.known_before[first]).astype(np.float64)
-        counts = np.diff(rows.known_before).astype(np.float64)
-    hits = (rows.hits_before[1:] - rows.hits_before[first]).astype(np.float64)
-    held = rows.truth.astype(np.float64)
+    place, hits = (  # only calls of known truth count
+        (before[1:] - before[first]).astype(np.float64)
+        for before in (rows.known_before, rows.hits_before)
+    )
+    counts = np.diff(rows.known_before).astype(np.float64)
+    held = np.diff(rows.hits_before).astype(np.float64)
     enters = level.size - np.searchsorted(level[::-1], rows.score, side="right")
     limit_index = np.searchsorted(limit, np.arange(limit[-1] + 1))
     cell = limit_index[rows.needed] * level.size + enters
@@ -149,7 +150,7 @@ def _moments(
     return np.stack([x.reshape(shape).cumsum(0).cumsum(1) for x in binned])
 
 
-def _spaced_levels(score: NDArray[np.float64]) -> NDArray[np.float64]:
+def _spaced_levels(score: Float) -> Float:
     """Return levels at which the number of calls grows by about the same factor."""
     if score.size == 0:
         return np.empty(0)
@@ -173,10 +174,10 @@ class LevelCurve(NamedTuple):
     All are weighted; `calling` is the effective number of samples with a call.
     """
 
-    level: NDArray[np.float64]
-    calls: NDArray[np.float64]
-    hits: NDArray[np.float64]
-    calling: NDArray[np.float64]
+    level: Float
+    calls: Float
+    hits: Float
+    calling: Float
 
     @classmethod
     def of(cls, instances: Instances) -> LevelCurve:
@@ -193,7 +194,7 @@ class LevelCurve(NamedTuple):
         return cls(level, curve.calls[1:], curve.hits[1:], total * total / square)
 
     @property
-    def precision(self) -> NDArray[np.float64]:
+    def precision(self) -> Float:
         """Precision with one more average sample whose calls are all incorrect."""
         return np.asarray(self.hits / (self.calls + self.calls / self.calling))
 
@@ -265,13 +266,6 @@ def precision_caveats(
     - without some single sample the precision would be below the target;
     - one more sample with the largest number of calls of any sample at this level, here or in
       `profile`, all incorrect, would raise the error rate to more than 1.5 times that allowed.
-
-    Examples
-    --------
-    >>> from hierlpr.cutoff.instances import list_instances
-    >>> listed = list_instances(np.full((12, 1), 0.9), np.ones((12, 1)))
-    >>> precision_caveats(listed, level=0.9, target=0.5)
-    'fewer than 30 samples have a call.'
     """
     called = instances.take(instances.score >= level)
     n, weight = instances.n_samples, instances.weight
@@ -309,5 +303,6 @@ def _largest_excess(instances: Instances, target: float) -> float:
         return 0.0
     alpha = 1.0 - target
     # At least the variance of independent calls that are correct with the target's probability.
-    square = np.maximum(profile.square(alpha)[-1], target * alpha * profile.calls[-1])
-    return float(np.max(np.sqrt(profile.n_samples) * profile.drift(alpha)[-1] / np.sqrt(square)))
+    square = np.maximum(profile.mean_square_gain(alpha)[-1], target * alpha * profile.calls[-1])
+    gain = profile.mean_gain(alpha)[-1]
+    return float(np.max(np.sqrt(profile.n_samples) * gain / np.sqrt(square)))

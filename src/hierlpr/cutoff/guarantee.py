@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 from functools import cache
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,17 @@ _DEEPEST, _STEPS = 60.0, 100
 RISING_SHARE = 0.1
 
 
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+class Promise(NamedTuple):
+    """At most a share `alpha` of all calls is incorrect, except with probability `delta`."""
+
+    alpha: float
+    delta: float
+
+
 class Certified(NamedTuple):
     """The last certified level (None if the first test failed) and its limit per sample."""
 
@@ -53,12 +64,7 @@ class Pair(NamedTuple):
 
 
 def certified_level(
-    instances: Instances,
-    profile: LevelProfile,
-    *,
-    alpha: float,
-    confidence: float,
-    max_weight: float = 1.0,
+    instances: Instances, profile: LevelProfile, promise: Promise, *, max_weight: float = 1.0
 ) -> Certified:
     r"""Find the last level and limit of calls per sample whose pooled precision is certified.
 
@@ -81,8 +87,8 @@ def certified_level(
     sample, the correct calls are binomial given the calls, and the exact test is used instead.
 
     Pairs of a level and a limit are tested in an order fixed by `profile`, see :func:`plan_tests`,
-    until the first test that fails; so with probability at most :math:`\delta = 1 -` `confidence`
-    any certified pair is below the target. Decisions then apply the limit (`max_calls`): without
+    until the first test that fails; so with probability at most :math:`\delta` any certified pair
+    is below the target. Decisions then apply the limit (`max_calls`): without
     one, no finite number of samples could exclude a rare sample with thousands of false calls.
 
     The stakes hedge a bet on the sum of all :math:`G_i`, as if it were normal: with :math:`r`
@@ -105,26 +111,19 @@ def certified_level(
     Keys ``angelopoulos2021learn``, ``waudbysmith2024estimating`` and ``voracek2025starbets`` in
     ``docs/references.bib``.
     """
-    delta = 1.0 - confidence
     share = None
     if instances.weight is not None:
         profile, share = profile.scaled(1.0 / max_weight), instances.weight / max_weight
-    n_samples, n_labels = instances.n_samples, instances.n_labels
-    sequence = plan_tests(profile, n_samples, n_labels, alpha=alpha, delta=delta)
-    passed = pass_tests(instances, sequence, alpha=alpha, delta=delta, share=share)
+    sequence = plan_tests(profile, instances.n_samples, instances.n_labels, promise)
+    passed = pass_tests(instances, sequence, promise, share)
     if not passed:
         return Certified(None, None)
     level, limit, _ = passed[-1]
-    return Certified(level, limit if limit < n_labels else None)
+    return Certified(level, limit if limit < instances.n_labels else None)
 
 
 def pass_tests(
-    instances: Instances,
-    sequence: list[Pair],
-    *,
-    alpha: float,
-    delta: float,
-    share: NDArray[np.float64] | None = None,
+    instances: Instances, sequence: list[Pair], promise: Promise, share: Float | None = None
 ) -> list[Pair]:
     """Test pairs in turn until the first one fails; return those that passed.
 
@@ -135,32 +134,26 @@ def pass_tests(
     shuffle = random_order(instances)
     lowest = min(pair.level for pair in sequence)
     rows = sort_by_sample(instances.take(instances.score >= lowest))
-    options: Any = {"alpha": alpha, "delta": delta, "share": share}
-    return list(takewhile(lambda x: _is_precise(x, *_count(rows, x), shuffle, **options), sequence))
+
+    def passes(pair: Pair) -> bool:
+        return is_precise(pair, *_count(rows, pair), shuffle, promise, share)
+
+    return list(takewhile(passes, sequence))
 
 
-def _count(rows: SortedInstances, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _count(rows: SortedInstances, pair: Pair) -> tuple[Int, Int]:
     """Count the calls of known truth of every sample, and the correct ones."""
-    calls, hits, known = (np.empty(rows.ptr.size - 1, dtype=np.int64) for _ in range(3))
-    common = (rows.ptr, rows.score, rows.needed)
-    count_calls(*common, rows.hits_before, pair.level, pair.limit, calls, hits)
-    if rows.known_before is None:
-        return calls, hits
-    count_calls(*common, rows.known_before, pair.level, pair.limit, calls, known)
-    return known, hits
+    calls, hits = (np.empty(rows.ptr.size - 1, dtype=np.int64) for _ in range(2))
+    before = (rows.known_before, rows.hits_before)
+    count_calls(rows.ptr, rows.score, rows.needed, *before, pair.level, pair.limit, calls, hits)
+    return calls, hits
 
 
-def _is_precise(
-    pair: Pair,
-    calls: NDArray[np.int64],
-    hits: NDArray[np.int64],
-    shuffle: Shuffle,
-    *,
-    alpha: float,
-    delta: float,
-    share: NDArray[np.float64] | None = None,
+def is_precise(
+    pair: Pair, calls: Int, hits: Int, shuffle: Shuffle, promise: Promise, share: Float | None
 ) -> bool:
     """Test one pair: True with probability at most `delta` if its precision is below the target."""
+    alpha, delta = promise
     if pair.limit == 1 and share is None:
         chance = bdtrc(float(hits.sum()) - 1.0, int(calls.sum()), 1.0 - alpha)
         return bool(chance <= delta)
@@ -176,7 +169,7 @@ def _is_precise(
 
 
 @cache
-def _urgency() -> NDArray[np.float64]:
+def _urgency() -> Float:
     """Return stake times root of the remaining square, for each log wealth below the goal."""
     log_chance = -BEYOND - np.arange(int(_DEEPEST * _STEPS) + 1) / _STEPS
     d = ndtri_exp(log_chance)
@@ -184,7 +177,7 @@ def _urgency() -> NDArray[np.float64]:
 
 
 def plan_tests(
-    profile: LevelProfile, n_samples: int, n_labels: int, *, alpha: float, delta: float
+    profile: LevelProfile, n_samples: int, n_labels: int, promise: Promise
 ) -> list[Pair]:
     """Choose the pairs of level and limit to test, from the surest to those with the most hits.
 
@@ -192,8 +185,8 @@ def plan_tests(
     """
     if profile.level.size == 0 or n_samples == 0:
         return []
-    margin, limit = _margins(profile, n_samples, n_labels, alpha=alpha, delta=delta)
-    square = np.maximum(profile.square(alpha), 1e-12)
+    margin, limit = _margins(profile, n_samples, n_labels, promise)
+    square = profile.mean_square_gain(promise.alpha)
     return [
         Pair(float(profile.level[at % profile.level.size]), int(limit.flat[at]), square.flat[at])
         for at in _front(margin.ravel(), profile.hits.ravel()).tolist()
@@ -201,29 +194,29 @@ def plan_tests(
 
 
 def _margins(
-    profile: LevelProfile, n_samples: int, n_labels: int, *, alpha: float, delta: float
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    profile: LevelProfile, n_samples: int, n_labels: int, promise: Promise
+) -> tuple[Float, Int]:
     """Return by how many standard deviations each pair is expected to pass, and limits to use.
 
-    At a constant stake s the log wealth is about ``s n drift - s^2 n square / 2`` with standard
-    deviation ``s sqrt(n spread)``; the stake ``sqrt(2 log(1/delta) / (n square))`` is most likely
+    At a constant stake s the log wealth is about ``s n gain - s^2 n square / 2`` with standard
+    deviation ``s sqrt(n variance)``; the stake ``sqrt(2 log(1/delta) / (n square))`` is most likely
     to pass ``log(1/delta)``, and a limit C keeps it below ``1 / ((1 - alpha) C)``.
     """
-    goal = math.log(1.0 / delta)
-    drift, square = profile.drift(alpha), np.maximum(profile.square(alpha), 1e-12)
+    alpha, goal = promise.alpha, math.log(1.0 / promise.delta)
+    gain, square = profile.mean_gain(alpha), profile.mean_square_gain(alpha)
     limit = np.minimum(profile.limit, n_labels)[:, None]
     largest = LARGEST_STAKE / ((1.0 - alpha) * limit)
     wanted = np.sqrt(2.0 * goal / (n_samples * square))
     stake = np.minimum(wanted, largest)
-    spread = np.sqrt(np.maximum(square - drift**2, 1e-3 * square) * n_samples)
-    margin = (n_samples * (drift - 0.5 * stake * square) - goal / stake) / spread
+    spread = np.sqrt(np.maximum(square - gain**2, 1e-3 * square) * n_samples)
+    margin = (n_samples * (gain - 0.5 * stake * square) - goal / stake) / spread
     # A limit that no sample of the profile reached can be raised until it restricts the stake.
     is_idle = (profile.calls == profile.calls[-1]) & (limit > 1)
     useful = np.minimum(LARGEST_STAKE / ((1.0 - alpha) * wanted), n_labels).astype(np.int64)
     return margin, np.where(is_idle, np.maximum(limit, useful), limit)
 
 
-def _front(margin: NDArray[np.float64], hits: NDArray[np.float64]) -> NDArray[np.intp]:
+def _front(margin: Float, hits: Float) -> NDArray[np.intp]:
     """Return the pairs that no other exceeds in both margin and hits, by decreasing margin."""
     by_margin = np.lexsort((-hits, -margin))
     sorted_hits = hits[by_margin]
@@ -234,34 +227,32 @@ def _front(margin: NDArray[np.float64], hits: NDArray[np.float64]) -> NDArray[np
 # -- groups of labels -----------------------------------------------------------------------------
 
 
-def choose_limit(
-    profile: LevelProfile, n_samples: int, n_labels: int, *, alpha: float, delta: float
-) -> int:
+def choose_limit(profile: LevelProfile, n_samples: int, n_labels: int, promise: Promise) -> int:
     """Return the limit of calls per sample with the most hits that can probably be certified."""
     if profile.level.size == 0 or n_samples == 0:
         return 1
-    margin, limit = _margins(profile, n_samples, n_labels, alpha=alpha, delta=delta)
+    margin, limit = _margins(profile, n_samples, n_labels, promise)
     likely = margin >= 1.0
     at = np.argmax(np.where(likely, profile.hits, -1.0)) if likely.any() else np.argmax(margin)
     return int(limit.flat[at])
 
 
 def certified_levels(
-    instances: Instances, profile: LevelProfile, *, limit: int, alpha: float, delta: float
-) -> NDArray[np.float64]:
+    instances: Instances, profile: LevelProfile, limit: int, promise: Promise
+) -> Float:
     """Return all levels that are certified for one group of labels, in increasing order.
 
     No sample has more than `limit` instances. `profile` of other samples fixes two sequences of
-    tests before this truth is seen: one falls from the surest level, with most of `delta`, and one
-    rises from it. Each ends with its first failure. The rising one matters if the level of a group
-    of ancestors is higher. A level of 0 calls every listed instance.
+    tests before this truth is seen: one falls from the surest level, with most of the error, and
+    one rises from it. Each ends with its first failure. The rising one matters if the level of a
+    group of ancestors is higher. A level of 0 calls every listed instance.
     """
     if profile.level.size == 0 or instances.n_samples == 0:
         return np.empty(0)
     last = replace(profile, limit=np.array([limit]), moments=profile.moments[:, -1:])
     n_labels = max(instances.n_labels, limit)
-    margin = _margins(last, instances.n_samples, n_labels, alpha=alpha, delta=delta)[0][0]
-    square, level = np.maximum(last.square(alpha)[0], 1e-12), profile.level.copy()
+    margin = _margins(last, instances.n_samples, n_labels, promise)[0][0]
+    square, level = last.mean_square_gain(promise.alpha)[0], profile.level.copy()
     level[-1] = 0.0
     surest = int(np.argmax(margin))
     falling = surest + _front(margin[surest:], last.hits[0, surest:])
@@ -269,5 +260,5 @@ def certified_levels(
     passed: list[Pair] = []
     for sequence, share in ((falling, 1.0 - RISING_SHARE), (rising, RISING_SHARE)):
         pairs = [Pair(float(level[at]), limit, float(square[at])) for at in sequence.tolist()]
-        passed += pass_tests(instances, pairs, alpha=alpha, delta=share * delta)
+        passed += pass_tests(instances, pairs, Promise(promise.alpha, share * promise.delta))
     return np.sort([pair.level for pair in passed])

@@ -17,6 +17,10 @@ from hierlpr.data.partial_truth import PartialTruth
 from hierlpr.data.tables import dense
 from hierlpr.exceptions import DataError
 
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+Index = NDArray[np.intp]
+
 _TRUE = np.uint64(0xD1B54A32D192ED03)  # an arbitrary constant that marks true instances in a hash
 _UNKNOWN = np.uint64(0x8CB92BA72F3D8DD7)  # another one
 _RARE = math.log(1e-6)
@@ -32,18 +36,18 @@ class Instances:
     per sample (None: all equal), `positives` the weight of all positives.
     """
 
-    score: NDArray[np.float64]
-    truth: NDArray[np.bool_]
-    sample: NDArray[np.intp]
+    score: Float
+    truth: Bool
+    sample: Index
     n_samples: int
     n_positives: int
     n_labels: int
     positives: float
-    known: NDArray[np.bool_] | None = None
-    label: NDArray[np.intp] | None = None
-    implied: NDArray[np.bool_] | None = None
+    known: Bool | None = None
+    label: Index | None = None
+    implied: Bool | None = None
     n_unknown: int = 0
-    weight: NDArray[np.float64] | None = None
+    weight: Float | None = None
 
     def take(self, kept: Any) -> Instances:
         """Keep some of the listed instances; the positives are still all counted."""
@@ -56,14 +60,12 @@ class Instances:
         return self if self.known is None else self.take(self.known)
 
 
-def list_instances(score: Any, truth: Any, weight: NDArray[np.float64] | None = None) -> Instances:
+def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Instances:
     """List the instances of two matrices (samples x labels), dense or CSR.
 
     A score that a CSR matrix does not store is 0: such instances are not listed and never called.
     """
     shape = tuple(map(int, score.shape))
-    if tuple(truth.shape) != shape:
-        raise DataError(f"score has shape {shape}, but truth has {tuple(truth.shape)}.")
     held = truth.held if isinstance(truth, PartialTruth) else truth
     sample, label = np.repeat(np.arange(shape[0], dtype=np.intp), shape[1]), None
     if is_sparse(score):
@@ -74,7 +76,7 @@ def list_instances(score: Any, truth: Any, weight: NDArray[np.float64] | None = 
     else:
         value = check_real_array(score, name="score").ravel()
 
-    def listed(matrix: Any) -> NDArray[np.bool_]:
+    def listed(matrix: Any) -> Bool:
         if label is not None:
             return holds_at(matrix, sample, label)
         return np.asarray(dense(matrix), dtype=bool).ravel()
@@ -92,20 +94,18 @@ def list_instances(score: Any, truth: Any, weight: NDArray[np.float64] | None = 
     return replace(found, weight=weight)
 
 
-def as_instances(score: Any, truth: Any) -> Instances:
-    """List the instances of two matrices of any kind; `Instances` are returned as they are."""
-    if isinstance(score, Instances):
-        return score
-    return list_instances(*(x if is_sparse(x) else np.asarray(x) for x in (score, truth)))
+def entries_at(matrix: Any, sample: NDArray[Any], label: NDArray[Any]) -> NDArray[Any]:
+    """Return some entries of a dense or sparse matrix."""
+    if not is_sparse(matrix):
+        return np.asarray(np.asarray(matrix)[sample, label])
+    if not sample.size:  # SciPy would return a sparse matrix
+        return np.empty(0, dtype=matrix.dtype)
+    return np.asarray(scipy.sparse.csr_array(matrix)[sample, label]).ravel()
 
 
-def holds_at(truth: Any, sample: NDArray[Any], label: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return the truth of some instances, from a dense or sparse matrix."""
-    if not is_sparse(truth):
-        return np.asarray(np.asarray(truth)[sample, label], dtype=bool)
-    if not sample.size:
-        return np.zeros(0, dtype=bool)
-    return np.asarray(scipy.sparse.csr_array(truth)[sample, label], dtype=bool).ravel()
+def holds_at(truth: Any, sample: NDArray[Any], label: NDArray[Any]) -> Bool:
+    """Return the truth of some instances."""
+    return entries_at(truth, sample, label).astype(bool)
 
 
 # -- random order ---------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Shuffle(NamedTuple):
     (standard deviation, if each multiset of samples has an order drawn at random).
     """
 
-    order: NDArray[np.intp]
+    order: Index
     is_fair: bool
 
 
@@ -155,18 +155,12 @@ def _shuffled(keys: NDArray[np.uint64]) -> Shuffle:
 
 
 def split_at_random(
-    score: Any, truth: Any, weight: NDArray[np.float64] | None = None
+    score: Any, truth: Any, weight: Float | None = None
 ) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
     """Split off a third of the samples at random, independently of their order.
 
-    Returns
-    -------
-    (score, truth, weight) of that third, and the same of the others
-
-    Raises
-    ------
-    DataError
-        If there are too few samples, or too few kinds of samples, for a random split.
+    Returns score, truth and weight of that third, and those of the others. Raises if there are too
+    few samples, or too few kinds of samples, for a random split.
     """
     is_partial = isinstance(truth, PartialTruth)
     keys = mix(_stored_keys(score)) + _stored_keys(truth.held if is_partial else truth)
@@ -203,39 +197,35 @@ def _stored_keys(matrix: Any) -> NDArray[np.uint64]:
 class SortedInstances(NamedTuple):
     """Instances by sample, then decreasing score; sample i has ``ptr[i]`` to ``ptr[i + 1]``.
 
-    `place` counts from 1 within a sample. An instance is called only under a limit of at least
-    `needed` calls, the place of the last one tied with it. `hits_before` counts the true instances
-    before each one, and all of them at the end; `known_before` likewise those of known truth, None
-    if all are known.
+    An instance is called only under a limit of at least `needed` calls, the place within its sample
+    of the last one tied with it. `hits_before` counts the true instances before each one, and all
+    of them at the end; `known_before` likewise those of known truth.
     """
 
     ptr: NDArray[np.int64]
-    sample: NDArray[np.intp]
-    score: NDArray[np.float64]
-    truth: NDArray[np.bool_]
-    place: NDArray[np.int32]
+    sample: Index
+    score: Float
     needed: NDArray[np.int32]
+    known_before: NDArray[np.int64]
     hits_before: NDArray[np.int64]
-    known_before: NDArray[np.int64] | None
 
 
 def sort_by_sample(instances: Instances) -> SortedInstances:
     """Sort the instances of each sample by decreasing score."""
-    order, place, needed = sample_places(instances.score, instances.sample)
-    sample, truth = instances.sample[order], instances.truth[order]
+    order, _, needed = sample_places(instances.score, instances.sample)
+    sample = instances.sample[order]
     ptr = np.searchsorted(sample, np.arange(instances.n_samples + 1)).astype(np.int64)
-    known_before = None if instances.known is None else _count_before(instances.known[order])
-    score, hits_before = instances.score[order], _count_before(truth)
-    return SortedInstances(ptr, sample, score, truth, place, needed, hits_before, known_before)
-
-
-def _count_before(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(flags, dtype=np.int64)])
+    known = np.ones(order.size, dtype=bool) if instances.known is None else instances.known
+    before = (
+        np.concatenate([[0], np.cumsum(flags[order], dtype=np.int64)])
+        for flags in (known, instances.truth)
+    )
+    return SortedInstances(ptr, sample, instances.score[order], needed, *before)
 
 
 def sample_places(
-    score: NDArray[np.float64], sample: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.int32]]:
+    score: Float, sample: Index
+) -> tuple[Index, NDArray[np.int32], NDArray[np.int32]]:
     """Return the order by sample and decreasing score, places, and places of the last ties."""
     if score.size == 0:
         return np.empty(0, np.intp), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)

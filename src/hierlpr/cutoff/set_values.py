@@ -29,17 +29,16 @@ RISKY = 5.0  # largest probability of a false label per sample, in multiples of 
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
+Index = NDArray[np.intp]
 
 
-def call_order(score: Float, hierarchy: Hierarchy) -> NDArray[np.intp]:
+def call_order(score: Float, hierarchy: Hierarchy) -> Index:
     """Return the columns of each sample by decreasing block score, ties parents first."""
     order = np.argsort(-score[:, hierarchy.order], axis=1, kind="stable")
     return np.asarray(hierarchy.order[order], dtype=np.intp)
 
 
-def all_true_values(
-    score: Float, hierarchy: Hierarchy, order: NDArray[np.intp] | None = None
-) -> Float:
+def all_true_values(score: Float, hierarchy: Hierarchy, order: Index) -> Float:
     r"""Estimate for every label the probability that it and all labels before it are true.
 
     With :math:`s` the block scores, a label holds given its parents with probability about
@@ -49,21 +48,19 @@ def all_true_values(
     Examples
     --------
     >>> h = Hierarchy([("A", "B")], labels=["A", "B", "C"])
-    >>> all_true_values(np.array([[0.8, 0.4, 0.5]]), h)
+    >>> score = np.array([[0.8, 0.4, 0.5]])
+    >>> all_true_values(score, h, call_order(score, h))
     array([[0.8, 0.2, 0.4]])
     """
     above = np.ones_like(score)
-    for parents, children in _edges(hierarchy):
+    for parents, children in edge_columns(hierarchy):
         above[:, children] = np.minimum(above[:, children], score[:, parents])
     given = np.divide(score, above, out=np.zeros_like(score), where=above > 0.0)
-    order = call_order(score, hierarchy) if order is None else order
     values = np.cumprod(np.take_along_axis(np.minimum(given, 1.0), order, axis=1), axis=1)
     return _place(values, order)
 
 
-def any_true_values(
-    score: Float, hierarchy: Hierarchy, order: NDArray[np.intp] | None = None
-) -> Float:
+def any_true_values(score: Float, hierarchy: Hierarchy, order: Index) -> Float:
     r"""Estimate for every label the probability that it or a label after it is true.
 
     If any of them is true, so is one whose parents all come before:
@@ -72,16 +69,16 @@ def any_true_values(
     Examples
     --------
     >>> h = Hierarchy([("A", "B")], labels=["A", "B", "C"])
-    >>> any_true_values(np.array([[0.8, 0.4, 0.5]]), h).round(6)
+    >>> score = np.array([[0.8, 0.4, 0.5]])
+    >>> any_true_values(score, h, call_order(score, h)).round(6)
     array([[0.9, 0.4, 0.7]])
     """
-    order = call_order(score, hierarchy) if order is None else order
     n_samples, n_labels = score.shape
     place = np.empty_like(order)
     np.put_along_axis(place, order, np.arange(n_labels)[None, :], axis=1)
     # After a prefix without k, a child of k adds nothing: it is true only if k is.
     last = np.full((n_samples, n_labels), -1, dtype=np.intp)
-    for parents, children in _edges(hierarchy):
+    for parents, children in edge_columns(hierarchy):
         last[:, children] = np.maximum(last[:, children], place[:, parents])
     none = np.log1p(-np.minimum(score, 1.0 - 2.0**-40))
     gained = np.take_along_axis(none, order, axis=1)
@@ -101,7 +98,7 @@ def least_chance(error: float) -> float:
     return max(0.5, 1.0 - RISKY * check_level(error, name="error"))
 
 
-def by_cost(chance: Float, order: NDArray[np.intp], floor: float) -> Float:
+def by_cost(chance: Float, order: Index, floor: float) -> Float:
     r"""Return values by what each label adds to the error, while its set is likely all true.
 
     With :math:`V_j` the probability that the first :math:`j` labels of a sample are all true, the
@@ -126,7 +123,7 @@ def by_cost(chance: Float, order: NDArray[np.intp], floor: float) -> Float:
     return _place(_by_cost(along.ravel(), sample, n_samples, floor).reshape(chance.shape), order)
 
 
-def _by_cost(chance: Float, sample: NDArray[np.intp], n_samples: int, floor: float) -> Float:
+def _by_cost(chance: Float, sample: Index, n_samples: int, floor: float) -> Float:
     """Return the values of `by_cost` for lists of any lengths, one after the other."""
     value = _rounded(chance)
     is_first = np.diff(sample, prepend=-1) != 0
@@ -177,12 +174,11 @@ def one_path_values(ends: Float, hierarchy: Hierarchy, floor: float) -> Iterator
     reach = reach_of(ends, hierarchy)
     order = call_order(reach, hierarchy)
     along = np.take_along_axis(ends, order, axis=1)
-    tail = np.cumsum(along[:, ::-1], axis=1)[:, ::-1]
+    tail = _place(np.cumsum(along[:, ::-1], axis=1)[:, ::-1].copy(), order)
     paths = likely_paths(reach, hierarchy)
     chance = np.zeros_like(reach)
     chance[paths.sample, paths.label] = paths.chance
     sure = by_cost(chance, call_order(chance, hierarchy), floor)
-    tail = _place(np.ascontiguousarray(tail), order)
     yield SetValues.of(sure, tail, reach)
 
 
@@ -195,11 +191,11 @@ class LikelyPaths(NamedTuple):
     `sample` is sorted, `chance` is the block score, which never rises along a path.
     """
 
-    sample: NDArray[np.intp]
-    label: NDArray[np.intp]
-    chance: NDArray[np.float64]
+    sample: Index
+    label: Index
+    chance: Float
 
-    def last(self, kept: NDArray[np.bool_], n_samples: int) -> NDArray[np.intp]:
+    def last(self, kept: Bool, n_samples: int) -> Index:
         """Return the last kept entry of each sample, -1 for none."""
         found = np.full(n_samples, -1, dtype=np.intp)
         entries = np.flatnonzero(kept)
@@ -262,13 +258,13 @@ def _rounded(values: Float) -> Float:
     return np.asarray(np.ldexp(np.rint(part * 2.0**40), power - 40))
 
 
-def _edges(hierarchy: Hierarchy) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+def edge_columns(hierarchy: Hierarchy) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """Yield columns of parents and children, with no child twice in one step."""
     for parents, children in UpperSet.above(hierarchy).down:
         yield hierarchy.order[parents], hierarchy.order[children]
 
 
-def _place(values: Float, order: NDArray[np.intp]) -> Float:
+def _place(values: Float, order: Index) -> Float:
     placed = np.empty_like(values)
     np.put_along_axis(placed, order, values, axis=1)
     return placed

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,13 @@ from scipy.special import bdtr
 from hierlpr._utils.checks import check_level
 from hierlpr._utils.display import text_table
 from hierlpr.cutoff.instances import holds_at
-from hierlpr.cutoff.set_values import LikelyPaths, SetValues, path_values
+from hierlpr.cutoff.set_values import LikelyPaths, SetValues, edge_columns, path_values
 from hierlpr.data.tables import dense
 from hierlpr.hierarchy import Hierarchy
 
 SET_WORDS = ("no", "possible", "sure")  # by how many of the two sets a label is in
 SHOWN = 8  # printed samples
 MOST_NAMED = 5  # printed labels per set
-_COLUMNS = ("sample", "sure", "possible")
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -117,22 +117,16 @@ class CallSets:
             f"{self.possible.sum() / n:.3g} possible labels per sample. {self.rule}"
         )
 
-    def _first_rows(self) -> list[tuple[Any, ...]]:
-        """Return name, sure and other possible labels of the first samples."""
-
+    def __repr__(self) -> str:
         def joined(names: tuple[str, ...]) -> str:
             return ", ".join(names[:MOST_NAMED]) + ", ..." * (len(names) > MOST_NAMED)
 
         first = replace(self, sure=self.sure[:SHOWN], possible=self.possible[:SHOWN])
-        names = range(len(first)) if self.samples is None else self.samples
-        listed = zip(names, first.lists(), strict=False)
-        return [(name, joined(sure), joined(others)) for name, (sure, others) in listed]
-
-    def __repr__(self) -> str:
-        head = f"<CallSets: {self}>"
-        table = text_table(_COLUMNS, self._first_rows())
-        more = f"\n... {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
-        return f"{head}\n{table}{more}" if len(self) else head
+        names = range(len(self)) if self.samples is None else self.samples
+        rows = [(n, *map(joined, kinds)) for n, kinds in zip(names, first.lists(), strict=False)]
+        table = [text_table(("sample", "sure", "possible"), rows)] if rows else []
+        more = [f"... {len(self) - SHOWN:,} more"] if len(self) > SHOWN else []
+        return "\n".join([f"<CallSets: {self}>", *table, *more])
 
     def codes(self) -> NDArray[np.int8]:
         """Return the index into `SET_WORDS` for every (sample, label)."""
@@ -142,12 +136,9 @@ class CallSets:
     def branches(self, hierarchy: Hierarchy) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Summarize the possible labels of each sample by the few highest labels.
 
-        Returns
-        -------
-        list of (branches, open_labels)
-            All labels at and below each of the `branches` are possible. Of the `open_labels`, above
-            the branches, only some children are possible: a truth that ends there is "something
-            below this label that is not listed", or the label itself.
+        Returns branches and open labels. All labels at and below a branch are possible. Of an open
+        label, above the branches, only some children are possible: a truth that ends there is
+        "something below this label that is not listed", or the label itself.
 
         Examples
         --------
@@ -157,31 +148,23 @@ class CallSets:
         >>> CallSets(possible, possible, h.labels, None, rule).branches(h)
         [(('C',), ('A',)), (('A',), ())]
         """
-        h = hierarchy
-        possible = np.asarray(dense(self.possible), dtype=bool)[:, h.order]
-        whole = possible.copy()  # whether everything below is possible too
-        for k in range(h.n_labels - 1, -1, -1):
-            for parent in h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]].tolist():
-                whole[:, parent] &= whole[:, k]
-        top = whole.copy()
-        for k in range(h.n_labels):
-            for parent in h.parent_idx[h.parent_ptr[k] : h.parent_ptr[k + 1]].tolist():
-                top[:, k] &= ~whole[:, parent]
-        names = np.array(h.labels, dtype=object)[h.order]
-        return [
-            (tuple(names[row].tolist()), tuple(names[held & ~full].tolist()))
-            for row, held, full in zip(top, possible, whole, strict=True)
-        ]
+        possible = np.asarray(dense(self.possible), dtype=bool)
+        whole = ~hierarchy.close_upward(~possible)  # everything at and below is possible
+        highest = whole.copy()
+        for parents, children in edge_columns(hierarchy):
+            highest[:, children] &= ~whole[:, parents]
+        order, names = hierarchy.order, np.array(hierarchy.labels, dtype=object)[hierarchy.order]
+        pairs = zip(highest[:, order], (possible & ~whole)[:, order], strict=True)
+        return [(tuple(names[x].tolist()), tuple(names[y].tolist())) for x, y in pairs]
 
     def lists(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """List the sure labels, and the possible labels that are not sure, of each sample."""
-        kinds = [scipy.sparse.csr_array(kind) for kind in (self.sure, self.possible)]
-        out = []
-        for i in range(len(self)):
-            sure, possible = (set(x.indices[x.indptr[i] : x.indptr[i + 1]].tolist()) for x in kinds)
-            names = [[self.labels[j] for j in sorted(x)] for x in (sure, possible - sure)]
-            out.append((tuple(names[0]), tuple(names[1])))
-        return out
+        named = []
+        for kind in (self.sure, self.possible != self.sure):
+            rows = scipy.sparse.csr_array(kind).sorted_indices()
+            names = [self.labels[j] for j in rows.indices.tolist()]
+            named.append([tuple(names[i:k]) for i, k in pairwise(rows.indptr.tolist())])
+        return list(zip(*named, strict=True))
 
 
 def choose_sets(

@@ -190,7 +190,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             The probability, over the draw of these samples, with which the precision on new samples
             reaches the target. None: nothing is promised.
         groups : "tree", "depth", "label" or mapping of label to group, optional
-            One level per group, each for the target; with `confidence`, all simultaneously.
+            One level per group, each for the target; with `confidence`, all simultaneously. No
+            label is called below the level of an ancestor's group: calls are closed upward.
         unreachable : "nothing" or "best-precision", optional
             What to call if no level reaches the target: nothing (default with `confidence`), or
             what has the best precision within reach (default without).

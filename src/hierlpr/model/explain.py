@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import quote_names
 from hierlpr._utils.display import escape_control, html_table
-from hierlpr.cutoff.decisions import call_limits, decide, fill, label_levels, reason_codes
+from hierlpr.cutoff.decisions import decide, fill, label_levels, parts_of, reason_codes
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import Table
@@ -152,7 +152,8 @@ def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanati
         )
     )
     called, level = decided == 1.0, label_levels(cutoff, h)[at]
-    codes, limits = reason_codes(block_score, block, called, level), call_limits(cutoff, h.n_labels)
+    codes = reason_codes(block_score, block, called, level)
+    parts, group = parts_of(cutoff, h.n_labels)
     labels = [h.labels[k] for k in at]
     captioned = list(zip(map(h.caption, labels), lpr.tolist(), strict=True))
     start, stop = (np.searchsorted(block, block, side=side) for side in ("left", "right"))
@@ -163,7 +164,7 @@ def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanati
             score=block_score[k],
             level=level[k],
             others=[*captioned[start[k] : k], *captioned[k + 1 : stop[k]]],
-            most=limits[at[k]],
+            most=parts[group[at[k]]].max_calls,
         )
         for k in range(at.size)
     ]

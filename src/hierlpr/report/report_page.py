@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hierlpr._utils import require
 from hierlpr._utils.checks import check_count
-from hierlpr.cutoff.decisions import REASONS, call_limits
+from hierlpr.cutoff.decisions import REASONS, parts_of
 from hierlpr.cutoff.outcome import precision_of
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import HierlprWarning
@@ -294,9 +294,10 @@ def _drawn(key: str, display: Any, title: str, caption: str, description: str) -
 def _data(report: Report) -> dict[str, Any]:
     """Return the data of the page's script."""
     output, entries = report.summary.output, report.labels
+    parts, group = parts_of(output.model.cutoff_, output.level.size)
     return {
         "levels": _once([x if math.isfinite(x) else None for x in output.level.tolist()]),
-        "maxCalls": _once(call_limits(output.model.cutoff_, output.level.size)),
+        "maxCalls": _once([parts[g].max_calls for g in group.tolist()]),
         "reasons": REASONS,
         "nFit": entries["nFit"],
         "nSamples": report.answer.n_samples,
