@@ -64,12 +64,12 @@ class Population:
     def cutoffs(self, plan, rng, n_samples, *, target, confidence):
         """Draw calibration samples and return the cutoff of each method."""
         drawn = self.draw(rng, n_samples)
-        asked = {"target": target, "confidence": confidence}
+        options = {"target": target, "confidence": confidence}
         if self.groups is not None:
-            former = former_cutoff_by_group(*drawn, self.groups, **asked)
+            former = former_cutoff_by_group(*drawn, self.groups, **options)
         else:
-            former = former_cutoff(*drawn, plan["former"], **asked)
-        return {"certified": self.certify(plan, *drawn, **asked), "former": former}
+            former = former_cutoff(*drawn, plan["former"], **options)
+        return {"certified": self.certify(plan, *drawn, **options), "former": former}
 
     def certify(self, plan, score, truth, *, target, confidence):
         """Choose a cutoff as a model does."""

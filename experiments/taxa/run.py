@@ -130,8 +130,8 @@ def summarize(name: str, rows: list[dict]) -> Iterator[list]:
     for rule in dict.fromkeys(row["rule"] for row in rows):
         values = np.array([row["measured"] for row in rows if row["rule"] == rule])
         mean, se = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
-        asked = float(rule.rpartition(" ")[2])
-        within = "yes" if mean[0] <= asked + 3 * se[0] else "no"
+        stated = float(rule.rpartition(" ")[2])
+        within = "yes" if mean[0] <= stated + 3 * se[0] else "no"
         numbers = [f"{mean[0]:.4f}", f"{se[0]:.4f}", *(f"{x:.4f}" for x in mean[1:])]
         yield [name, rule, len(values), *numbers, "" if rule.startswith("thr") else within]
 

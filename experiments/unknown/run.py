@@ -241,14 +241,14 @@ def features(config):
                 fit, test = np.sort(order[: 2 * len(truth) // 3]), order[2 * len(truth) // 3 :]
                 unknown = hide("30 % of pairs", truth[fit], None, h, rng)
                 for w, way in enumerate(WAYS):
-                    rows, given = told(way, truth[fit], unknown, rng, h)
+                    rows, given = fit_data(way, truth[fit], unknown, rng, h)
                     model = HierarchicalClassifier(first_stage(learner), hierarchy=h, joint=False)
                     model.fit(x[fit][rows], given)
                     found[w, i] = held_out(model.model_, model.scores(x[test]), truth[test])
             yield {"set": name, "learner": learner, "n": len(fit), **compared(found)}
 
 
-def told(way, truth, unknown, rng, hierarchy):
+def fit_data(way, truth, unknown, rng, hierarchy):
     """Return the rows to learn from, and their truth, in one of the ways."""
     everything = np.arange(len(truth))
     if way == "whole":

@@ -331,7 +331,7 @@ def order_blocks(
 
 @kernel
 def latest_parents(up_ptr: Int64s, up_idx: Int32s, position: Int32s) -> Int32s:
-    """Return of each node's parents the one with the latest position, or -1."""
+    """Return the parent of each node with the latest position, or -1."""
     parent = np.full(position.size, -1, np.int32)
     for v in range(position.size):
         for e in range(up_ptr[v], up_ptr[v + 1]):

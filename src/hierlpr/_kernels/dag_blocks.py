@@ -28,7 +28,7 @@ RELAXATIONS = 6
 
 @kernel
 def weak_components(n: int, tails: Int32s, heads: Int32s) -> Int32s:
-    """Return of each of `n` nodes the smallest node that edges in any direction lead to."""
+    """Return the smallest node in the weakly connected component of each of `n` nodes."""
     root = np.arange(n).astype(np.int32)
     for e in range(tails.size):
         a = tails[e]
@@ -47,7 +47,7 @@ def weak_components(n: int, tails: Int32s, heads: Int32s) -> Int32s:
 
 @kernel
 def strong_components(n: int, tails: Int32s, heads: Int32s) -> Int32s:
-    """Return of each of `n` nodes a number of its strongly connected component.
+    """Return the number of the strongly connected component of each of `n` nodes.
 
     Tarjan (1972), with a stack of its own instead of recursion. O(nodes + edges).
     """

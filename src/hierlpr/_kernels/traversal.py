@@ -124,7 +124,7 @@ def find_stored(
     other: Int32s,
     n_labels: int,
 ) -> Bools:
-    """Say of every entry of sparse rows whether other rows have it too. O(entries)."""
+    """Return whether other rows have each entry of sparse rows too. O(entries)."""
     found = np.empty(labels.size, np.bool_)
     last = np.full(n_labels, -1, np.int64)  # the last of the other rows that holds the label
     for m in range(row_ptr.size - 1):

@@ -134,7 +134,7 @@ def log_chance(times: NDArray[Any]) -> float:
 
 
 def overlap_note(samples: SampleKeys, known: SampleKeys | None) -> str:
-    """Return how many of `samples` occur among the `known` ones as text; empty if as by chance.
+    """Return as text how many of `samples` are among the `known`; empty if chance explains it.
 
     Independent samples of one population equal a known one as often as the known ones equal each
     other, so the share of known samples that have a twin is the reference. Samples of few kinds are
@@ -161,7 +161,7 @@ def overlap_note(samples: SampleKeys, known: SampleKeys | None) -> str:
 
 
 def copies_note(samples: SampleKeys, known: SampleKeys | None = None) -> str:
-    """Return how many rows occur more than once as text; empty if chance can explain it.
+    """Return as text how many rows occur more than once; empty if chance can explain it.
 
     Copies may also lie in both `samples` and `known`, so their union is tested too.
     """

@@ -240,9 +240,9 @@ def judged_among(
 
     Notes
     -----
-    With a share of 0 only given pairs count: right if, within a label, whether a pair is given
-    depends on neither its truth nor its score. With a share of 1 all implied negatives count: right
-    if a label is only judged where its parents hold. `implied_share` tells which it is.
+    With a share of 0 only given pairs count: correct if, within a label, whether a pair is given
+    depends on neither its truth nor its score. With a share of 1 all implied negatives count:
+    correct if a label is only judged where its parents hold. `implied_share` estimates it.
     """
     implied = open_ & ~held & ~unknown
     salt = mix(np.asarray(label).astype(np.uint64))[:, None]

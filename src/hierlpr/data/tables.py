@@ -61,7 +61,7 @@ class Table:
 
     @property
     def n_stored(self) -> int | None:
-        """Number of stored entries of a sparse matrix, None of a dense one."""
+        """Number of stored entries of a sparse matrix, None for a dense one."""
         return None if isinstance(self.values, np.ndarray) else int(self.values.nnz)
 
     def rows(self, rows: NDArray[np.intp]) -> Table:

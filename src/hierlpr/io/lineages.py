@@ -70,7 +70,7 @@ def quote(text: Any) -> str:
 
 
 def has_name(text: str) -> bool:
-    """Return whether this names something; ``unclassified``, ``NA`` and empty texts do not."""
+    """Return whether a text is a name; ``unclassified``, ``NA`` and empty texts are not."""
     return not _NO_NAME.fullmatch(text.strip())
 
 

@@ -237,7 +237,7 @@ def _read_entries(file: TableFile) -> tuple[tuple[str, ...], Rows]:
     rows: Rows = {"sample": coded.indices.to_numpy().astype(np.int64)}
     for name in list(parts):
         rows[name] = np.concatenate(parts.pop(name))
-        pa.default_memory_pool().release_unused()  # at once: it is a large part of the memory
+        pa.default_memory_pool().release_unused()  # now: it is a large part of the memory
     has_label = rows["label"] >= 0
     if not has_label.any() and file.content != "truth":
         raise file.no_rows_error()

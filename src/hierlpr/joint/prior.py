@@ -276,12 +276,12 @@ def learn_depth_weights(
         ends = _ends(evidence, log_prior, hierarchy, weight)
         none = np.maximum(1.0 - ends.sum(axis=1, keepdims=True), 0.0)
         found = np.concatenate([ends, none], axis=1)[row, end]
-        told = -(counts * np.log(np.maximum(found, 1e-300))).sum()
+        log_loss = -(counts * np.log(np.maximum(found, 1e-300))).sum()
         # Gradient: expected minus observed evidence of each depth.
         more = ((reach_of(ends, hierarchy) - held) * evidence * counts[:, None]).sum(axis=0)
         slope = np.array([more[at].sum() for at in depths])
         pull = weight - 1.0
-        return float(told + 0.5 * (pull**2).sum()), slope + pull
+        return float(log_loss + 0.5 * (pull**2).sum()), slope + pull
 
     start, bounds = np.ones(len(depths)), [(0.0, MAX_WEIGHT)] * len(depths)
     found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)

@@ -70,7 +70,7 @@ class SampleQuantiles:
         """Summarize the training samples, or some of them if there are many."""
         n, limit = scores.shape[0], max(1000, 8 * MOST_VALUES // hierarchy.n_labels)
         if not isinstance(scores, np.ndarray):
-            # The other samples tell how common labels are, as they do for new samples.
+            # The other samples show how common labels are, as for new samples.
             limit = min(limit, (n + 1) // 2)
         rows, n_samples = draw_samples(n, limit, rng=0), n
         if weight is not None:

@@ -1,4 +1,4 @@
-"""Compare new scores with those fitted on: which prevalences moved, and what else changed."""
+"""Compare new scores with those fitted on: which prevalences changed, and what else did."""
 
 from __future__ import annotations
 

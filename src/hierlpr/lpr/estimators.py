@@ -125,7 +125,7 @@ def normal_table(n_samples: float) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Auto:
-    r"""P-spline averaged over all penalties; rare labels lean on a curve shared with others.
+    r"""P-spline averaged over all penalties; rare labels rely on a curve shared with others.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ class LabelBins(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedCurves:
-    """Shared curves of a fit, and how much labels lean on them.
+    """Shared curves of a fit, and how much labels rely on them.
 
     Attributes
     ----------

@@ -292,7 +292,7 @@ def normalized_hit_area_score(
 
 
 def eauc_score(lpr: Any) -> float:
-    r"""Return the early-call-driven area under the curve (eAUC) of LPRs in calling order.
+    r"""Return eAUC, the expected hit area, of LPRs in calling order.
 
     :math:`\mathrm{eAUC} = \sum_k (n - k + 1)\, \mathrm{LPR}_{(k)}`, the expected area under the
     hit curve if every LPR is the probability that its call is correct.

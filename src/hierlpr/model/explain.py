@@ -127,7 +127,7 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Return the same for a notebook."""
+        """Return the text of `__str__` as HTML for a notebook."""
         headline, shown, rest = self._summary()
         cells = [
             (self.hierarchy.caption(x.label), x.lpr, x.block_score, x.called, x.reason)

@@ -76,7 +76,7 @@ def render_page(data: Any, **values: Any) -> str:
 
 
 def island(data: Any) -> str:
-    """Return JSON that may stand inside a script element: nothing in it can end the element."""
+    """Return JSON that is safe inside a script element: nothing in it can end the element."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)  # ASCII only
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

@@ -199,8 +199,8 @@
         for (const above of hl.path(e.label)) tree.open.add(above);
         if (children(e.label).length && children(e.label).length <= 8) tree.open.add(e.label);
       }
-      const telling = Array.from(view.entries.values());
-      const first = telling.find((e) => e.called && !e.reaches) || telling.find((e) => verdict(e) === "missed") || telling.find(counts) || telling[0];
+      const entries = Array.from(view.entries.values());
+      const first = entries.find((e) => e.called && !e.reaches) || entries.find((e) => verdict(e) === "missed") || entries.find(counts) || entries[0];
       if (first) {
         tree.chosen = tree.current = first.label;
         tree.reveal(first.label);

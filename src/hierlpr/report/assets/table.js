@@ -59,10 +59,10 @@
     }
 
     search.addEventListener("input", () => { shown = PAGE; draw(); });
-    const told = columns.filter((column) => column.value && !column.head);
+    const exported = columns.filter((column) => column.value && !column.head);
     const named = hl.hasTitles ? ["label", "name"] : ["label"];
     const whose = (i) => hl.hasTitles ? [hl.code[i], hl.title(i)] : [hl.code[i]];
-    const save = hl.csvButton("labels", () => [[...named, ...told.map((column) => column.title)], ...labels.name.map((_, i) => [...whose(i), ...told.map((column) => column.value(i))])]);
+    const save = hl.csvButton("labels", () => [[...named, ...exported.map((column) => column.title)], ...labels.name.map((_, i) => [...whose(i), ...exported.map((column) => column.value(i))])]);
     hl.id("labels-tools").append(search, save, status);
     hl.id("labels-table").append(hl.el("table", { class: "labels" }, hl.el("thead", {}, hl.el("tr", {}, ...heads)), body));
     hl.id("labels-more").append(more);
