@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,15 +24,22 @@ from hierlpr._utils.files import refuse_overlap
 from hierlpr.data.tables import draw_samples, sample_limit, split_samples
 from hierlpr.exceptions import DataError, FileError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io import HierarchyFile, ReadReport, load_hierarchy
-from hierlpr.io.auxiliary_tables import Weights, read_weights
+from hierlpr.io import ReadReport
 from hierlpr.io.table_files import MissingScores
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR, load_model
 from hierlpr.model.prediction import set_rule
 from hierlpr.model.training import check_params
-from hierlpr.outofcore.batches import ReadOptions, Samples, read_pair, read_samples
-from hierlpr.outofcore.evaluate import EvaluateOutcome, evaluate
+from hierlpr.outofcore.batches import (
+    ReadOptions,
+    Samples,
+    as_hierarchy_file,
+    read_pair,
+    read_sample_weights,
+    read_samples,
+    split_options,
+)
+from hierlpr.outofcore.evaluate import evaluate_file as evaluate_file
 from hierlpr.outofcore.predict import (
     PredictionJob,
     RankOutcome,
@@ -118,7 +125,7 @@ def fit_file(
             "Sure and possible labels (sets) are calibrated with unweighted counts of samples.\n"
             "Hint: leave out the weights or the sets."
         )
-    loaded = _load_hierarchy(hierarchy)
+    loaded = as_hierarchy_file(hierarchy)
     files = [os.fspath(path) for path in (scores, truth, *(calibration or ()))]
     names = ("the scores", "the truth", "the calibration scores", "the calibration truth")
     inputs: dict[str, Any] = {"the hierarchy": loaded.report.path or None, "the weights": weights}
@@ -127,7 +134,7 @@ def fit_file(
     model = HierLPR(hierarchy=h, lpr=lpr, joint=joint, missing=missing_scores)
     check_params(model)
     given = {"aliases": loaded.aliases, "missing_scores": missing_scores, **options}
-    reading, execution = _split_options(h, given)
+    reading, execution = split_options(h, given)
     data = read_pair(files[0], files[1], reading, execution, seed)
     held_out, fitted, kept = data, np.arange(data.n_samples), np.empty(0, dtype=np.intp)
     if calibration is not None:
@@ -138,7 +145,7 @@ def fit_file(
         fitted, kept = split_samples(data.n_samples, limit, seed, name=files[0])
     execution.on_progress("fitting", 0, 1)
     bound = (goal or {}).get("max_weight")
-    weighing = _read_weights(weights, reading, max_weight=bound)
+    weighing = read_sample_weights(weights, reading, max_weight=bound)
     pair = data.pair.rows(fitted)
     own = weighing and weighing.match(pair.scores.samples or (), files[0])
     model.fit(pair.scores, pair.truth, sample_weight=own)
@@ -289,37 +296,7 @@ def check_file(
     return CheckOutcome(drift, (read.report,), notes)
 
 
-# -- evaluate and report ----------------------------------------------------------------------
-
-
-def evaluate_file(
-    ranking: AnyPath,
-    truth: AnyPath,
-    hierarchy: Any,
-    *,
-    weights: AnyPath | None = None,
-    **options: Any,
-) -> EvaluateOutcome:
-    """Measure a ranking against the truth.
-
-    Parameters
-    ----------
-    ranking : path
-        A file that `rank_file` or `hierlpr.io.write_ranking` wrote, or CAFA predictions.
-    truth : path
-        As in `fit_file`.
-    hierarchy : path, HierarchyFile or Hierarchy
-        As in `fit_file`.
-    weights : path, optional
-        As in `fit_file`. Weights count in shares and means; sizes and counts are unweighted.
-    **options
-        As in `fit_file`.
-    """
-    loaded = _load_hierarchy(hierarchy)
-    given = {"aliases": loaded.aliases, **options}
-    reading, execution = _split_options(loaded.hierarchy, given)
-    weighing = _read_weights(weights, reading)
-    return evaluate(os.fspath(ranking), os.fspath(truth), reading, execution, weighing)
+# -- report ------------------------------------------------------------------------------------
 
 
 class ReportOutcome(NamedTuple):
@@ -365,7 +342,7 @@ def report_file(
     inputs = {"the model": model, "the scores": scores, "the truth": truth, "the weights": weights}
     refuse_overlap({"the output": out}, inputs)
     fitted, reading, execution = _load_for_scores(model, options)
-    weighing = _read_weights(weights, reading)
+    weighing = read_sample_weights(weights, reading)
     known = None if truth is None else os.fspath(truth)
     data = read_pair(os.fspath(scores), known, reading, execution, seed=0)
     names = data.pair.scores.samples or ()
@@ -386,16 +363,6 @@ def report_file(
 # -- shared -----------------------------------------------------------------------------------
 
 
-def _split_options(
-    hierarchy: Hierarchy, options: Mapping[str, Any]
-) -> tuple[ReadOptions, ExecutionOptions]:
-    """Return how tables are read and how a run is executed."""
-    names = {field.name for field in fields(ExecutionOptions)}
-    execution = {name: value for name, value in options.items() if name in names}
-    reading = {name: value for name, value in options.items() if name not in names}
-    return ReadOptions(hierarchy, **reading), ExecutionOptions(**execution)
-
-
 def _load_for_scores(
     model: AnyPath, options: Mapping[str, Any]
 ) -> tuple[HierLPR, ReadOptions, ExecutionOptions]:
@@ -406,24 +373,7 @@ def _load_for_scores(
             f"{os.fspath(model)}: it holds a HierarchicalClassifier, which takes features. In "
             "Python, hierlpr.load_model reads it; its model_ is the model of scores."
         )
-    reading, execution = _split_options(
+    reading, execution = split_options(
         fitted.hierarchy_, {"missing_scores": fitted.missing, **options}
     )
     return fitted, reading, execution
-
-
-def _read_weights(
-    path: AnyPath | None, reading: ReadOptions, max_weight: float | None = None
-) -> Weights | None:
-    """Read the weights of samples, if a file has them."""
-    options = {**reading.table, "lenient": reading.lenient}
-    return None if path is None else read_weights(path, max_weight=max_weight, **options)
-
-
-def _load_hierarchy(hierarchy: Any) -> HierarchyFile:
-    """Return a hierarchy with its other names, from a path or an object."""
-    if isinstance(hierarchy, HierarchyFile):
-        return hierarchy
-    if isinstance(hierarchy, Hierarchy):
-        return HierarchyFile(hierarchy, ReadReport("", "hierarchy"), {})
-    return load_hierarchy(hierarchy)

@@ -34,6 +34,9 @@ def test_the_layout_of_the_input_does_not_matter(tmp_path, small_batches):
     text = sc.write_text(tmp_path / "scores.csv", sc.wide_table(case))
     workflows.rank_file(model, text, tmp_path / "b.csv")
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    text.write_text(f"sample,label,score\ns1,{case.table.labels[0]},0.5\n")
+    with pytest.raises(HierlprError, match="omit"):  # the model needs complete scores
+        workflows.rank_file(model, text, tmp_path / "b.csv")
 
 
 def test_calls_with_levels_by_group(tmp_path, small_batches):

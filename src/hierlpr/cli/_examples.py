@@ -16,7 +16,8 @@ from hierlpr._utils.display import text_table
 from hierlpr._utils.files import output_directory
 from hierlpr.cli import _options as opt
 from hierlpr.cli._fit import fit
-from hierlpr.cli._predict import evaluate, rank, report
+from hierlpr.cli._hierarchy import evaluate
+from hierlpr.cli._predict import rank, report
 from hierlpr.cli._shell import Shell
 from hierlpr.data.tables import Table
 from hierlpr.io import read_ranking, write_hierarchy, write_scores, write_truth

@@ -1,4 +1,4 @@
-"""``hierlpr inspect`` and ``discover``: commands that need a hierarchy but no model."""
+"""``hierlpr inspect``, ``evaluate`` and ``discover``: commands with a hierarchy but no model."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from hierlpr._utils.display import escape_control
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
 from hierlpr.io import HierarchyFile, read_p_values, write_discoveries
+from hierlpr.metrics.evaluation import Evaluation
+from hierlpr.outofcore.evaluate import evaluate_file
 
 MOST_SHOWN = 10
 
@@ -99,6 +101,51 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
     if report.n_problems > len(report.problems):
         rows.append(("problem", f"... and {report.n_problems - len(report.problems):,} more"))
     return [f"{name:<12}  {text}" for name, text in rows]
+
+
+@click.command(
+    epilog="Example: hierlpr evaluate --hierarchy tree.csv --ranking calls.csv --truth truth.csv"
+)
+@opt.hierarchy
+@opt.path("--ranking", "F", "A ranking (.csv, .parquet) or CAFA predictions (.tsv).")
+@opt.truth
+@opt.missing_truth
+@opt.propagate_truth
+@opt.weights
+@opt.with_truth
+def evaluate(
+    hierarchy: str, ranking: str, truth: str, json_out: str | None, quiet: bool, **options: Any
+) -> None:
+    """Measure a ranking and its calls against the truth.
+
+    All instances of the samples with truth count; those missing from the ranking come last.
+    """
+    shell = Shell(quiet=quiet)
+    loaded = opt.read_hierarchy_file(shell, options, hierarchy)
+    done = opt.run_workflow(shell, evaluate_file, ranking, truth, loaded, unit="rows", **options)
+    found = done.evaluation
+    if json_out != "-":
+        shell.result("\n".join(_measure_lines(found)))
+    put_json(json_out, found.as_dict())
+    shell.close(
+        f"evaluated {found.sizes['listed']:,} of {found.sizes['instances']:,} instances, "
+        f"{found.sizes['positives']:,} of them positive"
+    )
+
+
+def _measure_lines(found: Evaluation) -> list[str]:
+    """Return the measures as aligned lines of text."""
+    parts = found.as_dict()
+    width = max(len(name) for part in parts.values() for name in part)
+    lines = []
+    for title, part in parts.items():
+        if not part:
+            continue
+        lines.append(f"{title}:")
+        for name, value in part.items():
+            number = f"{value:,}" if isinstance(value, int) else f"{value or 0.0:.4f}"
+            lines.append(f"  {name:<{width}}  {'not defined' if value is None else number}")
+    return lines
 
 
 @click.command(

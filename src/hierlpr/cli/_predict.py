@@ -1,4 +1,4 @@
-"""``hierlpr rank``, ``sets``, ``check``, ``evaluate`` and ``report``: use and measure a model."""
+"""``hierlpr rank``, ``sets``, ``check`` and ``report``: use a model on new scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import click
 from hierlpr import workflows
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
-from hierlpr.metrics.evaluation import Evaluation
 
 _SCORES = "Scores of new samples, in any format of fit."
 
@@ -182,53 +181,6 @@ def check(
     put_json(json_out, summary)
     wrote = "" if out is None else f"; wrote {out}, which has no cutoff"
     shell.close(f"{drift}{wrote}" if drift.is_clean else f"checked{wrote}")
-
-
-@click.command(
-    epilog="Example: hierlpr evaluate --hierarchy tree.csv --ranking calls.csv --truth truth.csv"
-)
-@opt.hierarchy
-@opt.path("--ranking", "F", "A ranking (.csv, .parquet) or CAFA predictions (.tsv).")
-@opt.truth
-@opt.missing_truth
-@opt.propagate_truth
-@opt.weights
-@opt.with_truth
-def evaluate(
-    hierarchy: str, ranking: str, truth: str, json_out: str | None, quiet: bool, **options: Any
-) -> None:
-    """Measure a ranking and its calls against the truth.
-
-    All instances of the samples with truth count; those missing from the ranking come last.
-    """
-    shell = Shell(quiet=quiet)
-    loaded = opt.read_hierarchy_file(shell, options, hierarchy)
-    done = opt.run_workflow(
-        shell, workflows.evaluate_file, ranking, truth, loaded, unit="rows", **options
-    )
-    found = done.evaluation
-    if json_out != "-":
-        shell.result("\n".join(_lines(found)))
-    put_json(json_out, found.as_dict())
-    shell.close(
-        f"evaluated {found.sizes['listed']:,} of {found.sizes['instances']:,} instances, "
-        f"{found.sizes['positives']:,} of them positive"
-    )
-
-
-def _lines(found: Evaluation) -> list[str]:
-    """Return the measures as aligned lines of text."""
-    parts = found.as_dict()
-    width = max(len(name) for part in parts.values() for name in part)
-    lines = []
-    for title, part in parts.items():
-        if not part:
-            continue
-        lines.append(f"{title}:")
-        for name, value in part.items():
-            number = f"{value:,}" if isinstance(value, int) else f"{value or 0.0:.4f}"
-            lines.append(f"  {name:<{width}}  {'not defined' if value is None else number}")
-    return lines
 
 
 @click.command(

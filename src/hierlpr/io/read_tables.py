@@ -96,13 +96,9 @@ def read_scores(
     if file.layout == "wide":
         table = _read_wide(file)
     else:
-        samples, rows = _read_entries(file)
-        ptr, label, value = _by_sample(samples, rows, file)
-        shape = (len(samples), len(file.labels))
-        is_whole = value.size == shape[0] * shape[1]
-        values: Any = value.reshape(shape) if is_whole else None
-        if not is_whole:
-            values = sparse.csr_array((value, label, ptr), shape=shape)
+        samples, stored = _stored_entries(file)
+        is_whole = stored.nnz == len(samples) * len(file.labels)
+        values = stored.data.reshape(stored.shape) if is_whole else stored
         table = Table(values, file.labels, samples, is_list=is_whole)
     report = file.log.complete(samples=table.n_samples, labels=len(table.labels))
     return ReadTable(table, report, file.layout, file.is_cafa)
@@ -140,8 +136,8 @@ def read_truth_sets(
         wide = _read_wide(file)
         given, samples = LabelSets.of(wide.values), wide.samples or ()
     else:
-        samples, rows = _read_entries(file)
-        given = LabelSets.of_entries(*_by_sample(samples, rows, file), hierarchy.n_labels)
+        samples, stored = _stored_entries(file)
+        given = LabelSets.of_entries(stored.indptr, stored.indices, stored.data, hierarchy.n_labels)
     propagates = propagate_truth or file.log.lenient or file.is_cafa
     closed = close_given(given, hierarchy, close=propagates)
     if closed.n_missing and not propagates:
@@ -226,10 +222,8 @@ def _read_entries(file: TableFile) -> tuple[tuple[str, ...], Rows]:
     """
     parts: dict[str, list[Any]] = defaultdict(list)
     for batch in file.batches():
-        parts["sample"].append(batch.column("sample"))
-        parts["label"].append(label_codes(batch))
-        for name in batch.schema.names[2:]:
-            parts[name].append(batch.column(name).to_numpy())
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            parts[name].append(column if name == "sample" else column.to_numpy())
     if not parts:
         raise file.no_rows_error()
     coded = pa.chunked_array(parts.pop("sample")).dictionary_encode().combine_chunks()
@@ -243,16 +237,25 @@ def _read_entries(file: TableFile) -> tuple[tuple[str, ...], Rows]:
         raise file.no_rows_error()
     if not has_label.all():
         rows = _take(rows, has_label)
-    ordered = _pair(rows, file)
-    ordered.sort()
-    again = ordered[1:] == ordered[:-1]
-    if not again.any():
+    n_labels = len(file.labels)
+    pair = rows["sample"] * n_labels + rows["label"]
+    if not _has_repeats(pair, len(samples) * n_labels):
         return samples, rows
-    at, column = divmod(int(ordered[np.argmax(again)]), len(file.labels))
-    file.report_repeated_pairs(int(again.sum()), samples[at], file.labels[column])
-    pair = _pair(rows, file)
     order = np.lexsort((_place(rows), pair))
-    return samples, _take(rows, np.sort(order[np.diff(pair[order], prepend=-1) != 0]))
+    again = np.diff(pair[order], prepend=-1) == 0
+    at, column = divmod(int(pair[order[np.argmax(again)]]), n_labels)
+    file.report_repeated_pairs(int(again.sum()), samples[at], file.labels[column])
+    return samples, _take(rows, np.sort(order[~again]))
+
+
+def _has_repeats(numbers: NDArray[np.int64], n: int) -> bool:
+    """Return whether any of some numbers below `n` occurs again."""
+    if n > 8 * numbers.size:  # sorting needs less memory than a flag for every number
+        ordered = np.sort(numbers)
+        return bool((ordered[1:] == ordered[:-1]).any())
+    occurs = np.zeros(n, dtype=bool)
+    occurs[numbers] = True
+    return bool(np.count_nonzero(occurs) < numbers.size)
 
 
 def _take(rows: Rows, at: Any) -> Rows:
@@ -264,24 +267,11 @@ def _place(rows: Rows) -> NDArray[Any]:
     return rows["rank"] if "rank" in rows else -rows["value"]
 
 
-def _pair(rows: Rows, file: TableFile) -> NDArray[np.int64]:
-    """Return the number of the (sample, label) pair of every row."""
-    return np.asarray(rows["sample"] * len(file.labels) + rows["label"])
-
-
-def _by_sample(
-    samples: tuple[str, ...], rows: Rows, file: TableFile
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-    """Return where samples begin, and the labels and values sorted by sample and label."""
-    counts = np.bincount(rows["sample"], minlength=len(samples))
-    order = np.argsort(_pair(rows, file), kind="stable")
-    return np.append(0, np.cumsum(counts)), rows["label"][order], rows["value"][order]
-
-
-def label_codes(batch: pa.RecordBatch) -> NDArray[np.int32]:
-    """Return the numbers of the labels of a batch of a long table, -1 for none."""
-    codes: Any = batch.column("label").indices.fill_null(-1)
-    return np.asarray(codes.to_numpy(), dtype=np.int32)
+def _stored_entries(file: TableFile) -> tuple[tuple[str, ...], sparse.csr_array]:
+    """Return the samples of a long table, and its values as a sparse matrix with zeros stored."""
+    samples, rows = _read_entries(file)
+    shape = (len(samples), len(file.labels))
+    return samples, sparse.csr_array((rows["value"], (rows["sample"], rows["label"])), shape=shape)
 
 
 def batch_matrix(batch: pa.RecordBatch) -> NDArray[np.float64]:

@@ -272,6 +272,13 @@ def as_names(column: Any, log: ReadReport, name: str) -> Any:
     return column
 
 
+def as_codes(column: Any, log: ReadReport, name: str) -> tuple[list[str], NDArray[Any]]:
+    """Return distinct names of a column, and the place of each row's name in them, -1 for null."""
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    names = as_names(coded.dictionary, log, name).fill_null("").to_pylist()
+    return names, coded.indices.fill_null(-1).to_numpy().astype(np.int64, copy=False)
+
+
 def as_numbers(
     column: Any, log: ReadReport, name: str, *, decimal: str = ".", is_flag: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -295,8 +302,8 @@ def as_numbers(
 
 
 def _floats(column: Any) -> NDArray[np.float64]:
-    filled = pc.fill_null(column.cast(pa.float64(), safe=False), math.nan)
-    return np.asarray(filled.to_numpy(zero_copy_only=False))
+    """Return a column as float64, NaN where it is null."""
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def _parse_flags(column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -26,7 +26,15 @@ from hierlpr.data.tables import mismatch_hint
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.read_report import MAX_PROBLEMS, Place, ReadReport
-from hierlpr.io.sources import Source, TextSource, as_names, as_numbers, open_source, parse_number
+from hierlpr.io.sources import (
+    Source,
+    TextSource,
+    as_codes,
+    as_names,
+    as_numbers,
+    open_source,
+    parse_number,
+)
 
 Content = Literal["scores", "truth", "ranking"]
 MissingScores = Literal["error", "allow"]
@@ -108,11 +116,10 @@ class TableFile:
         """Yield the good rows in the order of the file, at most `n_rows` at a time.
 
         Batches of a wide table have the column ``sample`` and one float64 column per label, in
-        the order of `labels`. Those of a long table have ``sample``, ``label`` (a dictionary array
-        whose indices are positions in `labels`; null for a sample without a known label) and
-        ``value``, a ranking also ``lpr``, ``call`` and ``rank`` where the file has them. NaN is a
-        missing score or unknown truth. Of long tables the caller finds repeated pairs and calls
-        `report_repeated_pairs`.
+        the order of `labels`. Those of a long table have ``sample``, ``label`` (a position in
+        `labels`, negative for a sample without a known label) and ``value``, a ranking also
+        ``lpr``, ``call`` and ``rank`` where the file has them. NaN is a missing score or unknown
+        truth. Of long tables the caller finds repeated pairs and calls `report_repeated_pairs`.
         """
         n_rows = n_rows or max(1, BATCH_VALUES // len(self._columns))
         check = self._check_wide if self.layout == "wide" else self._check_long
@@ -170,26 +177,24 @@ class TableFile:
     ) -> pa.RecordBatch:
         """Return the rows with a sample, a known label and good values."""
         sample = as_names(batch.column(0), self.log, SAMPLE_COLUMN)
-        coded = as_names(batch.column(1), self.log, "label").fill_null("").dictionary_encode()
-        names, codes = coded.dictionary.to_pylist(), coded.indices.to_numpy()
-        times = np.bincount(codes, minlength=len(names)).tolist()
-        number = np.array([self._code_of(name) for name in names], dtype=np.int32)
-        for i, name in enumerate(names):
+        names, codes = as_codes(batch.column(1), self.log, "label")
+        number = np.full(len(names) + 1, _BLANK, dtype=np.int32)  # the last one is that of null
+        for i, times in enumerate(np.bincount(codes + 1, minlength=len(names) + 1)[1:].tolist()):
+            if times == 0:
+                continue
+            number[i] = self._code_of(names[i])
             if number[i] == _UNKNOWN:
                 line = partial(place, int(np.argmax(codes == i)))
-                self.log.unknown_label(name, self._codes, line=line, times=times[i])
-            elif number[i] >= 0 and name not in self._codes:
-                self.log.counts["entries by another name"] += times[i]
+                self.log.unknown_label(names[i], self._codes, line=line, times=times)
+            elif number[i] >= 0 and names[i] not in self._codes:
+                self.log.counts["entries by another name"] += times
         label = number[codes]
         columns = self._numbers(batch, 2)
         value = columns[0].values if columns else np.ones(batch.num_rows)
         blank = label == _BLANK
         if self.content == "truth":  # a row without a label says that the sample has none
             blank &= np.isnan(value)
-        known = pa.DictionaryArray.from_arrays(
-            pa.array(np.maximum(label, 0), mask=label < 0), pa.array(self.labels, pa.string())
-        )
-        arrays = {SAMPLE_COLUMN: sample, "label": known, "value": pa.array(value)}
+        arrays = {SAMPLE_COLUMN: sample, "label": pa.array(label), "value": pa.array(value)}
         arrays |= {column.name: pa.array(column.values) for column in columns[1:]}
         rows, text = pa.RecordBatch.from_pydict(arrays), "the label has no name."
         return self._keep_good(rows, columns, blank, lambda _: text, place)

@@ -19,10 +19,15 @@ from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import implied_share, judged_among, unknown_among
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
+from hierlpr.hierarchy.matrices import UpperSet
 from hierlpr.metrics.cafa import THRESHOLDS, CafaSums, accretion_of, smallest_s
 from hierlpr.metrics.calls import calibration_gaps
-from hierlpr.metrics.hierarchical import first_errors, late_parents, sibling_costs
+from hierlpr.metrics.hierarchical import (
+    first_errors,
+    late_parents,
+    parts_by_sample,
+    sibling_costs,
+)
 from hierlpr.metrics.hits import HitSums
 
 if TYPE_CHECKING:
@@ -164,17 +169,14 @@ class SampleSums:
         if weight is not None and not weight.all():
             return self._add_weighted(rows, truth, weight)
         own = np.ones(truth.shape[0]) if weight is None else weight
-        order = np.argsort(rows.sample, kind="stable")
-        grouped = rows.take(order)
-        signed = np.empty(order.size)
-        for start, stop in sample_ranges(truth.shape[0], truth.n_labels):
-            part = slice(*np.searchsorted(grouped.sample, [start, stop]).tolist())
-            some = grouped.take(part)
+        signed = np.empty(rows.sample.size)
+        for start, stop, part in parts_by_sample(rows.sample, *truth.shape):
+            some = rows.take(part)
             some = some._replace(sample=some.sample - start)
-            signed[order[part]] = self._add_batch(some, truth, start, stop, own[start:stop])
-        self._n.update({"samples": truth.shape[0], "listed": order.size})
+            signed[part] = self._add_batch(some, truth, start, stop, own[start:stop])
+        self._n.update({"samples": truth.shape[0], "listed": signed.size})
         self._w["samples"] += own.sum()
-        if order.size:
+        if signed.size:
             self._lowest = min(self._lowest, float(rows.score.min()))
             self._highest = max(self._highest, float(rows.score.max()))
         return signed

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hierlpr.data.tables import align, dense
 from hierlpr.exceptions import DataError
@@ -175,15 +177,23 @@ def order_violations_error(sample: Any, label: Any, hierarchy: Hierarchy) -> int
         )
     if rows.size and not (rows.min() >= 0 and 0 <= columns.min() <= columns.max() < h.n_labels):
         raise DataError(f"sample must count from 0, and label from 0 to {h.n_labels - 1}.")
-    by_sample = np.argsort(rows, kind="stable")
-    rows, number = rows[by_sample], h.position[columns[by_sample]]
-    n_samples = int(rows[-1]) + 1 if rows.size else 0
+    n_samples = int(rows.max(initial=-1)) + 1
     total = 0
-    for start, stop in sample_ranges(n_samples, h.n_labels):
-        part = slice(*np.searchsorted(rows, [start, stop]).tolist())
-        upper = UpperSet.above(h, number[part])
-        total += late_parents(upper, number[part], rows[part] - start, stop - start)
+    for start, stop, part in parts_by_sample(rows, n_samples, h.n_labels):
+        number = h.position[columns[part]]
+        total += late_parents(UpperSet.above(h, number), number, rows[part] - start, stop - start)
     return total
+
+
+def parts_by_sample(
+    sample: NDArray[np.integer[Any]], n_samples: int, n_labels: int
+) -> Iterator[tuple[int, int, NDArray[np.integer[Any]]]]:
+    """Split samples into ranges; yield their bounds and the places of their entries, in order."""
+    # Transposing a sparse matrix with one entry per row is a counting sort.
+    entries = (np.ones(sample.size, dtype=bool), sample, np.arange(sample.size + 1))
+    grouped = sparse.csr_array(entries, shape=(sample.size, n_samples)).tocsc()
+    for start, stop in sample_ranges(n_samples, n_labels):
+        yield start, stop, grouped.indices[grouped.indptr[start] : grouped.indptr[stop]]
 
 
 def late_parents(upper: UpperSet, number: Any, sample: Any, n_samples: int) -> int:

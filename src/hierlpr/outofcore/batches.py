@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,20 +16,24 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hierlpr._utils import AnyPath
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import (
+    HierarchyFile,
     Pair,
     ReadReport,
     ReadTable,
     TableFile,
+    load_hierarchy,
     open_table,
     pair_samples,
     read_scores,
     read_truth,
 )
-from hierlpr.io.read_tables import MissingTruth, batch_matrix, label_codes
+from hierlpr.io.auxiliary_tables import Weights, read_weights
+from hierlpr.io.read_tables import MissingTruth, batch_matrix
 from hierlpr.io.table_files import MissingScores
 from hierlpr.outofcore.resources import (
     FIT_BYTES,
@@ -84,6 +88,33 @@ class ReadOptions:
     def truth(self, path: str) -> ReadTable:
         """Read a whole table of truth."""
         return read_truth(path, self.hierarchy, propagate_truth=self.propagate_truth, **self.shared)
+
+
+def split_options(
+    hierarchy: Hierarchy, options: Mapping[str, Any]
+) -> tuple[ReadOptions, ExecutionOptions]:
+    """Return how tables are read and how a run is executed."""
+    names = {option.name for option in fields(ExecutionOptions)}
+    execution = {name: value for name, value in options.items() if name in names}
+    reading = {name: value for name, value in options.items() if name not in names}
+    return ReadOptions(hierarchy, **reading), ExecutionOptions(**execution)
+
+
+def read_sample_weights(
+    path: AnyPath | None, reading: ReadOptions, max_weight: float | None = None
+) -> Weights | None:
+    """Read the weights of samples, if a file has them."""
+    options = {**reading.table, "lenient": reading.lenient}
+    return None if path is None else read_weights(path, max_weight=max_weight, **options)
+
+
+def as_hierarchy_file(hierarchy: Any) -> HierarchyFile:
+    """Return a hierarchy with its other names, from a path or an object."""
+    if isinstance(hierarchy, HierarchyFile):
+        return hierarchy
+    if isinstance(hierarchy, Hierarchy):
+        return HierarchyFile(hierarchy, ReadReport("", "hierarchy"), {})
+    return load_hierarchy(hierarchy)
 
 
 class ScoreBatches:
@@ -153,7 +184,8 @@ class ScoreBatches:
         def entries() -> Iterator[pa.RecordBatch]:
             nonlocal n_rows
             for batch in file.batches():
-                sample, label = number_samples(batch.column("sample"), numbers), label_codes(batch)
+                sample = number_samples(batch.column("sample"), numbers)
+                label = batch.column("label").to_numpy()
                 listed = label >= 0
                 n_rows += int(np.count_nonzero(listed))
                 columns = [sample, label, batch.column("value").to_numpy()]
@@ -302,7 +334,8 @@ def _read_truth_of(
         for batch in file.batches():
             rows = pa.Table.from_batches([batch]).filter(pc.is_in(batch.column(0), wanted))
             if file.layout == "long":
-                label = rows.column("label").cast(pa.string())
+                code = rows.column("label").to_numpy()
+                label = pa.array(file.labels).take(pa.array(code, mask=code < 0))
                 rows = rows.set_column(1, "label", label).rename_columns(
                     ["sample", "label", "truth"]
                 )

@@ -6,6 +6,7 @@ and a few bytes per row of the ranking.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
@@ -13,14 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_sample_weight, effective_number
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import implied_share
 from hierlpr.io import ReadReport, TruthSets, open_table, read_ranking, read_truth_sets
 from hierlpr.io.auxiliary_tables import Weights
-from hierlpr.io.read_tables import label_codes, match_samples
+from hierlpr.io.read_tables import match_samples
 from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.evaluation import (
     Evaluation,
@@ -30,7 +33,13 @@ from hierlpr.metrics.evaluation import (
     listed_groups,
     score_groups,
 )
-from hierlpr.outofcore.batches import ReadOptions, number_samples
+from hierlpr.outofcore.batches import (
+    ReadOptions,
+    as_hierarchy_file,
+    number_samples,
+    read_sample_weights,
+    split_options,
+)
 from hierlpr.outofcore.resources import (
     EVALUATE_BYTES,
     ExecutionOptions,
@@ -68,23 +77,42 @@ class _Matched(NamedTuple):
     notes: list[str]
 
 
-def evaluate(
-    ranking: str,
-    truth: str,
-    reading: ReadOptions,
-    execution: ExecutionOptions,
-    weights: Weights | None,
+def evaluate_file(
+    ranking: AnyPath,
+    truth: AnyPath,
+    hierarchy: Any,
+    *,
+    weights: AnyPath | None = None,
+    **options: Any,
 ) -> EvaluateOutcome:
-    """Measure a ranking against the truth."""
+    """Measure a ranking against the truth.
+
+    Parameters
+    ----------
+    ranking : path
+        A file that `rank_file` or `hierlpr.io.write_ranking` wrote, or CAFA predictions.
+    truth : path
+        As in `fit_file`.
+    hierarchy : path, HierarchyFile or Hierarchy
+        As in `fit_file`.
+    weights : path, optional
+        As in `fit_file`. Weights count in shares and means; sizes and counts are unweighted.
+    **options
+        As in `fit_file`.
+    """
+    loaded = as_hierarchy_file(hierarchy)
+    given = {"aliases": loaded.aliases, **options}
+    reading, execution = split_options(loaded.hierarchy, given)
+    weighing = read_sample_weights(weights, reading)
+    path = os.fspath(ranking)
     execution.on_progress("reading", 0, 1)
     known = read_truth_sets(
         truth, reading.hierarchy, propagate_truth=reading.propagate_truth, **reading.shared
     )
-    if not execution.fits(estimate_rows(ranking) * EVALUATE_BYTES):
-        return _Streamed(ranking, known, reading, execution, weights).outcome()
-    options: Any = {"aliases": reading.aliases, "lenient": reading.lenient}
-    ranked = read_ranking(ranking, reading.hierarchy, **options)
-    found = _match(ranked.samples, known, reading, ranking)
+    if not execution.fits(estimate_rows(path) * EVALUATE_BYTES):
+        return _Streamed(path, known, reading, execution, weighing).outcome()
+    ranked = read_ranking(path, reading.hierarchy, aliases=reading.aliases, lenient=reading.lenient)
+    found = _match(ranked.samples, known, reading, path)
     row = found.row[ranked.sample]
     keep: Any = row >= 0
     keep = slice(None) if keep.all() else keep
@@ -97,9 +125,9 @@ def evaluate(
         reading.hierarchy,
         ordered=ranked.lpr is not None,
         call=None if ranked.call is None else ranked.call[keep],
-        sample_weight=weights and weights.match(found.names, f"{truth} and {ranking}"),
+        sample_weight=weighing and weighing.match(found.names, f"{truth} and {ranking}"),
     )
-    reports = (ranked.report, known.report, *([weights.report] if weights else []))
+    reports = (ranked.report, known.report, *([weighing.report] if weighing else []))
     return EvaluateOutcome(evaluation, reports, tuple(found.notes))
 
 
@@ -185,7 +213,7 @@ class _Streamed:
         """Yield the rows of the ranking with numbers in place of names."""
         total = estimate_rows(self._path)
         for given in self._file.batches():
-            batch = given.filter(pa.array(label_codes(given) >= 0))
+            batch = given.filter(pc.greater_equal(given.column("label"), 0))
             columns = set(batch.schema.names)
             # With LPRs it is a ranking, whose order counts among equal scores.
             self._is_ordered, self._has_calls = "lpr" in columns, "call" in columns
@@ -195,7 +223,9 @@ class _Streamed:
             call = batch.column("call").to_numpy() != 0 if self._has_calls else np.ones(n, bool)
             row = np.arange(self._n_rows, self._n_rows + n)
             sample = number_samples(batch.column("sample"), self._samples)
-            arrays = [pa.array(x) for x in (sample, key, row, label_codes(batch), score, call)]
+            label = batch.column("label")
+            arrays = [pa.array(sample), pa.array(key), pa.array(row), label, pa.array(score)]
+            arrays.append(pa.array(call))
             self._n_rows += n
             self._execution.on_progress("reading", self._n_rows, max(self._n_rows, total))
             yield pa.RecordBatch.from_arrays(arrays, schema=_ROW_SCHEMA)

@@ -27,6 +27,7 @@ from hierlpr._utils.files import atomic_output
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import SET_WORDS, SetRule, deepest_sure
+from hierlpr.data.label_sets import as_kind
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
@@ -92,7 +93,8 @@ class PredictionJob:
     def batches(self, source: ScoreBatches) -> Iterator[Numbered]:
         """Yield batches with the number of their first sample; compare the first with the fit."""
         first = 0
-        for table in source:
+        for given in source:
+            table = as_kind(given, self.model.kind_)
             if first == 0 and (note := difference_note(self.model, table)):
                 self.notes.append(note)
             yield table, first
