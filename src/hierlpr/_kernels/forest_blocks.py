@@ -7,8 +7,6 @@ set if the block has more nodes, which saves looking them up. The mean gets the 
 and is cut off there, so keys may tie in it: `tied_means` gives the exact means of such blocks.
 """
 
-from typing import Any
-
 import numpy as np
 
 from hierlpr._kernels._jit import Bools, Floats, Int32s, Int64s, Integers, UInt64s, kernel
@@ -249,23 +247,23 @@ def split_keys(keys: UInt64s, n_bits: int) -> tuple[UInt64s, Int64s]:
 
 
 @kernel
-def _first_node(key: np.uint64, sample_bits: int, low_bits: int) -> tuple[np.int64, np.int64]:
-    """Return the sample of a block, and the number of its first node."""
+def _first_node(
+    key: np.uint64, row_ptr: Int64s, node_of: Int32s, sample_bits: int, low_bits: int
+) -> tuple[np.int64, np.int64]:
+    """Return where the sample of a block begins, and the index in it of the block's first node."""
     low = np.int64(key & ((np.uint64(1) << np.uint64(low_bits)) - np.uint64(1))) >> 1
-    return low & ((1 << sample_bits) - 1), low >> sample_bits
-
-
-@kernel
-def _find(sorted_nodes: Int32s, start: int, stop: int, number: Any) -> Any:
-    """Return the distance from `start` at which `number` stands in ``sorted_nodes[start:stop]``."""
-    low = start
-    while low < stop:
-        middle = (low + stop) // 2
-        if sorted_nodes[middle] < number:
-            low = middle + 1
+    m, number = low & ((1 << sample_bits) - 1), low >> sample_bits
+    row = row_ptr[m]
+    if node_of.size == 0:
+        return row, number
+    at, stop = row, row_ptr[m + 1]
+    while at < stop:  # the nodes of a sample are sorted
+        middle = (at + stop) // 2
+        if node_of[middle] < number:
+            at = middle + 1
         else:
             stop = middle
-    return low - start
+    return row, at - row
 
 
 @kernel
@@ -294,10 +292,7 @@ def tied_means(
         after = k < keys.size - 1 and keys[k + 1] >> low == keys[k] >> low
         if not (before or after):
             continue
-        m, i = _first_node(keys[k], sample_bits, low_bits)
-        row = row_ptr[m]
-        if node_of.size > 0:
-            i = _find(node_of, row, row_ptr[m + 1], i)
+        row, i = _first_node(keys[k], row_ptr, node_of, sample_bits, low_bits)
         total = 0.0
         count = 0
         while i >= 0:
@@ -332,10 +327,7 @@ def write_order(
     for k in range(keys.size):
         if at >= top:
             break
-        m, i = _first_node(keys[k], sample_bits, low_bits)
-        row = row_ptr[m]
-        if node_of.size > 0:
-            i = _find(node_of, row, row_ptr[m + 1], i)
+        row, i = _first_node(keys[k], row_ptr, node_of, sample_bits, low_bits)
         first[at] = True
         place[at] = row + slot[i]
         at += 1

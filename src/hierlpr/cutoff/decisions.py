@@ -63,8 +63,7 @@ def label_groups(hierarchy: Hierarchy, groups: Groups) -> tuple[str, ...]:
 
 
 def _components(hierarchy: Hierarchy) -> tuple[str, ...]:
-    h = hierarchy
-    n = h.n_labels
+    h, n = hierarchy, hierarchy.n_labels
     graph = scipy.sparse.csr_array((np.ones(h.n_edges), h.child_idx, h.child_ptr), shape=(n, n))
     _, part = connected_components(graph, directed=False)
     part = part[h.position]
@@ -130,10 +129,7 @@ def label_levels(cutoff: Cutoff, hierarchy: Hierarchy) -> Float:
 
 
 def limit_thresholds(
-    score: Any,
-    columns: Sequence[Index],
-    limits: Sequence[int | None],
-    parents: Mapping[int, Sequence[int]],
+    score: Any, columns: list[Index], limits: Sequence[int | None], parents: dict[int, list[int]]
 ) -> Float:
     """Return the score that instances of each sample and group must exceed because of limits.
 

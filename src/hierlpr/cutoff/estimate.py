@@ -94,10 +94,7 @@ class LevelProfile:
         return replace(self, moments=self.moments * by_moment)
 
     def most_calls(self, level: float) -> int:
-        """Return the smallest limit that no sample of the profile exceeds at `level`.
-
-        It is at most 1.5 times the largest number of calls of any sample.
-        """
+        """Return the smallest limit that no sample of the profile exceeds at `level`."""
         at = int(np.searchsorted(-self.level, -level, side="right")) - 1
         if at < 0:
             return 0

@@ -84,14 +84,17 @@ def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Insta
     per_sample = np.asarray(held.sum(axis=1), dtype=np.float64).ravel()
     n_positives = int(per_sample.sum())
     positives = n_positives if weight is None else float((per_sample * weight).sum())
-    found = Instances(value, listed(held), sample, shape[0], n_positives, shape[1], positives)
-    if isinstance(truth, PartialTruth):
-        labels = np.tile(np.arange(shape[1]), shape[0]) if label is None else label
-        n_unknown = int(truth.unknown.sum())
-        found = replace(found, known=~listed(truth.unknown), label=labels, n_unknown=n_unknown)
-        if truth.implied is not None:
-            found = replace(found, implied=listed(truth.implied))
-    return replace(found, weight=weight)
+    counts = (shape[0], n_positives, shape[1], positives)
+    found = Instances(value, listed(held), sample, *counts, weight=weight)
+    if not isinstance(truth, PartialTruth):
+        return found
+    return replace(
+        found,
+        known=~listed(truth.unknown),
+        label=np.tile(np.arange(shape[1]), shape[0]) if label is None else label,
+        implied=None if truth.implied is None else listed(truth.implied),
+        n_unknown=int(truth.unknown.sum()),
+    )
 
 
 def entries_at(matrix: Any, sample: NDArray[Any], label: NDArray[Any]) -> NDArray[Any]:

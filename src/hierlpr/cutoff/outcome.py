@@ -197,11 +197,8 @@ class Cutoff:
         if self.groups is not None:
             lines = [f"{name}: {part}" for name, part in self.groups.items()]
             if self.confidence is not None:
-                lines.insert(
-                    0,
-                    f"With {percent(self.confidence)} confidence, what follows holds for all "
-                    f"{len(self.groups):,} groups simultaneously:",
-                )
+                holds = f"what follows holds for all {len(lines):,} groups simultaneously:"
+                lines = [f"With {percent(self.confidence)} confidence, {holds}", *lines]
             return "\n".join([*lines, *([caveats[1:]] if caveats else [])])
         calls = f"Calls at a block score of {self.level:.4g} or more"
         if self.kind in ("default", "by hand"):

@@ -249,9 +249,6 @@ def path_values(paths: LikelyPaths, n_samples: int, floor: float) -> Float:
     return _rounded(value * (1.0 - TIE_BREAK * (1.0 - mean[paths.sample])))
 
 
-# -- shared ----------------------------------------------------------------------------------------
-
-
 def _rounded(values: Float) -> Float:
     """Round to 40 bits."""
     part, power = np.frexp(values)

@@ -1,11 +1,8 @@
 """Sure and possible labels of each sample: guarantees per sample instead of pooled precision.
 
 With probability at least ``1 - error`` *all* sure labels of a new sample are true; and, a separate
-statement, *all* its true labels are possible.
-
-Both sets are prefixes of the calling order of a sample's labels, so they are closed upward. Each
-label has a value that decreases along the order (`hierlpr.cutoff.set_values`), and calibration
-samples determine at which value to stop.
+statement, *all* its true labels are possible. Calibration samples determine down to which values
+(`hierlpr.cutoff.set_values`) labels are sure or possible.
 """
 
 from __future__ import annotations
@@ -52,8 +49,8 @@ class SetRule:
     n_samples: int
     sure_level: float | None
     possible_level: float | None
-    sure_size: float
-    possible_size: float
+    sure_size: float = 0.0
+    possible_size: float = 0.0
     caveats: str = ""
     floor: float = 1.0  # of `hierlpr.cutoff.set_values.by_cost`
 
@@ -236,21 +233,13 @@ def _rule(
     error = check_level(error, name="error")
     if confidence is not None:
         confidence = check_level(confidence, name="confidence")
-    n_samples, sure, possible = worst.size, None, None
-    place = order_place(n_samples, error, confidence)
+    n, sure, possible = worst.size, None, None
+    place = order_place(n, error, confidence)
     if place is not None:
         sure = float(np.sort(worst)[place - 1])
-    if place is not None and least is not None:
-        possible = float(np.sort(least)[n_samples - place])
+        possible = None if least is None else float(np.sort(least)[n - place])
     return SetRule(
-        error=error,
-        confidence=confidence,
-        n_samples=n_samples,
-        sure_level=sure,
-        possible_level=possible,
-        sure_size=0.0,
-        possible_size=0.0,
-        **known,
+        error, confidence, n_samples=n, sure_level=sure, possible_level=possible, **known
     )
 
 
@@ -277,9 +266,8 @@ def call_sets(
 
 def trusted_entries(paths: LikelyPaths, n_samples: int, rule: SetRule) -> NDArray[np.intp]:
     """Return the entry of `paths` with the deepest trusted label of each sample, -1 for none."""
-    if rule.sure_level is None:
-        return np.full(n_samples, -1, dtype=np.intp)
-    return paths.last(path_values(paths, n_samples, rule.floor) > rule.sure_level, n_samples)
+    level = math.inf if rule.sure_level is None else rule.sure_level
+    return paths.last(path_values(paths, n_samples, rule.floor) > level, n_samples)
 
 
 def path_sets(
@@ -338,10 +326,7 @@ def order_place(n_samples: int, error: float, confidence: float | None) -> int |
 
 
 def _sets_of(values: SetValues, rule: SetRule) -> tuple[Bool, Bool]:
-    sure = np.zeros(values.sure.shape, dtype=bool)
-    if rule.sure_level is not None:
-        sure = values.sure > rule.sure_level
-    possible = np.ones(values.sure.shape, dtype=bool)
-    if rule.possible_level is not None:
-        possible = values.possible >= rule.possible_level
-    return sure, possible | sure
+    sure_level = math.inf if rule.sure_level is None else rule.sure_level
+    possible_level = -math.inf if rule.possible_level is None else rule.possible_level
+    sure = values.sure > sure_level
+    return sure, sure | (values.possible >= possible_level)
