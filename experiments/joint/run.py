@@ -3,7 +3,7 @@
 Four studies; results go to CSV files beside this script.
 
     python experiments/joint/run.py                               # all, about an hour
-    python experiments/joint/run.py settings --replications 4 --out /tmp/joint
+    python experiments/joint/run.py settings --replications 4 --out OUT
     python experiments/joint/run.py dag
 
 ``settings`` adds missing runs to ``runs.csv`` and summarizes them in ``settings.csv``: normalized

@@ -1,7 +1,7 @@
 """Compare ``joint="auto"`` with the LPRs when 30 to 1,000 samples are available for fitting.
 
     python experiments/joint/small_n.py                        # about an hour; adds what is missing
-    python experiments/joint/small_n.py --sizes 30 --replications 2 --out /tmp/small_n
+    python experiments/joint/small_n.py --sizes 30 --replications 2 --out OUT
 
 Twelve populations: the paper's settings, random trees and DAGs, and scores that violate the model
 of the joint posterior (noise shared by all labels of a sample, scores copied from the parents,

@@ -4,7 +4,7 @@ First-stage scores come from one logistic regression per label: out-of-fold on t
 on which LPRs and weights are learned, and from a fit on all of them for the test samples.
 
     python experiments/joint_real/run.py                    # all sets, an hour; needs HIERLPR_DATA
-    python experiments/joint_real/run.py eisen_FUN --cache /tmp/scores
+    python experiments/joint_real/run.py eisen_FUN --cache data/scores
 
 Writes ``results.csv`` beside this script: AU(PRC) of the block scores and log-loss per sample on
 the test samples, without the joint posterior, with the exact one, and with ``"auto"``.

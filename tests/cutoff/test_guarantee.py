@@ -19,7 +19,7 @@ from hierlpr.cutoff.guarantee import (
     BEYOND,
     LARGEST_STAKE,
     PROFILE_WEIGHT,
-    Pair,
+    LevelPair,
     Promise,
     _urgency,
     certified_level,
@@ -176,7 +176,7 @@ def test_no_pair_is_certified_too_often(limit):
             hits = np.where(rng.random(n_samples) < 0.799, calls, 0)
             score = np.where(np.arange(limit) < calls[:, None], 0.9, 0.1)
             truth = np.arange(limit) < hits[:, None]
-            pair = Pair(0.5, limit, float(np.mean((hits - 0.8 * calls) ** 2)))
+            pair = LevelPair(0.5, limit, float(np.mean((hits - 0.8 * calls) ** 2)))
             shuffle = random_order(list_instances(score, truth))
             bad += is_precise(pair, calls, hits, shuffle, Promise(0.2, 0.2), None)
         assert bad <= too_many(runs, 0.2)
@@ -326,7 +326,7 @@ def test_equal_weights_are_tested_like_none(seed):
     hits = rng.binomial(calls, 0.78)
     shuffle = random_order(list_instances(rng.random((300, 1)), rng.random((300, 1)) < 0.5))
     found = [
-        is_precise(Pair(0.5, 4, 1.3), calls, hits, shuffle, Promise(alpha, 0.1), share)
+        is_precise(LevelPair(0.5, 4, 1.3), calls, hits, shuffle, Promise(alpha, 0.1), share)
         for share in (None, np.ones(300))
         for alpha in np.linspace(0.15, 0.35, 9)
     ]

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from cases import by_number, choose_cutoff, random_dag
 from hierlpr import Hierarchy, HierLPR, load_model, simulate
 from hierlpr.cutoff.estimate import LevelProfile
-from hierlpr.cutoff.guarantee import Pair, _count
+from hierlpr.cutoff.guarantee import LevelPair, _count
 from hierlpr.cutoff.instances import list_instances, sort_by_sample, split_at_random
 from hierlpr.data.partial_truth import PartialTruth, _weights, align_truth, curve_weights
 from hierlpr.exceptions import DataError, HierlprWarning
@@ -187,7 +187,7 @@ def test_calls_are_counted_as_by_hand(seed):
     for level in (0.2, 0.6, 1.0):
         for limit in (1, 2, 3, 5):
             rows = sort_by_sample(list_instances(score, truth))
-            calls, hits = _count(rows, Pair(level, limit, 1.0))
+            calls, hits = _count(rows, LevelPair(level, limit, 1.0))
             for i in range(15):
                 called = [j for j in range(5) if score[i, j] >= level]
                 called = [j for j in called if (score[i] >= score[i, j]).sum() <= limit]
@@ -197,7 +197,7 @@ def test_calls_are_counted_as_by_hand(seed):
     for a, limit in enumerate(profile.limit):
         for b, level in enumerate(profile.level):
             calls, hits = _count(
-                sort_by_sample(list_instances(score, truth)), Pair(level, int(limit), 1.0)
+                sort_by_sample(list_instances(score, truth)), LevelPair(level, int(limit), 1.0)
             )
             means = [x.mean() for x in (calls, hits, calls**2, hits**2, calls * hits)]
             assert profile.moments[:, a, b] == pytest.approx(means)

@@ -55,7 +55,7 @@ class Certified(NamedTuple):
     max_calls: int | None
 
 
-class Pair(NamedTuple):
+class LevelPair(NamedTuple):
     """A level, a limit of calls per sample, and the mean square gain expected from the profile."""
 
     level: float
@@ -123,8 +123,8 @@ def certified_level(
 
 
 def pass_tests(
-    instances: Instances, sequence: list[Pair], promise: Promise, share: Float | None = None
-) -> list[Pair]:
+    instances: Instances, sequence: list[LevelPair], promise: Promise, share: Float | None = None
+) -> list[LevelPair]:
     """Test pairs in turn until the first one fails; return those that passed.
 
     `share` is the weight of each sample as a share of the largest possible weight.
@@ -135,13 +135,13 @@ def pass_tests(
     lowest = min(pair.level for pair in sequence)
     rows = sort_by_sample(instances.take(instances.score >= lowest))
 
-    def passes(pair: Pair) -> bool:
+    def passes(pair: LevelPair) -> bool:
         return is_precise(pair, *_count(rows, pair), shuffle, promise, share)
 
     return list(takewhile(passes, sequence))
 
 
-def _count(rows: SortedInstances, pair: Pair) -> tuple[Int, Int]:
+def _count(rows: SortedInstances, pair: LevelPair) -> tuple[Int, Int]:
     """Count the calls of known truth of every sample, and the correct ones."""
     calls, hits = (np.empty(rows.ptr.size - 1, dtype=np.int64) for _ in range(2))
     before = (rows.known_before, rows.hits_before)
@@ -150,7 +150,7 @@ def _count(rows: SortedInstances, pair: Pair) -> tuple[Int, Int]:
 
 
 def is_precise(
-    pair: Pair, calls: Int, hits: Int, shuffle: Shuffle, promise: Promise, share: Float | None
+    pair: LevelPair, calls: Int, hits: Int, shuffle: Shuffle, promise: Promise, share: Float | None
 ) -> bool:
     """Test one pair: True with probability at most `delta` if its precision is below the target."""
     alpha, delta = promise
@@ -178,7 +178,7 @@ def _urgency() -> Float:
 
 def plan_tests(
     profile: LevelProfile, n_samples: int, n_labels: int, promise: Promise
-) -> list[Pair]:
+) -> list[LevelPair]:
     """Choose the pairs of level and limit to test, from the surest to those with the most hits.
 
     Pairs are tested if no other pair has both a larger margin and more hits.
@@ -188,7 +188,9 @@ def plan_tests(
     margin, limit = _margins(profile, n_samples, n_labels, promise)
     square = profile.mean_square_gain(promise.alpha)
     return [
-        Pair(float(profile.level[at % profile.level.size]), int(limit.flat[at]), square.flat[at])
+        LevelPair(
+            float(profile.level[at % profile.level.size]), int(limit.flat[at]), square.flat[at]
+        )
         for at in _front(margin.ravel(), profile.hits.ravel()).tolist()
     ]
 
@@ -257,8 +259,8 @@ def certified_levels(
     surest = int(np.argmax(margin))
     falling = surest + _front(margin[surest:], last.hits[0, surest:])
     rising = np.arange(surest - 1, -1, -1)
-    passed: list[Pair] = []
+    passed: list[LevelPair] = []
     for sequence, share in ((falling, 1.0 - RISING_SHARE), (rising, RISING_SHARE)):
-        pairs = [Pair(float(level[at]), limit, float(square[at])) for at in sequence.tolist()]
+        pairs = [LevelPair(float(level[at]), limit, float(square[at])) for at in sequence.tolist()]
         passed += pass_tests(instances, pairs, Promise(promise.alpha, share * promise.delta))
     return np.sort([pair.level for pair in passed])

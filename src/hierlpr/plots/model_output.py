@@ -96,7 +96,7 @@ class ModelOutput:
         """Whether every label has a score."""
         return isinstance(self.scores, np.ndarray)
 
-    def instances(self, matrix: Matrix) -> Instances:
+    def instances(self, matrix: Matrix) -> KnownInstances:
         """List the instances of a matrix whose truth is known."""
         return known_instances(matrix, self.truth, self.unknown, self.weight)
 
@@ -151,7 +151,7 @@ def apply_model(
     )
 
 
-class Instances(NamedTuple):
+class KnownInstances(NamedTuple):
     """Instances that have a score and whose truth is known, as vectors.
 
     `total` gives the number of instances and of positives whose truth is known, scored or not, and
@@ -171,7 +171,7 @@ class Instances(NamedTuple):
 
 def known_instances(
     matrix: Matrix, truth: Any, unknown: Any = None, weight: Float | None = None
-) -> Instances:
+) -> KnownInstances:
     """List the instances of a matrix with their truth, without those where it is unknown."""
     n_samples, n_labels = matrix.shape
     if isinstance(matrix, np.ndarray):
@@ -193,7 +193,7 @@ def known_instances(
     own = np.ones(n_samples) if weight is None else weight
     counts = float(sizes.sum()), float(positives.sum())
     total = (*counts, float(own @ sizes), float(own @ positives))
-    return Instances(score, held, sample, None if weight is None else weight[sample], total)
+    return KnownInstances(score, held, sample, None if weight is None else weight[sample], total)
 
 
 def both(some: Any, others: Any) -> Any:

@@ -15,7 +15,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics.cafa import propagate_max_sparse
 from hierlpr.metrics.hits import HitCurve
 from hierlpr.plots.model_output import (
-    Instances,
+    KnownInstances,
     ModelOutput,
     both,
     sum_by_label,
@@ -119,7 +119,7 @@ class CalibrationCurve:
 
 
 def calibration_curve(
-    instances: Instances, n_samples: int, weight: Float | None = None
+    instances: KnownInstances, n_samples: int, weight: Float | None = None
 ) -> CalibrationCurve:
     """Compare predictions with the truth in bins of equal width; `weight` is that of each sample.
 

@@ -31,7 +31,7 @@ _NONE = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Instances:
+class FlatSamples:
     """The instances of all samples in one flat layout, dense or sparse.
 
     Sample ``m`` has the nodes ``i = 0, 1, ...`` in topological order; node ``i`` has its LPR at
@@ -62,7 +62,7 @@ class Instances:
         return self.node_of.size == 0
 
 
-def list_instances(table: Table, hierarchy: Hierarchy, *, weight: Any = None) -> Instances:
+def flatten_samples(table: Table, hierarchy: Hierarchy, *, weight: Any = None) -> FlatSamples:
     """Lay out the LPRs of `table` for the kernels; raise for values that are not LPRs."""
     if hierarchy.n_labels > MOST_LABELS:
         raise HierarchyError(f"At most {MOST_LABELS:,} labels can be ranked exactly.")
@@ -77,7 +77,9 @@ def list_instances(table: Table, hierarchy: Hierarchy, *, weight: Any = None) ->
         lpr = read_only(values.reshape(-1))
         priority = lpr if weights is None else read_only((values * share).reshape(-1))
         edges = (parent, parent_ptr, parent_idx)
-        return Instances(lpr, priority, row_ptr, hierarchy.order, _NONE, *edges, weights, hierarchy)
+        return FlatSamples(
+            lpr, priority, row_ptr, hierarchy.order, _NONE, *edges, weights, hierarchy
+        )
     stored_ptr = values.indptr.astype(np.int64)
     stored = hierarchy.position[values.indices]
     row_ptr, node_of = close_rows(hierarchy, stored_ptr, stored)
@@ -94,7 +96,7 @@ def list_instances(table: Table, hierarchy: Hierarchy, *, weight: Any = None) ->
         parent_ptr, parent_idx = traversal.local_edges(
             row_ptr, node_of, hierarchy.parent_ptr, hierarchy.parent_idx
         )
-    return Instances(
+    return FlatSamples(
         lpr, priority, row_ptr, slot, node_of, parent, parent_ptr, parent_idx, weights, hierarchy
     )
 
@@ -103,7 +105,7 @@ def list_instances(table: Table, hierarchy: Hierarchy, *, weight: Any = None) ->
 def _parents(
     hierarchy: Hierarchy,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """Return the parents in samples that hold every label, as in `Instances`."""
+    """Return the parents in samples that hold every label, as in `FlatSamples`."""
     if not hierarchy.is_forest:
         return _NONE, hierarchy.parent_ptr.astype(np.int64), hierarchy.parent_idx
     parent = np.full(hierarchy.n_labels, -1, dtype=np.int32)
@@ -158,7 +160,7 @@ class Batch(NamedTuple):
     gap: NDArray[np.float64] = np.empty(0)
 
 
-def merge_batches(instances: Instances, start: int, stop: int, *, order: bool) -> Iterator[Batch]:
+def merge_batches(instances: FlatSamples, start: int, stop: int, *, order: bool) -> Iterator[Batch]:
     """Partition the labels of samples ``start`` to ``stop`` into blocks, parents first.
 
     The blocks partition the level sets of the isotonic regression of the LPRs on the hierarchy, and
@@ -225,7 +227,7 @@ def consistent_scores(
     """
     hierarchy = as_hierarchy(hierarchy)
     table = align(lpr, hierarchy, name="lpr")
-    instances = list_instances(table, hierarchy, weight=weight)
+    instances = flatten_samples(table, hierarchy, weight=weight)
     score = np.empty(instances.lpr.size)
     row_ptr = instances.row_ptr
     threads = threads_for(score.size, n_threads)

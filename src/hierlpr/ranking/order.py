@@ -18,7 +18,13 @@ from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
-from hierlpr.ranking.blocks import GRID, Instances, list_instances, merge_batches, relative_weights
+from hierlpr.ranking.blocks import (
+    GRID,
+    FlatSamples,
+    flatten_samples,
+    merge_batches,
+    relative_weights,
+)
 
 SHOWN = 8  # rows of a ranking that is printed
 MOST_BUCKET_BITS = 12
@@ -279,7 +285,7 @@ def rank(
     hierarchy = as_hierarchy(hierarchy)
     table = align(lpr, hierarchy, name="lpr")
     n_top = None if top is None else check_count(top, name="top", least=0)
-    instances = list_instances(table, hierarchy, weight=weight)
+    instances = flatten_samples(table, hierarchy, weight=weight)
     place, first, uncertified, gap = _order(instances, n_top, n_threads)
     if instances.is_dense:
         source = instances.lpr.reshape(-1, hierarchy.n_labels)
@@ -304,7 +310,7 @@ def rank(
 
 
 def _order(
-    instances: Instances, top: int | None, n_threads: int | None
+    instances: FlatSamples, top: int | None, n_threads: int | None
 ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.int64], NDArray[np.float64]]:
     """Sort the blocks of all samples.
 
