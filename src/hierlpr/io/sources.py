@@ -11,6 +11,7 @@ import csv
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -226,9 +227,18 @@ class ParquetSource:
             raise self.log.file_error("the column occurs twice.", line="the schema", column=twice)
         start = 1
         with open_parquet(self.log.path) as opened:
-            for batch in opened.iter_batches(n_rows, columns=names):
+            for batch in _read_ahead(opened.iter_batches(n_rows, columns=names)):
                 yield batch.select(names), partial(_row_text, start)
                 start += batch.num_rows
+
+
+def _read_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches; the next one is read meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = pool.submit(next, batches, None)
+            yield batch
 
 
 def _row_text(start: int, row: int) -> str:
