@@ -1,8 +1,8 @@
 """Scores that could not be compared, in one ranking.
 
-Every label's classifier speaks its own language: 0.7 is nearly sure for one and next to nothing
-for another. The curves from score to chance make them comparable, and sorting the chances under the
-hierarchy finds more true labels with the same number of calls.
+A score of 0.7 may mean near certainty for one label and nothing for another. The curves from score
+to chance make scores comparable, and sorting the chances under the hierarchy finds more true labels
+with the same number of calls.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Truth that is partly unknown.
 
 Nobody has looked for every disease in every patient. With NaN for what is unknown, the curves stay
-right; with 0 instead, they are too low.
+correct; with 0 instead, they are too low.
 """
 
 import os

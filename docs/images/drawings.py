@@ -120,8 +120,8 @@ if __name__ == "__main__":
     wide = idea([(0, 0), (220, 0), (440, 0), (700, 0)], 1000, 262,
                 [arrow(x, 140) for x in (205, 425, 655)])  # fmt: skip
     tall = idea([(0, 0), (210, 0), (0, 265), (60, 525)], 400, 765,
-                [arrow(200, 140), text(210, 400, "a weak parent opens the", 13, GREY),
-                 text(210, 418, "way to a strong child:", 13, GREY),
-                 text(210, 436, "they are called together", 13, GREY)])  # fmt: skip
+                [arrow(200, 140), text(210, 400, "the child's LPR is higher", 13, GREY),
+                 text(210, 418, "than its parent's, so they", 13, GREY),
+                 text(210, 436, "are called together", 13, GREY)])  # fmt: skip
     for name, made in {"idea": wide, "idea-tall": tall, "architecture": architecture()}.items():
         Path(__file__).with_name(f"{name}.svg").write_text(made, encoding="utf-8")

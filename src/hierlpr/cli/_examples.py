@@ -110,7 +110,7 @@ def write_simulation(
     def table(values: Any, prefix: str) -> Table:
         width = len(str(values.shape[0]))
         samples = tuple(f"{prefix}{i + 1:0{width}}" for i in range(values.shape[0]))
-        return Table(values.astype(float), labels, samples)
+        return Table(values.astype(float).round(6), labels, samples)
 
     write_hierarchy(out / "hierarchy.csv", train.hierarchy)
     write_scores(out / f"scores.{ending}", table(train.scores, "s"))

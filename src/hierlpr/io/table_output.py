@@ -198,6 +198,9 @@ class TableWriter:
             for name in {"lpr", "score"} & set(rows.column_names):
                 at = rows.column_names.index(name)
                 rows = rows.set_column(at, name, pc.round(rows.column(name), DIGITS))
+            if "level" in rows.column_names:  # discoveries
+                level = [float(f"{x:.{DIGITS}g}") for x in rows.column("level").to_pylist()]
+                rows = rows.set_column(rows.column_names.index("level"), "level", pa.array(level))
         if self._is_cafa:
             rows = rows.select([x for x in CAFA_COLUMNS if x in rows.column_names])
         rows = _as_text_columns(rows)
