@@ -154,7 +154,7 @@ def learn_names(
         n_labelled=rows.size,
         n_fitted=fitted.size,
         n_held_out=kept.size,
-        promise=prediction.promise_of(model)[0],
+        promise=names.promise_of(model)[0],
         ranks=names.compare_ranks(model, ours, theirs),
         wrong=ours.wrong(),
         usual=usual,
@@ -294,7 +294,7 @@ def assign_names(
         _write_report(report, fitted, found, scores, np.sort(rows))
     ranks = np.array(prediction.rank_names(fitted), dtype=object)
     by_rank = Counter(ranks[label[label >= 0]].tolist())
-    promise, is_promised = prediction.promise_of(fitted)
+    promise, is_promised = names.promise_of(fitted)
     notes = [*found.notes, *([] if is_promised else [promise])]
     if note := difference_note(fitted, Table(scores, fitted.hierarchy_.labels)):
         notes.append(note)

@@ -50,40 +50,35 @@ def test_an_interrupted_fit_leaves_no_promise_of_the_one_before(data, monkeypatc
 
 @pytest.fixture(scope="module")
 def fitted(data):
-    progress = []
-    classifier = HierarchicalClassifier(LogisticRegression(), hierarchy=TREE, precision=0.8)
-    classifier.fit(*data[0], on_progress=lambda done, total: progress.append((done, total)))
-    return classifier, progress
+    return HierarchicalClassifier(LogisticRegression(), hierarchy=TREE, precision=0.8).fit(*data[0])
 
 
 def test_features_in_calls_out(data, fitted):
-    classifier, _ = fitted
     x, truth = data[1]
-    calls = classifier.predict(x)
+    calls = fitted.predict(x)
     assert len(TREE.violations(calls)) == 0
     assert truth[calls].mean() > 0.75
-    assert classifier.cutoff_.reachable
-    assert classifier.score(x, truth) > 0.7
-    assert sum(map(len, classifier.call_lists(x))) == calls.sum()
-    ranking = classifier.rank(x)
+    assert fitted.cutoff_.reachable
+    assert fitted.score(x, truth) > 0.7
+    assert sum(map(len, fitted.call_lists(x))) == calls.sum()
+    ranking = fitted.rank(x)
     np.testing.assert_array_equal(
-        ranking.score, classifier.predict_proba(x)[ranking.sample, ranking.label]
+        ranking.score, fitted.predict_proba(x)[ranking.sample, ranking.label]
     )
-    assert len(classifier.rank(x, top=10)) == 10
+    assert len(fitted.rank(x, top=10)) == 10
 
 
 def test_scores_are_out_of_fold_and_the_cutoff_has_samples_of_its_own(data, fitted):
-    classifier, _ = fitted
     x, truth = data[0]
-    apart = classifier.held_out_
+    apart = fitted.held_out_
     assert apart.size == 300
-    assert np.isnan(classifier.oof_scores_[apart]).all()
+    assert np.isnan(fitted.oof_scores_[apart]).all()
     kept = np.setdiff1d(np.arange(900), apart)
-    assert np.isfinite(classifier.oof_scores_[kept]).all()
-    own = clone(classifier.estimator).fit(x[kept], truth[kept, 0])
-    np.testing.assert_allclose(classifier.scores(x)[:, 0], own.predict_proba(x)[:, 1])
-    assert not np.allclose(classifier.oof_scores_[kept, 0], classifier.scores(x[kept])[:, 0])
-    assert classifier.cutoff_.n_samples == 300
+    assert np.isfinite(fitted.oof_scores_[kept]).all()
+    own = clone(fitted.estimator).fit(x[kept], truth[kept, 0])
+    np.testing.assert_allclose(fitted.scores(x)[:, 0], own.predict_proba(x)[:, 1])
+    assert not np.allclose(fitted.oof_scores_[kept, 0], fitted.scores(x[kept])[:, 0])
+    assert fitted.cutoff_.n_samples == 300
 
 
 def test_out_of_fold_scores_do_not_know_their_own_truth():
@@ -96,20 +91,18 @@ def test_out_of_fold_scores_do_not_know_their_own_truth():
 
 
 def test_the_same_seed_gives_the_same_result_with_any_number_of_jobs(data, fitted):
-    again = clone(fitted[0]).set_params(n_jobs=2).fit(*data[0])
-    np.testing.assert_array_equal(
-        again.predict_proba(data[1][0]), fitted[0].predict_proba(data[1][0])
-    )
-    other = clone(fitted[0]).set_params(random_state=1).fit(*data[0])
+    again = clone(fitted).set_params(n_jobs=2).fit(*data[0])
+    np.testing.assert_array_equal(again.predict_proba(data[1][0]), fitted.predict_proba(data[1][0]))
+    other = clone(fitted).set_params(random_state=1).fit(*data[0])
     assert not np.array_equal(other.held_out_, again.held_out_)
 
 
 def test_sparse_features(data, fitted):
     x, truth = data[0]
-    classifier = clone(fitted[0]).fit(sparse.csr_array(x), truth)
+    classifier = clone(fitted).fit(sparse.csr_array(x), truth)
     np.testing.assert_allclose(
         classifier.predict_proba(sparse.csr_array(data[1][0])),
-        fitted[0].predict_proba(data[1][0]),
+        fitted.predict_proba(data[1][0]),
         atol=1e-3,
     )
 

@@ -49,7 +49,7 @@ def test_round_trip_is_identical(case, path):
     np.testing.assert_array_equal(again.predict_proba(scores), model.predict_proba(scores))
     np.testing.assert_array_equal(again.predict(scores), model.predict(scores))
     np.testing.assert_array_equal(again.predict_sets(scores).sure, model.predict_sets(scores).sure)
-    assert again.seen(cal.scores) == model.seen(cal.scores)
+    assert again.keys_.keys() == {"fit", "cutoff", "sets"}
     assert str(again.check(cal.scores)) == str(model.check(cal.scores))
     for name, column in model.lpr_.report.columns().items():
         np.testing.assert_array_equal(again.lpr_.report.columns()[name], column)
@@ -68,7 +68,7 @@ def test_equal_models_give_equal_files(path, tmp_path):
 def test_models_of_every_kind_come_back(case, tmp_path):
     _, scores, cal = case
     target = tmp_path / "m.hlpr"
-    alone = HierLPR(lpr=make_estimator("isotonic")).fit(cal.scores, cal.truth)
+    alone = HierLPR(lpr=make_estimator("probability", trust=3)).fit(cal.scores, cal.truth)
     alone.save(target)
     again = load_model(target)
     assert again.hierarchy is None
@@ -202,7 +202,7 @@ def replace_array(name, change):
         (replace_array("joint_.tempering.others", lambda x: x * np.nan), "weights of the joint"),
         (replace_array("profile_.moments", lambda x: x[1:]), "profile of block scores"),
         (lambda m, a: m["fitted"].update(lpr_=None), "lpr_ is not a LPRModel"),
-        (lambda m, a: m["fitted"].update(kind_="both"), "unknown kind of scores"),
+        (lambda m, a: m["fitted"].update(keys_={"dict": {"fit": 1}}), "keys of its samples"),
         (lambda m, a: m["fitted"].update(joint_=m["fitted"]["lpr_"]), "joint_ is not a JointModel"),
         (lambda m, a: m["fitted"].update(lpr_={"os.system": {}}), "not a valid model"),
         (lambda m, a: m["fitted"].pop("cutoff_"), "not a valid model: 'cutoff_'"),
@@ -213,7 +213,7 @@ def replace_array(name, change):
         (lambda m, a: m["fitted"]["cutoff_"]["Cutoff"].update(evil=1), "not a valid model: 'evil'"),
         (lambda m, a: m["fitted"]["sets_"]["SetRule"].update(one_path=2), "one_path is not a bool"),
         (skip_checks, "_is_checked is not a bool"),
-        (lambda m, a: m.update(lpr={"name": "os.system", "options": {}}), "method"),
+        (lambda m, a: m["params"].update(lpr="os.system"), "lpr .method. must be one of"),
     ],
 )
 def test_forged_content_is_checked(path, change, message):

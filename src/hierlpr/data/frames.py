@@ -8,7 +8,6 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils.checks import nearest, quote_names
@@ -57,12 +56,12 @@ def new_frame(columns: Mapping[str, Any], backend: str | None = None) -> Any:
 
 
 def like_given(
-    data: Any, values: NDArray[Any], labels: Sequence[str], *, samples_column: bool = True
+    data: Any, values: Any, labels: Sequence[str], *, samples_column: bool = True
 ) -> Any:
-    """Return `values` (samples x labels) in the container of `data`.
+    """Return a matrix of `values` (samples x labels) in the container of `data`.
 
     A data frame gives a frame of the same library with the labels as columns, the same index and,
-    with `samples_column`, the column ``sample``. Anything else gives the array.
+    with `samples_column`, the column ``sample``. Anything else gives the matrix.
     """
     frame = None if isinstance(data, np.ndarray) else as_frame(data, "data")
     if frame is None:

@@ -31,7 +31,6 @@ from hierlpr.first_stage import FirstStage
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 from hierlpr.model.cross_fitting import (
-    Progress,
     count_rows,
     scores_of,
     take_rows,
@@ -112,7 +111,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     """
 
     # `truth` takes the place of y: it is not metadata to route.
-    __metadata_request__fit = {"truth": UNUSED, "on_progress": UNUSED}  # noqa: RUF012
+    __metadata_request__fit = {"truth": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"truth": UNUSED}  # noqa: RUF012
 
     def __init__(
@@ -156,14 +155,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self,
-        X: Any,  # noqa: N803
-        truth: Any,
-        sample_weight: Any = None,
-        *,
-        on_progress: Progress | None = None,
-    ) -> Self:
+    def fit(self, X: Any, truth: Any, sample_weight: Any = None) -> Self:  # noqa: N803
         """Fit the classifiers, the local precision rates and the cutoff.
 
         Parameters
@@ -178,14 +170,12 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         sample_weight : array-like of shape (n_samples,), optional
             As in :meth:`HierLPR.fit`; also passed to classifiers (or last steps of a pipeline) that
             take weights. Others, such as the first stage, are trained unweighted.
-        on_progress : callable, optional
-            Called as ``on_progress(done, total)``.
         """
         self._check_params()
         warn_of_steps_in_front(self)
         estimator = self._make_estimator()
-        on_progress = on_progress or terminal_progress("fitting", verbose=self.verbose)
-        goal = self._goal()
+        names = ("precision", "fdr", "maximize", "confidence")
+        goal = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         X = _indexable(X)  # noqa: N806
         given, hierarchy, held = self._aligned(X, truth)
         own = check_sample_weight(sample_weight, held.shape[0], keep_equal=True)
@@ -196,11 +186,13 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         places = self._split(used.size, rng, has_goal=bool(goal))
         held_out, kept = used[places[0]], used[places[1]]
         kept_weight = None if own is None or weight is None else own[kept]
-        scores = self._fit_estimators(estimator, X, held, kept, kept_weight, rng, on_progress)
+        scores = self._fit_estimators(estimator, X, held, kept, kept_weight, rng)
         self.oof_scores_ = np.full(held.shape, np.nan)
         self.oof_scores_[kept] = scores
         self.held_out_, self.hierarchy_ = held_out, hierarchy
-        model = HierLPR(given, lpr=self._lpr(estimator), joint=self.joint)
+        is_auto = isinstance(self.lpr, str) and self.lpr == "auto"
+        lpr = "probability" if is_auto and isinstance(estimator, FirstStage) else self.lpr
+        model = HierLPR(given, lpr=lpr, joint=self.joint)
         table = Table(scores, hierarchy.labels)
         fit_aligned(model, hierarchy, table, held[kept], kept_weight)
         self.model_ = model
@@ -307,8 +299,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> NDArray[np.object_]:
         """The labels, one per column of `predict`."""
-        check_is_fitted(self, "model_")
-        return np.array(self.hierarchy_.labels, dtype=object)
+        return self._fitted.classes_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -344,7 +335,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         kept: NDArray[np.intp],
         weight: NDArray[np.float64] | None,
         rng: np.random.Generator,
-        on_progress: Progress | None,
     ) -> NDArray[np.float64]:
         """Fit the first stage on the kept samples; return their out-of-fold scores."""
         x_kept, part = take_rows(x, kept), truth[kept]
@@ -352,6 +342,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         if isinstance(part, PartialTruth):
             known = part.learnable
         y_kept: Any = held if known.all() else np.where(known, held, np.nan)
+        on_progress = terminal_progress("fitting", verbose=self.verbose)
         self.weighs_training_ = None if weight is None else weight_name(estimator) is not None
         if isinstance(estimator, FirstStage):
             estimator.fit(x_kept, y_kept, on_progress=on_progress)
@@ -386,11 +377,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             )
         return clone(self.estimator) if isinstance(self.estimator, FirstStage) else self.estimator
 
-    def _lpr(self, estimator: Any) -> Any:
-        """Return how LPRs are estimated from the scores of this estimator."""
-        is_auto = isinstance(self.lpr, str) and self.lpr == "auto"
-        return "probability" if is_auto and isinstance(estimator, FirstStage) else self.lpr
-
     def _check_params(self) -> None:
         """Refuse invalid parameters before any work is done."""
         checks.check_count(self.cv, name="cv", least=2)
@@ -407,13 +393,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
                 "random_state must be a whole number of at least 0, a numpy Generator or None; got "
                 f"{self.random_state!r}."
             ) from None
-
-    def _goal(self) -> dict[str, Any]:
-        names = ("precision", "fdr", "maximize", "confidence")
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        if given:
-            goals_of(**given)  # raises for an invalid goal, before hours of fitting
-        return given
 
     def _split(
         self, n_samples: int, rng: np.random.Generator, *, has_goal: bool

@@ -20,7 +20,7 @@ from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists, decide
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.outcome import Cutoff, goals_of
 from hierlpr.cutoff.sets import CallSets, SetRule
-from hierlpr.data.duplicates import SampleKeys, overlap_note
+from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.frames import like_given
 from hierlpr.data.label_sets import Kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, held_and_known
@@ -32,20 +32,11 @@ from hierlpr.joint import JointModel
 from hierlpr.lpr import ImpliedLPR, LPRModel, without_gaps
 from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.drift import Drift
-from hierlpr.lpr.label_shift import CHANCE_ADAPTED
 from hierlpr.metrics import au_prc_score
-from hierlpr.model import label_updates, prediction
+from hierlpr.model import label_updates, prediction, validation
 from hierlpr.model.explain import Explanation, explain_sample
 from hierlpr.model.persistence import save_model
-from hierlpr.model.prediction import choose_rule, set_rule, sets_of
 from hierlpr.model.training import choose_cutoff, fit_model
-from hierlpr.model.validation import (
-    check_leakage,
-    new_scores,
-    refuse_unknown_samples,
-    truth_beside,
-    warn_of_difference,
-)
 from hierlpr.ranking.blocks import consistent_scores
 from hierlpr.ranking.order import Ranking, rank
 
@@ -108,14 +99,11 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     lpr_: LPRModel
     joint_: JointModel | None
     path_weight_: NDArray[np.float64] | None
-    kind_: Kind
     implied_: ImpliedLPR | None
     profile_: LevelProfile | None
     cutoff_: Cutoff
     sets_: SetRule | None
-    fit_keys_: SampleKeys | None
-    cutoff_keys_: SampleKeys | None
-    sets_keys_: SampleKeys | None
+    keys_: dict[str, SampleKeys]  # of the samples used for "fit", "cutoff" and "sets"
     sample_quantiles_: SampleQuantiles | None
     path_style_: dict[str, Any] | None = None  # ranks of labels, and how a tool writes paths
 
@@ -201,19 +189,13 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             Upper bound on all weights, known before the truth; certificates with weights need it.
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
-        cutoff, keys = choose_cutoff(
-            self,
-            *self._pair(scores, truth),
-            goals,
-            sample_weight,
-            max_weight=max_weight,
-            groups=groups,
-            unreachable=unreachable,
-        )
+        options: dict[str, Any] = {"groups": groups, "unreachable": unreachable}
+        options |= {"sample_weight": sample_weight, "max_weight": max_weight}
+        cutoff, keys = choose_cutoff(self, *self._pair(scores, truth), goals, **options)
         for part in cutoff.targets or (cutoff,):
             if not part.reachable:
                 warnings.warn(part.reason, UnreachableWarning, stacklevel=2)
-        self.cutoff_, self.cutoff_keys_ = cutoff, keys
+        self.cutoff_, self.keys_ = cutoff, {**self.keys_, "cutoff": keys}
         return self
 
     def use_target(self, target: float) -> Self:
@@ -226,7 +208,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         """Set the cutoff to a block score of your choice, from 0 to 1; nothing is promised."""
         check_is_fitted(self)
         self.cutoff_ = Cutoff(level=check_fraction(level, name="level"), kind="by hand")
-        self.cutoff_keys_ = None
+        self.keys_ = {name: keys for name, keys in self.keys_.items() if name != "cutoff"}
         return self
 
     def calibrate_sets(
@@ -256,10 +238,12 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             smaller sets. Complete scores need a forest; for listed scores see `assign`.
         """
         table, held = self._pair(scores, truth)
-        refuse_unknown_samples(held)
-        keys, doubts = check_leakage(table, self.fit_keys_)
-        rule = choose_rule(self, table, held, error=error, confidence=confidence, one_path=one_path)
-        self.sets_, self.sets_keys_ = rule.with_caveats(doubts), keys
+        validation.refuse_unknown_samples(held)
+        keys, caveats = validation.check_leakage(table, self.keys_.get("fit"))
+        rule = prediction.choose_rule(
+            self, table, held, error=error, confidence=confidence, one_path=one_path
+        )
+        self.sets_, self.keys_ = rule.with_caveats(caveats), {**self.keys_, "sets": keys}
         return self
 
     def adapt(self, scores: Any) -> Self:
@@ -268,8 +252,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         The new model has no cutoff, because certificates do not carry over. Scores that differ from
         those of the fit by more than prevalences can explain are refused.
         """
-        drift = label_updates.compare_with_fit(self, self.aligned_scores(scores), CHANCE_ADAPTED)
-        return label_updates.adapted(self, drift)
+        return label_updates.adapted(self, self.aligned_scores(scores))
 
     def add_labels(
         self,
@@ -301,14 +284,17 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
         CSR scores give listed labels and their ancestors.
         """
-        return self._like(scores, self.lprs(self.aligned_scores(scores)).values)
+        return like_given(
+            scores, self.lprs(self.aligned_scores(scores)).values, self.hierarchy_.labels
+        )
 
     def predict_proba(self, scores: Any) -> Any:
         """Return the block scores: comparable across labels, and no child above a parent.
 
         The result has the container of the scores, with one column per label.
         """
-        return self._like(scores, self.block_scores(self._new_scores(scores)))
+        score = self.block_scores(self._new_scores(scores))
+        return like_given(scores, score, self.hierarchy_.labels)
 
     def rank(self, scores: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
         """Rank all (sample, label) instances, the best calls first, parents before children."""
@@ -321,15 +307,16 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         `target` selects one of several calibrated targets for this call.
         """
         score = self.block_scores(self._new_scores(scores))
-        return self._like(scores, decide(score, self._cutoff(target), self.hierarchy_))
+        calls = decide(score, self._cutoff(target), self.hierarchy_)
+        return like_given(scores, calls, self.hierarchy_.labels)
 
     def predict_sets(self, scores: Any) -> CallSets:
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
-        return sets_of(self, self._new_scores(scores), set_rule(self))
+        return prediction.sets_of(self, self._new_scores(scores), prediction.set_rule(self))
 
     def deepest(self, scores: Any) -> list[str | None]:
         """Return the deepest sure label of every sample, None where no label is sure."""
-        set_rule(self)
+        prediction.set_rule(self)
         found, _ = prediction.name_samples(self, self._new_scores(scores))
         labels = self.hierarchy_.labels
         return [labels[k] if k >= 0 else None for k in found.tolist()]
@@ -353,7 +340,11 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         table = self._new_scores(scores)
         score = self.block_scores(table)
         calls = decide(score, self._cutoff(), self.hierarchy_)
-        sets = None if self.sets_ is None else sets_of(self, table, self.sets_, score).codes()
+        sets = (
+            None
+            if self.sets_ is None
+            else prediction.sets_of(self, table, self.sets_, score).codes()
+        )
         return call_lists(calls, score, self.hierarchy_, sets=sets)
 
     def explain(self, scores: Any, sample: int | str = 0) -> Explanation:
@@ -375,18 +366,24 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     # -- inspection -------------------------------------------------------------------------
 
+    @property
+    def kind_(self) -> Kind:
+        """The kind of scores that was fitted on."""
+        return "complete" if self.implied_ is None else "listed"
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of labels."""
+        return self.hierarchy_.n_labels
+
+    @property
+    def classes_(self) -> NDArray[np.object_]:
+        """The labels, one per column of `predict`."""
+        return np.array(self.hierarchy_.labels, dtype=object)
+
     def check(self, scores: Any) -> Drift:
         """Compare new scores with those of the fit, per label and as text."""
         return label_updates.compare_with_fit(self, self.aligned_scores(scores))
-
-    def seen(self, scores: Any) -> dict[str, str]:
-        """Count samples whose scores equal those used for "fit", "cutoff" and "sets".
-
-        A key is missing where equal scores are no more frequent than by chance.
-        """
-        keys = SampleKeys.of_rows(self.aligned_scores(scores).values)
-        known = {"fit": self.fit_keys_, "cutoff": self.cutoff_keys_, "sets": self.sets_keys_}
-        return {name: note for name, x in known.items() if (note := overlap_note(keys, x))}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which :func:`hierlpr.load_model` reads."""
@@ -411,7 +408,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def aligned_scores(self, scores: Any) -> Table:
         """Return checked scores of the kind of the fit, in the order of the labels."""
         check_is_fitted(self)
-        return new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
+        return validation.new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
 
     def lprs(self, table: Table, known: Matrix | None = None) -> Table:
         """Return the LPRs of an aligned table; the only place where the joint posterior enters.
@@ -437,11 +434,11 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         return cast(Matrix, score)
 
     def _new_scores(self, scores: Any) -> Table:
-        return warn_of_difference(self, self.aligned_scores(scores))
+        return validation.warn_of_difference(self, self.aligned_scores(scores))
 
     def _pair(self, scores: Any, truth: Any) -> tuple[Table, AnyTruth]:
         table = self.aligned_scores(scores)
-        return table, truth_beside(table, truth, self.hierarchy_, close=self.close_truth)
+        return table, validation.truth_beside(table, truth, self.hierarchy_, close=self.close_truth)
 
     def _cutoff(self, target: float | None = None) -> Cutoff:
         """Return the cutoff in use; warn if it was not calibrated or does not reach its target."""
@@ -452,8 +449,3 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         elif not cutoff.reachable:
             warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=3)
         return cutoff
-
-    def _like(self, scores: Any, values: Any) -> Any:
-        """Return dense values in the container of the scores."""
-        is_dense = isinstance(values, np.ndarray)
-        return like_given(scores, values, self.hierarchy_.labels) if is_dense else values

@@ -24,8 +24,8 @@ from hierlpr.joint import JointModel, LabelPrior
 from hierlpr.joint.posterior import forest_posteriors
 from hierlpr.lpr import LPRCurves, LPRModel, fit_known, fit_listed
 from hierlpr.lpr.drift import Drift, compare_scores
-from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior
-from hierlpr.model.training import forget_cutoff, set_labels
+from hierlpr.lpr.label_shift import CHANCE_ADAPTED, CHANCE_TILT, Posterior
+from hierlpr.model.training import forget_cutoff
 from hierlpr.model.validation import new_scores, truth_beside
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _set(model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel) -> None:
         message = f"The labels have changed, so {' and '.join(lost)}. Calibrate again."
         warnings.warn(message, HierlprWarning, stacklevel=4)
     forget_cutoff(model)
-    model.fit_keys_ = model.path_weight_ = model.sample_quantiles_ = None
+    model.keys_, model.path_weight_, model.sample_quantiles_ = {}, None, None
     former, model.lpr_ = model.hierarchy_, lpr
     prevalence = lpr.report.base_rate
     if model.implied_ is not None:
@@ -114,8 +114,7 @@ def _set(model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel) -> None:
         model.implied_ = model.implied_.select(place, hierarchy.levels, prevalence)
     if model.joint_ is not None:
         model.joint_ = model.joint_.changed(hierarchy, prevalence)
-    model.hierarchy = hierarchy
-    set_labels(model, hierarchy, has_names=hasattr(model, "feature_names_in_"))
+    model.hierarchy = model.hierarchy_ = hierarchy
 
 
 # -- prevalences -------------------------------------------------------------------------------
@@ -142,8 +141,9 @@ def compare_with_fit(model: HierLPR, table: Table, chance: float = CHANCE_TILT) 
     return compare_scores(model.lpr_, values, hierarchy, posterior, chance)
 
 
-def adapted(model: HierLPR, drift: Drift) -> HierLPR:
-    """Return a copy of a model with the expected prevalences and no cutoff."""
+def adapted(model: HierLPR, table: Table) -> HierLPR:
+    """Return a copy of a model with the prevalences of new scores and no cutoff."""
+    drift = compare_with_fit(model, table, CHANCE_ADAPTED)
     if drift.is_far:
         raise DataError(f"The scores look nothing like those of the fit. {drift}")
     if not drift.is_clean:

@@ -13,7 +13,7 @@ import os
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,17 +31,12 @@ from hierlpr.data.duplicates import SampleKeys
 from hierlpr.exceptions import FileError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
-from hierlpr.lpr import (
-    ImpliedLPR,
-    LabelReport,
-    LPRCurves,
-    LPRModel,
-    SharedCurves,
-    make_estimator,
-)
+from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, SharedCurves
 from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.diagnostics import ScoreBins
-from hierlpr.model.training import set_labels
+from hierlpr.lpr.estimators import Auto, Isotonic, Probability
+from hierlpr.model.training import check_params
+from hierlpr.research.estimators import LocalQuadratic
 
 if TYPE_CHECKING:
     from hierlpr.model.classifier import HierarchicalClassifier
@@ -51,13 +46,14 @@ FORMAT, VERSION = "hierlpr model", 1
 HINT = "Hint: give a file that `hierlpr fit --out` or model.save wrote, or save the model again."
 Arrays = dict[str, NDArray[Any]]
 
-PARAMS = ("joint", "close_truth", "missing")
-# The dataclasses that fitted attributes consist of, by their names in a file.
+PARAMS = ("lpr", "joint", "close_truth", "missing")
+# The dataclasses that parameters and fitted attributes consist of, by their names in a file.
 CLASSES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         LPRModel, LPRCurves, LabelReport, ScoreBins, SharedCurves, ImpliedLPR, JointModel,
         LabelPrior, Tempering, LevelProfile, SampleKeys, SampleQuantiles, Cutoff, SetRule,
+        Auto, Isotonic, LocalQuadratic, Probability,
     )
 }  # fmt: skip
 CHECKED = {*CLASSES, "None", "bool", "int", "float", "str"}  # annotations that are checked
@@ -144,17 +140,12 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
 def _pack_model(model: HierLPR, arrays: Arrays) -> dict[str, Any]:
     """Return the metadata of a model, and add its arrays to `arrays`."""
     h = model.hierarchy_
-    lpr = model.lpr
-    if is_dataclass(lpr) and not isinstance(lpr, type):
-        lpr = {"name": getattr(lpr, "name", type(lpr).__name__), "options": asdict(lpr)}
     return {
         "labels": h.labels,
         "edges": h.edges,
         "names": dict(h.names),
-        "has_names": hasattr(model, "feature_names_in_"),
         "has_hierarchy": model.hierarchy is not None,
-        "lpr": lpr,
-        "params": {name: getattr(model, name) for name in PARAMS},
+        "params": {name: _pack(getattr(model, name), name, arrays) for name in PARAMS},
         "fitted": {name: _pack(getattr(model, name), name, arrays) for name in _declared(model)},
     }
 
@@ -164,12 +155,10 @@ def _unpack_model(arrays: Arrays, meta: Mapping[str, Any]) -> HierLPR:
 
     edges = [(str(parent), str(child)) for parent, child in meta["edges"]]
     h = Hierarchy(edges, labels=map(str, meta["labels"]), names=meta["names"])
-    params = {name: meta["params"][name] for name in PARAMS}
-    lpr = meta["lpr"]
-    if isinstance(lpr, dict):
-        lpr = make_estimator(str(lpr["name"]), **lpr["options"])
-    model = HierLPR(h if meta["has_hierarchy"] else None, lpr=lpr, **params)
-    set_labels(model, h, has_names=bool(meta["has_names"]))
+    params = {name: _unpack(meta["params"][name], arrays, h) for name in PARAMS}
+    model = HierLPR(h if meta["has_hierarchy"] else None, **params)
+    check_params(model)
+    model.hierarchy_ = h
     fitted = {name: meta["fitted"][name] for name in _declared(model)}
     model.__dict__.update(_unpack_fields(HierLPR, fitted, arrays, h))
     _check_model(model)
@@ -207,17 +196,17 @@ def _declared(model: HierLPR) -> list[str]:
 def _check_model(model: HierLPR) -> None:
     """Refuse parts that do not fit together: compiled code would read beyond their ends."""
     h, lpr, joint, implied = model.hierarchy_, model.lpr_, model.joint_, model.implied_
-    quantiles, is_listed = model.sample_quantiles_, model.kind_ == "listed"
-    if model.kind_ not in ("complete", "listed") or is_listed == (implied is None):
-        raise FileError(f"it is for an unknown kind of scores, {model.kind_!r}.")
-    if quantiles is not None and is_listed == (quantiles.log_frequency is None):
+    quantiles = model.sample_quantiles_
+    if quantiles is not None and (implied is None) != (quantiles.log_frequency is None):
         raise FileError("the quantiles of samples are for another kind of scores.")
     if model.path_style_ is not None and not isinstance(model.path_style_["ranks"], dict):
         raise FileError("the ranks of its labels are invalid.")
+    if not all(isinstance(x, SampleKeys) for x in model.keys_.values()):
+        raise FileError("the keys of its samples are invalid.")
     per_label: list[Any] = [*lpr.report.columns().values()]
     per_label += [] if lpr.seen is None else [lpr.seen.mean_lpr]
     per_label += [] if implied is None else [implied.absent]
-    per_label += [quantiles.log_frequency] if quantiles is not None and is_listed else []
+    per_label += [] if quantiles is None or implied is None else [quantiles.log_frequency]
     if joint is not None:
         weights = joint.tempering.own, joint.tempering.others, joint.tempering.shift
         if joint.tempering.use not in USES or not all(np.isfinite(x).all() for x in weights):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,10 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix
-from hierlpr._utils.display import escape_control
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.instances import holds_at
-from hierlpr.cutoff.outcome import precision_of
 from hierlpr.cutoff.set_values import (
     SetValues,
     least_chance,
@@ -52,24 +51,19 @@ def choose_rule(
     model: HierLPR,
     table: Table,
     truth: AnyTruth,
-    *,
     error: float,
     confidence: float | None,
+    *,
     one_path: bool,
 ) -> SetRule:
     """Choose the thresholds of the sets on calibration samples."""
     floor = least_chance(error)
+    options: dict[str, Any] = {"error": error, "confidence": confidence, "floor": floor}
     if one_path and table.n_stored is not None:
         paths = likely_paths(model.block_scores(table), model.hierarchy_)
-        return choose_path_rule(paths, truth, error=error, confidence=confidence, floor=floor)
-    return choose_sets(
-        lambda: _set_values(model, table, one_path=one_path, floor=floor),
-        truth,
-        error=error,
-        confidence=confidence,
-        one_path=one_path,
-        floor=floor,
-    )
+        return choose_path_rule(paths, truth, **options)
+    values = partial(_set_values, model, table, one_path=one_path, floor=floor)
+    return choose_sets(values, truth, one_path=one_path, **options)
 
 
 def set_rule(model: HierLPR) -> SetRule:
@@ -171,31 +165,3 @@ def rank_names(model: HierLPR) -> tuple[str, ...]:
     known = (model.path_style_ or {}).get("ranks", {})
     named = zip(model.hierarchy_.labels, model.hierarchy_.levels.tolist(), strict=True)
     return tuple(known.get(label) or f"level {level}" for label, level in named)
-
-
-def promise_of(model: HierLPR) -> tuple[str, bool]:
-    """Return the promise about names in one sentence, and whether it covers all that was set."""
-    rule, cutoff = model.sets_, model.cutoff_
-    if rule is not None:
-        if rule.sure_level is None:
-            return (
-                "No name can be trusted: there are too few calibration samples for this error, or "
-                "too many incorrect predictions."
-            ), False
-        given = "" if rule.confidence is None else f", with confidence {rule.confidence:g}"
-        return f"At most {100 * rule.error:.4g} % of new samples get a wrong name{given}.", True
-    if cutoff.groups is None or cutoff.confidence is None or cutoff.target is None:
-        return str(cutoff), cutoff.confidence is not None and cutoff.reachable
-    certified, others = (
-        [escape_control(rank) for rank, part in cutoff.groups.items() if part.reachable == wanted]
-        for wanted in (True, False)
-    )
-    text = "No rank can be certified."
-    if certified:
-        text = (
-            f"At least {100 * precision_of(cutoff):.4g} % of the names are correct at each of "
-            f"these ranks, with confidence {cutoff.confidence:g}: {', '.join(certified)}."
-        )
-    if others:
-        text += f" Not certified, so not named: {', '.join(others)}."
-    return text, not others

@@ -70,24 +70,21 @@ def fit_aligned(
     refuse_unknown_labels(held, hierarchy)
     options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
     options["sample_weight"] = None if weight is None else weight / weight.max()
-    implied, kind = None, kind_of(table)
-    if kind == "listed":
+    implied, is_listed = None, kind_of(table) == "listed"
+    if is_listed:
         lpr, implied = fit_listed(table.values, held, hierarchy, **options)
         lpr = replace(lpr, seen=None)  # bins say nothing about labels that are not listed
     else:
         lpr = fit_known(table.values, held, hierarchy, **options)
     _warn_of_reversed_scores(lpr)
     forget_cutoff(model)  # first, so that no promise outlives an interrupted fit
-    set_labels(model, hierarchy, has_names=table.backend is not None)
-    model.lpr_, model.implied_, model.kind_, model.joint_ = lpr, implied, kind, None
+    model.hierarchy_, model.lpr_, model.implied_, model.joint_ = hierarchy, lpr, implied, None
     if model.joint is not False:
         options |= {"method": with_sharing(model.lpr, lpr.shared)}
         options |= {"use": "exact" if model.joint is True else "auto"}
         model.joint_ = fit_joint(table.values, held, hierarchy, **options)
-    model.path_weight_ = None
-    if kind == "complete":
-        model.path_weight_ = _fit_path_weight(model, table, held, weight)
-    model.fit_keys_ = SampleKeys.of_rows(table.values)
+    model.path_weight_ = None if is_listed else _fit_path_weight(model, table, held, weight)
+    model.keys_ = {"fit": SampleKeys.of_rows(table.values)}
     model.sample_quantiles_ = SampleQuantiles.of(lpr, table.values, hierarchy, weight)
     model.profile_ = _fit_profile(model, table, held, weight)
 
@@ -140,8 +137,8 @@ def choose_cutoff(
     table: Table,
     held: AnyTruth,
     goals: Sequence[Any],
-    sample_weight: Any,
     *,
+    sample_weight: Any,
     max_weight: float | None,
     **options: Any,
 ) -> tuple[Cutoff, SampleKeys]:
@@ -151,7 +148,7 @@ def choose_cutoff(
     is_certified = goals[0].confidence is not None
     rows, weight = weighed(given, table.n_samples, keep_equal=is_certified)
     table, held = table.rows(rows), held[rows]
-    keys, caveats = check_leakage(table, model.fit_keys_)
+    keys, caveats = check_leakage(table, model.keys_.get("fit"))
     options |= {"weight": weight, "max_weight": max_weight}
     score = model.block_scores(table)
     cutoff = cutoff_on(goals, score, held, model.hierarchy_, model.profile_, **options)
@@ -159,20 +156,7 @@ def choose_cutoff(
 
 
 def forget_cutoff(model: HierLPR) -> None:
-    """Reset the cutoff to the default, and drop the sets and the profile."""
-    model.profile_ = None
-    model.cutoff_ = DEFAULT_CUTOFF
-    model.sets_ = None
-    model.cutoff_keys_ = None
-    model.sets_keys_ = None
-
-
-def set_labels(model: HierLPR, hierarchy: Hierarchy, *, has_names: bool) -> None:
-    """Set the labels; with `has_names`, scikit-learn knows them as names of features."""
-    model.hierarchy_ = hierarchy
-    model.n_features_in_ = hierarchy.n_labels
-    model.classes_ = np.array(hierarchy.labels, dtype=object)
-    if has_names:
-        model.feature_names_in_ = np.array(hierarchy.labels, dtype=object)
-    elif hasattr(model, "feature_names_in_"):
-        del model.feature_names_in_
+    """Reset the cutoff to the default, and drop the sets, the profile and samples used for them."""
+    model.cutoff_, model.sets_, model.profile_ = DEFAULT_CUTOFF, None, None
+    known = getattr(model, "keys_", {})
+    model.keys_ = {"fit": known["fit"]} if "fit" in known else {}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils.display import escape_control
+from hierlpr.cutoff.outcome import precision_of
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.model.prediction import name_samples, rank_names
@@ -43,6 +44,34 @@ def name_by_threshold(
 def usual_threshold(model: HierLPR) -> float:
     """Return the confidence that users of the tool usually require."""
     return _USUAL.get((model.path_style_ or {}).get("format", ""), 0.8)
+
+
+def promise_of(model: HierLPR) -> tuple[str, bool]:
+    """Return the promise about names in one sentence, and whether it covers all that was set."""
+    rule, cutoff = model.sets_, model.cutoff_
+    if rule is not None:
+        if rule.sure_level is None:
+            return (
+                "No name can be trusted: there are too few calibration samples for this error, or "
+                "too many wrong predictions."
+            ), False
+        given = "" if rule.confidence is None else f", with confidence {rule.confidence:g}"
+        return f"At most {100 * rule.error:.4g} % of new samples get a wrong name{given}.", True
+    if cutoff.groups is None or cutoff.confidence is None or cutoff.target is None:
+        return str(cutoff), cutoff.confidence is not None and cutoff.reachable
+    certified, others = (
+        [escape_control(rank) for rank, part in cutoff.groups.items() if part.reachable == wanted]
+        for wanted in (True, False)
+    )
+    text = "No rank can be certified."
+    if certified:
+        text = (
+            f"At least {100 * precision_of(cutoff):.4g} % of the names are correct at each of "
+            f"these ranks, with confidence {cutoff.confidence:g}: {', '.join(certified)}."
+        )
+    if others:
+        text += f" Not certified, so not named: {', '.join(others)}."
+    return text, not others
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import Matrix
 from hierlpr.baselines import propagate_max
+from hierlpr.data.duplicates import SampleKeys, overlap_note
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics.cafa import propagate_max_sparse
 from hierlpr.metrics.hits import HitCurve
@@ -261,8 +262,9 @@ class Counts:
 
     @cached_property
     def seen(self) -> dict[str, str]:
-        """How many of the samples the model has learned from; see `HierLPR.seen`."""
-        return self.output.model.seen(self.output.scores)
+        """How many samples were used for "fit", "cutoff" and "sets", if more than by chance."""
+        keys, known = SampleKeys.of_rows(self.output.scores), self.output.model.keys_
+        return {name: note for name, x in known.items() if (note := overlap_note(keys, x))}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

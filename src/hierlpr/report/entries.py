@@ -24,6 +24,7 @@ from hierlpr.plots.names import (
     RankRow,
     compare_ranks,
     name_by_threshold,
+    promise_of,
     usual_threshold,
 )
 from hierlpr.plots.summary import Counts
@@ -231,7 +232,7 @@ def names_of(output: ModelOutput, most_stopped: int) -> Names | None:
     called = sparse.csr_array((np.ones(row.size, dtype=bool), (row, column)), shape=shape)
     return Names(
         n_named=int(np.count_nonzero(label >= 0)),
-        promise=prediction.promise_of(model)[0],
+        promise=promise_of(model)[0],
         error=None if rule is None else rule.error,
         wrong=ours.wrong() if output.has_truth else None,
         usual=usual,
