@@ -316,10 +316,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def deepest(self, scores: Any) -> list[str | None]:
         """Return the deepest sure label of every sample, None where no label is sure."""
-        prediction.set_rule(self)
+        prediction.set_rule(self)  # raises if it was not calibrated
         found, _ = prediction.name_samples(self, self._new_scores(scores))
-        labels = self.hierarchy_.labels
-        return [labels[k] if k >= 0 else None for k in found.tolist()]
+        return [*np.array([*self.hierarchy_.labels, None], dtype=object)[found]]
 
     def assign(self, scores: Any) -> Any:
         """Name every sample by the deepest label that can be trusted.
