@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit, ndtri
+from scipy.special import expit
 
 from hierlpr import Hierarchy, simulate
 from hierlpr.data.partial_truth import align_truth
-from hierlpr.joint.held_out import N_BINS, CrossFitting, bin_scores
+from hierlpr.joint.held_out import CrossFitting, bin_scores
 from hierlpr.lpr.estimators import Auto
 from reference_joint import evidence_directly
 
@@ -22,35 +22,23 @@ def population(n=160, *, steps=None, seed=0):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_bins_have_equal_width_in_the_normal_score(seed):
+def test_places_lie_between_bins_of_the_same_label(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 900))
     scores = rng.normal(size=(n, 3))
     scores[:, 0] = np.round(scores[:, 0], 1)
     scores[: n // 2, 1] = 0.25  # half of all samples share one score
     scores[rng.random(n) < 0.1 * (seed % 3)] = np.nan
-    bin_of, place, bin_score = bin_scores(scores, n_threads=1 + seed % 2)
+    scores[:, 2] = np.nan if seed == 5 else scores[:, 2]
+    bins, place = bin_scores(scores, n_threads=1 + seed % 2)
     for k in range(3):
-        column, bins = scores[:, k], bin_of[k]
-        known = ~np.isnan(column)
-        assert np.all(bins[~known] == N_BINS)
-        inside = np.clip(column, bin_score[k, 0], bin_score[k, -1])
-        np.testing.assert_allclose(np.interp(place[k], np.arange(N_BINS), bin_score[k]), inside)
-        values, count = np.unique(column[known], return_counts=True)
-        first = np.array([bins[column == x][0] for x in values])
-        assert all(np.all(bins[column == x] == b) for x, b in zip(values, first, strict=True))
-        assert first[0] == 0
-        assert np.isin(np.diff(first), (0, 1)).all()
-        for b in range(first[-1] + 1):
-            own = values[first == b]
-            assert bin_score[k, b] == own[(own.size - 1) // 2]
-        assert np.all(bin_score[k, first[-1] :] == bin_score[k, first[-1]])
-        if values.size <= N_BINS:
-            assert first[-1] == values.size - 1
-        else:
-            z = ndtri((np.cumsum(count) - 0.5 * count) / count.sum())
-            width = (z[-1] - z[0]) / N_BINS
-            assert all(np.ptp(z[first == b]) <= 1.05 * width for b in range(first[-1] + 1))
+        column, known = scores[:, k], ~np.isnan(scores[:, k])
+        score = bins.score[bins.ptr[k] : bins.ptr[k + 1]]
+        assert np.isnan(place[k, ~known]).all()
+        inside = np.clip(column[known], score[0], score[-1])
+        number = np.arange(score.size)
+        np.testing.assert_allclose(np.interp(place[k, known], number, score), inside)
+        assert bins.total[bins.ptr[k] : bins.ptr[k + 1]].sum() == max(known.sum(), 1)
 
 
 @pytest.mark.parametrize("kind", ["whole", "missing scores", "unknown truth", "weights"])

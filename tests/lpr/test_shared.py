@@ -31,8 +31,7 @@ def log_loss(p, chance):
 
 def binned(scores, truth, estimator=None):
     data = read_training_data(scores, truth, None, None)
-    labels = np.arange(data.n_labels)
-    return _fit_own(data, labels, estimator or Auto(), 1)[::2]
+    return _fit_own(data, estimator or Auto(), 1)[::2]
 
 
 def test_bins_keep_the_counts_of_listed_and_complete_scores():

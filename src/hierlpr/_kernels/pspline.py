@@ -348,3 +348,64 @@ def average_psplines(
                 for b in range(size):
                     mean[b] += share[at] / (1.0 + np.exp(-fitted[at, b]))
         spread_bins(z, bin_z, mean, lpr[begin:end])
+
+
+@kernel
+def fit_label_offsets(
+    ptr: Int64s,
+    curve_of: Int64s,
+    base: Floats,
+    positive: Floats,
+    total: Floats,
+    n_steps: int,
+    most_variance: float,
+    curve: Floats2D,
+    offset: Floats,
+) -> None:
+    """Fit log-odds ``a + b base + u`` with a, b per curve and u ~ N(0, v) per label, in place.
+
+    Rows of `curve` are a, b and v; `ptr` delimits the bins of labels. A step improves the offsets,
+    then a and b, both by Newton, then v by expectation; with `most_variance` 0, offsets only.
+    O(steps x bins).
+    """
+    n_curves = curve.shape[1]
+    for _ in range(n_steps):
+        # Gradient and curvature of a and b; sum of squared offsets, and number of labels.
+        sums = np.zeros((7, n_curves))
+        for k in range(curve_of.size):
+            begin, end = ptr[k], ptr[k + 1]
+            if begin == end:
+                continue
+            c = curve_of[k]
+            a, b, v = curve[0, c], curve[1, c], curve[2, c]
+            gradient = -offset[k] / v
+            curvature = 1.0 / v
+            for i in range(begin, end):
+                p = 1.0 / (1.0 + np.exp(-(a + b * base[i] + offset[k])))
+                gradient += positive[i] - total[i] * p
+                curvature += total[i] * p * (1.0 - p)
+            offset[k] += min(max(gradient / curvature, -2.0), 2.0)
+            if most_variance == 0.0:
+                continue
+            for i in range(begin, end):
+                p = 1.0 / (1.0 + np.exp(-(a + b * base[i] + offset[k])))
+                residual = positive[i] - total[i] * p
+                w = total[i] * p * (1.0 - p)
+                sums[0, c] += residual
+                sums[1, c] += residual * base[i]
+                sums[2, c] += w
+                sums[3, c] += w * base[i]
+                sums[4, c] += w * base[i] * base[i]
+            sums[5, c] += offset[k] ** 2 + 1.0 / curvature
+            sums[6, c] += 1.0
+        for c in range(n_curves):
+            if sums[6, c] == 0.0:
+                continue
+            # The slope has a normal prior of mean and variance 1.
+            g0, g1 = sums[0, c], sums[1, c] + 1.0 - curve[1, c]
+            h00, h01, h11 = sums[2, c] + 1e-3, sums[3, c], sums[4, c] + 1.0
+            determinant = h00 * h11 - h01 * h01
+            curve[0, c] += min(max((h11 * g0 - h01 * g1) / determinant, -1.0), 1.0)
+            step = min(max((h00 * g1 - h01 * g0) / determinant, -0.5), 0.5)
+            curve[1, c] = max(curve[1, c] + step, 0.05)
+            curve[2, c] = min(max(sums[5, c] / sums[6, c], 1e-3), most_variance)

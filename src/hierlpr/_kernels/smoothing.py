@@ -408,3 +408,24 @@ def bin_groups(
             size += 1
         bin_ptr[k + 1] = size
     return bin_ptr, out[:, :size].copy()
+
+
+@kernel
+def count_in_bins(
+    ptr: Int64s, score: Floats, positive: Floats, total: Floats, bin_ptr: Int64s, highest: Floats
+) -> Floats2D:
+    """Sum positive and total weight of groups in given bins, up to the highest score of each.
+
+    Groups of score -inf are left out where there is no such bin. O(groups + bins).
+    """
+    out = np.zeros((2, highest.size))
+    for k in range(ptr.size - 1):
+        b, last = bin_ptr[k], bin_ptr[k + 1] - 1
+        for g in range(ptr[k], ptr[k + 1]):
+            if score[g] == -np.inf and highest[b] > -np.inf:
+                continue
+            while b < last and score[g] > highest[b]:
+                b += 1
+            out[0, b] += positive[g]
+            out[1, b] += total[g]
+    return out

@@ -9,6 +9,7 @@ from hierlpr.lpr.fitting import (
     fit_known,
     fit_lpr,
     own_lpr,
+    refit,
     with_sharing,
     without_gaps,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "fit_lpr",
     "make_estimator",
     "own_lpr",
+    "refit",
     "with_sharing",
     "without_gaps",
 ]

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import scipy
@@ -158,7 +158,7 @@ class Auto:
     """
 
     kappa: float | None = None
-    scale: str | None = None
+    scale: Literal["score", "rank"] | None = None
     n_penalties: int = N_PENALTIES
 
     name: ClassVar[str] = "auto"
@@ -174,8 +174,8 @@ class Auto:
             )
 
     def coarser(self) -> Auto:
-        """Return an estimator with nearly the same curves for half the work, for many refits."""
-        return replace(self, n_penalties=max(2, self.n_penalties // 2))
+        """Return an estimator with nearly the same curves for less work, for many refits."""
+        return replace(self, n_penalties=max(2, self.n_penalties // 3))
 
     def fit_groups(self, groups: ScoreGroups) -> GroupFit:
         """Fit every label's own curve; labels with one class are left to the shared curve."""

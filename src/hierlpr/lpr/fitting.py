@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_chunks, n_threads_or_default, run_chunks
-from hierlpr._kernels.smoothing import make_monotone
+from hierlpr._kernels.smoothing import count_in_bins, make_monotone
 from hierlpr._utils.checks import Matrix, quote_names
 from hierlpr.data.frames import new_frame
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
@@ -18,7 +18,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.curves import LPR_FLOOR, LPRCurves
 from hierlpr.lpr.diagnostics import LabelReport, ScoreBins
-from hierlpr.lpr.estimators import Auto, Estimator, make_estimator
+from hierlpr.lpr.estimators import Auto, Estimator, GroupFit, make_estimator
 from hierlpr.lpr.shared import (
     DEFAULT,
     KAPPAS,
@@ -29,11 +29,13 @@ from hierlpr.lpr.shared import (
     blend,
     fit_offsets,
     fit_shared,
-    held_out_losses,
+    log_odds_of,
+    pooled_log_odds,
+    shared_weight,
 )
 from hierlpr.lpr.training import (
-    LabelData,
     PairWeights,
+    ScoreGroups,
     TrainingData,
     check_scores,
     read_training_data,
@@ -41,11 +43,13 @@ from hierlpr.lpr.training import (
 
 _CHUNK_VALUES = 2**18  # scores sorted and fitted at a time: small enough for the cache
 _MAX_LABELS = 1024
-_JUDGED_VALUES = 2**17  # scores by which sharing is chosen
+_JUDGED_VALUES = 2**18  # scores by which sharing is chosen
 LEAST_LABELS = 30
-LEAST_JUDGED = 20
-ENOUGH_JUDGED = 2000  # from this many samples on, half of them judge
+MAX_JUDGED = 512  # labels
+LEAST_JUDGED = 20  # samples
 N_FOLDS = 2
+
+Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -188,7 +192,7 @@ def fit_lpr(
 
 
 def fit_data(
-    data: LabelData,
+    data: TrainingData,
     *,
     method: str | Estimator = "auto",
     depth: NDArray[np.integer] | None = None,
@@ -203,11 +207,11 @@ def fit_data(
     threads, estimator = n_threads_or_default(n_threads), make_estimator(method)
     levels = np.zeros(data.n_labels, np.int64)
     levels += 0 if depth is None else depth
-    own, report, bins = _fit_own(data, np.arange(data.n_labels), estimator, threads)
+    own, report, bins = _fit_own(data, estimator, threads)
     curves, lpr, found = own, bins.lpr, None
     if isinstance(estimator, Auto):
         if shared is None:
-            scale, kappa = _choose(data, levels, estimator, bins, threads)
+            scale, kappa = _choose(data, levels, estimator, bins)
             found, offset = fit_shared(bins, levels, estimator, scale)
             found = replace(found, kappa=kappa)
         else:
@@ -215,33 +219,84 @@ def fit_data(
         curves, lpr, weight = blend(own, bins, levels, found, offset)
         report = report.blended(weight, found, levels)
     seen = None
-    if isinstance(data, TrainingData) and isinstance(data.scores, np.ndarray):
+    if isinstance(data.scores, np.ndarray):
         seen = ScoreBins.of(bins, lpr, own.knot_score[own.knot_ptr[:-1]])
     return LPRModel(curves, report, seen, found)
 
 
 def _fit_own(
-    data: LabelData, labels: NDArray[np.int64], estimator: Estimator, n_threads: int
+    data: TrainingData, estimator: Estimator, n_threads: int
 ) -> tuple[LPRCurves, LabelReport, LabelBins]:
     """Fit every label's own curve, in chunks of labels that fit in the cache."""
     largest = min(max(1, _CHUNK_VALUES // data.values_per_label), _MAX_LABELS)
-    n_chunks = max(-(-labels.size // largest), min(labels.size, n_threads))
+    n_chunks = max(-(-data.n_labels // largest), min(data.n_labels, n_threads))
 
     def fit_chunk(start: int, stop: int) -> tuple[LPRCurves, LabelReport, LabelBins]:
-        groups = data.groups(labels[start:stop])
-        fit = estimator.fit_groups(groups)
-        lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
-        make_monotone(groups.ptr, lpr, groups.total)
-        report = LabelReport.from_fit(groups, fit, lpr, data.count_truth(labels[start:stop]))
+        labels = np.arange(start, stop)
+        groups = data.groups(labels)
+        fit, lpr = _fit_groups(groups, estimator)
+        report = LabelReport.from_fit(groups, fit, lpr, data.count_truth(labels))
         return LPRCurves.from_groups(groups, lpr), report, LabelBins.of(groups, lpr)
 
-    parts = run_chunks(fit_chunk, even_chunks(labels.size, n_chunks), n_threads)
+    parts = run_chunks(fit_chunk, even_chunks(data.n_labels, n_chunks), n_threads)
     curves, reports, bins = zip(*parts, strict=True)
     return LPRCurves.join(curves), LabelReport.join(reports), LabelBins.join(list(bins))
 
 
+def _fit_groups(groups: ScoreGroups, estimator: Estimator) -> tuple[GroupFit, NDArray[np.float64]]:
+    """Estimate the LPR of every group; also return it inside (0, 1) and monotone."""
+    fit = estimator.fit_groups(groups)
+    lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
+    make_monotone(groups.ptr, lpr, groups.total)
+    return fit, lpr
+
+
+def fit_bins(
+    groups: ScoreGroups,
+    depth: NDArray[np.integer],
+    estimator: Estimator,
+    scales: Sequence[Scale],
+    *,
+    with_own: bool = True,
+) -> tuple[Float, list[Float], Float]:
+    """Fit curves to counts in bins, some of which may be empty, for many refits on parts of data.
+
+    Returns the log-odds of all bins, by own curves (0 if not requested) and by shared curves of the
+    given scales, and the support of each label.
+    """
+    total, first = groups.total.copy(), groups.ptr[:-1]
+    # If nothing is known about a label in this part, it counts as never positive.
+    total[first[groups.sum_by_label(total) == 0.0]] = groups.n_samples
+    label, used = np.repeat(np.arange(groups.n_labels), groups.n_groups), total > 0.0
+    ptr = np.append(0, np.cumsum(used))[groups.ptr]
+    n_samples, positive = groups.n_samples, groups.positive[used]
+    seen = ScoreGroups(ptr, groups.score[used], positive, total[used], n_samples)
+    single, lpr, at = np.zeros(label.size), np.zeros(ptr[-1]), (label, groups.score)
+    if with_own:
+        lpr = _fit_groups(seen, estimator)[1]
+        own = LPRCurves.from_groups(seen, lpr)
+        single = log_odds_of(own.evaluate_each(label.astype(np.int32), groups.score, n_threads=1))
+    bins = LabelBins.of(seen, lpr)
+    pooled = [pooled_log_odds(bins, depth, estimator, scale, *at) for scale in scales]
+    return single, pooled, bins.support()
+
+
+def refit(groups: ScoreGroups, depth: NDArray[np.integer], method: str | Estimator) -> Float:
+    """Return log-odds of all bins from their counts, by nearly the curves of a fit of `method`."""
+    estimator = make_estimator(method)
+    if not isinstance(estimator, Auto):
+        return fit_bins(groups, depth, estimator, [])[0]
+    kappa = DEFAULT[1] if estimator.kappa is None else estimator.kappa
+    scale, with_own = estimator.scale or DEFAULT[0], kappa < np.inf
+    single, (pooled,), support = fit_bins(
+        groups, depth, estimator.coarser(), [scale], with_own=with_own
+    )
+    weight = np.repeat(shared_weight(support, kappa), groups.n_groups)
+    return np.asarray(single + weight * (pooled - single))
+
+
 def _choose(
-    data: LabelData, depth: NDArray[np.int64], estimator: Auto, bins: LabelBins, n_threads: int
+    data: TrainingData, depth: NDArray[np.int64], estimator: Auto, bins: LabelBins
 ) -> tuple[Scale, float]:
     """Choose what labels share, and how much, by cross-validated log-loss."""
     scales = [scale for scale in SCALES if estimator.scale in (None, scale)]
@@ -251,27 +306,35 @@ def _choose(
         return scales[0], kappas[0]
     if data.n_labels == 1 and estimator.kappa is None:
         return default, 0.0  # there is nobody to share with
-    rows = np.flatnonzero(data.weight > 0.0) if isinstance(data, TrainingData) else np.empty(0)
-    if not isinstance(data, TrainingData) or rows.size < LEAST_JUDGED:
+    rows = np.flatnonzero(data.weight > 0.0)
+    if rows.size < LEAST_JUDGED:
         return default, DEFAULT[1] if estimator.kappa is None else kappas[0]
     # Evenly spaced in the order of their support, labels of all kinds are judged.
-    n_judged = min(data.n_labels, max(LEAST_LABELS, _JUDGED_VALUES // data.values_per_label))
-    spaced = np.linspace(0, data.n_labels - 1, n_judged).astype(np.int64)
-    judged = np.sort(np.argsort(bins.support(), kind="stable")[spaced])
+    most = max(LEAST_LABELS, _JUDGED_VALUES // data.values_per_label)
+    spaced = np.linspace(0, data.n_labels - 1, min(data.n_labels, most, MAX_JUDGED))
+    judged = np.sort(np.argsort(bins.support(), kind="stable")[spaced.astype(np.int64)])
     rows = np.random.default_rng(0).permutation(rows)
     if isinstance(data.scores, np.ndarray):
-        rows = rows[: max(LEAST_JUDGED, 8 * _JUDGED_VALUES // n_judged)]
-    loss = np.zeros((len(scales), len(kappas)))
-    fold = np.arange(rows.size) % N_FOLDS
-    for f in range(N_FOLDS if rows.size < ENOUGH_JUDGED else 1):
-        train, test = data.take(rows[fold != f]), data.take(rows[fold == f])
-        curves, _, part = _fit_own(train, judged, estimator.coarser(), n_threads)
-        groups = test.groups(judged)
-        held_out = LabelBins.of(groups, np.zeros(groups.total.size))
-        for i, scale in enumerate(scales):
-            loss[i] += held_out_losses(
-                curves, part, depth[judged], estimator, scale, kappas, held_out
-            )
+        rows = rows[: max(LEAST_JUDGED, 8 * _JUDGED_VALUES // judged.size)]
+    # Scores stay in the bins of the whole fit, and each fold counts its samples in them.
+    bins, fold = bins.select(judged), np.arange(rows.size) % N_FOLDS
+    parts = [data.take(rows[fold == f]).groups(judged) for f in range(N_FOLDS)]
+    counts = np.stack(
+        [count_in_bins(x.ptr, x.score, x.positive, x.total, bins.ptr, bins.highest) for x in parts]
+    )
+    loss, is_listed = np.zeros((len(scales), len(kappas))), bins.score > -np.inf
+    label = bins.label
+    for f in range(N_FOLDS):
+        positive, total = counts[np.arange(N_FOLDS) != f].sum(axis=0)
+        n_seen = float(np.count_nonzero(fold != f))
+        groups = ScoreGroups(bins.ptr, bins.score, positive, total, n_seen)
+        single, pooled, support = fit_bins(groups, depth[judged], estimator.coarser(), scales)
+        for i, shared in enumerate(pooled):
+            for j, kappa in enumerate(kappas):
+                log_odds = single + shared_weight(support, kappa)[label] * (shared - single)
+                positive, total = counts[f]
+                each = total * np.logaddexp(0.0, log_odds) - positive * log_odds
+                loss[i, j] += each[is_listed].sum()
     best = np.unravel_index(int(np.argmin(loss)), loss.shape)
     return scales[best[0]], kappas[best[1]]
 

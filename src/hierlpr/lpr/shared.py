@@ -19,6 +19,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from hierlpr._kernels.pspline import fit_label_offsets
 from hierlpr._kernels.smoothing import bin_groups, compress_curves, make_monotone
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.curves import LPR_FLOOR, LPRCurves
@@ -77,6 +78,13 @@ class LabelBins(NamedTuple):
         columns = list(zip(*parts, strict=True))[1:]
         return cls(sizes.cumsum(), *(np.concatenate(column) for column in columns))
 
+    def select(self, labels: Ints) -> LabelBins:
+        """Return the bins of some labels, by number."""
+        sizes = np.diff(self.ptr)[labels]
+        ptr = np.concatenate([np.zeros(1, np.int64), sizes]).cumsum()
+        take = np.repeat(self.ptr[:-1][labels] - ptr[:-1], sizes) + np.arange(ptr[-1])
+        return LabelBins(ptr, *(column[take] for column in self[1:]))
+
     @property
     def n_labels(self) -> int:
         """Number of labels."""
@@ -96,7 +104,7 @@ class LabelBins(NamedTuple):
     def support(self) -> Float:
         """Smaller of the weights of positives and negatives per label, where it is listed."""
         label, _, positive, total = self.listed("score")
-        n_positive, n_all = (_sum_by(label, x, self.n_labels) for x in (positive, total))
+        n_positive, n_all = (np.bincount(label, x, self.n_labels) for x in (positive, total))
         return np.asarray(np.maximum(np.minimum(n_positive, n_all - n_positive), 0.0))
 
 
@@ -119,7 +127,7 @@ class SharedCurves:
         A label with as many positives (or negatives, if they are fewer) has equal weights.
     """
 
-    scale: str
+    scale: Scale
     depths: Ints
     curves: LPRCurves
     offset_sd: Float
@@ -139,7 +147,7 @@ class SharedCurves:
     def log_odds(self, curve: Ints, x: Float) -> Float:
         """Evaluate shared curves at scores or normal scores, one curve number per value."""
         lpr = self.curves.evaluate_each(curve.astype(np.int32), x, n_threads=1)
-        return _log_odds(lpr)
+        return log_odds_of(lpr)
 
     def describe(self, depth: int) -> str:
         """Name the curve of a label of some depth."""
@@ -157,14 +165,12 @@ def shared_weight(support: Float, kappa: float) -> Float:
 
 
 def fit_shared(
-    bins: LabelBins, depth: Ints, estimator: Any, scale: Scale
+    bins: LabelBins, depth: NDArray[np.integer], estimator: Any, scale: Scale
 ) -> tuple[SharedCurves, Float]:
     r"""Fit shared curves and the offsets of all labels; kappa is left at 0.
 
     The curve :math:`g` of all samples of a group is flatter than those of its labels if their
-    offsets differ. So the log-odds are :math:`a + b\,g(x) + u_k`; the offsets :math:`u_k`, then
-    :math:`a` and :math:`b`, then the variance of the offsets are updated in turn, by Newton steps
-    and expectation.
+    offsets differ. So the log-odds are :math:`a + b\,g(x) + u_k`; see `fit_label_offsets`.
     """
     label, x, positive, total = bins.listed(scale)
     depths = np.zeros(1, np.int64)
@@ -174,32 +180,13 @@ def fit_shared(
     curve_of = np.maximum(np.searchsorted(depths, depth, side="right") - 1, 0)
     group, n_curves = curve_of[label], depths.size
     curves = _pooled_curves(group, x, positive, total, estimator, n_curves)
-    base = _log_odds(curves.evaluate_each(group.astype(np.int32), x, n_threads=1))
-    intercept, slope, variance = np.zeros(n_curves), np.ones(n_curves), np.ones(n_curves)
-    offset = np.zeros(depth.size)
-    seen = np.bincount(label, minlength=depth.size) > 0
-    n_seen = np.maximum(np.bincount(curve_of[seen], minlength=n_curves), 1)
-    for _ in range(N_STEPS):
-        for _ in range(2):
-            log_odds = intercept[group] + slope[group] * base
-            curvature = _update_offsets(
-                offset, variance[curve_of], label, log_odds, positive, total
-            )
-        p = scipy.special.expit(intercept[group] + slope[group] * base + offset[label])
-        residual, v = positive - total * p, total * p * (1.0 - p)
-        # Newton step for intercept and slope, with a normal prior of the slope.
-        g0 = _sum_by(group, residual, n_curves)
-        g1 = _sum_by(group, residual * base, n_curves) + (1.0 - slope)
-        h00 = _sum_by(group, v, n_curves) + 1e-3
-        h01 = _sum_by(group, v * base, n_curves)
-        h11 = _sum_by(group, v * base * base, n_curves) + 1.0
-        determinant = h00 * h11 - h01 * h01
-        intercept += np.clip((h11 * g0 - h01 * g1) / determinant, -1.0, 1.0)
-        slope = np.maximum(slope + np.clip((h00 * g1 - h01 * g0) / determinant, -0.5, 0.5), 0.05)
-        square = np.where(seen, offset**2 + 1.0 / curvature, 0.0)
-        variance = np.clip(_sum_by(curve_of, square, n_curves) / n_seen, 1e-3, MAX_OFFSET_SD**2)
+    base = log_odds_of(curves.evaluate_each(group.astype(np.int32), x, n_threads=1))
+    fitted = np.array([np.zeros(n_curves), np.ones(n_curves), np.ones(n_curves)])
+    offset, cells = np.zeros(depth.size), (_listed_ptr(bins), curve_of, base, positive, total)
+    fit_label_offsets(*cells, N_STEPS, MAX_OFFSET_SD**2, fitted, offset)
+    intercept, slope, variance = fitted
     number = np.repeat(np.arange(n_curves), np.diff(curves.knot_ptr))
-    knots = intercept[number] + slope[number] * _log_odds(curves.knot_lpr)
+    knots = intercept[number] + slope[number] * log_odds_of(curves.knot_lpr)
     knot_lpr = scipy.special.expit(np.clip(knots, -MAX_LOG_ODDS, MAX_LOG_ODDS))
     final = LPRCurves(curves.knot_ptr, curves.knot_score, knot_lpr)
     return SharedCurves(scale, depths, final, np.sqrt(variance), 0.0), offset
@@ -209,26 +196,11 @@ def fit_offsets(shared: SharedCurves, bins: LabelBins, depth: Ints) -> Float:
     """Fit the offsets of labels to given shared curves."""
     label, x, positive, total = bins.listed(shared.scale)
     curve_of, offset = shared.curve_of(depth), np.zeros(depth.size)
-    base, variance = shared.log_odds(curve_of[label], x), shared.offset_sd[curve_of] ** 2
-    for _ in range(2 * N_STEPS):
-        _update_offsets(offset, variance, label, base, positive, total)
+    base, variance = shared.log_odds(curve_of[label], x), shared.offset_sd**2
+    fixed = np.array([np.zeros(variance.size), np.ones(variance.size), variance])
+    cells = (_listed_ptr(bins), curve_of, base, positive, total)
+    fit_label_offsets(*cells, 2 * N_STEPS, 0.0, fixed, offset)
     return offset
-
-
-def _update_offsets(
-    offset: Float, variance: Float, label: Ints, log_odds: Float, positive: Float, total: Float
-) -> Float:
-    """Improve the offsets of labels by a Newton step, in place; return the curvature."""
-    p = scipy.special.expit(log_odds + offset[label])
-    gradient = _sum_by(label, positive - total * p, offset.size) - offset / variance
-    curvature = _sum_by(label, total * p * (1.0 - p), offset.size) + 1.0 / variance
-    offset += np.clip(gradient / curvature, -2.0, 2.0)
-    return curvature
-
-
-def _sum_by(index: Ints, values: Float, size: int) -> Float:
-    """Sum values by index; an empty sum is a float too."""
-    return np.bincount(index, values, size).astype(np.float64)
 
 
 def _pooled_curves(
@@ -237,7 +209,7 @@ def _pooled_curves(
     """Fit one curve to all bins of each group of labels."""
     if x.size == 0:
         return LPRCurves(np.array([0, 1]), np.zeros(1), np.full(1, 0.5))
-    order = np.lexsort((x, group))
+    order = _order_by(group, x)
     group, x = group[order], x[order]
     first = np.flatnonzero(np.append(True, (np.diff(group) > 0) | (np.diff(x) > 0)))
     ptr = np.searchsorted(group[first], np.arange(n_groups + 1))
@@ -257,11 +229,12 @@ def blend(
 ) -> tuple[LPRCurves, Float, Float]:
     """Return the blended curves, the LPR of every bin, and the weight of the shared curve."""
     weight, curve = shared_weight(bins.support(), shared.kappa), shared.curve_of(depth)
+    leaning = np.flatnonzero(weight > 0.0)  # the others keep their own curves exactly
 
     def combine(label: Ints, own_lpr: Float, x: Float) -> Float:
         log_odds = shared.log_odds(curve[label], x) + offset[label]
         log_odds = np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
-        mixed = (1.0 - weight[label]) * _log_odds(own_lpr) + weight[label] * log_odds
+        mixed = (1.0 - weight[label]) * log_odds_of(own_lpr) + weight[label] * log_odds
         return np.asarray(np.clip(scipy.special.expit(mixed), LPR_FLOOR, 1.0 - LPR_FLOOR))
 
     is_listed = bins.score > -np.inf
@@ -269,51 +242,40 @@ def blend(
     lpr = bins.lpr.copy()
     lpr[is_listed] = combine(label, lpr[is_listed], x)
     # Knots of both curves; those of a curve of ranks are at the scores of the bins.
-    more, score = label, bins.score[is_listed]
+    ends = [own, LPRCurves(_listed_ptr(bins), bins.score[is_listed], x, _is_checked=True)]
     if shared.scale == "score":
-        sizes = np.diff(shared.curves.knot_ptr)[curve]
-        more = np.repeat(np.arange(depth.size), sizes)
-        first = np.repeat(shared.curves.knot_ptr[curve] - np.cumsum(sizes) + sizes, sizes)
-        score = shared.curves.knot_score[first + np.arange(more.size)]
-    number = np.repeat(np.arange(depth.size), np.diff(own.knot_ptr))
-    number, score = np.concatenate([number, more]), np.concatenate([own.knot_score, score])
-    order = np.lexsort((score, number))
+        ends[1] = shared.curves.select(curve)
+    ends = [part.select(leaning) for part in ends]
+    number = np.concatenate([np.repeat(leaning, np.diff(part.knot_ptr)) for part in ends])
+    score = np.concatenate([part.knot_score for part in ends])
+    order = _order_by(number, score)
     number, score = number[order], score[order]
-    distinct = np.append(True, (np.diff(number) > 0) | (np.diff(score) > 0))
+    distinct = np.append(True, (np.diff(number) > 0) | (np.diff(score) > 0))[: score.size]
     number, score = number[distinct], score[distinct]
     own_lpr = own.evaluate_each(number.astype(np.int32), score, n_threads=1)
     value = combine(number, own_lpr, _coordinate(bins, shared.scale, number, score))
-    ptr = np.searchsorted(number, np.arange(depth.size + 1))
+    ptr = np.searchsorted(number, np.append(leaning, depth.size))
     make_monotone(ptr, value, np.ones(value.size))
-    is_exact = np.zeros(depth.size, np.bool_)
+    is_exact = np.zeros(leaning.size, np.bool_)
     knots = compress_curves(ptr, score, value, np.ones(value.size), is_exact)
-    # Labels that lean on nothing keep their own curves exactly.
-    labels = np.arange(depth.size)
-    both = LPRCurves.join([own, LPRCurves(*knots, _is_checked=True)])
-    return both.select(np.where(weight > 0.0, labels + depth.size, labels)), lpr, weight
+    place = np.arange(depth.size)
+    place[leaning] = depth.size + np.arange(leaning.size)
+    return LPRCurves.join([own, LPRCurves(*knots, _is_checked=True)]).select(place), lpr, weight
 
 
-def held_out_losses(
-    own: LPRCurves,
+def pooled_log_odds(
     bins: LabelBins,
-    depth: Ints,
+    depth: NDArray[np.integer],
     estimator: Any,
     scale: Scale,
-    kappas: tuple[float, ...],
-    held_out: LabelBins,
+    label: Ints,
+    score: Float,
 ) -> Float:
-    """Log-loss of blends with each kappa on held-out samples, which are given in bins."""
-    label, score, positive, total = held_out.listed("score")
+    """Fit shared curves and offsets; return their log-odds of some labels at some scores."""
     shared, offset = fit_shared(bins, depth, estimator, scale)
     x = _coordinate(bins, scale, label, score)
     pooled = shared.log_odds(shared.curve_of(depth)[label], x) + offset[label]
-    pooled = np.clip(pooled, -MAX_LOG_ODDS, MAX_LOG_ODDS)
-    single = _log_odds(own.evaluate_each(label.astype(np.int32), score, n_threads=1))
-    support, losses = bins.support(), []
-    for kappa in kappas:
-        log_odds = single + shared_weight(support, kappa)[label] * (pooled - single)
-        losses.append(float((total * np.logaddexp(0.0, log_odds) - positive * log_odds).sum()))
-    return np.array(losses)
+    return np.clip(pooled, -MAX_LOG_ODDS, MAX_LOG_ODDS)
 
 
 def _coordinate(bins: LabelBins, scale: str, label: Ints, score: Float) -> Float:
@@ -323,14 +285,26 @@ def _coordinate(bins: LabelBins, scale: str, label: Ints, score: Float) -> Float
     """
     if scale == "score":
         return score
-    is_listed = bins.score > -np.inf
-    ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_listed)])[bins.ptr]
+    is_listed, ptr = bins.score > -np.inf, _listed_ptr(bins)
     ranks = LPRCurves(ptr, bins.score[is_listed], bins.z[is_listed], _is_checked=True)
     z, known = np.zeros_like(score), np.diff(ptr)[label] > 0
     z[known] = ranks.evaluate_each(label[known].astype(np.int32), score[known], n_threads=1)
     return z
 
 
-def _log_odds(lpr: Float) -> Float:
+def _listed_ptr(bins: LabelBins) -> Ints:
+    """Return where the bins of each label begin among those with a score."""
+    return np.append(0, np.cumsum(bins.score > -np.inf))[bins.ptr]
+
+
+def _order_by(number: Ints, value: Float) -> Ints:
+    """Return the order by small numbers, then by value; much faster than lexsort."""
+    order = np.argsort(value)
+    kind = np.uint16 if number.max(initial=0) < 2**16 else np.int64
+    return np.asarray(order[np.argsort(number[order].astype(kind), kind="stable")])
+
+
+def log_odds_of(lpr: Float) -> Float:
+    """Return bounded log-odds of probabilities."""
     inside = np.clip(lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
     return np.clip(np.log(inside / (1.0 - inside)), -MAX_LOG_ODDS, MAX_LOG_ODDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -88,28 +88,6 @@ class TruthCounts(NamedTuple):
         """Build from counts of labels whose truth is known everywhere."""
         rate = np.asarray((positives + 0.5) / (positives + negatives + 1.0))
         return cls(positives, negatives, np.zeros_like(positives), rate)
-
-
-class LabelData(Protocol):
-    """Scores and truth of many labels; methods are called from several threads at once."""
-
-    @property
-    def n_labels(self) -> int:
-        """Number of labels."""
-        ...
-
-    @property
-    def values_per_label(self) -> int:
-        """Number of scores to sort per label, which determines the size of chunks."""
-        ...
-
-    def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
-        """Return the groups of tied scores of some labels."""
-        ...
-
-    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
-        """Count the samples of some labels."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
