@@ -66,7 +66,7 @@ const hl = {};
   hl.title = (i) => titles[i] || "";
   hl.hasTitles = Object.keys(titles).length > 0;
   /* A path that ends with the name is shown as the name: the drawing has the rest. */
-  const isPath = (code, title) => code.endsWith(title) && /[^\p{L}\p{N}]$/u.test(code.slice(0, -title.length));
+  const isPath = (code, title) => code.replaceAll(";", " ").endsWith(title) && /[^\p{L}\p{N}]$/u.test(code.slice(0, -title.length));
   hl.whole = hl.code.map((code, i) => titles[i] && !isPath(code, titles[i]) ? `${code} (${titles[i]})` : code);
   labels.name = hl.whole.map((text, i) => titles[i] && isPath(text, titles[i]) ? titles[i] : text);
   hl.hasTruth = hl.data.hasTruth !== false;
