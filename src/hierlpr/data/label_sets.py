@@ -108,22 +108,20 @@ class LabelSets:
         before = np.append(0, np.cumsum(kept))
         return LabelSets(before[self.row_ptr], self.label[kept], self.n_labels, self.open)
 
-    def as_given(self, *, is_dense: bool = False) -> Any:
-        """Return a CSR or dense matrix: 1 where a label was given to hold, NaN where it is open."""
-        given = self if self.open is None else self.without(self.open)
-        parts = [(given, 1.0)] if self.open is None else [(given, 1.0), (self.open, np.nan)]
-        label, row = (
-            np.concatenate(x)
-            for x in zip(*(sets.run(0, self.shape[0]) for sets, _ in parts), strict=True)
-        )
-        value = np.concatenate([np.full(sets.label.size, x) for sets, x in parts])
-        if is_dense:
-            dense = np.zeros(self.shape)
-            dense[row, label] = value
-            return dense
-        matrix = sparse.csr_array((value, (row, label)), shape=self.shape)
+    def to_csr(self) -> sparse.csr_array:
+        """Return a matrix of bool that is True where a sample has a label."""
+        # SciPy stores both index arrays with the same type.
+        ptr = self.row_ptr.astype(np.int32 if self.row_ptr[-1] < 2**31 else np.int64)
+        ones = np.ones(self.label.size, dtype=bool)
+        matrix = sparse.csr_array((ones, self.label, ptr), shape=self.shape)
         matrix.sort_indices()
         return matrix
+
+    def as_given(self) -> sparse.csr_array:
+        """Return a matrix with 1 where a label was given to hold, and NaN where it is open."""
+        if self.open is None:
+            return self.to_csr().astype(np.float64)
+        return self.without(self.open).to_csr() + self.open.to_csr() * np.nan
 
     def with_empty(self, n_more: int) -> LabelSets:
         """Append samples without any label."""

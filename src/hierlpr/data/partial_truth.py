@@ -47,12 +47,6 @@ class PartialTruth:
     open: Any
     implied: Any = None  # positives that `judged` removed, if it did
 
-    @classmethod
-    def of_sets(cls, sets: LabelSets, hierarchy: Hierarchy) -> PartialTruth:
-        """Return CSR matrices of sets that are closed upward and have open labels."""
-        assert sets.open is not None
-        return cls(_csr(sets), _csr(still_unknown(sets, hierarchy)), _csr(sets.open))
-
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of samples and labels."""
@@ -93,8 +87,7 @@ class PartialTruth:
     @property
     def n_given_held(self) -> NDArray[np.int64]:
         """Number of samples in which each label was given as positive."""
-        both = self.held & self.open if self.is_dense else self.held.multiply(self.open)
-        return _column_sums(self.held) - _column_sums(both)
+        return _column_sums(self.held > self.open)
 
     def __getitem__(self, at: Any) -> PartialTruth:
         """Return some rows, or rows and columns, as with an array."""
@@ -132,12 +125,6 @@ class PartialTruth:
             return self
         return PartialTruth(*(x.toarray() for x in (self.held, self.unknown, self.open)))
 
-    def as_given(self) -> Any:
-        """Return 1, 0 and NaN as they were given: an array, or a CSR matrix without zeros."""
-        if self.is_dense:
-            return np.where(self.open, np.nan, self.held)
-        return self.sets().as_given()
-
     def column(self, label: int) -> tuple[Bool, Bool, Bool]:
         """Return for one label in which samples it holds, is known, and was given."""
         if self.is_dense:
@@ -159,11 +146,6 @@ def held_and_known(truth: Any) -> tuple[Bool, Bool]:
     return held, np.ones(held.shape, dtype=bool)
 
 
-def as_given(truth: AnyTruth) -> Any:
-    """Return truth as it was given, NaN where it was not."""
-    return truth.as_given() if isinstance(truth, PartialTruth) else truth
-
-
 def truth_column(truth: Any, label: int) -> Bool:
     """Return which samples are known to have a label."""
     if isinstance(truth, PartialTruth):
@@ -179,14 +161,6 @@ def truth_column(truth: Any, label: int) -> Bool:
 
 def _column_sums(matrix: Any) -> NDArray[np.int64]:
     return np.asarray(matrix.sum(axis=0), dtype=np.int64).ravel()
-
-
-def _csr(sets: LabelSets) -> Any:
-    # SciPy stores both index arrays with the same type.
-    ptr = sets.row_ptr.astype(np.int32 if sets.row_ptr[-1] < 2**31 else np.int64)
-    matrix = sparse.csr_array((np.ones(sets.label.size, bool), sets.label, ptr), shape=sets.shape)
-    matrix.sort_indices()
-    return matrix
 
 
 def still_unknown(sets: LabelSets, hierarchy: Hierarchy) -> LabelSets:
@@ -313,23 +287,24 @@ def align_truth(
     if n_added := close * (closed.n_missing + closed.n_implied):
         note = f"{n_added:,} missing ancestors were added to the truth."
         # With few labels this may happen by chance, and a wrong hint costs more than a missing one.
-        if table.by_place and fits_if_sorted(hierarchy, _csr(given), least=20):
+        if table.by_place and fits_if_sorted(hierarchy, given.to_csr(), least=20):
             note += (
                 " But its columns have no names, and none would be missing if they were sorted by "
                 "label, as MultiLabelBinarizer makes them: do they follow hierarchy.labels?"
             )
         warnings.warn(note, HierlprWarning, stacklevel=5)
+    truth: Any = closed.sets.to_csr()
     if closed.sets.open is not None:
-        truth = PartialTruth.of_sets(closed.sets, hierarchy)
-        return truth if as_sparse else truth.toarray()
-    return _csr(closed.sets) if as_sparse else _csr(closed.sets).toarray()
+        unknown = still_unknown(closed.sets, hierarchy)
+        truth = PartialTruth(truth, unknown.to_csr(), closed.sets.open.to_csr())
+    return truth if as_sparse else truth.toarray()
 
 
 def _breach_hint(given: LabelSets, hierarchy: Hierarchy, *, by_place: bool) -> str:
     hint = "add the missing ancestors with close_truth=True or hierarchy.close_upward(truth)."
     if not by_place:
         return hint
-    if fits_if_sorted(hierarchy, _csr(given)):
+    if fits_if_sorted(hierarchy, given.to_csr()):
         return (
             "the columns have no names, and sorted by label, as MultiLabelBinarizer makes them, no "
             "label would lack its parent. Use MultiLabelBinarizer(classes=hierarchy.labels), a "

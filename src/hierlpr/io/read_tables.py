@@ -118,7 +118,8 @@ def read_truth(
     parent is unknown: an empty cell, or ``unknown``. See `read_scores` for the options.
     """
     read = read_truth_sets(path, hierarchy, propagate_truth=propagate_truth, **options)
-    values = read.sets.as_given(is_dense=read.layout == "wide")
+    given = read.sets.as_given()
+    values = given.toarray() if read.layout == "wide" else given
     table = Table(values, hierarchy.labels, read.samples)
     return ReadTable(table, read.report, read.layout, read.is_cafa)
 

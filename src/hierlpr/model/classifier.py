@@ -24,7 +24,7 @@ from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.cutoff.outcome import Cutoff, check_bound, goals_of
 from hierlpr.data.duplicates import SampleKeys, feature_keys, leakage_warnings
 from hierlpr.data.frames import like_given, row_names
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth, as_given, held_and_known
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth, held_and_known
 from hierlpr.data.tables import Table, align_labels
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.first_stage import FirstStage
@@ -199,7 +199,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         if goal:
             self.model_.calibrate(
                 self.scores(take_rows(X, held_out)),
-                as_given(held[held_out]),
+                held[held_out],
                 groups=self.groups,
                 unreachable=self.unreachable,
                 sample_weight=None if own is None else own[held_out],

@@ -47,7 +47,12 @@ def new_scores(
 def truth_beside(
     table: Table, truth: Any, hierarchy: Hierarchy, *, close: bool, name: str = "scores"
 ) -> AnyTruth:
-    """Return the truth of the samples in `table`, matched by name where both have names."""
+    """Return the truth of the samples in `table`, matched by name where both have names.
+
+    `PartialTruth` is returned as it is: it has been aligned before.
+    """
+    if isinstance(truth, PartialTruth):
+        return truth
     if truth is None:
         raise DataError(
             f"requires y to be passed, but the target y is None.\nHint: give {name} and truth."
