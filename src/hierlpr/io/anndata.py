@@ -12,6 +12,7 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath, require
 from hierlpr._utils.checks import quote_names
+from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.lineages import Collector, Float, Index, Predictions, quote
 from hierlpr.io.read_report import file_error
 
@@ -56,10 +57,8 @@ def read_anndata(
         _add_levels(found, data, levels, confidences)
 
     def rewrite(predictions: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
-        h = predictions.hierarchy
-        names = [h.name(h.labels[i]) if i >= 0 else "" for i in label]
-        ranks = [predictions.ranks[i] if i >= 0 else "" for i in label]
-        write_obs(data.to_memory(copy=True), names, ranks, chance).write_h5ad(out)
+        named = write_obs(data, predictions.hierarchy, predictions.ranks, label, chance)
+        named.write_h5ad(out)
 
     return found.finish(style={"names": True}, rewrite=rewrite, scores=matrix)
 
@@ -133,9 +132,13 @@ def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:
     return sparse.csr_array(np.minimum(values @ above, 1.0))
 
 
-def write_obs(data: Any, names: Sequence[str], ranks: Sequence[str], chance: Any) -> Any:
-    """Write ``hierlpr_label``, ``hierlpr_rank`` and ``hierlpr_chance`` into obs."""
-    data.obs["hierlpr_label"] = list(names)
-    data.obs["hierlpr_rank"] = list(ranks)
-    data.obs["hierlpr_chance"] = np.asarray(chance, dtype=np.float64)
-    return data
+def write_obs(
+    data: Any, hierarchy: Hierarchy, ranks: Sequence[str], label: Index, chance: Float
+) -> Any:
+    """Return a copy with ``hierlpr_label``, ``hierlpr_rank`` and ``hierlpr_chance`` in obs."""
+    named = data.to_memory(copy=True)
+    names = [hierarchy.name(x) for x in hierarchy.labels]
+    for column, texts in (("hierlpr_label", names), ("hierlpr_rank", ranks)):
+        named.obs[column] = np.array([*texts, ""], dtype=object)[label]
+    named.obs["hierlpr_chance"] = np.asarray(chance, dtype=np.float64)
+    return named

@@ -108,25 +108,20 @@ def _set_values(
 
 def assign(model: HierLPR, scores: Any) -> Any:
     """Return the frame of `HierLPR.assign`, or an AnnData with the names in obs."""
-    if hasattr(scores, "obs_names"):
+    h, is_anndata = model.hierarchy_, hasattr(scores, "obs_names")
+    if is_anndata:
         found = read_predictions(scores, **(model.path_style_ or {}).get("reading", {}))
-        values, _, _ = match_labels(found, model.hierarchy_)
-        table = Table(values, model.hierarchy_.labels, found.samples)
+        table = Table(match_labels(found, h)[0], h.labels, found.samples)
     else:
         table = model.aligned_scores(scores)
     warn_of_difference(model, table)
     label, chance = name_samples(model, table)
-    h, ranks = model.hierarchy_, rank_names(model)
-    if hasattr(scores, "obs_names"):
-        names = [h.name(h.labels[i]) if i >= 0 else "" for i in label]
-        named_ranks = [ranks[i] if i >= 0 else "" for i in label]
-        return write_obs(scores.copy(), names, named_ranks, chance)
+    if is_anndata:
+        return write_obs(scores, h, rank_names(model), label, chance)
     columns = {
-        "sample": np.arange(label.size)
-        if table.samples is None
-        else np.array(table.samples, object),
+        "sample": np.array(table.samples or range(label.size)),
         "label": np.array([*h.labels, None], dtype=object)[label],
-        "rank": np.array([*ranks, None], dtype=object)[label],
+        "rank": np.array([*rank_names(model), None], dtype=object)[label],
         "chance": np.where(label >= 0, chance, np.nan),
     }
     return new_frame(columns, table.backend)

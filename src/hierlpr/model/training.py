@@ -77,6 +77,7 @@ def fit_aligned(
     else:
         lpr = fit_known(table.values, held, hierarchy, **options)
     _warn_of_reversed_scores(lpr)
+    model.keys_ = {}
     forget_cutoff(model)  # first, so that no promise outlives an interrupted fit
     model.hierarchy_, model.lpr_, model.implied_, model.joint_ = hierarchy, lpr, implied, None
     if model.joint is not False:
@@ -121,10 +122,9 @@ def _fit_profile(
     """Return the profile of block scores; a part of the samples may cost power, never validity."""
     limit = sample_limit(table.n_samples, model.hierarchy_, table.n_stored)
     drawn = draw_samples(table.n_samples, limit, rng=0)
-    is_all = drawn.size == table.n_samples
-    score = model.block_scores(table if is_all else table.rows(drawn))
-    held, own = truth if is_all else truth[drawn], None if weight is None else weight[drawn]
-    share = None
+    score = model.block_scores(table.rows(drawn))
+    held = truth if drawn.size == table.n_samples else truth[drawn]
+    share, own = None, None if weight is None else weight[drawn]
     if isinstance(held, PartialTruth):
         share = implied_share(held.sets(), model.hierarchy_, own)
         held = held.judged(model.hierarchy_, share=share)
@@ -158,5 +158,4 @@ def choose_cutoff(
 def forget_cutoff(model: HierLPR) -> None:
     """Reset the cutoff to the default, and drop the sets, the profile and samples used for them."""
     model.cutoff_, model.sets_, model.profile_ = DEFAULT_CUTOFF, None, None
-    known = getattr(model, "keys_", {})
-    model.keys_ = {"fit": known["fit"]} if "fit" in known else {}
+    model.keys_ = {name: keys for name, keys in model.keys_.items() if name == "fit"}
