@@ -7,10 +7,13 @@ changes; :mod:`hierlpr.lpr.drift` tests for those.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, ndtri
 
+from hierlpr._kernels.traversal import min_down
 from hierlpr._utils.checks import Matrix, effective_number
 from hierlpr.data.tables import draw_samples
 from hierlpr.exceptions import DataError
@@ -31,11 +34,12 @@ MOST_VALUES = 2**16
 N_QUANTILES = 15
 
 CONTRADICTING = (
-    "Labels have higher scores than their parents allow more often than in the fit; is the order "
-    "of columns the same?"
+    "Labels have higher scores than their ancestors allow more often than in the fit; is the order "
+    "of columns the same, and do larger scores mean more likely?"
 )
 OTHER_VALUES = (
-    "The listed scores are distributed differently than in the fit; are they on the same scale?"
+    "The scores of whole samples are distributed differently than in the fit; are the scale and "
+    "the kind of samples the same?"
 )
 OTHER_LABELS = "The listed labels differ from the fit; are names and kind of samples the same?"
 
@@ -59,7 +63,7 @@ class SampleQuantiles:
     log_frequency: Float | None = None
 
     def __post_init__(self) -> None:
-        shape = (self.edge.shape[0], N_QUANTILES)
+        shape = (3 if self.log_frequency is None else 2, N_QUANTILES)
         if self.edge.shape != shape or self.share.shape != shape or self.n_samples < 1:
             raise DataError("Quantiles of samples: their arrays do not fit together.")
 
@@ -85,11 +89,14 @@ class SampleQuantiles:
                 log_frequency = np.log(listed / max(others.size, 1))
         values = sample_statistics(lpr, scores[rows], hierarchy, log_frequency)
         values = values[:, ~np.isnan(values).any(axis=0)]
-        if values.size == 0:  # no hierarchy, or nothing is listed
+        if values.size == 0:  # nothing is listed
             values = np.zeros((values.shape[0], 1))
-        steps = np.arange(1, N_QUANTILES + 1) / (N_QUANTILES + 1)
+        # Contradictions are rare, so tails matter: some quantiles lie there, and the highest value.
+        steps = np.append(expit(np.linspace(-4.0, 4.0, N_QUANTILES - 1)), 1.0)
         edge = np.quantile(values, steps, axis=1, method="inverted_cdf").T
-        return cls(edge, _shares(values.T, edge), min(n_samples, rows.size), log_frequency)
+        counts = count_below(values.T, edge)
+        share = counts[:, :-1] / counts[:, -1:]
+        return cls(edge, share, min(n_samples, rows.size), log_frequency)
 
 
 def sample_statistics(
@@ -97,21 +104,21 @@ def sample_statistics(
 ) -> Float:
     """Return statistics of whole samples, of shape (n_statistics, n_samples).
 
-    For complete scores, the mean over edges of how far the LPR of the child exceeds that of the
-    parent: permuted columns raise it. For listed scores, the mean score and the mean log frequency
+    For complete scores, the maximum and the mean over labels of their LPR times one minus the
+    lowest LPR of their ancestors and their own, and the mean LPR: permuted columns and reversed
+    scores contradict the hierarchy. For listed scores, the mean score and the mean log frequency
     of the listed labels, NaN for samples that list none. Labels that no other training sample lists
     are left out, because labels that are new to the model are left out as well.
     """
     if isinstance(scores, np.ndarray):
         h = hierarchy
-        if h.n_edges == 0:
-            return np.empty((0, scores.shape[0]))
-        parent = h.order[np.repeat(np.arange(h.n_labels), np.diff(h.child_ptr))]
-        child = h.order[h.child_idx]
-        own = np.asarray(lpr.curves.evaluate(scores, n_threads=1))
-        excess = np.maximum(own[:, child] - own[:, parent], 0.0)
-        n_known = np.maximum(np.count_nonzero(~np.isnan(excess), axis=1), 1)
-        return np.asarray((np.nansum(excess, axis=1) / n_known)[None])
+        own = np.asarray(lpr.curves.evaluate(scores, n_threads=1))[:, h.order]
+        n_known = np.maximum(np.count_nonzero(~np.isnan(own), axis=1), 1)
+        lowest = np.where(np.isnan(own), 1.0, own)
+        min_down(lowest, h.parent_ptr, h.parent_idx)
+        contradiction = np.nan_to_num(own * (1.0 - lowest))
+        sums = (contradiction.sum(axis=1), np.nansum(own, axis=1))
+        return np.array([contradiction.max(axis=1), *(x / n_known for x in sums)])
     assert log_frequency is not None
     n_samples, frequency = scores.shape[0], log_frequency[scores.indices]
     is_counted = np.isfinite(frequency)
@@ -129,23 +136,25 @@ def find_difference(
 
     Notes
     -----
-    A label, or a statistic of samples, differs if its empirical distribution functions in the fit
-    (N samples) and in the batch (n samples) differ at one of 15 quantiles, or beyond the range of
-    the fit, by more than :math:`\sqrt{\log(2 C / 0.006) (1/n + 1/N) / 2}` for C comparisons. By the
-    inequality of Dvoretzky, Kiefer and Wolfowitz, any of a batch from the same population differs
-    with a probability of about 0.006 at most. More than a tenth of the labels must differ, or a
-    statistic by more than 0.2. At most 200 samples of a batch are compared. Of a single
-    sample only the range is compared.
+    A label, or a statistic of samples, differs if the share of samples below one of 15 quantiles of
+    the fit, or beyond its range, changed from p (of N samples) to q (of the n of the batch) with
+    :math:`|\arcsin\sqrt p - \arcsin\sqrt q| > z \sqrt{1/n + 1/N} / 2`. The angles have a standard
+    deviation of about :math:`1/(2 \sqrt n)` for any share. The normal quantile z allows a false
+    alarm in 0.6 % of batches from the same population, by Bonferroni's inequality half for the
+    labels and half for the statistics. More than a tenth of the labels must differ, or a statistic
+    by more than 0.2. At most 200 samples of a batch are compared. Of a single sample only the range
+    is compared.
     """
-    n_fitted = _n_fitted(lpr, quantiles)
+    n_fitted = LEAST_FITTED if lpr.seen is None else float(lpr.seen.total.sum(axis=1).max())
+    if quantiles is not None:
+        n_fitted = quantiles.n_samples
     if scores.shape[0] == 0 or n_fitted < LEAST_FITTED:
         return ""
     n_used = min(MOST_SAMPLES, max(50, MOST_VALUES // hierarchy.n_labels))
     if scores.shape[0] > n_used:
         scores = scores[np.linspace(0, scores.shape[0] - 1, n_used).astype(np.intp)]
-    n_compared = hierarchy.n_labels + 2
     if isinstance(scores, np.ndarray):
-        found = _compare_labels(lpr, scores, n_compared)
+        found = _compare_labels(lpr, scores)
     else:
         knots = lpr.curves.knot_score
         size = np.diff(scores.indptr)
@@ -157,33 +166,35 @@ def find_difference(
     if found or quantiles is None or scores.shape[0] == 1:
         return found
     values = sample_statistics(lpr, scores, hierarchy, quantiles.log_frequency).T
-    change = quantiles.share - _shares(values, quantiles.edge)
-    limit = np.maximum(_limit(_n_known(values), n_fitted, n_compared), LEAST_DISTANCE)
+    rise = _angle(quantiles.share * n_fitted, n_fitted) - _angles(values, quantiles.edge)
+    limit = np.maximum(_limit(_n_known(values), n_fitted), LEAST_DISTANCE)
+    is_moved = np.abs(rise).max(axis=1) > limit
     if quantiles.log_frequency is None:
-        return CONTRADICTING if (change.max(axis=1) > limit).any() else ""
-    is_moved = np.abs(change).max(axis=1) > limit
+        is_contradicting = (rise.max(axis=1) > limit)[:2].any()
+        return CONTRADICTING if is_contradicting else OTHER_VALUES if is_moved.any() else ""
     return OTHER_VALUES if is_moved[0] else OTHER_LABELS if is_moved[1] else ""
 
 
-def _compare_labels(lpr: LPRModel, scores: Float, n_compared: int) -> str:
+def _compare_labels(lpr: LPRModel, scores: Float) -> str:
     """Compare complete scores label by label."""
     n, n_labels = scores.shape
     knots, ptr = lpr.curves.knot_score, lpr.curves.knot_ptr
     low, high = knots[ptr[:-1]], knots[ptr[1:] - 1]
     known = _n_known(scores)
-    below, above = (np.count_nonzero(x, axis=0) / known for x in (scores < low, scores > high))
+    below, above = (np.count_nonzero(x, axis=0) for x in (scores < low, scores > high))
+    n_out = int(np.count_nonzero(2 * (below + above) > known))
+    if 2 * n_out > n_labels:
+        return _outside(n_out, n_labels, "labels")
     if n == 1:
-        n_out = int(np.count_nonzero(below + above))
-        return _outside(n_out, n_labels, "labels") if 2 * n_out > n_labels else ""
+        return ""
     seen = lpr.seen
-    n_fitted = n if seen is None else seen.total.sum(axis=1)
-    limit = _limit(known, n_fitted, n_compared)
-    is_out = np.maximum(below, above) > limit
+    n_fitted = np.full(n_labels, n) if seen is None else seen.total.sum(axis=1)
+    limit = _limit(known, n_fitted)
+    is_out = _angle(np.maximum(below, above), known) - _angle(0.0, n_fitted) > limit
     is_different = is_out
     if seen is not None:
-        share = np.cumsum(seen.total, axis=1)[:, :-1] / seen.total.sum(axis=1, keepdims=True)
-        distance = np.abs(_shares(scores, seen.edge) - share).max(axis=1)
-        is_different = is_out | (distance > limit)
+        fitted = _angle(np.cumsum(seen.total, axis=1)[:, :-1], n_fitted[:, None])
+        is_different = is_out | (np.abs(_angles(scores, seen.edge) - fitted).max(axis=1) > limit)
     n_out, n_different = int(is_out.sum()), int(is_different.sum())
     if n_different <= LEAST_SHARE * n_labels:
         return ""
@@ -202,25 +213,23 @@ def _outside(n_out: int, n: int, what: str) -> str:
     )
 
 
-def _n_fitted(lpr: LPRModel, quantiles: SampleQuantiles | None) -> float:
-    """Return the number of training samples, as far as it is known."""
-    if quantiles is not None:
-        return quantiles.n_samples
-    return LEAST_FITTED if lpr.seen is None else float(lpr.seen.total.sum(axis=1).max())
-
-
 def _n_known(values: Float) -> Float:
     """Return the number of samples per column without missing values, at least 1."""
     return np.asarray(np.maximum(np.count_nonzero(~np.isnan(values), axis=0), 1.0))
 
 
-def _shares(values: Float, edge: Float) -> Float:
-    """Return the share of each column of `values` at or below each of its edges."""
+def _angles(values: Float, edge: Float) -> Float:
+    """Return the angle of the share of each column of `values` at or below each of its edges."""
     counts = count_below(values, edge)
-    return np.asarray(counts[:, :-1] / np.maximum(counts[:, -1:], 1))
+    return _angle(counts[:, :-1], counts[:, -1:])
 
 
-def _limit(n: Float, n_fitted: Float | float, n_compared: int) -> Float:
-    """Return the difference of two distribution functions that chance does not explain."""
-    spread = np.log(2.0 * n_compared / CHANCE) * (1.0 / n + 1.0 / n_fitted) / 2.0
-    return np.asarray(np.sqrt(spread))
+def _angle(count: Any, n: Any) -> Float:
+    """Return the arcsine of the root of a share, whose variance hardly depends on the share."""
+    return np.asarray(np.arcsin(np.sqrt((count + 0.375) / (n + 0.75))))  # Anscombe (1948)
+
+
+def _limit(n: Float, n_fitted: Float | float) -> Float:
+    """Return the difference of angles that chance does not explain, per label or statistic."""
+    z = -ndtri(0.5 * CHANCE / (2.0 * N_QUANTILES * n.size))
+    return np.asarray(z * np.sqrt(1.0 / n + 1.0 / n_fitted) / 2.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ UNCLEAR = 2.0  # if a common change by this factor would not show, nothing can b
 # If this share of labels is different, or this distance is left on average, nothing can be adapted.
 FAR_SHARE = 0.5
 FAR_DISTANCE = 0.15
-FAR_MOVE = 3.5  # or if log-odds seem to have moved this far on average,
+FAR_MOVE = float(np.exp(3.5))  # or if odds seem to have moved by this factor on average,
 FAR_IMPOSSIBLE = 0.05  # or this share of labels is more frequent than its ancestors
 
 
@@ -81,8 +81,7 @@ class Drift:
     @property
     def is_nonsense(self) -> bool:
         """Whether prevalences cannot have moved as the scores suggest."""
-        is_far = self._mean_move() > np.exp(FAR_MOVE)
-        return bool(is_far or self.impossible_share > FAR_IMPOSSIBLE)
+        return self._mean_move() > FAR_MOVE or self.impossible_share > FAR_IMPOSSIBLE
 
     def _mean_move(self) -> float:
         """Return the factor by which odds have moved, up or down, in the geometric mean."""
@@ -92,11 +91,9 @@ class Drift:
     @property
     def is_far(self) -> bool:
         """Whether the scores look so different that the model cannot be adapted."""
-        return bool(
-            self.is_nonsense
-            or self.is_different.mean() > FAR_SHARE
-            or np.where(self.is_different, self.residual, 0.0).mean() > FAR_DISTANCE
-        )
+        residual = float(np.where(self.is_different, self.residual, 0.0).mean())
+        share = float(self.is_different.mean())
+        return self.is_nonsense or share > FAR_SHARE or residual > FAR_DISTANCE
 
     def __repr__(self) -> str:
         return f"<Drift: {self}>"
@@ -144,15 +141,9 @@ class Drift:
 
     def columns(self) -> dict[str, list[Any]]:
         """Return one list per column, with one entry per label."""
-        names = [
-            field.name
-            for field in fields(self)
-            if field.type != "float" and field.name not in ("labels", "n_samples")
-        ]
-        return {
-            "label": list(self.labels),
-            **{name: getattr(self, name).tolist() for name in names},
-        }
+        names = ("distance", "prevalence", "expected", "residual", "p_value", "is_different")
+        values = {name: getattr(self, name).tolist() for name in names}
+        return {"label": list(self.labels), **values}
 
     def csv_lines(self) -> Iterator[str]:
         """Yield the columns as lines of CSV, header first."""
