@@ -126,10 +126,7 @@ def test_violations_of_truth_and_of_scores(diamond):
     truth = diamond.close_upward([[0, 1, 0, 0, 0]])
     assert len(diamond.violations(truth)) == 0
     found = diamond.violations([[0.0, 0.9, 0.5, 0.7, 0.9], [1.0, 0.1, 0.3, 0.2, 0.2]])
-    assert set(found) == {(0, "A", "B"), (0, "A", "C"), (0, "B", "D")}
-    assert found[0][0] == 0
-    assert len(found[1:]) == 2
-    assert found.sample.tolist() == [0, 0, 0]
+    assert sorted(found) == [(0, "A", "B"), (0, "A", "C"), (0, "B", "D")]
 
 
 def test_matrices_of_the_wrong_width_are_refused(diamond):

@@ -298,14 +298,14 @@ class Hierarchy:
         """
         return matrices.close_upward(self, truth)
 
-    def violations(self, matrix: Any) -> matrices.Violations:
+    def violations(self, matrix: Any) -> list[tuple[int, str, str]]:
         """Find every (sample, parent, child) where the child's value exceeds the parent's.
 
         For truth (a label without its parent) and for scores (a child above its parent).
 
         Examples
         --------
-        >>> list(Hierarchy([("A", "B")]).violations([[0.2, 0.9], [0.9, 0.2]]))
+        >>> Hierarchy([("A", "B")]).violations([[0.2, 0.9], [0.9, 0.2]])
         [(0, 'A', 'B')]
         """
         return matrices.find_violations(self, matrix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,47 +31,17 @@ _ENOUGH = 20  # labels that hold below the roots: fewer may fit by chance
 _LOOKED_AT = 1000  # samples
 
 
-class Violations(Sequence[Any]):
-    """Violations of a hierarchy: a sequence of (sample, parent, child), sorted by sample.
-
-    `sample`, `parent` and `child` are index arrays (rows and columns).
-    """
-
-    def __init__(
-        self, sample: NDArray[Any], parent: NDArray[Any], child: NDArray[Any], labels: Sequence[str]
-    ) -> None:
-        self.sample, self.parent, self.child = sample, parent, child
-        self._labels = labels
-
-    def __len__(self) -> int:
-        return int(self.sample.size)
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, slice):
-            return Violations(self.sample[key], self.parent[key], self.child[key], self._labels)
-        parent, child = self._labels[self.parent[key]], self._labels[self.child[key]]
-        return int(self.sample[key]), parent, child
-
-    def __repr__(self) -> str:
-        return f"<Violations: {len(self):,}>"
-
-
-def find_violations(hierarchy: Hierarchy, matrix: Any) -> Violations:
+def find_violations(hierarchy: Hierarchy, matrix: Any) -> list[tuple[int, str, str]]:
     """Find every (sample, parent, child) where the child's value exceeds the parent's."""
     array = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
     _check_width(hierarchy, array.shape, name="matrix")
     if array.dtype.kind not in "biuf":
         raise DataError(f"matrix must hold numbers, got dtype {array.dtype}.")
-    parent, child = _edges(hierarchy)
-    values = np.ascontiguousarray(array, dtype=np.float64)
-    sample, edge = traversal.find_violations(values, parent, child)
-    return Violations(sample, parent[edge], child[edge], hierarchy.labels)
-
-
-def _edges(hierarchy: Hierarchy) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the columns of parent and child of every edge."""
     parent = np.repeat(hierarchy.order, np.diff(hierarchy.child_ptr))
-    return parent, hierarchy.order[hierarchy.child_idx]
+    values = np.ascontiguousarray(array, dtype=np.float64)
+    found = traversal.find_violations(values, parent, hierarchy.order[hierarchy.child_idx])
+    edges, (sample, edge) = hierarchy.edges, (x.tolist() for x in found)
+    return [(row, *edges[i]) for row, i in zip(sample, edge, strict=True)]
 
 
 def close_upward(hierarchy: Hierarchy, truth: Any) -> Any:
@@ -292,3 +262,14 @@ def sample_ranges(n_samples: int, n_labels: int) -> Iterator[tuple[int, int]]:
     step = max(8, CELLS // n, min(FEWEST_SAMPLES, MOST_CELLS // n))
     for start in range(0, n_samples, step):
         yield start, min(start + step, n_samples)
+
+
+def parts_by_sample(
+    sample: NDArray[np.integer[Any]], n_samples: int, n_labels: int
+) -> Iterator[tuple[int, int, NDArray[np.integer[Any]]]]:
+    """Split samples into ranges; yield their bounds and the places of their entries, in order."""
+    # Transposing a sparse matrix with one entry per row is a counting sort.
+    entries = (np.ones(sample.size, dtype=bool), sample, np.arange(sample.size + 1))
+    grouped = sparse.csr_array(entries, shape=(sample.size, n_samples)).tocsc()
+    for start, stop in sample_ranges(n_samples, n_labels):
+        yield start, stop, grouped.indices[grouped.indptr[start] : grouped.indptr[stop]]

@@ -10,7 +10,6 @@ import gzip
 import io
 import json
 import os
-import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,16 +41,12 @@ def ending(path: AnyPath) -> str:
 
 def open_bytes(path: str) -> Any:
     """Open a file for reading bytes."""
+    if Path(path).is_fifo():
+        raise file_error(path, "", "this is a pipe.", "save it to a file first.")
     try:
-        if stat.S_ISFIFO(os.stat(path).st_mode):
-            raise file_error(path, "", "this is a pipe.", "save it to a file first.")
         return open(path, "rb")
     except FileNotFoundError:
         raise file_error(path, "", "there is no such file.") from None
-    except IsADirectoryError:
-        raise file_error(path, "", "this is a folder, not a file.") from None
-    except FileError:
-        raise
     except (OSError, ValueError) as error:
         raise file_error(path, "", f"cannot be read ({reason(error)}).") from None
 

@@ -19,15 +19,10 @@ from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import implied_share, judged_among, unknown_among
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.matrices import UpperSet
+from hierlpr.hierarchy.matrices import UpperSet, parts_by_sample
 from hierlpr.metrics.cafa import THRESHOLDS, CafaSums, accretion_of, smallest_s
 from hierlpr.metrics.calls import calibration_gaps
-from hierlpr.metrics.hierarchical import (
-    first_errors,
-    late_parents,
-    parts_by_sample,
-    sibling_costs,
-)
+from hierlpr.metrics.hierarchical import first_errors, late_parents, sibling_costs
 from hierlpr.metrics.hits import HitSums
 
 if TYPE_CHECKING:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr.data.tables import align, dense
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
+from hierlpr.hierarchy.matrices import UpperSet, parts_by_sample
 from hierlpr.metrics.calls import f_score, precision_score, recall_score
 from hierlpr.metrics.hits import check_status
 
@@ -183,17 +181,6 @@ def order_violations_error(sample: Any, label: Any, hierarchy: Hierarchy) -> int
         number = h.position[columns[part]]
         total += late_parents(UpperSet.above(h, number), number, rows[part] - start, stop - start)
     return total
-
-
-def parts_by_sample(
-    sample: NDArray[np.integer[Any]], n_samples: int, n_labels: int
-) -> Iterator[tuple[int, int, NDArray[np.integer[Any]]]]:
-    """Split samples into ranges; yield their bounds and the places of their entries, in order."""
-    # Transposing a sparse matrix with one entry per row is a counting sort.
-    entries = (np.ones(sample.size, dtype=bool), sample, np.arange(sample.size + 1))
-    grouped = sparse.csr_array(entries, shape=(sample.size, n_samples)).tocsc()
-    for start, stop in sample_ranges(n_samples, n_labels):
-        yield start, stop, grouped.indices[grouped.indptr[start] : grouped.indptr[stop]]
 
 
 def late_parents(upper: UpperSet, number: Any, sample: Any, n_samples: int) -> int:
