@@ -41,14 +41,14 @@ def ending(path: AnyPath) -> str:
 
 def open_bytes(path: str) -> Any:
     """Open a file for reading bytes."""
-    if Path(path).is_fifo():
-        raise file_error(path, "", "this is a pipe.", "save it to a file first.")
     try:
-        return open(path, "rb")
+        if not Path(path).is_fifo():
+            return open(path, "rb")
     except FileNotFoundError:
         raise file_error(path, "", "there is no such file.") from None
     except (OSError, ValueError) as error:
         raise file_error(path, "", f"cannot be read ({reason(error)}).") from None
+    raise file_error(path, "", "this is a pipe.", "save it to a file first.")
 
 
 @contextmanager
