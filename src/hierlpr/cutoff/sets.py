@@ -126,7 +126,7 @@ class CallSets:
         return "\n".join([f"<CallSets: {self}>", *table, *more])
 
     def codes(self) -> NDArray[np.int8]:
-        """Return the index into `SET_WORDS` for every (sample, label)."""
+        """Return 2 for sure, 1 for possible and 0 for all other (sample, label) pairs."""
         sure, possible = (np.asarray(dense(part), np.int8) for part in (self.sure, self.possible))
         return np.asarray(sure + possible, dtype=np.int8)
 
