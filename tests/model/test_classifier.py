@@ -140,7 +140,7 @@ def test_a_fold_without_positives_is_filled_in():
     truth = np.zeros((40, 1), dtype=bool)
     truth[:3] = True
     x[:3] += 3
-    classifier = HierarchicalClassifier(LogisticRegression(), cv=2, min_positives=1)
+    classifier = HierarchicalClassifier(LogisticRegression(), cv=2)
     for seed in range(8):
         classifier.set_params(random_state=seed).fit(x, truth)
         assert np.isfinite(classifier.oof_scores_).all()

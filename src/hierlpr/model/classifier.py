@@ -72,8 +72,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         Folds for the out-of-fold scores of a classifier; the first stage has its own.
     holdout : float
         Share of the samples held out for the cutoff; only used with a goal.
-    min_positives : int
-        A label with fewer positives or negatives gets no classifier: its LPR is its prevalence.
     n_jobs : int, optional
         Processes, as in joblib.
     random_state : int, Generator or None
@@ -86,7 +84,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     model_ : HierLPR
         Fitted on out-of-fold scores, calibrated on the held-out samples.
     estimators_ : list
-        One fitted classifier per label, None for labels without; or only the first stage.
+        One fitted classifier per label, or only the first stage. None for a label with fewer than
+        three positives or negatives, whose LPR is its prevalence.
     oof_scores_ : ndarray
         The out-of-fold scores, NaN for held-out samples.
     held_out_ : ndarray of int
@@ -131,7 +130,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         close_truth: bool = False,
         cv: int = 5,
         holdout: float = 1 / 3,
-        min_positives: int = 3,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: bool | None = None,
@@ -150,7 +148,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.close_truth = close_truth
         self.cv = cv
         self.holdout = holdout
-        self.min_positives = min_positives
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -358,7 +355,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             y_kept,
             list(splitter.split(np.empty(kept.size))),
             weight=weight,
-            min_positives=self.min_positives,
             n_jobs=self.n_jobs,
             on_progress=on_progress,
         )
@@ -380,7 +376,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def _check_params(self) -> None:
         """Refuse invalid parameters before any work is done."""
         checks.check_count(self.cv, name="cv", least=2)
-        checks.check_count(self.min_positives, name="min_positives", least=0)
         checks.check_level(self.holdout, name="holdout")
         if self.unreachable is not None:
             checks.check_choice(self.unreachable, get_args(Unreachable), name="unreachable")

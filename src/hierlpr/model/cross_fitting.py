@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from hierlpr.exceptions import HierlprError, HierlprWarning
 
+MIN_SUPPORT = 3  # positives and negatives of a label that gets a classifier
 Progress = Callable[[int, int], None]
 Float = NDArray[np.float64]
 
@@ -59,7 +60,6 @@ def train(
     folds: Sequence[Any],
     *,
     weight: Float | None,
-    min_positives: int,
     n_jobs: int | None,
     on_progress: Progress | None,
 ) -> tuple[Float, list[Any]]:
@@ -68,7 +68,7 @@ def train(
     `truth` holds bool, or 0, 1 and NaN where unknown.
     """
     results = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_fit_label)(estimator, x, column, folds, weight, min_positives)
+        delayed(_fit_label)(estimator, x, column, folds, weight)
         for column in np.asarray(truth, dtype=np.float64).T
     )
     scores, fitted = np.empty(truth.shape), []
@@ -83,17 +83,12 @@ def train(
 # Many small problems: threads of the linear algebra would only wait for each other.
 @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
 def _fit_label(
-    estimator: Any,
-    x: Any,
-    truth: Float,
-    folds: Sequence[Any],
-    weight: Float | None,
-    min_positives: int,
+    estimator: Any, x: Any, truth: Float, folds: Sequence[Any], weight: Float | None
 ) -> tuple[Float, Any]:
     """Fit one label on each fold and on everything; too rare a label gets scores of 0."""
     scores, known = np.zeros(truth.size), np.flatnonzero(~np.isnan(truth))
     n_positives = int(np.count_nonzero(truth[known]))
-    if min(n_positives, known.size - n_positives) < max(1, min_positives):
+    if min(n_positives, known.size - n_positives) < MIN_SUPPORT:
         return scores, None
     name = None if weight is None else weight_name(estimator)
 
