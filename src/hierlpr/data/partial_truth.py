@@ -18,7 +18,7 @@ from scipy import sparse
 from hierlpr._utils.checks import quote_names, refuse_entries, stored_values
 from hierlpr.data.duplicates import mix
 from hierlpr.data.label_sets import LabelSets, close_given
-from hierlpr.data.tables import align_labels
+from hierlpr.data.tables import align_labels, sum_by_label
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import UpperSet, fits_if_sorted, sample_ranges
@@ -77,17 +77,7 @@ class PartialTruth:
     @property
     def n_unknown(self) -> NDArray[np.int64]:
         """Number of samples in which each label is unknown."""
-        return _column_sums(self.unknown)
-
-    @property
-    def n_given(self) -> NDArray[np.int64]:
-        """Number of samples in which each label was given."""
-        return self.shape[0] - _column_sums(self.open)
-
-    @property
-    def n_given_held(self) -> NDArray[np.int64]:
-        """Number of samples in which each label was given as positive."""
-        return _column_sums(self.held > self.open)
+        return sum_by_label(self.unknown)
 
     def __getitem__(self, at: Any) -> PartialTruth:
         """Return some rows, or rows and columns, as with an array."""
@@ -157,10 +147,6 @@ def truth_column(truth: Any, label: int) -> Bool:
     column = np.zeros(truth.shape[0], dtype=bool)
     column[truth.indices[truth.indptr[label] : truth.indptr[label + 1]]] = True
     return column
-
-
-def _column_sums(matrix: Any) -> NDArray[np.int64]:
-    return np.asarray(matrix.sum(axis=0), dtype=np.int64).ravel()
 
 
 def still_unknown(sets: LabelSets, hierarchy: Hierarchy) -> LabelSets:

@@ -125,6 +125,11 @@ def dense(matrix: Any) -> NDArray[Any]:
     return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())
 
 
+def sum_by_label(matrix: Any) -> NDArray[np.int64]:
+    """Count the samples of each label in a matrix of bool, dense or sparse."""
+    return np.asarray(matrix.sum(axis=0), dtype=np.int64).ravel()
+
+
 def match_rows(truth: Table, scores: Table, *, name: str = "scores") -> Table:
     """Sort the rows of the truth in the order of the scores.
 

@@ -13,7 +13,7 @@ from hierlpr._utils.checks import check_finite, check_sample_weight, quote_names
 from hierlpr.data.duplicates import SampleKeys, leakage_warnings
 from hierlpr.data.label_sets import Kind, as_kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_truth
-from hierlpr.data.tables import Table, align, align_labels, match_rows
+from hierlpr.data.tables import Table, align, align_labels, match_rows, sum_by_label
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.comparison import find_difference
@@ -84,15 +84,16 @@ def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:
     if not isinstance(truth, PartialTruth):
         return
     names = np.array(hierarchy.labels, dtype=object)
-    unknown = names[(truth.n_given == 0) & (truth.n_unknown > 0)].tolist()
+    is_given = sum_by_label(truth.open) < truth.shape[0]
+    unknown = names[~is_given & (truth.n_unknown > 0)].tolist()
     if unknown:
         raise DataError(
             f"truth is unknown in all samples for {len(unknown):,} label(s): "
             f"{quote_names(unknown)}.\n"
             "Hint: leave them out (Hierarchy.subset), or give samples in which they are known."
         )
-    has_positives = np.asarray(truth.held.sum(axis=0)).ravel() > 0
-    implied = names[has_positives & (truth.n_given_held == 0)].tolist()
+    has_positives, has_given = (sum_by_label(x) > 0 for x in (truth.held, truth.held > truth.open))
+    implied = names[has_positives & ~has_given].tolist()
     if implied:
         warnings.warn(
             f"truth: {len(implied):,} label(s) are true only where a descendant is, and unknown "

@@ -204,8 +204,3 @@ def both(some: Any, others: Any) -> Any:
 def sum_by_sample(matrix: Any) -> NDArray[np.int64]:
     """Count the labels of each sample."""
     return np.asarray(matrix.sum(axis=1)).ravel().astype(np.int64)
-
-
-def sum_by_label(matrix: Any) -> NDArray[np.int64]:
-    """Count the samples of each label."""
-    return np.asarray(matrix.sum(axis=0)).ravel().astype(np.int64)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hierlpr._utils.checks import Matrix
 from hierlpr.baselines import propagate_max
 from hierlpr.data.duplicates import SampleKeys, overlap_note
+from hierlpr.data.tables import sum_by_label
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics.cafa import propagate_max_sparse
 from hierlpr.metrics.hits import HitCurve
@@ -19,7 +20,6 @@ from hierlpr.plots.model_output import (
     KnownInstances,
     ModelOutput,
     both,
-    sum_by_label,
     sum_by_sample,
 )
 
