@@ -131,6 +131,11 @@ def test_fit_says_what_cannot_be_reached(fitted, tmp_path):
     assert told["cutoff"]["reachable"] is False
     assert "unreachable" in err
     assert told["samples_for_cutoff"] == 200
+    scores = ("--model", tmp_path / "m.hlpr", "--scores", fitted / "test_scores.csv")
+    for command, out in (("rank", "r.csv"), ("report", "r.html")):
+        _, err = succeeded(command, *scores, "--out", tmp_path / out)
+        assert "Nothing is called." in err
+    assert not read_ranking(tmp_path / "r.csv").call.any()
 
 
 def test_calibration_files_and_lenient(fitted, tmp_path):

@@ -53,6 +53,7 @@ def test_truth_layouts(tmp_path):
         ("sample,label\ns1,Q\n", "line 2: label 'Q' is not in the hierarchy"),
         ("sample,label\ns1,A\ns1,A\n", "'s1' has label 'A' more than once"),
         ("sample,label,truth\ns1,A,0.5\n", "line 2"),
+        ("sample,label,score\ns1,A,1\n", "interchanged"),
     ],
 )
 def test_bad_truth(tmp_path, text, message):

@@ -45,8 +45,20 @@ def test_every_use_sees_broken_scores_and_is_silent_on_others(fitted):
 
 def test_scores_of_another_scale_are_counted(fitted):
     model, new = fitted
-    with pytest.warns(HierlprWarning, match="scores of 110 of 110 labels lie outside the range"):
-        model.predict(100.0 * new.scores)
+    for n in (2, 5, 400):
+        with pytest.warns(HierlprWarning, match="of 110 of 110 labels lie outside the range"):
+            model.predict(100.0 * new.scores[:n])
+
+
+def test_reversed_scores_contradict_the_hierarchy_where_no_label_looks_different():
+    """Labels hold in about half of the samples, so their scores are nearly symmetric."""
+    setting = simulate.setting_model("tree25", rng=0)
+    h = setting.hierarchy
+    drawn = simulate.random_model(h, quality=setting.eta, conditional=0.95, root=0.55)
+    fit, new = drawn.draw(2000, 1), drawn.draw(200, 2)
+    model = HierLPR(h, joint=False).fit(fit.scores, fit.truth)
+    with pytest.warns(HierlprWarning, match="than their ancestors allow"):
+        model.predict_proba(1.0 - new.scores)
 
 
 def test_a_single_sample_is_compared_once(fitted, tmp_path):

@@ -141,6 +141,18 @@ def test_a_guaranteed_cutoff_and_groups(parts, model):
     assert model.cutoff_.groups["A"].n_samples < cal.n_samples  # a third planned the tests
 
 
+def test_a_failed_certificate_calls_nothing_and_says_so_at_every_use(parts, model):
+    _, cal, test = parts
+    for unreachable, has_calls in ((None, False), ("best-precision", True)):
+        goal = {"precision": 0.999, "confidence": 0.9, "unreachable": unreachable}
+        with pytest.warns(UnreachableWarning, match="no level can be certified"):
+            model.calibrate(cal.scores, cal.truth, **goal)
+        with pytest.warns(UnreachableWarning, match="no level can be certified"):
+            assert model.predict(test.scores).any() == has_calls
+        with pytest.warns(UnreachableWarning, match="no level can be certified"):
+            model.call_lists(test.scores)
+
+
 # -- nothing silent ------------------------------------------------------------------------------
 
 
