@@ -9,7 +9,7 @@ from scipy import sparse
 from hierlpr import Hierarchy, HierLPR, load_model
 from hierlpr.exceptions import DataError
 from hierlpr.lpr import ESTIMATORS, fit_lpr
-from hierlpr.lpr.estimators import Auto, Probability
+from hierlpr.lpr.estimators import Probability
 
 METHODS = sorted(set(ESTIMATORS) - {"probability"})  # which has tests of its own
 
@@ -138,7 +138,7 @@ def test_inside_the_model_with_joint_threads_and_files(tmp_path):
     p, truth = draw(300, 4)
     truth = h.close_upward(truth)
     model = HierLPR(h, lpr="probability").fit(p, truth)
-    one = HierLPR(h, lpr=Probability(curve=Auto()), n_threads=1).fit(p, truth)
+    one = HierLPR(h, lpr=Probability(), n_threads=1).fit(p, truth)
     np.testing.assert_array_equal(model.predict_proba(p), one.predict_proba(p))
     model.save(tmp_path / "m.hlpr")
     again = load_model(tmp_path / "m.hlpr")

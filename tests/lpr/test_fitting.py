@@ -212,7 +212,7 @@ def test_join_and_select_models():
         ({"scores": [["x", "y"], ["z", "w"]]}, "real numbers"),
         ({"truth": [[0, 2], [1, 0]]}, "only 0 and 1.*2"),
         ({"truth": [[0, 1, 1], [1, 0, 0]]}, "must agree"),
-        ({"labels": ["a"]}, "2 columns but there are 1 labels"),
+        ({"labels": ["a"]}, "2 columns, but there are 1 labels"),
         ({"sample_weight": [1.0]}, "one per sample"),
         ({"sample_weight": [1.0, -1.0]}, "not negative"),
         ({"sample_weight": [0.0, 0.0]}, "at least one"),

@@ -212,7 +212,7 @@ def _average_precision(
     positive, total = (np.bincount(step.ravel(), x.ravel(), N_STEPS + 1) for x in (held, weight))
     n_all, n_positive = np.maximum(np.cumsum(total), 1e-12), max(float(held.sum()), 1e-12)
     precision = np.cumsum(positive) / n_all
-    area = float(positive @ precision) / n_positive
+    area = float((positive * precision).sum()) / n_positive
     below = np.cumsum((positive / n_all)[::-1])[::-1]
     below_precision = np.cumsum((positive * precision / n_all)[::-1])[::-1]
     effect = held * (precision + below - area)[step] - weight * below_precision[step]

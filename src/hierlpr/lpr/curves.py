@@ -112,14 +112,6 @@ class LPRCurves:
             out[gaps] = np.nan
         return out
 
-    def evaluate_log_odds(
-        self, scores: NDArray[np.float64], *, n_threads: int | None = None
-    ) -> NDArray[np.float64]:
-        """Return log-odds, interpolated linearly between knots; NaN where the score is missing."""
-        knots = scipy.special.logit(np.clip(self.knot_lpr, LPR_FLOOR, 1.0 - LPR_FLOOR))
-        curves = LPRCurves(self.knot_ptr, self.knot_score, knots, _is_checked=True)
-        return np.asarray(curves.evaluate(scores, n_threads=n_threads))
-
     def evaluate_each(
         self, label: NDArray[np.int32], scores: NDArray[np.float64], *, n_threads: int | None
     ) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,26 @@ Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelReport:
+class PerLabel:
+    """Fields of one entry or row per label."""
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def select(self, labels: NDArray[np.integer]) -> Self:
+        """Return the entries of some labels, by number."""
+        return type(self)(**{name: column[labels] for name, column in self.columns().items()})
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate the labels of all parts."""
+        columns = [part.columns() for part in parts]
+        return cls(**{name: np.concatenate([c[name] for c in columns]) for name in columns[0]})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelReport(PerLabel):
     """Diagnostics of the fitted curves; every field has one entry per label.
 
     Attributes
@@ -83,23 +102,9 @@ class LabelReport:
             self, is_weak=weight > 0.5, fallback=fallback.astype(np.str_), shared_weight=weight
         )
 
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the fields by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def select(self, labels: NDArray[np.integer]) -> LabelReport:
-        """Return the entries of some labels, by number."""
-        return LabelReport(**{name: column[labels] for name, column in self.columns().items()})
-
-    @classmethod
-    def join(cls, parts: Sequence[LabelReport]) -> LabelReport:
-        """Concatenate the labels of all parts."""
-        columns = [part.columns() for part in parts]
-        return cls(**{name: np.concatenate([c[name] for c in columns]) for name in columns[0]})
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScoreBins:
+class ScoreBins(PerLabel):
     """Histogram of the training scores per label, in bins of about equal weight.
 
     Attributes
@@ -149,16 +154,6 @@ class ScoreBins:
     def count(self, scores: Float) -> NDArray[np.int64]:
         """Count new scores (n_samples, n_labels) per bin; NaN is ignored."""
         return np.diff(count_below(scores, self.edge), axis=1, prepend=0)
-
-    def select(self, labels: Any) -> ScoreBins:
-        """Return the bins of some labels, by number."""
-        return ScoreBins(*(getattr(self, field.name)[labels] for field in fields(self)))
-
-    @classmethod
-    def join(cls, parts: Sequence[ScoreBins]) -> ScoreBins:
-        """Concatenate the labels of all parts."""
-        names = [field.name for field in fields(cls)]
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def count_below(values: Float, edge: Float) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -229,13 +229,13 @@ class Isotonic:
 class Probability:
     r"""Weighted mean of the label's own curve and its score, which must be a probability.
 
+    Nothing is shared between labels.
+
     Parameters
     ----------
     trust : float
         With :math:`s` positives (or negatives, if they are fewer) the curve has the weight
         :math:`s / (s + \mathrm{trust})` and the score the rest.
-    curve : Auto
-        How the label's own curve is fitted; nothing is shared between labels.
 
     Notes
     -----
@@ -244,7 +244,6 @@ class Probability:
     """
 
     trust: float = 30.0
-    curve: Auto = field(default_factory=Auto)
 
     name: ClassVar[str] = "probability"
 
@@ -262,7 +261,7 @@ class Probability:
                 f"lpr='probability' needs scores from 0 to 1, got {float(score[beyond[0]])!r}.\n"
                 "Hint: 'auto' takes scores of any range."
             )
-        fit = self.curve.fit_groups(groups)
+        fit = Auto().fit_groups(groups)
         positive = groups.sum_by_label(groups.positive)
         support = np.minimum(positive, groups.sum_by_label(groups.total) - positive)
         own = np.repeat(support / np.maximum(support + self.trust, 1e-9), groups.n_groups)[listed]

@@ -112,6 +112,7 @@ def fit_listed(
     rows = [np.flatnonzero(half == side) for side in (0, 1)]
     if close_listed(scores, hierarchy).is_implied.any() and all(scores[x].nnz for x in rows):
         chosen = with_sharing(method, model.shared)
+        chosen = chosen.coarser() if isinstance(chosen, Auto) else chosen
         first, second = (fit(x, chosen).curves.evaluate(scores).data for x in rows)
         lpr = np.where(np.repeat(half, np.diff(scores.indptr)) == 0, second, first)
     unseen = scipy.sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)

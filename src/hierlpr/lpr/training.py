@@ -25,6 +25,7 @@ from hierlpr.data.partial_truth import (
     curve_weights,
     truth_column,
 )
+from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
@@ -209,26 +210,12 @@ def _positions(columns: scipy.sparse.csc_array) -> tuple[NDArray[np.int64], NDAr
 
 def check_scores(scores: Any, labels: Sequence[str] | None) -> Matrix:
     """Return finite float64 scores (n_samples, n_labels), dense or CSR; a vector is one label."""
-    if is_sparse(scores):
-        if scores.dtype.kind not in "biuf":
-            raise DataError(f"scores must hold real numbers, got dtype {scores.dtype}.")
-        matrix = scipy.sparse.csr_array(scores, dtype=np.float64)
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        check_finite(matrix, _names(labels, matrix.shape[1]), name="scores")
-        return matrix
-    dense = check_real_array(scores, name="scores")
-    if dense.ndim == 1:
-        dense = dense[:, np.newaxis]
-    if dense.ndim != 2:
-        raise DataError(
-            f"scores must be a matrix (n_samples, n_labels) or one label's vector, got shape "
-            f"{dense.shape}."
-        )
-    if dense.size and not np.isfinite(dense.sum()):
-        check_finite(dense, _names(labels, dense.shape[1]), name="scores")
-    return dense
+    if not is_sparse(scores):
+        scores = check_real_array(scores, name="scores")
+        scores = scores[:, np.newaxis] if scores.ndim == 1 else scores
+    table = align(scores, labels, name="scores")
+    check_finite(table.values, table.labels, name="scores")
+    return table.values
 
 
 def read_training_data(
@@ -244,8 +231,6 @@ def read_training_data(
     n_samples, n_labels = checked.shape
     if n_samples == 0 or n_labels == 0:
         raise DataError(f"There is nothing to fit: scores have shape {checked.shape}.")
-    if labels is not None and len(labels) != n_labels:
-        raise DataError(f"scores have {n_labels:,} columns but there are {len(labels):,} labels.")
     bool_truth = _check_truth(truth, (n_samples, n_labels))
     weight = _check_weight(sample_weight, n_samples)
     if isinstance(checked, np.ndarray):
@@ -261,10 +246,6 @@ def read_training_data(
         )
     csc_scores, csc_truth = scipy.sparse.csc_array(checked), scipy.sparse.csc_array(bool_truth)
     return TrainingData(csc_scores, csc_truth, weight, pairs, excluded)
-
-
-def _names(labels: Sequence[str] | None, n_labels: int) -> Sequence[str]:
-    return labels if labels is not None else [str(k) for k in range(n_labels)]
 
 
 def _check_truth(truth: Any, shape: tuple[int, int]) -> Any:
