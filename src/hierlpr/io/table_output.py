@@ -175,8 +175,14 @@ class TableWriter:
             coded = [f.name for f in schema if pa.types.is_dictionary(f.type)]
             is_rising = "rank" in schema.names and pa.types.is_integer(schema.field("rank").type)
             encoding = {"rank": "DELTA_BINARY_PACKED"} if is_rising else None
+            # Statistics of names would cost more time than they can save.
+            counted = [f.name for f in schema if not pa.types.is_string(f.type)]
             self._parquet = pq.ParquetWriter(
-                self._stream, schema, use_dictionary=coded or False, column_encoding=encoding
+                self._stream,
+                schema,
+                use_dictionary=coded or False,
+                column_encoding=encoding,
+                write_statistics=counted,
             )
         elif os.fspath(path).lower().endswith(".gz"):
             # mtime=0: equal content gives equal files.

@@ -177,12 +177,15 @@ def duckdb_connection(folder: Path, memory: int) -> Iterator[Any]:
 def sorted_rows(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, by: str, options: ExecutionOptions
 ) -> Generator[pa.RecordBatch]:
-    """Yield the rows of all batches, sorted by the columns `by` or, if it is empty, as they come.
+    """Yield the rows of all batches, sorted by the columns `by`.
 
     The rows wait in a temporary Arrow file; all batches are consumed before the first row is
-    returned.
+    returned. DuckDB is loaded first, while batches are still being processed by other threads.
     """
-    with tempfile.TemporaryDirectory(prefix="hierlpr-", dir=options.work) as name:
+    with (
+        tempfile.TemporaryDirectory(prefix="hierlpr-", dir=options.work) as name,
+        duckdb_connection(Path(name), int(options.memory)) as connection,
+    ):
         file = Path(name) / "rows.arrow"
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
@@ -190,14 +193,10 @@ def sorted_rows(
         with pa.OSFile(str(file), "rb") as source:
             stored = pa.ipc.open_file(source)
             rows = (stored.get_batch(i) for i in range(stored.num_record_batches))
-            if not by:
-                yield from rows
-                return
-            with duckdb_connection(Path(name), int(options.memory)) as connection:
-                connection.register("rows", pa.RecordBatchReader.from_batches(schema, rows))
-                relation = connection.sql(f"SELECT * FROM rows ORDER BY {by}")
-                fetch = getattr(relation, "to_arrow_reader", relation.fetch_arrow_reader)
-                yield from fetch(CHUNK_ROWS)
+            connection.register("rows", pa.RecordBatchReader.from_batches(schema, rows))
+            relation = connection.sql(f"SELECT * FROM rows ORDER BY {by}")
+            fetch = getattr(relation, "to_arrow_reader", relation.fetch_arrow_reader)
+            yield from fetch(CHUNK_ROWS)
 
 
 def whole_samples(
