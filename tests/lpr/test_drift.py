@@ -113,6 +113,22 @@ def test_a_move_of_all_prevalences_is_seen_in_few_samples(tree):
         assert not drift.is_nonsense
 
 
+def test_reversed_and_permuted_scores_are_refused(tree):
+    pool, model = tree
+    order = np.random.default_rng(0).permutation(25)
+    for scores in (1.0 - pool.scores[:300], pool.scores[:, order]):
+        with pytest.raises(DataError, match="No change of prevalences explains this"):
+            model.adapt(scores)
+
+
+def test_poor_scores_of_few_samples_cannot_tell():
+    h = simulate.random_tree(25, max_depth=5, rng=0)
+    drawn = simulate.random_model(h, quality="low", conditional=0.6, root=0.1, rng=0)
+    fit = drawn.draw(1000, 1)
+    model = HierLPR(h, joint=False).fit(fit.scores, fit.truth)
+    assert "cannot tell from 100 samples" in str(model.check(drawn.draw(100, 5).scores))
+
+
 @pytest.mark.parametrize("setting", ["2", "tree25"])
 def test_prevalences_of_the_same_population_rarely_move(setting):
     """At most about 1 of 20 checks; relatives say much the same and must not count twice."""

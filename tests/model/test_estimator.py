@@ -194,7 +194,7 @@ def test_no_samples_give_no_calls(model):
         (lambda s, t: (s, t[:100]), "scores have 1,500 samples, truth 100"),
         (lambda s, t: (np.where(s > 0.999 * s.max(), np.nan, s), t), "sample .*, label"),
         (lambda s, t: (s[:0], t[:0]), "0 sample\\(s\\)"),
-        (lambda s, t: (s, t + 0.5), "other than 0, 1 and unknown"),
+        (lambda s, t: (t, s), "scores come first, truth second"),
         (lambda s, t: (s, None), "requires y to be passed"),
         (lambda s, t: (t.astype(float), t), "truth is the same as scores"),
         (lambda s, t: (sparse.csr_array(t), t), "truth is the same as scores"),
