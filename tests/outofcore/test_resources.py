@@ -45,7 +45,10 @@ def test_rows_are_sorted_on_disk_and_nothing_is_left(tmp_path, monkeypatch):
         for part in np.array_split(values, 7)
     )
     options = ExecutionOptions(memory="64MiB", work=tmp_path)
-    found = list(whole_samples(sorted_rows(given, schema, "sample, place", options), 3000))
+    rows = whole_samples(sorted_rows(given, schema, "sample, place", options), 3000)
+    found = [next(rows)]
+    assert [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()] == [0o700]  # private
+    found += rows
     sample = np.concatenate([batch["sample"] for batch in found])
     assert (sample == np.sort(values)).all()
     assert len(found) > 3
