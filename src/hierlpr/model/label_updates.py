@@ -142,12 +142,17 @@ def compare_with_fit(model: HierLPR, table: Table, chance: float = CHANCE_TILT) 
 
 
 def adapted(model: HierLPR, table: Table) -> HierLPR:
-    """Return a copy of a model with the prevalences of new scores and no cutoff."""
+    """Return a copy of a model with the prevalences of new scores, unless these look wrong."""
     drift = compare_with_fit(model, table, CHANCE_ADAPTED)
     if drift.is_far:
         raise DataError(f"The scores look nothing like those of the fit. {drift}")
     if not drift.is_clean:
         warnings.warn(str(drift), HierlprWarning, stacklevel=3)
+    return with_prevalences(model, drift)
+
+
+def with_prevalences(model: HierLPR, drift: Drift) -> HierLPR:
+    """Return a copy of a model with the expected prevalences of `drift` and no cutoff."""
     new = copy.copy(model)
     shift = logit(drift.expected) - logit(drift.prevalence)
     new.lpr_ = _shifted_curves(model.lpr_, drift, shift)
