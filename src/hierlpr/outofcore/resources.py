@@ -151,9 +151,7 @@ def _text_bytes(path: str) -> int:
 @contextmanager
 def duckdb_connection(folder: Path, memory: int) -> Iterator[Any]:
     """Yield a DuckDB connection that writes to `folder` what does not fit into `memory`."""
-    require("duckdb", extra="scale", what="Sorting what does not fit in memory")
-    import duckdb
-
+    duckdb = _load_duckdb()
     config: dict[str, Any] = {
         "memory_limit": f"{memory * 4 // 5 // 2**20}MiB",
         "temp_directory": str(folder / "spill"),
@@ -174,23 +172,31 @@ def duckdb_connection(folder: Path, memory: int) -> Iterator[Any]:
         connection.close()
 
 
+def _load_duckdb() -> Any:
+    require("duckdb", extra="scale", what="Sorting what does not fit in memory")
+    import duckdb
+
+    return duckdb
+
+
 def sorted_rows(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, by: str, options: ExecutionOptions
 ) -> Generator[pa.RecordBatch]:
     """Yield the rows of all batches, sorted by the columns `by`.
 
     The rows wait in a temporary Arrow file; all batches are consumed before the first row is
-    returned. DuckDB is loaded first, while batches are still being processed by other threads.
+    returned.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="hierlpr-", dir=options.work) as name,
-        duckdb_connection(Path(name), int(options.memory)) as connection,
-    ):
+    with tempfile.TemporaryDirectory(prefix="hierlpr-", dir=options.work) as name:
+        _load_duckdb()  # takes a while, during which other threads still process batches
         file = Path(name) / "rows.arrow"
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
                 writer.write_table(pa.Table.from_batches([batch]), max_chunksize=CHUNK_ROWS)
-        with pa.OSFile(str(file), "rb") as source:
+        with (
+            pa.OSFile(str(file), "rb") as source,
+            duckdb_connection(Path(name), int(options.memory)) as connection,
+        ):
             stored = pa.ipc.open_file(source)
             rows = (stored.get_batch(i) for i in range(stored.num_record_batches))
             connection.register("rows", pa.RecordBatchReader.from_batches(schema, rows))
