@@ -45,7 +45,7 @@ _CHUNK_VALUES = 2**18  # scores sorted and fitted at a time: small enough for th
 _MAX_LABELS = 1024
 _JUDGED_VALUES = 2**18  # scores by which sharing is chosen
 LEAST_LABELS = 30
-MAX_JUDGED = 512  # labels
+MAX_JUDGED = 2048  # labels
 LEAST_JUDGED = 20  # samples
 N_FOLDS = 2
 

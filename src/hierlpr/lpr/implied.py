@@ -100,20 +100,22 @@ def fit_listed(
         weight = np.where(np.diff(scores.indptr) > 0, weight, 0.0)
         pairs = PairWeights(truth, hierarchy, sample_weight=weight)
 
-    def fit(rows: Any, method: Any) -> LPRModel:
+    def fit(rows: Any, method: Any, closed: Closed) -> LPRModel:
         own = None if pairs is None else pairs.take(rows)
-        implied, _, _ = _weigh_pairs(close_listed(scores[rows], hierarchy), held[rows], own)
+        implied, _, _ = _weigh_pairs(closed, held[rows], own)
         data = read_training_data(scores[rows], held[rows], None, hierarchy.labels, own, implied)
         return fit_data(data, method=method, shared=shared, **options)
 
-    model = fit(slice(None), method)
+    whole = close_listed(scores, hierarchy)
+    model = fit(slice(None), method, whole)
     lpr = model.curves.evaluate(scores).data
     half = np.random.default_rng(0).permutation(scores.shape[0]) % 2
     rows = [np.flatnonzero(half == side) for side in (0, 1)]
-    if close_listed(scores, hierarchy).is_implied.any() and all(scores[x].nnz for x in rows):
+    if whole.is_implied.any() and all(scores[x].nnz for x in rows):
         chosen = with_sharing(method, model.shared)
         chosen = chosen.coarser() if isinstance(chosen, Auto) else chosen
-        first, second = (fit(x, chosen).curves.evaluate(scores).data for x in rows)
+        halves = [fit(x, chosen, close_listed(scores[x], hierarchy)) for x in rows]
+        first, second = (half.curves.evaluate(scores).data for half in halves)
         lpr = np.where(np.repeat(half, np.diff(scores.indptr)) == 0, second, first)
     unseen = scipy.sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
     closed = close_listed(unseen, hierarchy)
