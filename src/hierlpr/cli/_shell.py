@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import os
@@ -57,6 +58,8 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"hierlpr.cli.{self._commands_in[name][0]}")
         command: click.Command = getattr(module, name)
+        # Imported modules stay until the end. Searching them for garbage takes 0.4 s of a command.
+        gc.freeze()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
