@@ -79,10 +79,13 @@ def run(name: str, files: dict[str, Any], seed: int, keep: Path | None) -> dict[
     stage = model.estimators_[0]
     encoded = stage.encoder_.transform(x_test)
     row: dict[str, Any] = {"set": name, "seed": seed}
+    average = np.zeros(y_test.shape)
     for member, fitted in stage.members_.items():
-        row[member] = au_prc(stage.labels_.spread(fitted.proba(encoded)))
+        of_member = stage.labels_.spread(fitted.proba(encoded))
+        row[member] = au_prc(of_member)
+        average += stage.weights_[member] * of_member
     proba = model.predict_proba(x_test)
-    row["average"] = au_prc(stage.labels_.spread(stage.average(encoded)))
+    row["average"] = au_prc(average)
     row["mapped"], row["default"] = au_prc(stage.predict_proba(x_test)), au_prc(proba)
     row["hit_area"] = metrics.normalized_hit_area_score(
         y_test[:, inner].ravel(), proba[:, inner].ravel()
