@@ -221,7 +221,7 @@ def test_one_call_a_sample_gets_the_exact_binomial_test():
 
     def certified(n):
         instances = list_instances(np.full((n, 1), 0.99), np.ones((n, 1)))
-        return certified_level(instances, profile, Promise(0.1, 1 - 0.9)).level
+        return certified_level(instances, profile, Promise(0.1, 1 - 0.9))[0]
 
     enough = [n for n in range(1, 60) if certified(n) is not None]
     assert enough == list(range(enough[0], 60))

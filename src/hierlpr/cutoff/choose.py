@@ -25,13 +25,7 @@ from hierlpr.cutoff.decisions import (
     parts_of,
 )
 from hierlpr.cutoff.estimate import LevelCurve, LevelProfile, precision_caveats, with_calls
-from hierlpr.cutoff.guarantee import (
-    Certified,
-    Promise,
-    certified_level,
-    certified_levels,
-    choose_limit,
-)
+from hierlpr.cutoff.guarantee import Promise, certified_level, certified_levels, choose_limit
 from hierlpr.cutoff.instances import Instances, list_instances, split_at_random
 from hierlpr.cutoff.outcome import Cutoff, describe_goal, percent, precision_of
 from hierlpr.data.partial_truth import PartialTruth, implied_share
@@ -50,13 +44,13 @@ def cutoff_for(
     profile: LevelProfile | None = None,
     unreachable: Unreachable | None = None,
     max_weight: float | None = None,
-    certified: Certified | None = None,
+    certified: tuple[float | None, int | None] | None = None,
 ) -> Cutoff:
     r"""Choose a cutoff for one goal from the instances of calibration samples.
 
     `profile` is of other samples than these, such as those of the fit: with a confidence it plans
     the tests; without, it shows how many calls a sample can have, for `Cutoff.caveats`. `certified`
-    is the result of tests that were done before.
+    is the level and the limit of calls per sample from tests that were done before.
 
     Notes
     -----
@@ -119,8 +113,8 @@ def cutoff_for(
             assert profile is not None
             promise = Promise(1.0 - target, 1.0 - goal.confidence)
             certified = certified_level(instances, profile, promise, max_weight=bound)
-        best = replace(best, max_calls=certified.max_calls, max_weight=max_weight)
-        found = certified.level
+        found, max_calls = certified
+        best = replace(best, max_calls=max_calls, max_weight=max_weight)
     if found is None:
         return _fall_back(best, float(curve.level[surest]), instances, unreachable)
     chosen = with_calls(replace(best, level=found), instances)
@@ -245,7 +239,7 @@ def cutoff_by_group(
         certified = None
         if limits is not None and levels is not None:
             level = next((x for x in levels[g].tolist() if x >= least), None)
-            certified = Certified(level, limits[g] if limits[g] < where.size else None)
+            certified = level, limits[g] if limits[g] < where.size else None
         part = cutoff_for(own, instances, unreachable=unreachable, certified=certified)
         if part.n_calls + part.n_unknown_calls == instances.score.size:
             part = replace(part, level=0.0)  # everything: the groups below inherit no cut

@@ -67,9 +67,7 @@ def _components(hierarchy: Hierarchy) -> tuple[str, ...]:
     graph = scipy.sparse.csr_array((np.ones(h.n_edges), h.child_idx, h.child_ptr), shape=(n, n))
     _, part = connected_components(graph, directed=False)
     part = part[h.position]
-    name: dict[int, str] = {}
-    for root in h.roots:
-        name.setdefault(int(part[h.index(root)]), root)
+    name = {int(part[h.index(root)]): root for root in reversed(h.roots)}  # the first one stays
     return tuple(name[int(p)] for p in part)
 
 

@@ -48,13 +48,6 @@ class Promise(NamedTuple):
     delta: float
 
 
-class Certified(NamedTuple):
-    """The last certified level (None if the first test failed) and its limit per sample."""
-
-    level: float | None
-    max_calls: int | None
-
-
 class LevelPair(NamedTuple):
     """A level, a limit of calls per sample, and the mean square gain expected from the profile."""
 
@@ -65,8 +58,10 @@ class LevelPair(NamedTuple):
 
 def certified_level(
     instances: Instances, profile: LevelProfile, promise: Promise, *, max_weight: float = 1.0
-) -> Certified:
+) -> tuple[float | None, int | None]:
     r"""Find the last level and limit of calls per sample whose pooled precision is certified.
+
+    The level is None if the first test failed; the limit is None if it excludes nothing.
 
     Notes
     -----
@@ -117,9 +112,9 @@ def certified_level(
     sequence = plan_tests(profile, instances.n_samples, instances.n_labels, promise)
     passed = pass_tests(instances, sequence, promise, share)
     if not passed:
-        return Certified(None, None)
+        return None, None
     level, limit, _ = passed[-1]
-    return Certified(level, limit if limit < instances.n_labels else None)
+    return level, limit if limit < instances.n_labels else None
 
 
 def pass_tests(
