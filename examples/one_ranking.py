@@ -39,6 +39,6 @@ for name, order in orders.items():
     broken = metrics.order_violations_error(order.sample, order.label, data.hierarchy)
     print(f"{name:16} hit area {area:.3f}, a label before its parent {broken:,} times")
     right.plot(np.cumsum(hits)[: 3 * int(truth.sum())], label=name)
-right.set(xlabel="calls, best first", ylabel="calls that are right")
+right.set(xlabel="calls, best first", ylabel="correct calls")
 right.legend()
 figure.savefig("one_ranking.png", dpi=130)
