@@ -317,7 +317,8 @@ def test_all_discoveries():
     run = study("discover")
     found, power = run.study(run.read_config()), run.run_power(run.read_config())
     assert all(row["fdr"] <= row["level"] + 3 * row["fdr_se"] for row in found if row["holds"])
-    assert_agree(found, "discover/fdr", ("cell", "procedure", "level"), ["fdr"], abs=0.02)
+    key = ("cell", "hierarchy", "procedure", "level")
+    assert_agree(found, "discover/fdr", key, ["fdr"], abs=0.02)
     key = ("shift", "root", "child", "procedure")
     assert_agree(power, "discover/power", key, ["power"], abs=0.02)
 
