@@ -142,11 +142,11 @@ def warn_of_difference(model: HierLPR, table: Table) -> Table:
 
 def difference_note(model: HierLPR, table: Table) -> str:
     """Say how scores differ from those of the fit, and what follows; empty if they do not."""
-    args = table.values, model.hierarchy_, model.sample_quantiles_
-    found = find_difference(model.lpr_, *args)
-    return (
-        f"{found} What the model promises holds for scores like those of the fit." if found else ""
-    )
+    if model.sample_quantiles_ is None:  # scores of the fit are not like those of its use
+        return ""
+    found = find_difference(model.lpr_, table.values, model.hierarchy_, model.sample_quantiles_)
+    note = "What the model promises holds for scores like those of the fit."
+    return f"{found} {note}" if found else ""
 
 
 _compared_one: WeakSet[HierLPR] = WeakSet()  # models that have compared a single sample

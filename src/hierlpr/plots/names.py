@@ -53,7 +53,7 @@ def promise_of(model: HierLPR) -> tuple[str, bool]:
         if rule.sure_level is None:
             return (
                 "No name can be trusted: there are too few calibration samples for this error, or "
-                "too many wrong predictions."
+                "too many incorrect predictions."
             ), False
         given = "" if rule.confidence is None else f", with confidence {rule.confidence:g}"
         return f"At most {100 * rule.error:.4g} % of new samples get a wrong name{given}.", True
