@@ -48,6 +48,9 @@ def test_scores_of_another_scale_are_counted(fitted):
     for n in (2, 5, 400):
         with pytest.warns(HierlprWarning, match="of 110 of 110 labels lie outside the range"):
             model.predict(100.0 * new.scores[:n])
+    adapted = model.adapt(new.scores)  # which has no quantiles of samples, only ranges
+    with pytest.warns(HierlprWarning, match="of 110 of 110 labels lie outside the range"):
+        adapted.predict_proba(100.0 * new.scores)
 
 
 def test_reversed_scores_contradict_the_hierarchy_where_no_label_looks_different():

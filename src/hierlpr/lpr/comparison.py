@@ -142,8 +142,8 @@ def find_difference(
     deviation of about :math:`1/(2 \sqrt n)` for any share. The normal quantile z allows a false
     alarm in 0.6 % of batches from the same population, by Bonferroni's inequality half for the
     labels and half for the statistics. More than a tenth of the labels must differ, or a statistic
-    by more than 0.2. At most 200 samples of a batch are compared. Of a single sample only the range
-    is compared.
+    by more than 0.2. At most 200 samples of a batch are compared. Of a single sample, or without
+    `quantiles`, only the range is compared.
     """
     n_fitted = LEAST_FITTED if lpr.seen is None else float(lpr.seen.total.sum(axis=1).max())
     if quantiles is not None:
@@ -154,7 +154,7 @@ def find_difference(
     if scores.shape[0] > n_used:
         scores = scores[np.linspace(0, scores.shape[0] - 1, n_used).astype(np.intp)]
     if isinstance(scores, np.ndarray):
-        found = _compare_labels(lpr, scores)
+        found = _compare_labels(lpr, scores, only_range=quantiles is None or len(scores) == 1)
     else:
         knots = lpr.curves.knot_score
         size = np.diff(scores.indptr)
@@ -175,7 +175,7 @@ def find_difference(
     return OTHER_VALUES if is_moved[0] else OTHER_LABELS if is_moved[1] else ""
 
 
-def _compare_labels(lpr: LPRModel, scores: Float) -> str:
+def _compare_labels(lpr: LPRModel, scores: Float, *, only_range: bool) -> str:
     """Compare complete scores label by label."""
     n, n_labels = scores.shape
     knots, ptr = lpr.curves.knot_score, lpr.curves.knot_ptr
@@ -185,7 +185,7 @@ def _compare_labels(lpr: LPRModel, scores: Float) -> str:
     n_out = int(np.count_nonzero(2 * (below + above) > known))
     if 2 * n_out > n_labels:
         return _outside(n_out, n_labels, "labels")
-    if n == 1:
+    if only_range:
         return ""
     seen = lpr.seen
     n_fitted = np.full(n_labels, n) if seen is None else seen.total.sum(axis=1)

@@ -192,9 +192,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         model = HierLPR(given, lpr=lpr, joint=self.joint)
         table = Table(scores, hierarchy.labels)
         fit_aligned(model, hierarchy, table, held[kept], kept_weight)
-        model.sample_quantiles_ = (
-            None  # scores of the classifiers in use differ from out-of-fold ones
-        )
+        # Later scores come from other classifiers than these out-of-fold ones: compare ranges only.
+        model.sample_quantiles_ = None
         self.model_ = model
         if goal:
             self.model_.calibrate(

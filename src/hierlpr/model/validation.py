@@ -142,8 +142,6 @@ def warn_of_difference(model: HierLPR, table: Table) -> Table:
 
 def difference_note(model: HierLPR, table: Table) -> str:
     """Say how scores differ from those of the fit, and what follows; empty if they do not."""
-    if model.sample_quantiles_ is None:  # scores of the fit are not like those of its use
-        return ""
     found = find_difference(model.lpr_, table.values, model.hierarchy_, model.sample_quantiles_)
     note = "What the model promises holds for scores like those of the fit."
     return f"{found} {note}" if found else ""
