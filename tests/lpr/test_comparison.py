@@ -53,6 +53,19 @@ def test_scores_of_another_scale_are_counted(fitted):
         adapted.predict_proba(100.0 * new.scores)
 
 
+@pytest.mark.parametrize("share", [0.002, 0.3])
+def test_missing_scores_alone_are_no_difference(fitted, share):
+    _, new = fitted
+    holes = np.where(np.random.default_rng(1).random(new.scores.shape) < share, np.nan, new.scores)
+    model = HierLPR(new.hierarchy, joint=False, missing="allow")
+    for scores in (holes[:200], new.scores[:200]):
+        model.fit(scores, new.truth[:200])
+        for used in (holes[200:], new.scores[200:]):
+            model.predict_proba(used)
+        with pytest.warns(HierlprWarning, match="of 110 of 110 labels lie outside the range"):
+            model.predict_proba(100.0 * holes[200:])
+
+
 def test_reversed_scores_contradict_the_hierarchy_where_no_label_looks_different():
     """Labels hold in about half of the samples, so their scores are nearly symmetric."""
     setting = simulate.setting_model("tree25", rng=0)

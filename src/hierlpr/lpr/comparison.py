@@ -89,14 +89,14 @@ class SampleQuantiles:
                 log_frequency = np.log(listed / max(others.size, 1))
         values = sample_statistics(lpr, scores[rows], hierarchy, log_frequency)
         values = values[:, ~np.isnan(values).any(axis=0)]
-        if values.size == 0:  # nothing is listed
+        if values.size == 0:  # no sample is complete, or nothing is listed
             values = np.zeros((values.shape[0], 1))
         # Contradictions are rare, so tails matter: some quantiles lie there, and the highest value.
         steps = np.append(expit(np.linspace(-4.0, 4.0, N_QUANTILES - 1)), 1.0)
         edge = np.quantile(values, steps, axis=1, method="inverted_cdf").T
         counts = count_below(values.T, edge)
         share = counts[:, :-1] / counts[:, -1:]
-        return cls(edge, share, min(n_samples, rows.size), log_frequency)
+        return cls(edge, share, min(n_samples, values.shape[1]), log_frequency)
 
 
 def sample_statistics(
@@ -106,19 +106,18 @@ def sample_statistics(
 
     For complete scores, the maximum and the mean over labels of their LPR times one minus the
     lowest LPR of their ancestors and their own, and the mean LPR: permuted columns and reversed
-    scores contradict the hierarchy. For listed scores, the mean score and the mean log frequency
-    of the listed labels, NaN for samples that list none. Labels that no other training sample lists
-    are left out, because labels that are new to the model are left out as well.
+    scores contradict the hierarchy; NaN for samples with a missing score. For listed scores, the
+    mean score and the mean log frequency of the listed labels, NaN for samples that list none.
+    Labels that no other training sample lists are left out, because labels that are new to the
+    model are left out as well.
     """
     if isinstance(scores, np.ndarray):
         h = hierarchy
         own = np.asarray(lpr.curves.evaluate(scores, n_threads=1))[:, h.order]
-        n_known = np.maximum(np.count_nonzero(~np.isnan(own), axis=1), 1)
-        lowest = np.where(np.isnan(own), 1.0, own)
+        lowest = own.copy()
         min_down(lowest, h.parent_ptr, h.parent_idx)
-        contradiction = np.nan_to_num(own * (1.0 - lowest))
-        sums = (contradiction.sum(axis=1), np.nansum(own, axis=1))
-        return np.array([contradiction.max(axis=1), *(x / n_known for x in sums)])
+        contradiction = own * (1.0 - lowest)
+        return np.array([contradiction.max(axis=1), contradiction.mean(axis=1), own.mean(axis=1)])
     assert log_frequency is not None
     n_samples, frequency = scores.shape[0], log_frequency[scores.indices]
     is_counted = np.isfinite(frequency)
@@ -145,9 +144,8 @@ def find_difference(
     by more than 0.2. At most 200 samples of a batch are compared. Of a single sample, or without
     `quantiles`, only the range is compared.
     """
-    n_fitted = LEAST_FITTED if lpr.seen is None else float(lpr.seen.total.sum(axis=1).max())
-    if quantiles is not None:
-        n_fitted = quantiles.n_samples
+    n_complete = LEAST_FITTED if quantiles is None else quantiles.n_samples
+    n_fitted = n_complete if lpr.seen is None else float(lpr.seen.total.sum(axis=1).max())
     if scores.shape[0] == 0 or n_fitted < LEAST_FITTED:
         return ""
     n_used = min(MOST_SAMPLES, max(50, MOST_VALUES // hierarchy.n_labels))
@@ -163,11 +161,11 @@ def find_difference(
         n_out = int(np.count_nonzero(2 * np.bincount(row, is_out, size.size) > size))
         n_listing = int(np.count_nonzero(size))
         found = _outside(n_out, n_listing, "samples") if 2 * n_out > n_listing else ""
-    if found or quantiles is None or scores.shape[0] == 1:
+    if found or quantiles is None or scores.shape[0] == 1 or n_complete < LEAST_FITTED:
         return found
     values = sample_statistics(lpr, scores, hierarchy, quantiles.log_frequency).T
-    rise = _angle(quantiles.share * n_fitted, n_fitted) - _angles(values, quantiles.edge)
-    limit = np.maximum(_limit(_n_known(values), n_fitted), LEAST_DISTANCE)
+    rise = _angle(quantiles.share * n_complete, n_complete) - _angles(values, quantiles.edge)
+    limit = np.maximum(_limit(_n_known(values), n_complete), LEAST_DISTANCE)
     is_moved = np.abs(rise).max(axis=1) > limit
     if quantiles.log_frequency is None:
         is_contradicting = (rise.max(axis=1) > limit)[:2].any()
