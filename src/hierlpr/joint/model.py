@@ -160,7 +160,7 @@ class JointModel:
             log_odds += prior.log_odds + chosen.shift
             np.divide(1.0, 1.0 + np.exp(-log_odds), out=out[start:stop])
 
-        n_chunks = -(-len(lpr) // max(8, CACHED_VALUES // lpr.shape[1]))
+        n_chunks = max(1, -(-len(lpr) // max(8, CACHED_VALUES // lpr.shape[1])))
         run_chunks(temper, even_chunks(len(lpr), n_chunks), n_threads)
         return out
 
