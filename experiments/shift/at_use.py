@@ -29,7 +29,7 @@ from scipy.special import betaln, logit
 from hierlpr import HierLPR, simulate
 from hierlpr.data.tables import Table
 from hierlpr.io.predictions import read_known_names, read_predictions
-from hierlpr.model.validation import difference_note
+from hierlpr.model.prediction import difference_note
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "guarantee"))

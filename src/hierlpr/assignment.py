@@ -33,7 +33,6 @@ from hierlpr.io.predictions import (
 )
 from hierlpr.io.table_output import output_ending, write_table
 from hierlpr.model import HierLPR, load_model, prediction
-from hierlpr.model.validation import difference_note
 from hierlpr.plots import names
 
 BATCH = 1 << 17  # samples named at a time
@@ -296,7 +295,7 @@ def assign_names(
     by_rank = Counter(ranks[label[label >= 0]].tolist())
     promise, is_promised = names.promise_of(fitted)
     notes = [*found.notes, *([] if is_promised else [promise])]
-    if note := difference_note(fitted, Table(scores, fitted.hierarchy_.labels)):
+    if note := prediction.difference_note(fitted, Table(scores, fitted.hierarchy_.labels)):
         notes.append(note)
     if is_unknown.any():
         notes.append(

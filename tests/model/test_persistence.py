@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
@@ -258,6 +259,7 @@ def test_classifiers_answer_as_before(features, tmp_path):
     cases = [
         (LogisticRegression(), x),
         (RandomForestClassifier(5, random_state=0), x),
+        (FirstStage(members=["kernel"]), sparse.csr_array(x)),
         (make_pipeline(TfidfVectorizer(), LogisticRegression()), words),
         (make_pipeline(columns, LogisticRegression()), frame),
         (FirstStage(n_networks=2, n_trees=8, random_state=0), frame),
@@ -296,6 +298,3 @@ def test_damaged_classifiers(features, tmp_path):
     path.write_bytes(data)
     with pytest.raises(FileError):
         load_model(forged(path, lambda m, a: a.update(skops=a["skops"][:-40])))
-    path.write_bytes(data)
-    with pytest.warns(HierlprWarning, match=r"saved with scikit-learn 0\.1\.2"):
-        load_model(forged(path, lambda meta, _: meta.update(scikit_learn="0.1.2")))

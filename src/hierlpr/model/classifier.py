@@ -30,20 +30,14 @@ from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.first_stage import FirstStage
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
-from hierlpr.model.cross_fitting import (
-    count_rows,
-    scores_of,
-    take_rows,
-    train,
-    warn_of_steps_in_front,
-    weight_name,
-)
+from hierlpr.model import cross_fitting, training
+from hierlpr.model.cross_fitting import count_rows, take_rows
 from hierlpr.model.estimator import HierLPR
 from hierlpr.model.explain import Explanation
 from hierlpr.model.persistence import save_classifier
-from hierlpr.model.training import check_params, fit_aligned
-from hierlpr.model.validation import refuse_unknown_labels, truth_beside, weighed
 from hierlpr.ranking.order import Ranking
+
+Float = NDArray[np.float64]
 
 
 class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
@@ -168,22 +162,31 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             As in :meth:`HierLPR.fit`; also passed to classifiers (or last steps of a pipeline) that
             take weights. Others, such as the first stage, are trained unweighted.
         """
-        self._check_params()
-        warn_of_steps_in_front(self)
-        estimator = self._make_estimator()
+        estimator = self._check_params()
+        cross_fitting.warn_of_steps_in_front(self)
         names = ("precision", "fdr", "maximize", "confidence")
         goal = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         X = _indexable(X)  # noqa: N806
-        given, hierarchy, held = self._aligned(X, truth)
+        given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
+        hierarchy = given or Hierarchy(labels=align_labels(truth, None, name="truth").labels)
+        samples = Table(np.empty((count_rows(X), 0)), (), *row_names(X, "X"))
+        held = training.truth_beside(samples, truth, hierarchy, close=self.close_truth, name="X")
+        training.refuse_unknown_labels(held, hierarchy)
         own = check_sample_weight(sample_weight, held.shape[0], keep_equal=True)
         check_bound(goals_of(**goal)[0] if goal else None, own, self.max_weight)
-        used, weight = weighed(own, held.shape[0])
+        used, weight = training.weighed(own, held.shape[0])
         rng = np.random.default_rng(self.random_state)
         self.__dict__.pop("model_", None)  # so that no promise outlives an interrupted fit
-        places = self._split(used.size, rng, has_goal=bool(goal))
-        held_out, kept = used[places[0]], used[places[1]]
+        n_apart = round(self.holdout * used.size) if goal else 0
+        if goal and (n_apart == 0 or used.size - n_apart < self.cv):
+            raise DataError(
+                f"{used.size:,} samples are too few for {self.cv} folds and a held-out part."
+            )
+        order = rng.permutation(used.size) if goal else np.arange(used.size)
+        held_out, kept = (used[np.sort(part)] for part in np.split(order, [n_apart]))
         kept_weight = None if own is None or weight is None else own[kept]
-        scores = self._fit_estimators(estimator, X, held, kept, kept_weight, rng)
+        x_kept, held_kept = take_rows(X, kept), held[kept]
+        scores = self._fit_estimators(estimator, x_kept, held_kept, kept_weight, rng)
         self.oof_scores_ = np.full(held.shape, np.nan)
         self.oof_scores_[kept] = scores
         self.held_out_, self.hierarchy_ = held_out, hierarchy
@@ -191,7 +194,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         lpr = "probability" if is_auto and isinstance(estimator, FirstStage) else self.lpr
         model = HierLPR(given, lpr=lpr, joint=self.joint)
         table = Table(scores, hierarchy.labels)
-        fit_aligned(model, hierarchy, table, held[kept], kept_weight)
+        training.fit_aligned(model, hierarchy, table, held_kept, kept_weight)
         # Later scores come from other classifiers than these out-of-fold ones: compare ranges only.
         model.sample_quantiles_ = None
         self.model_ = model
@@ -214,7 +217,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             self.model_.cutoff_ = self.model_.cutoff_.with_caveats(caveats)
         return self
 
-    def scores(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+    def scores(self, X: Any) -> Float:  # noqa: N803
         """Return the first-stage scores of new samples, one column per label."""
         check_is_fitted(self, "estimators_")
         X = _indexable(X)  # noqa: N806
@@ -224,7 +227,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         with threadpool_limits(limits=1, user_api="blas"):
             for column, fitted in enumerate(self.estimators_):
                 if fitted is not None:
-                    out[:, column] = scores_of(fitted, X)
+                    out[:, column] = cross_fitting.scores_of(fitted, X)
         return out
 
     @property
@@ -315,95 +318,60 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def _like(self, x: Any, values: NDArray[Any]) -> Any:
         return like_given(x, values, self.hierarchy_.labels, samples_column=False)
 
-    def _aligned(self, x: Any, truth: Any) -> tuple[Hierarchy | None, Hierarchy, AnyTruth]:
-        """Return the hierarchy as given and as used, and truth in its order and the samples'."""
-        if truth is None:
-            raise DataError("requires y to be passed, but the target y is None.")
-        given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
-        hierarchy = given or Hierarchy(labels=align_labels(truth, None, name="truth").labels)
-        samples = Table(np.empty((count_rows(x), 0)), (), *row_names(x, "X"))
-        held = truth_beside(samples, truth, hierarchy, close=self.close_truth, name="X")
-        refuse_unknown_labels(held, hierarchy)
-        return given, hierarchy, held
-
     def _fit_estimators(
         self,
         estimator: Any,
         x: Any,
         truth: AnyTruth,
-        kept: NDArray[np.intp],
-        weight: NDArray[np.float64] | None,
+        weight: Float | None,
         rng: np.random.Generator,
-    ) -> NDArray[np.float64]:
-        """Fit the first stage on the kept samples; return their out-of-fold scores."""
-        x_kept, part = take_rows(x, kept), truth[kept]
-        held, known = held_and_known(part)
-        if isinstance(part, PartialTruth):
-            known = part.learnable
-        y_kept: Any = held if known.all() else np.where(known, held, np.nan)
+    ) -> Float:
+        """Fit the first stage; return its out-of-fold scores."""
+        y, known = held_and_known(truth)
+        if isinstance(truth, PartialTruth):
+            known = truth.learnable
+        y = y if known.all() else np.where(known, y, np.nan)
         on_progress = terminal_progress("fitting", verbose=self.verbose)
-        self.weighs_training_ = None if weight is None else weight_name(estimator) is not None
+        weight_name = cross_fitting.weight_name(estimator)
+        self.weighs_training_ = None if weight is None else weight_name is not None
         if isinstance(estimator, FirstStage):
-            estimator.fit(x_kept, y_kept, on_progress=on_progress)
+            estimator.fit(x, y, on_progress=on_progress)
             self.estimators_ = [estimator]
             self.n_features_in_ = estimator.n_features_in_
             return np.asarray(estimator.oof_proba_)
-        if kept.size < self.cv:
-            raise DataError(f"cv={self.cv} folds need at least as many samples, got {kept.size:,}.")
+        if len(y) < self.cv:
+            raise DataError(f"cv={self.cv} folds need at least as many samples, got {len(y):,}.")
         splitter = KFold(self.cv, shuffle=True, random_state=int(rng.integers(2**31)))
-        scores, self.estimators_ = train(
-            estimator,
-            x_kept,
-            y_kept,
-            list(splitter.split(np.empty(kept.size))),
-            weight=weight,
-            n_jobs=self.n_jobs,
-            on_progress=on_progress,
+        folds, n_jobs = list(splitter.split(y)), self.n_jobs
+        scores, self.estimators_ = cross_fitting.train(
+            estimator, x, y, folds, weight=weight, n_jobs=n_jobs, on_progress=on_progress
         )
         return scores
 
-    def _make_estimator(self) -> Any:
-        """Return the estimator to fit; the user's own is never changed."""
+    def _check_params(self) -> Any:
+        """Refuse invalid parameters; return the estimator to fit, never the user's own."""
+        checks.check_count(self.cv, name="cv", least=2)
+        checks.check_level(self.holdout, name="holdout")
+        if self.unreachable is not None:
+            checks.check_choice(self.unreachable, get_args(Unreachable), name="unreachable")
+        checks.check_jobs(self.n_jobs)
+        training.check_params(HierLPR(lpr=self.lpr, joint=self.joint))
+        try:
+            rng = np.random.default_rng(self.random_state)
+        except (TypeError, ValueError):
+            raise DataError(
+                "random_state must be a whole number of at least 0, a numpy Generator or None; got "
+                f"{self.random_state!r}."
+            ) from None
         if isinstance(self.estimator, str) and self.estimator == "auto":
-            seed = int(np.random.default_rng(self.random_state).integers(2**31))
-            return FirstStage(n_jobs=self.n_jobs, random_state=seed)
+            return FirstStage(n_jobs=self.n_jobs, random_state=int(rng.integers(2**31)))
         if not hasattr(self.estimator, "fit") or isinstance(self.estimator, type):
             raise HierlprError(
                 "estimator must be 'auto', a hierlpr.first_stage.FirstStage, or a scikit-learn "
                 f"classifier or pipeline; got {self.estimator!r}."
                 + ("\nHint: write () after its name." if isinstance(self.estimator, type) else "")
             )
-        return clone(self.estimator) if isinstance(self.estimator, FirstStage) else self.estimator
-
-    def _check_params(self) -> None:
-        """Refuse invalid parameters before any work is done."""
-        checks.check_count(self.cv, name="cv", least=2)
-        checks.check_level(self.holdout, name="holdout")
-        if self.unreachable is not None:
-            checks.check_choice(self.unreachable, get_args(Unreachable), name="unreachable")
-        checks.check_jobs(self.n_jobs)
-        check_params(HierLPR(lpr=self.lpr, joint=self.joint))
-        try:
-            np.random.default_rng(self.random_state)
-        except (TypeError, ValueError):
-            raise DataError(
-                "random_state must be a whole number of at least 0, a numpy Generator or None; got "
-                f"{self.random_state!r}."
-            ) from None
-
-    def _split(
-        self, n_samples: int, rng: np.random.Generator, *, has_goal: bool
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the samples held out for the cutoff and the others, both in order."""
-        if not has_goal:
-            return np.empty(0, dtype=np.intp), np.arange(n_samples)
-        n_apart = round(self.holdout * n_samples)
-        if n_apart == 0 or n_samples - n_apart < self.cv:
-            raise DataError(
-                f"{n_samples:,} samples are too few for {self.cv} folds and a held-out part."
-            )
-        shuffled = rng.permutation(n_samples)
-        return np.sort(shuffled[:n_apart]), np.sort(shuffled[n_apart:])
+        return clone(self.estimator)
 
 
 def _indexable(x: Any) -> Any:

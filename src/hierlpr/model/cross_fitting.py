@@ -39,13 +39,7 @@ def take_rows(x: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def weight_name(estimator: Any) -> str | None:
-    """Return the keyword of sample weights in its `fit`, None if it takes none.
-
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
-    >>> weight_name(make_pipeline(LogisticRegression()))
-    'logisticregression__sample_weight'
-    """
+    """Return the keyword of sample weights in `fit` of an estimator, None if it takes none."""
     if isinstance(estimator, Pipeline):
         step, last = estimator.steps[-1]
         name = weight_name(last)
@@ -112,19 +106,16 @@ def _fit_label(
 def scores_of(fitted: Any, x: Any) -> Float:
     """Return the score of the positive class, its probability if there is one."""
     if hasattr(fitted, "predict_proba"):
-        proba = np.asarray(fitted.predict_proba(x), dtype=np.float64)
-        return proba[:, int(np.flatnonzero(np.asarray(fitted.classes_) == 1)[0])]
+        return np.asarray(fitted.predict_proba(x), dtype=np.float64)[:, 1]  # of False and True
     if hasattr(fitted, "decision_function"):
         return np.asarray(fitted.decision_function(x), dtype=np.float64).reshape(-1)
     raise HierlprError(f"{type(fitted).__name__} has neither predict_proba nor decision_function.")
 
 
 def warn_of_steps_in_front(classifier: Any) -> None:
-    """Warn if `fit` is called by a pipeline with fitted steps before the classifier.
+    """Warn if a scikit-learn pipeline with fitted steps in front of the classifier is being fitted.
 
-    Those steps have seen the samples that are held out. Only a scikit-learn pipeline that is
-    fitting right now is detected, from the call stack; features that were transformed before are
-    not.
+    It is found on the call stack; features that were transformed earlier cannot be detected.
     """
     frame = inspect.currentframe()
     while frame is not None:

@@ -15,10 +15,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix, check_fraction, check_sample_weight
-from hierlpr.cutoff.choose import Unreachable
+from hierlpr.cutoff.choose import Unreachable, cutoff_on
 from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists, decide
 from hierlpr.cutoff.estimate import LevelProfile
-from hierlpr.cutoff.outcome import Cutoff, goals_of
+from hierlpr.cutoff.outcome import Cutoff, check_bound, goals_of
 from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.frames import like_given
@@ -33,10 +33,9 @@ from hierlpr.lpr import ImpliedLPR, LPRModel, without_gaps
 from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
-from hierlpr.model import label_updates, prediction, validation
+from hierlpr.model import label_updates, prediction, training
 from hierlpr.model.explain import Explanation, explain_sample
 from hierlpr.model.persistence import save_model
-from hierlpr.model.training import choose_cutoff, fit_model
 from hierlpr.ranking.blocks import consistent_scores
 from hierlpr.ranking.order import Ranking, rank
 
@@ -108,10 +107,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     path_style_: dict[str, Any] | None = None  # ranks of labels, and how a tool writes paths
 
     # `scores` and `truth` take the places of X and y: they are not metadata to route.
-    __metadata_request__fit = {"scores": UNUSED, "truth": UNUSED}  # noqa: RUF012
-    __metadata_request__score = {"scores": UNUSED, "truth": UNUSED}  # noqa: RUF012
-    __metadata_request__transform = {"scores": UNUSED}  # noqa: RUF012
-    __metadata_request__predict = {"scores": UNUSED}  # noqa: RUF012
+    __metadata_request__fit = __metadata_request__score = {"scores": UNUSED, "truth": UNUSED}  # noqa: RUF012
+    __metadata_request__transform = __metadata_request__predict = {"scores": UNUSED}  # noqa: RUF012
     __metadata_request__predict_proba = {"scores": UNUSED}  # noqa: RUF012
 
     def __init__(
@@ -144,7 +141,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         sample_weight : array-like of shape (n_samples,), optional
             Such as inverse sampling probabilities; only ratios matter (``docs/truth.md``).
         """
-        fit_model(self, scores, truth, sample_weight)
+        training.fit_model(self, scores, truth, sample_weight)
         return self
 
     def calibrate(
@@ -189,9 +186,17 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             Upper bound on all weights, known before the truth; certificates with weights need it.
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
+        table, held = self._pair(scores, truth)
+        given = check_sample_weight(sample_weight, table.n_samples, keep_equal=True)
+        check_bound(goals[0], given, max_weight)
+        rows, weight = training.weighed(given, table.n_samples, keep_equal=confidence is not None)
+        table, held = table.rows(rows), held[rows]
+        keys, caveats = training.check_leakage(table, self.keys_.get("fit"))
         options: dict[str, Any] = {"groups": groups, "unreachable": unreachable}
-        options |= {"sample_weight": sample_weight, "max_weight": max_weight}
-        cutoff, keys = choose_cutoff(self, *self._pair(scores, truth), goals, **options)
+        options |= {"weight": weight, "max_weight": max_weight}
+        score = self.block_scores(table)
+        cutoff = cutoff_on(goals, score, held, self.hierarchy_, self.profile_, **options)
+        cutoff = cutoff.with_caveats(caveats)
         for part in cutoff.targets or (cutoff,):
             if not part.reachable:
                 warnings.warn(part.reason, UnreachableWarning, stacklevel=2)
@@ -238,11 +243,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             smaller sets. Complete scores need a forest; for listed scores see `assign`.
         """
         table, held = self._pair(scores, truth)
-        validation.refuse_unknown_samples(held)
-        keys, caveats = validation.check_leakage(table, self.keys_.get("fit"))
-        rule = prediction.choose_rule(
-            self, table, held, error=error, confidence=confidence, one_path=one_path
-        )
+        training.refuse_unknown_samples(held)
+        keys, caveats = training.check_leakage(table, self.keys_.get("fit"))
+        rule = prediction.choose_rule(self, table, held, error, confidence, one_path=one_path)
         self.sets_, self.keys_ = rule.with_caveats(caveats), {**self.keys_, "sets": keys}
         return self
 
@@ -284,9 +287,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
         CSR scores give listed labels and their ancestors.
         """
-        return like_given(
-            scores, self.lprs(self.aligned_scores(scores)).values, self.hierarchy_.labels
-        )
+        lpr = self.lprs(self.aligned_scores(scores))
+        return like_given(scores, lpr.values, self.hierarchy_.labels)
 
     def predict_proba(self, scores: Any) -> Any:
         """Return the block scores: comparable across labels, and no child above a parent.
@@ -339,11 +341,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         table = self._new_scores(scores)
         score = self.block_scores(table)
         calls = decide(score, self._cutoff(), self.hierarchy_)
-        sets = (
-            None
-            if self.sets_ is None
-            else prediction.sets_of(self, table, self.sets_, score).codes()
-        )
+        sets = None
+        if self.sets_ is not None:
+            sets = prediction.sets_of(self, table, self.sets_, score).codes()
         return call_lists(calls, score, self.hierarchy_, sets=sets)
 
     def explain(self, scores: Any, sample: int | str = 0) -> Explanation:
@@ -407,7 +407,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def aligned_scores(self, scores: Any) -> Table:
         """Return checked scores of the kind of the fit, in the order of the labels."""
         check_is_fitted(self)
-        return validation.new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
+        return training.new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
 
     def lprs(self, table: Table, known: Matrix | None = None) -> Table:
         """Return the LPRs of an aligned table; the only place where the joint posterior enters.
@@ -433,11 +433,11 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         return cast(Matrix, score)
 
     def _new_scores(self, scores: Any) -> Table:
-        return validation.warn_of_difference(self, self.aligned_scores(scores))
+        return prediction.warn_of_difference(self, self.aligned_scores(scores))
 
     def _pair(self, scores: Any, truth: Any) -> tuple[Table, AnyTruth]:
         table = self.aligned_scores(scores)
-        return table, validation.truth_beside(table, truth, self.hierarchy_, close=self.close_truth)
+        return table, training.truth_beside(table, truth, self.hierarchy_, close=self.close_truth)
 
     def _cutoff(self, target: float | None = None) -> Cutoff:
         """Return the cutoff in use; warn if it was not calibrated or does not reach its target."""

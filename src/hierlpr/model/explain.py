@@ -18,7 +18,6 @@ from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import own_lpr
-from hierlpr.ranking.order import Ranking
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
@@ -26,29 +25,6 @@ if TYPE_CHECKING:
 N_SHOWN = 10  # labels that are not called, in the text
 
 Float = NDArray[np.float64]
-
-
-class RankedLabels(NamedTuple):
-    """The labels of one sample in calling order; `block` is the number of the block."""
-
-    label: NDArray[np.intp]
-    lpr: Float
-    score: Float
-    block: NDArray[np.intp]
-
-
-def ranked_labels(ranking: Ranking, n_samples: int) -> list[RankedLabels]:
-    """Split a ranking by sample."""
-    block = np.cumsum(ranking.first) - 1
-    by_sample = np.argsort(ranking.sample, kind="stable")
-    bounds = np.searchsorted(ranking.sample[by_sample], np.arange(n_samples + 1))
-    found = []
-    for i in range(n_samples):
-        at = by_sample[bounds[i] : bounds[i + 1]]
-        own_block = np.unique(block[at], return_inverse=True)[1].astype(np.intp)
-        label = ranking.label[at].astype(np.intp)
-        found.append(RankedLabels(label, ranking.lpr[at], ranking.score[at], own_block))
-    return found
 
 
 class ExplainedLabel(NamedTuple):
@@ -142,15 +118,12 @@ def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanati
     """Explain one row of a table of scores."""
     row = _row_of(table, sample)
     one, h, cutoff = table.rows(np.array([row])), model.hierarchy_, model.cutoff_
-    at, lpr, block_score, block = ranked_labels(model.rank(one), 1)[0]
-    given, own, decided = (
-        _dense_row(x, h.n_labels)[at]
-        for x in (
-            one.values,
-            own_lpr(model.lpr_, one.values, n_threads=model.n_threads),
-            decide(model.block_scores(one), cutoff, h),
-        )
-    )
+    ranking = model.rank(one)
+    at, lpr, block_score = ranking.label.astype(np.intp), ranking.lpr, ranking.score
+    block = np.cumsum(ranking.first) - 1
+    own = own_lpr(model.lpr_, one.values, n_threads=model.n_threads)
+    decided = decide(model.block_scores(one), cutoff, h)
+    given, own, decided = (_dense_row(x, h.n_labels)[at] for x in (one.values, own, decided))
     called, level = decided == 1.0, label_levels(cutoff, h)[at]
     codes = reason_codes(block_score, block, called, level)
     parts, group = parts_of(cutoff, h.n_labels)

@@ -1,13 +1,10 @@
-"""Change a fitted model without refitting: add, remove and refit labels, or move prevalences.
-
-The curves of labels that are not named stay identical.
-"""
+"""Change a fitted model without refitting: add and remove labels, or adapt its prevalences."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +19,10 @@ from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import JointModel, LabelPrior
 from hierlpr.joint.posterior import forest_posteriors
-from hierlpr.lpr import LPRCurves, LPRModel, fit_known, fit_listed
+from hierlpr.lpr import LPRCurves, LPRModel
 from hierlpr.lpr.drift import Drift, compare_scores
 from hierlpr.lpr.label_shift import CHANCE_ADAPTED, CHANCE_TILT, Posterior
-from hierlpr.model.training import forget_cutoff
-from hierlpr.model.validation import new_scores, truth_beside
+from hierlpr.model.training import fit_curves, forget_cutoff, new_scores, truth_beside
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
@@ -65,8 +61,14 @@ def add_labels(
     if grown.n_labels != hierarchy.n_labels + len(new):
         others = [name for name in grown.labels[hierarchy.n_labels :] if name not in set(new)]
         raise DataError(f"add_labels: labels of edges not in labels=: {quote_names(others)}.")
-    fitted = _fit(model, grown, new, scores, truth)
-    _set(model, grown, LPRModel.join([model.lpr_, fitted]))
+    part = grown.subset(new)  # only edges among new labels are checked in the truth
+    table = new_scores(scores, part, model.kind_, missing=model.missing)
+    held = truth_beside(table, truth, part, close=False)
+    options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
+    options["depth"] = grown.levels[[grown.index(label) for label in part.labels]]
+    options["shared"] = model.lpr_.shared
+    fitted, _ = fit_curves(table, held, part, **options)
+    _set_labels(model, grown, LPRModel.join([model.lpr_, fitted]))
 
 
 def remove_labels(model: HierLPR, labels: Iterable[str]) -> None:
@@ -74,31 +76,16 @@ def remove_labels(model: HierLPR, labels: Iterable[str]) -> None:
     hierarchy = model.hierarchy_
     removed = {labels} if isinstance(labels, str) else set(labels)
     unknown = [label for label in removed if label not in hierarchy]
-    if unknown or not removed:
+    if unknown:
         raise DataError(f"remove_labels: unknown label(s): {quote_names(unknown)}.")
     kept = [label for label in hierarchy.labels if label not in removed]
-    if not kept:
-        raise DataError("remove_labels: no label would be left.")
+    if not kept or not removed:
+        raise DataError(f"remove_labels: no label {'was given' if kept else 'would be left'}.")
     curves = model.lpr_.select([hierarchy.index(label) for label in kept])
-    _set(model, hierarchy.subset(kept), curves)
+    _set_labels(model, hierarchy.subset(kept), curves)
 
 
-def _fit(
-    model: HierLPR, hierarchy: Hierarchy, labels: Sequence[str], scores: Any, truth: Any
-) -> LPRModel:
-    """Return curves for some labels alone; only edges among them are checked in the truth."""
-    part = hierarchy.subset(labels)
-    table = new_scores(scores, part, model.kind_, missing=model.missing)
-    held = truth_beside(table, truth, part, close=False)
-    options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
-    options["depth"] = hierarchy.levels[[hierarchy.index(label) for label in part.labels]]
-    options["shared"] = model.lpr_.shared
-    if model.kind_ == "listed":
-        return fit_listed(table.values, held, part, **options)[0]
-    return fit_known(table.values, held, part, **options)
-
-
-def _set(model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel) -> None:
+def _set_labels(model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel) -> None:
     """Set the new labels and curves, and drop the cutoff and sets of the old ones."""
     lost = ["the cutoff is back at 0.5"] if model.cutoff_.kind != "default" else []
     lost += ["sure and possible labels are forgotten"] if model.sets_ is not None else []

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
 
 from hierlpr._utils import require
@@ -28,7 +26,7 @@ from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import SetRule
 from hierlpr.data.duplicates import SampleKeys
-from hierlpr.exceptions import FileError, HierlprError, HierlprWarning
+from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, SharedCurves
@@ -83,8 +81,8 @@ def save_classifier(classifier: HierarchicalClassifier, path: str | os.PathLike[
             "classifier.model_.save(path)."
         ) from error
     arrays = {"skops": np.frombuffer(data, dtype=np.uint8)}
-    meta = {"kind": "HierarchicalClassifier", "scikit_learn": sklearn.__version__}
-    _write(path, arrays, {**_pack_model(classifier.model_, arrays), **meta})
+    meta = _pack_model(classifier.model_, arrays)
+    _write(path, arrays, {"kind": "HierarchicalClassifier", **meta})
 
 
 def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
@@ -114,8 +112,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
         model = _unpack_model(arrays, meta)
         if meta["kind"] == "HierLPR":
             return model
-        classifier = _unpack_classifier(arrays["skops"], model, trusted)
-        version = str(meta["scikit_learn"])
+        return _unpack_classifier(arrays["skops"], model, trusted)
     except FileNotFoundError:
         raise FileError(f"{name}: there is no such file.") from None
     except FileError as error:
@@ -124,14 +121,6 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
         raise FileError(f"{name}: it cannot be read ({error.strerror or error}).") from None
     except Exception as error:  # forged content can raise anything
         raise FileError(f"{name} is not a valid model: {error}\n{HINT}") from error
-    if version.split(".")[:2] != sklearn.__version__.split(".")[:2]:
-        warnings.warn(
-            f"The classifier was saved with scikit-learn {version}; this is "
-            f"{sklearn.__version__}. Check its predictions, or fit it again.",
-            HierlprWarning,
-            stacklevel=2,
-        )
-    return classifier
 
 
 # -- models ------------------------------------------------------------------------------------
@@ -175,8 +164,8 @@ def _unpack_classifier(
 
     data = stored.tobytes()
     unknown = skops.io.get_untrusted_types(data=data)
-    is_known = ("sklearn.", "hierlpr.first_stage.")
-    refused = sorted(x for x in unknown if not x.startswith(is_known) and x not in trusted)
+    known = ("sklearn.", "scipy.sparse.", "hierlpr.first_stage.")
+    refused = sorted(x for x in unknown if not x.startswith(known) and x not in trusted)
     if refused:
         raise FileError(
             f"it holds types that are not trusted: {quote_names(refused)}. If you trust the file, "

@@ -2,49 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix
+from hierlpr.cutoff import set_values, sets
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.instances import holds_at
-from hierlpr.cutoff.set_values import (
-    SetValues,
-    least_chance,
-    likely_paths,
-    many_label_values,
-    one_path_values,
-)
-from hierlpr.cutoff.sets import (
-    CallSets,
-    SetRule,
-    call_sets,
-    choose_path_rule,
-    choose_sets,
-    deepest_sure,
-    path_sets,
-    trusted_entries,
-)
+from hierlpr.cutoff.set_values import SetValues, likely_paths
+from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.frames import new_frame
 from hierlpr.data.partial_truth import AnyTruth
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import HierlprError
+from hierlpr.exceptions import HierlprError, HierlprWarning
 from hierlpr.io.anndata import write_obs
 from hierlpr.io.predictions import match_labels, read_predictions
 from hierlpr.joint import end_posterior
 from hierlpr.lpr import own_lpr
-from hierlpr.model.validation import warn_of_difference
+from hierlpr.lpr.comparison import find_difference
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
 
 Index = NDArray[np.intp]
 Float = NDArray[np.float64]
+
+
+def warn_of_difference(model: HierLPR, table: Table) -> Table:
+    """Return the table; warn if its scores differ from those of the fit.
+
+    Single samples are compared only once per model.
+    """
+    if table.n_samples == 1:
+        if model in _compared_one:
+            return table
+        _compared_one.add(model)
+    if note := difference_note(model, table):
+        warnings.warn(note, HierlprWarning, stacklevel=4)
+    return table
+
+
+def difference_note(model: HierLPR, table: Table) -> str:
+    """Say how scores differ from those of the fit, and what follows; empty if they do not."""
+    found = find_difference(model.lpr_, table.values, model.hierarchy_, model.sample_quantiles_)
+    note = "What the model promises holds for scores like those of the fit."
+    return f"{found} {note}" if found else ""
+
+
+_compared_one: WeakSet[HierLPR] = WeakSet()  # models that have compared a single sample
 
 
 def choose_rule(
@@ -57,13 +69,13 @@ def choose_rule(
     one_path: bool,
 ) -> SetRule:
     """Choose the thresholds of the sets on calibration samples."""
-    floor = least_chance(error)
+    floor = set_values.least_chance(error)
     options: dict[str, Any] = {"error": error, "confidence": confidence, "floor": floor}
     if one_path and table.n_stored is not None:
         paths = likely_paths(model.block_scores(table), model.hierarchy_)
-        return choose_path_rule(paths, truth, **options)
-    values = partial(_set_values, model, table, one_path=one_path, floor=floor)
-    return choose_sets(values, truth, one_path=one_path, **options)
+        return sets.choose_path_rule(paths, truth, **options)
+    values = _set_values(model, table, one_path=one_path, floor=floor)
+    return sets.choose_sets(values, truth, one_path=one_path, **options)
 
 
 def set_rule(model: HierLPR) -> SetRule:
@@ -80,27 +92,26 @@ def set_rule(model: HierLPR) -> SetRule:
 
 def sets_of(model: HierLPR, table: Table, rule: SetRule, score: Matrix | None = None) -> CallSets:
     """Return the sets of an aligned table; `score` are its block scores, if available."""
-    is_sparse = table.n_stored is not None
+    h, is_sparse = model.hierarchy_, table.n_stored is not None
     if is_sparse and rule.one_path:
-        known = model.block_scores(table) if score is None else score
-        paths = likely_paths(known, model.hierarchy_)
-        return path_sets(paths, table.n_samples, model.hierarchy_, rule, samples=table.samples)
+        paths = likely_paths(model.block_scores(table) if score is None else score, h)
+        return sets.path_sets(paths, table.n_samples, h, rule, samples=table.samples)
     values = _set_values(model, table, one_path=rule.one_path, floor=rule.floor, score=score)
-    return call_sets(values, model.hierarchy_, rule, samples=table.samples, as_sparse=is_sparse)
+    return sets.call_sets(values(), h, rule, samples=table.samples, as_sparse=is_sparse)
 
 
 def _set_values(
     model: HierLPR, table: Table, *, one_path: bool, floor: float, score: Matrix | None = None
-) -> Iterator[SetValues]:
-    """Return the values that are compared with the thresholds."""
+) -> Callable[[], Iterator[SetValues]]:
+    """Return a function that computes, in parts, the values compared with the thresholds."""
     if not one_path:
         known = model.block_scores(table) if score is None else score
-        return many_label_values(known, model.hierarchy_, floor)
+        return partial(set_values.many_label_values, known, model.hierarchy_, floor)
     lpr = own_lpr(model.lpr_, table.values, n_threads=model.n_threads)
     assert isinstance(lpr, np.ndarray)
     prevalence = model.lpr_.report.base_rate
     ends = end_posterior(lpr, prevalence, model.hierarchy_, model.path_weight_)
-    return one_path_values(ends, model.hierarchy_, floor)
+    return partial(set_values.one_path_values, ends, model.hierarchy_, floor)
 
 
 # -- one name per sample -------------------------------------------------------------------------
@@ -142,12 +153,12 @@ def name_samples(model: HierLPR, table: Table, score: Any = None) -> tuple[Index
             "calibrate, with samples not used to fit."
         )
     if rule is not None and not (rule.one_path and table.n_stored is not None):
-        label = deepest_sure(sets_of(model, table, rule, score), h)
+        label = sets.deepest_sure(sets_of(model, table, rule, score), h)
         row = np.arange(label.size)
         return label, np.where(label >= 0, np.asarray(score[row, label]).ravel(), 0.0)
     paths, n = likely_paths(score, h), table.n_samples
     if rule is not None:
-        entry = trusted_entries(paths, n, rule)
+        entry = sets.trusted_entries(paths, n, rule)
     else:
         calls = decide(score, model.cutoff_, h)
         entry = paths.last(holds_at(calls, paths.sample, paths.label), n)

@@ -1,42 +1,36 @@
-"""Fit a `HierLPR`: the curves, the joint posterior, and the profile that plans certificates."""
+"""Fit a `HierLPR`: check the data, then fit curves, joint posterior and profile of block scores."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import check_choice, check_sample_weight
-from hierlpr.cutoff.choose import cutoff_on
+from hierlpr._utils.checks import check_choice, check_finite, check_sample_weight, quote_names
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import list_instances
-from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff, check_bound
-from hierlpr.data.duplicates import SampleKeys
-from hierlpr.data.label_sets import kind_of
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth, implied_share
-from hierlpr.data.tables import Table, draw_samples, refuse_truth_as_scores, sample_limit
+from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
+from hierlpr.data import tables
+from hierlpr.data.duplicates import SampleKeys, leakage_warnings
+from hierlpr.data.label_sets import Kind, as_kind, kind_of
+from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_truth, implied_share
+from hierlpr.data.tables import Table, align_labels, draw_samples
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import as_hierarchy
 from hierlpr.joint import fit_joint, learn_depth_weights
-from hierlpr.lpr import LPRModel, fit_known, fit_listed, make_estimator, own_lpr, with_sharing
+from hierlpr.lpr import ImpliedLPR, LPRModel, fit_known, fit_listed, make_estimator, own_lpr
 from hierlpr.lpr.comparison import SampleQuantiles
-from hierlpr.model.validation import (
-    check_leakage,
-    new_scores,
-    refuse_unknown_labels,
-    truth_beside,
-    weighed,
-)
+from hierlpr.lpr.fitting import with_sharing
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
 
-# Depth weights are learned from this many instances, but at least this many samples.
+Float = NDArray[np.float64]
+# Weights of depths are learned from this many instances, but at least this many samples.
 PATH_INSTANCES = 2**19
 PATH_SAMPLES = 500
 
@@ -57,7 +51,7 @@ def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> No
     hierarchy = given or Hierarchy(labels=table.labels)
     held = truth_beside(table, truth, hierarchy, close=model.close_truth)
     if not isinstance(held, PartialTruth):
-        refuse_truth_as_scores(table.values, held)
+        tables.refuse_truth_as_scores(table.values, held)
     fit_aligned(model, hierarchy, table, held, sample_weight)
 
 
@@ -70,12 +64,7 @@ def fit_aligned(
     refuse_unknown_labels(held, hierarchy)
     options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
     options["sample_weight"] = None if weight is None else weight / weight.max()
-    implied, is_listed = None, kind_of(table) == "listed"
-    if is_listed:
-        lpr, implied = fit_listed(table.values, held, hierarchy, **options)
-        lpr = replace(lpr, seen=None)  # bins say nothing about labels that are not listed
-    else:
-        lpr = fit_known(table.values, held, hierarchy, **options)
+    lpr, implied = fit_curves(table, held, hierarchy, **options)
     _warn_of_reversed_scores(lpr)
     model.keys_ = {}
     forget_cutoff(model)  # first, so that no promise outlives an interrupted fit
@@ -84,78 +73,175 @@ def fit_aligned(
         options |= {"method": with_sharing(model.lpr, lpr.shared)}
         options |= {"use": "exact" if model.joint is True else "auto"}
         model.joint_ = fit_joint(table.values, held, hierarchy, **options)
-    model.path_weight_ = None if is_listed else _fit_path_weight(model, table, held, weight)
+    model.path_weight_ = None
+    if implied is None:
+        limit = max(PATH_SAMPLES, PATH_INSTANCES // hierarchy.n_labels)
+        part, known, own = _draw(limit, table, held, weight)
+        rates = own_lpr(lpr, part.values, n_threads=model.n_threads)
+        prevalence = lpr.report.base_rate
+        model.path_weight_ = learn_depth_weights(rates, known, prevalence, hierarchy, own)
     model.keys_ = {"fit": SampleKeys.of_rows(table.values)}
     model.sample_quantiles_ = SampleQuantiles.of(lpr, table.values, hierarchy, weight)
     model.profile_ = _fit_profile(model, table, held, weight)
 
 
+def fit_curves(
+    table: Table, held: AnyTruth, hierarchy: Hierarchy, **options: Any
+) -> tuple[LPRModel, ImpliedLPR | None]:
+    """Return the curves of the labels and, for listed scores, those of implied labels."""
+    if kind_of(table) == "complete":
+        return fit_known(table.values, held, hierarchy, **options), None
+    lpr, implied = fit_listed(table.values, held, hierarchy, **options)
+    return replace(lpr, seen=None), implied  # bins say nothing about labels that are not listed
+
+
 def _warn_of_reversed_scores(lpr: LPRModel) -> None:
-    """Warn if most labels have AUCs clearly below 0.5, at least 3 standard errors."""
+    """Warn if the AUCs of most labels are more than 3 standard errors below 0.5."""
     n1, n0 = lpr.report.positives, lpr.report.negatives
-    standard_errors = np.sqrt(12.0 * n1 * n0 / (n1 + n0 + 1.0))
-    n_below = int(np.count_nonzero((lpr.report.auc - 0.5) * standard_errors < -3.0))
+    z = (lpr.report.auc - 0.5) * np.sqrt(12.0 * n1 * n0 / (n1 + n0 + 1.0))
+    n_below = int(np.count_nonzero(z < -3.0))
     if 2 * n_below > lpr.n_labels:
         warnings.warn(
             f"The AUC of {n_below:,} of {lpr.n_labels:,} labels is below 0.5; do larger scores "
             "mean more likely labels?",
             HierlprWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
-def _fit_path_weight(
-    model: HierLPR, table: Table, truth: AnyTruth, weight: NDArray[np.float64] | None
-) -> NDArray[np.float64] | None:
-    """Learn from complete scores the weights of the depths of one path."""
-    limit = max(PATH_SAMPLES, PATH_INSTANCES // model.hierarchy_.n_labels)
-    drawn = draw_samples(table.n_samples, limit, rng=0)
-    own = own_lpr(model.lpr_, table.rows(drawn).values, n_threads=model.n_threads)
-    part = None if weight is None else weight[drawn]
-    prevalence = model.lpr_.report.base_rate
-    return learn_depth_weights(own, truth[drawn], prevalence, model.hierarchy_, part)
-
-
 def _fit_profile(
-    model: HierLPR, table: Table, truth: AnyTruth, weight: NDArray[np.float64] | None
+    model: HierLPR, table: Table, held: AnyTruth, weight: Float | None
 ) -> LevelProfile:
     """Return the profile of block scores; a part of the samples may cost power, never validity."""
-    limit = sample_limit(table.n_samples, model.hierarchy_, table.n_stored)
-    drawn = draw_samples(table.n_samples, limit, rng=0)
-    score = model.block_scores(table.rows(drawn))
-    held = truth if drawn.size == table.n_samples else truth[drawn]
-    share, own = None, None if weight is None else weight[drawn]
+    limit = tables.sample_limit(table.n_samples, model.hierarchy_, table.n_stored)
+    table, held, weight = _draw(limit, table, held, weight)
+    score, share = model.block_scores(table), None
     if isinstance(held, PartialTruth):
-        share = implied_share(held.sets(), model.hierarchy_, own)
+        share = implied_share(held.sets(), model.hierarchy_, weight)
         held = held.judged(model.hierarchy_, share=share)
-    listed = list_instances(score, held, own)
-    return replace(LevelProfile.of(listed), implied_share=share)
+    return replace(LevelProfile.of(list_instances(score, held, weight)), implied_share=share)
 
 
-def choose_cutoff(
-    model: HierLPR,
-    table: Table,
-    held: AnyTruth,
-    goals: Sequence[Any],
-    *,
-    sample_weight: Any,
-    max_weight: float | None,
-    **options: Any,
-) -> tuple[Cutoff, SampleKeys]:
-    """Choose a cutoff on calibration samples; also return the keys of these."""
-    given = check_sample_weight(sample_weight, table.n_samples, keep_equal=True)
-    check_bound(goals[0], given, max_weight)
-    is_certified = goals[0].confidence is not None
-    rows, weight = weighed(given, table.n_samples, keep_equal=is_certified)
-    table, held = table.rows(rows), held[rows]
-    keys, caveats = check_leakage(table, model.keys_.get("fit"))
-    options |= {"weight": weight, "max_weight": max_weight}
-    score = model.block_scores(table)
-    cutoff = cutoff_on(goals, score, held, model.hierarchy_, model.profile_, **options)
-    return cutoff.with_caveats(caveats), keys
+def _draw(
+    limit: int, table: Table, held: AnyTruth, weight: Float | None
+) -> tuple[Table, AnyTruth, Float | None]:
+    """Return at most `limit` samples, always the same ones."""
+    if table.n_samples <= limit:
+        return table, held, weight
+    drawn = draw_samples(table.n_samples, limit, rng=0)
+    return table.rows(drawn), held[drawn], None if weight is None else weight[drawn]
 
 
 def forget_cutoff(model: HierLPR) -> None:
     """Reset the cutoff to the default, and drop the sets, the profile and samples used for them."""
     model.cutoff_, model.sets_, model.profile_ = DEFAULT_CUTOFF, None, None
     model.keys_ = {name: keys for name, keys in model.keys_.items() if name == "fit"}
+
+
+# -- scores and truth as users give them -------------------------------------------------------
+
+
+def new_scores(
+    scores: Any, hierarchy: Hierarchy | None, kind: Kind | None, *, missing: str
+) -> Table:
+    """Return checked scores in the order of the labels, which they set if there is no hierarchy.
+
+    `kind` is that of the scores a model was fitted on; None for scores to learn from.
+    """
+    table = tables.align(scores, hierarchy, name="scores")
+    table = table if kind is None else as_kind(table, kind)
+    values = table.values
+    if missing == "allow" and isinstance(values, np.ndarray):
+        values = np.where(np.isnan(values), 0.0, values)
+    hint = 'fill in or drop missing values first, or fit with HierLPR(missing="allow").'
+    check_finite(values, table.labels, name="scores", hint=hint)
+    for count, what in zip(values.shape, ("sample", "feature"), strict=True):
+        if kind is None and count == 0:
+            raise DataError(
+                f"scores: 0 {what}(s) (shape={values.shape}) while a minimum of 1 is required."
+            )
+    return table
+
+
+def truth_beside(
+    table: Table, truth: Any, hierarchy: Hierarchy, *, close: bool, name: str = "scores"
+) -> AnyTruth:
+    """Return the truth of the samples in `table`, matched by name where both have names.
+
+    `PartialTruth` is returned as it is: it has been aligned before.
+    """
+    if isinstance(truth, PartialTruth):
+        return truth
+    if truth is None:
+        raise DataError(
+            f"requires y to be passed, but the target y is None.\nHint: give {name} and truth."
+        )
+    given = tables.match_rows(align_labels(truth, hierarchy, name="truth"), table, name=name)
+    as_sparse = table.n_stored is not None
+    held: AnyTruth = align_truth(given, hierarchy, close=close, as_sparse=as_sparse)
+    return held
+
+
+def weighed(
+    sample_weight: Any, n_samples: int, *, keep_equal: bool = False
+) -> tuple[NDArray[np.intp], Float | None]:
+    """Return the samples of positive weight, and their weights (None if all are equal).
+
+    With `keep_equal`, equal weights are returned too: that some samples have equal weights does not
+    imply that the next ones have.
+    """
+    weight = check_sample_weight(sample_weight, n_samples, keep_equal=keep_equal)
+    if weight is None:
+        return np.arange(n_samples), None
+    rows = np.flatnonzero(weight)
+    left = weight[rows]
+    return rows, None if not keep_equal and np.all(left == left[0]) else left
+
+
+def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:
+    """Refuse labels without any known truth; warn about labels whose positives are only implied."""
+    if not isinstance(truth, PartialTruth):
+        return
+    names = np.array(hierarchy.labels, dtype=object)
+    is_given = tables.sum_by_label(truth.open) < truth.shape[0]
+    unknown = names[~is_given & (truth.n_unknown > 0)].tolist()
+    if unknown:
+        raise DataError(
+            f"truth is unknown in all samples for {len(unknown):,} label(s): "
+            f"{quote_names(unknown)}.\n"
+            "Hint: leave them out (Hierarchy.subset), or give samples in which they are known."
+        )
+    has_positives, has_given = (
+        tables.sum_by_label(x) > 0 for x in (truth.held, truth.held > truth.open)
+    )
+    implied = names[has_positives & ~has_given].tolist()
+    if implied:
+        warnings.warn(
+            f"truth: {len(implied):,} label(s) are true only where a descendant is, and unknown "
+            f"there: {quote_names(implied)}. They are learned as if they were never true.\n"
+            "Hint: if the truth has only the most specific labels, set close_truth=True.",
+            HierlprWarning,
+            stacklevel=3,
+        )
+
+
+def refuse_unknown_samples(truth: AnyTruth) -> None:
+    """Refuse samples with unknown labels, where promises are about all labels of a sample."""
+    if not isinstance(truth, PartialTruth):
+        return
+    n_open = int(np.count_nonzero(np.asarray(truth.unknown.sum(axis=1)).ravel()))
+    if n_open:
+        raise DataError(
+            f"truth is unknown for some label of {n_open:,} of {truth.shape[0]:,} samples. Sets "
+            "promise something about all labels of a sample, so each must be known.\n"
+            "Hint: give only samples that are completely known; the promise then holds for such."
+        )
+
+
+def check_leakage(table: Table, fit_keys: SampleKeys | None) -> tuple[SampleKeys, list[str]]:
+    """Return the keys of calibration samples; warn if they are not new or not independent."""
+    keys = SampleKeys.of_rows(table.values)
+    caveats = leakage_warnings(keys, fit_keys, values=table.values)
+    for note in caveats:
+        warnings.warn(note, HierlprWarning, stacklevel=3)
+    return keys, caveats

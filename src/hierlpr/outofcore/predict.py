@@ -36,8 +36,7 @@ from hierlpr.io.opening import ending
 from hierlpr.io.table_output import ENDINGS, RANKING_SCHEMA, TableWriter
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR
-from hierlpr.model.prediction import set_rule, sets_of
-from hierlpr.model.validation import difference_note
+from hierlpr.model.prediction import difference_note, set_rule, sets_of
 from hierlpr.outofcore.batches import ReadOptions, ScoreBatches, read_samples
 from hierlpr.outofcore.resources import (
     CHUNK_ROWS,

@@ -20,7 +20,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import without_gaps
 from hierlpr.metrics.hits import HitCurve
 from hierlpr.model.prediction import sets_of
-from hierlpr.model.validation import weighed
+from hierlpr.model.training import weighed
 from hierlpr.ranking.blocks import consistent_scores
 
 if TYPE_CHECKING:

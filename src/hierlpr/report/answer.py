@@ -12,7 +12,7 @@ from hierlpr._utils.checks import effective_number
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.outcome import Cutoff, precision_of
 from hierlpr.data.tables import Table
-from hierlpr.model.validation import difference_note
+from hierlpr.model.prediction import difference_note
 from hierlpr.plots.summary import Counts, Summary, share_interval
 from hierlpr.report.entries import Names
 

@@ -16,7 +16,6 @@ from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table, dense
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.model import HierLPR, prediction
-from hierlpr.model.explain import ranked_labels
 from hierlpr.plots.model_output import ModelOutput
 from hierlpr.plots.names import (
     NamedSamples,
@@ -167,11 +166,14 @@ def _entries(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator
             flags += 16 * dense(members[rows])
     h = output.hierarchy
     ranking = rank(Table(output.lpr[rows], h.labels), h)
-    for i, ranked in enumerate(ranked_labels(ranking, rows.size)):
+    by_sample = np.argsort(ranking.sample, kind="stable")
+    bounds = np.searchsorted(ranking.sample[by_sample], np.arange(1, rows.size))
+    for i, own in enumerate(np.split(by_sample, bounds)):
+        label, block = ranking.label[own], np.cumsum(ranking.first[own]) - 1
         # Called and true labels first: both sets are closed upward, and so is every prefix.
-        wanted = called[i, ranked.label] | truth[i, ranked.label]
+        wanted = called[i, label] | truth[i, label]
         at = np.sort(np.argsort(~wanted, kind="stable")[:most])
-        shown, score, block = ranked.label[at], ranked.score[at], ranked.block[at]
+        shown, score, block = label[at], ranking.score[own[at]], block[at]
         reason = reason_codes(score, block, called[i, shown], output.level[shown])
         chances = np.rint(1e4 * lpr[i, shown]), np.rint(1e4 * score)
         entries = np.stack([shown, *chances, block, flags[i, shown] + 64 * reason], axis=1)
