@@ -17,7 +17,7 @@ Data go to stdout or files, progress and messages to stderr. The exit code is 0 
 bad input or usage (with one message that says what and where), and 1 for anything else. Files are
 written whole or not at all. [Files](files.md) describes every format.
 
-`-` stands for stdin where a command reads a table, and for stdout after `rank --out`:
+`-` is stdin where a command reads a table, and stdout after `--out` of `rank` and `sets`:
 
     zcat new.csv.gz | hierlpr rank --model model.hlpr --scores - --out - --calls-only | head
 

@@ -21,6 +21,7 @@ from hierlpr.cli._predict import rank, report
 from hierlpr.cli._shell import Shell
 from hierlpr.data.tables import Table
 from hierlpr.io import read_ranking, write_hierarchy, write_scores, write_truth
+from hierlpr.lpr.estimators import ESTIMATORS
 from hierlpr.simulate import Simulation
 
 RANDOM = ("tree", "forest", "dag")
@@ -40,7 +41,8 @@ FOLDER: dict[str, Any] = {"file_okay": False, "path_type": Path}
 @opt.path("--out", "DIR", "Folder to write to; created if missing.", **FOLDER)
 @opt.count("--samples", "Training samples; default: 5,000 (disease: 196).", least=10)
 @opt.count(
-    "--test-samples", "Test samples; default: a fifth of the training samples (disease: as many)."
+    "--test-samples",
+    "Test samples; default: a fifth of the training samples (disease: the same number).",
 )
 @opt.count("--labels", "Number of labels of a random tree, forest or dag.", 100)
 @opt.seed
@@ -199,7 +201,7 @@ def _show(path: str, test: Simulation, n_shown: int) -> None:
 )
 @opt.seed
 @opt.count("--trees", "Trees of ClusHMC, which takes most of the time.", 100)
-@click.option("--lpr", default="auto", show_default=True, help="Estimator of the LPRs.")
+@opt.choice("--lpr", list(ESTIMATORS), "Estimator of the LPRs.", "auto")
 @opt.count("--jobs", "Number of processes; default: one per core.")
 @opt.quiet
 def reproduce(

@@ -30,8 +30,8 @@ from hierlpr.workflows import FitOutcome
 @opt.path("--out", "MODEL", "Model file to write, such as model.hlpr.", dir_okay=False)
 @opt.number("--fdr", "A", "Target: at most this share of the calls is incorrect.")
 @opt.number("--precision", "P", "Target: at least this share of the calls is correct.")
-@opt.flag("--max-f", "Target: the highest F.")
-@click.option("--beta", default=1.0, show_default=True, help="Weight of recall in --max-f.")
+@opt.flag("--max-f", "Target: the highest F-measure.")
+@opt.number("--beta", "B", "Weight of recall in --max-f; 1 weighs it like precision.", 1.0)
 @opt.number("--confidence", "C", "Guarantee the target with this probability.")
 @opt.choice(
     "--groups",
@@ -57,8 +57,8 @@ from hierlpr.workflows import FitOutcome
 @click.option(
     "--joint/--no-joint",
     default=None,
-    help="Use all scores of a sample for each label always or never; default: as far as held-out "
-    "samples support it.",
+    help="Whether the chance of a label depends on all scores of its sample; default: as far as "
+    "held-out samples support it.",
 )
 @opt.path("--calibration-scores", "S", "Scores of other samples for the cutoff.", required=False)
 @opt.path("--calibration-truth", "T", "Truth of those samples.", required=False)
@@ -74,7 +74,7 @@ from hierlpr.workflows import FitOutcome
 @opt.number(
     "--max-weight",
     "B",
-    "Largest possible weight, fixed before looking; required for --confidence with --weights.",
+    "Upper bound on all weights, known before the truth; --confidence with --weights needs it.",
 )
 @opt.count("--seed", "Seed of the split into fit and calibration samples.", 0, least=0)
 @opt.with_truth

@@ -28,8 +28,8 @@ MOST_SHOWN = 10
 def inspect(hierarchy: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Print size, depth, roots, multi-parent labels and problems of HIERARCHY.
 
-    HIERARCHY is an OBO file (.obo), an edge list (.csv, .tsv or .parquet, parent and child),
-    JSON, a path list (.txt or .paths) or a Clus ARFF header (.arff); .gz is unpacked.
+    HIERARCHY is an OBO file (.obo), an edge list with the columns parent and child (.csv, .tsv or
+    .parquet), JSON, a path list (.txt or .paths) or a Clus ARFF header (.arff); .gz is unpacked.
     """
     shell = Shell(quiet=quiet)
     with shell.progress() as on_progress:
@@ -118,7 +118,7 @@ def evaluate(
 ) -> None:
     """Measure a ranking and its calls against the truth.
 
-    All instances of the samples with truth count; those missing from the ranking come last.
+    All (sample, label) pairs of samples with truth count; those not in the ranking come last.
     """
     shell = Shell(quiet=quiet)
     loaded = opt.read_hierarchy_file(shell, options, hierarchy)
@@ -176,7 +176,9 @@ def _measure_lines(found: Evaluation) -> list[str]:
     "--bayes",
     "Reject by posterior probabilities instead: relies on a fitted model, without a guarantee.",
 )
-@opt.count("--seed", "Break ties at random with this seed (independent only).", least=0)
+@opt.count(
+    "--seed", "Break ties at random with this seed; only with --dependence independent.", least=0
+)
 @opt.sep
 @opt.reading_hierarchy
 @opt.lenient

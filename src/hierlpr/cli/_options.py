@@ -67,8 +67,8 @@ propagate_truth = flag("--propagate-truth", "Add the missing ancestors of true l
 missing_truth = choice(
     "--missing-truth",
     ("negative", "skip"),
-    "Samples without a row in the truth have no label (default for long tables), or are left out "
-    "(default for CAFA truth).",
+    "Samples without a row in the truth: they have no label (negative; default for long tables) or "
+    "are left out (skip; default for CAFA truth).",
 )
 with_names = flag("--with-names", "Add a column with the names of labels.")
 _weights = "Table (sample, weight): how much each sample counts."
@@ -94,7 +94,7 @@ _memory = (
     "Working memory. Larger files are processed in batches (rank, sets, evaluate), or a random "
     "subset of the samples is used (fit, check, report)."
 )
-_work = "Existing folder for temporary files; default: the system's."
+_work = "Existing folder for temporary files; default: the system's temporary folder."
 execution = _all(
     click.option("--memory", default="1GB", show_default=True, metavar="SIZE", help=_memory),
     path("--work", "DIR", _work, required=False, file_okay=False),

@@ -59,7 +59,9 @@ def rank(
     elif not done.cutoff.reachable:
         shell.warn(done.cutoff.reason)
     elif done.cutoff.confidence is None:
-        shell.say("nothing is promised about these calls: the cutoff was chosen without confidence")
+        shell.say(
+            "nothing is promised about these calls: the model was fitted without --confidence"
+        )
     put_json(
         json_out,
         {
@@ -115,8 +117,8 @@ def sets(
 ) -> None:
     """Write for every sample which labels are sure, possible or neither.
 
-    All sure labels are correct, and no true label is missing from the possible ones, each for all
-    samples except the share that was given to hierlpr fit --error.
+    After hierlpr fit --error 0.1, the sure labels are all correct for at least 90 % of new samples,
+    and no true label is missing from the possible ones for at least 90 %.
     """
     shell = Shell(quiet=quiet)
     files = model, scores, out, "csv"
