@@ -15,7 +15,13 @@ from hierlpr import Hierarchy, HierLPR, load_model, simulate
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.guarantee import LevelPair, _count
 from hierlpr.cutoff.instances import list_instances, sort_by_sample, split_at_random
-from hierlpr.data.partial_truth import PartialTruth, _weights, align_truth, curve_weights
+from hierlpr.data.partial_truth import (
+    PartialTruth,
+    _weights,
+    align_truth,
+    curve_weights,
+    truth_columns,
+)
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.joint.prior import fit_prior
 from hierlpr.metrics import au_prc_score
@@ -263,7 +269,7 @@ def test_sparse_truth_is_that_of_dense_truth(seed):
     rows = rng.permutation(15)[:6]
     for k in range(h.n_labels):
         assert np.array_equal(curve_weights(thin, h, k), curve_weights(dense, h, k))
-        some = zip(thin[rows].column(k), dense[rows].column(k), strict=True)
+        some = zip(truth_columns(thin[rows], k), truth_columns(dense[rows], k), strict=True)
         assert all(np.array_equal(a, b) for a, b in some)
     bad = values.copy()
     bad[0] = nan

@@ -37,6 +37,12 @@ def test_one_index_without_its_like_warns_and_rows_go_by_position():
     assert matched(scores, pl.DataFrame(TRUTH, schema=list(H.labels))) == TRUTH.tolist()
 
 
+def test_numbers_as_column_names_are_labels():
+    table = align(pd.DataFrame(TRUTH), ["1", "0"], name="scores")
+    assert table.values.tolist() == TRUTH[:, ::-1].tolist()
+    assert HierLPR().fit(pd.DataFrame(TRUTH + 0.5), TRUTH).hierarchy_.labels == ("0", "1")
+
+
 def test_different_names_are_refused():
     scores = frame(np.zeros((3, 2)), ["a", "b", "c"])
     for index in (["a", "b", "d"], ["a", "a", "b"]):

@@ -6,9 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hierlpr import Hierarchy
+from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import still_unknown
 from hierlpr.exceptions import DataError, FileError
-from hierlpr.io import pair_samples, read_scores, read_truth, read_truth_sets
+from hierlpr.io import pair_samples, read_scores, read_truth
 
 H = Hierarchy([("A", "B"), ("A", "C")])
 WIDE = "sample,A,B,C\ns1,0.9,0.8,-3\ns2,1e2,0,0.5\n"
@@ -72,7 +73,7 @@ def test_unknown_truth_in_every_spelling(tmp_path):
         values = values if isinstance(values, np.ndarray) else values.toarray()
         np.testing.assert_array_equal(values, expected)
         assert read.report.counts["unknown pairs"] == 6
-        sets = read_truth_sets(tmp_path / "t.csv", H).sets
+        sets = LabelSets.of(values).closed(H)
         # Of s2, A is implied; of s3 nothing holds, as A does not.
         assert sets.label.tolist() == [0, 0, 1]
         assert still_unknown(sets, H).label.tolist() == [1, 2, 2]

@@ -130,13 +130,15 @@ def label_matrix(
     if names is None:
         names = sorted({text for row in texts for text in row})
     column = {label: i for i, label in enumerate(names)}
-    unknown: dict[str, int] = {}  # and the first sample that has it
-    for i, row in enumerate(texts):
-        for text in row:
-            if text not in column:
-                unknown.setdefault(text, i)
+    unknown = [(text, i) for i, row in enumerate(texts) for text in row if text not in column]
     if unknown:
-        raise _unknown_error(unknown, column, name)
+        first, sample = unknown[0]
+        given = list(dict(unknown))
+        raise DataError(
+            f"{name} names {len(given):,} label(s) that the hierarchy does not have: "
+            f"{quote_names(given)}; the first in sample {sample}.\n"
+            f"Hint: {_unknown_label_hint(first, column)}"
+        )
     held = [sorted({column[text] for text in row}) for row in texts]
     ptr = np.cumsum([0, *map(len, held)])
     index = np.array([at for row in held for at in row], dtype=np.int32)
@@ -166,16 +168,10 @@ def _labels_of(row: Any, sample: int, name: str) -> list[str]:
     return labels
 
 
-def _unknown_error(unknown: Mapping[str, int], column: Mapping[str, int], name: str) -> DataError:
-    first, sample = next(iter(unknown.items()))
-    hint = nearest(first, column) or "the labels are those of hierarchy.labels."
+def _unknown_label_hint(text: str, known: Mapping[str, int]) -> str:
     for sep in _LIST_SEPARATORS:
-        parts = [part for part in first.split(sep) if part]
-        if len(parts) > 1 and all(part.strip() in column for part in parts):
+        parts = [part for part in text.split(sep) if part]
+        if len(parts) > 1 and all(part.strip() in known for part in parts):
             shown = sep if all(part.strip() == part for part in parts) else f"{sep} "
-            hint = f"{first!r} is several labels: give lists, [x.split({shown!r}) for x in truth]."
-            break
-    return DataError(
-        f"{name} names {len(unknown):,} label(s) that the hierarchy does not have: "
-        f"{quote_names(list(unknown))}; the first in sample {sample}.\nHint: {hint}"
-    )
+            return f"{text!r} is several labels: give lists, [x.split({shown!r}) for x in truth]."
+    return nearest(text, known) or "the labels are those of hierarchy.labels."

@@ -45,25 +45,12 @@ class LabelSets:
     @classmethod
     def of(cls, matrix: Any) -> LabelSets:
         """Return the nonzero entries of a dense or sparse matrix; NaN is open."""
-        if hasattr(matrix, "tocsr"):
-            csr = matrix.tocsr()
-            return cls.of_entries(csr.indptr, csr.indices, csr.data, csr.shape[1])
-        values = np.asarray(matrix)
-        row, label = np.nonzero(values)  # NaN is not zero
-        counts = np.bincount(row, minlength=len(values))
-        return cls.of_entries(
-            np.append(0, np.cumsum(counts)), label, values[row, label], values.shape[1]
-        )
-
-    @classmethod
-    def of_entries(
-        cls, row_ptr: NDArray[Any], label: NDArray[Any], value: NDArray[Any], n_labels: int
-    ) -> LabelSets:
-        """Return the nonzero entries of the arrays of a CSR matrix; NaN is open."""
+        csr = sparse.csr_array(matrix)
+        value = csr.data
 
         def where(kept: NDArray[np.bool_]) -> LabelSets:
             before = np.append(0, np.cumsum(kept))
-            return cls(before[row_ptr], label[kept].astype(np.int32), n_labels)
+            return cls(before[csr.indptr], csr.indices[kept].astype(np.int32), csr.shape[1])
 
         if value.dtype.kind != "f" or not np.isnan(value.sum()):
             return where(value != 0)
@@ -80,10 +67,6 @@ class LabelSets:
         ptr = self.row_ptr[first : stop + 1]
         return self.label[ptr[0] : ptr[-1]], np.repeat(np.arange(stop - first), np.diff(ptr))
 
-    def labels_of(self, sample: int) -> NDArray[np.int32]:
-        """Return the labels of one sample."""
-        return self.label[self.row_ptr[sample] : self.row_ptr[sample + 1]]
-
     def take(self, rows: NDArray[np.integer[Any]]) -> LabelSets:
         """Return some of the samples."""
         first, size = self.row_ptr[rows], self.row_ptr[rows + 1] - self.row_ptr[rows]
@@ -97,23 +80,14 @@ class LabelSets:
         ptr, number = close_rows(hierarchy, self.row_ptr, hierarchy.position[self.label])
         return LabelSets(ptr, hierarchy.order[number], self.n_labels, self.open)
 
-    def keys(self) -> NDArray[np.int64]:
-        """Return the position of every (sample, label) pair in the flattened matrix."""
-        row = np.repeat(np.arange(self.row_ptr.size - 1), np.diff(self.row_ptr))
-        return np.asarray(row * self.n_labels + self.label)
-
     def without(self, others: LabelSets) -> LabelSets:
         """Remove the pairs that are in other sets of the same samples."""
-        kept = np.isin(self.keys(), others.keys(), invert=True)
-        before = np.append(0, np.cumsum(kept))
-        return LabelSets(before[self.row_ptr], self.label[kept], self.n_labels, self.open)
+        return replace(LabelSets.of(self.to_csr() > others.to_csr()), open=self.open)
 
     def to_csr(self) -> sparse.csr_array:
         """Return a matrix of bool that is True where a sample has a label."""
-        # SciPy stores both index arrays with the same type.
-        ptr = self.row_ptr.astype(np.int32 if self.row_ptr[-1] < 2**31 else np.int64)
         ones = np.ones(self.label.size, dtype=bool)
-        matrix = sparse.csr_array((ones, self.label, ptr), shape=self.shape)
+        matrix = sparse.csr_array((ones, self.label, self.row_ptr), shape=self.shape)
         matrix.sort_indices()
         return matrix
 
@@ -133,37 +107,36 @@ class LabelSets:
 class ClosedSets(NamedTuple):
     """Sets of labels closed upward.
 
-    `n_missing` ancestors were given as negative; unless these may be added, `breach` is the first
-    one: sample, ancestor and label. `n_implied` ancestors were open and are now given, `n_open`
-    pairs are still open.
+    `n_added` ancestors were missing, and `n_open` pairs are open. If ancestors may not be added,
+    `breach` is the first that is missing: sample, ancestor and label.
     """
 
     sets: LabelSets
-    n_missing: int
-    n_implied: int
+    n_added: int
     n_open: int
-    breach: tuple[int, str, str]
+    breach: tuple[int, str, str] | None
 
 
 def close_given(given: LabelSets, hierarchy: Hierarchy, *, close: bool) -> ClosedSets:
     """Close truth upward; with `close`, open ancestors of a label count as given."""
     closed, open_ = given.closed(hierarchy), given.open
-    n_added, n_implied, n_open = closed.label.size - given.label.size, 0, 0
+    added = closed.label.size - given.label.size
     if open_ is not None:
         left = open_.without(closed)
-        n_implied = open_.label.size - left.label.size
         closed = replace(closed, open=left) if close else closed
-        n_open = left.label.size if close else open_.label.size
-    n_missing, breach = n_added - n_implied, (0, "", "")
-    if n_missing and not close:
-        added = closed.without(given)
-        added = added if open_ is None else added.without(open_)
-        sample = int(np.argmax(np.diff(added.row_ptr) > 0))
-        above = hierarchy.labels[added.labels_of(sample)[0]]
-        below = set(hierarchy.descendants(above))
-        held = (hierarchy.labels[i] for i in given.labels_of(sample))
-        breach = (sample, above, next(label for label in held if label in below))
-    return ClosedSets(closed, n_missing, n_implied if close else 0, n_open, breach)
+        added -= 0 if close else open_.label.size - left.label.size
+    n_open = 0 if closed.open is None else closed.open.label.size
+    if close or added == 0:
+        return ClosedSets(closed, added, n_open, None)
+    missing = closed.without(given)
+    missing = missing if open_ is None else missing.without(open_)
+    sample = int(np.argmax(missing.row_ptr[1:] > 0))
+    above = hierarchy.labels[missing.label[0]]
+    below = set(hierarchy.descendants(above))
+    first, stop = given.row_ptr[sample : sample + 2]
+    held = (hierarchy.labels[i] for i in given.label[first:stop])
+    breach = (sample, above, next(label for label in held if label in below))
+    return ClosedSets(closed, added, n_open, breach)
 
 
 # -- complete and listed scores -----------------------------------------------------------------

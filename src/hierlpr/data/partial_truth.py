@@ -7,6 +7,7 @@ if neither rule determines it.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -18,13 +19,19 @@ from scipy import sparse
 from hierlpr._utils.checks import quote_names, refuse_entries, stored_values
 from hierlpr.data.duplicates import mix
 from hierlpr.data.label_sets import LabelSets, close_given
-from hierlpr.data.tables import align_labels, sum_by_label
+from hierlpr.data.tables import align_labels, dense, sum_by_label
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import UpperSet, fits_if_sorted, sample_ranges
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
+AnyTruth: TypeAlias = "Bool | sparse.csr_array | PartialTruth"
+_SORTED_COLUMNS = (
+    "the columns have no names, and sorted by label, as MultiLabelBinarizer makes them, no label "
+    "would lack its parent. Use MultiLabelBinarizer(classes=hierarchy.labels), a data frame whose "
+    "columns are the labels, or the lists of labels themselves."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +88,21 @@ class PartialTruth:
 
     def __getitem__(self, at: Any) -> PartialTruth:
         """Return some rows, or rows and columns, as with an array."""
-        implied = None if self.implied is None else self.implied[at]
-        return PartialTruth(self.held[at], self.unknown[at], self.open[at], implied)
+        return self._each(lambda matrix: matrix[at])
+
+    def toarray(self) -> PartialTruth:
+        """Return the same with dense matrices."""
+        return self._each(dense)
+
+    def _each(self, change: Callable[[Any], Any]) -> PartialTruth:
+        matrices = (self.held, self.unknown, self.open, self.implied)
+        return PartialTruth(*(None if x is None else change(x) for x in matrices))
+
+    @cached_property
+    def by_label(self) -> tuple[Any, ...]:
+        """The matrices `held`, `unknown` and `open`, with fast access to columns."""
+        matrices = (self.held, self.unknown, self.open)
+        return matrices if self.is_dense else tuple(x.tocsc() for x in matrices)
 
     def sets(self) -> LabelSets:
         """Return the labels that hold as sets, with the open ones."""
@@ -109,43 +129,32 @@ class PartialTruth:
         )
         return PartialTruth(held, unknown, self.open, implied)
 
-    def toarray(self) -> PartialTruth:
-        """Return the same with dense matrices."""
-        if self.is_dense:
-            return self
-        return PartialTruth(*(x.toarray() for x in (self.held, self.unknown, self.open)))
-
-    def column(self, label: int) -> tuple[Bool, Bool, Bool]:
-        """Return for one label in which samples it holds, is known, and was given."""
-        if self.is_dense:
-            return self.held[:, label], ~self.unknown[:, label], ~self.open[:, label]
-        held, unknown, open_ = (truth_column(x, label) for x in self._by_label)
-        return held, ~unknown, ~open_
-
-    @cached_property
-    def _by_label(self) -> tuple[Any, ...]:
-        return tuple(x.tocsc() for x in (self.held, self.unknown, self.open))
-
 
 def held_and_known(truth: Any) -> tuple[Bool, Bool]:
     """Return which labels hold and which pairs are known, as arrays."""
     if isinstance(truth, PartialTruth):
         whole = truth.toarray()
-        return np.asarray(whole.held, dtype=bool), whole.known
-    held = np.asarray(truth if isinstance(truth, np.ndarray) else truth.toarray(), dtype=bool)
-    return held, np.ones(held.shape, dtype=bool)
+        return whole.held, whole.known
+    held = np.asarray(dense(truth), dtype=bool)
+    return held, np.ones_like(held)
 
 
-def truth_column(truth: Any, label: int) -> Bool:
-    """Return which samples are known to have a label."""
-    if isinstance(truth, PartialTruth):
-        return truth.column(label)[0]
-    if isinstance(truth, np.ndarray):
-        return truth[:, label]
-    if truth.format != "csc":
-        return np.asarray(truth[:, [label]].toarray()[:, 0])
-    column = np.zeros(truth.shape[0], dtype=bool)
-    column[truth.indices[truth.indptr[label] : truth.indptr[label + 1]]] = True
+def truth_columns(truth: AnyTruth, label: int) -> tuple[Bool, Bool, Bool]:
+    """Return in which samples a label is known to hold, is known, and was given."""
+    if not isinstance(truth, PartialTruth):
+        held = _column(truth, label)
+        return held, np.ones_like(held), np.ones_like(held)
+    held, unknown, open_ = (_column(matrix, label) for matrix in truth.by_label)
+    return held, ~unknown, ~open_
+
+
+def _column(matrix: Any, label: int) -> Bool:
+    if isinstance(matrix, np.ndarray):
+        return matrix[:, label]
+    if matrix.format != "csc":
+        return np.asarray(matrix[:, [label]].toarray()[:, 0])
+    column = np.zeros(matrix.shape[0], dtype=bool)
+    column[matrix.indices[matrix.indptr[label] : matrix.indptr[label + 1]]] = True
     return column
 
 
@@ -233,9 +242,6 @@ def implied_share(truth: LabelSets, hierarchy: Hierarchy, weight: Float | None =
     return min(1.0, max(0.0, gap / rest)) if rest > 0.0 else float(not used.any())
 
 
-AnyTruth: TypeAlias = "Bool | sparse.csr_array | PartialTruth"
-
-
 def align_truth(
     data: Any,
     hierarchy: Hierarchy,
@@ -263,21 +269,23 @@ def align_truth(
     refuse_entries(bad, table.values, hierarchy.labels, name="truth", what=what, hint=hint)
     given = LabelSets.of(table.values)
     closed = close_given(given, hierarchy, close=close)
-    if closed.n_missing and not close:
-        sample, above, below = closed.breach
-        raise DataError(
-            f"truth contradicts the hierarchy {closed.n_missing:,} time(s); the first: sample "
-            f"{sample} has {below!r} but not {above!r}, which is above it.\n"
-            f"Hint: {_breach_hint(given, hierarchy, by_place=table.by_place)}"
-        )
-    if n_added := close * (closed.n_missing + closed.n_implied):
-        note = f"{n_added:,} missing ancestors were added to the truth."
-        # With few labels this may happen by chance, and a wrong hint costs more than a missing one.
-        if table.by_place and fits_if_sorted(hierarchy, given.to_csr(), least=20):
-            note += (
-                " But its columns have no names, and none would be missing if they were sorted by "
-                "label, as MultiLabelBinarizer makes them: do they follow hierarchy.labels?"
+    if closed.n_added:
+        hint = "add the missing ancestors with close_truth=True or hierarchy.close_upward(truth)."
+        # Of few labels, all parents may be there by chance.
+        least = 20 if close else 1
+        if table.by_place and fits_if_sorted(hierarchy, given.to_csr(), least=least):
+            hint = _SORTED_COLUMNS
+        elif table.by_place:
+            names = quote_names(hierarchy.labels, most=3)
+            hint += f" The columns have no names and were taken as {names}: is this their order?"
+        if closed.breach is not None:
+            sample, above, below = closed.breach
+            raise DataError(
+                f"truth contradicts the hierarchy {closed.n_added:,} time(s); the first: sample "
+                f"{sample} has {below!r} but not {above!r}, which is above it.\nHint: {hint}"
             )
+        note = f"{closed.n_added:,} missing ancestors were added to the truth."
+        note += f"\nHint: {hint}" if hint == _SORTED_COLUMNS else ""
         warnings.warn(note, HierlprWarning, stacklevel=5)
     truth: Any = closed.sets.to_csr()
     if closed.sets.open is not None:
@@ -286,32 +294,15 @@ def align_truth(
     return truth if as_sparse else truth.toarray()
 
 
-def _breach_hint(given: LabelSets, hierarchy: Hierarchy, *, by_place: bool) -> str:
-    hint = "add the missing ancestors with close_truth=True or hierarchy.close_upward(truth)."
-    if not by_place:
-        return hint
-    if fits_if_sorted(hierarchy, given.to_csr()):
-        return (
-            "the columns have no names, and sorted by label, as MultiLabelBinarizer makes them, no "
-            "label would lack its parent. Use MultiLabelBinarizer(classes=hierarchy.labels), a "
-            "data frame whose columns are the labels, or the lists of labels themselves."
-        )
-    names = quote_names(hierarchy.labels, most=3)
-    return f"{hint} The columns have no names and were taken as {names}: is this their order?"
-
-
 def strata(truth: AnyTruth, hierarchy: Hierarchy, label: int) -> tuple[Bool, Bool]:
     """Return in which samples a parent is known not to hold, and all parents are given to hold."""
     away = np.zeros(truth.shape[0], dtype=bool)
     there = np.ones(truth.shape[0], dtype=bool)
     for parent in _parents(hierarchy, label).tolist():
-        if not isinstance(truth, PartialTruth):
-            there &= truth_column(truth, parent)
-            continue
-        held, known, given = truth.column(parent)
+        held, known, given = truth_columns(truth, parent)
         away |= known & ~held
         there &= given & held
-    return (away if isinstance(truth, PartialTruth) else ~there), there
+    return away, there
 
 
 def _parents(hierarchy: Hierarchy, label: int) -> NDArray[Any]:
@@ -341,7 +332,7 @@ def curve_weights(
     The weights are scaled down so that neither positives nor negatives count as more samples than
     there are (Kish's effective sample size).
     """
-    weight, held = np.ones(truth.shape[0]), truth_column(truth, label)
+    weight, held = np.ones(truth.shape[0]), truth_columns(truth, label)[0]
     if isinstance(truth, PartialTruth):
         weight = _weights(truth, hierarchy, label, sample_weight)
     if sample_weight is not None:
@@ -355,18 +346,11 @@ def curve_weights(
 def _weights(
     truth: PartialTruth, hierarchy: Hierarchy, label: int, sample_weight: Float | None = None
 ) -> Float:
-    def size(part: Bool) -> float:
-        if sample_weight is None:
-            return int(np.count_nonzero(part))
-        return _total(sample_weight[part])
-
-    def stood_for(part: Bool) -> float:
-        return _total(stands_for[part] * (1.0 if sample_weight is None else sample_weight[part]))
-
+    own = np.ones(truth.shape[0]) if sample_weight is None else sample_weight
     away, there = strata(truth, hierarchy, label)
-    other, given = ~(away | there), truth.column(label)[2]
-    n_other, n_given = size(other), size(other & given)
-    n_there, n_there_given = size(there), size(there & given)
+    other, given = ~(away | there), truth_columns(truth, label)[2]
+    n_other, n_given = _total(own[other]), _total(own[other & given])
+    n_there, n_there_given = _total(own[there]), _total(own[there & given])
     share = 1.0
     if n_other and n_there_given:
         share = min(1.0, n_given / n_other * n_there / n_there_given)
@@ -377,8 +361,8 @@ def _weights(
         stands_for = share + (1.0 - share) * above
     weight = np.where(away, stands_for, 0.0)
     if n_there_given:
-        used = there & given
-        weight[used] = stands_for[used] * (stood_for(there) / stood_for(used))
+        used, stood_for = there & given, stands_for * own
+        weight[used] = stands_for[used] * (_total(stood_for[there]) / _total(stood_for[used]))
     if n_given:
         most = n_there / n_there_given if n_there_given else np.inf
         weight[other & given] = min(n_other / n_given, most)
@@ -387,6 +371,8 @@ def _weights(
 
 def _total(weight: Float) -> float:
     """Return the sum of repeated values; it does not depend on the order of the samples."""
+    if weight.size and np.all(weight == weight[0]):
+        return float(weight[0] * weight.size)
     value, count = np.unique(weight, return_counts=True)
     return float((value * count).sum())
 

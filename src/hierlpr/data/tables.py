@@ -12,13 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._utils.checks import (
-    Matrix,
-    check_real_array,
-    is_sparse,
-    nearest,
-    quote_names,
-)
+from hierlpr._utils.checks import Matrix, check_real_array, is_sparse, nearest, quote_names
 from hierlpr.data.frames import SAMPLE_COLUMN, as_frame, index_names, label_matrix, sample_labels
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
@@ -47,12 +41,8 @@ class Table:
     by_place: bool = False
 
     def __repr__(self) -> str:
-        return f"<Table: {self.size_words()}>"
-
-    def size_words(self) -> str:
-        """Return the size as text, with the number of listed values of a sparse table."""
-        size = f"{self.n_samples:,} samples x {len(self.labels):,} labels"
-        return size if self.n_stored is None else f"{size}, {self.n_stored:,} values listed"
+        listed = "" if self.n_stored is None else f", {self.n_stored:,} values listed"
+        return f"<Table: {self.n_samples:,} samples x {len(self.labels):,} labels{listed}>"
 
     @property
     def n_samples(self) -> int:
@@ -83,14 +73,13 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
     DataError
         For a wrong shape or dtype, and for missing, unknown or repeated label columns.
     """
+    hierarchy = labels if isinstance(labels, Hierarchy) else None
     names = labels.labels if isinstance(labels, Hierarchy) else labels
     data = getattr(data, "table", data)  # of `hierlpr.io.ReadTable`
     if isinstance(data, Table):
-        if names is None or data.labels is names or data.labels == tuple(names):
-            return data
-        return _reorder(data, names, name)
+        return data if names is None else _reorder(data, tuple(names), name)
     if not is_sparse(data) and (frame := as_frame(data, name)) is not None:
-        return _frame_table(frame, labels, name)
+        return _frame_table(frame, names, name, hierarchy)
     values = _sparse_values(data, name) if is_sparse(data) else check_real_array(data, name=name)
     if values.ndim != 2:
         raise DataError(
@@ -239,10 +228,11 @@ def _sparse_values(data: Any, name: str) -> sparse.csr_array:
     return csr
 
 
-def _frame_table(frame: Any, labels: Hierarchy | Sequence[str] | None, name: str) -> Table:
-    hierarchy = labels if isinstance(labels, Hierarchy) else None
-    names = labels.labels if isinstance(labels, Hierarchy) else labels
+def _frame_table(
+    frame: Any, names: Sequence[str] | None, name: str, hierarchy: Hierarchy | None
+) -> Table:
     columns = [str(column) for column in frame.columns]
+    frame = frame.rename(dict(zip(frame.columns, columns, strict=True)))
     if SAMPLE_COLUMN in columns and (names is None or SAMPLE_COLUMN not in names):
         samples: tuple[str, ...] | None = tuple(map(str, frame[SAMPLE_COLUMN].to_list()))
         columns.remove(SAMPLE_COLUMN)
@@ -259,15 +249,9 @@ def _frame_table(frame: Any, labels: Hierarchy | Sequence[str] | None, name: str
             )
     found = frame.select(wanted).to_numpy()
     if found.dtype.kind == "O":  # nulls of some libraries are not floats
-        found = np.column_stack([_null_as_nan(frame[column]) for column in wanted])
+        found = frame.select(nw.col(*wanted).cast(nw.Float64)).to_numpy()
     values = check_real_array(found, name=name)
     return Table(values, wanted, samples, frame.implementation.value)
-
-
-def _null_as_nan(column: Any) -> NDArray[np.float64]:
-    is_null = np.asarray(column.is_null().to_numpy(), dtype=bool)
-    filled = column.cast(nw.Float64).fill_null(0.0).to_numpy()
-    return np.where(is_null, np.nan, np.asarray(filled, dtype=np.float64))
 
 
 def _check_columns(
@@ -281,7 +265,7 @@ def _check_columns(
     known, present = set(wanted), set(columns)
     missing = [label for label in wanted if label not in present]
     extra = [column for column in columns if column not in known]
-    if not missing and not extra:
+    if known == present:
         return
     problems, hint = [], ""
     if missing:
@@ -327,12 +311,12 @@ def mismatch_hint(
     return ""
 
 
-def _reorder(table: Table, names: Sequence[str], name: str) -> Table:
+def _reorder(table: Table, names: tuple[str, ...], name: str) -> Table:
+    if table.labels == names:
+        return table
     _check_columns(table.labels, names, name)
     place = {label: i for i, label in enumerate(table.labels)}
-    columns = [place[label] for label in names]
-    values = table.values[:, columns]
+    values = table.values[:, [place[label] for label in names]]
     if not isinstance(values, np.ndarray):
-        values = sparse.csr_array(values)
         values.sort_indices()
-    return replace(table, values=values, labels=tuple(names))
+    return replace(table, values=values, labels=names)

@@ -16,12 +16,10 @@ from hierlpr.io.read_report import ReadReport
 from hierlpr.io.read_tables import (
     Pair,
     ReadTable,
-    TruthSets,
     pair_samples,
     read_ranking,
     read_scores,
     read_truth,
-    read_truth_sets,
 )
 from hierlpr.io.table_files import TableFile, TableOptions, open_table
 from hierlpr.io.table_output import write_discoveries, write_ranking, write_scores, write_truth
@@ -33,7 +31,6 @@ __all__ = [
     "ReadTable",
     "TableFile",
     "TableOptions",
-    "TruthSets",
     "as_hierarchy",
     "load_hierarchy",
     "open_table",
@@ -43,7 +40,6 @@ __all__ = [
     "read_ranking",
     "read_scores",
     "read_truth",
-    "read_truth_sets",
     "read_weights",
     "write_discoveries",
     "write_hierarchy",

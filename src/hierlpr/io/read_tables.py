@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils import AnyPath
-from hierlpr._utils.checks import check_choice, quote_names
+from hierlpr._utils.checks import check_choice, quote_names, stored_values
 from hierlpr.data.label_sets import LabelSets, close_given
-from hierlpr.data.tables import Table, refuse_truth_as_scores
+from hierlpr.data.tables import Table, dense, refuse_truth_as_scores
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.read_report import ReadReport
@@ -39,23 +39,12 @@ class ReadTable:
     is_cafa: bool = False
 
     def __repr__(self) -> str:
-        return f"<ReadTable: {self.layout}, {self.table.size_words()}>"
+        return f"<ReadTable: {self.layout}, {self.table!r}>"
 
     @property
     def samples(self) -> tuple[str, ...]:
         """Names of the samples."""
         return self.table.samples or ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TruthSets:
-    """Truth as in `ReadTable`, held as the set of labels of each sample."""
-
-    sets: LabelSets
-    samples: tuple[str, ...]
-    report: ReadReport
-    layout: Literal["wide", "long"]
-    is_cafa: bool = False
 
 
 def read_scores(
@@ -93,13 +82,10 @@ def read_scores(
     array([[0.5 , 0.25]])
     """
     file = open_table(path, "scores", hierarchy, **options)
-    if file.layout == "wide":
-        table = _read_wide(file)
-    else:
-        samples, stored = _stored_entries(file)
-        is_whole = stored.nnz == len(samples) * len(file.labels)
-        values = stored.data.reshape(stored.shape) if is_whole else stored
-        table = Table(values, file.labels, samples, is_list=is_whole)
+    table = _read_table(file)
+    if table.n_stored == table.n_samples * len(file.labels):
+        values = stored_values(table.values).reshape(table.values.shape)
+        table = replace(table, values=values, is_list=True)
     report = file.log.complete(samples=table.n_samples, labels=len(table.labels))
     return ReadTable(table, report, file.layout, file.is_cafa)
 
@@ -117,42 +103,25 @@ def read_truth(
     its parent is an error, unless `propagate_truth` or `lenient` adds the missing ancestors, or the
     parent is unknown: an empty cell, or ``unknown``. See `read_scores` for the options.
     """
-    read = read_truth_sets(path, hierarchy, propagate_truth=propagate_truth, **options)
-    given = read.sets.as_given()
-    values = given.toarray() if read.layout == "wide" else given
-    table = Table(values, hierarchy.labels, read.samples)
-    return ReadTable(table, read.report, read.layout, read.is_cafa)
-
-
-def read_truth_sets(
-    path: AnyPath,
-    hierarchy: Hierarchy,
-    *,
-    propagate_truth: bool = False,
-    **options: Unpack[TableOptions],
-) -> TruthSets:
-    """Read truth as `read_truth` does, as sets of labels instead of a matrix."""
     file = open_table(path, "truth", hierarchy, **options)
-    if file.layout == "wide":
-        wide = _read_wide(file)
-        given, samples = LabelSets.of(wide.values), wide.samples or ()
-    else:
-        samples, stored = _stored_entries(file)
-        given = LabelSets.of_entries(stored.indptr, stored.indices, stored.data, hierarchy.n_labels)
+    table = _read_table(file)
     propagates = propagate_truth or file.log.lenient or file.is_cafa
-    closed = close_given(given, hierarchy, close=propagates)
-    if closed.n_missing and not propagates:
+    closed = close_given(LabelSets.of(table.values), hierarchy, close=propagates)
+    if closed.breach is not None:
         sample, above, below = closed.breach
+        name = table.samples and table.samples[sample]
         raise file.log.file_error(
-            f"sample {samples[sample]!r} has {below!r} but not {above!r}, which is above it "
-            f"({closed.n_missing:,} label(s) are missing in total).",
+            f"sample {name!r} has {below!r} but not {above!r}, which is above it "
+            f"({closed.n_added:,} label(s) are missing in total).",
             hint="--propagate-truth (propagate_truth=True) adds missing ancestors. Or is the "
             "hierarchy reversed? hierlpr inspect shows its roots.",
         )
-    file.log.counts["ancestors added"] = closed.n_missing + closed.n_implied
+    file.log.counts["ancestors added"] = closed.n_added
     file.log.counts["unknown pairs"] = closed.n_open
-    report = file.log.complete(samples=len(samples), labels=hierarchy.n_labels)
-    return TruthSets(closed.sets, samples, report, file.layout, file.is_cafa)
+    report = file.log.complete(samples=table.n_samples, labels=hierarchy.n_labels)
+    values = closed.sets.as_given()
+    table = replace(table, values=dense(values) if file.layout == "wide" else values)
+    return ReadTable(table, report, file.layout, file.is_cafa)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,8 +173,13 @@ def read_ranking(
 # -- collecting batches -----------------------------------------------------------------------
 
 
-def _read_wide(file: TableFile) -> Table:
-    """Return the rows of a wide table as a matrix."""
+def _read_table(file: TableFile) -> Table:
+    """Return a wide table as an array, a long one as a sparse matrix with zeros stored."""
+    if file.layout == "long":
+        samples, rows = _read_entries(file)
+        shape = (len(samples), len(file.labels))
+        entries = (rows["value"], (rows["sample"], rows["label"]))
+        return Table(sparse.csr_array(entries, shape=shape), file.labels, samples)
     names: list[str] = []
     parts: list[NDArray[np.float64]] = []
     for batch in file.batches():
@@ -266,13 +240,6 @@ def _take(rows: Rows, at: Any) -> Rows:
 def _place(rows: Rows) -> NDArray[Any]:
     """Return the rank of every row; by falling value, if the file has no ranks."""
     return rows["rank"] if "rank" in rows else -rows["value"]
-
-
-def _stored_entries(file: TableFile) -> tuple[tuple[str, ...], sparse.csr_array]:
-    """Return the samples of a long table, and its values as a sparse matrix with zeros stored."""
-    samples, rows = _read_entries(file)
-    shape = (len(samples), len(file.labels))
-    return samples, sparse.csr_array((rows["value"], (rows["sample"], rows["label"])), shape=shape)
 
 
 def batch_matrix(batch: pa.RecordBatch) -> NDArray[np.float64]:
@@ -339,7 +306,7 @@ def _truth_rows(truth: Table, at: NDArray[np.int64], names: tuple[str, ...]) -> 
 
 def match_samples(
     names: Sequence[str],
-    truth: ReadTable | TruthSets,
+    truth: ReadTable,
     *,
     missing_truth: MissingTruth | None,
     source: str,

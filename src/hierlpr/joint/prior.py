@@ -20,7 +20,7 @@ from hierlpr.data.partial_truth import (
     curve_weights,
     held_and_known,
     strata,
-    truth_column,
+    truth_columns,
 )
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -157,11 +157,9 @@ def _count_known(
     """Return prevalences and the counts of `count_labels` over samples with given truth."""
     prevalence, positive, possible = np.empty((3, h.n_labels))
     for k in range(h.n_labels):
-        held = truth_column(truth, k)
+        held, _, given = truth_columns(truth, k)
         prevalence[k] = base_rate(held, curve_weights(truth, h, k, sample_weight))
-        used = strata(truth, h, k)[1]
-        if isinstance(truth, PartialTruth):
-            used &= truth.column(k)[2]
+        used = strata(truth, h, k)[1] & given
         if sample_weight is None:
             positive[k], possible[k] = np.count_nonzero(used & held), np.count_nonzero(used)
             continue

@@ -23,7 +23,7 @@ from hierlpr.data.partial_truth import (
     PartialTruth,
     base_rate,
     curve_weights,
-    truth_column,
+    truth_columns,
 )
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
@@ -124,7 +124,7 @@ class PairWeights:
 
     def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
         """Count the samples of some labels."""
-        pairs = [(self.weight(int(k)), truth_column(self.truth, int(k))) for k in labels]
+        pairs = [(self.weight(int(k)), truth_columns(self.truth, int(k))[0]) for k in labels]
         positives = np.array([np.count_nonzero((w > 0.0) & held) for w, held in pairs])
         sizes = np.array([np.count_nonzero(w) for w, _ in pairs])
         counts = TruthCounts.of(positives, sizes - positives)

@@ -21,7 +21,7 @@ from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_sample_weight, effective_number
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import implied_share
-from hierlpr.io import ReadReport, TruthSets, open_table, read_ranking, read_truth_sets
+from hierlpr.io import ReadReport, ReadTable, open_table, read_ranking
 from hierlpr.io.auxiliary_tables import Weights
 from hierlpr.io.read_tables import match_samples
 from hierlpr.metrics.cafa import accretion_of
@@ -106,9 +106,7 @@ def evaluate_file(
     weighing = read_sample_weights(weights, reading)
     path = os.fspath(ranking)
     execution.on_progress("reading", 0, 1)
-    known = read_truth_sets(
-        truth, reading.hierarchy, propagate_truth=reading.propagate_truth, **reading.shared
-    )
+    known = reading.truth(os.fspath(truth))
     if not execution.fits(estimate_rows(path) * EVALUATE_BYTES):
         return _Streamed(path, known, reading, execution, weighing).outcome()
     ranked = read_ranking(path, reading.hierarchy, aliases=reading.aliases, lenient=reading.lenient)
@@ -132,13 +130,13 @@ def evaluate_file(
 
 
 def _match(
-    samples: tuple[str, ...], known: TruthSets, reading: ReadOptions, source: str
+    samples: tuple[str, ...], known: ReadTable, reading: ReadOptions, source: str
 ) -> _Matched:
     """Find the samples of a ranking in the truth; those it lacks get no label or are left out."""
     row, is_negative, found = match_samples(
         samples, known, missing_truth=reading.missing_truth, source=source, word="ranked"
     )
-    notes, sets, names = list(found), known.sets, list(known.samples)
+    notes, sets, names = list(found), LabelSets.of(known.table.values), list(known.samples)
     unlisted = len(set(names) - set(samples))
     lost = np.flatnonzero(row < 0)
     if lost.size and is_negative:
@@ -159,7 +157,7 @@ class _Streamed:
     def __init__(
         self,
         path: str,
-        known: TruthSets,
+        known: ReadTable,
         reading: ReadOptions,
         execution: ExecutionOptions,
         weights: Weights | None,
