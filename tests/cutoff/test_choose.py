@@ -83,15 +83,6 @@ def test_sparse_scores_give_the_cutoff_of_dense_ones_with_positive_scores(case):
     assert choose_cutoff(sparse.csr_array(score), sparse.csr_array(truth), precision=0.7) == dense
 
 
-def test_a_stricter_target_never_calls_more():
-    rng = np.random.default_rng(3)
-    score = rng.random((300, 4))
-    truth = rng.random((300, 4)) < score
-    calls = [choose_cutoff(score, truth, precision=p).n_calls for p in (0.6, 0.7, 0.8, 0.9)]
-    assert calls == sorted(calls, reverse=True)
-    assert calls[-1] > 0
-
-
 def test_an_unreachable_target_comes_as_close_as_possible_or_calls_nothing():
     rng = np.random.default_rng(0)
     score = rng.random((400, 2))
@@ -107,13 +98,6 @@ def test_an_unreachable_target_comes_as_close_as_possible_or_calls_nothing():
     assert nothing.level == math.inf
     assert (nothing.n_calls, nothing.precision) == (0, None)
     assert "Nothing is called" in nothing.reason
-
-
-@pytest.mark.parametrize("truth", [0, 1])
-def test_all_false_and_all_true_on_one_instance(truth):
-    cutoff = choose_cutoff([[0.5]], [[truth]], precision=0.9)
-    assert not cutoff.reachable  # one sample can never show 90 %
-    assert cutoff.best_precision == truth / 2
 
 
 @pytest.mark.parametrize(
@@ -317,6 +301,17 @@ def test_an_uncertified_group_that_calls_everything_does_not_cut_the_groups_belo
     cutoff = cutoff_by_group(goals_of(precision=0.8)[0], score, truth, h, "depth")
     assert [part.level for part in cutoff.groups.values()] == [0.0, 0.0]
     assert decide(np.array([[0.3, 0.2]]), cutoff, h).all()
+
+
+@pytest.mark.parametrize("confidence", [None, 0.9])
+def test_a_group_that_no_sample_lists_is_not_called(confidence):
+    score, truth = calibrated(CHAIN, 600, 2)
+    score[:, CHAIN.index("D")] = 0.0
+    goals, listed = goals_of(precision=0.6, confidence=confidence), sparse.csr_array(score)
+    cutoff = cutoff_on(goals, listed, truth, CHAIN, None, groups="label", unreachable=None)
+    assert "D: Target precision" in cutoff.reason
+    assert not decide(np.ones((1, 4)), cutoff, CHAIN)[0, CHAIN.index("D")]
+    assert cutoff.groups["A"].n_calls > 0
 
 
 def test_groups_without_an_order_are_refused():

@@ -35,6 +35,7 @@ from hierlpr.hierarchy import Hierarchy
 Float = NDArray[np.float64]
 Index = NDArray[np.intp]
 Unreachable: TypeAlias = Literal["best-precision", "nothing"]
+MOST_REASONS = 10  # unreachable groups whose reasons are given in full
 
 
 def cutoff_for(
@@ -236,16 +237,24 @@ def cutoff_by_group(
         where = places[g]
         least = max((chosen[p].level for p in above), default=0.0)
         instances = list_instances(score[:, where], truth[:, where])
+        if not instances.only_known().score.size:
+            reason = f"{describe_goal(own)}: unreachable; no calibration sample has an instance of "
+            reason += "these labels with known truth. Nothing is called."
+            chosen[g] = replace(own, reachable=False, reason=reason, n_samples=score.shape[0])
+            continue
         certified = None
         if limits is not None and levels is not None:
             level = next((x for x in levels[g].tolist() if x >= least), None)
             certified = level, limits[g] if limits[g] < where.size else None
         part = cutoff_for(own, instances, unreachable=unreachable, certified=certified)
-        if part.n_calls + part.n_unknown_calls == instances.score.size:
+        if part.reachable and part.n_calls + part.n_unknown_calls == instances.score.size:
             part = replace(part, level=0.0)  # everything: the groups below inherit no cut
         chosen[g] = replace(part, level=max(part.level, least))
     parts = {name: chosen[g] for g, name in enumerate(columns)}
     failed = [f"{name}: {part.reason}" for name, part in parts.items() if not part.reachable]
+    if len(failed) > MOST_REASONS:
+        rest = f"{len(failed) - MOST_REASONS:,} more groups are unreachable; see to_frame()."
+        failed = [*failed[:MOST_REASONS], rest]
     cutoff = replace(
         goal,
         reachable=not failed,
