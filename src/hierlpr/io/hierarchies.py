@@ -16,14 +16,7 @@ import pyarrow as pa
 from hierlpr._utils import AnyPath
 from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.hierarchy_formats import (
-    Graph,
-    parse_arff,
-    parse_edge_list,
-    parse_json,
-    parse_obo,
-    parse_paths,
-)
+from hierlpr.io import hierarchy_formats as formats
 from hierlpr.io.opening import ending, read_lines
 from hierlpr.io.read_report import ReadReport
 from hierlpr.io.table_output import output_ending, write_table
@@ -100,9 +93,13 @@ def load_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     log = ReadReport(os.fspath(path), lenient=options.get("lenient", False))
     try:
         graph = _read_graph(path, options, log)
-        hierarchy = _build(graph, log)
+        names = {x: name for x, name in graph.names.items() if name.strip() and name != x}
+        hierarchy = Hierarchy(graph.edges, labels=graph.labels, names=names)
     except HierarchyError as error:
         raise FileError(f"{log.path}: {error}") from None
+    bad = next((label for label in hierarchy.labels if _UNWRITABLE.search(label)), None)
+    if bad is not None:
+        raise log.file_error(f"the name {bad!r} has a character that is not valid in text.")
     log.counts["repeated edges merged"] = hierarchy.n_merged_edges
     n_children, n_parents = np.diff(hierarchy.child_ptr), np.diff(hierarchy.parent_ptr)
     if n_parents.max() >= 3 and n_children.max() <= 1:
@@ -118,35 +115,18 @@ def load_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     return HierarchyFile(hierarchy, report, graph.aliases)
 
 
-def _read_graph(path: AnyPath, options: HierarchyOptions, log: ReadReport) -> Graph:
-    relationships = options.get("relationships")
-    kind = ending(path)
+def _read_graph(path: AnyPath, options: HierarchyOptions, log: ReadReport) -> formats.Graph:
+    kind, relationships = ending(path), options.get("relationships")
     if kind != ".obo" and relationships:
         raise log.file_error("only OBO files have relationships to choose.")
     if kind not in _TEXTS:
-        log.format = "edge list"
-        return parse_edge_list(log, sep=options.get("table_sep"))
+        return formats.parse_edge_list(log, sep=options.get("table_sep"))
     lines = read_lines(path)
     if kind == ".obo":
-        log.format = "OBO"
-        return parse_obo(lines, log, relationships or ("is_a",))
-    if kind == ".arff":
-        return parse_arff(lines, log)
-    if kind == ".json":
-        return parse_json(lines, log)
-    log.format = "path list"
-    return parse_paths(lines, log, sep=options.get("sep"))
-
-
-def _build(graph: Graph, log: ReadReport) -> Hierarchy:
-    ends = [end for edge in graph.edges for end in edge]
-    bad = next((name for name in (*graph.labels, *ends) if _UNWRITABLE.search(name)), None)
-    if bad is not None:
-        raise log.file_error(f"the name {bad!r} has a character that is not valid in text.")
-    built = Hierarchy(graph.edges, labels=graph.labels)
-    given = graph.names.items()
-    named = {x: name for x, name in given if x in built and name.strip() and name != x}
-    return built.with_names(named) if named else built
+        return formats.parse_obo(lines, log, relationships or ("is_a",))
+    if kind in (".txt", ".paths"):
+        return formats.parse_paths(lines, log, sep=options.get("sep"))
+    return (formats.parse_arff if kind == ".arff" else formats.parse_json)(lines, log)
 
 
 # -- other objects ------------------------------------------------------------------------------

@@ -65,6 +65,7 @@ def parse_obo(lines: list[str], log: ReadReport, relationships: Collection[str])
 
     Alternative identifiers, and obsolete terms with one replacement, are aliases.
     """
+    log.format = "OBO"
     terms: dict[str, _Term] = {}
     obsolete: dict[str, _Term] = {}
     for term in _read_terms(lines, log):
@@ -119,7 +120,7 @@ def _read_terms(lines: list[str], log: ReadReport) -> Iterator[_Term]:
             while parts[-1].endswith("\\") and not parts[-1].endswith("\\\\"):
                 parts[-1] = parts[-1][:-1]
                 parts.append(next(numbered, (0, ""))[1])
-            _add_tag(term, tag, _strip_comment("".join(parts)), number, log)
+            _add_tag(term, tag, "".join(parts), number, log)
     if is_header:
         log.check(len(lines))
         hint = "is this an OBO file? The ending says so."
@@ -129,6 +130,10 @@ def _read_terms(lines: list[str], log: ReadReport) -> Iterator[_Term]:
 
 
 def _add_tag(term: _Term, tag: str, text: str, line: int, log: ReadReport) -> None:
+    """Add a value without the comment and modifiers at its end, unless they are escaped."""
+    if "!" in text or "{" in text:
+        text = _COMMENT.split(text, maxsplit=1)[0]
+    text = text.strip()
     words = text.split() if tag == "relationship" else [tag, text]
     if not all(words) and tag != "name":
         log.problem(f"the tag {tag} has no value.", line=line)
@@ -138,13 +143,6 @@ def _add_tag(term: _Term, tag: str, text: str, line: int, log: ReadReport) -> No
         term.parents.append((unescape(words[0]), unescape(words[1]), line))
     else:
         term.tags[tag].append(unescape(text))
-
-
-def _strip_comment(value: str) -> str:
-    """Remove the comment and modifiers at the end of a value, unless they are escaped."""
-    if "!" in value or "{" in value:
-        value = _COMMENT.split(value, maxsplit=1)[0]
-    return value.strip()
 
 
 def unescape(text: str) -> str:
@@ -172,9 +170,10 @@ def _add_edges(
             if relation not in relationships:
                 continue
             parent = target if target in graph.labels else graph.aliases.get(target, target)
+            ontology = parent.rpartition(":")[0]  # CL of CL:0000000
             if parent in graph.labels:
                 graph.link(parent, label, log, line)
-            elif parent not in obsolete and _ontology(parent) not in ("", _ontology(label)):
+            elif parent not in obsolete and ontology not in ("", label.rpartition(":")[0]):
                 foreign[parent] += 1
             else:
                 what = "obsolete" if parent in obsolete else "not defined in the file"
@@ -192,12 +191,6 @@ def _add_edges(
             log.notes.append(f"{n:,} {relation} relationships are not used as edges")
 
 
-def _ontology(term: str) -> str:
-    """Return the prefix of an identifier, such as ``CL`` of ``CL:0000000``; empty without one."""
-    prefix, colon, _ = term.partition(":")
-    return prefix if colon else ""
-
-
 # -- edge lists -------------------------------------------------------------------------------
 
 
@@ -207,6 +200,7 @@ def parse_edge_list(log: ReadReport, *, sep: str | None = None) -> Graph:
     With a header the columns are found by name. A column ``name`` holds readable names of the
     children; other columns are ignored.
     """
+    log.format = "edge list"
     source = open_source(log, sep=sep)
     header = [name.lower() for name in source.columns]
     columns = [header.index(x) for x in ("parent", "child", "name") if header.count(x) == 1]
@@ -259,13 +253,13 @@ def parse_json(lines: list[str], log: ReadReport) -> Graph:
     graph = Graph()
     for child, given in data.items():
         graph.labels.setdefault(child)
-        parents = [given] if isinstance(given, str) else [] if given is None else given
-        if isinstance(parents, list) and all(isinstance(p, str) for p in parents):
-            for parent in parents:
-                graph.link(parent, child, log)
-        else:
+        parents = given if isinstance(given, list) else [] if given is None else [given]
+        if not all(isinstance(parent, str) for parent in parents):
             hint = "give a name, a list of names, or null for a root."
             log.problem("the parents are not names.", line=f"key {child!r}", hint=hint)
+            continue
+        for parent in parents:
+            graph.link(parent, child, log)
     log.check(len(graph.labels))
     return graph
 
@@ -275,6 +269,7 @@ def parse_json(lines: list[str], log: ReadReport) -> Graph:
 
 def parse_paths(lines: list[str], log: ReadReport, *, sep: str | None = None) -> Graph:
     """Read one path per line, from a root down; a label is named by its whole path."""
+    log.format = "path list"
     if sep == "":
         raise DataError("The separator of a path list must not be empty.\nHint: --path-sep /.")
     given = enumerate(map(str.strip, lines), start=1)

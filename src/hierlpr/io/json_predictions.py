@@ -171,7 +171,7 @@ def _edit_speciesnet(
 ) -> None:
     """Replace the prediction, its score and its source."""
     lists = (image.get("classifications") or {} for image in content["predictions"])
-    texts = {text for listed in lists for text in listed.get("classes", ())}
+    texts = dict.fromkeys(text for listed in lists for text in listed.get("classes", ()))
     own = {found.aliases[text.lower()]: text for text in texts if text.lower() in found.aliases}
     h = found.hierarchy
     for image, at, sure in zip(content["predictions"], labels, chance, strict=True):

@@ -141,9 +141,8 @@ def match_labels(
         pairs = [(hierarchy.name(label), label) for label in hierarchy.labels]
         names = merge_aliases(pairs, hierarchy.labels)
         known = {x: names.get(found.hierarchy.name(x).lower()) for x in found.hierarchy.labels}
-    target = [known.get(label) for label in found.hierarchy.labels]
-    place = {label: i for i, label in enumerate(hierarchy.labels)}
-    column = np.array([-1 if x is None else place[x] for x in target], dtype=np.int64)
+    target = (known.get(label) for label in found.hierarchy.labels)
+    column = np.array([-1 if x is None else hierarchy.index(x) for x in target], dtype=np.int64)
     scores = found.scores
     row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
     at = column[scores.indices]
@@ -153,11 +152,9 @@ def match_labels(
     if np.unique(used).size < used.size:  # of two labels that are one there, the larger score stays
         order = order[np.lexsort((-scores.data[order], at[order], row[order]))]
         order = order[np.diff(row[order] * hierarchy.n_labels + at[order], prepend=-1) != 0]
-    ptr = np.searchsorted(row[order], np.arange(scores.shape[0] + 1))
+    entries = (scores.data[order], (row[order], at[order]))
     shape = (scores.shape[0], hierarchy.n_labels)
-    matched = sparse.csr_array((scores.data[order], at[order], ptr), shape=shape)
-    matched.sort_indices()
-    return matched, column, is_unknown
+    return sparse.csr_array(entries, shape=shape), column, is_unknown
 
 
 def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
@@ -168,21 +165,19 @@ def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
         text = f"none of the predicted names is in the hierarchy; the first are {names}."
         raise file_error(found.path, "", text, "leave --hierarchy out to take it from the paths.")
     ranks = [f"level {level}" for level in hierarchy.levels]
-    new = [hierarchy.labels[i] if i >= 0 else None for i in column]
+    new = {}  # labels, by those of the paths
     for i in np.flatnonzero(column >= 0):
+        new[found.hierarchy.labels[i]] = hierarchy.labels[column[i]]
         ranks[column[i]] = found.ranks[i] or ranks[column[i]]
     notes = found.notes
     if is_unknown.any():
         text = f"{is_unknown.sum():,} samples have a predicted name that the hierarchy lacks"
         notes = (*notes, text)
-    by_label = dict(zip(found.hierarchy.labels, new, strict=True))
     pairs = [(hierarchy.name(x), x) for x in hierarchy.labels]
-    pairs += [(k, str(by_label[v])) for k, v in found.aliases.items() if v and by_label[v]]
+    pairs += [(name, new[x]) for name, x in found.aliases.items() if x in new]
     aliases = merge_aliases(pairs, hierarchy.labels)
-    return replace(
-        found, scores=scores, hierarchy=hierarchy, ranks=tuple(ranks), notes=notes, place=None,
-        aliases=aliases,
-    )  # fmt: skip
+    changed = {"scores": scores, "hierarchy": hierarchy, "ranks": tuple(ranks), "aliases": aliases}
+    return replace(found, **changed, notes=notes, place=None)
 
 
 # -- truth ---------------------------------------------------------------------------------------
@@ -198,8 +193,8 @@ def read_known_names(
     whatever is predicted beside or below is wrong. A single name that is never predicted says
     nothing about its ancestors, so the sample is left out.
     """
+    hierarchy = predictions.hierarchy
     rows = {name: row for row, name in enumerate(predictions.samples)}
-    index = {label: i for i, label in enumerate(predictions.hierarchy.labels)}
     label_of: dict[str, tuple[str | None, bool]] = {}
     entries: list[tuple[int, int]] = []
     nothing: list[int] = []  # rows whose predicted names are all wrong
@@ -211,32 +206,28 @@ def read_known_names(
         if name not in label_of:
             label_of[name] = _find_label(path, place, name, predictions)
         label, is_cut = label_of[name]
-        if label is None and is_cut:
+        if label is not None:
+            counts["true paths go deeper than any prediction and are cut there"] += is_cut
+            entries.append((rows[sample], hierarchy.index(label)))
+        elif is_cut:
             counts["true paths share no name with the predictions, which count as wrong"] += 1
             nothing.append(rows[sample])
-            continue
-        if label is None:
+        else:
             unknown[name] += 1
-            continue
-        counts["true paths go deeper than any prediction and are cut there"] += is_cut
-        entries.append((rows[sample], index[label]))
     if not entries:
         text = f"none of its samples is in {predictions.path}."
         if unknown:
             text = f"none of its names is predicted; the first are {quote_names(list(unknown))}."
         raise file_error(path, "", text, "samples and names must be the same in both files.")
     if unknown:
-        names = quote_names(list(unknown))
-        text = (
-            f"true names are never predicted and were left out, such as {names}; give their paths"
-        )
-        counts[text] = unknown.total()
+        text = "true names are never predicted and were left out, such as {}; give their paths"
+        counts[text.format(quote_names(list(unknown)))] = unknown.total()
     row, labels = np.array(entries, dtype=np.int64).T
     kept = np.unique(np.concatenate([row, np.array(nothing, dtype=np.int64)]))
     row = np.searchsorted(kept, row)
     ones = np.ones(labels.size, dtype=bool)
-    truth = sparse.csr_array((ones, (row, labels)), shape=(kept.size, len(index)))
-    closed = sparse.csr_array(predictions.hierarchy.close_upward(truth), dtype=np.float64)
+    truth = sparse.csr_array((ones, (row, labels)), shape=(kept.size, hierarchy.n_labels))
+    closed = sparse.csr_array(hierarchy.close_upward(truth), dtype=np.float64)
     return kept, closed, tuple(f"{n:,} {text}" for text, n in counts.items() if n)
 
 
@@ -261,9 +252,8 @@ def _read_two_columns(
     wanted = _COLUMNS if column is None else (column.strip().lower(),)
     at = next((header.index(name) for name in wanted if name in header[1:]), None)
     if at is None and (column is not None or len(header) != 2):
-        text = (
-            "which column has the true names?" if column is None else f"no column {quote(column)}."
-        )
+        asked = "which column has the true names?"
+        text = asked if column is None else f"no column {quote(column)}."
         hint = f"--truth-column NAME; there are {quote_names(table.header)}."
         raise file_error(path, "line 1", text, hint)
     rows: Iterable[tuple[int, list[str]]] = table.rows()
@@ -281,18 +271,15 @@ def _read_two_columns(
 
 def _read_coco(path: AnyPath, content: Any, samples: dict[str, int]) -> Names:
     """Read COCO Camera Traps: the categories annotated in each image, found by file name or id."""
-    where = "categories"
+
+    def by_id(key: str, name: str) -> dict[Any, str]:
+        return {field(x, "id", int, str): field(x, name, str) for x in field(content, key, list)}
+
+    names, where = {}, "categories"
     try:
-        name_of = {
-            field(x, "id", int, str): field(x, "name", str)
-            for x in field(content, "categories", list)
-        }
+        name_of = by_id(where, "name")
         where = "images"
-        file_of = {
-            field(x, "id", str, int): field(x, "file_name", str)
-            for x in field(content, "images", list)
-        }
-        names = {}
+        file_of = by_id(where, "file_name")
         for i, note in enumerate(field(content, "annotations", list)):
             where = f"annotations[{i}]"
             name = name_of[field(note, "category_id", int, str)]
@@ -301,9 +288,8 @@ def _read_coco(path: AnyPath, content: Any, samples: dict[str, int]) -> Names:
             pair = (sample, "blank" if name == "empty" else name)
             names[pair] = (where, *pair)
     except KeyError as error:
-        raise file_error(
-            path, where, f"{quote(error.args[0])} is not defined in the file."
-        ) from None
+        text = f"{quote(error.args[0])} is not defined in the file."
+        raise file_error(path, where, text) from None
     except ValueError as error:
         raise file_error(path, where, str(error)) from None
     return list(names.values())

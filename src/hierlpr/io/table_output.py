@@ -7,6 +7,8 @@ import gzip
 import io
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,12 +23,14 @@ from scipy import sparse
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice, quote_names
 from hierlpr._utils.files import atomic_output
-from hierlpr.data.tables import Table
+from hierlpr.data.label_sets import as_kind
+from hierlpr.data.tables import Table, dense
 from hierlpr.exceptions import DataError
 from hierlpr.io.opening import ending
 
 ENDINGS = (".parquet", ".csv", ".tsv")
 DIGITS = 6  # of chances in text files; Parquet keeps them whole
+CHANCES = ("lpr", "score")  # of a ranking
 CAFA_COLUMNS = ("sample", "label", "score")
 GROUP_ROWS = 1 << 20
 _CODES = pa.dictionary(pa.int32(), pa.string())
@@ -96,7 +100,7 @@ def write_ranking(
         coded = pa.DictionaryArray.from_arrays(numbers, pa.array(known, pa.string()))
         columns[name] = coded.cast(RANKING_SCHEMA.field(name).type)
     columns |= {"lpr": ranking.lpr, "score": ranking.score, "call": called}
-    return write_table(path, pa.table(columns, schema=RANKING_SCHEMA))
+    return write_table(path, pa.table(columns, schema=RANKING_SCHEMA), chances=CHANCES)
 
 
 def write_discoveries(path: AnyPath, found: Any) -> int:
@@ -105,11 +109,13 @@ def write_discoveries(path: AnyPath, found: Any) -> int:
     `found` is what `hierlpr.discover` returns. The file ends in ``.parquet``, ``.csv`` or ``.tsv``;
     text may end in ``.gz`` and holds 0 and 1 for `rejected`.
     """
-    output_ending(path, "file of discoveries")
     table = found.to_frame("pyarrow")
-    p = table.column_names.index("p")
-    table = table.set_column(p, "p", pa.array(found.p[found.order], from_pandas=True))
-    return write_table(path, table, is_cafa=False)
+    new = {"p": pa.array(found.p[found.order], from_pandas=True)}
+    if output_ending(path, "file of discoveries") != ".parquet":
+        new["level"] = pa.array([float(f"{x:.{DIGITS}g}") for x in table["level"].to_pylist()])
+    for name, column in new.items():
+        table = table.set_column(table.column_names.index(name), name, column)
+    return write_table(path, table, is_cafa=False, chances=CHANCES)
 
 
 def output_ending(path: AnyPath, what: str) -> str:
@@ -125,34 +131,29 @@ def _sample_names(table: Table) -> Sequence[str]:
 
 
 def _wide(table: Table, kind: pa.DataType) -> pa.Table:
-    values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
+    values = np.ascontiguousarray(dense(table.values).T)
     columns = [pa.array(_sample_names(table), pa.string())]
-    columns += [pa.array(x, from_pandas=True).cast(kind) for x in np.ascontiguousarray(values.T)]
+    columns += [pa.array(x, from_pandas=True).cast(kind) for x in values]
     return pa.table(columns, names=["sample", *table.labels])
 
 
 def _long(table: Table, value: str) -> pa.Table:
     """Return one row per stored entry; a dense matrix stores all of them."""
-    values = table.values
-    if isinstance(values, np.ndarray):
-        row, column = (x.ravel() for x in np.indices(values.shape))
-        data = values.ravel()
-    else:
-        row = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
-        column, data = values.indices, values.data
-    names = {"sample": (_sample_names(table), row), "label": (table.labels, column)}
+    values: Any = as_kind(replace(table, is_list=True), "listed").values
+    row = np.repeat(np.arange(table.n_samples), np.diff(values.indptr))
+    names = {"sample": (_sample_names(table), row), "label": (table.labels, values.indices)}
     columns = {
         x: pa.array(given, pa.string()).take(pa.array(at)) for x, (given, at) in names.items()
     }
-    return pa.table({**columns, value: pa.array(data)})
+    return pa.table({**columns, value: pa.array(values.data)})
 
 
 # -- files ------------------------------------------------------------------------------------
 
 
-def write_table(path: AnyPath, table: pa.Table, *, is_cafa: bool = True) -> int:
-    """Write a table in the format of the ending of `path`; return the number of rows."""
-    with atomic_output(path) as part, TableWriter(part, table.schema, is_cafa=is_cafa) as writer:
+def write_table(path: AnyPath, table: pa.Table, **options: Any) -> int:
+    """Write a table with the options of `TableWriter`; return the number of rows."""
+    with atomic_output(path) as part, TableWriter(part, table.schema, **options) as writer:
         writer.write(table)
     return writer.n_rows
 
@@ -161,97 +162,88 @@ class TableWriter:
     """Write batches of rows with the columns of `schema` to one file, in the format of its ending.
 
     `path` is the temporary path of `atomic_output`, so that the file appears when it is complete.
-    With `is_cafa`, ``.tsv`` means the CAFA layout: sample, label and score without a header.
+    With `is_cafa`, ``.tsv`` means the CAFA layout: sample, label and score without a header. Text
+    holds `chances` with six digits.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, *, is_cafa: bool = True) -> None:
+    def __init__(
+        self, path: Path, schema: pa.Schema, *, is_cafa: bool = True, chances: Sequence[str] = ()
+    ) -> None:
         kind = output_ending(path, "file")
         self._delimiter = "\t" if kind == ".tsv" else ","
         self._is_cafa = is_cafa and kind == ".tsv"
-        self._stream: Any = path.open("wb")
+        self._chances = chances
+        self._files = ExitStack()
+        self._stream: Any = self._files.enter_context(path.open("wb"))
         self._parquet: Any = None
         self.n_rows = 0
         if kind == ".parquet":
             coded = [f.name for f in schema if pa.types.is_dictionary(f.type)]
-            is_rising = "rank" in schema.names and pa.types.is_integer(schema.field("rank").type)
-            encoding = {"rank": "DELTA_BINARY_PACKED"} if is_rising else None
+            ranks = [f.name for f in schema if pa.types.is_int64(f.type)]
             # Statistics of names would cost more time than they can save.
             counted = [f.name for f in schema if not pa.types.is_string(f.type)]
-            self._parquet = pq.ParquetWriter(
+            writer = pq.ParquetWriter(
                 self._stream,
                 schema,
                 use_dictionary=coded or False,
-                column_encoding=encoding,
+                column_encoding=dict.fromkeys(ranks, "DELTA_BINARY_PACKED") or None,
                 write_statistics=counted,
             )
-        elif os.fspath(path).lower().endswith(".gz"):
-            # mtime=0: equal content gives equal files.
-            self._stream = gzip.GzipFile(fileobj=self._stream, mode="wb", mtime=0)
-        if self._parquet is None and not self._is_cafa:
+            self._parquet = self._files.enter_context(writer)
+            return
+        if os.fspath(path).lower().endswith(".gz"):
+            # Without a name and a time, equal content gives equal files.
+            packed = gzip.GzipFile("", "wb", fileobj=self._stream, mtime=0)
+            self._stream = self._files.enter_context(packed)
+        if not self._is_cafa:
             line = io.StringIO()
             csv.writer(line, delimiter=self._delimiter, lineterminator="\n").writerow(schema.names)
             self._stream.write(line.getvalue().encode())
 
-    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+    def write(self, rows: pa.Table) -> None:
         """Append rows."""
-        if isinstance(rows, pa.RecordBatch):
-            rows = pa.Table.from_batches([rows])
         self.n_rows += rows.num_rows
         if self._parquet is not None:
             self._parquet.write_table(rows, GROUP_ROWS)
             return
-        if "lpr" in rows.column_names:  # a ranking or discoveries: chances, not a user's scores
-            for name in {"lpr", "score"} & set(rows.column_names):
-                at = rows.column_names.index(name)
-                rows = rows.set_column(at, name, pc.round(rows.column(name), DIGITS))
-            if "level" in rows.column_names:  # discoveries
-                level = [float(f"{x:.{DIGITS}g}") for x in rows.column("level").to_pylist()]
-                rows = rows.set_column(rows.column_names.index("level"), "level", pa.array(level))
         if self._is_cafa:
             rows = rows.select([x for x in CAFA_COLUMNS if x in rows.column_names])
-        rows = _as_text_columns(rows)
-        texts = {f.name: rows.column(f.name) for f in rows.schema if pa.types.is_string(f.type)}
-        for name, column in texts.items():
-            self._refuse_names(name, column)
+        names = rows.column_names
+        columns = [self._as_text(*pair) for pair in zip(names, rows.columns, strict=True)]
+        texts = [column for column in columns if pa.types.is_string(column.type)]
         pattern = f'["{self._delimiter}]|^#'
-        quoted = any(pc.any(pc.match_substring_regex(x, pattern)).as_py() for x in texts.values())
+        quoted = any(pc.any(pc.match_substring_regex(x, pattern)).as_py() for x in texts)
         # "needed" quotes every text, so it is used only where a name needs quotes.
         options = pacsv.WriteOptions(
             include_header=False,
             delimiter=self._delimiter,
             quoting_style="needed" if quoted else "none",
         )
-        pacsv.write_csv(rows, self._stream, options)
+        pacsv.write_csv(pa.table(columns, names=names), self._stream, options)
 
-    def _refuse_names(self, name: str, column: Any) -> None:
-        """Raise for names that the layout cannot hold."""
+    def _as_text(self, name: str, column: Any) -> Any:
+        """Return a column as text holds it; raise for names that the layout cannot hold."""
+        if pa.types.is_boolean(column.type):
+            return column.cast(pa.int8())
+        if name in self._chances:
+            return pc.round(column, DIGITS)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(pa.string())
+        if not pa.types.is_string(column.type):
+            return column
         pattern = r"^$|\s" if self._is_cafa else r"[\r\n]"
-        what = "blanks" if self._is_cafa else "line ends"
         bad = column.filter(pc.match_substring_regex(column, pattern)).unique().to_pylist()
         if bad:
             layout = "the CAFA layout" if self._is_cafa else "a text table"
+            what = "blanks" if self._is_cafa else "line ends"
             raise DataError(
                 f"{layout} cannot hold names with {what} (column {name}): {quote_names(bad)}.\n"
                 "Hint: write .parquet instead."
             )
+        return column
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._parquet is not None:
-            self._parquet.close()
-        stream = getattr(self._stream, "fileobj", None)
-        self._stream.close()
-        if stream is not None:
-            stream.close()
-
-
-def _as_text_columns(table: pa.Table) -> pa.Table:
-    """Decode dictionaries, and write flags as 0 and 1."""
-    for i, column in enumerate(table.schema):
-        if pa.types.is_dictionary(column.type):
-            table = table.set_column(i, column.name, table.column(i).cast(pa.string()))
-        elif pa.types.is_boolean(column.type):
-            table = table.set_column(i, column.name, table.column(i).cast(pa.int8()))
-    return table
+        self._files.close()

@@ -1,7 +1,7 @@
 """Predictions in text files: SINTAX, mothur, RDP, QIIME 2, DADA2 and the CSV of MapMyCells.
 
-Every format is a table with one sample per row. A `Layout` says how to parse the cells of a row
-into a path of scored names, and how to cut the cells below a rank.
+Every format is a table with one sample per row. Of each, `parse` turns the cells of a row into a
+path of scored names, or raises ValueError, and `cut` keeps of the cells only the first names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from hierlpr.io.opening import numbered_lines
 from hierlpr.io.read_report import file_error
 
 Cells = list[str]
+Parse = Callable[[Cells], Iterable[Entry]]
+Cut = Callable[[Cells, int], Cells]
 _CONFIDENCES = ("_bootstrapping_probability", "_correlation_coefficient")
 _HINTS = {
     "sintax": "expected sequence, tab, d:NAME(0.99),p:NAME(0.95),... as vsearch --sintax writes.",
@@ -85,32 +87,24 @@ class TextTable:
             raise file_error(self.path, f"line {len(self.head) + reader.line_num}", text, hint)
 
 
-class Layout(NamedTuple):
-    """How a text format writes a sample.
-
-    `parse` returns the scored names of a row, or raises ValueError if it cannot read them; `cut`
-    returns the cells with only the first names; `columns` names the cells after the first.
-    """
-
-    kind: str
-    parse: Callable[[Cells], Iterable[Entry]]
-    cut: Callable[[Cells, int], Cells]
-    columns: Sequence[str]
-    style: dict[str, Any]
-
-
-def read_table(
-    table: TextTable, layout: Layout, shown: dict[str, str] | None = None
+def _read_table(
+    table: TextTable,
+    kind: str,
+    functions: tuple[Parse, Cut],
+    columns: Sequence[str],
+    shown: dict[str, str] | None = None,
+    **style: Any,
 ) -> Predictions:
-    """Read a text file of a known layout; `shown` has readable names."""
-    found = Collector(table.path, layout.kind, "line {}", shown)
+    """Read a text file; `columns` names the cells after the first, `shown` has readable names."""
+    parse, cut = functions
+    found = Collector(table.path, kind, "line {}", shown)
     for number, cells in table.rows():
         try:
-            entries = layout.parse(cells)
+            entries = parse(cells)
         except ValueError as error:
-            raise found.error(number, str(error), _HINTS[layout.kind]) from None
+            raise found.error(number, str(error), _HINTS[kind]) from None
         found.add_path(number, cells[0], entries)
-    n_own = len(layout.columns)
+    n_own = len(columns)
 
     def own_cells() -> Iterator[Cells]:
         for _, cells in table.rows():
@@ -127,7 +121,7 @@ def read_table(
         n_kept = np.zeros(label.size, dtype=np.int64)
         n_kept[row[at]] = found.place[at] + 1  # names that name nothing count
         cuts = zip(table.rows(), n_kept.tolist(), strict=True)
-        rows = (layout.cut(cells, n) for (_, cells), n in cuts)
+        rows = (cut(cells, n) for (_, cells), n in cuts)
         with open(out, "w", encoding="utf-8", newline="") as stream:
             stream.writelines(line.decode().rstrip("\r") + "\n" for line in table.head)
             if table.delimiter == ",":
@@ -135,9 +129,7 @@ def read_table(
             else:
                 stream.writelines("\t".join(cells) + "\n" for cells in rows)
 
-    return found.finish(
-        style=layout.style, columns=tuple(layout.columns), cells=own_cells, rewrite=rewrite
-    )
+    return found.finish(style=style, columns=tuple(columns), cells=own_cells, rewrite=rewrite)
 
 
 def _split_score(piece: str) -> Entry:
@@ -161,8 +153,8 @@ def read_sintax(path: AnyPath, raw: bytes) -> Predictions:
         names = (piece.rpartition("(")[0] for piece in pieces)
         return [cells[0], ",".join(pieces), "".join(cells[2:3]), ",".join(names)]
 
-    layout = Layout("sintax", parse, cut, ("taxonomy", "strand"), {"separator": ","})
-    return read_table(TextTable(path, raw), layout)
+    columns = ("taxonomy", "strand")
+    return _read_table(TextTable(path, raw), "sintax", (parse, cut), columns, separator=",")
 
 
 def read_mothur(path: AnyPath, raw: bytes) -> Predictions:
@@ -186,8 +178,7 @@ def read_mothur(path: AnyPath, raw: bytes) -> Predictions:
         return [*cells[:-1], ";".join([*stay, *fill]) + ";"]
 
     columns = table.header[1:] or ("taxonomy",)
-    layout = Layout("mothur", parse, cut, columns, {"separator": ";", "end": ";"})
-    return read_table(table, layout)
+    return _read_table(table, "mothur", (parse, cut), columns, separator=";", end=";")
 
 
 def read_rdp(path: AnyPath, raw: bytes) -> Predictions:
@@ -203,8 +194,7 @@ def read_rdp(path: AnyPath, raw: bytes) -> Predictions:
     def cut(cells: Cells, kept: int) -> Cells:
         return [*cells[:2], *(cells[2 : 2 + 3 * kept] or [""])]
 
-    layout = Layout("rdp", parse, cut, ("strand",), {})
-    return read_table(TextTable(path, raw), layout)
+    return _read_table(TextTable(path, raw), "rdp", (parse, cut), ("strand",))
 
 
 def read_qiime2(path: AnyPath, raw: bytes) -> Predictions:
@@ -230,19 +220,15 @@ def read_qiime2(path: AnyPath, raw: bytes) -> Predictions:
         return [changed.get(i, cell) for i, cell in enumerate(cells)]
 
     separator = "; " if b"; " in raw else ";"
-    layout = Layout("qiime2", parse, cut, table.header[1:], {"separator": separator})
-    return read_table(table, layout)
+    return _read_table(table, "qiime2", (parse, cut), table.header[1:], separator=separator)
 
 
-def level_layout(
-    kind: str,
-    columns: Sequence[str],
+def _level_functions(
     levels: Sequence[tuple[str, int, int, Sequence[int]]],
-    style: dict[str, Any],
     missing: str,
     scores: Mapping[str, Cells] | None = None,
-) -> Layout:
-    """Return the layout of a table with columns for each rank; `missing` stands below a cut.
+) -> tuple[Parse, Cut]:
+    """Return the functions for a table with columns for each rank; `missing` stands below a cut.
 
     A level is a rank, the columns of its name and confidence, and all columns that a cut empties.
     `scores` has the row with the confidences of each sample if they are in another table.
@@ -259,7 +245,7 @@ def level_layout(
         blank = {i for *_, own in levels[kept:] for i in own}
         return [missing if i in blank else cell for i, cell in enumerate(cells)]
 
-    return Layout(kind, parse, cut, columns, style)
+    return parse, cut
 
 
 def read_dada2(path: AnyPath, raw: bytes, confidences: tuple[AnyPath, bytes] | None) -> Predictions:
@@ -284,7 +270,8 @@ def read_dada2(path: AnyPath, raw: bytes, confidences: tuple[AnyPath, bytes] | N
             text = f"there are no bootstraps for {quote(rank)}."
             raise file_error(path, "line 1", text, _HINTS["dada2"])
         levels.append((rank.lower(), at, columns.index(prefix + rank), (at,)))
-    return read_table(table, level_layout("dada2", table.header[1:], levels, {}, "NA", scores))
+    functions = _level_functions(levels, "NA", scores)
+    return _read_table(table, "dada2", functions, table.header[1:])
 
 
 def read_mapmycells_csv(path: AnyPath, raw: bytes) -> Predictions:
@@ -307,5 +294,5 @@ def read_mapmycells_csv(path: AnyPath, raw: bytes) -> Predictions:
         text = "there is no column LEVEL_label."
         raise file_error(path, f"line {at + 1}", text, _HINTS["mapmycells"])
     names = {cells[i]: cells[k] for _, cells in table.rows() for i, k in shown_at if cells[k]}
-    layout = level_layout("mapmycells", table.header[1:], levels, {"names": True}, "")
-    return read_table(table, layout, shown=names)
+    functions = _level_functions(levels, "")
+    return _read_table(table, "mapmycells", functions, table.header[1:], names, names=True)

@@ -33,7 +33,7 @@ from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
 from hierlpr.io.opening import ending
-from hierlpr.io.table_output import ENDINGS, RANKING_SCHEMA, TableWriter
+from hierlpr.io.table_output import CHANCES, ENDINGS, RANKING_SCHEMA, TableWriter
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR
 from hierlpr.model.prediction import difference_note, set_rule, sets_of
@@ -187,7 +187,7 @@ def rank_scores(
     with (
         atomic_output(job.out) as part,
         closing(job.rows(function, source, "depth, place")) as rows,
-        TableWriter(part, schema) as writer,
+        TableWriter(part, schema, chances=CHANCES) as writer,
     ):
         for found in map_batches(partial(_named_rows, job, schema), parts(), None):
             writer.write(found.filter(found.column("call")) if calls_only else found)
