@@ -292,10 +292,18 @@ def test_the_command_refuses_what_does_not_fit_together(tmp_path):
     assert "No name can be trusted" in used.output
 
 
-def test_a_file_that_is_no_model(tmp_path):
+def test_models_and_truth_of_another_kind(tmp_path):
     file, known, _ = sintax(tmp_path, 7, 30)
     with pytest.raises(FileError):
         assign_names(known, file, tmp_path / "out.csv")
+    HierLPR().fit([[0.1], [0.2]], [[0], [1]]).save(tmp_path / "fit.hlpr")
+    with pytest.raises(FileError, match="not a model that hierlpr assign wrote"):
+        assign_names(tmp_path / "fit.hlpr", file, tmp_path / "out.csv")
     learn_names(file, known, tmp_path / "m.hlpr")
+    other, row = tmp_path / "other.tsv", "s{}\tX;Y\t0.5\n".format
+    other.write_text("Feature ID\tTaxon\tConfidence\n" + "".join(map(row, range(9))))
+    with pytest.raises(FileError, match=r"none of the predicted names.*\n.*same taxonomy"):
+        assign_names(tmp_path / "m.hlpr", other, tmp_path / "out.csv")
+    assert "a copy" in learn_names(other, other).notes[-1]
     with pytest.raises(DataError, match="ending of the output"):
         assign_names(tmp_path / "m.hlpr", file, tmp_path / "out.xyz")

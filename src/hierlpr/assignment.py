@@ -129,6 +129,8 @@ def learn_names(
         named = zip(found.hierarchy.labels, found.ranks, strict=True)
         goal["groups"] = {label: rank or "other" for label, rank in named}
     scores = found.scores[rows]
+    if np.array_equal(scores.indptr, held.indptr) and np.array_equal(scores.indices, held.indices):
+        notes = (*notes, "every predicted name is the true one: is the truth a copy of them?")
     fitted, kept = split_samples(rows.size, rows.size, seed, name=found.path)
     rng = np.random.default_rng(seed)
     half = rng.permutation(fitted)[: fitted.size // 2]
@@ -267,9 +269,12 @@ def assign_names(
     outputs = {"the output": out, "the report": report}
     refuse_overlap(outputs, {k: x for k, x in inputs.items() if _is_path(x)})
     fitted = load_model(model)
-    if not isinstance(fitted, HierLPR):
-        raise FileError(f"{model}: this is not a model that hierlpr assign wrote.")
-    known = (fitted.path_style_ or {}).get("reading", {})
+    if not isinstance(fitted, HierLPR) or fitted.path_style_ is None:
+        raise FileError(
+            f"{model}: this is not a model that hierlpr assign wrote.\n"
+            "Hint: assign --truth writes one; models of hierlpr fit are for rank and sets."
+        )
+    known = fitted.path_style_.get("reading", {})
     given = {name: value for name, value in reading.items() if value}
     found = read_predictions(predictions, **{**known, **given})
     like_input = like_input or (found.format == "anndata" and str(out).endswith(".h5ad"))

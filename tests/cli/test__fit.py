@@ -136,6 +136,9 @@ def test_fit_says_what_cannot_be_reached(fitted, tmp_path):
         _, err = succeeded(command, *scores, "--out", tmp_path / out)
         assert "Nothing is called." in err
     assert not read_ranking(tmp_path / "r.csv").call.any()
+    (tmp_path / "r.csv").write_text((fitted / "test_scores.csv").read_text().replace(",0.", ",7."))
+    args = (*scores[:3], tmp_path / "r.csv", "--out", tmp_path / "r.html")
+    assert "are they on the same scale?" in succeeded("report", *args)[1]
 
 
 def test_calibration_files_and_lenient(fitted, tmp_path):
@@ -148,6 +151,7 @@ def test_calibration_files_and_lenient(fitted, tmp_path):
     _, err = fit_files(tmp_path, *base, "--lenient")
     assert "skipped" in err
     assert "600 samples fitted, 120 for calibration" in err
+    assert "are kept for" not in err
 
 
 @pytest.mark.parametrize("kind", ["limit", "groups"])

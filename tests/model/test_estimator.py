@@ -323,6 +323,8 @@ def test_reversed_scores_are_asked_about(parts):
         HierLPR(fit.hierarchy, joint=False).fit(-fit.scores, fit.truth)
     noise = np.random.default_rng(0).normal(size=fit.scores.shape)
     HierLPR(fit.hierarchy, joint=False).fit(noise, fit.truth)
+    with pytest.warns(HierlprWarning, match="No sample has a label"):
+        HierLPR(fit.hierarchy, joint=False).fit(noise, 0 * fit.truth)
 
 
 # -- weights of samples --------------------------------------------------------------------------

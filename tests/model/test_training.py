@@ -19,6 +19,7 @@ from hierlpr import (
     discover,
     rank,
 )
+from hierlpr._utils.checks import nearest
 from hierlpr.exceptions import DataError, HierarchyError
 from hierlpr.io import as_hierarchy
 
@@ -120,6 +121,11 @@ def test_unknown_labels_are_named_with_the_nearest(case):
     with pytest.raises(DataError, match=r"1 label\(s\).*'lefft'; the first in sample 0") as error:
         HierLPR(TREE).fit(scores, wrong)
     assert "did you mean 'left'?" in str(error.value)
+    assert nearest("mouse", ["house", "animal/mouse"]) == "did you mean 'animal/mouse'?"
+    with pytest.raises(DataError, match="Or is the hierarchy reversed"):
+        HierLPR({"root": "left"}).fit([[0.1, 0.2]], [["root"]])
+    with pytest.raises(DataError, match="read files with"):
+        HierLPR(TREE).fit("s.csv", "t.csv")
     for bad, text in ((None, "sample 1 has None"), (3.5, "sample 1 has 3.5")):
         with pytest.raises(DataError, match=text):
             HierLPR(TREE).fit(scores, [lists[0] or ["root"], bad, *lists[2:]])

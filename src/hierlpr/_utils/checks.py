@@ -31,7 +31,9 @@ def quote_names(names: Sequence[Any], *, most: int = 5) -> str:
 
 def nearest(name: object, known: Iterable[str]) -> str:
     """Return a question that suggests the most similar known name; empty if none is similar."""
-    near = get_close_matches(str(name), islice(known, 50_000), n=1)
+    end, names = str(name), list(islice(known, 50_000))
+    last = (x for x in names if x.endswith(end) and x.removesuffix(end)[-1:] in tuple("/|>;\\:"))
+    near = list(islice(last, 1)) or get_close_matches(end, names, n=1)  # the end of a path first
     return f"did you mean {near[0]!r}?" if near else ""
 
 
@@ -103,7 +105,8 @@ def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
     if array.dtype.kind == "c":
         raise DataError(f"{name}: Complex data not supported; give real numbers.")
     if array.dtype.kind not in "biuf":
-        raise DataError(f"{name} must hold real numbers, got dtype {array.dtype}.")
+        hint = "\nHint: read files with hierlpr.io.read_scores." if array.dtype.kind == "U" else ""
+        raise DataError(f"{name} must hold real numbers, got dtype {array.dtype}.{hint}")
     return np.ascontiguousarray(array, dtype=np.float64)
 
 

@@ -129,7 +129,7 @@ def fit(
         seed=seed,
         **options,
     )
-    if goal is not None or sets is not None:
+    if calibration is None and (goal is not None or sets is not None):
         what = "the cutoff" if sets is None else "the sets" if goal is None else "cutoff and sets"
         kept, n = done.n_calibration, done.n_calibration_given
         shell.say(f"{kept:,} of {n:,} samples are kept for {what} (seed {seed})")
@@ -187,7 +187,7 @@ def _print_result(done: FitOutcome, out: str, json_out: str | None, shell: Shell
     if model.sets_ is not None:
         result |= {"sets": model.sets_.to_dict(), "sets_statement": str(model.sets_)}
     put_json(json_out, result)
-    if json_out != "-" and cutoff.reachable:
+    if json_out != "-" and (cutoff.reachable or (cutoff.groups and cutoff.n_calls)):
         shell.result(str(cutoff))
     if json_out != "-" and model.sets_ is not None:
         shell.result(str(model.sets_))

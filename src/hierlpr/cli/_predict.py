@@ -223,8 +223,7 @@ def report(
         raise click.UsageError("--missing-truth and --propagate-truth need --truth.")
     done = opt.run_workflow(shell, workflows.report_file, model, scores, truth, out=out, **options)
     answer = done.report.answer
-    if answer.unreachable:
-        shell.warn(answer.unreachable)
+    shell.notes(filter(None, (answer.difference, answer.unreachable)))
     shell.close(
         f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {answer.n_samples:,} "
         f"samples x {answer.n_labels:,} labels"

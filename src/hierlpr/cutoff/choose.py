@@ -251,7 +251,7 @@ def cutoff_by_group(
             part = replace(part, level=0.0)  # everything: the groups below inherit no cut
         chosen[g] = replace(part, level=max(part.level, least))
     parts = {name: chosen[g] for g, name in enumerate(columns)}
-    failed = [f"{name}: {part.reason}" for name, part in parts.items() if not part.reachable]
+    failed = [f"Group {name}: {part.reason}" for name, part in parts.items() if not part.reachable]
     if len(failed) > MOST_REASONS:
         rest = f"{len(failed) - MOST_REASONS:,} more groups are unreachable; see to_frame()."
         failed = [*failed[:MOST_REASONS], rest]

@@ -195,7 +195,7 @@ class Cutoff:
             return "\n".join([header, *map(str, self.targets)])
         caveats = f" Caveats: {self.caveats}" if self.caveats else ""
         if self.groups is not None:
-            lines = [f"{name}: {part}" for name, part in self.groups.items()]
+            lines = [f"Group {name}: {part}" for name, part in self.groups.items()]
             if self.confidence is not None:
                 holds = f"what follows holds for all {len(lines):,} groups simultaneously:"
                 lines = [f"With {percent(self.confidence)} confidence, {holds}", *lines]

@@ -278,6 +278,8 @@ def align_truth(
         elif table.by_place:
             names = quote_names(hierarchy.labels, most=3)
             hint += f" The columns have no names and were taken as {names}: is this their order?"
+        else:
+            hint += f" Or is the hierarchy reversed? Its roots are {quote_names(hierarchy.roots)}."
         if closed.breach is not None:
             sample, above, below = closed.breach
             raise DataError(

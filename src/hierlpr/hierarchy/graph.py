@@ -50,7 +50,10 @@ def collect_edges(
     ends: tuple[list[int], list[int]] = ([], [])
     for place, edge in enumerate(edges):
         if isinstance(edge, str) or len(edge) != 2:
-            raise HierarchyError(f"Edge {place} is {edge!r}; expected a pair (parent, child).")
+            raise HierarchyError(
+                f"Edge {place} is {edge!r}; expected a pair (parent, child).\n"
+                "Hint: read_hierarchy reads files; Hierarchy.from_parents takes {child: parent}."
+            )
         for name, numbers in zip(edge, ends, strict=True):
             number = index.get(name) if isinstance(name, str) else None
             if number is None:
@@ -117,7 +120,8 @@ def _check_name(name: object) -> None:
     if not isinstance(name, str):
         raise HierarchyError(
             f"Label names must be strings, got {name!r} ({type(name).__name__}).\n"
-            "Hint: convert them with str()."
+            "Hint: convert them with str(), and leave out edges without a parent; labels= adds "
+            "labels without edges."
         )
     if not name.strip():
         raise HierarchyError("A label has an empty name.\nHint: every label needs a visible name.")

@@ -6,6 +6,7 @@ Limits that keep damaged or hostile files from using all memory: a line has at m
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
@@ -84,7 +85,12 @@ def text_blocks(path: AnyPath, stream: Any, size: int = BLOCK) -> Iterator[tuple
         if b"\0" in block:
             number += block.count(b"\n", 0, block.index(b"\0"))
             hint = "the ending decides how a file is read; Parquet files end in .parquet."
+            if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                hint = "this is UTF-16 text; save it as UTF-8 (in Excel: CSV UTF-8)."
             raise file_error(path, f"line {number}", "this is binary data, not text.", hint)
+        if b"\n" not in block and block.count(b"\r") > 1:
+            hint = "save the file with Unix or Windows line ends."
+            raise file_error(path, f"line {number}", "lines end with carriage returns only.", hint)
         yield number, block.removeprefix(BYTE_ORDER_MARK) if number == 1 else block
         number += block.count(b"\n")
 

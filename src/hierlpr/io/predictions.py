@@ -113,7 +113,11 @@ def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
     if len({name.removeprefix("tax.") for name in names} & set(RANKS.values())) >= 2:
         is_path = isinstance(confidences, str | os.PathLike)
         return read_dada2(path, raw, (confidences, read_bytes(confidences)) if is_path else None)
-    raise file_error(path, "line 1", "the format is not recognised.", f"known are {FORMATS}")
+    hint = (
+        f"known are {FORMATS} For other tools write the columns sample, Taxon (the path, separated "
+        "by ;) and Confidence to a .tsv file."
+    )
+    raise file_error(path, "line 1", "the format is not recognised.", hint)
 
 
 def write_like_input(found: Predictions, label: Index, chance: Float, path: AnyPath) -> None:
@@ -129,7 +133,7 @@ def write_like_input(found: Predictions, label: Index, chance: Float, path: AnyP
 
 
 def match_labels(
-    found: Predictions, hierarchy: Hierarchy
+    found: Predictions, hierarchy: Hierarchy, hint: str = "is the model of the same taxonomy?"
 ) -> tuple[sparse.csr_array, Index, NDArray[np.bool_]]:
     """Match listed scores with the labels of another hierarchy, such as that of a model.
 
@@ -143,6 +147,10 @@ def match_labels(
         known = {x: names.get(found.hierarchy.name(x).lower()) for x in found.hierarchy.labels}
     target = (known.get(label) for label in found.hierarchy.labels)
     column = np.array([-1 if x is None else hierarchy.index(x) for x in target], dtype=np.int64)
+    if not (column >= 0).any():
+        first = quote_names(list(found.hierarchy.names.values()))
+        text = f"none of the predicted names is in the hierarchy; the first are {first}."
+        raise file_error(found.path, "", text, hint)
     scores = found.scores
     row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
     at = column[scores.indices]
@@ -159,11 +167,8 @@ def match_labels(
 
 def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
     """Replace the hierarchy of the paths by a given one."""
-    scores, column, is_unknown = match_labels(found, hierarchy)
-    if not (column >= 0).any():
-        names = quote_names(list(found.hierarchy.names.values()))
-        text = f"none of the predicted names is in the hierarchy; the first are {names}."
-        raise file_error(found.path, "", text, "leave --hierarchy out to take it from the paths.")
+    hint = "leave --hierarchy out to take it from the paths."
+    scores, column, is_unknown = match_labels(found, hierarchy, hint)
     ranks = [f"level {level}" for level in hierarchy.levels]
     new = {}  # labels, by those of the paths
     for i in np.flatnonzero(column >= 0):

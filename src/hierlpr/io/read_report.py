@@ -39,7 +39,10 @@ class ReadReport:
 
     def lines(self) -> list[str]:
         """Return sentences for a terminal: a summary first, then warnings."""
-        counts = "".join(f", {n:,} {what}" for what, n in self.counts.items())
+        counted = (
+            (n, what.removesuffix("s") if n == 1 else what) for what, n in self.counts.items()
+        )
+        counts = "".join(f", {n:,} {what}" for n, what in counted)
         said = [f"{self.path}: {self.format}{counts}", *self.notes]
         if self.unknown_labels:
             said.append(

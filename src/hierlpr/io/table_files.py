@@ -184,8 +184,11 @@ class TableFile:
                 continue
             number[i] = self._code_of(names[i])
             if number[i] == _UNKNOWN:
-                line = partial(place, int(np.argmax(codes == i)))
-                self.log.unknown_label(names[i], self._codes, line=line, times=times)
+                row = int(np.argmax(codes == i))
+                is_first = self.is_cafa and row == 0 and place(0) == 1
+                hint = f"is this the header? {_EXPECTED}" if is_first else ""
+                line = partial(place, row)
+                self.log.unknown_label(names[i], self._codes, line=line, hint=hint, times=times)
             elif number[i] >= 0 and names[i] not in self._codes:
                 self.log.counts["entries by another name"] += times
         label = number[codes]
@@ -350,7 +353,9 @@ def _check_long_header(
     given: list[str], found: dict[str, int], content: Content, source: Source
 ) -> dict[str, int]:
     log, lower = source.log, [name.lower() for name in given]
-    log.format = "ranking" if content == "ranking" else f"long {source.kind} {content}"
+    log.format = (
+        "ranking" if content == "ranking" else f"long {source.kind} {content}".replace("  ", " ")
+    )
     twice = next((lower[at] for at in found.values() if lower.count(lower[at]) > 1), None)
     if twice is not None:
         raise log.file_error("the column occurs twice.", line=source.first_place, column=twice)
@@ -378,7 +383,10 @@ def _check_wide_header(given: list[str], content: Content, source: Source) -> di
     first = given[at][:60]
     if first and first.lower() != SAMPLE_COLUMN:
         text = f"the first column is {first!r}; expected {SAMPLE_COLUMN!r}."
-        raise log.file_error(text, line=place, hint=f"{_EXPECTED} Rename the column of samples.")
+        hint = f"{_EXPECTED} Rename the column of samples, or add the header if there is none."
+        if first.upper() in ("AUTHOR", "MODEL", "KEYWORDS"):
+            hint = "remove the lines AUTHOR, MODEL, KEYWORDS and END of a CAFA submission."
+        raise log.file_error(text, line=place, hint=hint)
     if not first:
         log.notes.append(f"{log.path}: the first column has no name and is taken as the samples")
     labels = {name: i for i, name in enumerate(given) if i != at}

@@ -104,10 +104,10 @@ class Drift:
         summary = f"{self.n_samples:,} new samples: {self._moved()}."
         if self.is_nonsense:
             return (
-                f"{summary} No change of prevalences explains this: "
-                f"{self.impossible_share:.0%} of the labels would have to be more frequent than "
-                f"their ancestors, and odds would change {self._mean_move():.3g}-fold on average. "
-                "Do larger scores mean more likely, and are the columns in the right order?"
+                f"{summary} No change of prevalences explains this: {self.impossible_share:.0%} of "
+                "the labels would be more frequent than their ancestors, and odds would change "
+                f"{self._mean_move():.3g}-fold on average. Are the scores on the same scale, do "
+                "larger ones mean more likely, and are the columns in the right order?"
             )
         if self.is_clean:
             return f"{summary} In all other respects the scores look like those fitted on."

@@ -65,7 +65,7 @@ def fit_aligned(
     options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
     options["sample_weight"] = None if weight is None else weight / weight.max()
     lpr, implied = fit_curves(table, held, hierarchy, **options)
-    _warn_of_reversed_scores(lpr)
+    _warn_of_mistakes(lpr)
     model.keys_ = {}
     forget_cutoff(model)  # first, so that no promise outlives an interrupted fit
     model.hierarchy_, model.lpr_, model.implied_, model.joint_ = hierarchy, lpr, implied, None
@@ -95,9 +95,12 @@ def fit_curves(
     return replace(lpr, seen=None), implied  # bins say nothing about labels that are not listed
 
 
-def _warn_of_reversed_scores(lpr: LPRModel) -> None:
-    """Warn if the AUCs of most labels are more than 3 standard errors below 0.5."""
+def _warn_of_mistakes(lpr: LPRModel) -> None:
+    """Warn without positives, or if most AUCs are more than 3 standard errors below 0.5."""
     n1, n0 = lpr.report.positives, lpr.report.negatives
+    if not n1.any():
+        note = "No sample has a label, so nothing can be learned; is the truth complete?"
+        warnings.warn(note, HierlprWarning, stacklevel=4)
     z = (lpr.report.auc - 0.5) * np.sqrt(12.0 * n1 * n0 / (n1 + n0 + 1.0))
     n_below = int(np.count_nonzero(z < -3.0))
     if 2 * n_below > lpr.n_labels:

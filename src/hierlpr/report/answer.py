@@ -48,8 +48,8 @@ class Answer:
         for names also "within the CI".
     promise : str
         What the cutoff was chosen for, and on which samples.
-    unreachable : str
-        Why a target could not be reached; empty if all could.
+    difference, unreachable : str
+        How the scores differ from the fit, and why a target could not be reached; or empty.
     parts : mapping of tuple of Part
         One row per "group" and per "target", if there are several.
     sets : tuple of str
@@ -77,6 +77,7 @@ class Answer:
     verdict: str
     promise: str
     cost: str
+    difference: str
     unreachable: str
     warnings: tuple[str, ...]
     parts: dict[str, tuple[Part, ...]]
@@ -140,6 +141,7 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
         verdict=verdict,
         promise=_promise(cutoff, names, difference),
         cost=cost,
+        difference=difference,
         unreachable=_unreachable(cutoff) if names is None else "",
         warnings=_warnings(c),
         parts={"group": _groups(c), "target": _targets(c)},
