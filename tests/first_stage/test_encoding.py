@@ -190,10 +190,14 @@ def test_what_changes_between_fit_and_use_is_refused():
 
 @pytest.mark.parametrize("kind", [list, pd.Series, pl.Series, np.array])
 def test_texts_are_vectorized_and_wide_vocabularies_projected(kind):
-    texts = ["the cat sat", "a dog barked", "the cat and the dog"] * 5
+    texts = [None, *(f"the cat sat by dog{i // 2}" for i in range(14))]
     encoder, z = encode(kind(texts))
-    assert z.shape == (15, 6)
+    assert z.shape == (15, 11)
     np.testing.assert_array_equal(encoder.transform(kind(texts[:2])), z[:2])
+    assert encode(pd.DataFrame({"name": texts}))[1].shape == (15, 8)  # categories: most occur twice
+    texts = [f"{i} {text}" for i, text in enumerate(texts, 10)]
+    _, z = encode(pd.DataFrame({"size": np.arange(15.0), "text": texts}))
+    np.testing.assert_array_equal(z[:, 1:], encode(texts)[1])
     wide, z = encode([" ".join(f"w{300 * i + j}" for j in range(400)) for i in range(20)])
     assert "6,100 sparse features by 19 singular vectors" in wide.notes[0]
     assert z.shape == (20, 19)

@@ -1,8 +1,8 @@
 """Features as users have them -> one dense float32 matrix without gaps.
 
 Numbers are standardized, and a missing one becomes the mean. Categories (text or categorical
-columns) become indicators. A list of texts is vectorized by tf-idf. Wide sparse matrices are
-projected on their leading singular vectors. `notes` says what was left out.
+columns) become indicators. Texts, a list or a column of a table, are vectorized by tf-idf. Wide
+sparse matrices are projected on their leading singular vectors. `notes` says what was left out.
 """
 
 from __future__ import annotations
@@ -50,12 +50,18 @@ class FeatureEncoder:
         if self.kind == "dense":
             columns, self.names = _read_columns(X)
             self.n_features = len(columns)
+            self.texts = {
+                i: FeatureEncoder().fit(_without_gaps(column))
+                for i, column in enumerate(columns)
+                if _holds_texts(column)
+            }
+            self.notes += [note for encoder in self.texts.values() for note in encoder.notes]
             self._fit_categories(columns)
         else:
             self.vectorizer = TfidfVectorizer(sublinear_tf=True)
             try:
                 if self.kind == "texts":
-                    self.vectorizer.fit(list(X))
+                    self.vectorizer.fit(_without_gaps(X))
             except ValueError as error:
                 raise DataError(f"X: {error}") from None
             self.n_features = 1 if self.kind == "texts" else int(X.shape[1])
@@ -70,6 +76,10 @@ class FeatureEncoder:
         z = (self._numbers(X)[:, self.used] - self.mean) / self.scale
         np.nan_to_num(z, copy=False, nan=0.0)
         np.clip(z, -LIMIT, LIMIT, out=z)
+        if self.kind == "dense" and self.texts:
+            columns = self._same_columns(*_read_columns(X))
+            texts = (self.texts[i].transform(_without_gaps(columns[i])) for i in self.texts)
+            z = np.hstack([z, *texts])
         if z.shape[1] == 0:  # no feature distinguishes the samples
             z = np.zeros((z.shape[0], 1))
         return np.ascontiguousarray(z, dtype=np.float32)
@@ -78,8 +88,9 @@ class FeatureEncoder:
         """Return all features as numbers, NaN for gaps: numeric columns, then indicators."""
         if self.kind == "dense":
             columns = self._same_columns(*_read_columns(X))
-            values = [column for i, column in enumerate(columns) if i not in self.categories]
-            parts = [np.stack(values, axis=1)] if values else []
+            others = {*self.categories, *self.texts}
+            values = [column for i, column in enumerate(columns) if i not in others]
+            parts = [np.stack(values, axis=1)] if values else [np.empty((columns[0].size, 0))]
             if self.categories:
                 texts = np.stack([_as_texts(columns[i]) for i in self.categories], axis=1)
                 parts.append(self.indicators.transform(texts))
@@ -90,7 +101,7 @@ class FeatureEncoder:
 
     def _sparse_matrix(self, X: Any) -> Any:  # noqa: N803
         if self.kind == "texts":
-            return self.vectorizer.transform(list(X))
+            return self.vectorizer.transform(_without_gaps(X))
         self._check_width(int(X.shape[1]))
         return _checked(X, accept_sparse="csr", dtype=np.float64)
 
@@ -105,7 +116,8 @@ class FeatureEncoder:
         self.notes.append(f"{matrix.shape[1]:,} sparse features by {k} singular vectors")
 
     def _fit_categories(self, columns: list[Column]) -> None:
-        self.categories = [i for i, column in enumerate(columns) if column.dtype == object]
+        is_object = [column.dtype == object for column in columns]
+        self.categories = [i for i in np.flatnonzero(is_object).tolist() if i not in self.texts]
         if not self.categories:
             return
         self.indicators = OneHotEncoder(
@@ -130,7 +142,7 @@ class FeatureEncoder:
             columns = [columns[names.index(name)] for name in self.names]
         self._check_width(len(columns))
         for i, column in enumerate(columns):
-            if column.dtype == object and i not in self.categories:
+            if column.dtype == object and i not in self.categories and i not in self.texts:
                 name = _column_name(self.names, i)
                 raise DataError(f"Column {name} of X held numbers in fit, and now holds text.")
         return columns
@@ -172,8 +184,21 @@ def _kind(data: Any) -> Literal["texts", "sparse", "dense"]:
     is_list = isinstance(data, list | tuple) or getattr(data, "ndim", None) == 1
     if not is_list:
         is_list = isinstance(nw.from_native(data, series_only=True, pass_through=True), nw.Series)
-    is_texts = is_list and len(data) > 0 and all(isinstance(text, str) for text in data)
-    return "texts" if is_texts else "dense"
+    given = [x for x in data if not _is_gap(x)] if is_list else []
+    return "texts" if given and all(isinstance(text, str) for text in given) else "dense"
+
+
+def _without_gaps(texts: Any) -> list[str]:
+    """Return texts as a list, an empty text for a missing one."""
+    return ["" if _is_gap(text) else str(text) for text in texts]
+
+
+def _holds_texts(column: Column) -> bool:
+    """Whether most values of a column differ and have at least three words: no categories."""
+    if column.dtype != object:
+        return False
+    texts = {text for text in _without_gaps(column) if len(text.split(maxsplit=2)) == 3}
+    return 2 * len(texts) > column.size
 
 
 def _read_columns(data: Any) -> tuple[list[Column], tuple[str, ...] | None]:

@@ -126,7 +126,7 @@ def warn_of_steps_in_front(classifier: Any) -> None:
             if fitted:
                 warnings.warn(
                     f"{', '.join(fitted)} in front of HierarchicalClassifier was fitted on the "
-                    "held-out samples too, so the cutoff and its guarantee do not hold.\n"
+                    "held-out samples too, so neither probabilities nor a guarantee hold.\n"
                     "Hint: HierarchicalClassifier(make_pipeline(..., classifier)).",
                     HierlprWarning,
                     stacklevel=3,
