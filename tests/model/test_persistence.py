@@ -259,7 +259,7 @@ def test_classifiers_answer_as_before(features, tmp_path):
     cases = [
         (LogisticRegression(), x),
         (RandomForestClassifier(5, random_state=0), x),
-        (FirstStage(members=["kernel"]), sparse.csr_array(x)),
+        (FirstStage(members=["forest"], n_trees=8), sparse.csr_array(x)),
         (make_pipeline(TfidfVectorizer(), LogisticRegression()), words),
         (make_pipeline(columns, LogisticRegression()), frame),
         (FirstStage(n_networks=2, n_trees=8, random_state=0), frame),
