@@ -97,7 +97,7 @@ def run(name: str, files: dict[str, Any], seed: int, keep: Path | None) -> dict[
         row["regularization"] = f"{plan.dropout} {plan.noise}"
         row["epochs"] = stage.members_["networks"].plan_.epochs
     row["cpu_minutes"], row["peak_mb"] = cpu, peak
-    print(model.describe(), flush=True)
+    print(model.estimators_[0].describe(), flush=True)
     return row
 
 

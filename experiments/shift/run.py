@@ -27,7 +27,7 @@ import numpy as np
 
 from hierlpr import HierLPR, metrics, simulate
 from hierlpr.exceptions import DataError
-from hierlpr.model.label_updates import with_prevalences
+from hierlpr.model.training import with_prevalences
 
 HERE = Path(__file__).parent
 FACTORS = (0.2, 0.5, 1.0, 2.0, 5.0)

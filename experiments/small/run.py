@@ -25,6 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from hierlpr import HierarchicalClassifier, Hierarchy, metrics
+from hierlpr.model import cross_fitting
 
 OUT = Path(__file__).resolve().parent / "results.csv"
 COLUMNS = ["set", "draw", "default", "logistic", "logistic_hierlpr", "forest", "weights"]
@@ -92,9 +93,8 @@ def run(case: Case, draw: int) -> dict[str, object]:
     x_new, truth_new = features[order[n:][:600]], held[order[n:][:600]]
     model = HierarchicalClassifier(hierarchy=h, random_state=draw).fit(x, truth)
     logistic = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
-    plain = HierarchicalClassifier(logistic, hierarchy=h, random_state=draw, min_positives=1).fit(
-        x, truth
-    )
+    cross_fitting.MIN_SUPPORT = 1  # few samples: a classifier for every label
+    plain = HierarchicalClassifier(logistic, hierarchy=h, random_state=draw).fit(x, truth)
     forest = RandomForestClassifier(300, random_state=draw).fit(x, truth)
     shares = np.zeros(truth_new.shape)
     for k, (p, known) in enumerate(zip(forest.predict_proba(x_new), forest.classes_, strict=True)):

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from hierlpr._utils import checks
-from hierlpr._utils.checks import check_sample_weight
 from hierlpr._utils.display import terminal_progress
 from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.decisions import LabelCall
@@ -84,6 +83,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         The out-of-fold scores, NaN for held-out samples.
     held_out_ : ndarray of int
         The samples that were only used for the cutoff.
+    weighs_training_ : bool or None
+        Whether the estimator took the sample weights in its own training; None without weights.
 
     Notes
     -----
@@ -167,21 +168,19 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         names = ("precision", "fdr", "maximize", "confidence")
         goal = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         X = _indexable(X)  # noqa: N806
+        if truth is None:
+            raise DataError("There is no truth: requires y to be passed, but the target y is None.")
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
         hierarchy = given or Hierarchy(labels=align_labels(truth, None, name="truth").labels)
         samples = Table(np.empty((count_rows(X), 0)), (), *row_names(X, "X"))
         held = training.truth_beside(samples, truth, hierarchy, close=self.close_truth, name="X")
         training.refuse_unknown_labels(held, hierarchy)
-        own = check_sample_weight(sample_weight, held.shape[0], keep_equal=True)
+        own = checks.check_sample_weight(sample_weight, held.shape[0], keep_equal=True)
         check_bound(goals_of(**goal)[0] if goal else None, own, self.max_weight)
         used, weight = training.weighed(own, held.shape[0])
         rng = np.random.default_rng(self.random_state)
         self.__dict__.pop("model_", None)  # so that no promise outlives an interrupted fit
-        n_apart = round(self.holdout * used.size) if goal else 0
-        if goal and (n_apart == 0 or used.size - n_apart < self.cv):
-            raise DataError(
-                f"{used.size:,} samples are too few for {self.cv} folds and a held-out part."
-            )
+        n_apart = max(1, round(self.holdout * used.size)) if goal else 0
         order = rng.permutation(used.size) if goal else np.arange(used.size)
         held_out, kept = (used[np.sort(part)] for part in np.split(order, [n_apart]))
         kept_weight = None if own is None or weight is None else own[kept]
@@ -190,8 +189,9 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.oof_scores_ = np.full(held.shape, np.nan)
         self.oof_scores_[kept] = scores
         self.held_out_, self.hierarchy_ = held_out, hierarchy
-        is_auto = isinstance(self.lpr, str) and self.lpr == "auto"
-        lpr = "probability" if is_auto and isinstance(estimator, FirstStage) else self.lpr
+        self.classes_ = np.array(hierarchy.labels, dtype=object)
+        is_stage = isinstance(estimator, FirstStage)
+        lpr = "probability" if is_stage and self.lpr == "auto" else self.lpr
         model = HierLPR(given, lpr=lpr, joint=self.joint)
         table = Table(scores, hierarchy.labels)
         training.fit_aligned(model, hierarchy, table, held_kept, kept_weight)
@@ -241,7 +241,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
         """Return the block scores, as a data frame if `X` is one."""
-        return self._like(X, self._fitted.predict_proba(self.score_table(X).values))
+        score = self._fitted.predict_proba(self.score_table(X).values)
+        return like_given(X, score, self.hierarchy_.labels, samples_column=False)
 
     def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:  # noqa: N803
         """Rank all (sample, label) instances; see :meth:`HierLPR.rank`."""
@@ -249,7 +250,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """Return the calls at the cutoff, closed upward, as a data frame if `X` is one."""
-        return self._like(X, self._fitted.predict(self.score_table(X).values))
+        calls = self._fitted.predict(self.score_table(X).values)
+        return like_given(X, calls, self.hierarchy_.labels, samples_column=False)
 
     def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:  # noqa: N803
         """Return the calls of each sample as a list, best first."""
@@ -268,22 +270,6 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """Return AU(PRC) of the block scores; `sample_weight` is as in `fit`."""
         return self._fitted.score(self.score_table(X), truth, sample_weight)
 
-    def describe(self) -> str:
-        """Return as text what was fitted, on which samples, and how scores are combined."""
-        check_is_fitted(self, "model_")
-        n_kept = int(np.isfinite(self.oof_scores_[:, 0]).sum())
-        lines = [
-            f"First stage and local precision rates from {n_kept:,} samples"
-            + (f", cutoff from {self.held_out_.size:,} others." if self.held_out_.size else ".")
-        ]
-        if hasattr(self.estimators_[0], "describe"):
-            lines.append(self.estimators_[0].describe())
-        if self.weighs_training_ is False:
-            lines.append("Sample weights were not used to train the first stage.")
-        if self._fitted.joint_ is not None:
-            lines.append(self._fitted.joint_.describe())
-        return "\n".join(lines)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted classifier to one file, which :func:`hierlpr.load_model` reads.
 
@@ -298,25 +284,15 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         """Where `predict` cuts, and what that achieved on the held-out samples."""
         return self._fitted.cutoff_
 
-    @property
-    def classes_(self) -> NDArray[np.object_]:
-        """The labels, one per column of `predict`."""
-        return self._fitted.classes_
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags = TargetTags(required=True, multi_output=True, single_output=False)
-        if isinstance(self.estimator, str):
-            tags.input_tags.sparse = tags.input_tags.allow_nan = True
-            tags.input_tags.categorical = tags.input_tags.string = True
-        elif hasattr(self.estimator, "__sklearn_tags__"):
-            tags.input_tags = get_tags(self.estimator).input_tags
+        estimator = FirstStage() if isinstance(self.estimator, str) else self.estimator
+        if hasattr(estimator, "__sklearn_tags__"):
+            tags.input_tags = get_tags(estimator).input_tags
         return tags
 
     # -- steps of fit -------------------------------------------------------------------------
-
-    def _like(self, x: Any, values: NDArray[Any]) -> Any:
-        return like_given(x, values, self.hierarchy_.labels, samples_column=False)
 
     def _fit_estimators(
         self,
@@ -340,7 +316,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             self.n_features_in_ = estimator.n_features_in_
             return np.asarray(estimator.oof_proba_)
         if len(y) < self.cv:
-            raise DataError(f"cv={self.cv} folds need at least as many samples, got {len(y):,}.")
+            raise DataError(f"{len(y):,} training samples are too few for {self.cv} folds.")
         splitter = KFold(self.cv, shuffle=True, random_state=int(rng.integers(2**31)))
         folds, n_jobs = list(splitter.split(y)), self.n_jobs
         scores, self.estimators_ = cross_fitting.train(

@@ -20,7 +20,6 @@ from threadpoolctl import threadpool_limits
 from hierlpr.exceptions import HierlprError, HierlprWarning
 
 MIN_SUPPORT = 3  # positives and negatives of a label that gets a classifier
-Progress = Callable[[int, int], None]
 Float = NDArray[np.float64]
 
 
@@ -55,7 +54,7 @@ def train(
     *,
     weight: Float | None,
     n_jobs: int | None,
-    on_progress: Progress | None,
+    on_progress: Callable[[int, int], None] | None,
 ) -> tuple[Float, list[Any]]:
     """Return out-of-fold scores, and the classifier of each label fitted on everything.
 

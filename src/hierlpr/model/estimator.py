@@ -29,11 +29,11 @@ from hierlpr.exceptions import HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike
 from hierlpr.joint import JointModel
-from hierlpr.lpr import ImpliedLPR, LPRModel, without_gaps
+from hierlpr.lpr import ImpliedLPR, LPRModel, own_lpr
 from hierlpr.lpr.comparison import SampleQuantiles
 from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
-from hierlpr.model import label_updates, prediction, training
+from hierlpr.model import prediction, training
 from hierlpr.model.explain import Explanation, explain_sample
 from hierlpr.model.persistence import save_model
 from hierlpr.ranking.blocks import consistent_scores
@@ -196,11 +196,11 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         options |= {"weight": weight, "max_weight": max_weight}
         score = self.block_scores(table)
         cutoff = cutoff_on(goals, score, held, self.hierarchy_, self.profile_, **options)
-        cutoff = cutoff.with_caveats(caveats)
         for part in cutoff.targets or (cutoff,):
             if not part.reachable:
                 warnings.warn(part.reason, UnreachableWarning, stacklevel=2)
-        self.cutoff_, self.keys_ = cutoff, {**self.keys_, "cutoff": keys}
+        self.keys_ = {**self.keys_, "cutoff": keys}
+        self.cutoff_ = cutoff.with_caveats(caveats)
         return self
 
     def use_target(self, target: float) -> Self:
@@ -255,7 +255,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         The new model has no cutoff, because certificates do not carry over. Scores that differ from
         those of the fit by more than prevalences can explain are refused.
         """
-        return label_updates.adapted(self, self.aligned_scores(scores))
+        return training.adapted(self, self.aligned_scores(scores))
 
     def add_labels(
         self,
@@ -271,16 +271,16 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         per new label, in the order of `labels`, by default as they appear in `edges`.
         """
         check_is_fitted(self)
-        label_updates.add_labels(self, edges, scores, truth, labels=labels)
+        training.add_labels(self, edges, scores, truth, labels)
         return self
 
     def remove_labels(self, labels: Iterable[str]) -> Self:
         """Remove labels; their children pass to their parents, other curves do not change."""
         check_is_fitted(self)
-        label_updates.remove_labels(self, labels)
+        training.remove_labels(self, labels)
         return self
 
-    # -- prediction -------------------------------------------------------------------------
+    # -- prediction and inspection ------------------------------------------------------------
 
     def transform(self, scores: Any) -> Any:
         """Return the local precision rates; with `joint`, P(label | all scores of the sample).
@@ -363,8 +363,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         score = dense(self.block_scores(table))
         return float(au_prc_score(np.where(known, held, np.nan), score, sample_weight=weight))
 
-    # -- inspection -------------------------------------------------------------------------
-
     @property
     def kind_(self) -> Kind:
         """The kind of scores that was fitted on."""
@@ -382,7 +380,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def check(self, scores: Any) -> Drift:
         """Compare new scores with those of the fit, per label and as text."""
-        return label_updates.compare_with_fit(self, self.aligned_scores(scores))
+        return prediction.compare_with_fit(self, self.aligned_scores(scores))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which :func:`hierlpr.load_model` reads."""
@@ -409,18 +407,15 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         check_is_fitted(self)
         return training.new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
 
-    def lprs(self, table: Table, known: Matrix | None = None) -> Table:
-        """Return the LPRs of an aligned table; the only place where the joint posterior enters.
-
-        `known` are the LPRs of the curves, NaN where scores are missing, if available.
-        """
+    def lprs(self, table: Table) -> Table:
+        """Return the LPRs of an aligned table; the only place where the joint posterior enters."""
         implied, options = self.implied_, {"n_threads": self.n_threads}
-        lpr = self.lpr_.curves.evaluate(table.values, **options) if known is None else known
         if self.joint_ is None or (implied is not None and not self.joint_.is_used):
-            lpr = without_gaps(self.lpr_, lpr)
+            lpr = own_lpr(self.lpr_, table.values, **options)
             if implied is not None:
                 lpr = implied.close(lpr, self.hierarchy_, **options)
         else:
+            lpr = self.lpr_.curves.evaluate(table.values, **options)
             absent = None if implied is None else implied.absent
             lpr = self.joint_.transform(lpr, absent=absent, **options)
         if not isinstance(lpr, np.ndarray):

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 N_SHOWN = 10  # labels that are not called, in the text
 
-Float = NDArray[np.float64]
-
 
 class ExplainedLabel(NamedTuple):
     """A label of one sample, and why it is called or not.
@@ -68,11 +66,10 @@ class Explanation:
 
     def why(self, label: str) -> str:
         """Return the reason for one label."""
-        for row in self.labels:
-            if row.label == label:
-                return row.reason
         self.hierarchy.index(label)  # raises for an unknown label
-        return "Not called: neither it nor a descendant has a score in this sample."
+        reasons = {row.label: row.reason for row in self.labels}
+        absent = "Not called: neither it nor a descendant has a score in this sample."
+        return reasons.get(label, absent)
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] | None = None) -> Any:
         """Return a data frame with one row per label, in calling order."""
@@ -169,7 +166,7 @@ def _row_of(table: Table, sample: int | str) -> int:
     return int(sample) % table.n_samples
 
 
-def _dense_row(matrix: Any, n_labels: int) -> Float:
+def _dense_row(matrix: Any, n_labels: int) -> NDArray[np.float64]:
     """Return the only row of a matrix, NaN where a sparse one stores nothing."""
     if isinstance(matrix, np.ndarray):
         return np.asarray(matrix[0], dtype=np.float64)

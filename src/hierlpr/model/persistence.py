@@ -70,7 +70,7 @@ def save_classifier(classifier: HierarchicalClassifier, path: str | os.PathLike[
 
     params = classifier.get_params(deep=False)
     params.pop("hierarchy")
-    apart = ("model_", "hierarchy_")  # which are stored as arrays
+    apart = ("model_", "hierarchy_", "classes_")  # which are stored as arrays
     fitted = {k: v for k, v in vars(classifier).items() if k.endswith("_") and k not in apart}
     try:
         data = skops.io.dumps({"params": params, "fitted": fitted})
@@ -173,7 +173,8 @@ def _unpack_classifier(
         )
     state = skops.io.loads(data, trusted=unknown)
     classifier = HierarchicalClassifier(hierarchy=model.hierarchy, **state["params"])
-    classifier.__dict__.update(state["fitted"], model_=model, hierarchy_=model.hierarchy_)
+    apart = {"model_": model, "hierarchy_": model.hierarchy_, "classes_": model.classes_}
+    classifier.__dict__.update(state["fitted"], **apart)
     return classifier
 
 

@@ -1,4 +1,4 @@
-"""What a fitted `HierLPR` computes: LPRs, sure and possible labels, and one name per sample."""
+"""Use a fitted `HierLPR`: compare scores with its fit, find sure labels and one name per sample."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ from hierlpr._utils.checks import Matrix
 from hierlpr.cutoff import set_values, sets
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.instances import holds_at
-from hierlpr.cutoff.set_values import SetValues, likely_paths
 from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.frames import new_frame
 from hierlpr.data.partial_truth import AnyTruth
-from hierlpr.data.tables import Table
-from hierlpr.exceptions import HierlprError, HierlprWarning
+from hierlpr.data.tables import Table, draw_samples, sample_limit
+from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.io.anndata import write_obs
 from hierlpr.io.predictions import match_labels, read_predictions
-from hierlpr.joint import end_posterior
+from hierlpr.joint import LabelPrior, end_posterior
+from hierlpr.joint.posterior import forest_posteriors
 from hierlpr.lpr import own_lpr
 from hierlpr.lpr.comparison import find_difference
+from hierlpr.lpr.drift import Drift, compare_scores
+from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
 
 Index = NDArray[np.intp]
 Float = NDArray[np.float64]
+# From this mean weight of other labels' evidence on, prevalences are estimated jointly.
+JOINT_SHIFT_WEIGHT = 0.8
 
 
 def warn_of_difference(model: HierLPR, table: Table) -> Table:
-    """Return the table; warn if its scores differ from those of the fit.
-
-    Single samples are compared only once per model.
-    """
+    """Return the table; warn if it differs from the fit (single samples: once per model)."""
     if table.n_samples == 1:
         if model in _compared_one:
             return table
@@ -59,6 +60,27 @@ def difference_note(model: HierLPR, table: Table) -> str:
 _compared_one: WeakSet[HierLPR] = WeakSet()  # models that have compared a single sample
 
 
+def compare_with_fit(model: HierLPR, table: Table, chance: float = CHANCE_TILT) -> Drift:
+    """Compare scores with those of the fit; the expected prevalences respect the hierarchy."""
+    if not isinstance(table.values, np.ndarray):
+        raise DataError(
+            "Listed scores (sparse) cannot be compared with those of the fit yet.\n"
+            "Hint: give complete scores to fit and to check."
+        )
+    hierarchy, joint = model.hierarchy_, model.joint_
+    limit = sample_limit(table.n_samples, hierarchy) // 4
+    drawn = draw_samples(table.n_samples, limit, rng=0)
+    posterior: Posterior | None = None
+    if joint is not None and joint.tempering.others.mean() >= JOINT_SHIFT_WEIGHT:
+
+        def posterior(values: Float, prevalence: Float, conditional: Float) -> Float:
+            prior = LabelPrior(prevalence, conditional)
+            return forest_posteriors(values, prior, hierarchy)[0]
+
+    values = np.asarray(table.rows(drawn).values)
+    return compare_scores(model.lpr_, values, hierarchy, posterior, chance)
+
+
 def choose_rule(
     model: HierLPR,
     table: Table,
@@ -72,7 +94,7 @@ def choose_rule(
     floor = set_values.least_chance(error)
     options: dict[str, Any] = {"error": error, "confidence": confidence, "floor": floor}
     if one_path and table.n_stored is not None:
-        paths = likely_paths(model.block_scores(table), model.hierarchy_)
+        paths = set_values.likely_paths(model.block_scores(table), model.hierarchy_)
         return sets.choose_path_rule(paths, truth, **options)
     values = _set_values(model, table, one_path=one_path, floor=floor)
     return sets.choose_sets(values, truth, one_path=one_path, **options)
@@ -94,7 +116,7 @@ def sets_of(model: HierLPR, table: Table, rule: SetRule, score: Matrix | None = 
     """Return the sets of an aligned table; `score` are its block scores, if available."""
     h, is_sparse = model.hierarchy_, table.n_stored is not None
     if is_sparse and rule.one_path:
-        paths = likely_paths(model.block_scores(table) if score is None else score, h)
+        paths = set_values.likely_paths(model.block_scores(table) if score is None else score, h)
         return sets.path_sets(paths, table.n_samples, h, rule, samples=table.samples)
     values = _set_values(model, table, one_path=rule.one_path, floor=rule.floor, score=score)
     return sets.call_sets(values(), h, rule, samples=table.samples, as_sparse=is_sparse)
@@ -102,7 +124,7 @@ def sets_of(model: HierLPR, table: Table, rule: SetRule, score: Matrix | None = 
 
 def _set_values(
     model: HierLPR, table: Table, *, one_path: bool, floor: float, score: Matrix | None = None
-) -> Callable[[], Iterator[SetValues]]:
+) -> Callable[[], Iterator[set_values.SetValues]]:
     """Return a function that computes, in parts, the values compared with the thresholds."""
     if not one_path:
         known = model.block_scores(table) if score is None else score
@@ -156,7 +178,7 @@ def name_samples(model: HierLPR, table: Table, score: Any = None) -> tuple[Index
         label = sets.deepest_sure(sets_of(model, table, rule, score), h)
         row = np.arange(label.size)
         return label, np.where(label >= 0, np.asarray(score[row, label]).ravel(), 0.0)
-    paths, n = likely_paths(score, h), table.n_samples
+    paths, n = set_values.likely_paths(score, h), table.n_samples
     if rule is not None:
         entry = sets.trusted_entries(paths, n, rule)
     else:

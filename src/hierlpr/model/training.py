@@ -1,13 +1,16 @@
-"""Fit a `HierLPR`: check the data, then fit curves, joint posterior and profile of block scores."""
+"""Fit a `HierLPR`, add and remove labels, and adapt it to other prevalences."""
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from hierlpr._utils.checks import check_choice, check_finite, check_sample_weight, quote_names
 from hierlpr.cutoff.estimate import LevelProfile
@@ -21,15 +24,20 @@ from hierlpr.data.tables import Table, align_labels, draw_samples
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import as_hierarchy
-from hierlpr.joint import fit_joint, learn_depth_weights
-from hierlpr.lpr import ImpliedLPR, LPRModel, fit_known, fit_listed, make_estimator, own_lpr
+from hierlpr.joint import JointModel, LabelPrior, fit_joint, learn_depth_weights
+from hierlpr.lpr import ImpliedLPR, LPRCurves, LPRModel, fit_known, fit_listed, own_lpr
 from hierlpr.lpr.comparison import SampleQuantiles
+from hierlpr.lpr.drift import Drift
+from hierlpr.lpr.estimators import make_estimator
 from hierlpr.lpr.fitting import with_sharing
+from hierlpr.lpr.label_shift import CHANCE_ADAPTED
+from hierlpr.model.prediction import compare_with_fit
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
 
 Float = NDArray[np.float64]
+Edges = Iterable[tuple[str, str]]  # (parent, child)
 # Weights of depths are learned from this many instances, but at least this many samples.
 PATH_INSTANCES = 2**19
 PATH_SAMPLES = 500
@@ -78,8 +86,7 @@ def fit_aligned(
         limit = max(PATH_SAMPLES, PATH_INSTANCES // hierarchy.n_labels)
         part, known, own = _draw(limit, table, held, weight)
         rates = own_lpr(lpr, part.values, n_threads=model.n_threads)
-        prevalence = lpr.report.base_rate
-        model.path_weight_ = learn_depth_weights(rates, known, prevalence, hierarchy, own)
+        model.path_weight_ = learn_depth_weights(rates, known, lpr.report.base_rate, hierarchy, own)
     model.keys_ = {"fit": SampleKeys.of_rows(table.values)}
     model.sample_quantiles_ = SampleQuantiles.of(lpr, table.values, hierarchy, weight)
     model.profile_ = _fit_profile(model, table, held, weight)
@@ -128,9 +135,7 @@ def _fit_profile(
 def _draw(
     limit: int, table: Table, held: AnyTruth, weight: Float | None
 ) -> tuple[Table, AnyTruth, Float | None]:
-    """Return at most `limit` samples, always the same ones."""
-    if table.n_samples <= limit:
-        return table, held, weight
+    """Return at most `limit` samples, drawn at random with a fixed seed."""
     drawn = draw_samples(table.n_samples, limit, rng=0)
     return table.rows(drawn), held[drawn], None if weight is None else weight[drawn]
 
@@ -169,30 +174,20 @@ def new_scores(
 def truth_beside(
     table: Table, truth: Any, hierarchy: Hierarchy, *, close: bool, name: str = "scores"
 ) -> AnyTruth:
-    """Return the truth of the samples in `table`, matched by name where both have names.
-
-    `PartialTruth` is returned as it is: it has been aligned before.
-    """
-    if isinstance(truth, PartialTruth):
+    """Return the truth of the samples in `table`, matched by name where both have names."""
+    if isinstance(truth, PartialTruth):  # aligned before
         return truth
     if truth is None:
-        raise DataError(
-            f"requires y to be passed, but the target y is None.\nHint: give {name} and truth."
-        )
+        raise DataError("There is no truth: requires y to be passed, but the target y is None.")
     given = tables.match_rows(align_labels(truth, hierarchy, name="truth"), table, name=name)
     as_sparse = table.n_stored is not None
-    held: AnyTruth = align_truth(given, hierarchy, close=close, as_sparse=as_sparse)
-    return held
+    return align_truth(given, hierarchy, close=close, as_sparse=as_sparse)
 
 
 def weighed(
     sample_weight: Any, n_samples: int, *, keep_equal: bool = False
 ) -> tuple[NDArray[np.intp], Float | None]:
-    """Return the samples of positive weight, and their weights (None if all are equal).
-
-    With `keep_equal`, equal weights are returned too: that some samples have equal weights does not
-    imply that the next ones have.
-    """
+    """Return samples of positive weight and their weights; None if equal, unless `keep_equal`."""
     weight = check_sample_weight(sample_weight, n_samples, keep_equal=keep_equal)
     if weight is None:
         return np.arange(n_samples), None
@@ -248,3 +243,121 @@ def check_leakage(table: Table, fit_keys: SampleKeys | None) -> tuple[SampleKeys
     for note in caveats:
         warnings.warn(note, HierlprWarning, stacklevel=3)
     return keys, caveats
+
+
+# -- changes without refitting ------------------------------------------------------------------
+
+
+def add_labels(
+    model: HierLPR, edges: Edges, scores: Any, truth: Any, labels: Iterable[str] | None
+) -> None:
+    """Add new labels to the hierarchy and their curves to the model."""
+    hierarchy, pairs = model.hierarchy_, list(edges)
+    named = None if labels is None else list(labels)
+    wanted = [name for pair in pairs for name in pair] if named is None else named
+    new = [name for name in dict.fromkeys(wanted) if name not in hierarchy]
+    if named is not None and len(new) != len(named):
+        known = [name for name in named if name in hierarchy]
+        raise DataError(
+            f"add_labels: already in the model or named twice: {quote_names(known or named)}."
+        )
+    if not new:
+        raise DataError(
+            "add_labels: no new label.\n"
+            "Hint: name them in edges (parent, child) or, without edges, in labels=[...]."
+        )
+    grown = Hierarchy(
+        [*hierarchy.edges, *pairs], labels=[*hierarchy.labels, *new], names=hierarchy.names
+    )
+    if grown.n_labels != hierarchy.n_labels + len(new):
+        others = [name for name in grown.labels[hierarchy.n_labels :] if name not in set(new)]
+        raise DataError(f"add_labels: labels of edges not in labels=: {quote_names(others)}.")
+    part = grown.subset(new)  # only edges among new labels are checked in the truth
+    table = new_scores(scores, part, model.kind_, missing=model.missing)
+    held = truth_beside(table, truth, part, close=False)
+    options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
+    options["depth"] = grown.levels[[grown.index(label) for label in part.labels]]
+    options["shared"] = model.lpr_.shared
+    fitted, _ = fit_curves(table, held, part, **options)
+    _set_labels(model, grown, LPRModel.join([model.lpr_, fitted]))
+
+
+def remove_labels(model: HierLPR, labels: Iterable[str]) -> None:
+    """Remove labels; edges pass through them."""
+    hierarchy = model.hierarchy_
+    removed = {labels} if isinstance(labels, str) else set(labels)
+    unknown = [label for label in removed if label not in hierarchy]
+    if unknown:
+        raise DataError(f"remove_labels: unknown label(s): {quote_names(unknown)}.")
+    kept = [label for label in hierarchy.labels if label not in removed]
+    if not kept or not removed:
+        raise DataError(f"remove_labels: no label {'was given' if kept else 'would be left'}.")
+    curves = model.lpr_.select([hierarchy.index(label) for label in kept])
+    _set_labels(model, hierarchy.subset(kept), curves)
+
+
+def _set_labels(model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel) -> None:
+    """Set the new labels and curves, and drop the cutoff and sets of the old ones."""
+    lost = ["the cutoff is back at 0.5"] if model.cutoff_.kind != "default" else []
+    lost += ["sure and possible labels are forgotten"] if model.sets_ is not None else []
+    if lost:
+        message = f"The labels have changed, so {' and '.join(lost)}. Calibrate again."
+        warnings.warn(message, HierlprWarning, stacklevel=4)
+    forget_cutoff(model)
+    model.keys_, model.path_weight_, model.sample_quantiles_ = {}, None, None
+    former, model.lpr_ = model.hierarchy_, lpr
+    prevalence = lpr.report.base_rate
+    if model.implied_ is not None:
+        place = [former.index(x) if x in former else former.n_labels for x in hierarchy.labels]
+        model.implied_ = model.implied_.select(place, hierarchy.levels, prevalence)
+    if model.joint_ is not None:
+        model.joint_ = model.joint_.changed(hierarchy, prevalence)
+    model.hierarchy = model.hierarchy_ = hierarchy
+
+
+def adapted(model: HierLPR, table: Table) -> HierLPR:
+    """Return a copy of a model with the prevalences of new scores, unless these look wrong."""
+    drift = compare_with_fit(model, table, CHANCE_ADAPTED)
+    if drift.is_far:
+        raise DataError(f"The scores look nothing like those of the fit. {drift}")
+    if not drift.is_clean:
+        warnings.warn(str(drift), HierlprWarning, stacklevel=3)
+    return with_prevalences(model, drift)
+
+
+def with_prevalences(model: HierLPR, drift: Drift) -> HierLPR:
+    """Return a copy of a model with the expected prevalences of `drift` and no cutoff."""
+    new = copy.copy(model)
+    shift = logit(drift.expected) - logit(drift.prevalence)
+    curves, report = model.lpr_.curves, replace(model.lpr_.report, base_rate=drift.expected)
+    each = np.repeat(shift, np.diff(curves.knot_ptr))
+    inside = np.clip(curves.knot_lpr, 1e-15, 1.0 - 1e-15)
+    knots = np.where(each == 0.0, curves.knot_lpr, expit(logit(inside) + each))
+    new.lpr_ = LPRModel(LPRCurves(curves.knot_ptr, curves.knot_score, knots), report, None)
+    if model.joint_ is not None and shift.any():
+        new.joint_ = _shifted_joint(model.joint_, drift, shift)
+    forget_cutoff(new)
+    new.sample_quantiles_ = None
+    reason = "not calibrated for this population, to whose prevalences the model was adapted"
+    new.cutoff_ = replace(DEFAULT_CUTOFF, reason=reason)
+    return new
+
+
+def _shifted_joint(joint: JointModel, drift: Drift, shift: Float) -> JointModel:
+    """Return the joint model with shifted prevalences and conditional probabilities."""
+    h, prior = joint.hierarchy, joint.prior
+    prevalence = expit(logit(prior.prevalence) + shift)
+    conditional = prevalence.copy()
+    for k, label in enumerate(h.labels):
+        parents = [h.index(p) for p in h.parents(label)]
+        if not parents:
+            continue
+        # P(label | all its parents) moves as its share in the rarest parent does.
+        rarest = min(parents, key=lambda p: (drift.prevalence[p], p))
+        before, after = (
+            min(max(rate[k] / rate[rarest], 1e-9), 1.0 - 1e-9)
+            for rate in (drift.prevalence, drift.expected)
+        )
+        conditional[k] = expit(logit(prior.conditional[k]) + logit(after) - logit(before))
+    inside = (np.clip(x, 1e-12, 1.0 - 1e-12) for x in (prevalence, conditional))
+    return replace(joint, prior=LabelPrior(*inside))

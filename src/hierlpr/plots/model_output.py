@@ -17,7 +17,7 @@ from hierlpr.data.partial_truth import PartialTruth, align_truth
 from hierlpr.data.tables import align, align_labels, match_rows
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr import without_gaps
+from hierlpr.lpr import own_lpr
 from hierlpr.metrics.hits import HitCurve
 from hierlpr.model.prediction import sets_of
 from hierlpr.model.training import weighed
@@ -123,8 +123,7 @@ def apply_model(
         table = table.rows(rows)
         known = None if known is None else known.rows(rows)
     table = model.aligned_scores(table)
-    known_lpr = model.lpr_.curves.evaluate(table.values, n_threads=model.n_threads)
-    lpr = model.lprs(table, known_lpr)
+    lpr = model.lprs(table)
     block_score = consistent_scores(lpr, h, n_threads=model.n_threads)
     held, unknown, implied = block_score != block_score, None, None
     if known is not None:
@@ -137,7 +136,7 @@ def apply_model(
         model=model,
         samples=names,
         scores=table.values,
-        own_lpr=without_gaps(model.lpr_, known_lpr),
+        own_lpr=own_lpr(model.lpr_, table.values, n_threads=model.n_threads),
         lpr=lpr.values,
         block_score=block_score,
         called=decide(block_score, model.cutoff_, h),
