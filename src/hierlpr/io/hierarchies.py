@@ -202,18 +202,11 @@ def write_hierarchy(path: AnyPath, hierarchy: Hierarchy) -> None:
     label. Names stand beside the child, each once.
     """
     output_ending(path, "hierarchy file")
-    rows: list[tuple[str, str]] = []
-    later: list[tuple[str, str]] = []
-    seen: set[str] = set()
-    for label in hierarchy.labels:
-        edges = [(parent, label) for parent in hierarchy.parents(label)]
-        if edges and all(parent in seen for parent, _ in edges):
-            rows += edges
-        else:
-            rows.append(("", label))
-            later += edges
-        seen.add(label)
-    rows += later
+    h = hierarchy
+    if all(h.index(parent) < h.index(child) for parent, child in h.edges):
+        rows = [(parent, label) for label in h.labels for parent in h.parents(label) or ("",)]
+    else:  # all labels are declared first, in their order
+        rows = [*(("", label) for label in h.labels), *h.edges]
     columns = {"parent": [row[0] for row in rows], "child": [row[1] for row in rows]}
     if hierarchy.names:
         left = dict(hierarchy.names)

@@ -205,7 +205,7 @@ def parse_edge_list(log: ReadReport, *, sep: str | None = None) -> Graph:
     header = [name.lower() for name in source.columns]
     columns = [header.index(x) for x in ("parent", "child", "name") if header.count(x) == 1]
     if not {"parent", "child"} <= {header[at] for at in columns}:
-        if source.kind or len(header) != 2 or any(map(_HEADER_WORDS.fullmatch, header)):
+        if not source.delimiter or len(header) != 2 or any(map(_HEADER_WORDS.fullmatch, header)):
             raise log.file_error(
                 f"expected one column 'parent' and one 'child', got {quote_names(source.columns)}.",
                 line=source.first_place,

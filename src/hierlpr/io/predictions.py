@@ -22,6 +22,7 @@ from hierlpr._utils.checks import quote_names
 from hierlpr._utils.files import atomic_output
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.io import taxonomy
 from hierlpr.io.anndata import is_anndata, obs_column, open_anndata, read_anndata
 from hierlpr.io.json_predictions import field, read_json
 from hierlpr.io.lineages import (
@@ -38,20 +39,13 @@ from hierlpr.io.lineages import (
 )
 from hierlpr.io.opening import load_json, read_bytes
 from hierlpr.io.read_report import file_error
-from hierlpr.io.taxonomy import (
-    TextTable,
-    read_dada2,
-    read_mapmycells_csv,
-    read_mothur,
-    read_qiime2,
-    read_rdp,
-    read_sintax,
-)
 
 _BY_LINE = {
-    re.compile(r"^[^\t]+\t[a-z]:[^,\t]*\([^()]*\)(,|\t|$)"): read_sintax,
-    re.compile(r"^[^\t]+\t(\d+\t)?[^;\t]+\([^()]*\)(;|$)|^OTU\tSize\tTaxonomy$"): read_mothur,
-    re.compile(r"^[^\t]+\t[-+]?\t[^\t]*\t[^\t]*\t[0-9.]+(\t|$)"): read_rdp,
+    re.compile(r"^[^\t]+\t[a-z]:[^,\t]*\([^()]*\)(,|\t|$)"): taxonomy.read_sintax,
+    re.compile(
+        r"^[^\t]+\t(\d+\t)?[^;\t]+\([^()]*\)(;|$)|^OTU\tSize\tTaxonomy$"
+    ): taxonomy.read_mothur,
+    re.compile(r"^[^\t]+\t[-+]?\t[^\t]*\t[^\t]*\t[0-9.]+(\t|$)"): taxonomy.read_rdp,
 }
 FORMATS = (
     "SINTAX, mothur, RDP, QIIME 2 or DADA2 taxonomy, SpeciesNet or MegaDetector JSON, MapMyCells "
@@ -104,15 +98,16 @@ def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
     names = [name.strip().strip('"').lower() for name in re.split(r"[\t,]", lines[0])]
     body = next((x for x in lines if not x.startswith("#")), "")
     if body.split(",")[0].strip('"') == "cell_id" or lines[0].startswith("# metadata"):
-        return read_mapmycells_csv(path, raw)
+        return taxonomy.read_mapmycells_csv(path, raw)
     if "taxon" in names:
-        return read_qiime2(path, raw)
+        return taxonomy.read_qiime2(path, raw)
     for pattern, read in _BY_LINE.items():
         if any(pattern.match(x) for x in lines):
             return read(path, raw)
     if len({name.removeprefix("tax.") for name in names} & set(RANKS.values())) >= 2:
         is_path = isinstance(confidences, str | os.PathLike)
-        return read_dada2(path, raw, (confidences, read_bytes(confidences)) if is_path else None)
+        boot = (confidences, read_bytes(confidences)) if is_path else None
+        return taxonomy.read_dada2(path, raw, boot)
     hint = (
         f"known are {FORMATS} For other tools write the columns sample, Taxon (the path, separated "
         "by ;) and Confidence to a .tsv file."
@@ -252,7 +247,7 @@ def _read_two_columns(
     path: AnyPath, raw: bytes, column: str | None, samples: dict[str, int]
 ) -> Names:
     """Read a table whose first column names samples; a header is needed beyond two columns."""
-    table = TextTable(path, raw, 0)
+    table = taxonomy.TextTable(path, raw, 0)
     header = [name.lower() for name in table.header]
     wanted = _COLUMNS if column is None else (column.strip().lower(),)
     at = next((header.index(name) for name in wanted if name in header[1:]), None)

@@ -59,20 +59,32 @@ Chunk: TypeAlias = tuple[pa.RecordBatch, Callable[[int], Place]]
 
 
 @dataclass(slots=True)
-class TextSource:
-    """A text table whose first row has been read; `columns` are the cells of that row."""
+class Source:
+    """A table whose names of columns, or first row, have been read.
+
+    `delimiter` is that of a text table, empty for Parquet.
+    """
 
     log: ReadReport
     columns: tuple[str, ...]
-    first_place: int
-    delimiter: str
-    decimal: str
+    first_place: Place
+    delimiter: str = ""
+    decimal: str = "."
     has_header: bool = True
-    kind: str = ""
 
     def chunks(self, columns: Sequence[int], n_rows: int = _ROWS) -> Iterator[Chunk]:
-        """Yield some columns of all rows as text, at most `n_rows` at a time."""
-        path, start = self.log.path, self.first_place + self.has_header
+        """Yield some columns of all rows, at most `n_rows` at a time; those of text as text."""
+        if self.delimiter:
+            yield from self._text_chunks(columns, n_rows)
+            return
+        names, start = [self.columns[at] for at in columns], 1
+        with open_parquet(self.log.path) as opened:
+            for batch in _read_ahead(opened.iter_batches(n_rows, columns=names)):
+                yield batch.select(names), partial(_row_text, start)
+                start += batch.num_rows
+
+    def _text_chunks(self, columns: Sequence[int], n_rows: int) -> Iterator[Chunk]:
+        path, start = self.log.path, int(self.first_place or 0) + self.has_header
         with open_plain(path) as stream:
             size = max(BLOCK, 1024 * len(self.columns))  # about 100 rows
             for first, block in text_blocks(path, stream, size):
@@ -95,17 +107,12 @@ class TextSource:
         # A quote that is not closed may be in any column.
         read = names if b'"' in text else wanted
         try:
+            size, types = max(len(text), 1), dict.fromkeys(names, pa.string())
             table = pacsv.read_csv(
                 pa.BufferReader(text),
-                pacsv.ReadOptions(
-                    column_names=names, use_threads=False, block_size=max(len(text), 1)
-                ),
+                pacsv.ReadOptions(column_names=names, use_threads=False, block_size=size),
                 pacsv.ParseOptions(delimiter=self.delimiter, invalid_row_handler=self._ragged_row),
-                pacsv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()),
-                    include_columns=read,
-                    strings_can_be_null=False,
-                ),
+                pacsv.ConvertOptions(column_types=types, include_columns=read),
             )
             # Fewer rows than lines: a quoted value may extend over lines.
             is_short = table.num_rows <= text.rstrip().count(b"\n")
@@ -155,8 +162,30 @@ class TextSource:
         return self.log.file_error(f"the rows cannot be read ({why}).", line=first)
 
 
-def _open_text(log: ReadReport, sep: str | None, decimal: str) -> TextSource:
-    """Read the first row of a text table, whose cells are the names of its columns."""
+def _row_text(start: int, row: int) -> str:
+    return f"row {start + row}"
+
+
+def _read_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches; the next one is read meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = pool.submit(next, batches, None)
+            yield batch
+
+
+def open_source(log: ReadReport, *, sep: str | None = None, decimal: str = ".") -> Source:
+    """Open a table by its ending or its first bytes, and read its first row or its schema."""
+    check_choice(decimal, (".", ","), name="decimal")
+    if is_parquet(log.path):
+        with open_parquet(log.path) as opened:
+            names = tuple(opened.schema_arrow.names)
+        if not names:
+            raise log.file_error("the table has no columns.")
+        return Source(log, names, "the schema")
+    if (kind := ending(log.path)) not in TEXT_ENDINGS:
+        raise log.file_error(f"files that end in {kind} are not read.", hint=READ_ENDINGS)
     with open_plain(log.path) as stream:
         number = 0
         for number, line in numbered_lines(log.path, stream):  # noqa: B007
@@ -168,8 +197,7 @@ def _open_text(log: ReadReport, sep: str | None, decimal: str) -> TextSource:
     cells = split_line(line, delimiter)
     if cells is None:
         raise log.file_error("the quotes of the first row do not match.", line=number)
-    names = tuple(cell.strip() for cell in cells)
-    return TextSource(log, names, number, delimiter, decimal)
+    return Source(log, tuple(cell.strip() for cell in cells), number, delimiter, decimal)
 
 
 def split_line(line: str, delimiter: str) -> list[str] | None:
@@ -205,63 +233,6 @@ def _find_delimiter(path: str, first_line: str, sep: str | None) -> str:
     return by_ending or next((x for x in ("\t", ",", " ") if x in first_line), ",")
 
 
-# -- Parquet ------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class ParquetSource:
-    """A Parquet file."""
-
-    log: ReadReport
-    columns: tuple[str, ...]
-    first_place: Place = "the schema"
-    decimal: str = "."
-    has_header: bool = True
-    kind: str = "Parquet"
-
-    def chunks(self, columns: Sequence[int], n_rows: int = _ROWS) -> Iterator[Chunk]:
-        """Yield some columns of all rows, at most `n_rows` at a time."""
-        names = [self.columns[at] for at in columns]
-        twice = next((name for name in names if self.columns.count(name) > 1), None)
-        if twice is not None:
-            raise self.log.file_error("the column occurs twice.", line="the schema", column=twice)
-        start = 1
-        with open_parquet(self.log.path) as opened:
-            for batch in _read_ahead(opened.iter_batches(n_rows, columns=names)):
-                yield batch.select(names), partial(_row_text, start)
-                start += batch.num_rows
-
-
-def _read_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches; the next one is read meanwhile."""
-    with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(next, batches, None)
-        while (batch := following.result()) is not None:
-            following = pool.submit(next, batches, None)
-            yield batch
-
-
-def _row_text(start: int, row: int) -> str:
-    return f"row {start + row}"
-
-
-Source: TypeAlias = TextSource | ParquetSource
-
-
-def open_source(log: ReadReport, *, sep: str | None = None, decimal: str = ".") -> Source:
-    """Open a table by its ending or its first bytes, and read the names of its columns."""
-    check_choice(decimal, (".", ","), name="decimal")
-    if not is_parquet(log.path):
-        if (kind := ending(log.path)) not in TEXT_ENDINGS:
-            raise log.file_error(f"files that end in {kind} are not read.", hint=READ_ENDINGS)
-        return _open_text(log, sep, decimal)
-    with open_parquet(log.path) as opened:
-        names = tuple(opened.schema_arrow.names)
-    if not names:
-        raise log.file_error("the table has no columns.")
-    return ParquetSource(log, names)
-
-
 # -- values -------------------------------------------------------------------------------------
 
 
@@ -280,13 +251,6 @@ def as_names(column: Any, log: ReadReport, name: str) -> Any:
     except pa.ArrowInvalid:
         raise log.file_error("a name is not UTF-8 text.", column=name) from None
     return column
-
-
-def as_codes(column: Any, log: ReadReport, name: str) -> tuple[list[str], NDArray[Any]]:
-    """Return distinct names of a column, and the place of each row's name in them, -1 for null."""
-    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    names = as_names(coded.dictionary, log, name).fill_null("").to_pylist()
-    return names, coded.indices.fill_null(-1).to_numpy().astype(np.int64, copy=False)
 
 
 def as_numbers(
@@ -356,11 +320,8 @@ def read_cells(
     source: Source, columns: Sequence[int]
 ) -> Iterator[tuple[Callable[[], Place], list[str]]]:
     """Yield place and stripped cells of every row of a small table."""
-    names = [source.columns[at] for at in columns]
     for batch, place in source.chunks(columns):
-        cells = [
-            as_names(x, source.log, name).to_pylist()
-            for x, name in zip(batch.columns, names, strict=True)
-        ]
+        named = zip(batch.columns, columns, strict=True)
+        cells = [as_names(x, source.log, source.columns[at]).to_pylist() for x, at in named]
         for i, row in enumerate(zip(*cells, strict=True)):
             yield partial(place, i), ["" if cell is None else cell.strip() for cell in row]

@@ -8,7 +8,8 @@ and one column per label, a long table one row per (sample, label) pair. The hea
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -28,8 +29,6 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.read_report import MAX_PROBLEMS, Place, ReadReport
 from hierlpr.io.sources import (
     Source,
-    TextSource,
-    as_codes,
     as_names,
     as_numbers,
     open_source,
@@ -122,11 +121,10 @@ class TableFile:
         truth. Of long tables the caller finds repeated pairs and calls `report_repeated_pairs`.
         """
         n_rows = n_rows or max(1, BATCH_VALUES // len(self._columns))
-        check = self._check_wide if self.layout == "wide" else self._check_long
         seen: set[str] = set()
         n_read = 0
         for batch, place in self._source.chunks(list(self._columns.values()), n_rows):
-            checked = check(batch, place, seen)
+            checked = self._good_rows(batch, place, seen)
             self.log.check(batch.num_rows)
             if checked.num_rows:
                 yield checked
@@ -156,28 +154,55 @@ class TableFile:
 
     # -- checks -------------------------------------------------------------------------------
 
-    def _check_wide(
+    def _good_rows(
         self, batch: pa.RecordBatch, place: Callable[[int], Place], seen: set[str]
     ) -> pa.RecordBatch:
-        """Return the rows with a new name and good values."""
-        sample = as_names(batch.column(0), self.log, SAMPLE_COLUMN)
-        names = sample.to_pylist()
-        again = np.zeros(batch.num_rows, dtype=bool)
-        for i, name in enumerate(names):
-            again[i] = name in seen
-            seen.add(name)
-        columns = self._numbers(batch, 1)
-        arrays = [sample, *(pa.array(column.values) for column in columns)]
-        checked = pa.RecordBatch.from_arrays(arrays, [SAMPLE_COLUMN, *self._codes])
-        text = "sample {!r} occurs more than once.".format
-        return self._keep_good(checked, columns, again, lambda row: text(names[row]), place)
+        """Return the rows with a sample, a label and good values; log the others.
 
-    def _check_long(
-        self, batch: pa.RecordBatch, place: Callable[[int], Place], seen: set[str]
-    ) -> pa.RecordBatch:
-        """Return the rows with a sample, a known label and good values."""
+        A sample of a wide table must not be among those `seen` before.
+        """
         sample = as_names(batch.column(0), self.log, SAMPLE_COLUMN)
-        names, codes = as_codes(batch.column(1), self.log, "label")
+        if self.layout == "wide":
+            columns, given = self._numbers(batch, 1), sample.to_pylist()
+            again = np.zeros(batch.num_rows, dtype=bool)
+            for i, name in enumerate(given):
+                again[i] = name in seen
+                seen.add(name)
+            other, names = again, list(self._codes)
+            arrays: list[NDArray[Any]] = [column.values for column in columns]
+        else:
+            label = self._label_numbers(batch.column(1), place)
+            columns = self._numbers(batch, 2)
+            value = columns[0].values if columns else np.ones(batch.num_rows)
+            # A row of truth without a label says that the sample has none.
+            other = (label == _BLANK) & (np.isnan(value) if self.content == "truth" else True)
+            names = ["label", "value", *(column.name for column in columns[1:])]
+            arrays = [label, value, *(column.values for column in columns[1:])]
+        blank = pc.fill_null(pc.or_(pc.equal(sample, ""), pc.utf8_is_space(sample)), True)
+        nameless = blank.to_numpy(zero_copy_only=False)
+        is_bad = np.logical_or.reduce([nameless, other, *(x.is_bad for x in columns)])
+        rows = np.flatnonzero(is_bad)
+        for row in rows[:MAX_PROBLEMS].tolist():
+            column_name, hint, text = None, "", "the sample has no name."
+            if not nameless[row] and other[row]:
+                text = "the label has no name."
+                if self.layout == "wide":
+                    text = f"sample {given[row]!r} occurs more than once."
+            elif not nameless[row]:
+                column = next(x for x in columns if x.is_bad[row])
+                column_name, (text, hint) = column.name, self._value_problem(column, row)
+            self.log.problem(text, line=partial(place, row), column=column_name, hint=hint)
+        self.log.n_problems += max(0, rows.size - MAX_PROBLEMS)
+        checked = pa.RecordBatch.from_arrays(
+            [sample, *map(pa.array, arrays)], [SAMPLE_COLUMN, *names]
+        )
+        return checked.filter(pa.array(~is_bad)) if rows.size else checked
+
+    def _label_numbers(self, column: Any, place: Callable[[int], Place]) -> NDArray[np.int32]:
+        """Return the number of the label of each row, or that it is blank or unknown."""
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        names = as_names(coded.dictionary, self.log, "label").fill_null("").to_pylist()
+        codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64, copy=False)
         number = np.full(len(names) + 1, _BLANK, dtype=np.int32)  # the last one is that of null
         for i, times in enumerate(np.bincount(codes + 1, minlength=len(names) + 1)[1:].tolist()):
             if times == 0:
@@ -191,16 +216,7 @@ class TableFile:
                 self.log.unknown_label(names[i], self._codes, line=line, hint=hint, times=times)
             elif number[i] >= 0 and names[i] not in self._codes:
                 self.log.counts["entries by another name"] += times
-        label = number[codes]
-        columns = self._numbers(batch, 2)
-        value = columns[0].values if columns else np.ones(batch.num_rows)
-        blank = label == _BLANK
-        if self.content == "truth":  # a row without a label says that the sample has none
-            blank &= np.isnan(value)
-        arrays = {SAMPLE_COLUMN: sample, "label": pa.array(label), "value": pa.array(value)}
-        arrays |= {column.name: pa.array(column.values) for column in columns[1:]}
-        rows, text = pa.RecordBatch.from_pydict(arrays), "the label has no name."
-        return self._keep_good(rows, columns, blank, lambda _: text, place)
+        return np.asarray(number[codes])
 
     def _code_of(self, name: str) -> int:
         """Return the number of a label, or that it is blank or unknown."""
@@ -228,33 +244,6 @@ class TableFile:
                 is_bad &= ~np.isnan(values)
             columns.append(_Numbers(name, cells, values, is_text, is_bad | is_text))
         return columns
-
-    def _keep_good(
-        self,
-        batch: pa.RecordBatch,
-        columns: Sequence[_Numbers],
-        other: Flags,
-        what: Callable[[int], str],
-        place: Callable[[int], Place],
-    ) -> pa.RecordBatch:
-        """Leave out and log rows without a sample, with a bad number, or of which `other` is True.
-
-        `what` describes the rows of `other`.
-        """
-        sample = batch.column(0)
-        blank = pc.fill_null(pc.or_(pc.equal(sample, ""), pc.utf8_is_space(sample)), True)
-        nameless = blank.to_numpy(zero_copy_only=False)
-        is_bad = np.logical_or.reduce([nameless, other, *(x.is_bad for x in columns)])
-        rows = np.flatnonzero(is_bad)
-        for row in rows[:MAX_PROBLEMS].tolist():
-            name, hint = None, ""
-            text = "the sample has no name." if nameless[row] else what(row)
-            if not nameless[row] and not other[row]:
-                column = next(x for x in columns if x.is_bad[row])
-                name, (text, hint) = column.name, self._value_problem(column, row)
-            self.log.problem(text, line=partial(place, row), column=name, hint=hint)
-        self.log.n_problems += max(0, rows.size - MAX_PROBLEMS)
-        return batch.filter(pa.array(~is_bad)) if rows.size else batch
 
     def _value_problem(self, column: _Numbers, row: int) -> tuple[str, str]:
         """Return what is wrong with a value, and a hint."""
@@ -295,11 +284,10 @@ def open_table(
     places = _find_columns(source, content)
     is_wide = "" in places
     aliases = options.get("aliases") or {}
-    labels: Sequence[str] = () if hierarchy is None else hierarchy.labels
+    labels = () if hierarchy is None else hierarchy.labels
     if is_wide and hierarchy is not None:
         places = _match_columns(places, hierarchy, aliases, source)
-    elif is_wide:
-        labels = list(places)[1:]
+    labels = tuple(places)[1:] if is_wide else labels
     return TableFile(
         content=content,
         layout="wide" if is_wide else "long",
@@ -334,7 +322,7 @@ def _find_columns(source: Source, content: Content) -> dict[str, int]:
         return _check_long_header(given, found, content, source)
     has_score = len(given) == 3 and parse_number(given[2], source.decimal) is not None
     is_pair = content == "truth" and len(given) in (2, 3)
-    if isinstance(source, TextSource) and sample is None and lower[0] and (is_pair or has_score):
+    if source.delimiter and sample is None and lower[0] and (is_pair or has_score):
         source.has_header, log.format = False, f"CAFA {content}"
         if not is_pair:
             return {"sample": 0, "label": 1, "score": 2}
@@ -353,9 +341,8 @@ def _check_long_header(
     given: list[str], found: dict[str, int], content: Content, source: Source
 ) -> dict[str, int]:
     log, lower = source.log, [name.lower() for name in given]
-    log.format = (
-        "ranking" if content == "ranking" else f"long {source.kind} {content}".replace("  ", " ")
-    )
+    kind = "long" if source.delimiter else "long Parquet"
+    log.format = "ranking" if content == "ranking" else f"{kind} {content}"
     twice = next((lower[at] for at in found.values() if lower.count(lower[at]) > 1), None)
     if twice is not None:
         raise log.file_error("the column occurs twice.", line=source.first_place, column=twice)
@@ -372,7 +359,7 @@ def _check_long_header(
 
 def _check_wide_header(given: list[str], content: Content, source: Source) -> dict[str, int]:
     log, place = source.log, source.first_place
-    log.format = " ".join(filter(None, ("wide", source.kind, content)))
+    log.format = f"wide {content}" if source.delimiter else f"wide Parquet {content}"
     if len(given) < 2:
         separators = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
         other = next((name for sep, name in separators.items() if sep in given[0]), "")
@@ -393,8 +380,8 @@ def _check_wide_header(given: list[str], content: Content, source: Source) -> di
     if "" in labels:
         hint = "is it an index that was saved with the table? Then remove it."
         raise log.file_error("a column of the header has no name.", line=place, hint=hint)
-    if len(labels) < len(given) - 1:
-        twice = next(name for i, name in enumerate(given) if i != at and labels[name] != i)
+    twice = next((name for name, n in Counter(given).items() if n > 1), None)
+    if twice is not None:
         raise log.file_error("the column occurs twice.", line=place, column=twice)
     return {"": at, **labels}
 
