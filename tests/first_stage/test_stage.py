@@ -66,6 +66,7 @@ def test_few_samples_and_odd_labels(small_networks, n_samples):
     assert one.predict(x).shape == (n_samples, 1)
 
 
+@pytest.mark.filterwarnings("ignore:No sample has a label")
 @pytest.mark.parametrize("held", [True, False])
 def test_labels_that_never_differ(small_networks, held):
     x, truth = features(30, 0)
@@ -141,7 +142,8 @@ class CheckedClassifier(TwoLabels, HierarchicalClassifier):
     def __init__(self, estimator="auto", *, joint=False, random_state=0):
         super().__init__(estimator, joint=joint, random_state=random_state)
 
-    def _make_estimator(self):
+    def _check_params(self):
+        super()._check_params()
         return FirstStage(members=["kernel"])
 
     def score(self, X, y=None):  # noqa: N803

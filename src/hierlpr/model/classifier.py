@@ -171,6 +171,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         if truth is None:
             raise DataError("There is no truth: requires y to be passed, but the target y is None.")
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
+        if truth is None:
+            raise DataError("fit requires y to be passed, but the target y is None.")
         hierarchy = given or Hierarchy(labels=align_labels(truth, None, name="truth").labels)
         samples = Table(np.empty((count_rows(X), 0)), (), *row_names(X, "X"))
         held = training.truth_beside(samples, truth, hierarchy, close=self.close_truth, name="X")
