@@ -102,10 +102,8 @@ def test_tables_of_every_kind_give_the_same(folder, name, content):
     if content is None:
         columns = {"label": ["E", "C, d", "B", "A"], "p": [1e-4, 0.001, 0.5, 0.2]}
         pq.write_table(pa.table(columns), path)
-    elif isinstance(content, bytes):
-        path.write_bytes(content)
     else:
-        path.write_bytes(content.encode())
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
     for given in ("p.csv", name):
         succeeded(*command(folder, "--json", folder / f"{given}.json", p=given))
     first, second = (json.loads((folder / f"{g}.json").read_text()) for g in ("p.csv", name))
@@ -159,12 +157,14 @@ def files(small):
     return small
 
 
+def evaluation(files, *more, tree="tree.csv", ranking="r.csv", truth="t.csv"):
+    given = {"--hierarchy": tree, "--ranking": ranking, "--truth": truth}
+    return ("evaluate", *(x for name, file in given.items() for x in (name, files / file)), *more)
+
+
 def test_evaluate(files):
     out_file = files / "m.json"
-    out, err = succeeded(
-        "evaluate", "--hierarchy", files / "tree.csv", "--ranking", files / "r.csv",
-        "--truth", files / "t.csv", "--json", out_file,
-    )  # fmt: skip
+    out, err = succeeded(*evaluation(files, "--json", out_file))
     assert "normalized hit area" in out
     assert "evaluated 3 of 6 instances, 2 of them positive" in err
     found = json.loads(out_file.read_text())
@@ -174,17 +174,12 @@ def test_evaluate(files):
     assert found["decisions"]["precision"] == 1.0
     assert found["decisions"]["recall"] == 1.0
     assert found["ranking"]["parents after a child"] == 0
-    _code, out, _ = run(
-        "evaluate", "--hierarchy", files / "tree.csv", "--ranking", files / "r.csv",
-        "--truth", files / "t.csv", "--json", "-", "-q",
-    )  # fmt: skip
-    assert json.loads(out) == found
+    assert json.loads(run(*evaluation(files, "--json", "-", "-q"))[1]) == found
 
 
 def test_evaluate_samples_without_truth_and_without_ranking(files):
     (files / "l.csv").write_text("sample,label\ns1,A\ns9,A\ns9,C\n")
-    base = ("evaluate", "--hierarchy", files / "tree.csv", "--ranking", files / "r.csv",
-            "--truth", files / "l.csv", "--json", "-")  # fmt: skip
+    base = evaluation(files, "--json", "-", truth="l.csv")
     out, err = succeeded(*base)
     sizes = json.loads(out)["sizes"]
     assert (sizes["samples"], sizes["positives"], sizes["listed"]) == (3, 3, 3)
@@ -200,9 +195,8 @@ def test_evaluate_cafa_files_of_a_hierarchy_with_other_names(files):
     (files / "g.tsv").write_text("s1\tB\ns2\tA\n")
     obo = "format-version: 1.2\n[Term]\nid: A\n[Term]\nid: B\nalt_id: old\nis_a: A\n"
     (files / "h.obo").write_text(obo)
-    out, _ = succeeded("evaluate", "--hierarchy", files / "h.obo", "--ranking", files / "p.tsv",
-                         "--truth", files / "g.tsv", "--json", "-")  # fmt: skip
-    found = json.loads(out)
+    given = {"tree": "h.obo", "ranking": "p.tsv", "truth": "g.tsv"}
+    found = json.loads(succeeded(*evaluation(files, "--json", "-", **given))[0])
     assert found["decisions"] == {}
     assert found["ranking"]["F-max, CAFA"] == pytest.approx(6 / 7)  # precision .75, recall 1
 
@@ -216,13 +210,6 @@ def their_f_max(obo, ranking, truth):
     return float(best["f"]["f"].iloc[0])
 
 
-def our_f_max(obo, ranking, truth):
-    out, _ = succeeded(
-        "evaluate", "--hierarchy", obo, "--ranking", ranking, "--truth", truth, "--json", "-"
-    )
-    return json.loads(out)["ranking"]["F-max, CAFA"]
-
-
 @needs_data
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("number", range(1, 6))
@@ -230,6 +217,7 @@ def test_f_max_of_real_predictions(tmp_path, number):
     obo, truth = DATA / "cafa/IDPO_disorder_function.obo", DATA / "cafa/ground_truth.tsv"
     ranking = tmp_path / "p.tsv"
     ranking.write_bytes((DATA / f"cafa/predictions/pred_{number}.tsv").read_bytes())
-    assert our_f_max(obo, ranking, truth) == pytest.approx(
-        their_f_max(obo, ranking, truth), abs=1e-12
-    )
+    given = {"tree": obo, "ranking": ranking, "truth": truth}
+    ours = json.loads(succeeded(*evaluation(tmp_path, "--json", "-", **given))[0])
+    theirs = their_f_max(obo, ranking, truth)
+    assert ours["ranking"]["F-max, CAFA"] == pytest.approx(theirs, abs=1e-12)

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from shellrun import refused, run, succeeded
 
@@ -13,6 +14,12 @@ from hierlpr.io import read_scores, read_truth, write_hierarchy, write_scores, w
 
 TREE = "parent,child\nA,B\nA,C\n"
 OPTIONS = ("--sep", ";", "--decimal", ",")
+H = Hierarchy([("A", "B"), ("A", "C")])
+
+
+def frame_of(values):
+    names = pd.Index([f"p{i}" for i in range(len(values))], name="sample")
+    return pd.DataFrame(values, columns=H.labels, index=names)
 
 
 @pytest.fixture(scope="module")
@@ -20,23 +27,15 @@ def folder(tmp_path_factory):
     """Plain tables, and the same as a hospital exports them."""
     folder = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(0)
-    plain = ["sample,A,B,C"]
-    truth = ["sample,A,B,C"]
-    odd = ["sample;A;B;C"]
-    odd_truth = ["sample;A;B;C"]
-    long = ["sample;label;score"]
-    for i in range(240):
-        held = rng.random(3) < (0.6, 0.4, 0.3)
-        held[0] |= held[1:].any()
-        a, b, c = (f"{x:.3f}" for x in rng.normal(held, 0.7))
-        plain.append(f"p{i},{a},{b},{c}")
-        truth.append(f"p{i},{','.join(str(int(x)) for x in held)}")
-        odd.append(f"p{i};{a};{b};{c}".replace(".", ","))
-        odd_truth.append(f"p{i};{';'.join(str(int(x)) for x in held)}")
-        long += [f"p{i};{x};{y}".replace(".", ",") for x, y in zip("ABC", (a, b, c), strict=True)]
-    for name, lines in (("scores", plain), ("truth", truth), ("odd", odd),
-                        ("odd_truth", odd_truth), ("long", long)):  # fmt: skip
-        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    held = H.close_upward(rng.random((240, 3)) < (0.2, 0.4, 0.3))
+    truth = frame_of(held.astype(int))
+    scores = frame_of(rng.normal(held, 0.7).round(3))
+    odd = {"sep": ";", "decimal": ","}
+    for table, name in ((scores, "scores.csv"), (truth, "truth.csv")):
+        table.to_csv(folder / name)
+    for table, name in ((scores, "odd.csv"), (truth, "odd_truth.csv")):
+        table.to_csv(folder / name, **odd)
+    scores.rename_axis("label", axis=1).stack().rename("score").to_csv(folder / "long.csv", **odd)
     (folder / "tree.csv").write_text(TREE)
     (folder / "tree2.csv").write_text(TREE.replace(",", ";"))
     return folder
@@ -92,13 +91,8 @@ def gaps(tmp_path):
     scores = (truth + rng.normal(size=truth.shape)).round(3)
     is_gap = rng.random(scores.shape) < 0.1
     is_gap[0] = True  # nothing is known of this sample
-    rows = [
-        ",".join([f"p{i}", *("" if gap else str(x) for x, gap in zip(*row, strict=True))])
-        for i, row in enumerate(zip(scores.tolist(), is_gap.tolist(), strict=True))
-    ]
-    held = [f"p{i},{','.join(map(str, row))}" for i, row in enumerate(truth.tolist())]
-    for name, head, lines in (("s", "sample,A,B,C", rows), ("t", "sample,A,B,C", held)):
-        (tmp_path / f"{name}.csv").write_text("\n".join([head, *lines]) + "\n")
+    frame_of(scores).mask(is_gap).to_csv(tmp_path / "s.csv")
+    frame_of(truth).to_csv(tmp_path / "t.csv")
     (tmp_path / "h.csv").write_text(TREE)
     return tmp_path
 
@@ -128,9 +122,6 @@ def test_the_model_is_that_of_python_and_takes_gaps_ever_after(gaps):
     truth = read_truth(gaps / "t.csv", h)
     HierLPR(h, missing="allow").fit(scores, truth).save(gaps / "p.hlpr")
     assert (gaps / "p.hlpr").read_bytes() == (gaps / "m.hlpr").read_bytes()
-
-
-H = Hierarchy([("A", "B"), ("A", "C")])
 
 
 @pytest.fixture(scope="module")

@@ -283,18 +283,18 @@ def test_removed_labels_pass_their_children_on(parts, model):
 
 def test_changes_that_make_no_sense(parts, model):
     s, t = np.zeros((5, 1)), np.zeros((5, 1))
-    with pytest.raises(DataError, match="no new label"):
-        model.add_labels([("A", "B")], s, t)
-    with pytest.raises(DataError, match="already in the model or named twice: 'B'"):
-        model.add_labels([], s, t, labels=["B"])
-    with pytest.raises(DataError, match="not in labels=: 'q'"):
-        model.add_labels([("q", "p")], s, t, labels=["p"])
-    with pytest.raises(DataError, match="unknown label\\(s\\): 'nope'"):
-        model.remove_labels(["nope"])
-    with pytest.raises(DataError, match="no label would be left"):
-        model.remove_labels(parts[0].hierarchy.labels)
-    with pytest.raises(DataError, match="scores have 5 samples, truth 4"):
-        model.add_labels([("A", "new")], s, t[:4])
+    for message, edges, truth, labels in (
+        ("no new label", [("A", "B")], t, None),
+        ("already in the model or named twice: 'B'", [], t, ["B"]),
+        ("not in labels=: 'q'", [("q", "p")], t, ["p"]),
+        ("scores have 5 samples, truth 4", [("A", "new")], t[:4], None),
+    ):
+        with pytest.raises(DataError, match=message):
+            model.add_labels(edges, s, truth, labels=labels)
+    every = parts[0].hierarchy.labels
+    for labels, message in ((["x"], "unknown.*: 'x'"), ([], "was given"), (every, "would be left")):
+        with pytest.raises(DataError, match=message):
+            model.remove_labels(labels)
 
 
 def test_changed_labels_match_rows_by_name(parts):
@@ -444,18 +444,18 @@ def test_a_certificate_needs_a_bound_on_the_weights(weighted):
     fit, rest, _, again = weighted
     model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
     goal = {"precision": 0.6, "confidence": 0.9, "sample_weight": again}
-    with pytest.raises(DataError, match="needs max_weight=, the largest weight that a sample can"):
-        model.calibrate(rest.scores, rest.truth, **goal)
     place = int(np.flatnonzero(again == 3)[0])
-    with pytest.raises(DataError, match=f"is 3 for sample {place}, more than max_weight=2"):
-        model.calibrate(rest.scores, rest.truth, max_weight=2, **goal)
     some = np.where(np.arange(400) < place, 0, again)  # which leaves out those before it
-    with pytest.raises(DataError, match=f"is 3 for sample {place}, more than max_weight=2"):
-        model.calibrate(rest.scores, rest.truth, max_weight=2, **goal | {"sample_weight": some})
-    with pytest.raises(DataError, match="max_weight must be a positive number"):
-        model.calibrate(rest.scores, rest.truth, max_weight=0, **goal)
-    with pytest.raises(DataError, match="groups= does not support sample_weight"):
-        model.calibrate(rest.scores, rest.truth, fdr=0.1, groups="tree", sample_weight=again)
+    too_large = f"is 3 for sample {place}, more than max_weight=2"
+    for change, message in (
+        ({}, "needs max_weight=, the largest weight that a sample can"),
+        ({"max_weight": 2}, too_large),
+        ({"max_weight": 2, "sample_weight": some}, too_large),
+        ({"max_weight": 0}, "max_weight must be a positive number"),
+        ({"confidence": None, "groups": "tree"}, "groups= does not support sample_weight"),
+    ):
+        with pytest.raises(DataError, match=message):
+            model.calibrate(rest.scores, rest.truth, **goal | change)
     model.calibrate(rest.scores, rest.truth, max_weight=3, **goal)
     assert model.cutoff_.reachable
     assert "certified for weights up to 3" in str(model.cutoff_)
