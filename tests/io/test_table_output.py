@@ -1,10 +1,12 @@
 """What is written is read again: scores, truth, data sets and rankings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from hierlpr import Hierarchy
+from hierlpr import Hierarchy, rank
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io import (
@@ -57,29 +59,27 @@ def test_truth_round_trip(tmp_path, end):
     assert back == expected
 
 
-class Ranked:
-    sample = np.array([1, 0, 1])
-    label = np.array([0, 0, 2])
-    lpr = np.array([0.9, 0.1, 1 / 3])
-    score = np.array([0.9, 0.5, 1 / 3])
-    samples = ("s1", "s2")
-    labels = ("A", "B", "C")
+def ranked(samples=("s1", "s2")):
+    """Return a ranking of three instances: A of the second sample, A of the first, C."""
+    order = rank(np.array([[0.5, 0.0, 0.0], [0.9, 0.0, 1 / 3]]), H, top=3)
+    return replace(order, samples=samples)
 
 
 @pytest.mark.parametrize("end", [".csv", ".csv.gz", ".parquet", ".tsv"])
 def test_ranking_round_trip(tmp_path, end):
     path = tmp_path / f"r{end}"
-    assert write_ranking(path, Ranked, call=[True, True, False]) == 3
+    order = ranked()
+    assert write_ranking(path, order, call=[True, True, False]) == 3
     back = read_ranking(path, H)
     assert [back.samples[i] for i in back.sample] == ["s2", "s1", "s2"]
-    np.testing.assert_array_equal(back.label, Ranked.label)
+    np.testing.assert_array_equal(back.label, [0, 0, 2])
     digits = 1e-15 if end == ".parquet" else 5e-7  # text holds six digits
-    np.testing.assert_allclose(back.score, Ranked.score, rtol=0, atol=digits)
+    np.testing.assert_allclose(back.score, order.score, rtol=0, atol=digits)
     if end == ".tsv":
         assert back.lpr is None
         assert path.read_text().splitlines()[1] == "s1\tA\t0.5"
     else:
-        np.testing.assert_allclose(back.lpr, Ranked.lpr, rtol=0, atol=digits)
+        np.testing.assert_allclose(back.lpr, order.lpr, rtol=0, atol=digits)
         assert back.call.tolist() == [True, True, False]
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
@@ -118,15 +118,15 @@ def test_rankings_that_cannot_be_read_or_written(tmp_path):
         read_ranking(again, H)
     assert len(read_ranking(again, H, lenient=True)) == 1
     with pytest.raises(DataError, match="names with blanks"):
-        write_ranking(tmp_path / "x.tsv", Ranked, samples=["a b", "c"])
+        write_ranking(tmp_path / "x.tsv", ranked(("a b", "c")))
     with pytest.raises(DataError, match="line ends"):
-        write_ranking(tmp_path / "x.csv", Ranked, samples=["a\nb", "c"])
+        write_ranking(tmp_path / "x.csv", ranked(("a\nb", "c")))
     with pytest.raises(DataError, match="ending of the ranking file"):
-        write_ranking(tmp_path / "x.xls", Ranked)
+        write_ranking(tmp_path / "x.xls", ranked())
     with pytest.raises(DataError, match="call has shape"):
-        write_ranking(tmp_path / "x.csv", Ranked, call=[True])
+        write_ranking(tmp_path / "x.csv", ranked(), call=[True])
     with pytest.raises(FileError, match="cannot be written"):
-        write_ranking(tmp_path / "nowhere" / "x.csv", Ranked)
+        write_ranking(tmp_path / "nowhere" / "x.csv", ranked())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.csv", "r.csv"]
 
 

@@ -28,7 +28,7 @@ def ranked(request, tmp_path_factory):
     order = case.model.rank(case.table)
     call = called(order, case.model, case.table)
     for name in ("ranked.parquet", "ranked.csv.gz", "p.tsv"):
-        write_ranking(folder / name, order, samples=case.table.samples, call=call)
+        write_ranking(folder / name, order, call=call)
     rows = gzip.decompress((folder / "ranked.csv.gz").read_bytes()).decode().splitlines()
     calls = [row for row in rows if not row.endswith(",0")]
     (folder / "calls.csv").write_text("\n".join(calls))

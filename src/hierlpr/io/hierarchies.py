@@ -170,7 +170,13 @@ def as_hierarchy(given: HierarchyLike) -> Hierarchy:
     if isinstance(given, Mapping):
         return Hierarchy.from_parents(given)
     if hasattr(given, "columns"):
-        return Hierarchy(_frame_edges(given))
+        frame = nw.from_native(given, eager_only=True, pass_through=True)
+        if not isinstance(frame, nw.DataFrame) or not {"parent", "child"} <= set(frame.columns):
+            raise HierarchyError(
+                "hierarchy: a data frame of edges needs the columns 'parent' and 'child'.\n"
+                f"Hint: or give {_FORMS}."
+            )
+        given = zip(frame["parent"].to_list(), frame["child"].to_list(), strict=True)
     if not isinstance(given, Iterable):
         raise HierarchyError(f"hierarchy must be {_FORMS}; got {type(given).__name__}.")
     items = list(given)
@@ -180,16 +186,6 @@ def as_hierarchy(given: HierarchyLike) -> Hierarchy:
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise HierarchyError(f"hierarchy must be {_FORMS}; its list holds {item!r}.")
     return Hierarchy(items)
-
-
-def _frame_edges(given: Any) -> list[tuple[Any, Any]]:
-    frame = nw.from_native(given, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame) or not {"parent", "child"} <= set(frame.columns):
-        raise HierarchyError(
-            "hierarchy: a data frame of edges needs the columns 'parent' and 'child'.\n"
-            f"Hint: or give {_FORMS}."
-        )
-    return list(zip(frame["parent"].to_list(), frame["child"].to_list(), strict=True))
 
 
 # -- writing ------------------------------------------------------------------------------------

@@ -217,8 +217,7 @@ def split_line(line: str, delimiter: str) -> list[str] | None:
 def _find_delimiter(path: str, first_line: str, sep: str | None) -> str:
     """Return the delimiter by option, by the ending of the file, or by its first line.
 
-    An option `sep` that the first line does not contain is ignored, so that one option can be
-    given for several files.
+    An option that the first line does not contain is meant for another file.
     """
     sep = "\t" if sep in ("tab", "\\t") else sep
     if sep is not None and (len(sep) != 1 or not sep.isascii() or sep in '"\r\n\0'):
@@ -264,8 +263,13 @@ def as_numbers(
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
     given = column.type
-    if types.is_string(given) or types.is_large_string(given):
-        return _parse_flags(column) if is_flag else _parse_numbers(column, decimal)
+    is_text = types.is_string(given) or types.is_large_string(given)
+    if is_text and is_flag:
+        text = pc.fill_null(pc.utf8_lower(pc.utf8_trim_whitespace(column)), "")
+        code = pc.index_in(text, pa.array(list(FLAGS), text.type)).fill_null(-1).to_numpy()
+        return np.append(list(FLAGS.values()), math.nan)[code], code < 0
+    if is_text:
+        return _parse_numbers(column, decimal)
     is_number = types.is_floating(given) or types.is_integer(given) or types.is_decimal(given)
     if not (is_number or types.is_boolean(given) or types.is_null(given)):
         text = f"the column holds {str(given)[:60]}, expected numbers."
@@ -278,12 +282,6 @@ def as_numbers(
 def _floats(column: Any) -> NDArray[np.float64]:
     """Return a column as float64, NaN where it is null."""
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
-
-
-def _parse_flags(column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    text = pc.fill_null(pc.utf8_lower(pc.utf8_trim_whitespace(column)), "")
-    code = pc.index_in(text, pa.array(list(FLAGS), text.type)).fill_null(-1).to_numpy()
-    return np.append(list(FLAGS.values()), math.nan)[code], code < 0
 
 
 def _parse_numbers(column: Any, decimal: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

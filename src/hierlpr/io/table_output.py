@@ -73,34 +73,21 @@ def write_truth(path: AnyPath, truth: Table) -> None:
     write_table(path, table.drop_columns(["truth"]))
 
 
-def write_ranking(
-    path: AnyPath,
-    ranking: Any,
-    *,
-    samples: Sequence[str] | None = None,
-    call: ArrayLike | None = None,
-) -> int:
+def write_ranking(path: AnyPath, ranking: Any, *, call: ArrayLike | None = None) -> int:
     """Write a ranking; return the number of rows.
 
     ``.parquet`` and ``.csv`` hold rank, sample, label, lpr, score and call; ``.tsv`` the CAFA
-    layout (sample, label, score; no header). Text may end in ``.gz``. `samples` are names of the
-    samples, by default those of the ranking, or numbers. `call` says whether each instance is
-    called, by default all are.
+    layout (sample, label, score; no header). Text may end in ``.gz``. Samples without names have
+    numbers. `call` says whether each instance is called, by default all are.
     """
     output_ending(path, "ranking file")
-    n = len(ranking.sample)
+    n = len(ranking)
     called = np.ones(n, dtype=bool) if call is None else np.asarray(call, dtype=bool)
     if called.shape != (n,):
         raise DataError(f"call has shape {called.shape}, but the ranking has {n:,} instances.")
-    names = {"sample": samples or ranking.samples, "label": ranking.labels}
-    columns: dict[str, Any] = {"rank": np.arange(1, n + 1)}
-    for name, codes in (("sample", ranking.sample), ("label", ranking.label)):
-        numbers = np.asarray(codes).astype(np.int32)
-        known = names[name] or [str(i) for i in range(int(numbers.max(initial=-1)) + 1)]
-        coded = pa.DictionaryArray.from_arrays(numbers, pa.array(known, pa.string()))
-        columns[name] = coded.cast(RANKING_SCHEMA.field(name).type)
-    columns |= {"lpr": ranking.lpr, "score": ranking.score, "call": called}
-    return write_table(path, pa.table(columns, schema=RANKING_SCHEMA), chances=CHANCES)
+    table = ranking.to_frame("pyarrow").append_column("call", pa.array(called))
+    table = table.set_column(2, "label", table["label"].dictionary_encode())
+    return write_table(path, table.cast(RANKING_SCHEMA), chances=CHANCES)
 
 
 def write_discoveries(path: AnyPath, found: Any) -> int:

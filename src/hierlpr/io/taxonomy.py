@@ -73,18 +73,16 @@ class TextTable:
             next(lines)
         options: Any = {} if self.delimiter == "," else {"quoting": csv.QUOTE_NONE}
         reader = csv.reader(lines, delimiter=self.delimiter, **options)
-        text = ""
         try:
             for cells in reader:
                 if not cells or (self.header and len(cells) != len(self.header)):
-                    text = f"expected {len(self.header) or 2} columns, got {len(cells)}."
-                    break
+                    expected = len(self.header) or 2
+                    raise csv.Error(f"expected {expected} columns, got {len(cells)}")
                 yield len(self.head) + reader.line_num, cells
         except csv.Error as error:
-            text = f"{quote(error)}."
-        if text:
             hint = "a name that holds the separator must be in double quotes."
-            raise file_error(self.path, f"line {len(self.head) + reader.line_num}", text, hint)
+            place = f"line {len(self.head) + reader.line_num}"
+            raise file_error(self.path, place, str(error).rstrip("?") + ".", hint) from None
 
 
 def _read_table(
