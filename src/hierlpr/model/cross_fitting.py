@@ -56,10 +56,7 @@ def train(
     n_jobs: int | None,
     on_progress: Callable[[int, int], None] | None,
 ) -> tuple[Float, list[Any]]:
-    """Return out-of-fold scores, and the classifier of each label fitted on everything.
-
-    `truth` holds bool, or 0, 1 and NaN where unknown.
-    """
+    """Return out-of-fold scores, and one classifier per label fitted where its truth is not NaN."""
     results = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_fit_label)(estimator, x, column, folds, weight)
         for column in np.asarray(truth, dtype=np.float64).T

@@ -232,7 +232,7 @@ def refuse_unknown_samples(truth: AnyTruth) -> None:
         raise DataError(
             f"truth is unknown for some label of {n_open:,} of {truth.shape[0]:,} samples. Sets "
             "promise something about all labels of a sample, so each must be known.\n"
-            "Hint: give only samples that are completely known; the promise then holds for such."
+            "Hint: give only completely known samples; the promise then holds for similar ones."
         )
 
 
@@ -285,7 +285,7 @@ def add_labels(
 def remove_labels(model: HierLPR, labels: Iterable[str]) -> None:
     """Remove labels; edges pass through them."""
     hierarchy = model.hierarchy_
-    removed = {labels} if isinstance(labels, str) else set(labels)
+    removed = dict.fromkeys([labels] if isinstance(labels, str) else labels)
     unknown = [label for label in removed if label not in hierarchy]
     if unknown:
         raise DataError(f"remove_labels: unknown label(s): {quote_names(unknown)}.")

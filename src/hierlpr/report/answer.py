@@ -36,8 +36,8 @@ class Part:
 class Answer:
     """Counts on the samples of the report, and the sentences that state them.
 
-    Without truth, what is true or correct is not known.
-    With sample weights, shares are weighted, and everything that begins with ``n_`` is a count.
+    Without truth, shares of correct calls are None and counts of true labels mean nothing.
+    With sample weights, shares are weighted; fields that begin with ``n_`` are plain counts.
 
     Attributes
     ----------

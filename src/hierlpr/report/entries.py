@@ -33,7 +33,7 @@ CURVE_POINTS = 25
 MOST_CURVES = 6_000  # with more labels, only the best supported ones get a drawing
 MOST_ENTRIES = 40_000  # labels over all samples shown: keeps the file small
 FEWEST_LABELS = 60  # shown of one sample
-CELLS = 1 << 21  # dense cells held at once
+CELLS = 1 << 21  # of dense matrices in memory
 
 
 def label_entries(counts: Counts) -> dict[str, Any]:
@@ -102,14 +102,13 @@ def _thousandths(values: NDArray[np.float64]) -> list[int | None]:
 def choose_samples(counts: Counts, most: int) -> tuple[NDArray[np.intp], str]:
     """Choose all samples, or those with most incorrect calls, most misses, and some at random.
 
-    Samples with errors teach most, but alone they would give a false picture; so each kind
-    gets a third of the places, and the text that is returned with the rows says so.
+    Samples with errors are the most instructive, but alone they would give a false picture; so each
+    kind gets a third of the places, and the text that is returned with the rows says so.
     """
     n = counts.output.n_samples
     if n <= most:
-        return np.arange(
-            n
-        ), "The only sample is shown." if n == 1 else f"All {n:,} samples are shown."
+        text = "The only sample is shown." if n == 1 else f"All {n:,} samples are shown."
+        return np.arange(n), text
     if most == 0:
         return np.arange(0), f"None of the {n:,} samples is shown on its own."
     third = most // 3 if counts.output.has_truth else 0
