@@ -103,7 +103,7 @@ def test_colours_are_for_terminals_that_want_them(stream, environment, is_colour
 
 
 def test_disk_full_is_exit_code_1_and_internal_errors_do_not_spill(tmp_path, monkeypatch):
-    import hierlpr.io.hierarchies as module
+    import hierlpr.io.hierarchy_formats as module
 
     tree = tmp_path / "tree.csv"
     tree.write_text("parent,child\nA,B\n")

@@ -29,6 +29,17 @@ def parquet(path, **columns):
     return path
 
 
+def test_names_of_labels_are_recognised(tmp_path):
+    h = Hierarchy([("A", "B")], names={"A": "animal", "B": "bird"})
+    for text in (
+        "s1\tbird\t0.5\n",
+        "sample\tlabel\tscore\ns1\tbird\t0.5\n",
+        "sample\tA\tbird\ns\t1\t1\n",
+    ):
+        with pytest.raises(FileError, match=r"bird' is not in.*\n.*(name of|such as) 'B'"):
+            read_scores(write(tmp_path / "s.tsv", text), h)
+
+
 # -- batches ----------------------------------------------------------------------------------
 
 

@@ -84,7 +84,7 @@ def read_p_values(
     for line, name, value in _rows(log, ("label",), P_NAMES, options):
         at = position.get(name if name in position else aliases.get(name, name))
         if at is None:
-            log.unknown_label(name, position, line=line)
+            log.unknown_label(name, hierarchy, line=line)
         elif at in given:
             log.problem(f"label {name!r} occurs more than once.", line=line)
         elif value < 0.0 or value > 1.0:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import nearest, quote_names
 from hierlpr.exceptions import FileError
+from hierlpr.hierarchy import Hierarchy
 
 MAX_PROBLEMS = 10  # kept with their places; all are counted
 
@@ -77,12 +78,15 @@ class ReadReport:
             self._first = self._first or (place, text, hint)
 
     def unknown_label(
-        self, label: str, known: Iterable[str], *, line: Finder, hint: str = "", times: int = 1
+        self, label: str, known: Hierarchy, *, line: Finder, hint: str = "", times: int = 1
     ) -> None:
         """Remember a label that is not in the hierarchy."""
         self.unknown_labels[label] += times
         if self._first is None:
-            hint = f"{nearest(label, known)} {hint}".strip()
+            named = next((x for x, name in known.names.items() if name == label), None)
+            hint = f"{nearest(label, known.labels)} {hint}".strip()
+            if named is not None:
+                hint = f"this is the name of {named!r}; use the labels instead of their names."
             self._first = _place_text(line), f"label {label!r} is not in the hierarchy.", hint
 
     def check(self, n_rows: int) -> None:

@@ -103,7 +103,7 @@ class TableFile:
     _columns: dict[str, int]  # of the file, by name
     _codes: dict[str, int]  # of labels
     _aliases: Mapping[str, str]
-    _is_open: bool  # labels are numbered as they appear
+    _hierarchy: Hierarchy | None  # without it, labels are numbered as they appear
     _may_miss: bool
 
     @property
@@ -208,12 +208,12 @@ class TableFile:
             if times == 0:
                 continue
             number[i] = self._code_of(names[i])
-            if number[i] == _UNKNOWN:
+            if number[i] == _UNKNOWN and self._hierarchy is not None:
                 row = int(np.argmax(codes == i))
-                is_first = self.is_cafa and row == 0 and place(0) == 1
-                hint = f"is this the header? {_EXPECTED}" if is_first else ""
+                is_header = self.is_cafa and times == 1 and row == 0 and place(0) == 1
+                hint = f"is this the header? {_EXPECTED}" if is_header else ""
                 line = partial(place, row)
-                self.log.unknown_label(names[i], self._codes, line=line, hint=hint, times=times)
+                self.log.unknown_label(names[i], self._hierarchy, line=line, hint=hint, times=times)
             elif number[i] >= 0 and names[i] not in self._codes:
                 self.log.counts["entries by another name"] += times
         return np.asarray(number[codes])
@@ -224,7 +224,7 @@ class TableFile:
             return self._codes[name]
         if not name.strip():
             return _BLANK
-        if self._is_open:
+        if self._hierarchy is None:
             return self._codes.setdefault(name, len(self._codes))
         return self._codes.get(self._aliases.get(name, name), _UNKNOWN)
 
@@ -297,7 +297,7 @@ def open_table(
         _columns=places,
         _codes={label: i for i, label in enumerate(labels)},
         _aliases=aliases,
-        _is_open=hierarchy is None,
+        _hierarchy=hierarchy,
         _may_miss=is_wide and missing == "allow",
     )
 
@@ -414,7 +414,7 @@ def _match_columns(
     if extra:
         hint = mismatch_hint(extra, missing, hierarchy) or "remove columns that are not labels."
         for given in extra:
-            log.unknown_label(given, hierarchy.labels, line="the header", hint=hint)
+            log.unknown_label(given, hierarchy, line="the header", hint=hint)
         log.check(0)
     if missing:
         raise log.file_error(
