@@ -192,7 +192,7 @@ def test_means_that_differ_beyond_the_bits_of_a_key_are_still_ordered():
         ([0.1, 0.2, 0.3], r"must be a matrix .* got shape \(3,\)"),
         ([["a", "b", "c"]], "real numbers, got dtype"),
         ([[None, 0.1, 0.2]], "not finite"),
-        ([], "must be a matrix"),
+        ([[[0.1, 0.9]] * 3] * 3, r"got shape \(3, 3, 2\)[^$]*p\[:, 1\]"),
     ],
 )
 def test_bad_lprs_say_what_and_where(lpr, message):

@@ -82,9 +82,14 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
         return _frame_table(frame, names, name, hierarchy)
     values = _sparse_values(data, name) if is_sparse(data) else check_real_array(data, name=name)
     if values.ndim != 2:
+        hint = "Reshape your data; a single sample is one row, [[...]]."
+        if values.ndim == 3 and values.shape[2] == 2:  # of a multi-output classifier
+            hint = (
+                "of a list of predict_proba results, take np.stack([p[:, 1] for p in x], axis=1)."
+            )
         raise DataError(
             f"{name} must be a matrix of shape (n_samples, n_labels), got shape {values.shape}.\n"
-            "Hint: Reshape your data; a single sample is one row, [[...]]."
+            f"Hint: {hint}"
         )
     given = tuple(names) if names is not None else tuple(map(str, range(values.shape[1])))
     if values.shape[1] != len(given):

@@ -310,6 +310,9 @@ def _find_columns(source: Source, content: Content) -> dict[str, int]:
     log, place = source.log, source.first_place
     given = [name.strip() for name in source.columns]
     lower = [name.lower() for name in given]
+    if given[0].startswith("!gaf"):
+        hint = "cut -f2,5 keeps sample and term, without a header; drop rows with NOT first."
+        raise log.file_error("annotation files (GAF) are not read.", line=place, hint=hint)
     sample, label, value = (
         next((lower.index(name) for name in names if name in lower), None)
         for names in (SAMPLE_NAMES, LABEL_NAMES, VALUE_NAMES[content])
