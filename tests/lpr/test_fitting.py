@@ -214,7 +214,7 @@ def test_join_and_select_models():
         ({"truth": [[0, 1, 1], [1, 0, 0]]}, "must agree"),
         ({"labels": ["a"]}, "2 columns, but there are 1 labels"),
         ({"sample_weight": [1.0]}, "one per sample"),
-        ({"sample_weight": [1.0, -1.0]}, "not negative"),
+        ({"sample_weight": [1.0, -1.0]}, "must lie from 0"),
         ({"sample_weight": [0.0, 0.0]}, "at least one"),
         ({"method": "platt"}, "must be one of 'auto'"),
         ({"method": ["auto"]}, "the name of an LPR estimator or one itself"),

@@ -151,8 +151,9 @@ def check_finite(
     """Refuse NaN and infinity, with the sample and label of the first."""
     values = stored_values(matrix)
     # A finite sum clears the usual case in one pass without a temporary mask.
-    if values.size == 0 or np.isfinite(values.sum()):
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.size == 0 or np.isfinite(values.sum()):
+            return
     what = "a value that is not finite (NaN or infinity)"
     refuse_entries(~np.isfinite(values), matrix, labels, name=name, what=what, hint=hint)
 
@@ -210,7 +211,7 @@ def check_sample_weight(
             f"sample_weight has shape {found.shape}, expected ({n_samples},): one per sample."
         )
     bad = np.flatnonzero(~((found >= 0.0) & (found <= MOST_WEIGHT)))
-    rule = "must be finite and not negative, and positive for at least one sample"
+    rule = f"must lie from 0 to {MOST_WEIGHT:g}, and above 0 for at least one sample"
     if bad.size:
         raise DataError(
             f"sample_weight {rule}; got {found[bad[0]]} for sample {bad[0]} ({bad.size:,} such).\n"
