@@ -77,4 +77,3 @@ def test_labels_without_edges_and_without_samples():
     h = Hierarchy(labels=["A", "B"])
     assert UpperSet.above(h, np.array([1])).up == []
     assert LabelSets.of(np.zeros((0, 2))).closed(h).shape == (0, 2)
-    assert LabelSets.of(np.zeros((3, 2))).with_empty(2).shape == (5, 2)

@@ -88,12 +88,7 @@ class SampleKeys:
 
     @classmethod
     def of_rows(cls, values: Any) -> Self:
-        """Summarize the rows of a matrix, dense or CSR, after rounding.
-
-        >>> one = np.array([[0.123456789, 2.0]])
-        >>> SampleKeys.of_rows(one).among(SampleKeys.of_rows(one.astype(np.float32)))
-        (1, 1)
-        """
+        """Summarize the rows of a matrix, dense or CSR, after rounding."""
         n_bits = 10 if values.shape[1] > 3 else 16
         if not is_sparse(values):
             return cls.of(row_keys(_round(values, n_bits)))
@@ -142,9 +137,8 @@ def overlap_note(samples: SampleKeys, known: SampleKeys | None) -> str:
     """
     if known is None:
         return ""
-    n = samples.n_samples
-    is_same = n == known.n_samples and np.array_equal(samples.key, known.key)
-    is_same = is_same and np.array_equal(samples.count, known.count)
+    n, parts = samples.n_samples, ((samples.key, known.key), (samples.count, known.count))
+    is_same = n == known.n_samples and all(np.array_equal(*part) for part in parts)
     if is_same and log_chance(known.count) <= RARE:
         return f"{n:,} of {n:,}"
     n_found, n_compared = samples.among(known)

@@ -155,17 +155,14 @@ def _labels_of(row: Any, sample: int, name: str) -> list[str]:
             f"{name}: sample {sample} has {row!r}, where the labels of a sample are expected.\n"
             "Hint: give a list of labels for each sample; an empty list if it has none."
         )
-    labels = []
-    for item in row:
-        if item is None or (isinstance(item, float) and np.isnan(item)) or item == "":
-            continue
+    labels = [x for x in row if not (x is None or x == "" or (isinstance(x, float) and x != x))]
+    for item in labels:
         if not isinstance(item, str):
             raise DataError(
                 f"{name}: sample {sample} has the label {item!r} ({type(item).__name__}), but "
                 "labels are strings.\nHint: convert them with str()."
             )
-        labels.append(str(item))
-    return labels
+    return [str(item) for item in labels]
 
 
 def _unknown_label_hint(text: str, known: Mapping[str, int]) -> str:

@@ -97,12 +97,6 @@ class LabelSets:
             return self.to_csr().astype(np.float64)
         return self.without(self.open).to_csr() + self.open.to_csr() * np.nan
 
-    def with_empty(self, n_more: int) -> LabelSets:
-        """Append samples without any label."""
-        ptr = np.append(self.row_ptr, np.full(n_more, self.row_ptr[-1]))
-        more = None if self.open is None else self.open.with_empty(n_more)
-        return LabelSets(ptr, self.label, self.n_labels, more)
-
 
 class ClosedSets(NamedTuple):
     """Sets of labels closed upward.

@@ -36,33 +36,21 @@ _SORTED_COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class PartialTruth:
-    """Truth with unknown pairs: three bool matrices of shape (n_samples, n_labels), dense or CSR.
+    """Truth with unknown pairs: bool matrices of shape (n_samples, n_labels), dense or CSR.
 
-    Attributes
-    ----------
-    held : ndarray or csr_array
-        Labels that are known to hold, closed upward.
-    unknown : ndarray or csr_array
-        Pairs whose truth neither was given nor follows from the hierarchy.
-    open : ndarray or csr_array
-        Pairs whose truth was not given. Whether it follows from the hierarchy depends on the truth
-        itself, so the positives and negatives among them are a biased selection.
+    Whether the truth of an open pair follows from the hierarchy depends on this truth itself, so
+    the positives and negatives among open pairs are a biased selection.
     """
 
-    held: Any
-    unknown: Any
-    open: Any
+    held: Any  # labels that are known to hold, closed upward
+    unknown: Any  # pairs whose truth neither was given nor follows from the hierarchy
+    open: Any  # pairs whose truth was not given
     implied: Any = None  # positives that `judged` removed, if it did
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of samples and labels."""
         return self.held.shape[0], self.held.shape[1]
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether the matrices are arrays."""
-        return isinstance(self.held, np.ndarray)
 
     @property
     def known(self) -> Bool:
@@ -102,7 +90,7 @@ class PartialTruth:
     def by_label(self) -> tuple[Any, ...]:
         """The matrices `held`, `unknown` and `open`, with fast access to columns."""
         matrices = (self.held, self.unknown, self.open)
-        return matrices if self.is_dense else tuple(x.tocsc() for x in matrices)
+        return tuple(x if isinstance(x, np.ndarray) else x.tocsc() for x in matrices)
 
     def sets(self) -> LabelSets:
         """Return the labels that hold as sets, with the open ones."""
@@ -116,15 +104,16 @@ class PartialTruth:
         See `judged_among`; `share` is by default the `implied_share` of these samples.
         """
         sets, upper = self.sets(), UpperSet.above(hierarchy)
+        is_dense = isinstance(self.held, np.ndarray)
         share = implied_share(sets, hierarchy, weight) if share is None else share
         parts = []
         for start, stop in sample_ranges(*self.shape):
             known = unknown_among(sets, hierarchy, upper, start, stop)
             found = judged_among(*known, hierarchy.order, share)
             whole = [x[hierarchy.position].T for x in (*found, known[0] & ~found[0])]
-            parts.append(whole if self.is_dense else [sparse.csr_array(x) for x in whole])
+            parts.append(whole if is_dense else [sparse.csr_array(x) for x in whole])
         held, unknown, implied = (
-            np.concatenate(x) if self.is_dense else sparse.vstack(x, format="csr")
+            np.concatenate(x) if is_dense else sparse.vstack(x, format="csr")
             for x in zip(*parts, strict=True)
         )
         return PartialTruth(held, unknown, self.open, implied)
@@ -162,11 +151,6 @@ def still_unknown(sets: LabelSets, hierarchy: Hierarchy) -> LabelSets:
     """Return the open labels whose truth does not follow from the hierarchy.
 
     `sets` are closed upward. A label that neither holds nor is open was given as negative.
-
-    >>> h = Hierarchy([("A", "B"), ("B", "C"), ("A", "D")])
-    >>> sets = LabelSets.of(np.array([[1, np.nan, 1, np.nan], [0, np.nan, np.nan, 0]])).closed(h)
-    >>> still_unknown(sets, h).label
-    array([3], dtype=int32)
     """
     if sets.open is None:
         return LabelSets(np.zeros_like(sets.row_ptr), np.empty(0, np.int32), sets.n_labels)
@@ -321,18 +305,16 @@ def curve_weights(
     -----
     Samples that lack a parent of the label lack the label too, so all of them count. Where all
     parents hold, the samples whose label was given represent all such samples. Where a parent is
-    unknown, the samples whose label was given represent equally many each, and so possibly only a
-    part :math:`\varphi` of such samples. The rest is represented by the samples in which the parent
-    is known, with their weights for the parent (with several parents, with weight 1).
+    unknown, they represent equally many each, and so possibly only a part :math:`\varphi` of such
+    samples. The rest is represented by the samples in which the parent is known, with their weights
+    for the parent (with several parents, with weight 1).
 
     This is correct if, given the truth of the labels above, whether a label was given depends on
-    neither its truth nor its score. Examples are pairs that are unknown at random
-    (:math:`\varphi = 1`), and annotation that stopped at some label on the way down
-    (:math:`\varphi = 0`). Labels implied from below are not used, because they do depend on the
-    truth. A sample of weight w counts as w samples.
-
-    The weights are scaled down so that neither positives nor negatives count as more samples than
-    there are (Kish's effective sample size).
+    neither its truth nor its score: pairs may be unknown at random (:math:`\varphi = 1`), or
+    annotation may have stopped at some label on the way down (:math:`\varphi = 0`). Labels implied
+    from below are not used, because they do depend on the truth. A sample of weight w counts as w
+    samples. Weights are scaled down so that neither positives nor negatives count as more samples
+    than there are (Kish's effective sample size).
     """
     weight, held = np.ones(truth.shape[0]), truth_columns(truth, label)[0]
     if isinstance(truth, PartialTruth):

@@ -146,11 +146,7 @@ def _add_tag(term: _Term, tag: str, text: str, line: int, log: ReadReport) -> No
 
 
 def unescape(text: str) -> str:
-    r"""Undo OBO escapes.
-
-    >>> unescape(r"one\, two\: three")
-    'one, two: three'
-    """
+    r"""Undo OBO escapes: ``a\, b`` is ``a, b``."""
     return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), text) if "\\" in text else text
 
 

@@ -251,11 +251,7 @@ def merge_aliases(pairs: Iterable[tuple[str, str]], ids: Sequence[str] = ()) -> 
 
 
 def bare_name(label: str) -> str:
-    """Return the last name of a label's path.
-
-    >>> bare_name("Bacteria;Firmicutes")
-    'Firmicutes'
-    """
+    """Return the last name of a label's path: ``Firmicutes`` of ``Bacteria;Firmicutes``."""
     return label.rsplit(SEPARATOR, 1)[-1].replace("%3B", SEPARATOR)
 
 

@@ -32,11 +32,7 @@ MAX_TEXT = 1 << 29  # the Gene Ontology has 35 MB
 
 
 def ending(path: AnyPath) -> str:
-    """Return the lower-case ending of a file name without ``.gz``.
-
-    >>> ending("scores.CSV.gz")
-    '.csv'
-    """
+    """Return the lower-case ending of a file name without ``.gz``: ``.csv`` of ``a.CSV.gz``."""
     return Path(Path(path).name.lower().removesuffix(".gz")).suffix
 
 

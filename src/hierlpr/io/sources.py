@@ -201,11 +201,7 @@ def open_source(log: ReadReport, *, sep: str | None = None, decimal: str = ".") 
 
 
 def split_line(line: str, delimiter: str) -> list[str] | None:
-    """Return the cells of a line, or None if its quotes do not match.
-
-    >>> split_line('a,"b, c"', ","), split_line('a,"b', ",")
-    (['a', 'b, c'], None)
-    """
+    """Return the cells of a line, or None if its quotes do not match."""
     if '"' not in line:
         return line.split(delimiter)
     try:
@@ -301,11 +297,7 @@ def _parse_numbers(column: Any, decimal: str) -> tuple[NDArray[np.float64], NDAr
 
 
 def parse_number(text: str, decimal: str = ".") -> float | None:
-    """Return a number written in decimal digits, NaN for a missing one, None for other text.
-
-    >>> parse_number("1e-3"), parse_number("0,5", ","), parse_number("1_000")
-    (0.001, 0.5, None)
-    """
+    """Return a number written in decimal digits, NaN for a missing one, None for other text."""
     text = text.strip()
     if text in MISSING:
         return math.nan

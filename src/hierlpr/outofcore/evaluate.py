@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_sample_weight, effective_number
@@ -136,19 +137,19 @@ def _match(
     row, is_negative, found = match_samples(
         samples, known, missing_truth=reading.missing_truth, source=source, word="ranked"
     )
-    notes, sets, names = list(found), LabelSets.of(known.table.values), list(known.samples)
+    notes, names, truth = list(found), list(known.samples), known.table.values
     unlisted = len(set(names) - set(samples))
     lost = np.flatnonzero(row < 0)
     if lost.size and is_negative:
         row[lost] = len(names) + np.arange(lost.size)
-        sets = sets.with_empty(lost.size)
+        truth = sparse.vstack([truth, sparse.csr_array((lost.size, truth.shape[1]))])
         names += [samples[i] for i in lost.tolist()]
     if unlisted:
         notes.append(
             f"{unlisted:,} samples with truth are not in the ranking; their labels count as not "
             "called"
         )
-    return _Matched(row, sets, names, notes)
+    return _Matched(row, LabelSets.of(truth), names, notes)
 
 
 class _Streamed:
