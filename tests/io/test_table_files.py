@@ -9,7 +9,7 @@ import pytest
 
 from hierlpr import Hierarchy, HierlprError
 from hierlpr.exceptions import FileError
-from hierlpr.io import open_table, opening, read_ranking, read_scores, read_truth, sources
+from hierlpr.io import open_table, read_ranking, read_scores, read_truth, reading, sources
 from hierlpr.io.read_tables import batch_matrix
 
 H = Hierarchy([("A", "B"), ("A", "C")])
@@ -186,7 +186,7 @@ def test_a_bad_row_is_named_or_skipped(tmp_path, text, message):
 
 def test_lenient_reading_goes_on_after_the_block_with_the_bad_row(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "BLOCK", 64)
-    monkeypatch.setattr(opening, "BLOCK", 64)
+    monkeypatch.setattr(reading, "BLOCK", 64)
     rows = [f"s{i},{i},1,2\n" for i in range(100)]
     rows[40] = "s40,x,1,2\n"
     rows[41] = "# a comment\n"

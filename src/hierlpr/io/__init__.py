@@ -12,7 +12,6 @@ from hierlpr.io.hierarchies import (
     read_hierarchy,
     write_hierarchy,
 )
-from hierlpr.io.read_report import ReadReport
 from hierlpr.io.read_tables import (
     Pair,
     ReadTable,
@@ -21,6 +20,7 @@ from hierlpr.io.read_tables import (
     read_scores,
     read_truth,
 )
+from hierlpr.io.reading import ReadReport
 from hierlpr.io.table_files import TableFile, TableOptions, open_table
 from hierlpr.io.table_output import write_discoveries, write_ranking, write_scores, write_truth
 

@@ -14,7 +14,7 @@ from hierlpr._utils import AnyPath, require
 from hierlpr._utils.checks import quote_names
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.lineages import Collector, Float, Index, Predictions, quote
-from hierlpr.io.read_report import file_error
+from hierlpr.io.reading import file_error
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 

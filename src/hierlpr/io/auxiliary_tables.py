@@ -14,7 +14,7 @@ from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import MOST_WEIGHT, quote_names
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.read_report import Place, ReadReport
+from hierlpr.io.reading import Place, ReadReport
 from hierlpr.io.sources import as_names, as_numbers, open_source
 from hierlpr.io.table_files import TableOptions
 

@@ -17,8 +17,7 @@ from hierlpr._utils import AnyPath
 from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import hierarchy_formats as formats
-from hierlpr.io.opening import ending, read_lines
-from hierlpr.io.read_report import ReadReport
+from hierlpr.io.reading import ReadReport, ending, read_lines
 from hierlpr.io.table_output import output_ending, write_table
 
 _TEXTS = (".obo", ".json", ".arff", ".txt", ".paths")

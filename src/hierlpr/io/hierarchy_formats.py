@@ -15,8 +15,7 @@ from typing import Any
 from hierlpr._utils.checks import quote_names
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy.graph import edges_of_paths
-from hierlpr.io.opening import load_json
-from hierlpr.io.read_report import ReadReport
+from hierlpr.io.reading import ReadReport, load_json
 from hierlpr.io.sources import open_source, read_cells
 
 _TAGS = {"id", "name", "alt_id", "is_a", "relationship", "is_obsolete", "replaced_by"}

@@ -11,8 +11,7 @@ from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import quote_names
 from hierlpr.exceptions import FileError
 from hierlpr.io.lineages import Collector, Float, Index, Predictions, bare_name, lineage, quote
-from hierlpr.io.opening import load_json
-from hierlpr.io.read_report import file_error
+from hierlpr.io.reading import file_error, load_json
 
 FIELDS = ("class", "order", "family", "genus", "species")
 _FIELDS = {

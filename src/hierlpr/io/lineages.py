@@ -17,7 +17,7 @@ from hierlpr._utils import AnyPath
 from hierlpr._utils.display import escape_control
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.read_report import file_error
+from hierlpr.io.reading import file_error
 
 Index = NDArray[np.int64]
 Float = NDArray[np.float64]

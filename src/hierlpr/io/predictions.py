@@ -37,8 +37,7 @@ from hierlpr.io.lineages import (
     quote,
     split_prefix,
 )
-from hierlpr.io.opening import load_json, read_bytes
-from hierlpr.io.read_report import file_error
+from hierlpr.io.reading import file_error, load_json, read_bytes
 
 _BY_LINE = {
     re.compile(r"^[^\t]+\t[a-z]:[^,\t]*\([^()]*\)(,|\t|$)"): taxonomy.read_sintax,

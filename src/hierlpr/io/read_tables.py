@@ -18,7 +18,7 @@ from hierlpr.data.label_sets import LabelSets, close_given
 from hierlpr.data.tables import Table, dense, refuse_truth_as_scores
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.read_report import ReadReport
+from hierlpr.io.reading import ReadReport
 from hierlpr.io.table_files import TableFile, TableOptions, open_table
 
 MissingTruth = Literal["negative", "skip"]

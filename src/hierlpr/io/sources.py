@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_choice
 from hierlpr.exceptions import FileError
-from hierlpr.io.opening import (
+from hierlpr.io.reading import (
     BLOCK,
+    Place,
+    ReadReport,
     decoded_lines,
     ending,
     is_parquet,
@@ -37,7 +39,6 @@ from hierlpr.io.opening import (
     reason,
     text_blocks,
 )
-from hierlpr.io.read_report import Place, ReadReport
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt", "")  # stdin has none
 READ_ENDINGS = (

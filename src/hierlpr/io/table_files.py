@@ -26,7 +26,7 @@ from hierlpr.data.frames import SAMPLE_COLUMN
 from hierlpr.data.tables import mismatch_hint
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.read_report import MAX_PROBLEMS, Place, ReadReport
+from hierlpr.io.reading import MAX_PROBLEMS, Place, ReadReport
 from hierlpr.io.sources import (
     Source,
     as_names,

@@ -26,7 +26,7 @@ from hierlpr._utils.files import atomic_output
 from hierlpr.data.label_sets import as_kind
 from hierlpr.data.tables import Table, dense
 from hierlpr.exceptions import DataError
-from hierlpr.io.opening import ending
+from hierlpr.io.reading import ending
 
 ENDINGS = (".parquet", ".csv", ".tsv")
 DIGITS = 6  # of chances in text files; Parquet keeps them whole

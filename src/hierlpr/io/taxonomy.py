@@ -17,8 +17,7 @@ import numpy as np
 from hierlpr._utils import AnyPath
 from hierlpr.exceptions import DataError
 from hierlpr.io.lineages import RANKS, Collector, Entry, Float, Index, Predictions, quote
-from hierlpr.io.opening import numbered_lines
-from hierlpr.io.read_report import file_error
+from hierlpr.io.reading import file_error, numbered_lines
 
 Cells = list[str]
 Parse = Callable[[Cells], Iterable[Entry]]

@@ -32,7 +32,7 @@ from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
-from hierlpr.io.opening import ending
+from hierlpr.io.reading import ending
 from hierlpr.io.table_output import CHANCES, ENDINGS, RANKING_SCHEMA, TableWriter
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR

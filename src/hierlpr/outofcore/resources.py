@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hierlpr._kernels._jit import n_threads_or_default
 from hierlpr._utils import AnyPath, require
 from hierlpr.exceptions import DataError, FileError, HierlprError
-from hierlpr.io.opening import (
+from hierlpr.io.reading import (
     GZIP_MAGIC,
     is_parquet,
     open_bytes,
