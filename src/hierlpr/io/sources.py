@@ -104,7 +104,10 @@ class Source:
         wanted = [str(i) for i in columns]
         text = block
         if b"\n#" in block or block.startswith(b"#"):
-            text = b"\n".join(x for x in block.split(b"\n") if not x.startswith(b"#"))
+            lines = block.split(b"\n")
+            rows = [x for x in lines if not x.startswith(b"#")]
+            self.log.counts["lines with # left out"] += len(lines) - len(rows)
+            text = b"\n".join(rows)
         # A quote that is not closed may be in any column.
         read = names if b'"' in text else wanted
         try:
