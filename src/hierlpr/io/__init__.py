@@ -13,7 +13,6 @@ from hierlpr.io.hierarchies import (
     write_hierarchy,
 )
 from hierlpr.io.read_tables import (
-    Pair,
     ReadTable,
     pair_samples,
     read_ranking,
@@ -21,15 +20,13 @@ from hierlpr.io.read_tables import (
     read_truth,
 )
 from hierlpr.io.reading import ReadReport
-from hierlpr.io.table_files import TableFile, TableOptions, open_table
+from hierlpr.io.table_files import TableOptions, open_table
 from hierlpr.io.table_output import write_discoveries, write_ranking, write_scores, write_truth
 
 __all__ = [
     "HierarchyFile",
-    "Pair",
     "ReadReport",
     "ReadTable",
-    "TableFile",
     "TableOptions",
     "as_hierarchy",
     "load_hierarchy",

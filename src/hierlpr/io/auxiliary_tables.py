@@ -39,9 +39,8 @@ class Weights(NamedTuple):
             )
         weights = np.array([self.of[name] for name in samples], dtype=np.float64)
         if not weights.any():
-            raise DataError(
-                f"{self.report.path}: all {len(samples):,} samples of {source} have weight 0."
-            )
+            text = f"all {len(samples):,} samples of {source} have weight 0."
+            raise DataError(f"{self.report.path}: {text}")
         return weights
 
 
@@ -110,12 +109,10 @@ def _rows(
         found = [i for i, name in enumerate(source.columns) if name.lower() in known]
         if len(found) != 1:
             problem = "there is no column" if not found else "there is more than one column"
-            raise log.file_error(
-                f"{problem} {known[0]!r}; the columns are {quote_names(source.columns)}.",
-                line=source.first_place,
-                hint=f"the header has the columns {keys[0]} and {values[0]}; .csv has commas, .tsv "
-                "tabs, --sep (sep=) changes that.",
-            )
+            text = f"{problem} {known[0]!r}; the columns are {quote_names(source.columns)}."
+            hint = f"the header has the columns {keys[0]} and {values[0]}; .csv has commas, .tsv "
+            hint += "tabs, --sep (sep=) changes that."
+            raise log.file_error(text, line=source.first_place, hint=hint)
         columns += found
     for batch, place in source.chunks(columns):
         log.counts["rows"] += batch.num_rows

@@ -177,10 +177,8 @@ def _add_edges(
         text = f"no term has a relationship {quote_names(sorted(missing))}."
         raise log.file_error(text, hint=f"the file has {quote_names(list(seen)) or 'none'}.")
     if foreign:
-        log.notes.append(
-            f"{foreign.total():,} edges to terms of other ontologies are left out: "
-            f"{quote_names(list(foreign))}"
-        )
+        left_out = f"{foreign.total():,} edges to terms of other ontologies are left out"
+        log.notes.append(f"{left_out}: {quote_names(list(foreign))}")
     for relation, n in seen.most_common():
         if relation not in relationships:
             log.notes.append(f"{n:,} {relation} relationships are not used as edges")
@@ -201,11 +199,10 @@ def parse_edge_list(log: ReadReport, *, sep: str | None = None) -> Graph:
     columns = [header.index(x) for x in ("parent", "child", "name") if header.count(x) == 1]
     if not {"parent", "child"} <= {header[at] for at in columns}:
         if not source.delimiter or len(header) != 2 or any(map(_HEADER_WORDS.fullmatch, header)):
-            raise log.file_error(
-                f"expected one column 'parent' and one 'child', got {quote_names(source.columns)}.",
-                line=source.first_place,
-                hint="the first row is parent,child; .csv has commas, .tsv tabs, --sep changes it.",
-            )
+            names = quote_names(source.columns)
+            text = f"expected one column 'parent' and one 'child', got {names}."
+            hint = "the first row is parent,child; .csv has commas, .tsv tabs, --sep changes it."
+            raise log.file_error(text, line=source.first_place, hint=hint)
         source.has_header, columns = False, [0, 1]
     graph = Graph()
     n_rows = 0

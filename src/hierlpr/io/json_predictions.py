@@ -22,7 +22,6 @@ _FIELDS = {
 _TYPES = {dict: "an object", list: "a list", str: "text", int: "a number"}
 Parsed = tuple[str, dict[int, float]]  # sample, scores of labels
 _UUID = re.compile(r"^[0-9a-f]+-[0-9a-f-]+$")
-Pairs = list[tuple[str, str]]  # ranks and names, the top first
 
 
 def field(item: Any, key: str, *types: type, default: Any = None) -> Any:
@@ -86,7 +85,7 @@ def _rewriter(raw: bytes, edit: Callable[..., None]) -> Callable[..., None]:
 # -- camera traps -------------------------------------------------------------------------------
 
 
-def parse_class(text: str, kind: str = "speciesnet") -> tuple[Pairs, str]:
+def parse_class(text: str, kind: str = "speciesnet") -> tuple[list[tuple[str, str]], str]:
     """Return the (rank, name) pairs and the common name of a class of a camera-trap tool.
 
     >>> parse_class("u1;mammalia;carnivora;felidae;panthera;leo;lion")[0][-2:]

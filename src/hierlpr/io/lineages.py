@@ -112,10 +112,7 @@ class Collector:
         self._score = array("d")
 
     def label(self, above: int, text: str, rank: str) -> int:
-        """Return the label of a name below another (-1: none), which stays if nothing is named.
-
-        Raise ValueError if the name is too long or the path too deep.
-        """
+        """Return the label of a name below another (-1: none), which stays if nothing is named."""
         found = self._number.get((above, text))
         if found is not None:
             return found
@@ -190,9 +187,8 @@ class Collector:
         if not self._samples:
             raise file_error(self.path, "", "there are no predictions in it.")
         if not self.parent:
-            raise file_error(
-                self.path, "", "no sample has a predicted name.", "is it the right file?"
-            )
+            text = "no sample has a predicted name."
+            raise file_error(self.path, "", text, "is it the right file?")
         ids, called = self._names()
         edges = [(ids[p], ids[i]) for i, p in enumerate(self.parent) if p >= 0]
         if scores is None:

@@ -51,7 +51,6 @@ FORMATS = (
     "CSV or JSON, .h5ad; recognised by content."
 )
 _COLUMNS = ("truth", "taxon", "taxonomy", "label", "name", "species", "cell_type")
-_SINTAX = re.compile(r"^[a-z]:")
 Names = list[tuple[str, str, str]]  # place, sample, name
 
 
@@ -301,7 +300,7 @@ def _find_label(
     aliases, known = predictions.aliases, predictions.hierarchy
     if (label := aliases.get(text.strip().lower())) is not None:
         return label, False
-    is_sintax = bool(_SINTAX.match(text))
+    is_sintax = re.match("[a-z]:", text) is not None
     pieces = text.split("," if is_sintax else SEPARATOR)
     names = [x for x in (split_prefix(y, is_sintax)[0] for y in pieces) if has_name(x)]
     if not names:

@@ -110,12 +110,11 @@ def read_truth(
     if closed.breach is not None:
         sample, above, below = closed.breach
         name = table.samples and table.samples[sample]
-        raise file.log.file_error(
-            f"sample {name!r} has {below!r} but not {above!r}, which is above it "
-            f"({closed.n_added:,} label(s) are missing in total).",
-            hint="--propagate-truth (propagate_truth=True) adds missing ancestors. Or is the "
-            "hierarchy reversed? hierlpr inspect shows its roots.",
-        )
+        text = f"sample {name!r} has {below!r} but not {above!r}, which is above it"
+        hint = "--propagate-truth (propagate_truth=True) adds missing ancestors. Or is the "
+        hint += "hierarchy reversed? hierlpr inspect shows its roots."
+        n_added = f"({closed.n_added:,} label(s) are missing in total)"
+        raise file.log.file_error(f"{text} {n_added}.", hint=hint)
     file.log.counts["ancestors added"] = closed.n_added
     file.log.counts["unknown pairs"] = closed.n_open
     report = file.log.complete(samples=table.n_samples, labels=hierarchy.n_labels)
@@ -315,8 +314,7 @@ def match_samples(
     """Return the row of each sample in the truth, -1 if it has none.
 
     Also returns whether samples without a row count as negative (otherwise they are left out), and
-    notes about them. `source` is the file of the samples, and `word` what they are there: "scored"
-    or "ranked".
+    notes about them. Samples of the file `source` are called "scored" or "ranked", as `word` says.
     """
     if missing_truth is not None:
         check_choice(missing_truth, ("negative", "skip"), name="missing_truth")

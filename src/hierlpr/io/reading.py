@@ -110,15 +110,12 @@ class ReadReport:
             self._first = _place_text(line), f"label {label!r} is not in the hierarchy.", hint
 
     def check(self, n_rows: int) -> None:
-        """Raise for the first problem in `n_rows` rows, unless reading is lenient.
-
-        Lenient reading is suggested if at most a tenth of the rows, or one row, have a problem;
-        never without rows.
-        """
+        """Raise for the first problem in `n_rows` rows, unless reading is lenient."""
         if self.lenient or self._first is None:
             return
         place, text, hint = self._first
         n_bad = self.n_problems + sum(self.unknown_labels.values())
+        # Lenient reading is suggested if at most a tenth of the rows, or one row, have a problem.
         if n_rows and 10 * n_bad <= max(n_rows, 10):
             hint = f"{hint} --lenient (lenient=True) skips such rows and counts them.".strip()
         elif n_rows and n_bad > 1:

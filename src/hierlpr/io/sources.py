@@ -61,15 +61,12 @@ Chunk: TypeAlias = tuple[pa.RecordBatch, Callable[[int], Place]]
 
 @dataclass(slots=True)
 class Source:
-    """A table whose names of columns, or first row, have been read.
-
-    `delimiter` is that of a text table, empty for Parquet.
-    """
+    """A table whose names of columns, or first row, have been read."""
 
     log: ReadReport
     columns: tuple[str, ...]
     first_place: Place
-    delimiter: str = ""
+    delimiter: str = ""  # empty for Parquet
     decimal: str = "."
     has_header: bool = True
 
@@ -221,9 +218,8 @@ def _find_delimiter(path: str, first_line: str, sep: str | None) -> str:
     """
     sep = "\t" if sep in ("tab", "\\t") else sep
     if sep is not None and (len(sep) != 1 or not sep.isascii() or sep in '"\r\n\0'):
-        raise FileError(
-            f"sep must be one character or 'tab'; got {sep!r}.\nHint: for example --sep ';'."
-        )
+        text = f"sep must be one character or 'tab'; got {sep!r}."
+        raise FileError(f"{text}\nHint: for example --sep ';'.")
     if sep is not None and sep in first_line:
         return sep
     by_ending = {".tsv": "\t", ".csv": ","}.get(ending(path))

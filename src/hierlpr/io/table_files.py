@@ -134,11 +134,8 @@ class TableFile:
             raise self.log.file_error("the table has no rows.", line=self._source.first_place)
 
     def report_repeated_pairs(self, n: int, sample: str, label: str) -> None:
-        """Raise for (sample, label) pairs that occur again, or count them.
-
-        The CAFA layout allows repeated pairs; the highest score counts.
-        """
-        if self.is_cafa:
+        """Raise for (sample, label) pairs that occur again, or count them."""
+        if self.is_cafa:  # allowed there; the highest score counts
             self.log.counts["repeated pairs merged"] += n
             return
         text = f"sample {sample!r} has label {label!r} more than once ({n:,} repeated pairs)."
@@ -351,10 +348,9 @@ def _check_long_header(
         raise log.file_error("the column occurs twice.", line=source.first_place, column=twice)
     extra = [name for i, name in enumerate(given) if i not in found.values()]
     if content == "truth" and any(name.lower() in (*SCORE_NAMES, "lpr") for name in extra):
-        raise log.file_error(
-            f"this is a file of scores, not of truth: the columns are {quote_names(given)}.",
-            hint="are scores and truth interchanged? Otherwise remove the columns of scores.",
-        )
+        text = f"this is a file of scores, not of truth: the columns are {quote_names(given)}."
+        hint = "are scores and truth interchanged? Otherwise remove the columns of scores."
+        raise log.file_error(text, hint=hint)
     if extra and content != "ranking":
         log.notes.append(f"{log.path}: other columns are ignored: {quote_names(extra)}")
     return found
@@ -407,22 +403,18 @@ def _match_columns(
     if not found:
         chunk = next(source.chunks([columns[""]], 100), None)
         rows = [] if chunk is None else chunk[0].column(0).slice(0, 100).to_pylist()
-        hint = mismatch_hint(extra, missing, hierarchy, rows)
         known = quote_names(hierarchy.labels, most=3)
-        raise log.file_error(
-            f"none of the {len(extra):,} columns is a label: {quote_names(extra, most=3)}.",
-            line="the header",
-            hint=hint or f"name the columns as in the hierarchy: {known}.",
-        )
+        text = f"none of the {len(extra):,} columns is a label: {quote_names(extra, most=3)}."
+        hint = mismatch_hint(extra, missing, hierarchy, rows)
+        hint = hint or f"name the columns as in the hierarchy: {known}."
+        raise log.file_error(text, line="the header", hint=hint)
     if extra:
         hint = mismatch_hint(extra, missing, hierarchy) or "remove columns that are not labels."
         for given in extra:
             log.unknown_label(given, hierarchy, line="the header", hint=hint)
         log.check(0)
     if missing:
-        raise log.file_error(
-            f"{len(missing):,} label(s) of the hierarchy have no column: {quote_names(missing)}.",
-            line="the header",
-            hint="add the columns, or use a long table, which may omit pairs.",
-        )
+        text = f"{len(missing):,} label(s) of the hierarchy have no column: {quote_names(missing)}."
+        hint = "add the columns, or use a long table, which may omit pairs."
+        raise log.file_error(text, line="the header", hint=hint)
     return {"": columns[""], **{label: columns[found[label]] for label in hierarchy.labels}}

@@ -22,10 +22,8 @@ from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import (
     HierarchyFile,
-    Pair,
     ReadReport,
     ReadTable,
-    TableFile,
     load_hierarchy,
     open_table,
     pair_samples,
@@ -33,8 +31,8 @@ from hierlpr.io import (
     read_truth,
 )
 from hierlpr.io.auxiliary_tables import Weights, read_weights
-from hierlpr.io.read_tables import MissingTruth, batch_matrix
-from hierlpr.io.table_files import MissingScores
+from hierlpr.io.read_tables import MissingTruth, Pair, batch_matrix
+from hierlpr.io.table_files import MissingScores, TableFile
 from hierlpr.outofcore.resources import (
     FIT_BYTES,
     RANK_BYTES,
