@@ -150,7 +150,7 @@ def test_groups_by_name():
         ("size", "groups must be 'tree', 'depth'"),
         ({"A": "x"}, "no group for 'C', 'B'"),
         ({"A": "x", "B": "x", "C": "x", "Z": "x"}, "unknown labels in groups: 'Z'"),
-        (["p", "q", "r"], "a mapping from labels to groups; got"),
+        (np.array(["p", "q", "r"]), "a mapping from labels to groups; got"),
     ]:
         with pytest.raises(DataError, match=message):
             label_groups(h, bad)
@@ -365,6 +365,8 @@ def test_several_targets_share_the_error_and_can_be_selected():
     assert cutoff.to_frame("pyarrow")["target"].to_pylist() == [0.6, 0.7, 0.9]
     with pytest.raises(DataError, match=r"calibrated: 0\.6, 0\.7, 0\.9"):
         cutoff.for_target(0.8)
+    with pytest.raises(DataError, match="target must be a number"):
+        cutoff.for_target(None)
     by_depth = cutoff_on(goals, score, truth, h, None, **(options | {"groups": "depth"}))
     assert by_depth.for_target(0.7).groups["1"].confidence == pytest.approx(1 - 0.1 / 9)
     assert by_depth.to_frame("pyarrow").num_rows == 9

@@ -43,11 +43,12 @@ def label_groups(hierarchy: Hierarchy, groups: Groups) -> tuple[str, ...]:
     >>> label_groups(h, "tree"), label_groups(h, "depth")
     (('C', 'A', 'A'), ('1', '1', '2'))
     """
-    if groups == "tree":
+    name = groups if isinstance(groups, str) else ""  # a pandas Series has no truth value
+    if name == "tree":
         return _components(hierarchy)
-    if groups == "depth":
+    if name == "depth":
         return tuple(str(level) for level in hierarchy.levels)
-    if groups == "label":
+    if name == "label":
         return hierarchy.labels
     if not isinstance(groups, Mapping):
         raise DataError(

@@ -105,7 +105,7 @@ class Cutoff:
         >>> Cutoff(0.6, "fdr", 0.2, targets=several).for_target(0.1).level
         0.8
         """
-        cutoffs = self.targets or (self,)
+        cutoffs, target = self.targets or (self,), check_level(target, name="target")
         for cutoff in cutoffs:
             if cutoff.target is not None and abs(cutoff.target - target) < 1e-9:
                 return replace(cutoff, targets=self.targets)
@@ -343,12 +343,12 @@ def describe_goal(goal: Cutoff) -> str:
 def percent(share: float | None) -> str:
     """Return a share as a percentage that shows 100 only for exactly 1.
 
-    >>> percent(0.123456), percent(0.99999), percent(None)
-    ('12.3 %', '99.999 %', 'none')
+    >>> percent(0.123456), percent(0.999999), percent(None)
+    ('12.3 %', '99.9999 %', 'none')
     """
     if share is None:
         return "none"
-    rounded = f"{100.0 * share:.3g}"
-    if rounded == "100" and share < 1.0:
-        rounded = f"{100.0 * share:.6g}"
-    return f"{rounded} %"
+    digits = 3
+    while share < 1.0 and f"{100.0 * share:.{digits}g}" == "100" and digits < 17:
+        digits += 3
+    return f"{100.0 * share:.{digits}g} %"

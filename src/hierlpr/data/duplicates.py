@@ -196,7 +196,9 @@ def has_near_copies(values: Any) -> bool:
     if is_sparse(values) or values.shape[1] < 2:
         return False
     rows = values[np.isfinite(values).all(axis=1)]
-    spread = rows.std(axis=0) if len(rows) else np.zeros(values.shape[1])
+    if not len(rows):
+        return False
+    spread = rows.std(axis=0)
     used = np.flatnonzero(spread > 0.0)[:NEAR_LABELS]
     cells = np.rint((rows[:, used] - rows[:, used].mean(axis=0)) / (NEAR * spread[used]))
     return _is_copied(np.unique(row_keys(cells), return_counts=True)[1])

@@ -34,6 +34,7 @@ P_COLUMN = "p"
 Mask = NDArray[np.bool_]
 LEAST_SHIFT, MOST_SHIFT = 0.3, 6.0
 LEAST_P = 1e-300
+ROUNDING = 1e-12  # how far p-values may lie outside [0, 1]
 # Weak prior in pseudo-nodes; without it, EM on a few nodes runs to the boundary.
 SHIFT_GUESS, SHIFT_WEIGHT = 2.0, 1.0
 SHARE_GUESS, SHARE_WEIGHT = 1.0 / 3.0, 1.5
@@ -70,8 +71,7 @@ def align_p_values(data: Any, hierarchy: Hierarchy) -> Float:
                 "Hint: an array follows hierarchy.labels, with NaN for missing p-values; a dict "
                 "or a data frame with columns label and p is aligned by name."
             )
-    _check_range(values, hierarchy.labels)
-    return values
+    return _in_range(values, hierarchy.labels)
 
 
 def _named_series(data: Any) -> tuple[list[Any], list[Any]] | None:
@@ -133,8 +133,9 @@ def _by_label(names: Sequence[Any], given: Sequence[Any], hierarchy: Hierarchy) 
     return values
 
 
-def _check_range(values: Float, labels: Sequence[str]) -> None:
-    bad = np.flatnonzero((values < 0.0) | (values > 1.0))
+def _in_range(values: Float, labels: Sequence[str]) -> Float:
+    """Refuse values outside [0, 1], except by rounding."""
+    bad = np.flatnonzero((values < -ROUNDING) | (values > 1.0 + ROUNDING))
     if bad.size:
         raise DataError(
             f"p_values has a value outside [0, 1]: {values[bad[0]]} at label {labels[bad[0]]!r} "
@@ -143,6 +144,7 @@ def _check_range(values: Float, labels: Sequence[str]) -> None:
         )
     if np.isnan(values).all():
         raise DataError("p_values has no p-value: all are missing.")
+    return np.clip(values, 0.0, 1.0)
 
 
 # -- model of signals -------------------------------------------------------------------------
