@@ -10,7 +10,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.lpr import LPRCurves, SharedCurves, fit_data
 from hierlpr.lpr.estimators import Auto
 from hierlpr.lpr.fitting import _fit_own
-from hierlpr.lpr.shared import fit_offsets, fit_shared, shared_weight
+from hierlpr.lpr.shared import fit_lines, fit_shared, shared_weight
 from hierlpr.lpr.training import read_training_data
 
 
@@ -57,37 +57,51 @@ def test_bins_keep_the_counts_of_listed_and_complete_scores():
 
 
 @pytest.mark.parametrize("scale", ["score", "rank"])
-def test_offsets_are_the_penalized_maximum(scale):
+def test_offsets_and_slopes_are_the_penalized_maximum(scale):
     scores, truth, _ = rare_labels(6)
     _, bins = binned(scores, truth)
     depth = np.array([0, 0, 0, 1, 1, 1])
     shared, _ = fit_shared(bins, depth, Auto(), scale)
-    offset = fit_offsets(shared, bins, depth)
+    line = fit_lines(shared, bins, depth)
     label, x, positive, total = bins.listed(scale)
-    base = shared.log_odds(shared.curve_of(depth)[label], x)
+    curve = shared.curve_of(depth)
     for k in range(6):
-        at, sd = label == k, shared.offset_sd[shared.curve_of(depth)[k]]
+        at, sd = label == k, shared.label_sd[:, curve[k]]
 
         def cost(u, at=at, sd=sd):
-            z = base[at] + u
-            return (total[at] * np.logaddexp(0, z) - positive[at] * z).sum() + 0.5 * (u / sd) ** 2
+            z = shared.log_odds_of_labels(curve[label[at]], x[at], np.reshape(u, (2, 1)))
+            loss = total[at] * np.logaddexp(0, z) - positive[at] * z
+            return loss.sum() + 0.5 * ((u / sd) ** 2).sum()
 
-        best = optimize.minimize_scalar(cost, bounds=(-9, 9), method="bounded")
-        assert cost(offset[k]) <= best.fun + 1e-6
+        best = optimize.minimize(cost, np.zeros(2), method="Nelder-Mead")
+        assert cost(line[:, k]) <= best.fun + 1e-4
+
+
+def test_labels_with_useless_scores_learn_flatter_curves():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(600, 40))
+    slope = np.repeat([0.0, 3.0], 20)
+    truth = rng.random(x.shape) < expit(slope * x - 2.5)
+    _, bins = binned(x, truth)
+    shared, line = fit_shared(bins, np.zeros(40, np.int64), Auto(), "score")
+    assert line[1, :20].max() < line[1, 20:].min()
+    ends = np.repeat([[-1.5], [1.5]], 40, axis=1)
+    low, high = (shared.log_odds_of_labels(np.zeros(40, np.int64), v, line) for v in ends)
+    assert np.median((high - low)[:20]) < 1.5
+    assert np.median((high - low)[20:]) > 5.0
 
 
 def test_the_blend_is_a_weighted_mean_of_log_odds():
     scores, truth, _ = rare_labels(8)
     own, bins = binned(scores, truth)
     model = fit_lpr(scores, truth, kappa=5.0, scale="score")
-    _, offset = fit_shared(bins, np.zeros(8, np.int64), Auto(), "score")
+    _, line = fit_shared(bins, np.zeros(8, np.int64), Auto(), "score")
     weight = shared_weight(bins.support(), 5.0)
     assert model.report.shared_weight == pytest.approx(weight)
     single = logit(own.evaluate(scores))
-    pooled = np.stack(
-        [model.shared.log_odds(np.zeros(400, np.int64), scores[:, k]) for k in range(8)], axis=1
-    )
-    expected = expit((1 - weight) * single + weight * (pooled + offset))
+    curve, at = np.zeros(400, np.int64), np.repeat(line[:, None], 400, axis=1)
+    pooled = [model.shared.log_odds_of_labels(curve, scores[:, k], at[..., k]) for k in range(8)]
+    expected = expit((1 - weight) * single + weight * np.transpose(pooled))
     assert model.predict(scores) == pytest.approx(expected, abs=0.01)
 
 
@@ -160,12 +174,14 @@ def test_awkward_fits():
 def test_damaged_shared_curves_are_refused():
     curves = LPRCurves(np.array([0, 1]), np.zeros(1), np.full(1, 0.5))
     good = {"scale": "rank", "depths": np.zeros(1, np.int64), "curves": curves}
-    good |= {"offset_sd": np.ones(1), "kappa": 3.0}
+    good |= {"centre": np.zeros(1), "label_sd": np.ones((2, 1)), "kappa": 3.0}
     SharedCurves(**good)
     for bad in (
         {"scale": "x"},
         {"depths": np.arange(2)},
-        {"offset_sd": -np.ones(1)},
+        {"centre": np.zeros(2)},
+        {"label_sd": -np.ones((2, 1))},
+        {"label_sd": np.ones((3, 1))},
         {"kappa": -1.0},
     ):
         with pytest.raises(DataError, match="Shared curves"):

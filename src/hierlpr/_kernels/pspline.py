@@ -351,7 +351,7 @@ def average_psplines(
 
 
 @kernel
-def fit_label_offsets(
+def fit_label_lines(
     ptr: Int64s,
     curve_of: Int64s,
     base: Floats,
@@ -360,35 +360,45 @@ def fit_label_offsets(
     n_steps: int,
     most_variance: float,
     curve: Floats2D,
-    offset: Floats,
+    line: Floats2D,
 ) -> None:
-    """Fit log-odds ``a + b base + u`` with a, b per curve and u ~ N(0, v) per label, in place.
+    """Fit log-odds ``a + u + (b + v) base`` with a, b per curve and u, v per label, in place.
 
-    Rows of `curve` are a, b and v; `ptr` delimits the bins of labels. A step improves the offsets,
-    then a and b, both by Newton, then v by expectation; with `most_variance` 0, offsets only.
-    O(steps x bins).
+    u and v are normal with mean 0. Rows of `curve` are a, b and the variances of u and v; rows of
+    `line` are u and v; `ptr` delimits the bins of labels. A step improves the lines of labels,
+    then a and b, both by Newton, then the variances by expectation; with `most_variance` 0, the
+    lines only. O(steps x bins).
     """
     n_curves = curve.shape[1]
     for _ in range(n_steps):
-        # Gradient and curvature of a and b; sum of squared offsets, and number of labels.
-        sums = np.zeros((7, n_curves))
+        # Gradient and curvature of a and b; sums of squares of u and v; number of labels.
+        sums = np.zeros((8, n_curves))
         for k in range(curve_of.size):
             begin, end = ptr[k], ptr[k + 1]
             if begin == end:
                 continue
             c = curve_of[k]
-            a, b, v = curve[0, c], curve[1, c], curve[2, c]
-            gradient = -offset[k] / v
-            curvature = 1.0 / v
+            a, b = curve[0, c] + line[0, k], curve[1, c] + line[1, k]
+            g0, g1 = -line[0, k] / curve[2, c], -line[1, k] / curve[3, c]
+            h00, h01, h11 = 1.0 / curve[2, c], 0.0, 1.0 / curve[3, c]
             for i in range(begin, end):
-                p = 1.0 / (1.0 + np.exp(-(a + b * base[i] + offset[k])))
-                gradient += positive[i] - total[i] * p
-                curvature += total[i] * p * (1.0 - p)
-            offset[k] += min(max(gradient / curvature, -2.0), 2.0)
+                p = 1.0 / (1.0 + np.exp(-(a + b * base[i])))
+                residual = positive[i] - total[i] * p
+                w = total[i] * p * (1.0 - p)
+                g0 += residual
+                g1 += residual * base[i]
+                h00 += w
+                h01 += w * base[i]
+                h11 += w * base[i] * base[i]
+            determinant = h00 * h11 - h01 * h01
+            line[0, k] += min(max((h11 * g0 - h01 * g1) / determinant, -2.0), 2.0)
+            step = min(max((h00 * g1 - h01 * g0) / determinant, -0.5), 0.5)
+            line[1, k] = max(line[1, k] + step, -0.95 * curve[1, c])
             if most_variance == 0.0:
                 continue
+            a, b = curve[0, c] + line[0, k], curve[1, c] + line[1, k]
             for i in range(begin, end):
-                p = 1.0 / (1.0 + np.exp(-(a + b * base[i] + offset[k])))
+                p = 1.0 / (1.0 + np.exp(-(a + b * base[i])))
                 residual = positive[i] - total[i] * p
                 w = total[i] * p * (1.0 - p)
                 sums[0, c] += residual
@@ -396,10 +406,11 @@ def fit_label_offsets(
                 sums[2, c] += w
                 sums[3, c] += w * base[i]
                 sums[4, c] += w * base[i] * base[i]
-            sums[5, c] += offset[k] ** 2 + 1.0 / curvature
-            sums[6, c] += 1.0
+            sums[5, c] += line[0, k] ** 2 + h11 / determinant
+            sums[6, c] += line[1, k] ** 2 + h00 / determinant
+            sums[7, c] += 1.0
         for c in range(n_curves):
-            if sums[6, c] == 0.0:
+            if sums[7, c] == 0.0:
                 continue
             # The slope has a normal prior of mean and variance 1.
             g0, g1 = sums[0, c], sums[1, c] + 1.0 - curve[1, c]
@@ -408,4 +419,5 @@ def fit_label_offsets(
             curve[0, c] += min(max((h11 * g0 - h01 * g1) / determinant, -1.0), 1.0)
             step = min(max((h00 * g1 - h01 * g0) / determinant, -0.5), 0.5)
             curve[1, c] = max(curve[1, c] + step, 0.05)
-            curve[2, c] = min(max(sums[5, c] / sums[6, c], 1e-3), most_variance)
+            curve[2, c] = min(max(sums[5, c] / sums[7, c], 1e-3), most_variance)
+            curve[3, c] = min(max(sums[6, c] / sums[7, c], 1e-3), 1.0)

@@ -2,12 +2,13 @@
 
 The log-odds of label k at score s are a weighted mean of two curves,
 
-    w_k own_k(s) + (1 - w_k) (shared(s) + u_k),        w_k = n_k / (n_k + kappa),
+    w_k own_k(s) + (1 - w_k) (u_k + (1 + v_k) shared(s)),        w_k = n_k / (n_k + kappa),
 
 where n_k is the smaller of its numbers of positives and negatives. The shared curve is that of all
 labels of the same depth as a function of the score, or of all labels as a function of the rank of
-the score, whichever predicts held-out samples better; the offset u_k is normal with mean 0. kappa
-is chosen by held-out log-loss as well; kappa = 0 uses the label's own curve wherever there is one.
+the score. The offset u_k and the change of slope v_k of a label, whose scores may be better or
+worse than those of other labels, are normal with mean 0. What is shared, and kappa, are chosen by
+held-out log-loss; kappa = 0 uses the label's own curve wherever there is one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._kernels.pspline import fit_label_offsets
+from hierlpr._kernels.pspline import fit_label_lines
 from hierlpr._kernels.smoothing import bin_groups, compress_curves, make_monotone
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.curves import LPR_FLOOR, LPRCurves
@@ -38,6 +39,7 @@ SHARE_EDGES: Float = scipy.special.ndtr(np.linspace(-4.0, 4.0, 65))
 MAX_LOG_ODDS = 14.0  # of one curve: beyond, a few samples cannot tell
 N_STEPS = 8
 MAX_OFFSET_SD = 3.0
+FIRST_SLOPE_VARIANCE = 0.1
 LEAST_SHARING = 3  # labels of one depth; fewer share the curve of the next depth above
 
 
@@ -121,8 +123,10 @@ class SharedCurves:
         The depth of each curve, increasing. A label has the curve of its depth or of the next one
         above it.
     curves : LPRCurves
-    offset_sd : ndarray
-        Standard deviation of the offsets of labels, per curve.
+    centre : ndarray
+        Log-odds about which the slopes of labels turn, per curve.
+    label_sd : ndarray of shape (2, n_curves)
+        Standard deviations of the offsets and of the slopes of labels, per curve.
     kappa : float
         A label with as many positives (or negatives, if they are fewer) has equal weights.
     """
@@ -130,15 +134,17 @@ class SharedCurves:
     scale: Scale
     depths: Ints
     curves: LPRCurves
-    offset_sd: Float
+    centre: Float
+    label_sd: Float
     kappa: float
 
     def __post_init__(self) -> None:
-        sizes = {self.depths.size, self.curves.n_labels, self.offset_sd.size}
-        if self.scale not in SCALES or len(sizes) != 1 or not self.depths.size:
+        n_curves = self.curves.n_labels
+        shapes = {self.depths.shape, self.centre.shape, self.label_sd.shape[1:], (n_curves,)}
+        if self.scale not in SCALES or len(shapes) != 1 or not n_curves or len(self.label_sd) != 2:
             raise DataError("Shared curves: their parts do not fit together.")
-        if not (np.all(self.offset_sd > 0.0) and self.kappa >= 0.0):
-            raise DataError("Shared curves: offset_sd and kappa must be positive.")
+        if not (np.all(self.label_sd > 0.0) and self.kappa >= 0.0):
+            raise DataError("Shared curves: label_sd and kappa must be positive.")
 
     def curve_of(self, depth: NDArray[np.integer]) -> Ints:
         """Return the number of the curve for labels of the given depths."""
@@ -146,8 +152,13 @@ class SharedCurves:
 
     def log_odds(self, curve: Ints, x: Float) -> Float:
         """Evaluate shared curves at scores or normal scores, one curve number per value."""
-        lpr = self.curves.evaluate_each(curve.astype(np.int32), x, n_threads=1)
-        return log_odds_of(lpr)
+        return _evaluate(self.curves, curve, x)
+
+    def log_odds_of_labels(self, curve: Ints, x: Float, line: Float) -> Float:
+        """Evaluate them for labels of given offsets and slopes, one column of `line` per value."""
+        centre = self.centre[curve]
+        log_odds = centre + line[0] + (1.0 + line[1]) * (self.log_odds(curve, x) - centre)
+        return np.asarray(np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS))
 
     def describe(self, depth: int) -> str:
         """Name the curve of a label of some depth."""
@@ -167,10 +178,10 @@ def shared_weight(support: Float, kappa: float) -> Float:
 def fit_shared(
     bins: LabelBins, depth: NDArray[np.integer], estimator: Any, scale: Scale
 ) -> tuple[SharedCurves, Float]:
-    r"""Fit shared curves and the offsets of all labels; kappa is left at 0.
+    r"""Fit shared curves, and the offsets and slopes of all labels; kappa is left at 0.
 
-    The curve :math:`g` of all samples of a group is flatter than those of its labels if their
-    offsets differ. So the log-odds are :math:`a + b\,g(x) + u_k`; see `fit_label_offsets`.
+    The curve :math:`g` of all samples of a group is flatter than those of its labels if they
+    differ. So the log-odds are :math:`a + u_k + (b + v_k)\,g(x)`; see `fit_label_lines`.
     """
     label, x, positive, total = bins.listed(scale)
     depths = np.zeros(1, np.int64)
@@ -180,27 +191,38 @@ def fit_shared(
     curve_of = np.maximum(np.searchsorted(depths, depth, side="right") - 1, 0)
     group, n_curves = curve_of[label], depths.size
     curves = _pooled_curves(group, x, positive, total, estimator, n_curves)
-    base = log_odds_of(curves.evaluate_each(group.astype(np.int32), x, n_threads=1))
-    fitted = np.array([np.zeros(n_curves), np.ones(n_curves), np.ones(n_curves)])
-    offset, cells = np.zeros(depth.size), (_listed_ptr(bins), curve_of, base, positive, total)
-    fit_label_offsets(*cells, N_STEPS, MAX_OFFSET_SD**2, fitted, offset)
-    intercept, slope, variance = fitted
+    base, one = _evaluate(curves, group, x), np.ones(n_curves)
+    information = total / np.cosh(base / 2.0) ** 2
+    sums = [np.bincount(group, values, n_curves) for values in (information * base, information)]
+    centre = sums[0] / np.maximum(sums[1], 1e-300)
+    base = base - centre[group]
+    fitted = np.array([centre, one, one, FIRST_SLOPE_VARIANCE * one])
+    line, cells = np.zeros((2, depth.size)), (_listed_ptr(bins), curve_of, base, positive, total)
+    fit_label_lines(*cells, N_STEPS, MAX_OFFSET_SD**2, fitted, line)
+    intercept, slope, label_sd = fitted[0], fitted[1], np.sqrt(fitted[2:])
+    line[1] /= slope[curve_of]
+    label_sd[1] /= slope
     number = np.repeat(np.arange(n_curves), np.diff(curves.knot_ptr))
-    knots = intercept[number] + slope[number] * log_odds_of(curves.knot_lpr)
+    knots = (intercept - slope * centre)[number] + slope[number] * log_odds_of(curves.knot_lpr)
     knot_lpr = scipy.special.expit(np.clip(knots, -MAX_LOG_ODDS, MAX_LOG_ODDS))
     final = LPRCurves(curves.knot_ptr, curves.knot_score, knot_lpr)
-    return SharedCurves(scale, depths, final, np.sqrt(variance), 0.0), offset
+    return SharedCurves(scale, depths, final, intercept, label_sd, 0.0), line
 
 
-def fit_offsets(shared: SharedCurves, bins: LabelBins, depth: Ints) -> Float:
-    """Fit the offsets of labels to given shared curves."""
+def fit_lines(shared: SharedCurves, bins: LabelBins, depth: Ints) -> Float:
+    """Fit the offsets and slopes of labels to given shared curves, of shape (2, n_labels)."""
     label, x, positive, total = bins.listed(shared.scale)
-    curve_of, offset = shared.curve_of(depth), np.zeros(depth.size)
-    base, variance = shared.log_odds(curve_of[label], x), shared.offset_sd**2
-    fixed = np.array([np.zeros(variance.size), np.ones(variance.size), variance])
+    curve_of, line, centre = shared.curve_of(depth), np.zeros((2, depth.size)), shared.centre
+    base = shared.log_odds(curve_of[label], x) - centre[curve_of[label]]
+    fixed = np.array([centre, np.ones(centre.size), *shared.label_sd**2])
     cells = (_listed_ptr(bins), curve_of, base, positive, total)
-    fit_label_offsets(*cells, 2 * N_STEPS, 0.0, fixed, offset)
-    return offset
+    fit_label_lines(*cells, 2 * N_STEPS, 0.0, fixed, line)
+    return line
+
+
+def _evaluate(curves: LPRCurves, curve: Ints, x: Float) -> Float:
+    """Return the log-odds of values of x, one curve number per value."""
+    return log_odds_of(curves.evaluate_each(curve.astype(np.int32), x, n_threads=1))
 
 
 def _pooled_curves(
@@ -225,15 +247,14 @@ def _pooled_curves(
 
 
 def blend(
-    own: LPRCurves, bins: LabelBins, depth: Ints, shared: SharedCurves, offset: Float
+    own: LPRCurves, bins: LabelBins, depth: Ints, shared: SharedCurves, line: Float
 ) -> tuple[LPRCurves, Float, Float]:
     """Return the blended curves, the LPR of every bin, and the weight of the shared curve."""
     weight, curve = shared_weight(bins.support(), shared.kappa), shared.curve_of(depth)
     leaning = np.flatnonzero(weight > 0.0)  # the others keep their own curves exactly
 
     def combine(label: Ints, own_lpr: Float, x: Float) -> Float:
-        log_odds = shared.log_odds(curve[label], x) + offset[label]
-        log_odds = np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+        log_odds = shared.log_odds_of_labels(curve[label], x, line[:, label])
         mixed = (1.0 - weight[label]) * log_odds_of(own_lpr) + weight[label] * log_odds
         return np.asarray(np.clip(scipy.special.expit(mixed), LPR_FLOOR, 1.0 - LPR_FLOOR))
 
@@ -271,11 +292,10 @@ def pooled_log_odds(
     label: Ints,
     score: Float,
 ) -> Float:
-    """Fit shared curves and offsets; return their log-odds of some labels at some scores."""
-    shared, offset = fit_shared(bins, depth, estimator, scale)
+    """Fit what labels share; return their log-odds of some labels at some scores."""
+    shared, line = fit_shared(bins, depth, estimator, scale)
     x = _coordinate(bins, scale, label, score)
-    pooled = shared.log_odds(shared.curve_of(depth)[label], x) + offset[label]
-    return np.clip(pooled, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+    return shared.log_odds_of_labels(shared.curve_of(depth)[label], x, line[:, label])
 
 
 def _coordinate(bins: LabelBins, scale: str, label: Ints, score: Float) -> Float:
