@@ -24,6 +24,7 @@ from hierlpr.data.partial_truth import (
 )
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.joint.prior import fit_prior
+from hierlpr.lpr import make_estimator
 from hierlpr.metrics import au_prc_score
 from hierlpr.metrics.evaluation import evaluate_ranking
 from reference_truth import complete, weights
@@ -291,9 +292,10 @@ def test_listed_scores_with_unknown_truth(parts):
     rng = np.random.default_rng(1)
     thin = [sparse.csr_array(np.where(rng.random(p.scores.shape) < 0.7, p.scores, 0.0))
             for p in (train, rest)]  # fmt: skip
-    whole = HierLPR(train.hierarchy).fit(thin[0], train.truth)
-    model = HierLPR(train.hierarchy).fit(thin[0], truth)
-    negative = HierLPR(train.hierarchy, close_truth=True)
+    lpr = make_estimator("auto", kappa=3.0, scale="score")  # not chosen anew from each truth
+    whole = HierLPR(train.hierarchy, lpr=lpr).fit(thin[0], train.truth)
+    model = HierLPR(train.hierarchy, lpr=lpr).fit(thin[0], truth)
+    negative = HierLPR(train.hierarchy, lpr=lpr, close_truth=True)
     with pytest.warns(HierlprWarning, match="missing ancestors"):
         negative.fit(thin[0], np.nan_to_num(truth))
     rates = [m.lpr_.report.base_rate for m in (whole, model, negative)]
