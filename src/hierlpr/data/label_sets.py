@@ -99,16 +99,12 @@ class LabelSets:
 
 
 class ClosedSets(NamedTuple):
-    """Sets of labels closed upward.
-
-    `n_added` ancestors were missing, and `n_open` pairs are open. If ancestors may not be added,
-    `breach` is the first that is missing: sample, ancestor and label.
-    """
+    """Sets of labels closed upward."""
 
     sets: LabelSets
-    n_added: int
+    n_added: int  # ancestors that were missing
     n_open: int
-    breach: tuple[int, str, str] | None
+    breach: tuple[int, str, str] | None  # if none may be added: first sample, ancestor and label
 
 
 def close_given(given: LabelSets, hierarchy: Hierarchy, *, close: bool) -> ClosedSets:

@@ -25,20 +25,14 @@ LEAST_SAMPLES = 10
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Table:
-    """A float64 matrix whose columns are `labels`, and where it came from.
-
-    `samples` names the rows, or is None if they have only numbers. `backend` is the data frame
-    library of the input (``"pandas"``, ``"polars"``, ...), or None for arrays. `is_list` says that
-    dense values come from a list of pairs that is complete, `by_place` that the columns had no
-    names and were taken in the order of the labels.
-    """
+    """A float64 matrix whose columns are `labels`, and where it came from."""
 
     values: Matrix
     labels: tuple[str, ...]
-    samples: tuple[str, ...] | None = None
-    backend: str | None = None
-    is_list: bool = False
-    by_place: bool = False
+    samples: tuple[str, ...] | None = None  # names of the rows; None if they have only numbers
+    backend: str | None = None  # library of the data frame ("pandas", ...); None for arrays
+    is_list: bool = False  # dense values come from a list of pairs that is complete
+    by_place: bool = False  # columns had no names and were taken in the order of the labels
 
     def __repr__(self) -> str:
         listed = "" if self.n_stored is None else f", {self.n_stored:,} values listed"

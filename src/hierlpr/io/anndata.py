@@ -85,9 +85,8 @@ def _add_levels(
 def obs_column(path: AnyPath, data: Any, name: str | None) -> list[str]:
     """Return a column of obs as text, empty where missing."""
     if name not in data.obs.columns:
-        text = f"no column {quote(name)}."
-        if name is None:
-            text = "which column has the true names? Give --truth-column NAME."
+        asked = "which column has the true names? Give --truth-column NAME."
+        text = asked if name is None else f"no column {quote(name)}."
         known = quote_names([str(x) for x in data.obs.columns])
         raise file_error(path, "obs", text, f"obs has {known or 'no columns'}.")
     column = data.obs[name].astype(object)
@@ -108,10 +107,8 @@ def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:
     try:
         dense = matrix.toarray() if sparse.issparse(matrix) else matrix
         values = np.asarray(dense, dtype=np.float64)
-        paths = [
-            found.path_to((f"level {i + 1}", x) for i, x in enumerate(str(name).split(";")))
-            for name in names
-        ]
+        pieces = (enumerate(str(name).split(";"), start=1) for name in names)
+        paths = [found.path_to((f"level {i}", x) for i, x in path) for path in pieces]
     except (TypeError, ValueError) as error:
         raise file_error(found.path, where, f"{quote(error)}.") from None
     bad = np.argwhere(~((values >= 0.0) & (values <= 1.0 + 1e-6)))
@@ -125,8 +122,7 @@ def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:
         raise file_error(found.path, where, "two columns have the same name, or one has none.")
     above = np.zeros((len(own), len(found.parent)))
     for i, path in enumerate(paths):
-        above[i, [x for x in path if x not in own]] = 1.0
-    above[np.arange(len(own)), own] = 1.0
+        above[i, [*(x for x in path if x not in own), own[i]]] = 1.0
     for number, cell in enumerate(data.obs_names):
         found.add_scores(number, str(cell), {})
     return sparse.csr_array(np.minimum(values @ above, 1.0))

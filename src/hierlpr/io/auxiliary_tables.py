@@ -18,7 +18,6 @@ from hierlpr.io.reading import Place, ReadReport
 from hierlpr.io.sources import as_names, as_numbers, open_source
 from hierlpr.io.table_files import TableOptions
 
-Names = tuple[str, ...]  # of a column; any of them will do
 P_NAMES = ("p", "p_value", "pvalue", "p-value", "p.value", "pval")
 
 
@@ -54,7 +53,7 @@ def read_weights(
     log = ReadReport(os.fspath(path), "weights", lenient=options.get("lenient", False))
     largest = MOST_WEIGHT if max_weight is None else min(max_weight, MOST_WEIGHT)
     weights: dict[str, float] = {}
-    for line, sample, weight in _rows(log, ("sample",), ("weight",), options):
+    for line, sample, weight in _rows(log, "sample", ("weight",), options):
         if not sample or sample in weights:
             text = f"sample {sample!r} occurs twice." if sample else "the sample has no name."
             log.problem(text, line=line)
@@ -80,7 +79,7 @@ def read_p_values(
     position = {name: i for i, name in enumerate(hierarchy.labels)}
     p = np.full(hierarchy.n_labels, np.nan)
     given: set[int] = set()
-    for line, name, value in _rows(log, ("label",), P_NAMES, options):
+    for line, name, value in _rows(log, "label", P_NAMES, options):
         at = position.get(name if name in position else aliases.get(name, name))
         if at is None:
             log.unknown_label(name, hierarchy, line=line)
@@ -100,24 +99,24 @@ def read_p_values(
 
 
 def _rows(
-    log: ReadReport, keys: Names, values: Names, options: TableOptions
+    log: ReadReport, key: str, values: Sequence[str], options: TableOptions
 ) -> Iterator[tuple[Callable[[], Place], str, float]]:
     """Yield place, name and number (NaN if missing) of every row; other text is a problem."""
     source = open_source(log, sep=options.get("sep"), decimal=options.get("decimal", "."))
     columns = []
-    for known in (keys, values):
+    for known in ((key,), values):
         found = [i for i, name in enumerate(source.columns) if name.lower() in known]
         if len(found) != 1:
             problem = "there is no column" if not found else "there is more than one column"
             text = f"{problem} {known[0]!r}; the columns are {quote_names(source.columns)}."
-            hint = f"the header has the columns {keys[0]} and {values[0]}; .csv has commas, .tsv "
+            hint = f"the header has the columns {key} and {values[0]}; .csv has commas, .tsv "
             hint += "tabs, --sep (sep=) changes that."
             raise log.file_error(text, line=source.first_place, hint=hint)
         columns += found
     for batch, place in source.chunks(columns):
         log.counts["rows"] += batch.num_rows
         numbers, bad = as_numbers(batch.column(1), log, values[0], decimal=source.decimal)
-        for i, name in enumerate(as_names(batch.column(0), log, keys[0]).to_pylist()):
+        for i, name in enumerate(as_names(batch.column(0), log, key).to_pylist()):
             if bad[i]:
                 text = f"{str(batch.column(1)[i])[:40]!r} is not a number."
                 log.problem(text, line=partial(place, i), column=values[0])

@@ -35,15 +35,11 @@ class HierarchyOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HierarchyFile:
-    """A hierarchy read from a file.
-
-    `aliases` are other identifiers of labels: alternative ones, and obsolete ones with one
-    replacement.
-    """
+    """A hierarchy read from a file."""
 
     hierarchy: Hierarchy
     report: ReadReport
-    aliases: Mapping[str, str]
+    aliases: Mapping[str, str]  # the labels of alternative and of replaced identifiers
 
 
 def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierarchy:

@@ -27,13 +27,9 @@ Rows = dict[str, NDArray[Any]]  # columns of a long table; samples and labels as
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReadTable:
-    """A table read from a file.
+    """A table read from a file."""
 
-    `table` holds scores, or truth: 0 and 1, closed upward, NaN where unknown. Scores are sparse if
-    the file omits some (sample, label) pairs.
-    """
-
-    table: Table
+    table: Table  # scores, sparse if pairs are omitted; or truth, closed upward, NaN where unknown
     report: ReadReport
     layout: Literal["wide", "long"]
     is_cafa: bool = False
@@ -125,16 +121,12 @@ def read_truth(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankingFile:
-    """A ranking read from a file, best call first.
+    """A ranking read from a file, best call first."""
 
-    `sample` and `label` are positions in `samples` and `labels`. `lpr` and `call` are None if the
-    file does not have them (CAFA layout).
-    """
-
-    sample: NDArray[np.int64]
-    label: NDArray[np.int32]
+    sample: NDArray[np.int64]  # positions in `samples`
+    label: NDArray[np.int32]  # positions in `labels`
     score: NDArray[np.float64]
-    lpr: NDArray[np.float64] | None
+    lpr: NDArray[np.float64] | None  # None in the CAFA layout, as `call`
     call: NDArray[np.bool_] | None
     samples: tuple[str, ...]
     labels: tuple[str, ...]
@@ -280,10 +272,8 @@ def pair_samples(
     scored = set(names)
     unscored = [name for name in truth.samples if name not in scored]
     if unscored:
-        notes.append(
-            f"{len(unscored):,} samples with truth but without scores are left out: "
-            f"{quote_names(unscored)}"
-        )
+        left_out = f"{len(unscored):,} samples with truth but without scores are left out"
+        notes.append(f"{left_out}: {quote_names(unscored)}")
     rows = np.arange(at.size) if is_negative else np.flatnonzero(at >= 0)
     given = scores.table.rows(rows)
     held = _truth_rows(truth.table, at[rows], given.samples or ())

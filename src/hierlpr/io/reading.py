@@ -60,21 +60,16 @@ class ReadReport:
 
     def lines(self) -> list[str]:
         """Return sentences for a terminal: a summary first, then warnings."""
-        counted = (
-            (n, what.removesuffix("s") if n == 1 else what) for what, n in self.counts.items()
-        )
-        counts = "".join(f", {n:,} {what}" for n, what in counted)
+        names = ((what.removesuffix("s") if n == 1 else what, n) for what, n in self.counts.items())
+        counts = "".join(f", {n:,} {what}" for what, n in names)
         said = [f"{self.path}: {self.format}{counts}", *self.notes]
         if self.unknown_labels:
-            said.append(
-                f"{sum(self.unknown_labels.values()):,} entries for {len(self.unknown_labels):,} "
-                f"unknown label(s) were skipped: {quote_names(list(self.unknown_labels))}"
-            )
+            n, unknown = sum(self.unknown_labels.values()), list(self.unknown_labels)
+            skipped = f"{n:,} entries for {len(unknown):,} unknown label(s) were skipped"
+            said.append(f"{skipped}: {quote_names(unknown)}")
         if self.n_problems:
-            first = self.problems[0]
-            said.append(
-                f"{self.n_problems:,} row(s) with problems were skipped; the first: {first}"
-            )
+            skipped = f"{self.n_problems:,} row(s) with problems were skipped"
+            said.append(f"{skipped}; the first: {self.problems[0]}")
         return said
 
     def as_dict(self) -> dict[str, Any]:

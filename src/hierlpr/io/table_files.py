@@ -88,17 +88,12 @@ class _Numbers(NamedTuple):
 
 @dataclass(slots=True)
 class TableFile:
-    """A table that is open for reading.
-
-    `labels` are those of the hierarchy or, without one, of the header; a long table without a
-    hierarchy has the labels of the batches read so far. With `is_cafa` the file has no header, and
-    truth lists only the most specific labels. `log` is complete after the last batch.
-    """
+    """A table that is open for reading."""
 
     content: Content
     layout: Literal["wide", "long"]
-    is_cafa: bool
-    log: ReadReport
+    is_cafa: bool  # then there is no header, and truth lists only the most specific labels
+    log: ReadReport  # complete after the last batch
     _source: Source
     _columns: dict[str, int]  # of the file, by name
     _codes: dict[str, int]  # of labels
@@ -108,7 +103,7 @@ class TableFile:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels in the order of their numbers."""
+        """Labels by number: of the hierarchy, of the header, or of the batches read so far."""
         return tuple(self._codes)
 
     def batches(self, n_rows: int | None = None) -> Iterator[pa.RecordBatch]:

@@ -69,8 +69,7 @@ def write_truth(path: AnyPath, truth: Table) -> None:
     held.eliminate_zeros()
     if np.isnan(held.data).any():
         raise DataError(f"{path}: the CAFA layout cannot hold unknown truth; write .csv.")
-    table = _long(Table(held, truth.labels, truth.samples), "truth")
-    write_table(path, table.drop_columns(["truth"]))
+    write_table(path, _long(Table(held, truth.labels, truth.samples), "truth"))
 
 
 def write_ranking(path: AnyPath, ranking: Any, *, call: ArrayLike | None = None) -> int:

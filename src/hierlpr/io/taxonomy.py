@@ -39,8 +39,8 @@ _HINTS = {
 class TextTable:
     """The rows of a text file below its head: comments, a header, and the types of QIIME 2.
 
-    `header_at` is the line of the header, counted from 0; files without one have tabs. Cells may be
-    quoted in files with commas; in files with tabs a quote is part of a name.
+    `header_at` is the line of the header, counted from 0; files without one have tabs. A quote is
+    part of a name in files with tabs.
     """
 
     def __init__(self, path: AnyPath, raw: bytes, header_at: int | None = None) -> None:
