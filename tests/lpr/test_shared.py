@@ -180,6 +180,7 @@ def test_damaged_shared_curves_are_refused():
         {"scale": "x"},
         {"depths": np.arange(2)},
         {"centre": np.zeros(2)},
+        {"centre": np.full(1, np.nan)},
         {"label_sd": -np.ones((2, 1))},
         {"label_sd": np.ones((3, 1))},
         {"kappa": -1.0},

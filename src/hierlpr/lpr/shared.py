@@ -143,8 +143,9 @@ class SharedCurves:
         shapes = {self.depths.shape, self.centre.shape, self.label_sd.shape[1:], (n_curves,)}
         if self.scale not in SCALES or len(shapes) != 1 or not n_curves or len(self.label_sd) != 2:
             raise DataError("Shared curves: their parts do not fit together.")
-        if not (np.all(self.label_sd > 0.0) and self.kappa >= 0.0):
-            raise DataError("Shared curves: label_sd and kappa must be positive.")
+        known = np.isfinite(self.centre).all() and np.isfinite(self.label_sd).all()
+        if not (known and np.all(self.label_sd > 0.0) and self.kappa >= 0.0):
+            raise DataError("Shared curves: a number is missing, or negative where it cannot be.")
 
     def curve_of(self, depth: NDArray[np.integer]) -> Ints:
         """Return the number of the curve for labels of the given depths."""
