@@ -10,6 +10,12 @@ from hierlpr.cutoff.instances import list_instances
 from hierlpr.cutoff.outcome import goals_of
 
 
+def write(path, content):
+    """Write text or bytes to a file; return its path."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
 def random_forest(rng, n_labels, root_share=0.25):
     """Parent of each label by number (parents first), -1 for roots."""
     return [

@@ -2,16 +2,12 @@
 
 import pytest
 
+from cases import write
 from hierlpr import Hierarchy
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io import read_p_values, read_weights
 
 H = Hierarchy([("A", "B"), ("A", "C")])
-
-
-def write(path, text):
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def test_weights(tmp_path):

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hierlpr
+from cases import write
 from hierlpr import Hierarchy
 from hierlpr.exceptions import FileError, HierlprWarning
 from hierlpr.io import load_hierarchy, read_hierarchy, write_hierarchy
@@ -56,11 +57,6 @@ replaced_by: X:3
 id: part_of
 name: part of
 """
-
-
-def write(path, text):
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def test_obo_terms_aliases_and_report(tmp_path):
@@ -216,12 +212,11 @@ NAMES = st.text(VISIBLE, min_size=1, max_size=8)
 
 
 @st.composite
-def hierarchies(draw, forest=False):
+def hierarchies(draw):
     labels = draw(st.lists(NAMES, min_size=1, max_size=8, unique=True))
     edges = []
     for i in range(1, len(labels)):
-        most = 1 if forest else 3
-        above = draw(st.lists(st.integers(0, i - 1), max_size=most, unique=True))
+        above = draw(st.lists(st.integers(0, i - 1), max_size=3, unique=True))
         edges += [(labels[p], labels[i]) for p in above]
     return Hierarchy(edges, labels=draw(st.permutations(labels)))
 

@@ -5,9 +5,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cases import write
 from hierlpr import Hierarchy
 from hierlpr.data.label_sets import LabelSets
 from hierlpr.data.partial_truth import still_unknown
+from hierlpr.data.tables import dense
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io import pair_samples, read_scores, read_truth
 
@@ -15,15 +17,9 @@ H = Hierarchy([("A", "B"), ("A", "C")])
 WIDE = "sample,A,B,C\ns1,0.9,0.8,-3\ns2,1e2,0,0.5\n"
 
 
-def write(path, text):
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 def truth_of(path, **options):
     table = read_truth(path, H, **options).table
-    values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
-    return dict(zip(table.samples, values.astype(int).tolist(), strict=True))
+    return dict(zip(table.samples, dense(table.values).astype(int).tolist(), strict=True))
 
 
 def test_truth_layouts(tmp_path):
@@ -69,8 +65,7 @@ def test_unknown_truth_in_every_spelling(tmp_path):
     expected = [[1, np.nan, np.nan], [np.nan, 1, np.nan], [0, np.nan, np.nan]]
     for text in (wide, long):
         read = read_truth(write(tmp_path / "t.csv", text), H)
-        values = read.table.values
-        values = values if isinstance(values, np.ndarray) else values.toarray()
+        values = dense(read.table.values)
         np.testing.assert_array_equal(values, expected)
         assert read.report.counts["unknown pairs"] == 6
         sets = LabelSets.of(values).closed(H)

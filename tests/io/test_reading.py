@@ -8,17 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cases import write
 from hierlpr import Hierarchy, HierlprError, read_hierarchy
 from hierlpr.exceptions import FileError
 from hierlpr.io import read_scores
 from hierlpr.outofcore.resources import estimate_instances
 
 H = Hierarchy([("A", "B"), ("A", "C")])
-
-
-def write(path, content):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 def test_a_compressed_table_counts_by_its_unpacked_size(tmp_path):

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cases import write
 from hierlpr import Hierarchy, HierlprError
 from hierlpr.exceptions import FileError
 from hierlpr.io import open_table, read_ranking, read_scores, read_truth, reading, sources
@@ -17,11 +18,6 @@ WIDE = "sample,A,B,C\ns1,0.9,0.8,-3\ns2,1e2,0,0.5\n"
 LONG = "sample,label,score\ns1,A,0.9\ns2,B,0\ns1,C,0.25\n"
 CAFA = "s1\tA\t0.9\ns2\tB\t0\ns1\tC\t0.25\n"
 RANKING = "rank,sample,label,lpr,score,call\n1,s1,A,0.9,0.9,1\n2,s1,B,0.5,0.5,1\n"
-
-
-def write(path, content):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 def parquet(path, **columns):

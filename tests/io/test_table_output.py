@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from cases import write
 from hierlpr import Hierarchy, rank
-from hierlpr.data.tables import Table
+from hierlpr.data.tables import Table, dense
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io import (
     read_ranking,
@@ -21,15 +22,9 @@ from hierlpr.io import (
 H = Hierarchy([("A", "B"), ("A", "C")])
 
 
-def write(path, text):
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 def truth_of(path):
     table = read_truth(path, H).table
-    values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
-    return dict(zip(table.samples, values.astype(int).tolist(), strict=True))
+    return dict(zip(table.samples, dense(table.values).astype(int).tolist(), strict=True))
 
 
 @pytest.mark.parametrize("end", [".csv", ".csv.gz", ".parquet", ".tsv"])

@@ -99,11 +99,9 @@ def load_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     n_children, n_parents = np.diff(hierarchy.child_ptr), np.diff(hierarchy.parent_ptr)
     if n_parents.max() >= 3 and n_children.max() <= 1:
         label = max(hierarchy.labels, key=lambda x: len(hierarchy.parents(x)))
-        text = (
-            f"{log.path}: the edges look reversed: no label has two children, while {label!r} has "
-            f"{n_parents.max():,} parents.\nHint: edges point from parent to child; if these do "
-            "not, exchange the columns."
-        )
+        found = f"no label has two children, while {label!r} has {n_parents.max():,} parents"
+        hint = "edges point from parent to child; if these do not, exchange the columns."
+        text = f"{log.path}: the edges look reversed: {found}.\nHint: {hint}"
         warnings.warn(text, HierlprWarning, stacklevel=2)
     sizes = {"labels": hierarchy.n_labels, "edges": hierarchy.n_edges}
     report = log.complete(**sizes, roots=len(hierarchy.roots))

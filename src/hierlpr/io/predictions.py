@@ -106,10 +106,8 @@ def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
         is_path = isinstance(confidences, str | os.PathLike)
         boot = (confidences, read_bytes(confidences)) if is_path else None
         return taxonomy.read_dada2(path, raw, boot)
-    hint = (
-        f"known are {FORMATS} For other tools write the columns sample, Taxon (the path, separated "
-        "by ;) and Confidence to a .tsv file."
-    )
+    other = "write the columns sample, Taxon (the path, separated by ;) and Confidence"
+    hint = f"known are {FORMATS} For other tools {other} to a .tsv file."
     raise file_error(path, "line 1", "the format is not recognised.", hint)
 
 
@@ -119,8 +117,8 @@ def write_like_input(found: Predictions, label: Index, chance: Float, path: AnyP
     `label` numbers ``found.hierarchy.labels``, one per sample and -1 for none.
     """
     if found.rewrite is None:
-        text = f"{found.path}: {found.format} files are not written."
-        raise DataError(f"{text}\nHint: leave --like-input out and write a table.")
+        hint = "leave --like-input out and write a table."
+        raise DataError(f"{found.path}: {found.format} files are not written.\nHint: {hint}")
     with atomic_output(path, compress=True) as part:
         found.rewrite(found, np.asarray(label, dtype=np.int64), np.asarray(chance), part)
 

@@ -109,10 +109,9 @@ def _read_table(
 
     def rewrite(found: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
         if found.place is None:
-            raise DataError(
-                f"{found.path}: its paths were replaced by another hierarchy and cannot be cut.\n"
-                "Hint: leave --hierarchy out, or --like-input."
-            )
+            text = "its paths were replaced by another hierarchy and cannot be cut."
+            hint = "leave --hierarchy out, or --like-input."
+            raise DataError(f"{found.path}: {text}\nHint: {hint}")
         row = np.repeat(np.arange(label.size), np.diff(found.scores.indptr))
         at = np.flatnonzero(found.scores.indices == label[row])
         n_kept = np.zeros(label.size, dtype=np.int64)
