@@ -253,7 +253,7 @@ def cutoff_by_group(
     parts = {name: chosen[g] for g, name in enumerate(columns)}
     failed = [f"Group {name}: {part.reason}" for name, part in parts.items() if not part.reachable]
     if len(failed) > MOST_REASONS:
-        rest = f"{len(failed) - MOST_REASONS:,} more groups are unreachable; see to_frame()."
+        rest = f"{len(failed) - MOST_REASONS:,} more groups are unreachable; the report lists all."
         failed = [*failed[:MOST_REASONS], rest]
     cutoff = replace(
         goal,
