@@ -36,7 +36,7 @@ def test_the_demo_runs_end_to_end(tmp_path, monkeypatch):
     folder = tmp_path / "demo"
     with monkeypatch.context() as without:
         without.setattr("importlib.util.find_spec", lambda name: None if name == "jinja2" else 1)
-        assert "packages that are not installed: jinja2." in refused("demo", "--out", folder)
+        assert "The demo needs jinja2 (not installed)" in refused("demo", "--out", folder)
     out, err = succeeded("demo", "--calls", "5", "--out", folder)
     assert "196 samples x 110 labels" in out
     assert "90 % with 90 % confidence: kept." in out

@@ -38,6 +38,6 @@ def require(*libraries: str, extra: str, what: str) -> None:
     missing = [name for name in libraries if importlib.util.find_spec(name) is None]
     if missing:
         raise HierlprError(
-            f"{what} needs packages that are not installed: {' and '.join(missing)}.\n"
+            f"{what} needs {' and '.join(missing)} (not installed).\n"
             f'Hint: pip install "hierlpr[{extra}]", or "hierlpr[all]" for everything.'
         )
