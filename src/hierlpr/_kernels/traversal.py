@@ -169,6 +169,38 @@ def max_up(values: Floats2D, order: Int32s, parent_ptr: Int32s, parent_idx: Int3
 
 
 @kernel
+def log_evidence(
+    ratio: Floats2D, conditional: Floats, parent_ptr: Int32s, parent_idx: Int32s
+) -> Floats:
+    """Log of the expected product of the labels' ratios, inverted for labels that do not hold.
+
+    Columns are in topological order; `conditional` is the probability of a label given its first
+    parent, the only one that counts. O(labels) time per sample.
+    """
+    n_samples, n_labels = ratio.shape
+    out = np.zeros(n_samples)
+    on, off = np.empty(n_labels), np.empty(n_labels)
+    for m in range(n_samples):
+        for k in range(n_labels):
+            on[k], off[k] = ratio[m, k], 1.0 / ratio[m, k]
+        # Invariant: on[k] and off[k] are for the label and all below it, if it holds or not.
+        for k in range(n_labels - 1, -1, -1):
+            either = conditional[k] * on[k] + (1.0 - conditional[k]) * off[k]
+            if parent_ptr[k] == parent_ptr[k + 1]:
+                out[m] += np.log(either)
+                continue
+            p = parent_idx[parent_ptr[k]]
+            on[p] *= either
+            off[p] *= off[k]
+            largest = max(on[p], off[p])
+            if largest > 1e100 or largest < 1e-100:
+                out[m] += np.log(largest)
+                on[p] /= largest
+                off[p] /= largest
+    return out
+
+
+@kernel
 def min_down(values: Floats2D, parent_ptr: Int32s, parent_idx: Int32s) -> None:
     """Lower every label to its lowest ancestor, in place; columns in topological order."""
     n_samples, n_labels = values.shape

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 
-from hierlpr._kernels.traversal import min_down
+from hierlpr._kernels.traversal import log_evidence
 from hierlpr._utils.checks import Matrix, effective_number
 from hierlpr.data.tables import draw_samples
 from hierlpr.exceptions import DataError
@@ -23,19 +23,23 @@ from hierlpr.lpr.fitting import LPRModel
 
 Float = NDArray[np.float64]
 
-CHANCE = 0.006  # of a false alarm per batch
+CHANCE = 0.008  # of a false alarm per batch
 # Out-of-fold scores differ a little from those of classifiers fitted on everything, and those of
-# some labels much. So a smaller share of labels is never reported, nor a smaller change of samples.
+# some labels much. So a smaller share of labels is never reported, nor a smaller change of listed
+# scores, in standard deviations.
 LEAST_SHARE = 0.1
-LEAST_DISTANCE = 0.2
+LEAST_DISTANCE = 0.4
 LEAST_FITTED = 20  # with fewer training samples nothing is compared
 MOST_SAMPLES = 200
 MOST_VALUES = 2**16
 N_QUANTILES = 15
+MOST_EVIDENCE = 150.0  # factor by which one score may change the odds of its label
+MOST_CERTAIN = 0.999  # probability of a label given its parent
+ROUNDING = 1e-9
 
 CONTRADICTING = (
-    "Labels have higher scores than their ancestors allow more often than in the fit; is the order "
-    "of columns the same, and do larger scores mean more likely?"
+    "The scores contradict the hierarchy or the frequencies of labels more often than in the fit; "
+    "is the order of columns the same, and do larger scores mean more likely?"
 )
 OTHER_VALUES = (
     "The scores of whole samples are distributed differently than in the fit; are the scale and "
@@ -45,32 +49,38 @@ OTHER_LABELS = "The listed labels differ from the fit; are names and kind of sam
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SampleQuantiles:
-    """Quantiles over the training samples of the statistics of `sample_statistics`.
+class SampleSummary:
+    """Moments and range over the training samples of the statistics of `sample_statistics`.
 
     Attributes
     ----------
-    edge, share : ndarray of shape (n_statistics, N_QUANTILES)
-        Quantiles, and the share of training samples at or below each.
+    mean, spread, skewness, low, high : ndarray of shape (n_statistics,)
+        Mean, standard deviation, mean cube of standardized values, smallest and largest value.
     n_samples : int
     log_frequency : ndarray of shape (n_labels,), optional
         Log of the share of other training samples that list each label; None for complete scores.
     """
 
-    edge: Float
-    share: Float
+    mean: Float
+    spread: Float
+    skewness: Float
+    low: Float
+    high: Float
     n_samples: int
     log_frequency: Float | None = None
 
     def __post_init__(self) -> None:
-        shape = (3 if self.log_frequency is None else 2, N_QUANTILES)
-        if self.edge.shape != shape or self.share.shape != shape or self.n_samples < 1:
-            raise DataError("Quantiles of samples: their arrays do not fit together.")
+        shape = (1 if self.log_frequency is None else 2,)
+        arrays = (self.mean, self.spread, self.skewness, self.low, self.high)
+        if any(x.shape != shape for x in arrays) or self.n_samples < 1:
+            raise DataError("Summary of samples: its arrays do not fit together.")
+        if not np.isfinite(arrays).all() or self.spread.min() <= 0.0:
+            raise DataError("Summary of samples: its numbers must be finite, and spreads positive.")
 
     @classmethod
     def of(
         cls, lpr: LPRModel, scores: Matrix, hierarchy: Hierarchy, weight: Float | None = None
-    ) -> SampleQuantiles:
+    ) -> SampleSummary:
         """Summarize the training samples, or some of them if there are many."""
         n, limit = scores.shape[0], max(1000, 8 * MOST_VALUES // hierarchy.n_labels)
         if not isinstance(scores, np.ndarray):
@@ -91,12 +101,14 @@ class SampleQuantiles:
         values = values[:, ~np.isnan(values).any(axis=0)]
         if values.size == 0:  # no sample is complete, or nothing is listed
             values = np.zeros((values.shape[0], 1))
-        # Contradictions are rare, so tails matter: some quantiles lie there, and the highest value.
-        steps = np.append(expit(np.linspace(-4.0, 4.0, N_QUANTILES - 1)), 1.0)
-        edge = np.quantile(values, steps, axis=1, method="inverted_cdf").T
-        counts = count_below(values.T, edge)
-        share = counts[:, :-1] / counts[:, -1:]
-        return cls(edge, share, min(n_samples, values.shape[1]), log_frequency)
+        n_samples = min(n_samples, values.shape[1])
+        if log_frequency is None:  # so that one contradicting sample in a batch is no alarm
+            values = np.append(values, -np.abs(values).max(axis=1, keepdims=True), axis=1)
+        mean, spread = values.mean(axis=1), values.std(axis=1)
+        spread = np.maximum(spread, ROUNDING * (1.0 + np.abs(mean)))
+        skewness = (((values.T - mean) / spread) ** 3).mean(axis=0)
+        low, high = values.min(axis=1), values.max(axis=1)
+        return cls(mean, spread, skewness, low, high, n_samples, log_frequency)
 
 
 def sample_statistics(
@@ -104,20 +116,22 @@ def sample_statistics(
 ) -> Float:
     """Return statistics of whole samples, of shape (n_statistics, n_samples).
 
-    For complete scores, the maximum and the mean over labels of their LPR times one minus the
-    lowest LPR of their ancestors and their own, and the mean LPR: permuted columns and reversed
-    scores contradict the hierarchy; NaN for samples with a missing score. For listed scores, the
-    mean score and the mean log frequency of the listed labels, NaN for samples that list none.
-    Labels that no other training sample lists are left out, because labels that are new to the
-    model are left out as well.
+    For complete scores, the log likelihood ratio of the scores against reversed ones, given the
+    LPRs, the frequencies of labels and the hierarchy (of the first parents): lower for reversed
+    scores and permuted columns, NaN for samples with a missing score. For listed scores, the mean
+    score and the mean log frequency of the listed labels, NaN for samples that list none. Labels
+    that no other training sample lists are left out, because labels that are new to the model are
+    left out as well.
     """
     if isinstance(scores, np.ndarray):
-        h = hierarchy
+        h, base_rate = hierarchy, lpr.report.base_rate[hierarchy.order]
         own = np.asarray(lpr.curves.evaluate(scores, n_threads=1))[:, h.order]
-        lowest = own.copy()
-        min_down(lowest, h.parent_ptr, h.parent_idx)
-        contradiction = own * (1.0 - lowest)
-        return np.array([contradiction.max(axis=1), contradiction.mean(axis=1), own.mean(axis=1)])
+        ratio = own / (1.0 - own) * ((1.0 - base_rate) / base_rate)
+        root = np.sqrt(np.clip(ratio, 1.0 / MOST_EVIDENCE, MOST_EVIDENCE), order="C")
+        conditional, has_parent = base_rate.copy(), np.diff(h.parent_ptr) > 0
+        conditional[has_parent] /= base_rate[h.parent_idx[h.parent_ptr[:-1][has_parent]]]
+        tree = np.minimum(conditional, MOST_CERTAIN), h.parent_ptr, h.parent_idx
+        return np.asarray(log_evidence(root, *tree) - log_evidence(1.0 / root, *tree))[None]
     assert log_frequency is not None
     n_samples, frequency = scores.shape[0], log_frequency[scores.indices]
     is_counted = np.isfinite(frequency)
@@ -129,22 +143,25 @@ def sample_statistics(
 
 
 def find_difference(
-    lpr: LPRModel, scores: Matrix, hierarchy: Hierarchy, quantiles: SampleQuantiles | None
+    lpr: LPRModel, scores: Matrix, hierarchy: Hierarchy, summary: SampleSummary | None
 ) -> str:
     r"""Say in one sentence how new scores differ from those of the fit; empty if they do not.
 
     Notes
     -----
-    A label, or a statistic of samples, differs if the share of samples below one of 15 quantiles of
-    the fit, or beyond its range, changed from p (of N samples) to q (of the n of the batch) with
+    A label differs if the share of samples below one of 15 quantiles of the fit, or beyond its
+    range, changed from p (of N samples) to q (of the n of the batch) with
     :math:`|\arcsin\sqrt p - \arcsin\sqrt q| > z \sqrt{1/n + 1/N} / 2`. The angles have a standard
-    deviation of about :math:`1/(2 \sqrt n)` for any share. The normal quantile z allows a false
-    alarm in 0.6 % of batches from the same population, by Bonferroni's inequality half for the
-    labels and half for the statistics. More than a tenth of the labels must differ, or a statistic
-    by more than 0.2. At most 200 samples of a batch are compared. Of a single sample, or without
-    `quantiles`, only the range is compared.
+    deviation of about :math:`1/(2 \sqrt n)` for any share. A statistic of samples differs if its
+    mean, where values beyond the range of the fit count as its ends, moved by more than
+    :math:`(z + \gamma (z^2 - 1) / (6 \sqrt n)) \sqrt{1/n + 1/N}` standard deviations, with the
+    skewness :math:`\gamma` to this side (the Cornish-Fisher expansion). The normal quantile z
+    allows a false alarm in 0.8 % of batches from the same population, by Bonferroni's inequality
+    half for the labels, of which more than a tenth must differ, and half for the statistics. At
+    most 200 samples of a batch are compared; only the range, of a single sample or without
+    `summary`.
     """
-    n_complete = LEAST_FITTED if quantiles is None else quantiles.n_samples
+    n_complete = LEAST_FITTED if summary is None else summary.n_samples
     n_fitted = n_complete if lpr.seen is None else float(lpr.seen.total.sum(axis=1).max())
     if scores.shape[0] == 0 or n_fitted < LEAST_FITTED:
         return ""
@@ -152,7 +169,7 @@ def find_difference(
     if scores.shape[0] > n_used:
         scores = scores[np.linspace(0, scores.shape[0] - 1, n_used).astype(np.intp)]
     if isinstance(scores, np.ndarray):
-        found = _compare_labels(lpr, scores, only_range=quantiles is None or len(scores) == 1)
+        found = _compare_labels(lpr, scores, only_range=summary is None or len(scores) == 1)
     else:
         knots = lpr.curves.knot_score
         size = np.diff(scores.indptr)
@@ -161,15 +178,22 @@ def find_difference(
         n_out = int(np.count_nonzero(2 * np.bincount(row, is_out, size.size) > size))
         n_listing = int(np.count_nonzero(size))
         found = _outside(n_out, n_listing, "samples") if 2 * n_out > n_listing else ""
-    if found or quantiles is None or scores.shape[0] == 1 or n_complete < LEAST_FITTED:
+    if found or summary is None or scores.shape[0] == 1 or n_complete < LEAST_FITTED:
         return found
-    values = sample_statistics(lpr, scores, hierarchy, quantiles.log_frequency).T
-    rise = _angle(quantiles.share * n_complete, n_complete) - _angles(values, quantiles.edge)
-    limit = np.maximum(_limit(_n_known(values), n_complete), LEAST_DISTANCE)
-    is_moved = np.abs(rise).max(axis=1) > limit
-    if quantiles.log_frequency is None:
-        is_contradicting = (rise.max(axis=1) > limit)[:2].any()
-        return CONTRADICTING if is_contradicting else OTHER_VALUES if is_moved.any() else ""
+    values = sample_statistics(lpr, scores, hierarchy, summary.log_frequency)
+    values = values[:, ~np.isnan(values).any(axis=0)]
+    n = values.shape[1]
+    if n == 0:
+        return ""
+    is_complete = summary.log_frequency is None
+    z = -ndtri(0.5 * CHANCE / (1 if is_complete else 4))
+    inside = np.clip(values.T, summary.low, summary.high)
+    fall = (summary.mean - inside.mean(axis=0)) / summary.spread
+    tail = np.maximum(-np.sign(fall) * summary.skewness, 0.0)
+    limit = (z + tail * (z * z - 1.0) / (6.0 * np.sqrt(n))) * np.sqrt(1.0 / n + 1.0 / n_complete)
+    if is_complete:
+        return CONTRADICTING if fall[0] > limit[0] else ""
+    is_moved = np.abs(fall) > np.maximum(limit, LEAST_DISTANCE)
     return OTHER_VALUES if is_moved[0] else OTHER_LABELS if is_moved[1] else ""
 
 
@@ -178,7 +202,7 @@ def _compare_labels(lpr: LPRModel, scores: Float, *, only_range: bool) -> str:
     n, n_labels = scores.shape
     knots, ptr = lpr.curves.knot_score, lpr.curves.knot_ptr
     low, high = knots[ptr[:-1]], knots[ptr[1:] - 1]
-    known = _n_known(scores)
+    known = np.maximum(np.count_nonzero(~np.isnan(scores), axis=0), 1.0)
     below, above = (np.count_nonzero(x, axis=0) for x in (scores < low, scores > high))
     n_out = int(np.count_nonzero(2 * (below + above) > known))
     if 2 * n_out > n_labels:
@@ -187,12 +211,15 @@ def _compare_labels(lpr: LPRModel, scores: Float, *, only_range: bool) -> str:
         return ""
     seen = lpr.seen
     n_fitted = np.full(n_labels, n) if seen is None else seen.total.sum(axis=1)
-    limit = _limit(known, n_fitted)
+    z = -ndtri(0.5 * CHANCE / (2.0 * N_QUANTILES * n_labels))
+    limit = z * np.sqrt(1.0 / known + 1.0 / n_fitted) / 2.0
     is_out = _angle(np.maximum(below, above), known) - _angle(0.0, n_fitted) > limit
     is_different = is_out
     if seen is not None:
         fitted = _angle(np.cumsum(seen.total, axis=1)[:, :-1], n_fitted[:, None])
-        is_different = is_out | (np.abs(_angles(scores, seen.edge) - fitted).max(axis=1) > limit)
+        counts = count_below(scores, seen.edge)
+        change = np.abs(_angle(counts[:, :-1], counts[:, -1:]) - fitted).max(axis=1)
+        is_different = is_out | (change > limit)
     n_out, n_different = int(is_out.sum()), int(is_different.sum())
     if n_different <= LEAST_SHARE * n_labels:
         return ""
@@ -211,23 +238,6 @@ def _outside(n_out: int, n: int, what: str) -> str:
     )
 
 
-def _n_known(values: Float) -> Float:
-    """Return the number of samples per column without missing values, at least 1."""
-    return np.asarray(np.maximum(np.count_nonzero(~np.isnan(values), axis=0), 1.0))
-
-
-def _angles(values: Float, edge: Float) -> Float:
-    """Return the angle of the share of each column of `values` at or below each of its edges."""
-    counts = count_below(values, edge)
-    return _angle(counts[:, :-1], counts[:, -1:])
-
-
 def _angle(count: Any, n: Any) -> Float:
     """Return the arcsine of the root of a share, whose variance hardly depends on the share."""
     return np.asarray(np.arcsin(np.sqrt((count + 0.375) / (n + 0.75))))  # Anscombe (1948)
-
-
-def _limit(n: Float, n_fitted: Float | float) -> Float:
-    """Return the difference of angles that chance does not explain, per label or statistic."""
-    z = -ndtri(0.5 * CHANCE / (2.0 * N_QUANTILES * n.size))
-    return np.asarray(z * np.sqrt(1.0 / n + 1.0 / n_fitted) / 2.0)

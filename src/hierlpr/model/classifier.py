@@ -198,7 +198,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         table = Table(scores, hierarchy.labels)
         training.fit_aligned(model, hierarchy, table, held_kept, kept_weight)
         # Later scores come from other classifiers than these out-of-fold ones: compare ranges only.
-        model.sample_quantiles_ = None
+        model.sample_summary_ = None
         self.model_ = model
         if goal:
             self.model_.calibrate(

@@ -30,7 +30,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike
 from hierlpr.joint import JointModel
 from hierlpr.lpr import ImpliedLPR, LPRModel, own_lpr
-from hierlpr.lpr.comparison import SampleQuantiles
+from hierlpr.lpr.comparison import SampleSummary
 from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
 from hierlpr.model import prediction, training
@@ -103,7 +103,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     cutoff_: Cutoff
     sets_: SetRule | None
     keys_: dict[str, SampleKeys]  # of the samples used for "fit", "cutoff" and "sets"
-    sample_quantiles_: SampleQuantiles | None
+    sample_summary_: SampleSummary | None
     path_style_: dict[str, Any] | None = None  # ranks of labels, and how a tool writes paths
 
     # `scores` and `truth` take the places of X and y: they are not metadata to route.

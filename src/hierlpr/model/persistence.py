@@ -30,7 +30,7 @@ from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, SharedCurves
-from hierlpr.lpr.comparison import SampleQuantiles
+from hierlpr.lpr.comparison import SampleSummary
 from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.estimators import Auto, Isotonic, Probability
 from hierlpr.model.training import check_params
@@ -50,7 +50,7 @@ CLASSES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         LPRModel, LPRCurves, LabelReport, ScoreBins, SharedCurves, ImpliedLPR, JointModel,
-        LabelPrior, Tempering, LevelProfile, SampleKeys, SampleQuantiles, Cutoff, SetRule,
+        LabelPrior, Tempering, LevelProfile, SampleKeys, SampleSummary, Cutoff, SetRule,
         Auto, Isotonic, LocalQuadratic, Probability,
     )
 }  # fmt: skip
@@ -186,9 +186,9 @@ def _declared(model: HierLPR) -> list[str]:
 def _check_model(model: HierLPR) -> None:
     """Refuse parts that do not fit together: compiled code would read beyond their ends."""
     h, lpr, joint, implied = model.hierarchy_, model.lpr_, model.joint_, model.implied_
-    quantiles = model.sample_quantiles_
-    if quantiles is not None and (implied is None) != (quantiles.log_frequency is None):
-        raise FileError("the quantiles of samples are for another kind of scores.")
+    summary = model.sample_summary_
+    if summary is not None and (implied is None) != (summary.log_frequency is None):
+        raise FileError("the summary of samples is for another kind of scores.")
     if model.path_style_ is not None and not isinstance(model.path_style_["ranks"], dict):
         raise FileError("the ranks of its labels are invalid.")
     if not all(isinstance(x, SampleKeys) for x in model.keys_.values()):
@@ -196,7 +196,7 @@ def _check_model(model: HierLPR) -> None:
     per_label: list[Any] = [*lpr.report.columns().values()]
     per_label += [] if lpr.seen is None else [lpr.seen.mean_lpr]
     per_label += [] if implied is None else [implied.absent]
-    per_label += [] if quantiles is None or implied is None else [quantiles.log_frequency]
+    per_label += [] if summary is None or implied is None else [summary.log_frequency]
     if joint is not None:
         weights = joint.tempering.own, joint.tempering.others, joint.tempering.shift
         if joint.tempering.use not in USES or not all(np.isfinite(x).all() for x in weights):

@@ -52,7 +52,7 @@ def warn_of_difference(model: HierLPR, table: Table) -> Table:
 
 def difference_note(model: HierLPR, table: Table) -> str:
     """Say how scores differ from those of the fit, and what follows; empty if they do not."""
-    found = find_difference(model.lpr_, table.values, model.hierarchy_, model.sample_quantiles_)
+    found = find_difference(model.lpr_, table.values, model.hierarchy_, model.sample_summary_)
     note = "What the model promises holds for scores like those of the fit."
     return f"{found} {note}" if found else ""
 

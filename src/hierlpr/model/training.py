@@ -26,7 +26,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import as_hierarchy
 from hierlpr.joint import JointModel, LabelPrior, fit_joint, learn_depth_weights
 from hierlpr.lpr import ImpliedLPR, LPRCurves, LPRModel, fit_known, fit_listed, own_lpr
-from hierlpr.lpr.comparison import SampleQuantiles
+from hierlpr.lpr.comparison import SampleSummary
 from hierlpr.lpr.drift import Drift
 from hierlpr.lpr.estimators import make_estimator
 from hierlpr.lpr.fitting import with_sharing
@@ -88,7 +88,7 @@ def fit_aligned(
         rates = own_lpr(lpr, part.values, n_threads=model.n_threads)
         model.path_weight_ = learn_depth_weights(rates, known, lpr.report.base_rate, hierarchy, own)
     model.keys_ = {"fit": SampleKeys.of_rows(table.values)}
-    model.sample_quantiles_ = SampleQuantiles.of(lpr, table.values, hierarchy, weight)
+    model.sample_summary_ = SampleSummary.of(lpr, table.values, hierarchy, weight)
     model.profile_ = _fit_profile(model, table, held, weight)
 
 
@@ -304,7 +304,7 @@ def _set_labels(model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel) -> None:
         message = f"The labels have changed, so {' and '.join(lost)}. Calibrate again."
         warnings.warn(message, HierlprWarning, stacklevel=4)
     forget_cutoff(model)
-    model.keys_, model.path_weight_, model.sample_quantiles_ = {}, None, None
+    model.keys_, model.path_weight_, model.sample_summary_ = {}, None, None
     former, model.lpr_ = model.hierarchy_, lpr
     prevalence = lpr.report.base_rate
     if model.implied_ is not None:
@@ -337,7 +337,7 @@ def with_prevalences(model: HierLPR, drift: Drift) -> HierLPR:
     if model.joint_ is not None and shift.any():
         new.joint_ = _shifted_joint(model.joint_, drift, shift)
     forget_cutoff(new)
-    new.sample_quantiles_ = None
+    new.sample_summary_ = None
     reason = "not calibrated for this population, to whose prevalences the model was adapted"
     new.cutoff_ = replace(DEFAULT_CUTOFF, reason=reason)
     return new
