@@ -81,7 +81,8 @@ class TextTable:
         except csv.Error as error:
             hint = "a name that holds the separator must be in double quotes."
             place = f"line {len(self.head) + reader.line_num}"
-            raise file_error(self.path, place, str(error).rstrip("?") + ".", hint) from None
+            text = "a carriage return inside a row" if "new-line" in str(error) else str(error)
+            raise file_error(self.path, place, f"{text}.", hint) from None
 
 
 def _read_table(
