@@ -43,6 +43,15 @@ def test_numbers_as_column_names_are_labels():
     assert HierLPR().fit(pd.DataFrame(TRUTH + 0.5), TRUTH).hierarchy_.labels == ("0", "1")
 
 
+@pytest.mark.parametrize("index", [None, ["a", "b", "c"]])
+def test_weights_with_an_index_go_by_name(index):
+    scores, weight = frame(TRUTH + 0.5, index), pd.Series([4.0, 1.0, 1.0], index)
+    expected = HierLPR(H).fit(scores, TRUTH, weight.tolist()).lpr_.report.base_rate
+    found = HierLPR(H).fit(scores, TRUTH, weight[::-1])
+    np.testing.assert_array_equal(found.lpr_.report.base_rate, expected)
+    assert found.score(scores, TRUTH, weight[::-1]) == found.score(scores, TRUTH, weight.tolist())
+
+
 def test_different_names_are_refused():
     scores = frame(np.zeros((3, 2)), ["a", "b", "c"])
     for index in (["a", "b", "d"], ["a", "a", "b"]):

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils.checks import Matrix, check_real_array, is_sparse, nearest, quote_names
-from hierlpr.data.frames import SAMPLE_COLUMN, as_frame, index_names, label_matrix, sample_labels
+from hierlpr.data.frames import (
+    SAMPLE_COLUMN,
+    as_frame,
+    index_names,
+    label_matrix,
+    row_names,
+    sample_labels,
+)
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 
@@ -118,8 +125,8 @@ def sum_by_label(matrix: Any) -> NDArray[np.int64]:
     return np.asarray(matrix.sum(axis=0), dtype=np.int64).ravel()
 
 
-def match_rows(truth: Table, scores: Table, *, name: str = "scores") -> Table:
-    """Sort the rows of the truth in the order of the scores.
+def match_rows(truth: Table, scores: Table, *, name: str = "scores", what: str = "truth") -> Table:
+    """Sort the rows of the truth, or of `what` it is, in the order of the scores.
 
     Rows are matched by name where both tables have names: a column ``sample``, or the index of a
     pandas frame. Otherwise they are matched by position, with a warning if one of two pandas
@@ -127,7 +134,7 @@ def match_rows(truth: Table, scores: Table, *, name: str = "scores") -> Table:
     """
     if truth.n_samples != scores.n_samples:
         verb = "has" if name == "X" else "have"
-        raise DataError(f"{name} {verb} {scores.n_samples:,} samples, truth {truth.n_samples:,}.")
+        raise DataError(f"{name} {verb} {scores.n_samples:,} samples, {what} {truth.n_samples:,}.")
     given, wanted = _names_or_count(truth), _names_or_count(scores)
     if given is None or wanted is None or given == wanted:
         return truth
@@ -138,17 +145,26 @@ def match_rows(truth: Table, scores: Table, *, name: str = "scores") -> Table:
         return replace(truth, values=truth.values[rows], samples=scores.samples)
     if truth.samples is None or scores.samples is None:
         warnings.warn(
-            f"The indexes of {name} and truth differ, so rows were matched by position. Give both "
+            f"The indexes of {name} and {what} differ, so rows were matched by position. Give both "
             "the same index to match rows by name.",
             HierlprWarning,
             stacklevel=2,
         )
         return truth
-    what = f"the truth lacks samples {quote_names(missing)}" if missing else "sample names repeat"
+    why = f"the {what} lacks samples {quote_names(missing)}" if missing else "sample names repeat"
     raise DataError(
-        f"{name} and truth do not name the same samples: {what}.\n"
+        f"{name} and {what} do not name the same samples: {why}.\n"
         "Hint: rows with names are matched by name; drop the names to match them by position."
     )
+
+
+def match_weights(weight: Any, table: Table, *, name: str = "scores") -> Any:
+    """Sort the sample weights of a series by its index, as `match_rows` does."""
+    samples, backend = row_names(weight, "sample_weight")
+    if backend is None or np.shape(weight) != (table.n_samples,):
+        return weight
+    given = Table(np.asarray(weight)[:, None], ("weight",), samples, backend)
+    return match_rows(given, table, name=name, what="sample_weight").values[:, 0]
 
 
 def refuse_truth_as_scores(

@@ -24,7 +24,7 @@ from hierlpr.cutoff.outcome import Cutoff, check_bound, goals_of
 from hierlpr.data.duplicates import SampleKeys, feature_keys, leakage_warnings
 from hierlpr.data.frames import like_given, row_names
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, held_and_known
-from hierlpr.data.tables import Table, align_labels
+from hierlpr.data.tables import Table, align_labels, match_weights
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.first_stage import FirstStage
 from hierlpr.hierarchy import Hierarchy
@@ -171,13 +171,12 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         if truth is None:
             raise DataError("There is no truth: requires y to be passed, but the target y is None.")
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
-        if truth is None:
-            raise DataError("fit requires y to be passed, but the target y is None.")
         hierarchy = given or Hierarchy(labels=align_labels(truth, None, name="truth").labels)
         samples = Table(np.empty((count_rows(X), 0)), (), *row_names(X, "X"))
         held = training.truth_beside(samples, truth, hierarchy, close=self.close_truth, name="X")
         training.refuse_unknown_labels(held, hierarchy)
-        own = checks.check_sample_weight(sample_weight, held.shape[0], keep_equal=True)
+        own = match_weights(sample_weight, samples, name="X")
+        own = checks.check_sample_weight(own, held.shape[0], keep_equal=True)
         check_bound(goals_of(**goal)[0] if goal else None, own, self.max_weight)
         used, weight = training.weighed(own, held.shape[0])
         rng = np.random.default_rng(self.random_state)

@@ -24,7 +24,7 @@ from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.frames import like_given
 from hierlpr.data.label_sets import Kind
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, held_and_known
-from hierlpr.data.tables import Table, dense
+from hierlpr.data.tables import Table, dense, match_weights
 from hierlpr.exceptions import HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike
@@ -187,7 +187,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table, held = self._pair(scores, truth)
-        given = check_sample_weight(sample_weight, table.n_samples, keep_equal=True)
+        given = match_weights(sample_weight, table)
+        given = check_sample_weight(given, table.n_samples, keep_equal=True)
         check_bound(goals[0], given, max_weight)
         rows, weight = training.weighed(given, table.n_samples, keep_equal=confidence is not None)
         table, held = table.rows(rows), held[rows]
@@ -356,7 +357,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def score(self, scores: Any, truth: Any, sample_weight: Any = None) -> float:
         """Return AU(PRC) of the block scores, pooled over all instances that were judged."""
         table, held = self._pair(scores, truth)
-        weight = check_sample_weight(sample_weight, table.n_samples)
+        weight = check_sample_weight(match_weights(sample_weight, table), table.n_samples)
         if isinstance(held, PartialTruth):
             held = held.judged(self.hierarchy_, weight)
         held, known = held_and_known(held)

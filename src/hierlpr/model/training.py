@@ -67,7 +67,7 @@ def fit_aligned(
     model: HierLPR, hierarchy: Hierarchy, table: Table, held: AnyTruth, sample_weight: Any
 ) -> None:
     """Fit a model on scores and truth that are checked and in the order of the labels."""
-    rows, weight = weighed(sample_weight, table.n_samples)
+    rows, weight = weighed(tables.match_weights(sample_weight, table), table.n_samples)
     table, held = table.rows(rows), held[rows]
     refuse_unknown_labels(held, hierarchy)
     options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}

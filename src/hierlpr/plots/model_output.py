@@ -14,7 +14,7 @@ from hierlpr.cutoff.decisions import decide, label_levels
 from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.partial_truth import PartialTruth, align_truth
-from hierlpr.data.tables import align, align_labels, match_rows
+from hierlpr.data.tables import align, align_labels, match_rows, match_weights
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import own_lpr
@@ -118,7 +118,7 @@ def apply_model(
     known = None
     if truth is not None or is_truth_needed:
         known = match_rows(align_labels(truth, h, name="truth"), table)
-    rows, weight = weighed(sample_weight, table.n_samples)
+    rows, weight = weighed(match_weights(sample_weight, table), table.n_samples)
     if weight is not None:
         table = table.rows(rows)
         known = None if known is None else known.rows(rows)
