@@ -49,7 +49,7 @@ def read_json(path: AnyPath, raw: bytes) -> Predictions:
     readers = {"predictions": _speciesnet, "taxonomy_tree": _mapmycells, "images": _megadetector}
     key = next((key for key in readers if key in keys and "annotations" not in keys), None)
     if key is None:
-        text = f"there are no predictions; its keys are {quote_names(sorted(keys))}."
+        text = f"there are no predictions; its keys are {quote_names(sorted(keys)) or 'missing'}."
         hint = "SpeciesNet has 'predictions', MegaDetector 'images', MapMyCells 'taxonomy_tree'."
         raise file_error(path, "the top level", text, hint)
     try:

@@ -154,7 +154,9 @@ class Collector:
                 try:
                     self._score.append(float(score))
                 except ValueError:
-                    raise ValueError(f"the confidence {quote(score)} is not a number.") from None
+                    text = f"the confidence {quote(score)} is not a number."
+                    hint = "\nHint: write the file without quotes." if '"' in str(score) else ""
+                    raise ValueError(text + hint) from None
         except ValueError as error:
             raise self.error(number, str(error)) from None
         self._end(number, sample)
@@ -217,6 +219,7 @@ class Collector:
             entry = int(is_bad.argmax())
             row = int(np.searchsorted(np.array(self._ptr), entry, side="right")) - 1
             text = f"the confidence {scores[entry]:g} is not from 0 to {most}."
+            text += "\nHint: divide percentages by 100." if most == 1 else ""
             raise self.error(list(self._samples.values())[row], text)
         return np.minimum(scores / 100.0 if scores.max(initial=0.0) > 1.0 + 1e-6 else scores, 1.0)
 

@@ -108,6 +108,8 @@ def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
         return taxonomy.read_dada2(path, raw, boot)
     other = "write the columns sample, Taxon (the path, separated by ;) and Confidence"
     hint = f"known are {FORMATS} For other tools {other} to a .tsv file."
+    if b"\0" in raw[:100]:
+        hint = "this is not UTF-8 text; save UTF-16 as UTF-8 (in Excel: CSV UTF-8)."
     raise file_error(path, "line 1", "the format is not recognised.", hint)
 
 
@@ -216,7 +218,10 @@ def read_known_names(
             text = f"none of its names is predicted; the first are {quote_names(list(unknown))}."
         raise file_error(path, "", text, "samples and names must be the same in both files.")
     if unknown:
-        text = "true names are never predicted and were left out, such as {}; give their paths"
+        text = (
+            "true names are never predicted and were left out, such as {}: more new samples than "
+            "promised may get a wrong name; give their paths"
+        )
         counts[text.format(quote_names(list(unknown)))] = unknown.total()
     row, labels = np.array(entries, dtype=np.int64).T
     kept = np.unique(np.concatenate([row, np.array(nothing, dtype=np.int64)]))

@@ -120,7 +120,8 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
     except OSError as error:
         raise FileError(f"{name}: it cannot be read ({error.strerror or error}).") from None
     except Exception as error:  # forged content can raise anything
-        raise FileError(f"{name} is not a valid model: {error}\n{HINT}") from error
+        why = f"{error} is missing; is it of another version?" if type(error) is KeyError else error
+        raise FileError(f"{name} is not a valid model: {why}\n{HINT}") from error
 
 
 # -- models ------------------------------------------------------------------------------------
