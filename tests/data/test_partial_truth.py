@@ -89,7 +89,7 @@ FRAMES = {
 
 @pytest.fixture(scope="module")
 def parts():
-    train, rest = simulate.train_test(2, n_train=900, n_test=600, rng=3)
+    train, rest = simulate.train_test(2, n_train=900, n_test=600, rng=4)
     rng = np.random.default_rng(0)
     holes = [np.where(rng.random(p.truth.shape) < 0.3, nan, p.truth) for p in (train, rest)]
     return train, rest, *holes
