@@ -71,14 +71,11 @@ def _round(values: Any, n_bits: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleKeys:
-    """Sorted hashes of the distinct rows of a set of samples, and how often each occurs.
+    """Sorted hashes of the distinct rows of a set of samples, and how often each occurs."""
 
-    A large set keeps the smallest hashes; `n_samples` counts all samples.
-    """
-
-    key: Keys
+    key: Keys  # of a large set, the smallest hashes
     count: NDArray[np.uint32]
-    n_samples: int
+    n_samples: int  # all samples
 
     @classmethod
     def of(cls, keys: Keys) -> Self:

@@ -166,14 +166,11 @@ def as_kind(table: Table, kind: Kind) -> Table:
 
 
 class Closed(NamedTuple):
-    """Rows of a listed table closed upward; parents precede children within a row.
-
-    The `value` of an implied label is the largest one listed below it.
-    """
+    """Rows of a listed table closed upward; parents precede children within a row."""
 
     row_ptr: NDArray[np.int64]
     label: NDArray[np.int32]
-    value: NDArray[np.float64]
+    value: NDArray[np.float64]  # of an implied label, the largest one listed below it
     is_implied: NDArray[np.bool_]
 
     def holds(self, truth: sparse.csr_array) -> NDArray[np.bool_]:

@@ -13,14 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils.checks import Matrix, check_real_array, is_sparse, nearest, quote_names
-from hierlpr.data.frames import (
-    SAMPLE_COLUMN,
-    as_frame,
-    index_names,
-    label_matrix,
-    row_names,
-    sample_labels,
-)
+from hierlpr.data import frames
+from hierlpr.data.frames import SAMPLE_COLUMN, as_frame
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 
@@ -107,11 +101,11 @@ def align_labels(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: s
 
     Lists give a sparse table of 0 and 1; see :func:`hierlpr.data.frames.sample_labels`.
     """
-    given = None if isinstance(data, Table) else sample_labels(data)
+    given = None if isinstance(data, Table) else frames.sample_labels(data)
     if given is None:
         return align(data, labels, name=name)
     rows, samples, backend = given
-    matrix, names = label_matrix(rows, labels, name=name)
+    matrix, names = frames.label_matrix(rows, labels, name=name)
     return Table(matrix, names, samples, backend)
 
 
@@ -160,7 +154,7 @@ def match_rows(truth: Table, scores: Table, *, name: str = "scores", what: str =
 
 def match_weights(weight: Any, table: Table, *, name: str = "scores") -> Any:
     """Sort the sample weights of a series by its index, as `match_rows` does."""
-    samples, backend = row_names(weight, "sample_weight")
+    samples, backend = frames.row_names(weight, "sample_weight")
     if backend is None or np.shape(weight) != (table.n_samples,):
         return weight
     given = Table(np.asarray(weight)[:, None], ("weight",), samples, backend)
@@ -248,7 +242,7 @@ def _frame_table(
         samples: tuple[str, ...] | None = tuple(map(str, frame[SAMPLE_COLUMN].to_list()))
         columns.remove(SAMPLE_COLUMN)
     else:
-        samples = index_names(frame)
+        samples = frames.index_names(frame)
     wanted = tuple(columns) if names is None else tuple(names)
     _check_columns(columns, wanted, name, hierarchy, samples or ())
     for column in wanted:

@@ -290,10 +290,7 @@ def parse_paths(lines: list[str], log: ReadReport, *, sep: str | None = None) ->
 
 
 def parse_arff(lines: list[str], log: ReadReport) -> Graph:
-    """Read the hierarchy in the header: paths of a tree (``1,1/2``), or pairs of a DAG (``a/b``).
-
-    Pairs are edges of a DAG if some of them start at ``root`` or form chains.
-    """
+    """Read the hierarchy in the header: paths of a tree (``1,1/2``) or pairs of a DAG (``a/b``)."""
     found: list[tuple[int, str]] = []
     for line, text in enumerate(map(str.strip, lines), start=1):
         if text.lower().startswith("@data"):
@@ -314,6 +311,7 @@ def parse_arff(lines: list[str], log: ReadReport) -> Graph:
     paths = [value.split("/") for value in values]
     if not paths or not all(map(all, paths)):
         raise log.file_error("a label or a segment of its path has no name.", line=line)
+    # Pairs are edges of a DAG if some of them start at `root` or form chains.
     parents = {path[0] for path in paths}
     is_dag = all(len(path) == 2 and path[0] != path[1] for path in paths)
     if not (is_dag and (_TOP in parents or any(path[1] in parents for path in paths))):

@@ -114,10 +114,7 @@ def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
 
 
 def write_like_input(found: Predictions, label: Index, chance: Float, path: AnyPath) -> None:
-    """Write the tool's own format with every path cut at its name.
-
-    `label` numbers ``found.hierarchy.labels``, one per sample and -1 for none.
-    """
+    """Write the tool's own format with every path cut at the label of its sample (-1: none)."""
     if found.rewrite is None:
         hint = "leave --like-input out and write a table."
         raise DataError(f"{found.path}: {found.format} files are not written.\nHint: {hint}")
@@ -218,10 +215,8 @@ def read_known_names(
             text = f"none of its names is predicted; the first are {quote_names(list(unknown))}."
         raise file_error(path, "", text, "samples and names must be the same in both files.")
     if unknown:
-        text = (
-            "true names are never predicted and were left out, such as {}: more new samples than "
-            "promised may get a wrong name; give their paths"
-        )
+        text = "true names are never predicted and were left out, such as {}: more new samples "
+        text += "than promised may get a wrong name; give their paths"
         counts[text.format(quote_names(list(unknown)))] = unknown.total()
     row, labels = np.array(entries, dtype=np.int64).T
     kept = np.unique(np.concatenate([row, np.array(nothing, dtype=np.int64)]))
