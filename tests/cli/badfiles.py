@@ -145,12 +145,8 @@ RANKINGS = [
     ("csv", RANKING.replace("0.9,1", "inf,1"), "line 2"),
     ("csv", RANKING.replace("s1,A", " ,A"), "line 2"),
     ("csv", RANKING.replace("s1,A", "s1,"), "line 2"),
-    ("csv", RANKING.replace("s1,A", '"s1,A'), "line 2"),
     ("csv", RANKING.splitlines()[0] + "\n", "line 1"),
-    ("csv", RANKING + "3,s1\n", "line 4"),
     ("csv", "", ""),
-    ("tsv", "s1\tA\t0.9\ns1\tB\n", "line 2"),
-    ("tsv", "s1\tA\t0.9\ns1\tB\thigh\n", "line 2"),
     ("tsv", "s1\tA\t0.9\n \tB\t0.1\n", "line 2"),
     ("parquet", ranked(sample=["s1", None]), "row 2"),
     ("parquet", ranked(label=["A", None]), "row 2"),
@@ -225,8 +221,6 @@ TABLES = {  # scores and truth alike
 }
 ODD_RANKINGS = {
     "dates.parquet": parquet(rank=SAME_DAY, sample=NAMES, label=["A"] * 3, score=VALUES),
-    "spans.parquet": parquet(sample=NAMES, label=["A"] * 3, score=[timedelta(1)] * 3),
-    "nan-names.parquet": parquet(sample=[1.0, np.nan, 3.0], label=["A"] * 3, score=VALUES),
     "unknown.parquet": parquet(sample=NAMES, label=["A", "Q", "A"], score=VALUES),
     "places.csv": RANKING.replace("2,s1", "1_0,s1"),
     "digits.csv": RANKING.replace("0.9,0.9", "0_9,0.9"),
@@ -243,9 +237,7 @@ P_VALUE_FILES = {
     "unknown.csv": P_VALUES + "Z,0.2\n",
     "above-one.csv": P_VALUES.replace("0.2", "1.5"),
     "none.csv": "label,p\nA,NA\n",
-    "open.csv": P_VALUES + '"A,0.1\n',
     "decimals.parquet": parquet(label=["A", "B", "C"], p=[Decimal("0.1")] * 2 + [Decimal("1.5")]),
-    "flags.parquet": parquet(label=["A", "B", "C"], p=[[0.1]] * 3),
     "no-names.parquet": parquet(label=["A", "B", None], p=VALUES),
     "twice.parquet": twice(["label", "p", "p"], [["A", "B", "C"], VALUES, VALUES]),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -124,6 +125,15 @@ def test_samples_of_the_fit_are_recognized(disease):
     assert "400 of 400 samples were also used for the fit" in answer.warnings[0]
     fresh = gather(disease.model, disease.scores, disease.truth).answer
     assert not any("were also used" in text for text in fresh.warnings)
+
+
+def test_only_rare_labels_are_said_to_rely_on_others(disease):
+    model, fit = copy.copy(disease.model), disease.model.lpr_.report
+    weak = replace(fit, is_weak=np.ones(110, dtype=bool))
+    model.lpr_ = replace(model.lpr_, report=weak)
+    n_rare = np.count_nonzero(np.minimum(fit.positives, fit.negatives) < 10)
+    said = " ".join(gather(model, disease.scores, disease.truth).answer.warnings)
+    assert f"{n_rare} of 110 labels have fewer than 10" in said
 
 
 def test_samples_without_any_positive_label(disease):

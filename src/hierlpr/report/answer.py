@@ -17,6 +17,7 @@ from hierlpr.plots.summary import Counts, Summary, share_interval
 from hierlpr.report.entries import Names
 
 UNKNOWN = "\N{EN DASH}"
+FEW_POSITIVES = 10  # a label with fewer that relies on others is worth a remark
 Interval = tuple[float, float]
 
 
@@ -293,11 +294,13 @@ def _warnings(c: Counts) -> tuple[str, ...]:
         )
     if c.n_unknown:
         found.append(_unknown_truth(c))
-    n_weak = int(np.count_nonzero(output.model.lpr_.report.is_weak))
-    if n_weak:
+    fit = output.model.lpr_.report
+    is_rare = np.minimum(fit.positives, fit.negatives) < FEW_POSITIVES
+    if n_weak := int(np.count_nonzero(fit.is_weak & is_rare)):
         found.append(
-            f"{n_weak:,} of {output.hierarchy.n_labels:,} labels rely mostly on the curve that "
-            "similar labels share, or on their prevalence; see the label table."
+            f"{n_weak:,} of {output.hierarchy.n_labels:,} labels have fewer than {FEW_POSITIVES} "
+            "positives (or negatives) in the fit and rely mostly on the curve that similar labels "
+            "share, or on their prevalence; see the label table."
         )
     if c.n_positives == 0 and output.has_truth:
         found.append("These samples have no true labels: precision and recall mean nothing.")
