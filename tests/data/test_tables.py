@@ -41,6 +41,8 @@ def test_numbers_as_column_names_are_labels():
     table = align(pd.DataFrame(TRUTH), ["1", "0"], name="scores")
     assert table.values.tolist() == TRUTH[:, ::-1].tolist()
     assert HierLPR().fit(pd.DataFrame(TRUTH + 0.5), TRUTH).hierarchy_.labels == ("0", "1")
+    with pytest.raises(DataError, match="repeated columns: '1'"):
+        align(pd.DataFrame(TRUTH, columns=[1, "1"]), ["1", "0"], name="scores")
 
 
 @pytest.mark.parametrize("index", [None, ["a", "b", "c"]])

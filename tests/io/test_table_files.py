@@ -27,11 +27,8 @@ def parquet(path, **columns):
 
 def test_names_of_labels_are_recognised(tmp_path):
     h = Hierarchy([("A", "B")], names={"A": "animal", "B": "bird"})
-    for text in (
-        "s1\tbird\t0.5\n",
-        "sample\tlabel\tscore\ns1\tbird\t0.5\n",
-        "sample\tA\tbird\ns\t1\t1\n",
-    ):
+    cafa, wide = "s1\tbird\t0.5\n", "sample\tA\tbird\ns\t1\t1\n"
+    for text in (cafa, f"sample\tlabel\tscore\n{cafa}", wide):
         with pytest.raises(FileError, match=r"bird' is not in.*\n.*(name of|such as) 'B'"):
             read_scores(write(tmp_path / "s.tsv", text), h)
 

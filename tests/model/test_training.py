@@ -88,6 +88,8 @@ def test_models_and_functions_take_any_form(tmp_path, case):
 def test_what_is_no_hierarchy_is_refused_with_the_forms(given):
     with pytest.raises(HierarchyError, match=r"Hierarchy, a path to a file, a dict"):
         as_hierarchy(given)
+    with pytest.raises(HierarchyError, match="must be strings, got 3"):
+        as_hierarchy({"a": 3, "b": "a"})
 
 
 # -- truth ---------------------------------------------------------------------------------------
@@ -126,11 +128,10 @@ def test_unknown_labels_are_named_with_the_nearest(case):
         HierLPR({"root": "left"}).fit([[0.1, 0.2]], [["root"]])
     with pytest.raises(DataError, match="read files with"):
         HierLPR(TREE).fit("s.csv", "t.csv")
-    for bad, text in ((None, "sample 1 has None"), (3.5, "sample 1 has 3.5")):
+    seven = (["root", 7], r"sample 1 .* label 7 \(int\), but labels are strings")
+    for bad, text in ((None, "sample 1 has None"), (3.5, "sample 1 has 3.5"), seven):
         with pytest.raises(DataError, match=text):
             HierLPR(TREE).fit(scores, [lists[0] or ["root"], bad, *lists[2:]])
-    with pytest.raises(DataError, match=r"label 7 \(int\), but labels are strings"):
-        HierLPR(TREE).fit(scores, [["root", 7], *lists[1:]])
 
 
 def test_closing_a_frame_goes_by_name(case):

@@ -105,7 +105,7 @@ def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
     if array.dtype.kind == "c":
         raise DataError(f"{name}: Complex data not supported; give real numbers.")
     if array.dtype.kind not in "biuf":
-        hint = "\nHint: read files with hierlpr.io.read_scores." if array.dtype.kind == "U" else ""
+        hint = "\nHint: read files with hierlpr.io.read_scores." if isinstance(values, str) else ""
         raise DataError(f"{name} must hold real numbers, got dtype {array.dtype}.{hint}")
     return np.ascontiguousarray(array, dtype=np.float64)
 

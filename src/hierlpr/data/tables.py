@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -237,6 +238,12 @@ def _frame_table(
     frame: Any, names: Sequence[str] | None, name: str, hierarchy: Hierarchy | None
 ) -> Table:
     columns = [str(column) for column in frame.columns]
+    if len(set(columns)) < len(columns):
+        again = [column for column, n in Counter(columns).items() if n > 1]
+        raise DataError(
+            f"{name} has repeated columns: {quote_names(again)}.\n"
+            "Hint: numbers and their text, such as 1 and '1', are the same label; rename one."
+        )
     frame = frame.rename(dict(zip(frame.columns, columns, strict=True)))
     if SAMPLE_COLUMN in columns and (names is None or SAMPLE_COLUMN not in names):
         samples: tuple[str, ...] | None = tuple(map(str, frame[SAMPLE_COLUMN].to_list()))

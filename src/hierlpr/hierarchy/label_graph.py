@@ -124,10 +124,11 @@ class Hierarchy:
         >>> Hierarchy.from_parents({"B": "A", "C": ["A", "D"], "E": None}).roots
         ('E', 'A', 'D')
         """
-        edges = []
+        edges: list[tuple[Any, str]] = []
         for child, given in parents.items():
-            for parent in [given] if isinstance(given, str) else given or ():
-                edges.append((parent, child))
+            several = () if given is None else given
+            is_one = isinstance(several, str) or not isinstance(several, Iterable)
+            edges += [(parent, child) for parent in ([given] if is_one else several)]
         return cls(edges, labels=parents.keys())
 
     @classmethod
@@ -366,10 +367,9 @@ class Hierarchy:
 
     def __repr__(self) -> str:
         kind = "forest" if self.is_forest else "DAG"
-        return (
-            f"<Hierarchy: {kind}, {self.n_labels:,} labels, {self.n_edges:,} edges, "
-            f"{len(self.roots):,} roots, depth {self.depth}>"
-        )
+        counts = {"label": self.n_labels, "edge": self.n_edges, "root": len(self.roots)}
+        sizes = ", ".join(f"{n:,} {what}{'s' * (n != 1)}" for what, n in counts.items())
+        return f"<Hierarchy: {kind}, {sizes}, depth {self.depth}>"
 
     def __str__(self) -> str:
         """Return the first labels as an indented tree."""

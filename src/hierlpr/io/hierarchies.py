@@ -75,7 +75,7 @@ def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "tree.csv"
     >>> _ = path.write_text("parent,child\nanimal,dog\nanimal,cat\n")
     >>> read_hierarchy(path)
-    <Hierarchy: forest, 3 labels, 2 edges, 1 roots, depth 2>
+    <Hierarchy: forest, 3 labels, 2 edges, 1 root, depth 2>
     """
     loaded = load_hierarchy(path, **options)
     if loaded.report.n_problems:

@@ -107,7 +107,7 @@ def _warn_of_mistakes(lpr: LPRModel) -> None:
     n1, n0 = lpr.report.positives, lpr.report.negatives
     if not n1.any():
         note = "No sample has a label, so nothing can be learned; is the truth complete?"
-        warnings.warn(note, HierlprWarning, stacklevel=4)
+        warnings.warn(note, HierlprWarning, stacklevel=5)
     z = (lpr.report.auc - 0.5) * np.sqrt(12.0 * n1 * n0 / (n1 + n0 + 1.0))
     n_below = int(np.count_nonzero(z < -3.0))
     if 2 * n_below > lpr.n_labels:

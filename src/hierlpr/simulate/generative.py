@@ -200,7 +200,7 @@ def random_tree(n_labels: int, *, max_depth: int | None = None, rng: Any = None)
     Examples
     --------
     >>> random_tree(1000, max_depth=6, rng=0)
-    <Hierarchy: forest, 1,000 labels, 999 edges, 1 roots, depth 6>
+    <Hierarchy: forest, 1,000 labels, 999 edges, 1 root, depth 6>
     """
     return random_forest(n_labels, n_trees=1, max_depth=max_depth, rng=rng)
 
