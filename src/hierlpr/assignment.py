@@ -130,7 +130,7 @@ def learn_names(
         goal["groups"] = {label: rank or "other" for label, rank in named}
     scores = found.scores[rows]
     if np.array_equal(scores.indptr, held.indptr) and np.array_equal(scores.indices, held.indices):
-        notes = (*notes, "every predicted name is the true one: is the truth a copy of them?")
+        notes = (*notes, "every predicted name is true: is the truth a copy of the predictions?")
     fitted, kept = split_samples(rows.size, rows.size, seed, name=found.path)
     rng = np.random.default_rng(seed)
     half = rng.permutation(fitted)[: fitted.size // 2]
