@@ -17,6 +17,7 @@ from hierlpr.lpr.label_shift import (
     average_over_tilts,
     find_tilts,
     log_likelihood,
+    make_likelihood,
 )
 
 
@@ -141,8 +142,7 @@ def test_likelihood_of_a_move():
     """Equal to the sum over samples, whatever is rounded on the way."""
     train, pool = simulate.train_test(1, n_train=2000, n_test=300, rng=5)
     model = HierLPR(train.hierarchy).fit(train.scores, train.truth)
-    scores = pool.scores
-    start, lpr = model.lpr_.seen.mean_lpr, model.lpr_.predict(scores)
+    start, lpr = model.lpr_.seen.mean_lpr, model.lpr_.predict(pool.scores)
     ratio = lpr / (1 - lpr) * (1 - start) / start
     found = log_likelihood(lpr, start)
     for at in (0, 30, 40, 70):
@@ -152,7 +152,7 @@ def test_likelihood_of_a_move():
     positive = train.truth.sum(axis=0)
     rarer = np.minimum(positive, train.n_samples - positive)
     weight = train.n_samples / (train.n_samples + 300) * rarer / (rarer + ENOUGH_POSITIVES)
-    likelihood = ShiftLikelihood.of(model.lpr_, scores, None)
+    likelihood = make_likelihood(model.lpr_, pool.scores, None)
     prior = 0.5 * (SHIFTS / SHIFT_SD) ** 2
     assert likelihood.table == pytest.approx(weight[:, None] * found - prior)
 

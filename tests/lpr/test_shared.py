@@ -7,9 +7,9 @@ from scipy.special import expit, logit
 
 from hierlpr import Hierarchy, HierLPR, fit_lpr, load_model
 from hierlpr.exceptions import DataError
-from hierlpr.lpr import LPRCurves, SharedCurves, fit_data
+from hierlpr.lpr import LPRCurves, SharedCurves
 from hierlpr.lpr.estimators import Auto
-from hierlpr.lpr.fitting import _fit_own
+from hierlpr.lpr.fitting import _fit_own, fit_data
 from hierlpr.lpr.shared import fit_lines, fit_shared, shared_weight
 from hierlpr.lpr.training import read_training_data
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import shutil
 import sys
 from collections.abc import Callable
@@ -177,9 +179,13 @@ def check(
     ).drift
     if not drift.is_clean:
         shell.warn(str(drift))
-    for line in drift.csv_lines():
-        click.echo(line)
-    summary = {"samples": drift.n_samples, "words": str(drift), "labels": drift.columns()}
+    columns, text = drift.columns(), io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow([f"{x:.6g}" if isinstance(x, float) else x for x in row])
+    click.echo(text.getvalue(), nl=False)
+    summary = {"samples": drift.n_samples, "words": str(drift), "labels": columns}
     put_json(json_out, summary)
     wrote = "" if out is None else f"; wrote {out}, which has no cutoff"
     shell.close(f"{drift}{wrote}" if drift.is_clean else f"checked{wrote}")

@@ -45,7 +45,11 @@ def label_groups(hierarchy: Hierarchy, groups: Groups) -> tuple[str, ...]:
     """
     name = groups if isinstance(groups, str) else ""  # a pandas Series has no truth value
     if name == "tree":
-        return _components(hierarchy)
+        h, shape = hierarchy, (hierarchy.n_labels, hierarchy.n_labels)
+        graph = scipy.sparse.csr_array((np.ones(h.n_edges), h.child_idx, h.child_ptr), shape)
+        part = connected_components(graph, directed=False)[1][h.position]
+        first = {int(part[h.index(root)]): root for root in reversed(h.roots)}
+        return tuple(first[int(p)] for p in part)
     if name == "depth":
         return tuple(str(level) for level in hierarchy.levels)
     if name == "label":
@@ -61,15 +65,6 @@ def label_groups(hierarchy: Hierarchy, groups: Groups) -> tuple[str, ...]:
         what = "no group for" if missing else "unknown labels in groups:"
         raise DataError(f"groups: {what} {quote_names(missing or unknown)}.")
     return tuple(str(groups[label]) for label in hierarchy.labels)
-
-
-def _components(hierarchy: Hierarchy) -> tuple[str, ...]:
-    h, n = hierarchy, hierarchy.n_labels
-    graph = scipy.sparse.csr_array((np.ones(h.n_edges), h.child_idx, h.child_ptr), shape=(n, n))
-    _, part = connected_components(graph, directed=False)
-    part = part[h.position]
-    name = {int(part[h.index(root)]): root for root in reversed(h.roots)}  # the first one stays
-    return tuple(name[int(p)] for p in part)
 
 
 def group_columns(groups: Sequence[str]) -> dict[str, Index]:

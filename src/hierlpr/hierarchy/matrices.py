@@ -20,7 +20,6 @@ from hierlpr.exceptions import DataError, HierlprWarning
 if TYPE_CHECKING:
     from hierlpr.hierarchy.label_graph import Hierarchy
 
-
 CELLS = 1 << 18  # of an array (labels x samples) held at once, so that it fits into the caches
 FEWEST_SAMPLES = 256  # per array, unless it would have more than MOST_CELLS
 MOST_CELLS = 1 << 24

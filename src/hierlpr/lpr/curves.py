@@ -13,7 +13,7 @@ from hierlpr._kernels._jit import row_chunks, run_chunks, threads_for
 from hierlpr._kernels.smoothing import compress_curves, evaluate_curves, evaluate_stored
 from hierlpr._utils.checks import Matrix
 from hierlpr.exceptions import DataError
-from hierlpr.lpr.training import ScoreGroups
+from hierlpr.lpr.training import Float, Ints, ScoreGroups
 
 LPR_FLOOR = 1e-9  # fitted LPRs stay this far from 0 and 1
 MAX_EXACT_GROUPS = 512  # with more distinct scores, nearly equal LPRs share a knot
@@ -30,9 +30,9 @@ class LPRCurves:
     Curves of different labels are independent: they can be selected and joined.
     """
 
-    knot_ptr: NDArray[np.int64]
-    knot_score: NDArray[np.float64]
-    knot_lpr: NDArray[np.float64]
+    knot_ptr: Ints
+    knot_score: Float
+    knot_lpr: Float
     _is_checked: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -40,7 +40,7 @@ class LPRCurves:
             _check_curves(self.knot_ptr, self.knot_score, self.knot_lpr)
 
     @classmethod
-    def from_groups(cls, groups: ScoreGroups, lpr: NDArray[np.float64]) -> LPRCurves:
+    def from_groups(cls, groups: ScoreGroups, lpr: Float) -> LPRCurves:
         """Convert monotone LPRs per group to knots."""
         ptr, score, total = groups.ptr, groups.knot_score, groups.total
         is_listed = score > -np.inf
@@ -55,29 +55,22 @@ class LPRCurves:
         """Concatenate the labels of all parts."""
         sizes = [np.diff(part.knot_ptr) for part in parts]
         ptr = np.concatenate([np.zeros(1, np.int64), *sizes]).cumsum()
-        return cls(
-            ptr,
-            np.concatenate([np.empty(0), *(part.knot_score for part in parts)]),
-            np.concatenate([np.empty(0), *(part.knot_lpr for part in parts)]),
-            _is_checked=True,
-        )
+        score = np.concatenate([part.knot_score for part in parts])
+        return cls(ptr, score, np.concatenate([part.knot_lpr for part in parts]), _is_checked=True)
 
     @property
     def n_labels(self) -> int:
         """Number of labels."""
         return self.knot_ptr.size - 1
 
-    def curve(self, label: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def curve(self, label: int) -> tuple[Float, Float]:
         """Return scores and LPRs of the knots of one label."""
         knots = slice(self.knot_ptr[label], self.knot_ptr[label + 1])
         return self.knot_score[knots], self.knot_lpr[knots]
 
     def select(self, labels: Sequence[int] | NDArray[np.integer]) -> LPRCurves:
         """Return the curves of the given label numbers, in that order, unchanged."""
-        index = np.asarray(labels, dtype=np.int64)
-        sizes = np.diff(self.knot_ptr)[index]
-        ptr = np.concatenate([np.zeros(1, np.int64), sizes]).cumsum()
-        take = np.repeat(self.knot_ptr[:-1][index] - ptr[:-1], sizes) + np.arange(ptr[-1])
+        ptr, take = select_runs(self.knot_ptr, np.asarray(labels, dtype=np.int64))
         return LPRCurves(ptr, self.knot_score[take], self.knot_lpr[take], _is_checked=True)
 
     def evaluate(self, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
@@ -96,25 +89,24 @@ class LPRCurves:
         dense = np.ascontiguousarray(np.where(gaps, 0.0, scores) if has_gaps else scores)
         out = np.empty_like(dense)
         n_samples, n_labels = dense.shape
-
-        def of_rows(start: int, stop: int) -> None:
-            evaluate_curves(dense[start:stop], 0, n_labels, *knots, out[start:stop])
-
-        def of_labels(start: int, stop: int) -> None:
-            evaluate_curves(dense, start, stop, *knots, out)
-
         # With few samples the knots dominate the memory traffic: split labels between threads.
-        if n_labels > n_samples:
-            run_chunks(of_labels, row_chunks((n_labels, n_samples), threads), threads)
-        else:
-            run_chunks(of_rows, row_chunks(dense.shape, threads), threads)
+        by_label = n_labels > n_samples
+
+        def evaluate(start: int, stop: int) -> None:
+            if by_label:
+                evaluate_curves(dense, start, stop, *knots, out)
+            else:
+                evaluate_curves(dense[start:stop], 0, n_labels, *knots, out[start:stop])
+
+        shape = dense.shape[::-1] if by_label else dense.shape
+        run_chunks(evaluate, row_chunks(shape, threads), threads)
         if has_gaps:
             out[gaps] = np.nan
         return out
 
     def evaluate_each(
-        self, label: NDArray[np.int32], scores: NDArray[np.float64], *, n_threads: int | None
-    ) -> NDArray[np.float64]:
+        self, label: NDArray[np.int32], scores: Float, *, n_threads: int | None
+    ) -> Float:
         """Return the LPR of each score on the curve of its label."""
         threads = threads_for(scores.size, n_threads)
         knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
@@ -127,9 +119,14 @@ class LPRCurves:
         return out
 
 
-def _check_curves(
-    ptr: NDArray[np.int64], score: NDArray[np.float64], lpr: NDArray[np.float64]
-) -> None:
+def select_runs(ptr: Ints, index: Ints) -> tuple[Ints, Ints]:
+    """Return where some of the runs ``ptr[k]:ptr[k + 1]`` begin if joined, and their places."""
+    sizes = np.diff(ptr)[index]
+    first = np.concatenate([np.zeros(1, np.int64), sizes]).cumsum()
+    return first, np.repeat(ptr[:-1][index] - first[:-1], sizes) + np.arange(first[-1])
+
+
+def _check_curves(ptr: Ints, score: Float, lpr: Float) -> None:
     """Raise if the arrays are not valid curves, for example from a damaged file."""
     shapes = ptr.ndim == score.ndim == lpr.ndim == 1 and ptr.size > 0
     if not shapes or ptr[0] != 0 or ptr[-1] != score.size or score.size != lpr.size:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,15 +141,6 @@ class Drift:
         names = ("distance", "prevalence", "expected", "residual", "p_value", "is_different")
         values = {name: getattr(self, name).tolist() for name in names}
         return {"label": list(self.labels), **values}
-
-    def csv_lines(self) -> Iterator[str]:
-        """Yield the columns as lines of CSV, header first."""
-        columns = self.columns()
-        for row in (list(columns), *zip(*columns.values(), strict=True)):
-            text = io.StringIO()
-            cells = [f"{x:.6g}" if isinstance(x, float) else x for x in row]
-            csv.writer(text, lineterminator="").writerow(cells)
-            yield text.getvalue()
 
     def to_frame(self, *, backend: str = "pandas") -> Any:
         """Return a data frame with one row per label."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -33,9 +33,6 @@ N_BINS = 160
 SLOPE_SD = 6.0  # a weak prior of the slope: an excellent classifier has a slope of about 4
 ROUNDING = 1e-6  # how far probabilities may lie outside [0, 1]
 _LARGEST_TABLE = 2**19
-
-_tables: dict[int, NDArray[np.float64]] = {}
-_tables_lock = threading.Lock()
 
 
 @dataclass(slots=True, eq=False)
@@ -110,17 +107,11 @@ def fall_back_to_prevalence(groups: ScoreGroups, fit: GroupFit, *, least: float)
             fit.fallback[k] = f"{fewer[k]:.3g} {kind}{plural}: used the prevalence"
 
 
+@lru_cache(maxsize=8)
 def normal_table(n_samples: float) -> NDArray[np.float64]:
     """Return normal quantiles at ``i / (4 n)``, which include the mid-ranks of n samples."""
     size = min(4 * max(2, round(n_samples)), _LARGEST_TABLE)
-    with _tables_lock:
-        table = _tables.get(size)
-        if table is None:
-            table = scipy.special.ndtri(np.arange(size + 1) / size)
-            if len(_tables) > 8:
-                _tables.clear()
-            _tables[size] = table
-    return table
+    return np.asarray(scipy.special.ndtri(np.arange(size + 1) / size))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_chunks, n_threads_or_default, run_chunks
-from hierlpr._kernels.smoothing import count_in_bins, make_monotone
+from hierlpr._kernels.smoothing import count_in_bins
 from hierlpr._utils.checks import Matrix, quote_names
 from hierlpr.data.frames import new_frame
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr.curves import LPR_FLOOR, LPRCurves
+from hierlpr.lpr.curves import LPRCurves
 from hierlpr.lpr.diagnostics import LabelReport, ScoreBins
-from hierlpr.lpr.estimators import Auto, Estimator, GroupFit, make_estimator
+from hierlpr.lpr.estimators import Auto, Estimator, make_estimator
 from hierlpr.lpr.shared import (
     DEFAULT,
     KAPPAS,
@@ -28,12 +28,14 @@ from hierlpr.lpr.shared import (
     SharedCurves,
     blend,
     fit_lines,
+    fit_monotone,
     fit_shared,
     log_odds_of,
     pooled_log_odds,
     shared_weight,
 )
 from hierlpr.lpr.training import (
+    Float,
     PairWeights,
     ScoreGroups,
     TrainingData,
@@ -49,8 +51,6 @@ MAX_JUDGED = 2048  # labels
 LEAST_JUDGED = 20  # samples
 N_FOLDS = 4
 N_JUDGED_FOLDS = 2  # two of the four are enough to choose
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -235,21 +235,13 @@ def _fit_own(
     def fit_chunk(start: int, stop: int) -> tuple[LPRCurves, LabelReport, LabelBins]:
         labels = np.arange(start, stop)
         groups = data.groups(labels)
-        fit, lpr = _fit_groups(groups, estimator)
+        fit, lpr = fit_monotone(groups, estimator)
         report = LabelReport.from_fit(groups, fit, lpr, data.count_truth(labels))
         return LPRCurves.from_groups(groups, lpr), report, LabelBins.of(groups, lpr)
 
     parts = run_chunks(fit_chunk, even_chunks(data.n_labels, n_chunks), n_threads)
     curves, reports, bins = zip(*parts, strict=True)
     return LPRCurves.join(curves), LabelReport.join(reports), LabelBins.join(list(bins))
-
-
-def _fit_groups(groups: ScoreGroups, estimator: Estimator) -> tuple[GroupFit, NDArray[np.float64]]:
-    """Estimate the LPR of every group; also return it inside (0, 1) and monotone."""
-    fit = estimator.fit_groups(groups)
-    lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
-    make_monotone(groups.ptr, lpr, groups.total)
-    return fit, lpr
 
 
 def fit_bins(
@@ -274,7 +266,7 @@ def fit_bins(
     seen = ScoreGroups(ptr, groups.score[used], positive, total[used], n_samples)
     single, lpr, at = np.zeros(label.size), np.zeros(ptr[-1]), (label, groups.score)
     if with_own:
-        lpr = _fit_groups(seen, estimator)[1]
+        lpr = fit_monotone(seen, estimator)[1]
         own = LPRCurves.from_groups(seen, lpr)
         single = log_odds_of(own.evaluate_each(label.astype(np.int32), groups.score, n_threads=1))
     bins = LabelBins.of(seen, lpr)
@@ -304,16 +296,14 @@ def _choose(
     Of choices that are worse than the best by no more than one standard error, over labels, the one
     that shares least is taken: own curves rank a little better than the log-loss says.
     """
-    scales = [scale for scale in SCALES if estimator.scale in (None, scale)]
+    scales = SCALES if estimator.scale is None else (estimator.scale,)
     kappas = KAPPAS if estimator.kappa is None else (float(estimator.kappa),)
-    default = scales[0] if len(scales) == 1 else DEFAULT[0]
-    if len(scales) * len(kappas) == 1:
-        return scales[0], kappas[0]
+    default = estimator.scale or DEFAULT[0], DEFAULT[1] if len(kappas) > 1 else kappas[0]
     if data.n_labels == 1 and estimator.kappa is None:
-        return default, 0.0  # there is nobody to share with
+        return default[0], 0.0  # there is nobody to share with
     rows = np.flatnonzero(data.weight > 0.0)
-    if rows.size < LEAST_JUDGED:
-        return default, DEFAULT[1] if estimator.kappa is None else kappas[0]
+    if len(scales) * len(kappas) == 1 or rows.size < LEAST_JUDGED:
+        return default
     # Evenly spaced in the order of their support, labels of all kinds are judged.
     most = max(LEAST_LABELS, _JUDGED_VALUES // data.values_per_label)
     spaced = np.linspace(0, data.n_labels - 1, min(data.n_labels, most, MAX_JUDGED))
@@ -383,11 +373,7 @@ def fit_known(
 
 def own_lpr(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
     """Return the LPR of every score on its own; the smoothed prevalence if it is missing."""
-    return without_gaps(model, model.curves.evaluate(scores, n_threads=n_threads))
-
-
-def without_gaps(model: LPRModel, lpr: Matrix) -> Matrix:
-    """Replace NaN in LPRs by the smoothed prevalence of the label."""
+    lpr = model.curves.evaluate(scores, n_threads=n_threads)
     if not isinstance(lpr, np.ndarray):
         return lpr
     gaps = np.isnan(lpr)

@@ -9,6 +9,7 @@ was tilted is often uncertain, so prevalences are averaged over the plausible ex
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,6 @@ N_CANDIDATES = 12
 MAX_TILTS = 50
 N_SWEEPS = 3
 EDGE = 1e-9
-
 
 Posterior = Callable[[Float, Float, Float], Float]  # of LPRs, prevalences, P(label | parent)
 
@@ -71,21 +71,31 @@ def shifted_prevalence(
     likelihoods.
     """
     base = np.clip(model.report.base_rate, EDGE, 1.0 - EDGE)
-    forest = RarestParentForest.of(base, hierarchy)
-    likelihood: ShiftLikelihood | JointShiftLikelihood = (
-        ShiftLikelihood.of(model, scores, forest)
-        if posterior is None
-        else JointShiftLikelihood.of(model, scores, forest, posterior)
-    )
+    likelihood = make_likelihood(model, scores, RarestParentForest.of(base, hierarchy), posterior)
     return average_over_tilts(likelihood, base, together=together, chance=chance)
 
 
+def make_likelihood(
+    model: LPRModel, scores: Float, forest: RarestParentForest, posterior: Posterior | None = None
+) -> Likelihood:
+    """Return the likelihood of tilts, given new scores; see `shifted_prevalence`."""
+    assert model.seen is not None
+    mean = np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
+    lpr = np.asarray(model.curves.evaluate(scores, n_threads=1))
+    n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
+    n_now = np.maximum(np.count_nonzero(~np.isnan(scores), axis=0), 1)
+    scale = n_before / (n_before + n_now)
+    rarer = np.maximum(np.minimum(positive, n_before - positive), EDGE)
+    trust = rarer / (rarer + ENOUGH_POSITIVES)
+    if posterior is not None:
+        return JointShiftLikelihood(forest, lpr, mean, scale, posterior, trust)
+    weight = scale * trust
+    table = weight[:, None] * log_likelihood(lpr, mean) - prior_cost(SHIFTS)
+    return ShiftLikelihood(forest, table, weight * np.nan_to_num(lpr - mean))
+
+
 def average_over_tilts(
-    likelihood: ShiftLikelihood | JointShiftLikelihood,
-    base: Float,
-    *,
-    together: bool = False,
-    chance: float = CHANCE_TILT,
+    likelihood: Likelihood, base: Float, *, together: bool = False, chance: float = CHANCE_TILT
 ) -> Float:
     """Average prevalences over the best tilts and those with one of them exchanged.
 
@@ -121,7 +131,7 @@ def average_over_tilts(
 
 
 def find_tilts(
-    likelihood: ShiftLikelihood | JointShiftLikelihood, start: Float, *, price: float
+    likelihood: Likelihood, start: Float, *, price: float
 ) -> tuple[Float, list[int], float]:
     """Add the most likely tilt while it gains its price; refine all after each addition.
 
@@ -202,14 +212,6 @@ class ShiftLikelihood(NamedTuple):
     table: Float
     lpr: Float | None = None
 
-    @classmethod
-    def of(cls, model: LPRModel, scores: Float, forest: RarestParentForest) -> ShiftLikelihood:
-        """Evaluate the log-likelihood of every shift of every label, with its prior."""
-        lpr = np.asarray(model.curves.evaluate(scores, n_threads=1))
-        weight, mean = np.prod(_label_weights(model, scores), axis=0), _mean_lpr(model)
-        table = weight[:, None] * log_likelihood(lpr, mean) - prior_cost(SHIFTS)
-        return cls(forest, table, weight * np.nan_to_num(lpr - mean))
-
     def at(self, tilts: Float) -> Float:
         """Log-likelihoods of tilts of shape (n_cases, n_labels)."""
         return np.asarray(_interpolate(self.table, self._shifts(tilts)).sum(axis=1))
@@ -275,21 +277,7 @@ def log_likelihood(lpr: Float, mean: Float) -> Float:
     return out
 
 
-def _mean_lpr(model: LPRModel) -> Float:
-    """Mean LPRs of the samples of the fit."""
-    assert model.seen is not None
-    return np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
-
-
-def _label_weights(model: LPRModel, scores: Float) -> tuple[Float, Float]:
-    """Weights of the evidence of labels: training samples among all, and trust in the curve."""
-    assert model.seen is not None
-    n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
-    n_now = np.maximum(np.count_nonzero(~np.isnan(scores), axis=0), 1)
-    rarer = np.maximum(np.minimum(positive, n_before - positive), EDGE)
-    return n_before / (n_before + n_now), rarer / (rarer + ENOUGH_POSITIVES)
-
-
+@dataclass(slots=True, eq=False)
 class JointShiftLikelihood:
     r"""Likelihood of all scores of a sample, which are independent given its labels.
 
@@ -297,36 +285,23 @@ class JointShiftLikelihood:
     :math:`Z(\theta, r) = \sum_q P(q) \prod_k (e^{\theta_k} r_k)^{q_k}` is linear in each
     :math:`e^{\theta_k}`. A step :math:`t` of one tilt therefore multiplies it by
     :math:`(1 - p + p\,e^t) / (1 - \pi + \pi\,e^t)`, with the posterior :math:`p` and the
-    prevalence :math:`\pi` of the label under the current tilts.
+    prevalence :math:`\pi` of the label under the current tilts. `scale` multiplies the
+    log-likelihood of each label, and `trust` divides the price of its tilt.
     """
 
-    def __init__(
-        self,
-        forest: RarestParentForest,
-        lpr: Float,
-        rates: Float,
-        scale: Float,
-        posterior: Posterior,
-        trust: Float | None = None,
-    ):
-        self.forest, self._lpr, self._rates, self._scale = forest, lpr, rates, scale
-        self._posterior, self._trust = posterior, trust
-        self._last: tuple[Float, Float, Float] | None = None
-
-    @classmethod
-    def of(
-        cls, model: LPRModel, scores: Float, forest: RarestParentForest, posterior: Posterior
-    ) -> JointShiftLikelihood:
-        """Evaluate the curves at new scores; the likelihood is scaled as in `ShiftLikelihood`."""
-        lpr = np.asarray(model.curves.evaluate(scores, n_threads=1))
-        weight, trust = _label_weights(model, scores)
-        return cls(forest, lpr, _mean_lpr(model), weight, posterior, trust)
+    forest: RarestParentForest
+    lpr: Float
+    rates: Float
+    scale: Float
+    posterior: Posterior
+    trust: Float | None = None
+    _last: tuple[Float, Float, Float] | None = None
 
     def _at(self, tilt: Float) -> tuple[Float, Float]:
         """Posteriors and prevalences under a tilt; the last result is cached."""
         if self._last is None or not np.array_equal(self._last[0], tilt):
             shares = np.exp(self.forest.log_shares(tilt[None])[0])
-            given = self._posterior(self._lpr, self._rates, np.clip(shares, EDGE, 1.0 - EDGE))
+            given = self.posterior(self.lpr, self.rates, np.clip(shares, EDGE, 1.0 - EDGE))
             rates = np.exp(self.forest.log_rates(tilt[None])[0])
             self._last = tilt.copy(), np.clip(given, EDGE, 1.0 - EDGE), rates
         return self._last[1:]
@@ -337,7 +312,7 @@ class JointShiftLikelihood:
         more = np.expm1(steps)
         gain = np.array([np.log1p(given[:, k] * x).sum() for x in more])
         gain -= len(given) * np.log1p(rates[k] * more)
-        return np.asarray(self._scale[k] * gain - prior_cost(tilt[k] + steps) + prior_cost(tilt[k]))
+        return np.asarray(self.scale[k] * gain - prior_cost(tilt[k] + steps) + prior_cost(tilt[k]))
 
     def common_gains(self, steps: Float) -> Float:
         """Log-likelihood gained by the same tilt of all roots, with one prior."""
@@ -347,7 +322,7 @@ class JointShiftLikelihood:
 
     def inflation(self, tilt: Float, k: int) -> float:
         """Price of a tilt relative to that of a label with many positives in the fit."""
-        return 1.0 if self._trust is None else 1.0 / float(self._trust[k])
+        return 1.0 if self.trust is None else 1.0 / float(self.trust[k])
 
     def candidates(self, tilt: Float) -> list[int]:
         """Labels whose posteriors differ most from their prevalences, relative to the variance."""
@@ -355,6 +330,9 @@ class JointShiftLikelihood:
         excess = (given.sum(axis=0) - len(given) * rates) ** 2
         steep = excess / np.maximum(((given - rates) ** 2).sum(axis=0), EDGE)
         return [int(k) for k in np.argsort(-steep, kind="stable")[:N_CANDIDATES]]
+
+
+Likelihood = ShiftLikelihood | JointShiftLikelihood
 
 
 def prior_cost(shift: Float) -> Float:

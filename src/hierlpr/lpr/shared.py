@@ -23,12 +23,10 @@ from numpy.typing import NDArray
 from hierlpr._kernels.pspline import fit_label_lines
 from hierlpr._kernels.smoothing import bin_groups, compress_curves, make_monotone
 from hierlpr.exceptions import DataError
-from hierlpr.lpr.curves import LPR_FLOOR, LPRCurves
-from hierlpr.lpr.estimators import GroupFit
-from hierlpr.lpr.training import ScoreGroups
+from hierlpr.lpr.curves import LPR_FLOOR, LPRCurves, select_runs
+from hierlpr.lpr.estimators import Estimator, GroupFit
+from hierlpr.lpr.training import Float, Ints, ScoreGroups
 
-Float = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Scale = Literal["score", "rank"]
 
 SCALES: tuple[Scale, ...] = ("score", "rank")
@@ -82,9 +80,7 @@ class LabelBins(NamedTuple):
 
     def select(self, labels: Ints) -> LabelBins:
         """Return the bins of some labels, by number."""
-        sizes = np.diff(self.ptr)[labels]
-        ptr = np.concatenate([np.zeros(1, np.int64), sizes]).cumsum()
-        take = np.repeat(self.ptr[:-1][labels] - ptr[:-1], sizes) + np.arange(ptr[-1])
+        ptr, take = select_runs(self.ptr, labels)
         return LabelBins(ptr, *(column[take] for column in self[1:]))
 
     @property
@@ -151,14 +147,13 @@ class SharedCurves:
         """Return the number of the curve for labels of the given depths."""
         return np.maximum(np.searchsorted(self.depths, depth, side="right") - 1, 0)
 
-    def log_odds(self, curve: Ints, x: Float) -> Float:
-        """Evaluate shared curves at scores or normal scores, one curve number per value."""
-        return _evaluate(self.curves, curve, x)
-
     def log_odds_of_labels(self, curve: Ints, x: Float, line: Float) -> Float:
-        """Evaluate them for labels of given offsets and slopes, one column of `line` per value."""
+        """Evaluate shared curves at scores or normal scores, for labels of some lines.
+
+        Every value has a curve number, and its offset and slope as a column of `line`.
+        """
         centre = self.centre[curve]
-        log_odds = centre + line[0] + (1.0 + line[1]) * (self.log_odds(curve, x) - centre)
+        log_odds = centre + line[0] + (1.0 + line[1]) * (_evaluate(self.curves, curve, x) - centre)
         return np.asarray(np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS))
 
     def describe(self, depth: int) -> str:
@@ -167,6 +162,14 @@ class SharedCurves:
             return "the curve of ranks shared by all labels"
         at = int(self.depths[self.curve_of(np.array([depth]))[0]])
         return f"the curve of scores shared by labels of depth {at}"
+
+
+def fit_monotone(groups: ScoreGroups, estimator: Estimator) -> tuple[GroupFit, Float]:
+    """Estimate the LPR of every group; also return it inside (0, 1) and monotone."""
+    fit = estimator.fit_groups(groups)
+    lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
+    make_monotone(groups.ptr, lpr, groups.total)
+    return fit, lpr
 
 
 def shared_weight(support: Float, kappa: float) -> Float:
@@ -214,7 +217,7 @@ def fit_lines(shared: SharedCurves, bins: LabelBins, depth: Ints) -> Float:
     """Fit the offsets and slopes of labels to given shared curves, of shape (2, n_labels)."""
     label, x, positive, total = bins.listed(shared.scale)
     curve_of, line, centre = shared.curve_of(depth), np.zeros((2, depth.size)), shared.centre
-    base = shared.log_odds(curve_of[label], x) - centre[curve_of[label]]
+    base = _evaluate(shared.curves, curve_of[label], x) - centre[curve_of[label]]
     fixed = np.array([centre, np.ones(centre.size), *shared.label_sd**2])
     cells = (_listed_ptr(bins), curve_of, base, positive, total)
     fit_label_lines(*cells, 2 * N_STEPS, 0.0, fixed, line)
@@ -239,10 +242,8 @@ def _pooled_curves(
     sums = [np.add.reduceat(values[order], first) for values in (positive, total)]
     largest = np.add.reduceat(sums[1], ptr[:-1]).max()
     groups = ScoreGroups(ptr, x[first], sums[0], sums[1], float(largest))
-    fit: GroupFit = estimator.fit_groups(groups)
-    lpr = np.clip(fit.lpr, LPR_FLOOR, 1.0 - LPR_FLOOR)
-    make_monotone(groups.ptr, lpr, groups.total)
-    bins = LabelBins.of(groups, lpr)  # few enough knots for every label to have them
+    # Few enough knots for every label to have them.
+    bins = LabelBins.of(groups, fit_monotone(groups, estimator)[1])
     make_monotone(bins.ptr, bins.lpr, bins.total)  # means of equal LPRs may differ by rounding
     return LPRCurves(bins.ptr, bins.score, bins.lpr)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
@@ -29,6 +29,11 @@ from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
+Float = NDArray[np.float64]
+Ints = NDArray[np.int64]
+# Numbers of positive, negative and unknown samples per label, and smoothed P(label).
+TruthCounts = tuple[Ints, Ints, Ints, Float]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreGroups:
@@ -40,10 +45,10 @@ class ScoreGroups:
     a knot there. `n_samples` is the weight of all samples, the same for all labels of a fit.
     """
 
-    ptr: NDArray[np.int64]
-    score: NDArray[np.float64]
-    positive: NDArray[np.float64]
-    total: NDArray[np.float64]
+    ptr: Ints
+    score: Float
+    positive: Float
+    total: Float
     n_samples: float
 
     @property
@@ -52,12 +57,12 @@ class ScoreGroups:
         return self.ptr.size - 1
 
     @property
-    def n_groups(self) -> NDArray[np.int64]:
+    def n_groups(self) -> Ints:
         """Number of distinct scores per label."""
         return np.diff(self.ptr)
 
     @property
-    def knot_score(self) -> NDArray[np.float64]:
+    def knot_score(self) -> Float:
         """Scores of the groups; 0 for a label that no sample lists, which needs a knot too."""
         never = (self.n_groups == 1) & (self.score[self.ptr[:-1]] == -np.inf)
         if not never.any():
@@ -66,29 +71,10 @@ class ScoreGroups:
         score[self.ptr[:-1][never]] = 0.0
         return score
 
-    def sum_by_label(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sum_by_label(self, values: Float) -> Float:
         """Sum values of groups over each label."""
         # Every label has at least one group, so reduceat has no empty runs.
-        sums: NDArray[np.float64] = np.add.reduceat(values, self.ptr[:-1])
-        return sums
-
-
-class TruthCounts(NamedTuple):
-    """Number of positive, negative and unknown samples per label, and its base rate.
-
-    `base_rate` is the smoothed P(label) before any score.
-    """
-
-    positives: NDArray[np.int64]
-    negatives: NDArray[np.int64]
-    unknown: NDArray[np.int64]
-    base_rate: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, positives: NDArray[np.int64], negatives: NDArray[np.int64]) -> TruthCounts:
-        """Build from counts of labels whose truth is known everywhere."""
-        rate = np.asarray((positives + 0.5) / (positives + negatives + 1.0))
-        return cls(positives, negatives, np.zeros_like(positives), rate)
+        return np.asarray(np.add.reduceat(values, self.ptr[:-1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,16 +88,15 @@ class PairWeights:
     truth: AnyTruth
     hierarchy: Hierarchy
     missing: NDArray[np.bool_] | None = None
-    sample_weight: NDArray[np.float64] | None = None
+    sample_weight: Float | None = None
 
     def take(self, rows: Any) -> PairWeights:
         """Return the weights of some samples, computed from these samples alone."""
-        missing, weight = (
-            None if x is None else x[rows] for x in (self.missing, self.sample_weight)
-        )
+        missing = None if self.missing is None else self.missing[rows]
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
         return PairWeights(self.truth[rows], self.hierarchy, missing, weight)
 
-    def weight(self, label: int) -> NDArray[np.float64]:
+    def weight(self, label: int) -> Float:
         """Return the weights of all samples for one label; at least one is positive."""
         given = self.sample_weight
         weight = curve_weights(self.truth, self.hierarchy, int(label), given)
@@ -121,19 +106,6 @@ class PairWeights:
         if not weight.any():
             weight = np.ones_like(weight) if given is None else (given > 0.0).astype(np.float64)
         return weight
-
-    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
-        """Count the samples of some labels."""
-        pairs = [(self.weight(int(k)), truth_columns(self.truth, int(k))[0]) for k in labels]
-        positives = np.array([np.count_nonzero((w > 0.0) & held) for w, held in pairs])
-        sizes = np.array([np.count_nonzero(w) for w, _ in pairs])
-        counts = TruthCounts.of(positives, sizes - positives)
-        if self.sample_weight is None and not isinstance(self.truth, PartialTruth):
-            return counts
-        counts = counts._replace(base_rate=np.array([base_rate(held, w) for w, held in pairs]))
-        if isinstance(self.truth, PartialTruth):
-            counts = counts._replace(unknown=self.truth.n_unknown[labels])
-        return counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,16 +119,16 @@ class TrainingData:
 
     scores: Matrix | scipy.sparse.csc_array
     truth: NDArray[np.bool_] | scipy.sparse.csc_array
-    weight: NDArray[np.float64]
+    weight: Float
     pairs: PairWeights | None = None
-    excluded: NDArray[np.float64] | None = None
+    excluded: Float | None = None
 
     @property
     def n_labels(self) -> int:
         """Number of labels."""
         return int(self.scores.shape[1])
 
-    def take(self, rows: NDArray[np.int64]) -> TrainingData:
+    def take(self, rows: Ints) -> TrainingData:
         """Return some samples."""
         pairs = None if self.pairs is None else self.pairs.take(rows)
         return TrainingData(self.scores[rows], self.truth[rows], self.weight[rows], pairs)
@@ -168,22 +140,26 @@ class TrainingData:
             return int(self.scores.shape[0])
         return 1 + int(self.scores.nnz) // self.n_labels
 
-    def count_truth(self, labels: NDArray[np.int64]) -> TruthCounts:
+    def count_truth(self, labels: Ints) -> TruthCounts:
         """Count the samples of positive weight of some labels."""
-        if self.pairs is not None:
-            return self.pairs.count_truth(labels)
-        used = self.weight > 0.0
-        truth: Any = self.truth[:, labels]
-        if isinstance(truth, np.ndarray):
-            positives = np.count_nonzero(truth if used.all() else truth[used], axis=0)
-        else:
-            stored = used[truth.indices].astype(np.int64)
-            running = np.concatenate([np.zeros(1, np.int64), stored.cumsum()])
-            positives = np.diff(running[truth.indptr])
-        positives = np.asarray(positives, dtype=np.int64)
-        return TruthCounts.of(positives, int(np.count_nonzero(used)) - positives)
+        unknown = np.zeros(len(labels), np.int64)
+        if self.pairs is None:
+            used, truth = self.weight > 0.0, self.truth[:, labels]
+            if isinstance(truth, np.ndarray):
+                positives = np.count_nonzero(truth if used.all() else truth[used], axis=0)
+            else:
+                positives = truth.T @ used.astype(np.int64)
+            n_used = np.count_nonzero(used)
+            return positives, n_used - positives, unknown, (positives + 0.5) / (n_used + 1.0)
+        given = self.pairs.truth
+        each = [(truth_columns(given, int(k))[0], self.pairs.weight(int(k))) for k in labels]
+        positives = np.array([np.count_nonzero(held & (weight > 0.0)) for held, weight in each])
+        negatives = np.array([np.count_nonzero(~held & (weight > 0.0)) for held, weight in each])
+        if isinstance(given, PartialTruth):
+            unknown = given.n_unknown[labels]
+        return positives, negatives, unknown, np.array([base_rate(*pair) for pair in each])
 
-    def groups(self, labels: NDArray[np.int64]) -> ScoreGroups:
+    def groups(self, labels: Ints) -> ScoreGroups:
         """Return the groups of some labels; sorts their scores, O(n log n) per label."""
         weight, n_samples = self.weight[None], float(self.weight.sum())
         if self.pairs is not None:
@@ -204,7 +180,7 @@ class TrainingData:
         return ScoreGroups(*found, n_samples)
 
 
-def _positions(columns: scipy.sparse.csc_array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _positions(columns: scipy.sparse.csc_array) -> tuple[Ints, Ints]:
     return columns.indptr.astype(np.int64), columns.indices.astype(np.int64)
 
 
@@ -224,7 +200,7 @@ def read_training_data(
     sample_weight: Any,
     labels: Sequence[str] | None,
     pairs: PairWeights | None = None,
-    excluded: NDArray[np.float64] | None = None,
+    excluded: Float | None = None,
 ) -> TrainingData:
     """Check scores, truth and weights against each other."""
     checked = check_scores(scores, labels)
@@ -268,7 +244,7 @@ def _check_truth(truth: Any, shape: tuple[int, int]) -> Any:
     return matrix if is_sparse(truth) else np.ascontiguousarray(matrix, dtype=np.bool_)
 
 
-def _check_weight(sample_weight: Any, n_samples: int) -> NDArray[np.float64]:
+def _check_weight(sample_weight: Any, n_samples: int) -> Float:
     """Scale weights to sum to the effective number of samples (Kish); None means equal weights."""
     weight = check_sample_weight(sample_weight, n_samples)
     if weight is None:
