@@ -30,8 +30,7 @@ def test_reading(diamond):
     assert (diamond.n_labels, diamond.n_edges, diamond.depth) == (5, 4, 3)
     assert not diamond.is_forest
     assert diamond.levels.tolist() == [1, 3, 1, 2, 2]
-    assert "A" in diamond
-    assert "Z" not in diamond
+    assert [label in diamond for label in "AZ"] == [True, False]
     assert "DAG, 5 labels" in repr(diamond)
 
 
@@ -107,12 +106,6 @@ def test_bad_hierarchies_say_what_is_wrong(edges, labels, message):
         Hierarchy(edges, labels=labels)
 
 
-def test_unknown_labels_suggest_the_closest():
-    h = Hierarchy([("leukemia", "acute leukemia")])
-    with pytest.raises(HierarchyError, match="did you mean 'leukemia'"):
-        h.parents("leukaemia")
-
-
 def test_close_upward_dense_and_sparse(diamond):
     truth = np.array([[0, 1, 0, 0, 0], [0, 0, 0, 1, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]])
     closed = diamond.close_upward(truth)
@@ -162,7 +155,7 @@ def test_names_stand_beside_labels_and_never_replace_them(named):
     assert named.caption("C") == "C (cancer)"
     assert named.caption("C9") == "C9"
     assert Hierarchy(labels=["cat"], names={"cat": "cat"}).caption("cat") == "cat"
-    with pytest.raises(HierarchyError, match="no label 'C93'"):
+    with pytest.raises(HierarchyError, match=r"no label 'C93'[^$]*did you mean 'C9"):
         named.name("C93")
     with pytest.raises(TypeError):
         named.names["C"] = "x"

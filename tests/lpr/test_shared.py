@@ -91,6 +91,14 @@ def test_labels_with_useless_scores_learn_flatter_curves():
     assert np.median((high - low)[20:]) > 5.0
 
 
+def test_no_slope_is_negative_where_most_scores_are_reversed():
+    rng = np.random.default_rng(32)
+    x = rng.normal(size=(200, 3))
+    truth = rng.random(x.shape) < expit(x * [-3.0, -3.0, 3.0] - 2.0)
+    _, line = fit_shared(binned(x, truth)[1], np.zeros(3, np.int64), Auto(), "score")
+    assert line[1].min() >= -1.0
+
+
 def test_the_blend_is_a_weighted_mean_of_log_odds():
     scores, truth, _ = rare_labels(8)
     own, bins = binned(scores, truth)
@@ -152,8 +160,8 @@ def test_labels_that_come_later_use_the_shared_curves_and_change_no_other(tmp_pa
     np.testing.assert_array_equal(model.transform(scores[:, kept]), after[:, kept])
     model.save(tmp_path / "m.hlpr")
     back = load_model(tmp_path / "m.hlpr")
-    assert back.lpr_.shared.kappa == shared.kappa
-    assert back.lpr_.shared.scale == shared.scale
+    again = back.lpr_.shared
+    assert (again.kappa, again.scale) == (shared.kappa, shared.scale)
     back.add_labels([("L0", "L5")], scores[:, [5]], truth[:, [5]])
     assert np.isfinite(back.transform(scores[:, [*kept, 5]])).all()
 

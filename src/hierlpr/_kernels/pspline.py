@@ -421,3 +421,5 @@ def fit_label_lines(
             curve[1, c] = max(curve[1, c] + step, 0.05)
             curve[2, c] = min(max(sums[5, c] / sums[7, c], 1e-3), most_variance)
             curve[3, c] = min(max(sums[6, c] / sums[7, c], 1e-3), 1.0)
+        for k in range(curve_of.size):  # b may have fallen: no label's slope is negative
+            line[1, k] = max(line[1, k], -curve[1, curve_of[k]])
