@@ -136,15 +136,16 @@ def test_unknown_labels_are_named_with_the_nearest(case):
 
 def test_closing_a_frame_goes_by_name(case):
     _, truth, _ = case
-    leaves = truth & (TREE.levels > 1)
-    names = TREE.labels[::-1]
+    leaves, names = truth & (TREE.levels > 1), TREE.labels[::-1]
     for kind in (pd.DataFrame, pl.DataFrame):
         frame = kind({k: leaves[:, TREE.index(k)] for k in names} | {"note": ["x"] * len(truth)})
-        closed = TREE.close_upward(frame)
+        closed, expected = TREE.close_upward(frame), TREE.close_upward(leaves)
         assert isinstance(closed, kind)
-        expected = TREE.close_upward(leaves)
         np.testing.assert_array_equal(closed[list(TREE.labels)].to_numpy(), expected)
         assert list(closed.columns) == [*names, "note"]
+        assert TREE.violations(frame) == TREE.violations(leaves) != []
+    numbers = pd.DataFrame([[1, 0]], columns=[2, 1])
+    assert Hierarchy([("1", "2")]).close_upward(numbers).to_numpy().all()
     with pytest.raises(DataError, match=r"1 label\(s\) have no column: 'deep'"):
         TREE.close_upward(pd.DataFrame(truth[:, :3], columns=TREE.labels[:3]))
     with pytest.raises(DataError, match="close_truth=True"):

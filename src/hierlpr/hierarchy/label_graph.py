@@ -302,7 +302,8 @@ class Hierarchy:
     def violations(self, matrix: Any) -> list[tuple[int, str, str]]:
         """Find every (sample, parent, child) where the child's value exceeds the parent's.
 
-        For truth (a label without its parent) and for scores (a child above its parent).
+        For truth (a label without its parent) and for scores (a child above its parent). Data
+        frames are read by their column names.
 
         Examples
         --------

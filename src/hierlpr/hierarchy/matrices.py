@@ -32,6 +32,8 @@ _LOOKED_AT = 1000  # samples
 
 def find_violations(hierarchy: Hierarchy, matrix: Any) -> list[tuple[int, str, str]]:
     """Find every (sample, parent, child) where the child's value exceeds the parent's."""
+    if hasattr(matrix, "__dataframe__") or hasattr(matrix, "columns"):
+        matrix = _label_columns(hierarchy, matrix, name="matrix")[2]
     array = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
     _check_width(hierarchy, array.shape, name="matrix")
     if array.dtype.kind not in "biuf":
@@ -106,18 +108,32 @@ def close_rows(
 
 def _close_frame(hierarchy: Hierarchy, truth: Any) -> Any:
     """Close the label columns of a data frame upward; other columns stay."""
-    frame = nw.from_native(truth, eager_only=True)
-    missing = [label for label in hierarchy.labels if label not in frame.columns]
-    if missing:
-        raise DataError(f"truth: {len(missing):,} label(s) have no column: {quote_names(missing)}.")
-    closed = close_dense(hierarchy, frame.select(hierarchy.labels).to_numpy())
-    columns = {label: closed[:, place] for place, label in enumerate(hierarchy.labels)}
+    frame, names, values = _label_columns(hierarchy, truth, name="truth")
+    columns = dict(zip(names, close_dense(hierarchy, values).T, strict=True))
     native = frame.to_native()
     if nw.dependencies.is_pandas_like_dataframe(native):
-        return native.assign(**columns)  # which keeps the index
+        native = native.copy()  # which keeps the index
+        for name, column in columns.items():
+            native[name] = column
+        return native
     backend = frame.implementation
     series = (nw.new_series(k, v, nw.Boolean, backend=backend) for k, v in columns.items())
     return frame.with_columns(*series).to_native()
+
+
+def _label_columns(
+    hierarchy: Hierarchy, data: Any, *, name: str
+) -> tuple[Any, list[Any], NDArray[Any]]:
+    """Return a data frame, the names of its columns of labels, and their values."""
+    frame = nw.from_native(data, eager_only=True)
+    place = {str(column): i for i, column in enumerate(frame.columns)}  # numbers are names too
+    missing = [label for label in hierarchy.labels if label not in place]
+    if missing:
+        raise DataError(
+            f"{name}: {len(missing):,} label(s) have no column: {quote_names(missing)}."
+        )
+    at = [place[label] for label in hierarchy.labels]
+    return frame, [frame.columns[i] for i in at], frame[:, at].to_numpy()
 
 
 def fits_if_sorted(hierarchy: Hierarchy, truth: Any, *, least: int = 1) -> bool:
