@@ -93,6 +93,7 @@ def test_it_cannot_be_changed_and_copies_are_equal(diamond):
         ([("a", "  ")], None, "empty name"),
         ([(1, 2)], None, "must be strings, got 1"),
         ([("a", "b", "c")], None, "expected a pair"),
+        ([5], None, "expected a pair"),
         ("h.csv", None, "read_hierarchy reads files"),
         ([(None, "b")], None, "leave out edges without a parent"),
         ([], ["x", "y", "x"], "Duplicate label 'x', at positions 0 and 2"),

@@ -49,7 +49,7 @@ def collect_edges(
     """Return parent and child of every edge as indices; new names are added to both arguments."""
     ends: tuple[list[int], list[int]] = ([], [])
     for place, edge in enumerate(edges):
-        if isinstance(edge, str) or len(edge) != 2:
+        if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) != 2:
             raise HierarchyError(
                 f"Edge {place} is {edge!r}; expected a pair (parent, child).\n"
                 "Hint: read_hierarchy reads files; Hierarchy.from_parents takes {child: parent}."
