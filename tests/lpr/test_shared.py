@@ -63,7 +63,7 @@ def test_offsets_and_slopes_are_the_penalized_maximum(scale):
     depth = np.array([0, 0, 0, 1, 1, 1])
     shared, _ = fit_shared(bins, depth, Auto(), scale)
     line = fit_lines(shared, bins, depth)
-    label, x, positive, total = bins.listed(scale)
+    label, x, positive, total = bins.label, bins.along(scale), bins.positive, bins.total
     curve = shared.curve_of(depth)
     for k in range(6):
         at, sd = label == k, shared.label_sd[:, curve[k]]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hierlpr._kernels.traversal import log_evidence
@@ -20,8 +19,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.diagnostics import count_below
 from hierlpr.lpr.fitting import LPRModel
-
-Float = NDArray[np.float64]
+from hierlpr.lpr.training import Float
 
 CHANCE = 0.008  # of a false alarm per batch
 # Out-of-fold scores differ a little from those of classifiers fitted on everything, and those of
@@ -86,12 +84,11 @@ class SampleSummary:
         if not isinstance(scores, np.ndarray):
             # The other samples show how common labels are, as for new samples.
             limit = min(limit, (n + 1) // 2)
-        rows, n_samples = draw_samples(n, limit, rng=0), n
+        rows, n_samples, log_frequency = draw_samples(n, limit, rng=0), n, None
         if weight is not None:
             share = weight / weight.sum()
             rows = np.random.default_rng(0).choice(n, min(n, limit), p=share)
             n_samples = max(1, int(effective_number(weight)))
-        log_frequency = None
         if not isinstance(scores, np.ndarray):
             others = np.setdiff1d(np.arange(n), rows)
             listed = np.bincount(scores[others].indices, minlength=hierarchy.n_labels)

@@ -42,9 +42,13 @@ class LPRCurves:
     @classmethod
     def from_groups(cls, groups: ScoreGroups, lpr: Float) -> LPRCurves:
         """Convert monotone LPRs per group to knots."""
-        ptr, score, total = groups.ptr, groups.knot_score, groups.total
+        ptr, score, total = groups.ptr, groups.score, groups.total
         is_listed = score > -np.inf
         if not is_listed.all():
+            # A label that no sample lists needs a knot too.
+            never = ptr[:-1][(groups.n_groups == 1) & ~is_listed[ptr[:-1]]]
+            score, is_listed[never] = score.copy(), True
+            score[never] = 0.0
             before = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_listed)])
             ptr, score, total, lpr = before[ptr], score[is_listed], total[is_listed], lpr[is_listed]
         knots = compress_curves(ptr, score, lpr, total, np.diff(ptr) <= MAX_EXACT_GROUPS)

@@ -13,10 +13,9 @@ from hierlpr._kernels.smoothing import area_under_roc
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.estimators import PREVALENCE, GroupFit
 from hierlpr.lpr.shared import LabelBins, SharedCurves
-from hierlpr.lpr.training import ScoreGroups, TruthCounts
+from hierlpr.lpr.training import Float, ScoreGroups, TruthCounts
 
 N_BINS = 16
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

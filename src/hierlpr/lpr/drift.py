@@ -15,8 +15,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.fitting import LPRModel
 from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior, shifted_prevalence
-
-Float = NDArray[np.float64]
+from hierlpr.lpr.training import Float
 
 LEAST_SAMPLES = 30
 # A label looks different if no prevalence explains its scores: at a family-wise error rate of

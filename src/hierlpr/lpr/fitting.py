@@ -27,11 +27,11 @@ from hierlpr.lpr.shared import (
     Scale,
     SharedCurves,
     blend,
+    coordinate,
     fit_lines,
     fit_monotone,
     fit_shared,
     log_odds_of,
-    pooled_log_odds,
     shared_weight,
 )
 from hierlpr.lpr.training import (
@@ -264,13 +264,16 @@ def fit_bins(
     ptr = np.append(0, np.cumsum(used))[groups.ptr]
     n_samples, positive = groups.n_samples, groups.positive[used]
     seen = ScoreGroups(ptr, groups.score[used], positive, total[used], n_samples)
-    single, lpr, at = np.zeros(label.size), np.zeros(ptr[-1]), (label, groups.score)
+    single, pooled, lpr = np.zeros(label.size), list[Float](), np.zeros(ptr[-1])
     if with_own:
         lpr = fit_monotone(seen, estimator)[1]
         own = LPRCurves.from_groups(seen, lpr)
         single = log_odds_of(own.evaluate_each(label.astype(np.int32), groups.score, n_threads=1))
     bins = LabelBins.of(seen, lpr)
-    pooled = [pooled_log_odds(bins, depth, estimator, scale, *at) for scale in scales]
+    for scale in scales:
+        shared, line = fit_shared(bins, depth, estimator, scale)
+        x, curve = coordinate(bins, scale, label, groups.score), shared.curve_of(depth)[label]
+        pooled.append(shared.log_odds_of_labels(curve, x, line[:, label]))
     return single, pooled, bins.support()
 
 

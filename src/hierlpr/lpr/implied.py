@@ -23,9 +23,8 @@ from hierlpr.lpr.curves import LPRCurves
 from hierlpr.lpr.estimators import Auto
 from hierlpr.lpr.fitting import LPRModel, fit_data, with_sharing
 from hierlpr.lpr.shared import SharedCurves
-from hierlpr.lpr.training import PairWeights, TrainingData, read_training_data
+from hierlpr.lpr.training import Float, PairWeights, TrainingData, read_training_data
 
-Float = NDArray[np.float64]
 IMPLIED_KAPPA = 10.0  # LPRs are comparable across labels, so implied labels share curves
 
 
@@ -91,9 +90,8 @@ def fit_listed(
     """
     known = truth.held if isinstance(truth, PartialTruth) else truth
     held = scipy.sparse.csr_array(known, dtype=np.bool_)
-    options: dict[str, Any] = {"depth": hierarchy.levels if depth is None else depth}
-    options["n_threads"] = n_threads
-    pairs = None
+    levels, pairs = hierarchy.levels if depth is None else depth, None
+    options: dict[str, Any] = {"depth": levels, "n_threads": n_threads}
     if sample_weight is not None or isinstance(truth, PartialTruth):
         # A sample that lists nothing was not scored, see `read_training_data`.
         weight = np.ones(scores.shape[0]) if sample_weight is None else sample_weight
@@ -123,13 +121,9 @@ def fit_listed(
     at = closed.is_implied
     ptr = np.append(0, np.cumsum(at))[closed.row_ptr]
     implied = scipy.sparse.csr_array((closed.value[at], closed.label[at], ptr), shape=scores.shape)
-    data = TrainingData(
-        implied.tocsc(),
-        held.tocsc(),
-        (np.diff(scores.indptr) > 0).astype(np.float64),
-        pairs,
-        everyone - implied_weight,
-    )
+    is_scored = (np.diff(scores.indptr) > 0).astype(np.float64)
+    excluded = everyone - implied_weight
+    data = TrainingData(implied.tocsc(), held.tocsc(), is_scored, pairs, excluded)
     above = fit_data(data, method=Auto(scale="score", kappa=IMPLIED_KAPPA), **options)
     total, positive = np.maximum(everyone - listed_weight, 0.0)
     absent = np.minimum((positive + model.report.base_rate) / (total + 1.0), 1.0)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.fitting import LPRModel
+from hierlpr.lpr.training import Float
 
-Float = NDArray[np.float64]
 Numbers = NDArray[np.intp]
 
 SHIFTS = np.linspace(-4.0, 4.0, 81)  # grid of shifts of log-odds

@@ -93,16 +93,20 @@ class LabelBins(NamedTuple):
         """Label of every bin."""
         return np.repeat(np.arange(self.n_labels), np.diff(self.ptr))
 
-    def listed(self, scale: str) -> tuple[Ints, Float, Float, Float]:
-        """Return label, score or rank, positive and total weight of bins with a score."""
-        at = np.flatnonzero(self.score > -np.inf)
-        x = self.score if scale == "score" else self.z
-        return self.label[at], x[at], self.positive[at], self.total[at]
+    def listed(self) -> LabelBins:
+        """Return the bins with a score."""
+        at = self.score > -np.inf
+        ptr = np.append(0, np.cumsum(at))[self.ptr]
+        return self if at.all() else LabelBins(ptr, *(column[at] for column in self[1:]))
+
+    def along(self, scale: Scale) -> Float:
+        """Return what curves of this scale are functions of."""
+        return self.score if scale == "score" else self.z
 
     def support(self) -> Float:
         """Smaller of the weights of positives and negatives per label, where it is listed."""
-        label, _, positive, total = self.listed("score")
-        n_positive, n_all = (np.bincount(label, x, self.n_labels) for x in (positive, total))
+        bins, n = self.listed(), self.n_labels
+        n_positive, n_all = (np.bincount(bins.label, x, n) for x in (bins.positive, bins.total))
         return np.asarray(np.maximum(np.minimum(n_positive, n_all - n_positive), 0.0))
 
 
@@ -187,7 +191,8 @@ def fit_shared(
     The curve :math:`g` of all samples of a group is flatter than those of its labels if they
     differ. So the log-odds are :math:`a + u_k + (b + v_k)\,g(x)`; see `fit_label_lines`.
     """
-    label, x, positive, total = bins.listed(scale)
+    bins = bins.listed()
+    label, x, positive, total = bins.label, bins.along(scale), bins.positive, bins.total
     depths = np.zeros(1, np.int64)
     if scale == "score":
         found, n_labels = np.unique(depth[np.unique(label)], return_counts=True)
@@ -201,7 +206,7 @@ def fit_shared(
     centre = sums[0] / np.maximum(sums[1], 1e-300)
     base = base - centre[group]
     fitted = np.array([centre, one, one, FIRST_SLOPE_VARIANCE * one])
-    line, cells = np.zeros((2, depth.size)), (_listed_ptr(bins), curve_of, base, positive, total)
+    line, cells = np.zeros((2, depth.size)), (bins.ptr, curve_of, base, positive, total)
     fit_label_lines(*cells, N_STEPS, MAX_OFFSET_SD**2, fitted, line)
     intercept, slope, label_sd = fitted[0], fitted[1], np.sqrt(fitted[2:])
     line[1] /= slope[curve_of]
@@ -215,11 +220,12 @@ def fit_shared(
 
 def fit_lines(shared: SharedCurves, bins: LabelBins, depth: Ints) -> Float:
     """Fit the offsets and slopes of labels to given shared curves, of shape (2, n_labels)."""
-    label, x, positive, total = bins.listed(shared.scale)
+    bins = bins.listed()
     curve_of, line, centre = shared.curve_of(depth), np.zeros((2, depth.size)), shared.centre
-    base = _evaluate(shared.curves, curve_of[label], x) - centre[curve_of[label]]
+    curve = curve_of[bins.label]
+    base = _evaluate(shared.curves, curve, bins.along(shared.scale)) - centre[curve]
     fixed = np.array([centre, np.ones(centre.size), *shared.label_sd**2])
-    cells = (_listed_ptr(bins), curve_of, base, positive, total)
+    cells = (bins.ptr, curve_of, base, bins.positive, bins.total)
     fit_label_lines(*cells, 2 * N_STEPS, 0.0, fixed, line)
     return line
 
@@ -260,12 +266,11 @@ def blend(
         mixed = (1.0 - weight[label]) * log_odds_of(own_lpr) + weight[label] * log_odds
         return np.asarray(np.clip(scipy.special.expit(mixed), LPR_FLOOR, 1.0 - LPR_FLOOR))
 
-    is_listed = bins.score > -np.inf
-    label, x, _, _ = bins.listed(shared.scale)
-    lpr = bins.lpr.copy()
-    lpr[is_listed] = combine(label, lpr[is_listed], x)
+    lpr, listed = bins.lpr.copy(), bins.listed()
+    x = listed.along(shared.scale)
+    lpr[bins.score > -np.inf] = combine(listed.label, listed.lpr, x)
     # Knots of both curves; those of a curve of ranks are at the scores of the bins.
-    ends = [own, LPRCurves(_listed_ptr(bins), bins.score[is_listed], x, _is_checked=True)]
+    ends = [own, LPRCurves(listed.ptr, listed.score, x, _is_checked=True)]
     if shared.scale == "score":
         ends[1] = shared.curves.select(curve)
     ends = [part.select(leaning) for part in ends]
@@ -276,7 +281,7 @@ def blend(
     distinct = np.append(True, (np.diff(number) > 0) | (np.diff(score) > 0))[: score.size]
     number, score = number[distinct], score[distinct]
     own_lpr = own.evaluate_each(number.astype(np.int32), score, n_threads=1)
-    value = combine(number, own_lpr, _coordinate(bins, shared.scale, number, score))
+    value = combine(number, own_lpr, coordinate(bins, shared.scale, number, score))
     ptr = np.searchsorted(number, np.append(leaning, depth.size))
     make_monotone(ptr, value, np.ones(value.size))
     is_exact = np.zeros(leaning.size, np.bool_)
@@ -286,37 +291,18 @@ def blend(
     return LPRCurves.join([own, LPRCurves(*knots, _is_checked=True)]).select(place), lpr, weight
 
 
-def pooled_log_odds(
-    bins: LabelBins,
-    depth: NDArray[np.integer],
-    estimator: Any,
-    scale: Scale,
-    label: Ints,
-    score: Float,
-) -> Float:
-    """Fit what labels share; return their log-odds of some labels at some scores."""
-    shared, line = fit_shared(bins, depth, estimator, scale)
-    x = _coordinate(bins, scale, label, score)
-    return shared.log_odds_of_labels(shared.curve_of(depth)[label], x, line[:, label])
-
-
-def _coordinate(bins: LabelBins, scale: str, label: Ints, score: Float) -> Float:
+def coordinate(bins: LabelBins, scale: Scale, label: Ints, score: Float) -> Float:
     """Return scores, or normal scores of their ranks among the bins of their labels.
 
     A label without bins has ranks of 0, the middle.
     """
     if scale == "score":
         return score
-    is_listed, ptr = bins.score > -np.inf, _listed_ptr(bins)
-    ranks = LPRCurves(ptr, bins.score[is_listed], bins.z[is_listed], _is_checked=True)
-    z, known = np.zeros_like(score), np.diff(ptr)[label] > 0
+    bins = bins.listed()
+    ranks = LPRCurves(bins.ptr, bins.score, bins.z, _is_checked=True)
+    z, known = np.zeros_like(score), np.diff(bins.ptr)[label] > 0
     z[known] = ranks.evaluate_each(label[known].astype(np.int32), score[known], n_threads=1)
     return z
-
-
-def _listed_ptr(bins: LabelBins) -> Ints:
-    """Return where the bins of each label begin among those with a score."""
-    return np.append(0, np.cumsum(bins.score > -np.inf))[bins.ptr]
 
 
 def _order_by(number: Ints, value: Float) -> Ints:

@@ -61,16 +61,6 @@ class ScoreGroups:
         """Number of distinct scores per label."""
         return np.diff(self.ptr)
 
-    @property
-    def knot_score(self) -> Float:
-        """Scores of the groups; 0 for a label that no sample lists, which needs a knot too."""
-        never = (self.n_groups == 1) & (self.score[self.ptr[:-1]] == -np.inf)
-        if not never.any():
-            return self.score
-        score = self.score.copy()
-        score[self.ptr[:-1][never]] = 0.0
-        return score
-
     def sum_by_label(self, values: Float) -> Float:
         """Sum values of groups over each label."""
         # Every label has at least one group, so reduceat has no empty runs.
@@ -208,7 +198,10 @@ def read_training_data(
     if n_samples == 0 or n_labels == 0:
         raise DataError(f"There is nothing to fit: scores have shape {checked.shape}.")
     bool_truth = _check_truth(truth, (n_samples, n_labels))
-    weight = _check_weight(sample_weight, n_samples)
+    weight = np.ones(n_samples)
+    if (given := check_sample_weight(sample_weight, n_samples)) is not None:
+        share = given / given.max()  # scaled to sum to the effective number of samples (Kish)
+        weight = share * (share.sum() / (share * share).sum())
     if isinstance(checked, np.ndarray):
         if not isinstance(bool_truth, np.ndarray):
             bool_truth = bool_truth.toarray()
@@ -242,12 +235,3 @@ def _check_truth(truth: Any, shape: tuple[int, int]) -> Any:
         bad = stored[~((stored == 0) | (stored == 1))]
         raise DataError(f"truth must hold only 0 and 1 (or booleans), got {bad.flat[0]!r}.")
     return matrix if is_sparse(truth) else np.ascontiguousarray(matrix, dtype=np.bool_)
-
-
-def _check_weight(sample_weight: Any, n_samples: int) -> Float:
-    """Scale weights to sum to the effective number of samples (Kish); None means equal weights."""
-    weight = check_sample_weight(sample_weight, n_samples)
-    if weight is None:
-        return np.ones(n_samples)
-    weight = weight / weight.max()
-    return np.asarray(weight * (weight.sum() / (weight * weight).sum()))
