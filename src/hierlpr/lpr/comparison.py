@@ -196,7 +196,7 @@ def find_difference(
 
 def _compare_labels(lpr: LPRModel, scores: Float, *, only_range: bool) -> str:
     """Compare complete scores label by label."""
-    n, n_labels = scores.shape
+    n_labels = scores.shape[1]
     knots, ptr = lpr.curves.knot_score, lpr.curves.knot_ptr
     low, high = knots[ptr[:-1]], knots[ptr[1:] - 1]
     known = np.maximum(np.count_nonzero(~np.isnan(scores), axis=0), 1.0)
@@ -204,19 +204,17 @@ def _compare_labels(lpr: LPRModel, scores: Float, *, only_range: bool) -> str:
     n_out = int(np.count_nonzero(2 * (below + above) > known))
     if 2 * n_out > n_labels:
         return _outside(n_out, n_labels, "labels")
-    if only_range:
-        return ""
     seen = lpr.seen
-    n_fitted = np.full(n_labels, n) if seen is None else seen.total.sum(axis=1)
+    if only_range or seen is None:
+        return ""
+    n_fitted = seen.total.sum(axis=1)
     z = -ndtri(0.5 * CHANCE / (2.0 * N_QUANTILES * n_labels))
     limit = z * np.sqrt(1.0 / known + 1.0 / n_fitted) / 2.0
     is_out = _angle(np.maximum(below, above), known) - _angle(0.0, n_fitted) > limit
-    is_different = is_out
-    if seen is not None:
-        fitted = _angle(np.cumsum(seen.total, axis=1)[:, :-1], n_fitted[:, None])
-        counts = count_below(scores, seen.edge)
-        change = np.abs(_angle(counts[:, :-1], counts[:, -1:]) - fitted).max(axis=1)
-        is_different = is_out | (change > limit)
+    fitted = _angle(np.cumsum(seen.total, axis=1)[:, :-1], n_fitted[:, None])
+    counts = count_below(scores, seen.edge)
+    change = np.abs(_angle(counts[:, :-1], counts[:, -1:]) - fitted).max(axis=1)
+    is_different = is_out | (change > limit)
     n_out, n_different = int(is_out.sum()), int(is_different.sum())
     if n_different <= LEAST_SHARE * n_labels:
         return ""
