@@ -42,7 +42,7 @@ def differences(setting, replications, seed=0):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.filterwarnings("ignore:The scores of")  # a false alarm in 0.6 % of 800 batches
+@pytest.mark.filterwarnings("ignore:The scores ")  # a false alarm in 0.8 % of 800 batches
 @pytest.mark.parametrize("setting", [1, 2, 3, 4])
 def test_every_mean_difference_is_at_most_that_of_the_paper(setting):
     found = differences(setting, 100)
