@@ -268,8 +268,8 @@ def assign_names(
     inputs = {"the model": model, "the predictions": predictions}
     outputs = {"the output": out, "the report": report}
     refuse_overlap(outputs, {k: x for k, x in inputs.items() if _is_path(x)})
-    fitted = load_model(model)
-    if not isinstance(fitted, HierLPR) or fitted.path_style_ is None:
+    fitted: HierLPR = load_model(model)
+    if fitted.path_style_ is None:
         raise FileError(
             f"{model}: this is not a model that hierlpr assign wrote.\n"
             "Hint: assign --truth writes one; models of hierlpr fit are for rank and sets."

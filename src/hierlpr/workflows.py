@@ -22,7 +22,7 @@ import numpy as np
 from hierlpr._utils import AnyPath
 from hierlpr._utils.files import refuse_overlap
 from hierlpr.data.tables import draw_samples, sample_limit, split_samples
-from hierlpr.exceptions import DataError, FileError, HierlprWarning, UnreachableWarning
+from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
 from hierlpr.io.table_files import MissingScores
@@ -366,13 +366,8 @@ def report_file(
 def _load_for_scores(
     model: AnyPath, options: Mapping[str, Any]
 ) -> tuple[HierLPR, ReadOptions, ExecutionOptions]:
-    """Load a model of scores, and how scores are read for it; refuse a classifier."""
-    fitted = load_model(model)
-    if not isinstance(fitted, HierLPR):
-        raise FileError(
-            f"{os.fspath(model)}: it holds a HierarchicalClassifier, which takes features. In "
-            "Python, hierlpr.load_model reads it; its model_ is the model of scores."
-        )
+    """Load a model of scores, and how scores are read for it; a classifier is refused."""
+    fitted: HierLPR = load_model(model)
     reading, execution = split_options(
         fitted.hierarchy_, {"missing_scores": fitted.missing, **options}
     )

@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
@@ -17,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from hierlpr import HierarchicalClassifier, Hierarchy, HierlprWarning, load_model, simulate
-from hierlpr.exceptions import FileError
+from hierlpr.cli import main
+from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.first_stage import FirstStage
 from hierlpr.lpr import make_estimator
 from hierlpr.model import HierLPR, persistence
@@ -267,7 +269,7 @@ def test_classifiers_answer_as_before(features, tmp_path):
     for estimator, given in cases:
         one = fitted(estimator, given, truth, fdr=0.3, unreachable="best-precision")
         one.save(tmp_path / "c.hlpr")
-        again = load_model(tmp_path / "c.hlpr")
+        again = load_model(tmp_path / "c.hlpr", trust_classifier=True)
         np.testing.assert_array_equal(again.scores(given), one.scores(given))
         np.testing.assert_array_equal(again.predict(given), one.predict(given))
         assert again.cutoff_ == one.cutoff_
@@ -281,8 +283,52 @@ def test_only_trusted_types_are_loaded(features, tmp_path):
     fitted(Constant(), x, truth).save(path)
     name = f"{Constant.__module__}.Constant"
     with pytest.raises(FileError, match=rf"not trusted: '{name}'.*trusted=\["):
+        load_model(path, trust_classifier=True)
+    assert load_model(path, trust_classifier=True, trusted=[name]).scores(x).shape == (80, 3)
+
+
+def test_opening_a_forged_classifier_runs_nothing(features, tmp_path):
+    path, ran = tmp_path / "evil.hlpr", tmp_path / "ran"
+    fitted(LogisticRegression(), *features).save(path)
+    # skops calls a trusted name with arguments from the file; this one runs Python.
+    name = "assert_run_python_script_without_output"
+    code = f"open({str(ran)!r}, 'w')"
+    text = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode"}
+    text |= {"content": json.dumps(code), "is_json": True, "__id__": 1}
+    items = {"__class__": "tuple", "__module__": "builtins", "__loader__": "TupleNode"}
+    items |= {"content": [text], "__id__": 2}
+    schema = {"__class__": name, "__module__": "sklearn.utils._testing", "__loader__": "LossNode"}
+    schema |= {"__reduce__": {"args": items}, "content": text, "__id__": 3}
+    schema |= {"protocol": 2, "_skops_version": "0.16.0"}
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("schema.json", json.dumps(schema))
+    stored = np.frombuffer(data.getvalue(), np.uint8)
+    forged(path, lambda m, a: a.update(skops=stored))
+    with pytest.raises(FileError, match=r"opening it can run code.*\n.*trust_classifier=True"):
         load_model(path)
-    assert load_model(path, trusted=[name]).scores(x).shape == (80, 3)
+    with pytest.raises(FileError, match=f"not trusted: 'sklearn.utils._testing.{name}'"):
+        load_model(path, trust_classifier=True)
+    scores = tmp_path / "s.csv"
+    scores.write_text("sample,root,left,right\na,1,1,1\n")
+    out = tmp_path / "r.csv"
+    done = CliRunner().invoke(
+        main, [*map(str, ("rank", "--model", path, "--scores", scores, "--out", out))]
+    )
+    assert done.exit_code == 2
+    assert "can run code" in done.stderr
+    assert not ran.exists()
+
+
+def test_files_that_cannot_be_opened_say_why(features, tmp_path, monkeypatch):
+    path = tmp_path / "c.hlpr"
+    path.write_text("sample,label\n")
+    with pytest.raises(FileError, match="not a model: it is cut short, or a file of another kind"):
+        load_model(path)
+    fitted(LogisticRegression(), *features).save(path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(HierlprError, match=r"c.hlpr holds a classifier.*needs skops.*\n.*pip"):
+        load_model(path, trust_classifier=True)
 
 
 def test_damaged_classifiers(features, tmp_path):
@@ -293,7 +339,9 @@ def test_damaged_classifiers(features, tmp_path):
     for bad in (data[:200], data[:-30], b""):
         path.write_bytes(bad)
         with pytest.raises(FileError):
-            load_model(path)
+            load_model(path, trust_classifier=True)
     path.write_bytes(data)
     with pytest.raises(FileError):
-        load_model(forged(path, lambda m, a: a.update(skops=a["skops"][:-40])))
+        load_model(
+            forged(path, lambda m, a: a.update(skops=a["skops"][:-40])), trust_classifier=True
+        )

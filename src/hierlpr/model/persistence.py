@@ -2,7 +2,7 @@
 
 Reading a model of scores runs no code from the file: arrays are read without pickle, and metadata
 can only name the dataclasses listed here, which check their fields. A classifier file also holds
-the fitted estimators in the format of skops, which refuses types that are not trusted.
+the fitted estimators in the format of skops, which can run code: it is only read on request.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import all_estimators
 
 from hierlpr._utils import require
 from hierlpr._utils.checks import quote_names
@@ -54,6 +56,27 @@ CLASSES: dict[str, Any] = {
         Auto, Isotonic, LocalQuadratic, Probability,
     )
 }  # fmt: skip
+# Classes inside estimators that neither skops nor `all_estimators` lists.
+TRUSTED = frozenset((
+    *(f"hierlpr.first_stage.{name}" for name in (
+        "descent.NetworkPlan", "encoding.FeatureEncoder", "kernel_ridge.KernelRidge",
+        "multilabel.LabelColumns", "multilabel.PooledMap", "networks.NetworkEnsemble",
+        "projection_forest.ProjectionForest", "stage.FirstStage",
+    )),
+    "scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix",
+    *(f"sklearn.{name}" for name in (
+        "_loss._loss.CyHalfBinomialLoss", "_loss.link.Interval", "_loss.link.LogitLink",
+        "_loss.loss.HalfBinomialLoss", "calibration._CalibratedClassifier",
+        "calibration._SigmoidCalibration",
+        "ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
+        "gaussian_process.kernels.ConstantKernel", "gaussian_process.kernels.Product",
+        "gaussian_process.kernels.RBF", "metrics._dist_metrics.EuclideanDistance64",
+        "neighbors._ball_tree.BallTree", "neighbors._kd_tree.KDTree",
+        "neural_network._stochastic_optimizers.AdamOptimizer",
+        "neural_network._stochastic_optimizers.SGDOptimizer", "tree._tree.Tree",
+    )),
+))  # fmt: skip
 CHECKED = {*CLASSES, "None", "bool", "int", "float", "str"}  # annotations that are checked
 
 
@@ -85,38 +108,64 @@ def save_classifier(classifier: HierarchicalClassifier, path: str | os.PathLike[
     _write(path, arrays, {"kind": "HierarchicalClassifier", **meta})
 
 
-def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
+def load_model(
+    path: str | os.PathLike[str], *, trust_classifier: bool = False, trusted: Sequence[str] = ()
+) -> Any:
     """Read a model that :meth:`HierLPR.save` or :meth:`HierarchicalClassifier.save` wrote.
 
     Parameters
     ----------
     path : path
+    trust_classifier : bool
+        Needed for the file of a classifier, because opening one **can run code**. Give it only if
+        the file comes from someone you trust, as with every saved scikit-learn estimator.
     trusted : sequence of str
-        Types a classifier file may hold besides those of scikit-learn, NumPy, SciPy and
-        `hierlpr.first_stage`, such as ``"lightgbm.sklearn.LGBMClassifier"``.
+        Types (and functions) that a classifier file may hold besides the classes of scikit-learn
+        and `hierlpr.first_stage`, such as ``"lightgbm.sklearn.LGBMClassifier"``.
 
     Raises
     ------
     FileError
-        If the file is not such a model, is damaged or changed, or is of another format version.
+        If the file is not such a model, is damaged or changed, or is of another format version; if
+        it holds a classifier that is not trusted.
 
     Notes
     -----
-    Opening a model of scores runs no code from the file. A classifier file is another matter: load
-    it only if it comes from someone you trust, as with every saved scikit-learn estimator. Types
-    that are not trusted are refused, but forged arrays in trusted types are not all detected.
+    Opening a model of scores runs no code from the file. Of a classifier, only listed classes are
+    made, but what their methods do later depends on the content of the file.
     """
     name = os.fspath(path)
-    try:
+    with _explain_errors(name):
         arrays, meta = _read(Path(path))
+    if meta["kind"] == "HierarchicalClassifier":
+        if not trust_classifier:
+            raise FileError(
+                f"{name}: it holds a HierarchicalClassifier, which takes features, not scores, and "
+                "opening it can run code.\n"
+                "Hint: if it comes from someone you trust, read it in Python with "
+                "load_model(path, trust_classifier=True); its model_ is the model of scores."
+            )
+        require("skops", extra="classifiers", what=f"{name} holds a classifier: reading it")
+    with _explain_errors(name):
         model = _unpack_model(arrays, meta)
         if meta["kind"] == "HierLPR":
             return model
         return _unpack_classifier(arrays["skops"], model, trusted)
+
+
+@contextmanager
+def _explain_errors(name: str) -> Iterator[None]:
+    """Turn whatever reading a file raises into a `FileError` that names it."""
+    try:
+        yield
     except FileNotFoundError:
         raise FileError(f"{name}: there is no such file.") from None
     except FileError as error:
         raise FileError(f"{name}: {error}\n{HINT}") from None
+    except zipfile.BadZipFile:
+        raise FileError(
+            f"{name} is not a model: it is cut short, or a file of another kind.\n{HINT}"
+        ) from None
     except OSError as error:
         raise FileError(f"{name}: it cannot be read ({error.strerror or error}).") from None
     except Exception as error:  # forged content can raise anything
@@ -158,15 +207,16 @@ def _unpack_model(arrays: Arrays, meta: Mapping[str, Any]) -> HierLPR:
 def _unpack_classifier(
     stored: NDArray[Any], model: HierLPR, trusted: Sequence[str]
 ) -> HierarchicalClassifier:
-    require("skops", extra="classifiers", what="Reading a HierarchicalClassifier")
     import skops.io
 
     from hierlpr.model.classifier import HierarchicalClassifier  # imports this module
 
     data = stored.tobytes()
     unknown = skops.io.get_untrusted_types(data=data)
-    known = ("sklearn.", "scipy.sparse.", "hierlpr.first_stage.")
-    refused = sorted(x for x in unknown if not x.startswith(known) and x not in trusted)
+    # skops calls what a trusted name stands for with arguments from the file. So no package is
+    # trusted as a whole (scikit-learn has functions that run their argument), and no function.
+    listed = {f"{x.__module__}.{x.__qualname__}" for _, x in all_estimators()}
+    refused = sorted(set(unknown) - listed - TRUSTED - set(trusted))
     if refused:
         raise FileError(
             f"it holds types that are not trusted: {quote_names(refused)}. If you trust the file, "
@@ -296,6 +346,8 @@ def _read(path: Path) -> tuple[Arrays, dict[str, Any]]:
     meta = json.loads(arrays.pop("meta").tobytes().decode())
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise FileError("it is not a hierlpr model.")
+    if meta["kind"] not in ("HierLPR", "HierarchicalClassifier"):
+        raise FileError(f"it holds a {meta['kind']!r}, which this hierlpr does not know.")
     if meta["version"] != VERSION:
         raise FileError(f"it has format version {meta['version']}; this hierlpr reads {VERSION}.")
     if meta.pop("checksum") != _checksum(arrays, meta):
