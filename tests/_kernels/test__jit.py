@@ -1,14 +1,17 @@
-"""How kernels are compiled: on first use, for any version of NumPy, announced once."""
+"""How kernels are compiled: on first use, for any version of NumPy, cached if possible."""
 
-import logging
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 
+import hierlpr
+from hierlpr import HierLPR
 from hierlpr._kernels import _jit
 
 WITHOUT_SUBSCRIPTS = """
@@ -33,13 +36,43 @@ def test_signatures_do_not_depend_on_how_numpy_spells_array_types(tmp_path):
     assert done.stdout.split() == ["[0.5,", "0.5]"], done.stderr
 
 
-def test_compilation_is_announced_where_nothing_is_cached(tmp_path, caplog):
-    (tmp_path / "some.f-1.py312.nbi").touch()
-    with caplog.at_level(logging.INFO, logger="hierlpr"):
-        _jit._announce_compilation(str(tmp_path))
-        assert not caplog.records
-        _jit._announce_compilation(str(tmp_path / "empty"))
-    assert "compiling" in caplog.text
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_read_only_installation_without_a_home_runs(tmp_path):
+    """As in a container: a copy of the code and a home in folders that cannot be written."""
+    drop = []
+    if os.geteuid() == 0:  # root ignores permissions unless it gives up its capabilities
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may write everywhere")
+        drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    code = tmp_path / "installed"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(hierlpr.__file__).parent, code / "hierlpr", ignore=ignored)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "scores.csv").write_text("sample,A,B\ns1,0.9,0.2\n")
+    model = HierLPR([("A", "B")], joint=False)
+    model.fit(np.arange(18.0).reshape(9, 2) / 18, np.array([[1, i % 2] for i in range(9)]))
+    model.save(out / "model.hlpr")
+    folders = [tmp_path / "installed", *(p for p in code.rglob("*") if p.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    home = str(code / "home")
+    environment = {
+        name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"
+    } | {"PYTHONPATH": str(code), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= dict.fromkeys(("HOME", "XDG_CACHE_HOME", "IPYTHONDIR"), home)
+    rank = ["rank", "--model", "model.hlpr", "--scores", "scores.csv", "--out", "calls.csv"]
+    try:
+        done = subprocess.run(
+            [*drop, sys.executable, "-m", "hierlpr", *rank], cwd=out, env=environment,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("NUMBA_CACHE_DIR") == 1
+    assert len((out / "calls.csv").read_text().splitlines()) == 3
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")

@@ -20,6 +20,11 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 WORTH_SHARING = 1 << 13  # numbers to work on, below which a thread costs more than it saves
 
+NO_CACHE = (
+    "no folder can hold compiled kernels, so each run compiles them again, which takes a while; "
+    "set NUMBA_CACHE_DIR to a folder that can be written"
+)
+
 # Array types in the signatures of kernels, C-contiguous unless a docstring says otherwise. Numba
 # infers the types by itself.
 Bools: TypeAlias = NDArray[np.bool_]
@@ -38,11 +43,26 @@ Int64s2D: TypeAlias = NDArray[np.int64]
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function`: no GIL, cached on disk, no fast-math so that ranks match everywhere."""
-    compiled: Any = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
-    if hasattr(compiled, "stats"):  # not with NUMBA_DISABLE_JIT=1
-        _announce_compilation(compiled.stats.cache_path)
+    """Compile `function`: no GIL, cached on disk, no fast-math so that ranks match everywhere.
+
+    Where no folder for the cache can be written (NUMBA_CACHE_DIR, ``__pycache__`` beside the code,
+    the home), it is compiled anew in every process.
+    """
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    try:
+        compiled: Any = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # how Numba says that it knows no folder for its cache
+        compiled = numba.njit(**options)(function)
+        _log_once(logging.WARNING, NO_CACHE)
+        return compiled
+    if hasattr(compiled, "stats") and not any(Path(compiled.stats.cache_path).glob("*.nbi")):
+        _log_once(logging.INFO, "compiling kernels, once: later runs start right away")
     return compiled
+
+
+@cache  # one message per process at most
+def _log_once(severity: int, message: str) -> None:
+    logging.getLogger("hierlpr").log(severity, message)
 
 
 def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
@@ -54,13 +74,6 @@ def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-@cache  # one message per process at most
-def _announce_compilation(cache_path: str) -> None:
-    """Log one line if no kernel has been compiled on this machine yet."""
-    if not any(Path(cache_path).glob("*.nbi")):
-        logging.getLogger("hierlpr").info("compiling kernels, once: later runs start right away")
 
 
 def n_threads_or_default(n_threads: int | None) -> int:
