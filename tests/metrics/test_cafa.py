@@ -90,3 +90,18 @@ def test_sparse_and_dense_are_the_same():
     )
     np.testing.assert_array_equal(dense.f, thin.f)
     np.testing.assert_array_equal(dense.s, thin.s)
+
+
+def test_stored_zeros_of_the_caller_stay():
+    h = Hierarchy([("A", "B"), ("A", "C")])
+    truth = sparse.csr_array(np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]))
+    scores = sparse.csr_array(np.array([[0.9, 0.2, 0.4], [0.7, 0.3, 0.6]]))
+    truth.data[[1, 5]] = scores.data[[0, 4]] = 0.0
+    before = truth.copy(), scores.copy()
+    dense = metrics.cafa_f_max_score(truth.toarray(), scores.toarray(), h)
+    assert metrics.cafa_f_max_score(truth, scores, h) == dense
+    metrics.s_min_error(truth, scores, h)
+    metrics.information_accretion(truth, h)
+    for now, then in zip((truth, scores), before, strict=True):
+        np.testing.assert_array_equal(now.data, then.data)
+        np.testing.assert_array_equal(now.indices, then.indices)

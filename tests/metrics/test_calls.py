@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn import metrics as sk
 
 from hierlpr import metrics
@@ -108,8 +109,17 @@ def test_calibration_by_hand():
         (lambda: metrics.brier_error([1], [0.5, 0.5]), "must agree"),
         (lambda: metrics.mean_au_prc_score([[0]], [[1]]), "no instance is positive"),
         (lambda: metrics.label_au_prc_scores([0], [1]), "matrices"),
+        (lambda: metrics.au_prc_score([[1, 0]], sparse.csr_array([[1.0, 0.0]])), "sparse matrix"),
+        (lambda: metrics.brier_error([[1, 0]], sparse.coo_array([[1.0, 0.0]])), "toarray"),
     ],
 )
 def test_bad_input_is_named(call, message):
     with pytest.raises(DataError, match=message):
         call()
+
+
+def test_truth_and_calls_may_be_sparse():
+    truth, calls = np.array([[1, 0], [1, 1]]), np.array([[1, 1], [1, 0]])
+    for of in (sparse.csr_array, sparse.coo_matrix, sparse.dok_array):
+        assert metrics.f_score(of(truth), of(calls)) == metrics.f_score(truth, calls)
+        assert metrics.au_prc_score(of(truth), calls) == metrics.au_prc_score(truth, calls)

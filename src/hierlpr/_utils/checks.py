@@ -87,6 +87,11 @@ def check_choice(value: Any, choices: Sequence[str], *, name: str) -> str:
 
 def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
     """Return a C-contiguous float64 array from booleans, integers or floats."""
+    if is_sparse(values):
+        raise DataError(
+            f"{name} is a sparse matrix, which cannot be used here.\n"
+            f"Hint: give {name}.toarray() if entries that are not stored are 0."
+        )
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different lengths

@@ -329,7 +329,9 @@ def _sparse(data: Any, hierarchy: Hierarchy, name: str) -> sparse.csr_array:
     csr = sparse.csr_array(values)
     if csr.nnz and csr.data.min() < 0:
         raise DataError(f"{name} has negative values, but 0 means not predicted here.")
-    csr.eliminate_zeros()
+    if csr.nnz and not csr.data.all():
+        csr = csr.copy()  # the arrays may be the caller's
+        csr.eliminate_zeros()
     return csr
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import check_level, check_real_array, check_sample_weight
+from hierlpr._utils.checks import check_level, check_real_array, check_sample_weight, is_sparse
 from hierlpr.exceptions import DataError
 
 Float = NDArray[np.float64]
@@ -401,7 +401,7 @@ def by_instance(sample_weight: Any, status: NDArray[np.bool_]) -> Float | None:
 
 def check_known(truth: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
     """Return the status of instances, and which of them are known; None if all are."""
-    values = np.asarray(truth)
+    values = _as_array(truth)
     if values.dtype.kind in "biu":
         return check_status(values), None
     values = check_real_array(values, name="truth")
@@ -413,7 +413,7 @@ def check_known(truth: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None
 
 def check_status(truth: Any) -> NDArray[np.bool_]:
     """Return truth as statuses; refuse what is neither 0 nor 1."""
-    values = np.asarray(truth)
+    values = _as_array(truth)
     if values.dtype.kind == "b":
         return values
     values = check_real_array(values, name="truth")
@@ -421,3 +421,8 @@ def check_status(truth: Any) -> NDArray[np.bool_]:
     if not np.array_equal(status, values):
         raise DataError("truth must hold only 0 and 1.")
     return status
+
+
+def _as_array(truth: Any) -> NDArray[Any]:
+    """Return truth or calls as an array; what a sparse matrix does not store is 0."""
+    return np.asarray(truth.toarray() if is_sparse(truth) else truth)
